@@ -6,8 +6,9 @@
 #![no_main]
 
 use engine::{
-    BURST_MAX, Checksums, Config, Engine, FlowRecord, FragmentLimits, Malformed, OddFragments,
-    Reason, State, Stats, Tally, TcpNumbers, Verdict, ZoneFrom,
+    BURST_MAX, ChecksumCheck, Config, DirectionCounters, Engine, FlowRecord, FlowState,
+    FragmentLimits, InvalidFragments, MalformedPackets, Stats, TcpWindowCheck, UntrackedReason,
+    Verdict, ZoneSource,
 };
 use libfuzzer_sys::fuzz_target;
 use std::cell::RefCell;
@@ -20,15 +21,15 @@ thread_local! {
     /// By zone, and by whether fragments are known and wait: making an engine takes longer than
     /// asking one.
     static ENGINES: RefCell<Vec<Engine>> = RefCell::new({
-        let fixed = ZoneFrom::Fixed(u16::MAX);
-        let zones = [ZoneFrom::None, ZoneFrom::OuterVlan, ZoneFrom::InnerVlan, fixed];
+        let fixed = ZoneSource::Fixed(u16::MAX);
+        let zones = [ZoneSource::None, ZoneSource::OuterVlan, ZoneSource::InnerVlan, fixed];
         [0, 4].into_iter().flat_map(|n| zones.map(|zone| engine(zone, n))).collect()
     });
 }
 
 /// One that knows so many datagrams, each for no time: what was before changes nothing.
-fn engine(zone: ZoneFrom, datagrams: u32) -> Engine {
-    let malformed = Malformed::Drop;
+fn engine(zone: ZoneSource, datagrams: u32) -> Engine {
+    let malformed = MalformedPackets::Drop;
     let capacity = 1;
     Engine::new(&Config {
         capacity_ipv4: capacity,
@@ -36,9 +37,9 @@ fn engine(zone: ZoneFrom, datagrams: u32) -> Engine {
         zone,
         malformed,
         // A cut leaves nothing to verify, and no numbers.
-        checksums: Checksums::Trusted,
-        tcp: TcpNumbers::Ignored,
-        odd_fragments: OddFragments::Drop,
+        checksums: ChecksumCheck::Trusted,
+        tcp: TcpWindowCheck::Ignored,
+        odd_fragments: InvalidFragments::Drop,
         fragments: FragmentLimits { datagrams, timeout: 0, ..FragmentLimits::default() },
         ..Config::default()
     })
@@ -49,11 +50,11 @@ fn engine(zone: ZoneFrom, datagrams: u32) -> Engine {
 struct Outcome {
     verdict: Verdict,
     flow: Option<FlowRecord>,
-    reason: Option<Reason>,
+    reason: Option<UntrackedReason>,
 }
 
 fn outcome(engine: &mut Engine, packet: BytesPacket) -> Outcome {
-    let counters = |stats: &Stats, reason: Reason| {
+    let counters = |stats: &Stats, reason: UntrackedReason| {
         stats.passed[reason as usize] + stats.dropped[reason as usize]
     };
     let before = engine.stats().clone();
@@ -66,8 +67,8 @@ fn outcome(engine: &mut Engine, packet: BytesPacket) -> Outcome {
     assert_eq!(after.packets(), before.packets() + 1);
     assert_eq!(after.active(), 0);
     assert_eq!(after.tracked - before.tracked, u64::from(flow.is_some()));
-    let moved = |reason: &Reason| counters(after, *reason) > counters(&before, *reason);
-    let reason = Reason::ALL.into_iter().find(moved);
+    let moved = |reason: &UntrackedReason| counters(after, *reason) > counters(&before, *reason);
+    let reason = UntrackedReason::ALL.into_iter().find(moved);
     let is_drop = reason.is_some_and(|reason| reason.is_malformed() || reason.is_odd_fragment());
     assert_eq!(verdict[0] == Verdict::Drop, is_drop, "{reason:?}");
     Outcome { verdict: verdict[0], flow, reason }
@@ -94,7 +95,7 @@ fn check_four(engine: &mut Engine, frame: &[u8], one: &Outcome) {
     while engine.flush(BURST_MAX) {}
     assert_eq!(verdicts, [one.verdict; 4]);
     assert_eq!(engine.stats().packets(), before + 4);
-    let times_4 = |tally: Tally| Tally {
+    let times_4 = |tally: DirectionCounters| DirectionCounters {
         packets: 4 * tally.packets,
         bytes: 4 * tally.bytes,
         ip_bytes: 4 * tally.ip_bytes,
@@ -115,7 +116,7 @@ fn seen_as_far_as(cut: &FlowRecord, whole: FlowRecord) -> FlowRecord {
     if whole.proto != TCP || cut.orig.tcp_flags != 0 {
         return whole;
     }
-    let orig = Tally { tcp_flags: 0, ..whole.orig };
+    let orig = DirectionCounters { tcp_flags: 0, ..whole.orig };
     FlowRecord { state: cut.state, orig, ..whole }
 }
 
@@ -137,7 +138,7 @@ fuzz_target!(|data: &[u8]| {
         let longer = outcome(engine, BytesPacket::captured(frame, len, len));
         // But chunks of SCTP behind the cut may be such that no association begins with them.
         let all_but_state = |flow: FlowRecord| match flow.proto {
-            SCTP => FlowRecord { state: State::New, ..flow },
+            SCTP => FlowRecord { state: FlowState::New, ..flow },
             _ => flow,
         };
         match (cut.flow, longer.flow) {
@@ -146,9 +147,11 @@ fuzz_target!(|data: &[u8]| {
                 assert_eq!(all_but_state(cut), all_but_state(longer));
             }
             // A capture may end behind the ports, before the fault.
-            (Some(_), None) => assert!(longer.reason.is_some_and(Reason::is_malformed)),
+            (Some(_), None) => assert!(longer.reason.is_some_and(UntrackedReason::is_malformed)),
             (None, _) => {
-                assert!(cut.reason == longer.reason || cut.reason == Some(Reason::CaptureCut));
+                assert!(
+                    cut.reason == longer.reason || cut.reason == Some(UntrackedReason::CaptureCut)
+                );
             }
         }
     });

@@ -11,14 +11,14 @@ mod edits;
 
 use checkpoint::{Damage, Reader, repair, sample};
 use edits::edited;
-use engine::SavedFlow;
+use engine::ConnSnapshot;
 use libfuzzer_sys::fuzz_target;
 
 /// What was read of a file of connections.
 #[derive(Debug)]
 struct Restoring {
     /// Every connection of the pages that are good.
-    flows: Vec<SavedFlow>,
+    flows: Vec<ConnSnapshot>,
     /// It was read to its end.
     is_whole: bool,
 }

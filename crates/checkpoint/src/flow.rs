@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One connection as bytes, and a cursor over bytes that may be anything.
 
-use engine::{CtMark, SavedFlow, SavedPhase, Tally, VlanTags};
+use engine::{ConnSnapshot, CtMark, DirectionCounters, SnapshotState, VlanTags};
 use std::net::IpAddr;
 
 /// In place of a VLAN identifier: no tag.
@@ -16,7 +16,7 @@ const NOT_JUDGED: u8 = 0xff;
 pub(super) const FLOW_MAX: usize = 143;
 
 /// Appends a connection.
-pub(super) fn write(flow: &SavedFlow, out: &mut Vec<u8>) {
+pub(super) fn write(flow: &ConnSnapshot, out: &mut Vec<u8>) {
     let [a, b] = flow.scales.unwrap_or([NOT_JUDGED; 2]);
     let is_marked = flow.ct_mark != CtMark::default();
     let version = if flow.src.is_ipv4() { 4 } else { 6 };
@@ -82,7 +82,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// A connection that [`write`] wrote.
-    pub(super) fn flow(&mut self) -> Option<SavedFlow> {
+    pub(super) fn flow(&mut self) -> Option<ConnSnapshot> {
         let version = self.u8()?;
         let (proto, phase, scales) = (self.u8()?, self.u8()?, self.array()?);
         let (src, dst) = match version & !(MARKED | TAGGED) {
@@ -93,7 +93,7 @@ impl<'a> Bytes<'a> {
         let (sport, dport, icmp, zone) = (self.u16()?, self.u16()?, self.u16()?, self.u16()?);
         let tags = [self.u16()?, self.u16()?];
         let tags = tags.split(|tag| *tag == NO_TAG).next().unwrap_or_default();
-        Some(SavedFlow {
+        Some(ConnSnapshot {
             src,
             dst,
             proto,
@@ -106,7 +106,7 @@ impl<'a> Bytes<'a> {
             last_seen: self.u64()?,
             orig: self.tally()?,
             reply: self.tally()?,
-            phase: SavedPhase::of_number(phase)?,
+            phase: SnapshotState::of_number(phase)?,
             scales: (scales != [NOT_JUDGED; 2]).then_some(scales),
             tags: if version & TAGGED != 0 { [self.u32()?, self.u32()?] } else { [0; 2] },
             ct_mark: if version & MARKED != 0 { self.ct_mark()? } else { CtMark::default() },
@@ -118,8 +118,8 @@ impl<'a> Bytes<'a> {
         Some(CtMark { mark, label: self.array().map(u128::from_le_bytes)? })
     }
 
-    fn tally(&mut self) -> Option<Tally> {
+    fn tally(&mut self) -> Option<DirectionCounters> {
         let (packets, bytes, ip_bytes) = (self.u64()?, self.u64()?, self.u64()?);
-        Some(Tally { packets, bytes, ip_bytes, tcp_flags: self.u8()? })
+        Some(DirectionCounters { packets, bytes, ip_bytes, tcp_flags: self.u8()? })
     }
 }

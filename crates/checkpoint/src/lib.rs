@@ -27,7 +27,7 @@ pub use sample::{repair, sample};
 pub use store::{Place, Store};
 pub(crate) use writer::Writer;
 
-use engine::ZoneFrom;
+use engine::ZoneSource;
 use flate2::Crc;
 
 /// Begins every file.
@@ -56,7 +56,7 @@ pub struct Header {
     /// When that began, in nanoseconds since the Unix epoch.
     pub(crate) created: u64,
     /// Where zones came from: keys have them in it.
-    pub(crate) zone: ZoneFrom,
+    pub(crate) zone: ZoneSource,
     /// Whose connections these are.
     pub(crate) place: Place,
     /// Workers of its pair.

@@ -6,7 +6,7 @@ use super::flow::Bytes;
 use super::{
     BLOCK_MAX, END, FLOWS, FORMAT, HEADER_MAX, Header, MAGIC, PAGE, PAGE_HEAD, Place, checksum,
 };
-use engine::{SavedFlow, ZoneFrom};
+use engine::{ConnSnapshot, ZoneSource};
 use flate2::Crc;
 use std::io::{self, Read};
 
@@ -115,7 +115,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// If the next page or block cannot be read, or is damaged.
-    pub fn next(&mut self, flows: &mut Vec<SavedFlow>) -> Result<bool, Damage> {
+    pub fn next(&mut self, flows: &mut Vec<ConnSnapshot>) -> Result<bool, Damage> {
         flows.clear();
         let more = if self.format > 1 { self.page(flows) } else { self.block(flows) };
         if more.is_err() {
@@ -125,7 +125,7 @@ impl<R: Read> Reader<R> {
         more
     }
 
-    fn page(&mut self, flows: &mut Vec<SavedFlow>) -> Result<bool, Damage> {
+    fn page(&mut self, flows: &mut Vec<ConnSnapshot>) -> Result<bool, Damage> {
         let mut page = [0; PAGE];
         fill(&mut self.source, &mut page, Damage::Cut)?;
         let (crc, covered) = page.split_at(4);
@@ -153,7 +153,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads the next block of a file of format 1.
-    fn block(&mut self, flows: &mut Vec<SavedFlow>) -> Result<bool, Damage> {
+    fn block(&mut self, flows: &mut Vec<ConnSnapshot>) -> Result<bool, Damage> {
         let mut head = [0; 8];
         fill(&mut self.source, &mut head, Damage::Cut)?;
         let [a, b, c, d, crc @ ..] = head;
@@ -175,7 +175,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-fn read_flows(inside: &[u8], flows: &mut Vec<SavedFlow>) -> Result<(), Damage> {
+fn read_flows(inside: &[u8], flows: &mut Vec<ConnSnapshot>) -> Result<(), Damage> {
     let mut bytes = Bytes(inside);
     while !bytes.0.is_empty() {
         flows.push(bytes.flow().ok_or(Damage::Damaged)?);
@@ -194,10 +194,10 @@ impl Bytes<'_> {
     fn header(&mut self, program: String) -> Option<Header> {
         let created = self.u64()?;
         let zone = match self.u8()? {
-            0 => ZoneFrom::None,
-            1 => ZoneFrom::OuterVlan,
-            2 => ZoneFrom::InnerVlan,
-            3 => ZoneFrom::Fixed(self.u16()?),
+            0 => ZoneSource::None,
+            1 => ZoneSource::OuterVlan,
+            2 => ZoneSource::InnerVlan,
+            3 => ZoneSource::Fixed(self.u16()?),
             _ => return None,
         };
         let place = Place { pair: self.u16()?, worker: self.u16()? };

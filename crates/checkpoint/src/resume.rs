@@ -3,7 +3,7 @@
 //! connections in them.
 
 use super::{Damage, Header, Place, RSS_SECRET_LEN, Reader, Refusal, Store};
-use engine::{Engine, Nanos, Restored, SavedFlow, ZoneFrom};
+use engine::{ConnSnapshot, Engine, Nanos, RestoreOutcome, ZoneSource};
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub struct Snapshots {
     /// Without it connections come to other workers, and begin there anew.
     pub rss: Option<[u8; RSS_SECRET_LEN]>,
     /// By pair, where zones come from.
-    zones: Vec<ZoneFrom>,
+    zones: Vec<ZoneSource>,
     /// By pair and worker.
     found: Vec<Vec<Resume>>,
     /// What could not be read, and why.
@@ -64,7 +64,7 @@ impl Snapshots {
     /// If the folder cannot be made or opened, or if others may write to it.
     pub fn open(
         settings: &Settings,
-        pairs: impl Iterator<Item = (usize, ZoneFrom)>,
+        pairs: impl Iterator<Item = (usize, ZoneSource)>,
     ) -> io::Result<Self> {
         let store = Store::open(&settings.folder)?;
         let (zones, found, complaints) = (Vec::new(), Vec::new(), Vec::new());
@@ -192,12 +192,12 @@ impl Resumed {
         }
     }
 
-    fn restore(&mut self, flows: &[SavedFlow], engine: &mut Engine, now: Nanos) {
+    fn restore(&mut self, flows: &[ConnSnapshot], engine: &mut Engine, now: Nanos) {
         for flow in flows {
             *match engine.restore(flow, now) {
-                Restored::Known => &mut self.restored,
-                Restored::Expired => &mut self.expired,
-                Restored::Refused => &mut self.refused,
+                RestoreOutcome::Known => &mut self.restored,
+                RestoreOutcome::Expired => &mut self.expired,
+                RestoreOutcome::Refused => &mut self.refused,
             } += 1;
         }
     }

@@ -2,7 +2,7 @@
 //! Files for the fuzzer, which cannot guess a checksum: a good one, and one that is made good.
 
 use super::{Header, PAGE, Place, RSS_SECRET_LEN, Writer, checksum};
-use engine::{CtMark, SavedFlow, SavedPhase, Tally, VlanTags, ZoneFrom};
+use engine::{ConnSnapshot, CtMark, DirectionCounters, SnapshotState, VlanTags, ZoneSource};
 use flate2::Crc;
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ pub fn sample(count: usize) -> Vec<u8> {
     let header = Header {
         program: "0".to_owned(),
         created: 1,
-        zone: ZoneFrom::OuterVlan,
+        zone: ZoneSource::OuterVlan,
         place: Place { pair: 0, worker: 0 },
         workers: 1,
         rss: [7; RSS_SECRET_LEN],
@@ -20,23 +20,23 @@ pub fn sample(count: usize) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &header).expect(WRITTEN);
     for i in 0..count {
         let [low, high, ..] = i.to_le_bytes();
-        let phase = SavedPhase::ALL[i % SavedPhase::ALL.len()];
+        let phase = SnapshotState::ALL[i % SnapshotState::ALL.len()];
         let address = |end: u8| match i % 4 {
             0 => IpAddr::from([end; 16]),
             _ => IpAddr::from([10, end, high, low]),
         };
-        let tally = Tally { packets: 2, bytes: 200, ip_bytes: 150, tcp_flags: 16 };
-        let flow = SavedFlow {
+        let tally = DirectionCounters { packets: 2, bytes: 200, ip_bytes: 150, tcp_flags: 16 };
+        let flow = ConnSnapshot {
             src: address(1),
             dst: address(2),
             proto: match phase {
-                SavedPhase::Udp => 17,
-                SavedPhase::Icmp => 1,
-                SavedPhase::Other => 47,
-                SavedPhase::SctpEstablished
-                | SavedPhase::SctpShutdown
-                | SavedPhase::SctpClosed
-                | SavedPhase::SctpAborted => 132,
+                SnapshotState::Udp => 17,
+                SnapshotState::Icmp => 1,
+                SnapshotState::Other => 47,
+                SnapshotState::SctpEstablished
+                | SnapshotState::SctpShutdown
+                | SnapshotState::SctpClosed
+                | SnapshotState::SctpAborted => 132,
                 _ => 6,
             },
             sport: i as u16,

@@ -7,7 +7,7 @@
 //! pipes and devices without waiting for them.
 
 use super::{Header, Reader, Refusal, Writer};
-use engine::SavedFlow;
+use engine::ConnSnapshot;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, fsync, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -126,7 +126,7 @@ fn refuse_others(found: &Stat, path: &Path) -> io::Result<()> {
 }
 
 impl Pending {
-    pub fn flow(&mut self, flow: &SavedFlow) -> io::Result<()> {
+    pub fn flow(&mut self, flow: &ConnSnapshot) -> io::Result<()> {
         self.writer.as_mut().map_or(Ok(()), |writer| writer.flow(flow))
     }
 

@@ -3,7 +3,7 @@
 
 use super::store::Pending;
 use super::*;
-use engine::{CtMark, SavedFlow, SavedPhase, Tally, VlanTags};
+use engine::{ConnSnapshot, CtMark, DirectionCounters, SnapshotState, VlanTags};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
@@ -11,26 +11,26 @@ fn header() -> Header {
     Header {
         program: "0.1.0".to_owned(),
         created: 1_700_000_000_000_000_000,
-        zone: ZoneFrom::OuterVlan,
+        zone: ZoneSource::OuterVlan,
         place: Place { pair: 1, worker: 2 },
         workers: 3,
         rss: std::array::from_fn(|i| i as u8),
     }
 }
 
-fn flow(i: u16) -> SavedFlow {
+fn flow(i: u16) -> ConnSnapshot {
     let address = |end: u8| match i % 2 {
         0 => IpAddr::from([10, end, i.to_le_bytes()[0], i.to_le_bytes()[1]]),
         _ => IpAddr::from([end; 16]),
     };
     let number = u64::from(i);
-    let tally = |more| Tally {
+    let tally = |more| DirectionCounters {
         packets: number + more,
         bytes: 100 * number,
         ip_bytes: 90 * number,
         tcp_flags: i as u8 | 16,
     };
-    SavedFlow {
+    ConnSnapshot {
         src: address(1),
         dst: address(2),
         proto: 6,
@@ -43,14 +43,14 @@ fn flow(i: u16) -> SavedFlow {
         last_seen: number << 33,
         orig: tally(1),
         reply: tally(2),
-        phase: SavedPhase::ALL[usize::from(i) % SavedPhase::ALL.len()],
+        phase: SnapshotState::ALL[usize::from(i) % SnapshotState::ALL.len()],
         scales: (i % 5 != 0).then_some([7, 14]),
         tags: [[0, 0], [0, u32::from(i)], [u32::MAX, 7]][usize::from(i) % 3],
         ct_mark: CtMark { mark: u32::from(i % 7) << 29, label: u128::from(i % 4) << 126 },
     }
 }
 
-fn written(flows: &[SavedFlow]) -> Vec<u8> {
+fn written(flows: &[ConnSnapshot]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &header()).unwrap();
     flows.iter().for_each(|flow| writer.flow(flow).unwrap());
     let (bytes, len) = writer.finish().unwrap();
@@ -61,7 +61,7 @@ fn written(flows: &[SavedFlow]) -> Vec<u8> {
 /// What is read of a file.
 #[derive(Debug)]
 struct Read {
-    flows: Vec<SavedFlow>,
+    flows: Vec<ConnSnapshot>,
     damaged: u32,
     lost: u64,
     end: Result<(), Damage>,
@@ -86,20 +86,20 @@ fn read(bytes: &[u8]) -> Result<Read, Refusal> {
 }
 
 /// What is read of a file that is whole.
-fn read_whole(bytes: &[u8]) -> Vec<SavedFlow> {
+fn read_whole(bytes: &[u8]) -> Vec<ConnSnapshot> {
     let read = read(bytes).unwrap();
     assert!(read.end.is_ok() && (read.damaged, read.lost) == (0, 0), "{:?}", read.end);
     read.flows
 }
 
-fn flows(count: u16) -> Vec<SavedFlow> {
+fn flows(count: u16) -> Vec<ConnSnapshot> {
     (0..count).map(flow).collect()
 }
 
 #[test]
 fn a_header_says_where_zones_come_from() {
-    let fixed = [7, u16::MAX].map(ZoneFrom::Fixed);
-    let others = [ZoneFrom::None, ZoneFrom::OuterVlan, ZoneFrom::InnerVlan];
+    let fixed = [7, u16::MAX].map(ZoneSource::Fixed);
+    let others = [ZoneSource::None, ZoneSource::OuterVlan, ZoneSource::InnerVlan];
     for zone in others.into_iter().chain(fixed) {
         let header = Header { zone, ..header() };
         let (bytes, _) = Writer::new(Vec::new(), &header).unwrap().finish().unwrap();
@@ -119,7 +119,7 @@ fn what_is_written_is_read() {
 /// Whatever of a page is damaged, only its connections are lost, and those are few.
 #[test]
 fn a_damaged_page_costs_its_connections_and_no_others() {
-    let plain = |i: u16| SavedFlow { tags: [0; 2], ct_mark: CtMark::default(), ..flow(2 * i) };
+    let plain = |i: u16| ConnSnapshot { tags: [0; 2], ct_mark: CtMark::default(), ..flow(2 * i) };
     let all: Vec<_> = (0..1000).map(plain).collect();
     let bytes = written(&all);
     let flows_of = |page: usize| 44 * page..44 * (page + 1);
@@ -150,7 +150,7 @@ fn a_damaged_page_costs_its_connections_and_no_others() {
 fn a_connection_is_never_longer_than_there_is_room_for() {
     let length = |i, ct_mark, tags| {
         let mut bytes = vec![];
-        super::flow::write(&SavedFlow { ct_mark, tags, ..flow(i) }, &mut bytes);
+        super::flow::write(&ConnSnapshot { ct_mark, tags, ..flow(i) }, &mut bytes);
         bytes.len()
     };
     let marked = CtMark { mark: 1, label: 0 };
@@ -237,7 +237,7 @@ fn all_formats_are_read_for_ever() {
     [4, 500, 444].iter().for_each(|number: &u64| bytes.extend(number.to_le_bytes()));
     bytes.push(18);
     bytes.extend([9, 0, 0, 0, 0x70, 0x19, 0x71, 0xe7, 2, 1, 0, 0, 0, 0, 0, 0, 0]);
-    let expected = SavedFlow {
+    let expected = ConnSnapshot {
         src: [10, 1, 0, 0].into(),
         dst: [10, 2, 0, 0].into(),
         proto: 6,
@@ -248,9 +248,9 @@ fn all_formats_are_read_for_ever() {
         vlan: VlanTags::new(&[7]),
         start: 1000,
         last_seen: 2000,
-        orig: Tally { packets: 3, bytes: 400, ip_bytes: 360, tcp_flags: 27 },
-        reply: Tally { packets: 4, bytes: 500, ip_bytes: 444, tcp_flags: 18 },
-        phase: SavedPhase::TcpEstablished,
+        orig: DirectionCounters { packets: 3, bytes: 400, ip_bytes: 360, tcp_flags: 27 },
+        reply: DirectionCounters { packets: 4, bytes: 500, ip_bytes: 444, tcp_flags: 18 },
+        phase: SnapshotState::TcpEstablished,
         scales: Some([7, 14]),
         tags: [0; 2],
         ct_mark: CtMark::default(),

@@ -3,7 +3,7 @@
 
 use super::flow::{self, FLOW_MAX};
 use super::{END, FLOWS, FORMAT, Header, MAGIC, PAGE, PAGE_HEAD, checksum};
-use engine::{SavedFlow, ZoneFrom};
+use engine::{ConnSnapshot, ZoneSource};
 use flate2::Crc;
 use std::io::{self, Write};
 
@@ -33,7 +33,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, header: crc.sum(), number: 0, page: vec![0; PAGE_HEAD], flows: 0 })
     }
 
-    pub(crate) fn flow(&mut self, flow: &SavedFlow) -> io::Result<()> {
+    pub(crate) fn flow(&mut self, flow: &ConnSnapshot) -> io::Result<()> {
         if self.page.len() + FLOW_MAX > PAGE {
             self.page(FLOWS)?;
         }
@@ -80,10 +80,10 @@ impl Header {
         bytes.extend(program);
         bytes.extend(self.created.to_le_bytes());
         match self.zone {
-            ZoneFrom::None => bytes.push(0),
-            ZoneFrom::OuterVlan => bytes.push(1),
-            ZoneFrom::InnerVlan => bytes.push(2),
-            ZoneFrom::Fixed(zone) => {
+            ZoneSource::None => bytes.push(0),
+            ZoneSource::OuterVlan => bytes.push(1),
+            ZoneSource::InnerVlan => bytes.push(2),
+            ZoneSource::Fixed(zone) => {
                 bytes.push(3);
                 bytes.extend(zone.to_le_bytes());
             }

@@ -36,7 +36,8 @@ pub(crate) use zone_rules::ZoneRule;
 pub(crate) use zones::{EVICT, Limits, TimeoutPolicy, Zone};
 
 use engine::{
-    Checksums, InvalidPackets, Malformed, OddFragments, PickUp, TcpNumbers, WhenFull, ZoneFrom,
+    ChecksumCheck, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup, TcpWindowCheck,
+    WhenFull, ZoneSource,
 };
 use section::{Document, Section};
 use std::fs::File;
@@ -83,12 +84,12 @@ pub struct Config {
 /// `[policy]`: what becomes of packets that are not as they should be.
 #[derive(Default)]
 pub(crate) struct PacketPolicy {
-    pub(crate) malformed: Option<Written<Malformed>>,
-    pub(crate) tcp: Option<Written<TcpNumbers>>,
-    pub(crate) pick_up: Option<Written<PickUp>>,
-    pub(crate) checksums: Option<Written<Checksums>>,
+    pub(crate) malformed: Option<Written<MalformedPackets>>,
+    pub(crate) tcp: Option<Written<TcpWindowCheck>>,
+    pub(crate) pick_up: Option<Written<TcpPickup>>,
+    pub(crate) checksums: Option<Written<ChecksumCheck>>,
     pub(crate) invalid: Option<Written<InvalidPackets>>,
-    pub(crate) fragments: Option<Written<OddFragments>>,
+    pub(crate) fragments: Option<Written<InvalidFragments>>,
 }
 
 /// `[eal]`: what DPDK starts with.
@@ -125,7 +126,7 @@ pub(crate) struct Table {
     pub(crate) capacity_ipv6: Option<Written<u32>>,
     pub(crate) labels: Option<Written<bool>>,
     pub(crate) when_full: Option<Written<WhenFull>>,
-    pub(crate) zone: Option<Written<ZoneFrom>>,
+    pub(crate) zone: Option<Written<ZoneSource>>,
 }
 
 /// `[timeouts]`: seconds, under the names of [`engine::Timeouts`].
@@ -181,22 +182,22 @@ pub(crate) const HUGE: &Choices<Huge> =
 pub(crate) const YES_OR_NO: &Choices<bool> = &[("true", true), ("false", false)];
 pub(crate) const WHEN_FULL: &Choices<WhenFull> =
     &[("\"pass-untracked\"", WhenFull::PassUntracked), ("\"drop\"", WhenFull::Drop)];
-pub(crate) const MALFORMED: &Choices<Malformed> =
-    &[("\"pass\"", Malformed::Pass), ("\"drop\"", Malformed::Drop)];
-pub(crate) const TCP: &Choices<TcpNumbers> =
-    &[("\"strict\"", TcpNumbers::Judged), ("\"liberal\"", TcpNumbers::Ignored)];
-pub(crate) const PICK_UP: &Choices<PickUp> =
-    &[("\"loose\"", PickUp::Loose), ("\"strict\"", PickUp::Strict)];
-pub(crate) const CHECKSUMS: &Choices<Checksums> =
-    &[("\"verify\"", Checksums::Verified), ("\"trust\"", Checksums::Trusted)];
+pub(crate) const MALFORMED: &Choices<MalformedPackets> =
+    &[("\"pass\"", MalformedPackets::Pass), ("\"drop\"", MalformedPackets::Drop)];
+pub(crate) const TCP: &Choices<TcpWindowCheck> =
+    &[("\"strict\"", TcpWindowCheck::Judged), ("\"liberal\"", TcpWindowCheck::Ignored)];
+pub(crate) const PICK_UP: &Choices<TcpPickup> =
+    &[("\"loose\"", TcpPickup::Loose), ("\"strict\"", TcpPickup::Strict)];
+pub(crate) const CHECKSUMS: &Choices<ChecksumCheck> =
+    &[("\"verify\"", ChecksumCheck::Verified), ("\"trust\"", ChecksumCheck::Trusted)];
 pub(crate) const INVALID: &Choices<InvalidPackets> =
     &[("\"pass\"", InvalidPackets::Pass), ("\"drop\"", InvalidPackets::Drop)];
-pub(crate) const FRAGMENTS: &Choices<OddFragments> =
-    &[("\"pass\"", OddFragments::Pass), ("\"drop\"", OddFragments::Drop)];
-pub(crate) const ZONE: &Choices<ZoneFrom> = &[
-    ("\"none\"", ZoneFrom::None),
-    ("\"outer-vlan\"", ZoneFrom::OuterVlan),
-    ("\"inner-vlan\"", ZoneFrom::InnerVlan),
+pub(crate) const FRAGMENTS: &Choices<InvalidFragments> =
+    &[("\"pass\"", InvalidFragments::Pass), ("\"drop\"", InvalidFragments::Drop)];
+pub(crate) const ZONE: &Choices<ZoneSource> = &[
+    ("\"none\"", ZoneSource::None),
+    ("\"outer-vlan\"", ZoneSource::OuterVlan),
+    ("\"inner-vlan\"", ZoneSource::InnerVlan),
 ];
 
 impl Config {

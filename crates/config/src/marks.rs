@@ -3,7 +3,7 @@
 
 use super::problem::{Fault, Written};
 use super::section::Section;
-use engine::{MarkBits, Prefix};
+use engine::{MaskedBits, Prefix};
 use wire::proto_names;
 
 /// `[[mark]]`: bits for the connections that are meant.
@@ -17,8 +17,8 @@ pub(crate) struct Mark {
     pub(crate) dport: Option<Written<u16>>,
     pub(crate) port: Option<Written<u16>>,
     /// One of both is there, or a problem says why not.
-    pub(crate) set_mark: Option<Written<MarkBits>>,
-    pub(crate) set_label: Option<Written<MarkBits>>,
+    pub(crate) set_mark: Option<Written<MaskedBits>>,
+    pub(crate) set_label: Option<Written<MaskedBits>>,
 }
 
 impl Mark {
@@ -26,7 +26,7 @@ impl Mark {
         section.one_of(["set_mark", "set_label"], Fault::MissingMark);
         let net = |key| section.parsed(key, str::parse::<Prefix>);
         let port = |key| section.integer(key, 0..=u16::MAX);
-        let bits = |key, len| section.parsed(key, |text| MarkBits::read(text, len));
+        let bits = |key, len| section.parsed(key, |text| MaskedBits::read(text, len));
         let mark = Self {
             zone: section.integer("zone", 0..=u16::MAX),
             proto: section.parsed("proto", proto_names::number),

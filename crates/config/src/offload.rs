@@ -3,7 +3,7 @@
 
 use super::section::Section;
 use super::{Choices, Written};
-use engine::KeyCheck;
+use engine::MarkVerification;
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ pub(crate) struct Offload {
     pub(crate) policy: Option<Written<Policy>>,
     pub(crate) rules_max: Option<Written<u32>>,
     pub(crate) zone_rules_max: Option<Written<u32>>,
-    pub(crate) check: Option<Written<KeyCheck>>,
+    pub(crate) check: Option<Written<MarkVerification>>,
     pub(crate) quarantine_ms: Option<Written<u32>>,
     pub(crate) api: Option<Written<RuleApi>>,
     pub(crate) bypass: Option<Written<Bypass>>,
@@ -144,8 +144,8 @@ impl fmt::Display for Bypass {
 const FIRST_CHECKS: u8 = 4;
 
 /// Every packet, or one of so many beside the first ones of a rule.
-pub(crate) const fn sampled(one_in: u32) -> KeyCheck {
-    KeyCheck::Sampled { first: FIRST_CHECKS, one_in }
+pub(crate) const fn sampled(one_in: u32) -> MarkVerification {
+    MarkVerification::Sampled { first: FIRST_CHECKS, one_in }
 }
 
 /// What says nothing about checks.
@@ -153,10 +153,10 @@ pub(crate) const fn sampled(one_in: u32) -> KeyCheck {
 #[error("{0:?} says not which packets to check; write \"always\", or \"1/N\" for one of N")]
 pub(crate) struct CheckWords(String);
 
-fn parse_check(text: &str) -> Result<KeyCheck, CheckWords> {
+fn parse_check(text: &str) -> Result<MarkVerification, CheckWords> {
     let one_in = |n: &str| n.parse().ok().filter(|&n| n > 0).map(sampled);
     let check = match text.split_once('/') {
-        None if text == "always" => Some(KeyCheck::Always),
+        None if text == "always" => Some(MarkVerification::Always),
         Some(("1", n)) => one_in(n),
         _ => None,
     };
@@ -164,10 +164,10 @@ fn parse_check(text: &str) -> Result<KeyCheck, CheckWords> {
 }
 
 /// As `check` is written.
-pub(crate) fn check_words(check: KeyCheck) -> String {
+pub(crate) fn check_words(check: MarkVerification) -> String {
     match check {
-        KeyCheck::Always => "always".to_owned(),
-        KeyCheck::Sampled { one_in, .. } => format!("1/{one_in}"),
+        MarkVerification::Always => "always".to_owned(),
+        MarkVerification::Sampled { one_in, .. } => format!("1/{one_in}"),
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn checks_are_read_as_they_are_shown() {
-        for check in [KeyCheck::Always, sampled(1), sampled(u32::MAX)] {
+        for check in [MarkVerification::Always, sampled(1), sampled(u32::MAX)] {
             assert_eq!(parse_check(&check_words(check)), Ok(check));
         }
         for text in ["", "never", "1/0", "2/3", "1/", "1/x"] {

@@ -30,7 +30,7 @@ pub use zones::ZoneRules;
 
 use crate::{Config, Devargs, Fault, Huge, Place, Problem, Socket, Written};
 use doctor::host::Cpus;
-use engine::{Checksums, Nanos, Timeouts, ZoneFrom};
+use engine::{ChecksumCheck, Nanos, Timeouts, ZoneSource};
 use std::collections::HashMap;
 
 /// Descriptors of a queue: about 100 us of small packets at 10 Gb/s.
@@ -80,8 +80,8 @@ pub struct PairPlan {
 
 impl PairPlan {
     /// Where the zone of its connections comes from, if that of others comes from there.
-    pub fn zone_from(&self, others: ZoneFrom) -> ZoneFrom {
-        self.zone.map_or(others, ZoneFrom::Fixed)
+    pub fn zone_from(&self, others: ZoneSource) -> ZoneSource {
+        self.zone.map_or(others, ZoneSource::Fixed)
     }
 }
 
@@ -137,7 +137,7 @@ fn engine_config(config: Config) -> Result<engine::Config, Vec<Problem>> {
         return Err(config.problems);
     }
     // In a capture of the host that sends there are sums that its NIC had yet to fill in.
-    let otherwise = config.policy.checksums.is_none().then_some(Checksums::Trusted);
+    let otherwise = config.policy.checksums.is_none().then_some(ChecksumCheck::Trusted);
     let (engine, _) = plan_engine(config, &mut Settings::default())?;
     Ok(engine::Config { checksums: otherwise.unwrap_or(engine.checksums), ..engine })
 }

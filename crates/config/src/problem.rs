@@ -5,7 +5,7 @@ use super::control::SocketWords;
 use super::devargs::{DeviceFault, PairError};
 use super::offload::{BypassWords, CheckWords, PolicyWords};
 use super::snapshot::FolderWords;
-use engine::{NoMarkBits, NoPrefix};
+use engine::{MaskedBitsError, PrefixError};
 use serde::Serialize;
 use std::fmt;
 use std::process::ExitCode;
@@ -102,9 +102,9 @@ pub(crate) enum Fault {
     #[error(transparent)]
     Protocol(#[from] NoProtocol),
     #[error(transparent)]
-    Net(#[from] NoPrefix),
+    Net(#[from] PrefixError),
     #[error(transparent)]
-    Bits(#[from] NoMarkBits),
+    Bits(#[from] MaskedBitsError),
     #[error("there is a timeout policy {name:?} already; \"default\" is [timeouts]")]
     NameTwice { name: String },
     #[error("there are {found} sections of zones; there may be {most}")]

@@ -39,7 +39,7 @@ fn every_key_is_read() {
     assert!(config.pairs[1].workers.is_none());
     assert_eq!(value(&config.table.capacity), Some(2_097_152));
     assert_eq!(config.table.when_full.unwrap().value, WhenFull::Drop);
-    assert_eq!(config.policy.malformed.unwrap().value, Malformed::Drop);
+    assert_eq!(config.policy.malformed.unwrap().value, MalformedPackets::Drop);
     let offload = &config.offload;
     assert_eq!(offload.policy.as_ref().map(|policy| policy.value), Some(Policy::After(8)));
     assert_eq!(offload.check.as_ref().map(|check| check.value), Some(sampled(16)));

@@ -3,7 +3,7 @@
 
 use super::section::Section;
 use super::{Choices, PICK_UP, TCP, Timeouts, WHEN_FULL, Written};
-use engine::{Evict, PickUp, TcpNumbers, WhenFull};
+use engine::{Evict, TcpPickup, TcpWindowCheck, WhenFull};
 
 /// Connections that anybody may ask for; more than fit into any table.
 const CONNECTIONS: std::ops::RangeInclusive<u32> = 0..=1 << 30;
@@ -38,8 +38,8 @@ pub(crate) struct Zone {
     pub(crate) ids: Option<Written<Vec<Written<u32>>>>,
     /// Name of a policy.
     pub(crate) timeouts: Option<Written<String>>,
-    pub(crate) tcp: Option<Written<TcpNumbers>>,
-    pub(crate) pick_up: Option<Written<PickUp>>,
+    pub(crate) tcp: Option<Written<TcpWindowCheck>>,
+    pub(crate) pick_up: Option<Written<TcpPickup>>,
     /// 0: no limit.
     pub(crate) connections_max: Option<Written<u32>>,
     pub(crate) when_full: Option<Written<WhenFull>>,

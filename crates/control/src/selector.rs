@@ -2,7 +2,9 @@
 //! Which connections a question is about, as it is written in JSON.
 
 use super::{Ask, Failure, LIMIT_MAX, Request};
-use engine::{End, Filter, MarkBits, MarkChange, NoMarkBits, NoPrefix, Prefix, Progress};
+use engine::{
+    EndpointMatch, Filter, MarkChange, MaskedBits, MaskedBitsError, Prefix, PrefixError, ProtoState,
+};
 use serde::{Deserialize, Serialize};
 
 /// `10.0.0.0/8`, or one address.
@@ -10,15 +12,15 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Net(pub Prefix);
 
-/// `ESTABLISHED`, or any other name of a [`Progress`].
+/// `ESTABLISHED`, or any other name of a [`ProtoState`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct StateName(pub Progress);
+pub struct StateName(pub ProtoState);
 
 /// `0x5/0xff`, or all bits of a mark or a label, which has so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Bits<const N: u32>(pub MarkBits);
+pub struct Bits<const N: u32>(pub MaskedBits);
 
 /// What is no state.
 #[derive(Debug, thiserror::Error)]
@@ -29,13 +31,13 @@ pub struct NoState {
 
 /// All names of states.
 fn names() -> String {
-    Progress::ALL.map(Progress::name).join(", ")
+    ProtoState::ALL.map(ProtoState::name).join(", ")
 }
 
 impl TryFrom<String> for Net {
-    type Error = NoPrefix;
+    type Error = PrefixError;
 
-    fn try_from(text: String) -> Result<Self, NoPrefix> {
+    fn try_from(text: String) -> Result<Self, PrefixError> {
         text.parse().map(Self)
     }
 }
@@ -50,15 +52,15 @@ impl TryFrom<String> for StateName {
     type Error = NoState;
 
     fn try_from(text: String) -> Result<Self, NoState> {
-        Progress::named(&text).map(Self).ok_or(NoState { name: text })
+        ProtoState::named(&text).map(Self).ok_or(NoState { name: text })
     }
 }
 
 impl<const N: u32> TryFrom<String> for Bits<N> {
-    type Error = NoMarkBits;
+    type Error = MaskedBitsError;
 
-    fn try_from(text: String) -> Result<Self, NoMarkBits> {
-        MarkBits::read(&text, N).map(Self)
+    fn try_from(text: String) -> Result<Self, MaskedBitsError> {
+        MaskedBits::read(&text, N).map(Self)
     }
 }
 
@@ -77,7 +79,8 @@ impl From<StateName> for String {
 impl Request {
     /// The connections that it is about.
     pub fn filter(&self) -> Filter {
-        let end = |address: Option<Net>, port| End { address: address.map(|net| net.0), port };
+        let end =
+            |address: Option<Net>, port| EndpointMatch { address: address.map(|net| net.0), port };
         Filter {
             zone: self.zone,
             proto: self.proto,

@@ -215,7 +215,7 @@ impl Port {
     }
 
     /// # Safety
-    /// `answer` is what DPDK documents for `action`.
+    /// `apply_result` is what DPDK documents for `action`.
     unsafe fn query<T>(
         &self,
         rule: &FlowRule,
@@ -227,7 +227,7 @@ impl Port {
         let actions = [action, end].map(|type_| sys::rte_flow_action { type_, conf: null() });
         let answer: *mut c_void = std::ptr::from_mut(answer).cast();
         let ask = |error: *mut _| {
-            // SAFETY: the port is open, the rule one of its live ones; `answer` by contract.
+            // SAFETY: the port is open, the rule one of its live ones; `apply_result` by contract.
             unsafe { sys::rte_flow_query(self.open.id(), flow, actions.as_ptr(), answer, error) }
         };
         call(None, ask, |ret| ret >= 0).map(drop)

@@ -8,8 +8,8 @@
 
 use criterion::{Criterion, Throughput};
 use engine::{
-    Admission, Answer, BURST_MAX, Config, End, EndReason, Engine, Evict, KeyCheck, MarkLayout,
-    Offload, Verdict, Wish, ZoneRule,
+    BURST_MAX, Config, EndReason, EndpointMatch, Engine, Evict, MarkLayout, MarkVerification,
+    OffloadConfig, OffloadPolicy, RuleRequest, RuleResult, Verdict, ZoneRule,
 };
 use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
@@ -89,7 +89,7 @@ fn engine(capacity: u32) -> Engine {
     Engine::new(&config(capacity))
 }
 
-fn engine_with(capacity: u32, offload: Option<Offload>) -> Engine {
+fn engine_with(capacity: u32, offload: Option<OffloadConfig>) -> Engine {
     Engine::new(&Config { offload, ..config(capacity) })
 }
 
@@ -125,12 +125,12 @@ impl Bench {
 
     /// Does what the engine wishes of a NIC.
     fn mark(&mut self, layout: MarkLayout) {
-        while let Some(Wish::Install { rule, tuple, .. }) = self.engine.next_wish() {
+        while let Some(RuleRequest::Install { rule, tuple, .. }) = self.engine.next_request() {
             let (IpAddr::V4(src), IpAddr::V4(dst)) = (tuple.src, tuple.dst) else { continue };
             let ports = [tuple.sport.to_be_bytes(), tuple.dport.to_be_bytes()].concat();
             let tuple = [&src.octets()[..], &dst.octets(), &ports].concat();
             self.marks.insert(tuple, layout.encode(rule));
-            self.engine.answer(rule, Answer::Installed { pace: 1000 });
+            self.engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
         }
     }
 
@@ -257,8 +257,8 @@ fn zone_rules(c: &mut Criterion) {
         let rule = |i: u16| ZoneRule {
             from: None,
             proto: None,
-            end: End { address: None, port: (i + 1 < count).then_some(20_000 + i) },
-            peer: End::default(),
+            end: EndpointMatch { address: None, port: (i + 1 < count).then_some(20_000 + i) },
+            peer: EndpointMatch::default(),
             zone: 7,
         };
         let zone_rules = (0..count).map(rule).collect();
@@ -269,7 +269,7 @@ fn zone_rules(c: &mut Criterion) {
             bench.all(SECOND, &frames);
             bench
         };
-        let check = |bench: &Bench| assert_eq!(bench.engine.zone_now(7).connections, 10_000);
+        let check = |bench: &Bench| assert_eq!(bench.engine.zone_status(7).connections, 10_000);
         bursts(c, (&format!("zone_rules/{count}_udp_ipv4_10k"), BURST_MAX), &frames, bench, check);
     }
 }
@@ -277,11 +277,11 @@ fn zone_rules(c: &mut Criterion) {
 /// Packets whose marks name their flows.
 fn marked(c: &mut Criterion) {
     let layout = MarkLayout::new(32, 2 << 20).expect("wide enough");
-    let offload = Offload {
+    let offload = OffloadConfig {
         layout,
         first_index: 0,
-        check: KeyCheck::Sampled { first: 4, one_in: 64 },
-        admission: Admission::After { packets: 1 },
+        check: MarkVerification::Sampled { first: 4, one_in: 64 },
+        admission: OffloadPolicy::After { packets: 1 },
         rules_max: 2 << 20,
         zone_rules_max: None,
         bypass: [None; 2],
@@ -307,7 +307,7 @@ fn marked(c: &mut Criterion) {
         let directions = frames.iter().map(|frame| &frame[TUPLE]).collect::<HashSet<_>>().len();
         let rules_max = directions as u32 * percent / 100;
         let with_rules = || {
-            let offload = Offload { rules_max, ..offload };
+            let offload = OffloadConfig { rules_max, ..offload };
             let mut bench = Bench::new(engine_with(1 << 20, Some(offload)));
             for burst in (0..8).flat_map(|_| frames.chunks(BURST_MAX)) {
                 bench.burst(SECOND, burst);

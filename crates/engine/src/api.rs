@@ -28,31 +28,35 @@ mod untracked_reason;
 mod verdict;
 mod zone;
 
-pub use anomaly::Irregular;
+pub use anomaly::Anomaly;
 pub use behaviour::{
-    Checksums, Evict, InvalidPackets, Malformed, OddFragments, PickUp, TcpNumbers, WhenFull,
+    ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,
+    TcpWindowCheck, WhenFull,
 };
 pub use config::{Config, MAX_CAPACITY};
-pub use conn_snapshot::{Restored, SavedFlow, SavedPhase};
-pub use ct_mark::{CtMark, MarkBits, MarkChange, NoMarkBits};
+pub use conn_snapshot::{ConnSnapshot, RestoreOutcome, SnapshotState};
+pub use ct_mark::{CtMark, MarkChange, MaskedBits, MaskedBitsError};
 pub use ct_state::CtState;
-pub use event::{Change, FlowEvent};
-pub use filter::{End, Filter, NoPrefix, Prefix};
+pub use event::{EventKind, FlowEvent};
+pub use filter::{EndpointMatch, Filter, Prefix, PrefixError};
 pub use flow_mark::{MarkLayout, RuleId};
-pub use flow_record::{EndReason, FlowRecord, State, Tally, VlanTags};
+pub use flow_record::{DirectionCounters, EndReason, FlowRecord, FlowState, VlanTags};
 pub use fragment_limits::{FragmentLimits, MAX_DATAGRAMS, MAX_HOLD};
 pub(crate) use ip_proto::{
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, has_ports,
 };
 pub use mark_rule::MarkRule;
-pub use offload::{Admission, Answer, KeyCheck, Offload, Passed, RuleAction, Side, Tuple, Wish};
-pub use proto_state::Progress;
-pub use query::{Cursor, LiveFlow, Query, Swept, ZoneNow};
-pub use rule_view::{NoRule, RuleState, RuleView};
-pub use stats::{MarkStats, OffloadState, OffloadStats, STALL_CYCLES, Stage, Stats};
-pub use steering::{Doubt, Hashed, Spread, Steering};
+pub use offload::{
+    BypassCount, FiveTuple, MarkVerification, OffloadConfig, OffloadPolicy, RuleAction,
+    RuleRequest, RuleResult, Side,
+};
+pub use proto_state::ProtoState;
+pub use query::{ConnView, Cursor, Query, SweepProgress, ZoneStatus};
+pub use rule_view::{NoRuleReason, RuleState, RuleView};
+pub use stats::{MarkStats, OffloadStats, OffloadStatus, STALL_CYCLES, Stage, Stats};
+pub use steering::{RssFields, RssSpread, SteeringConfig, SteeringMismatch};
 pub use timeouts::Timeouts;
-pub use untracked_reason::Reason;
+pub use untracked_reason::UntrackedReason;
 pub use verdict::Verdict;
 pub(crate) use zone::ZONES;
-pub use zone::{ZoneFrom, ZonePolicy, ZoneRule};
+pub use zone::{ZonePolicy, ZoneRule, ZoneSource};

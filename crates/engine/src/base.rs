@@ -17,7 +17,7 @@ pub use columns::BURST_MAX;
 pub(crate) use columns::Columns;
 pub(crate) use cuckoo::{CuckooIndex, NO_RECORD};
 pub(crate) use list::{Links, List, NONE};
-pub use memory::Memory;
+pub use memory::MemoryUse;
 pub(crate) use memory::{HugeRegion, prefetch};
 pub(crate) use simd::SimdLevel;
 pub(crate) use siphash::{KeyDomain, KeyedHasher, derive};

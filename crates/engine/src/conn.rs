@@ -24,5 +24,5 @@ pub(crate) use embryonic::ListLinks;
 pub(crate) use event::Transition;
 pub(crate) use record::{ConnCold, ConnHot};
 pub(crate) use sampler::{NoSampling, Sampler};
-pub(crate) use state::Phase;
+pub(crate) use state::State;
 pub(crate) use tcp::resync::Segment;

@@ -11,4 +11,4 @@ mod offload;
 mod review;
 mod snapshot;
 
-pub use marks::Written;
+pub use marks::MarkProgress;

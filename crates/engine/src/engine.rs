@@ -12,7 +12,7 @@ use crate::api::{
 use crate::base::{BURST_MAX, Nanos, whole_micros};
 use crate::offload::RuleBudget;
 use crate::pipeline::{Context, Pipeline};
-use crate::policy::Zones;
+use crate::policy::ZonePolicies;
 use crate::tracker::Trackers;
 use std::sync::Arc;
 use wire::Packet;
@@ -60,7 +60,7 @@ impl Engine {
         for capacity in [config.capacity_ipv4, config.capacity_ipv6] {
             assert!((1..=MAX_CAPACITY).contains(&capacity), "capacity {capacity} out of range");
         }
-        let zones = Arc::new(Zones::new(config));
+        let zones = Arc::new(ZonePolicies::new(config));
         Self {
             trackers: Trackers::new(config, zones.clone()),
             pipeline: Pipeline::new(config, zones),

@@ -13,11 +13,11 @@ mod ranges;
 mod sources;
 
 use crate::api::{Config, FragmentLimits, MAX_DATAGRAMS, MAX_HOLD};
-use crate::base::{BURST_MAX, Memory};
+use crate::base::{BURST_MAX, MemoryUse};
 use datagrams::Datagrams;
 pub(crate) use datagrams::{FragmentOutcome, ReadyFragments};
 pub(crate) use hold::{DatagramId, HeldFragment, HoldQueue};
-pub use hold::{Held, Release};
+pub use hold::{HeldPacket, Release};
 
 /// Datagrams of both IP versions, and the packets that wait.
 pub(crate) struct FragmentStore {
@@ -25,7 +25,7 @@ pub(crate) struct FragmentStore {
     pub(crate) v6: FamilyDatagrams<5>,
     pub(crate) hold: HoldQueue,
     /// Packets of this burst that are to wait.
-    pub(crate) held: Vec<Held>,
+    pub(crate) held: Vec<HeldPacket>,
 }
 
 /// Datagrams of one IP version.
@@ -59,7 +59,7 @@ impl FragmentStore {
         })
     }
 
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> MemoryUse {
         let tables = [self.v4.datagrams.memory(), self.v6.datagrams.memory()];
         tables.into_iter().chain([self.hold.memory()]).sum()
     }
@@ -71,12 +71,12 @@ impl FragmentStore {
     }
 
     /// Packets of the burst that are to wait.
-    pub(crate) fn held(&self) -> &[Held] {
+    pub(crate) fn held(&self) -> &[HeldPacket] {
         &self.held
     }
 
     /// The same where the burst was a part of another one.
-    pub(crate) fn held_mut(&mut self) -> &mut [Held] {
+    pub(crate) fn held_mut(&mut self) -> &mut [HeldPacket] {
         &mut self.held
     }
 

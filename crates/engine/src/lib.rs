@@ -20,18 +20,20 @@ mod table;
 mod tracker;
 
 pub use api::{
-    Admission, Answer, Change, Checksums, Config, CtMark, CtState, Cursor, Doubt, End, EndReason,
-    Evict, Filter, FlowEvent, FlowRecord, FragmentLimits, Hashed, InvalidPackets, Irregular,
-    KeyCheck, LiveFlow, MAX_CAPACITY, MAX_DATAGRAMS, MAX_HOLD, Malformed, MarkBits, MarkChange,
-    MarkLayout, MarkRule, MarkStats, NoMarkBits, NoPrefix, NoRule, OddFragments, Offload,
-    OffloadState, OffloadStats, Passed, PickUp, Prefix, Progress, Query, Reason, Restored,
-    RuleAction, RuleId, RuleState, RuleView, STALL_CYCLES, SavedFlow, SavedPhase, Side, Spread,
-    Stage, State, Stats, Steering, Swept, Tally, TcpNumbers, Timeouts, Tuple, Verdict, VlanTags,
-    WhenFull, Wish, ZoneFrom, ZoneNow, ZonePolicy, ZoneRule,
+    Anomaly, BypassCount, ChecksumCheck, Config, ConnSnapshot, ConnView, CtMark, CtState, Cursor,
+    DirectionCounters, EndReason, EndpointMatch, EventKind, Evict, Filter, FiveTuple, FlowEvent,
+    FlowRecord, FlowState, FragmentLimits, InvalidFragments, InvalidPackets, MAX_CAPACITY,
+    MAX_DATAGRAMS, MAX_HOLD, MalformedPackets, MarkChange, MarkLayout, MarkRule, MarkStats,
+    MarkVerification, MaskedBits, MaskedBitsError, NoRuleReason, OffloadConfig, OffloadPolicy,
+    OffloadStats, OffloadStatus, Prefix, PrefixError, ProtoState, Query, RestoreOutcome, RssFields,
+    RssSpread, RuleAction, RuleId, RuleRequest, RuleResult, RuleState, RuleView, STALL_CYCLES,
+    Side, SnapshotState, Stage, Stats, SteeringConfig, SteeringMismatch, SweepProgress, TcpPickup,
+    TcpWindowCheck, Timeouts, UntrackedReason, Verdict, VlanTags, WhenFull, ZonePolicy, ZoneRule,
+    ZoneSource, ZoneStatus,
 };
-pub use base::{BURST_MAX, Memory, Nanos};
-pub use control::Written;
+pub use base::{BURST_MAX, MemoryUse, Nanos};
+pub use control::MarkProgress;
 pub use engine::{Engine, SAMPLE_EVERY};
-pub use fragments::{Held, Release};
-pub use packet::{Errand, Handed};
-pub use policy::Zones;
+pub use fragments::{HeldPacket, Release};
+pub use packet::{HandedOff, Handoff};
+pub use policy::ZonePolicies;

@@ -24,7 +24,7 @@ pub(crate) use descriptor::{
     PacketMeta, SWAPPED_SHIFT, TcpHead, TcpReach,
 };
 pub(crate) use fragment::{FragmentHeader, FragmentRange, SourceKey, UNIT, key_of};
-pub use handoff::{Errand, Handed};
+pub use handoff::{HandedOff, Handoff};
 pub(crate) use headers::{
     AUTHENTICATION, DESTINATION, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MIN,
     ETHERTYPE_TAGS, EXTENSION_BYTES_MAX, FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV4_MIN, IPV6,

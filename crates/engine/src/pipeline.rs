@@ -19,11 +19,11 @@ mod verdicts;
 
 use crate::account::Accounts;
 use crate::api::{Config, Side, Stage, Verdict};
-use crate::base::{BURST_MAX, Memory, Nanos};
+use crate::base::{BURST_MAX, MemoryUse, Nanos};
 use crate::fragments::FragmentStore;
 use crate::packet::parse::PART;
-use crate::packet::{Errand, Handed, Key, prefetch_head};
-use crate::policy::{ZoneClassifier, Zones};
+use crate::packet::{HandedOff, Handoff, Key, prefetch_head};
+use crate::policy::{ZoneClassifier, ZonePolicies};
 use crate::tracker::Trackers;
 use in_order::track_in_order;
 use intake::Intake;
@@ -42,7 +42,7 @@ pub(crate) struct Pipeline {
     lookups: Box<Lookups>,
     marked: Option<Box<MarkedBatch>>,
     steering: Steering,
-    zones: Arc<Zones>,
+    zones: Arc<ZonePolicies>,
 }
 
 /// What a burst meets: the connections and the accounts of its engine, at a time.
@@ -53,7 +53,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Pipeline {
-    pub(crate) fn new(config: &Config, zones: Arc<Zones>) -> Self {
+    pub(crate) fn new(config: &Config, zones: Arc<ZonePolicies>) -> Self {
         Self {
             intake: Intake::new(config),
             lookups: Lookups::new(),
@@ -71,7 +71,7 @@ impl Pipeline {
             fragments.clear();
         }
         self.steering.clear();
-        context.accounts.drops.sees_all = self.steering.see_all();
+        context.accounts.drops.sees_all = self.steering.sees_all_connections();
     }
 
     /// Packets with a mark first; the others, and those whose mark does not do, in their order.
@@ -177,7 +177,7 @@ impl Pipeline {
     pub(crate) fn process_handoffs<P: Packet>(
         &mut self,
         Context { trackers, accounts, now }: Context,
-        (packets, errands): (&[P], &[Errand]),
+        (packets, errands): (&[P], &[Handoff]),
         out: &mut [Verdict],
     ) {
         let Self { intake: Intake { batches, .. }, lookups, steering: others, zones, .. } = self;
@@ -241,12 +241,12 @@ impl Pipeline {
     }
 
     /// Packets of the last burst that go to other workers.
-    pub(crate) fn handed(&self) -> &[Handed] {
+    pub(crate) fn handed(&self) -> &[HandedOff] {
         &self.steering.handed
     }
 
     /// Replaces the policy of zones; returns the old one.
-    pub(crate) fn set_zones(&mut self, zones: Arc<Zones>) -> Arc<Zones> {
+    pub(crate) fn set_zones(&mut self, zones: Arc<ZonePolicies>) -> Arc<ZonePolicies> {
         std::mem::replace(&mut self.zones, zones)
     }
 
@@ -256,8 +256,8 @@ impl Pipeline {
         self.intake.simd = level;
     }
 
-    pub(crate) fn memory(&self) -> Memory {
-        self.fragments().map_or(Memory::default(), |fragments| fragments.memory())
+    pub(crate) fn memory(&self) -> MemoryUse {
+        self.fragments().map_or(MemoryUse::default(), |fragments| fragments.memory())
     }
 }
 

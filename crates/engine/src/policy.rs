@@ -11,4 +11,4 @@ pub(crate) use drops::DropPolicy;
 pub(crate) use limits::{Limits, SourceSketch, ZoneRate};
 pub(crate) use timeouts::{AT_ONCE, AdaptiveTimeouts};
 pub(crate) use zone_rules::{ZoneClassifier, ZoneTags};
-pub use zones::Zones;
+pub use zones::ZonePolicies;

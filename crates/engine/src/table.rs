@@ -10,7 +10,7 @@ mod records;
 
 use crate::api::Config;
 use crate::base::{
-    BURST_MAX, Columns, CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, Memory, NO_RECORD,
+    BURST_MAX, Columns, CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, MemoryUse, NO_RECORD,
     TimerWheel, derive,
 };
 use crate::conn::{ConnCold, ConnHot};
@@ -55,8 +55,8 @@ impl<const W: usize> Table<W> {
     }
 
     /// Memory of all columns, of the index and of the wheel.
-    pub(crate) fn memory(&self) -> Memory {
-        let wheel = Memory { bytes: self.wheel.bytes(), ..Memory::default() };
+    pub(crate) fn memory(&self) -> MemoryUse {
+        let wheel = MemoryUse { bytes: self.wheel.bytes(), ..MemoryUse::default() };
         let parts = [self.index.memory(), self.hot.memory(), self.cold.0.memory(), wheel];
         parts.into_iter().chain([self.markings.memory()]).sum()
     }

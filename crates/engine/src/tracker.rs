@@ -21,11 +21,11 @@ mod timeouts;
 mod track;
 mod walk;
 
-use crate::api::{Checksums, Config, CtState, Offload, PickUp, Side, TcpNumbers};
-use crate::base::{Memory, Nanos};
+use crate::api::{ChecksumCheck, Config, CtState, OffloadConfig, Side, TcpPickup, TcpWindowCheck};
+use crate::base::{MemoryUse, Nanos};
 use crate::offload::{EvalInterval, FlowRules, PendingEval};
 use crate::packet::PacketMeta;
-use crate::policy::{AdaptiveTimeouts, ZoneTags, Zones};
+use crate::policy::{AdaptiveTimeouts, ZonePolicies, ZoneTags};
 use crate::table::Table;
 pub(crate) use fast_path::FastPathPacket;
 pub(crate) use misfits::MISFIT_BYTES;
@@ -43,7 +43,7 @@ pub(crate) struct Trackers {
 }
 
 impl Trackers {
-    pub(crate) fn new(config: &Config, zones: Arc<Zones>) -> Self {
+    pub(crate) fn new(config: &Config, zones: Arc<ZonePolicies>) -> Self {
         Self {
             v4: Tracker::new(config.capacity_ipv4, config, zones.clone(), 0),
             v6: Tracker::new(config.capacity_ipv6, config, zones, 1),
@@ -79,10 +79,10 @@ pub(crate) struct Tracker<const W: usize> {
 
 impl<const W: usize> Tracker<W> {
     /// The tracker that comes at this place among those of its engine.
-    fn new(capacity: u32, config: &Config, zones: Arc<Zones>, place: u32) -> Self {
+    fn new(capacity: u32, config: &Config, zones: Arc<ZonePolicies>, place: u32) -> Self {
         let rules = config.offload.map(|offload| {
             let first_index = offload.first_index + place * offload.slots;
-            let offload = Offload { first_index, ..offload };
+            let offload = OffloadConfig { first_index, ..offload };
             let size = capacity as usize;
             Box::new(FlowRules::new(size, (offload, ZoneTags::new(config)), config.huge_pages))
         });
@@ -92,14 +92,14 @@ impl<const W: usize> Tracker<W> {
             rules,
             pending_eval: None,
             timeouts: AdaptiveTimeouts::new(capacity, config, zones),
-            verifies: config.checksums == Checksums::Verified,
+            verifies: config.checksums == ChecksumCheck::Verified,
             side: None,
             pending_syns: PendingSyns::new(),
             misfits: OutOfSync::new(),
         }
     }
 
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> MemoryUse {
         let rules = self.rules.as_ref().map(|rules| rules.memory());
         [self.table.memory()].into_iter().chain(rules).sum()
     }
@@ -121,7 +121,7 @@ impl<const W: usize> Tracker<W> {
 
     /// Whether TCP of this zone is judged by its numbers.
     pub(crate) fn checks_window(&self, zone: u16) -> bool {
-        self.timeouts.zones().of(zone).tcp == TcpNumbers::Judged
+        self.timeouts.zones().of(zone).tcp == TcpWindowCheck::Judged
     }
 
     /// Whether checksums are verified before a state changes.
@@ -136,6 +136,6 @@ impl<const W: usize> Tracker<W> {
 
     /// Whether TCP of this zone may begin without a SYN.
     pub(crate) fn allows_pickup(&self, zone: u16) -> bool {
-        self.timeouts.zones().of(zone).pick_up == PickUp::Loose
+        self.timeouts.zones().of(zone).pick_up == TcpPickup::Loose
     }
 }

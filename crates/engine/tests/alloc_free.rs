@@ -3,9 +3,9 @@
 //! end, not for a full table, not for packets that are wrong.
 
 use engine::{
-    Admission, Answer, BURST_MAX, Checksums, Config, Cursor, EndReason, Engine, Evict, Filter,
-    KeyCheck, MarkLayout, MarkStats, Offload, Query, Reason, RuleId, Side, TcpNumbers, Timeouts,
-    Verdict, Wish, Zones,
+    BURST_MAX, ChecksumCheck, Config, Cursor, EndReason, Engine, Evict, Filter, MarkLayout,
+    MarkStats, MarkVerification, OffloadConfig, OffloadPolicy, Query, RuleId, RuleRequest,
+    RuleResult, Side, TcpWindowCheck, Timeouts, UntrackedReason, Verdict, ZonePolicies,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -81,15 +81,17 @@ fn process(engine: &mut Engine, now: u64, packets: &[BytesPacket]) {
 
 /// As a NIC that does whatever it is asked.
 fn answer_all(engine: &mut Engine) {
-    while let Some(wish) = engine.next_wish() {
+    while let Some(wish) = engine.next_request() {
         match wish {
-            Wish::Install { rule, .. } => engine.answer(rule, Answer::Installed { pace: 1000 }),
-            Wish::Remove { rule, .. } => engine.answer(rule, Answer::Removed),
+            RuleRequest::Install { rule, .. } => {
+                engine.apply_result(rule, RuleResult::Installed { pace: 1000 })
+            }
+            RuleRequest::Remove { rule, .. } => engine.apply_result(rule, RuleResult::Removed),
         }
     }
-    engine.seen_empty(Side::A);
-    engine.seen_empty(Side::B);
-    engine.tend(0, 100);
+    engine.queue_drained(Side::A);
+    engine.queue_drained(Side::B);
+    engine.revisit_rules(0, 100);
 }
 
 /// Walks through all flows, and through those with rules; returns how many there are.
@@ -120,24 +122,24 @@ fn take(engine: &mut Engine) -> u64 {
 
 #[test]
 fn nothing_is_allocated_after_start() {
-    nothing_is_allocated(TcpNumbers::Ignored, Evict::Nothing);
+    nothing_is_allocated(TcpWindowCheck::Ignored, Evict::Nothing);
 }
 
 /// All of them are 0, which is invalid sooner or later.
 #[test]
 fn nothing_is_allocated_where_numbers_are_judged() {
-    nothing_is_allocated(TcpNumbers::Judged, Evict::Embryonic);
+    nothing_is_allocated(TcpWindowCheck::Judged, Evict::Embryonic);
 }
 
-fn nothing_is_allocated(tcp: TcpNumbers, evict: Evict) {
+fn nothing_is_allocated(tcp: TcpWindowCheck, evict: Evict) {
     let [acks, syns, resets] = [tcp::ACK, tcp::SYN, tcp::RST].map(|flags| frames(3000, flags));
     let [acks, syns, resets] = [&acks, &syns, &resets].map(|frames| packets(frames));
     // Room for some 1600 IPv4 flows and for part of the IPv6 flows.
-    let offload = Offload {
+    let offload = OffloadConfig {
         layout: MarkLayout::new(32, 3000).unwrap(),
         first_index: 0,
-        check: KeyCheck::Sampled { first: 1, one_in: 16 },
-        admission: Admission::After { packets: 2 },
+        check: MarkVerification::Sampled { first: 1, one_in: 16 },
+        admission: OffloadPolicy::After { packets: 2 },
         rules_max: 1500,
         zone_rules_max: None,
         bypass: [None; 2],
@@ -164,7 +166,7 @@ fn nothing_is_allocated(tcp: TcpNumbers, evict: Evict) {
     let (mut taken, mut listed) = (0, 0);
     let allocated = calls(|| {
         for turn in 0..4 {
-            engine.listen(turn > 1);
+            engine.subscribe(turn > 1);
             let now = turn * 20_000_000_000;
             process(&mut engine, now, &acks);
             process(&mut engine, now + 1, &acks);
@@ -201,17 +203,17 @@ fn nothing_is_allocated(tcp: TcpNumbers, evict: Evict) {
     assert!(listed > 4 * 1500, "{listed}");
 }
 
-fn did_what_it_was_watched_at(engine: &Engine, tcp: TcpNumbers, evict: Evict) {
+fn did_what_it_was_watched_at(engine: &Engine, tcp: TcpWindowCheck, evict: Evict) {
     let stats = engine.stats();
     assert!(stats.tracked > 20_000 && stats.created > 6_000, "{stats:?}");
     let evicts = evict == Evict::Embryonic;
-    assert_eq!(stats.passed[Reason::TableFull as usize] > 0, !evicts);
+    assert_eq!(stats.passed[UntrackedReason::TableFull as usize] > 0, !evicts);
     assert_eq!(stats.ended[EndReason::Evicted as usize] > 0, evicts);
-    assert!(stats.passed[Reason::CaptureCut as usize] > 0);
+    assert!(stats.passed[UntrackedReason::CaptureCut as usize] > 0);
     for reason in [EndReason::Idle, EndReason::Reuse, EndReason::Flushed, EndReason::Exit] {
         assert!(stats.ended[reason as usize] > 0, "{reason:?}: {stats:?}");
     }
-    let is_judged = tcp == TcpNumbers::Judged;
+    let is_judged = tcp == TcpWindowCheck::Judged;
     assert_eq!(stats.records_lost > 0, !is_judged || evicts, "{stats:?}");
     assert_eq!(stats.irregular.iter().any(|&packets| packets > 0), is_judged, "{stats:?}");
     let MarkStats { stale, mismatched, checked, .. } = engine.mark_stats();
@@ -224,14 +226,14 @@ fn nothing_is_allocated_when_policies_change() {
     let frames = [tcp::SYN, tcp::ACK].map(|flags| frames(1000, flags));
     let [syns, acks] = [&frames[0], &frames[1]].map(|frames| packets(frames));
     let config = |tcp, timeouts| Config { tcp, timeouts, capacity_ipv4: 2000, ..Config::default() };
-    let long = config(TcpNumbers::Judged, Timeouts::default());
-    let short = config(TcpNumbers::Ignored, Timeouts::SHORT);
-    let zones = [&short, &long, &short].map(|config| Arc::new(Zones::new(config)));
+    let long = config(TcpWindowCheck::Judged, Timeouts::default());
+    let short = config(TcpWindowCheck::Ignored, Timeouts::SHORT);
+    let zones = [&short, &long, &short].map(|config| Arc::new(ZonePolicies::new(config)));
     let mut given_back = [const { None }; 3];
     let mut engine = Engine::new(&long);
     let mut retimed = 0;
     let allocated = calls(|| {
-        engine.listen(true);
+        engine.subscribe(true);
         process(&mut engine, 0, &syns);
         for (place, zones) in given_back.iter_mut().zip(&zones) {
             *place = Some(engine.set_zones(zones.clone()));
@@ -284,7 +286,7 @@ fn send_in_parts(engine: &mut Engine, forge: &mut Forge, id: u16, order: [u16; 3
 fn an_honest_sender_is_heard_beside(mut source: impl FnMut(u32) -> u32) {
     let frame = FrameBuilder::ipv4([0; 4], [10, 9, 9, 9]).udp(1, 2).payload([7; 24]).build();
     let mut forge = Forge(frame);
-    let checksums = Checksums::Trusted;
+    let checksums = ChecksumCheck::Trusted;
     let mut engine = Engine::new(&Config { capacity_ipv4: 4096, checksums, ..Config::default() });
     let (mut random, mut honest) = (1_u32, 0);
     let allocated = calls(|| {
@@ -308,7 +310,7 @@ fn an_honest_sender_is_heard_beside(mut source: impl FnMut(u32) -> u32) {
     assert_eq!((allocated, honest), (0, 3000));
     let stats = engine.stats();
     assert_eq!((stats.packets(), stats.held), (1_003_000, 0));
-    assert!(stats.passed[Reason::Fragment as usize] > 100_000, "{stats:?}");
+    assert!(stats.passed[UntrackedReason::Fragment as usize] > 100_000, "{stats:?}");
 }
 
 #[test]

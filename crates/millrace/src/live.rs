@@ -47,7 +47,7 @@ use desk::Desk;
 use dpdk::{
     Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, Queues, SymmetricRss, tsc, tsc_hz,
 };
-use engine::{FlowRecord, Memory, ZoneFrom};
+use engine::{FlowRecord, MemoryUse, ZoneSource};
 use frames::FrameLimits;
 use inquiry::Asked;
 use loan::{Borrower, Lender, Pair, loan};
@@ -79,7 +79,7 @@ pub(crate) struct Wire {
     pub(crate) rx_descriptors: u16,
     pub(crate) tx_descriptors: u16,
     /// Where the zone of its connections comes from.
-    pub(crate) zone: ZoneFrom,
+    pub(crate) zone: ZoneSource,
     /// MTU to set for each port; `None` keeps the port's own.
     pub(crate) mtu: [Option<u16>; 2],
     /// The Linux interface that each port reads beside the host's stack, if it does.
@@ -268,7 +268,7 @@ impl Live {
     }
 
     /// Memory of all engines.
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> MemoryUse {
         self.snapshots().into_iter().map(|snapshot| snapshot.memory).sum()
     }
 

@@ -2,7 +2,7 @@
 //! The documents against the program: every option, key, member and reason that one of them has is
 //! in the other. What the program has, it is asked itself.
 
-use engine::{EndReason, Irregular, Progress, Reason};
+use engine::{Anomaly, EndReason, ProtoState, UntrackedReason};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -281,14 +281,17 @@ fn every_range_is_the_one_that_is_checked() {
 
 #[test]
 fn every_reason_is_documented() {
-    let class = |reason: Reason| match reason {
-        Reason::TableFull | Reason::ZoneFull | Reason::SourceFull | Reason::NewRate => "full",
-        Reason::Invalid | Reason::Unrelated => "invalid",
+    let class = |reason: UntrackedReason| match reason {
+        UntrackedReason::TableFull
+        | UntrackedReason::ZoneFull
+        | UntrackedReason::SourceFull
+        | UntrackedReason::NewRate => "full",
+        UntrackedReason::Invalid | UntrackedReason::Unrelated => "invalid",
         reason if reason.is_malformed() => "malformed",
         reason if reason.is_odd_fragment() => "odd fragment",
         _ => "passed",
     };
-    let real = Reason::ALL.map(|r| format!("`{}`, {}, {}", r.name(), r.doc(), class(r)));
+    let real = UntrackedReason::ALL.map(|r| format!("`{}`, {}, {}", r.name(), r.doc(), class(r)));
     let rows = rows("docs/operating.md");
     let reasons = rows.iter().filter(|row| row.heading == "Reasons");
     let documented: BTreeSet<String> = reasons.map(|row| row.cells.join(", ")).collect();
@@ -305,8 +308,8 @@ fn every_kind_of_irregular_packet_is_documented() {
     let rows = rows("docs/operating.md");
     let rows = rows.iter().filter(|row| row.heading == "Irregular packets");
     let documented = rows.map(|row| row.cells[..2].join(" ")).collect();
-    let class = |reason: Irregular| if reason.is_invalid() { "invalid" } else { "ignored" };
-    let real = Irregular::ALL.map(|reason| format!("`{}` {}", reason.name(), class(reason)));
+    let class = |reason: Anomaly| if reason.is_invalid() { "invalid" } else { "ignored" };
+    let real = Anomaly::ALL.map(|reason| format!("`{}` {}", reason.name(), class(reason)));
     assert_same("irregular packets", &documented, &real.into_iter().collect());
 }
 
@@ -317,7 +320,7 @@ fn every_state_and_every_end_of_connections_is_documented() {
         let names = rows.flat_map(|row| quoted(&row.cells[0])).filter(|name| named_by(name));
         names.collect()
     };
-    let real = Progress::ALL.map(|progress| progress.name().to_owned());
+    let real = ProtoState::ALL.map(|progress| progress.name().to_owned());
     let documented = names("docs/control.md", "States of connections", |_| true);
     assert_same("states", &documented, &real.into_iter().collect());
     let is_end = |name: &str| EndReason::ALL.iter().any(|reason| reason.name() == name);

@@ -5,7 +5,7 @@
 #[path = "../tests/simulation/mod.rs"]
 mod simulation;
 
-use engine::Admission;
+use engine::OffloadPolicy;
 use simulation::{Attack, Load, World};
 
 /// Packets per second, time of a call, seconds, and the shares that must and should be reached.
@@ -21,7 +21,7 @@ const ATTACKS: [(&str, Attack, Option<u32>); 3] = [
     ("the same, 1000 rules a zone", Attack::Busy(20_000), Some(1000)),
 ];
 
-const MEASURED: Admission = Admission::Measured { least: 32 };
+const MEASURED: OffloadPolicy = OffloadPolicy::Measured { least: 32 };
 
 fn load(nic: usize, exponent: f64) -> Load {
     let (_, packets_per_second, call_ns, seconds, _) = NICS[nic];
@@ -30,7 +30,7 @@ fn load(nic: usize, exponent: f64) -> Load {
 }
 
 /// Prints the share of packets marked, and returns what part that is of the clairvoyant's.
-fn run(what: &str, load: Load, admission: Admission) -> f64 {
+fn run(what: &str, load: Load, admission: OffloadPolicy) -> f64 {
     let shares = World::new(load, admission).run();
     let of = shares.marked / shares.clairvoyant;
     let [marked, clairvoyant] = [shares.marked, shares.clairvoyant].map(|share| 100.0 * share);
@@ -53,7 +53,7 @@ fn main() {
             }
             for packets in [64, 1] {
                 let what = format!("{name}, Zipf {exponent:.1}, after {packets}");
-                run(&what, load, Admission::After { packets });
+                run(&what, load, OffloadPolicy::After { packets });
                 println!();
             }
         }

@@ -4,7 +4,7 @@
 
 use crate::port::RuleNumber;
 use crate::programmer::Worker;
-use engine::{Nanos, Passed, RuleAction, RuleId, Tuple};
+use engine::{BypassCount, FiveTuple, Nanos, RuleAction, RuleId};
 use std::collections::HashMap;
 
 /// How far a rule is.
@@ -23,7 +23,7 @@ pub(crate) enum State {
 /// What is to be done with packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    pub(crate) tuple: Tuple,
+    pub(crate) tuple: FiveTuple,
     pub(crate) action: RuleAction,
 }
 
@@ -42,14 +42,14 @@ pub(crate) struct Kept {
     /// Of before, where it was lost.
     pub(crate) number: RuleNumber,
     /// What its worker knows that it has forwarded.
-    pub(crate) told: Passed,
+    pub(crate) told: BypassCount,
 }
 
 /// All rules of a port, at most one for the same packets.
 #[derive(Default)]
 pub(crate) struct Account {
     rules: HashMap<RuleId, Kept>,
-    by_tuple: HashMap<Tuple, RuleId>,
+    by_tuple: HashMap<FiveTuple, RuleId>,
     operations: HashMap<RuleNumber, RuleId>,
     /// Rules that the port has.
     there: usize,
@@ -77,7 +77,7 @@ impl Account {
     }
 
     /// The rule of these packets.
-    pub(crate) fn of_tuple(&self, tuple: &Tuple) -> Option<(RuleId, State)> {
+    pub(crate) fn of_tuple(&self, tuple: &FiveTuple) -> Option<(RuleId, State)> {
         let rule = *self.by_tuple.get(tuple)?;
         Some((rule, self.rules[&rule].state))
     }
@@ -98,7 +98,7 @@ impl Account {
     ) -> RuleNumber {
         let number = self.take_number(rule);
         let (is_told, is_unwanted) = (false, false);
-        let (state, told) = (State::Coming, Passed::default());
+        let (state, told) = (State::Coming, BypassCount::default());
         let kept = Kept { state, request, worker, is_told, is_unwanted, begun, number, told };
         self.rules.insert(rule, kept);
         self.by_tuple.insert(request.tuple, rule);
@@ -110,7 +110,7 @@ impl Account {
         let number = self.take_number(rule);
         let kept = self.rules.get_mut(&rule).expect("a lost rule is kept");
         (kept.state, kept.begun, kept.number) = (State::Coming, begun, number);
-        kept.told = Passed::default();
+        kept.told = BypassCount::default();
         number
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Who takes rules, and what it says.
 
-use engine::{Passed, Tuple};
+use engine::{BypassCount, FiveTuple};
 
 /// Names a rule to its port, from when it is asked for until it is gone, and nothing else ever.
 pub type RuleNumber = u64;
@@ -17,14 +17,14 @@ pub trait RulePort {
 
     /// Asks for what becomes of packets of `tuple`. There is no other rule of `tuple`, nor any on
     /// its way, unless one did not go when it was to.
-    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, fate: Fate);
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: Fate);
 
     /// Asks that a rule goes that was made.
     fn destroy(&mut self, rule: RuleNumber);
 
     /// What a rule that was made with [`Fate::Peer`] has counted from its beginning on; `None` if
     /// that cannot be known now. It may be late, as far as the NIC is.
-    fn counted(&mut self, rule: RuleNumber) -> Option<Passed> {
+    fn counted(&mut self, rule: RuleNumber) -> Option<BypassCount> {
         let _ = rule;
         None
     }

@@ -13,7 +13,7 @@ mod results;
 use crate::account::{Account, Request, State};
 use crate::pace::Pace;
 use crate::port::{Done, Fate, Refusal, RuleNumber, RulePort};
-use engine::{Answer, MarkLayout, Nanos, RuleAction, RuleId, Tuple, Wish};
+use engine::{FiveTuple, MarkLayout, Nanos, RuleAction, RuleId, RuleRequest, RuleResult};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A worker, by its receive queue.
@@ -101,7 +101,7 @@ pub struct Programmer<P> {
     /// To go, so that others can come.
     replaced: VecDeque<RuleId>,
     /// Those others, which wait for packets that have another rule still.
-    blocked: HashMap<Tuple, (Worker, RuleId, RuleAction)>,
+    blocked: HashMap<FiveTuple, (Worker, RuleId, RuleAction)>,
     /// Lost, and to be made again unless they are to go meanwhile.
     lost: VecDeque<RuleId>,
     /// Waiting, and no longer wished for.
@@ -110,7 +110,7 @@ pub struct Programmer<P> {
     quarantined: VecDeque<(Nanos, Worker, RuleId)>,
     /// Not gone, though they were to go; nobody hears of them.
     stuck: Vec<Stuck>,
-    answers: VecDeque<(Worker, RuleId, Answer)>,
+    answers: VecDeque<(Worker, RuleId, RuleResult)>,
     counts: Counts,
     /// Rules whose counters are read, each when it is due.
     readings: VecDeque<(Nanos, RuleNumber, RuleId)>,
@@ -145,16 +145,16 @@ impl<P: RulePort> Programmer<P> {
 
     /// Hears a worker. A wish for a new rule that finds no room is answered at once, as is one to
     /// remove a rule that the port has not heard of: what is refused later is refused once.
-    pub fn hear(&mut self, worker: Worker, wish: Wish) {
+    pub fn hear(&mut self, worker: Worker, wish: RuleRequest) {
         let desk = &mut self.desks[usize::from(worker)];
         match wish {
-            Wish::Remove { rule, .. } => self.hear_remove(worker, rule),
-            Wish::Install { rule, tuple, action, .. }
+            RuleRequest::Remove { rule, .. } => self.hear_remove(worker, rule),
+            RuleRequest::Install { rule, tuple, action, .. }
                 if desk.installs.len() < self.limits.waiting =>
             {
                 desk.installs.push_back((rule, Request { tuple, action }));
             }
-            Wish::Install { rule, .. } => self.answer(worker, rule, Answer::Postponed),
+            RuleRequest::Install { rule, .. } => self.answer(worker, rule, RuleResult::Postponed),
         }
     }
 
@@ -163,7 +163,7 @@ impl<P: RulePort> Programmer<P> {
             kept.is_unwanted = true;
         } else if self.withdraws(worker, rule) {
             self.counts.withdrawn += 1;
-            self.answer(worker, rule, Answer::Removed);
+            self.answer(worker, rule, RuleResult::Removed);
         } else {
             self.desks[usize::from(worker)].removes.push_back(rule);
         }
@@ -251,7 +251,7 @@ impl<P: RulePort> Programmer<P> {
     }
 
     /// What became of a wish, for its worker.
-    pub fn next_answer(&mut self) -> Option<(Worker, RuleId, Answer)> {
+    pub fn next_answer(&mut self) -> Option<(Worker, RuleId, RuleResult)> {
         self.answers.pop_front()
     }
 
@@ -298,7 +298,7 @@ impl<P: RulePort> Programmer<P> {
         first.map_or(Next::Idle, Next::At)
     }
 
-    fn answer(&mut self, worker: Worker, rule: RuleId, answer: Answer) {
+    fn answer(&mut self, worker: Worker, rule: RuleId, answer: RuleResult) {
         self.answers.push_back((worker, rule, answer));
     }
 
@@ -307,7 +307,7 @@ impl<P: RulePort> Programmer<P> {
             self.quarantined.front().filter(|(until, ..)| *until <= now)
         {
             self.quarantined.pop_front();
-            self.answer(worker, rule, Answer::Removed);
+            self.answer(worker, rule, RuleResult::Removed);
         }
     }
 
@@ -402,7 +402,7 @@ impl<P: RulePort> Programmer<P> {
                 self.replaced.push_back(other);
                 let waiting = (worker, rule, action);
                 if let Some((worker, rule, _)) = self.blocked.insert(tuple, waiting) {
-                    self.answer(worker, rule, Answer::Postponed);
+                    self.answer(worker, rule, RuleResult::Postponed);
                 }
                 return;
             }
@@ -429,7 +429,7 @@ impl<P: RulePort> Programmer<P> {
     }
 
     /// Lets what waited for packets to have no rule have its turn.
-    fn unblock(&mut self, tuple: &Tuple) {
+    fn unblock(&mut self, tuple: &FiveTuple) {
         if let Some((worker, rule, action)) = self.blocked.remove(tuple) {
             let request = Request { tuple: *tuple, action };
             self.desks[usize::from(worker)].installs.push_front((rule, request));

@@ -4,7 +4,7 @@
 
 mod simulation;
 
-use engine::Admission;
+use engine::OffloadPolicy;
 use simulation::{Attack, Load, Shares, World};
 
 /// A tenth of what the benchmark simulates.
@@ -18,9 +18,9 @@ const LOAD: Load = Load {
     attack: Attack::Never,
     zone_rules_max: None,
 };
-const MEASURED: Admission = Admission::Measured { least: 32 };
+const MEASURED: OffloadPolicy = OffloadPolicy::Measured { least: 32 };
 
-fn run(load: Load, admission: Admission) -> Shares {
+fn run(load: Load, admission: OffloadPolicy) -> Shares {
     World::new(load, admission).run()
 }
 
@@ -36,7 +36,7 @@ fn the_busiest_flows_get_the_rules() {
 #[test]
 fn the_first_to_come_are_not_the_busiest() {
     let load = Load { seconds: 2, ..LOAD };
-    let first = run(load, Admission::After { packets: 1 });
+    let first = run(load, OffloadPolicy::After { packets: 1 });
     let measured = run(load, MEASURED);
     assert!(first.marked < 0.9 * measured.marked, "{} {}", first.marked, measured.marked);
 }

@@ -3,7 +3,8 @@
 //! counters, and reset. What is not in the records is what the port lost, and that is told.
 
 use engine::{
-    Admission, Config, Engine, KeyCheck, MarkLayout, Offload, Passed, Side, Tuple, Verdict,
+    BypassCount, Config, Engine, FiveTuple, MarkLayout, MarkVerification, OffloadConfig,
+    OffloadPolicy, Side, Verdict,
 };
 use offload::{
     Done, Fate, Limits, Next, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort,
@@ -19,9 +20,9 @@ const CONNECTIONS: u8 = 4;
 
 /// A rule of the port, what it has counted, and how much of that somebody knows.
 struct Rule {
-    tuple: Tuple,
+    tuple: FiveTuple,
     fate: Fate,
-    counted: Passed,
+    counted: BypassCount,
     known: u64,
 }
 
@@ -56,7 +57,7 @@ impl Port {
         self.done[usize::from(is_late)].push(Done { rule, result });
     }
 
-    fn rule_of(&mut self, tuple: &Tuple) -> Option<&mut Rule> {
+    fn rule_of(&mut self, tuple: &FiveTuple) -> Option<&mut Rule> {
         // The one that was there first.
         let numbers = self.rules.iter().filter(|(_, rule)| rule.tuple == *tuple);
         let first = *numbers.map(|(number, _)| number).min()?;
@@ -75,7 +76,7 @@ impl RulePort for Port {
         4
     }
 
-    fn create(&mut self, number: RuleNumber, tuple: &Tuple, fate: Fate) {
+    fn create(&mut self, number: RuleNumber, tuple: &FiveTuple, fate: Fate) {
         let is_there = self.rule_of(tuple).is_some();
         assert!(!is_there || self.faults.stuck > 0, "one rule at a time");
         if self.one_in(self.faults.refused) {
@@ -83,7 +84,7 @@ impl RulePort for Port {
             let class = classes[(self.dice >> 40) as usize % 3];
             return self.end(number, Err(Refusal { class, words: String::new() }));
         }
-        let rule = Rule { tuple: *tuple, fate, counted: Passed::default(), known: 0 };
+        let rule = Rule { tuple: *tuple, fate, counted: BypassCount::default(), known: 0 };
         self.rules.insert(number, rule);
         self.end(number, Ok(()));
     }
@@ -98,7 +99,7 @@ impl RulePort for Port {
         self.end(number, Ok(()));
     }
 
-    fn counted(&mut self, number: RuleNumber) -> Option<Passed> {
+    fn counted(&mut self, number: RuleNumber) -> Option<BypassCount> {
         if self.one_in(self.faults.silent) {
             return None;
         }
@@ -126,13 +127,13 @@ struct World {
 impl World {
     fn new(faults: Faults, seed: u64) -> Self {
         let slots = 16;
-        let layout = MarkLayout::new(32, Offload::indices(slots)).unwrap();
-        let offload = Offload {
+        let layout = MarkLayout::new(32, OffloadConfig::indices(slots)).unwrap();
+        let offload = OffloadConfig {
             layout,
             first_index: 0,
             slots,
-            check: KeyCheck::Sampled { first: 2, one_in: 7 },
-            admission: Admission::After { packets: 1 },
+            check: MarkVerification::Sampled { first: 2, one_in: 7 },
+            admission: OffloadPolicy::After { packets: 1 },
             rules_max: 64,
             zone_rules_max: None,
             bypass: [Some(3); 2],
@@ -170,20 +171,20 @@ impl World {
     fn work(&mut self, span: u64) {
         let until = self.now + span;
         while self.now < until {
-            self.engine.seen_empty(Side::A);
-            self.engine.seen_empty(Side::B);
+            self.engine.queue_drained(Side::A);
+            self.engine.queue_drained(Side::B);
             self.engine.expire(self.now, 64);
-            self.engine.tend(self.now, 64);
+            self.engine.revisit_rules(self.now, 64);
             while let Some(record) = self.engine.next_record() {
                 self.recorded += record.orig.packets + record.reply.packets;
             }
-            while let Some(wish) = self.engine.next_wish() {
+            while let Some(wish) = self.engine.next_request() {
                 self.programmer.hear(0, wish);
             }
             let now = self.now;
             let next = self.programmer.step(&mut || now);
             while let Some((_, rule, answer)) = self.programmer.next_answer() {
-                self.engine.answer(rule, answer);
+                self.engine.apply_result(rule, answer);
             }
             self.now = match next {
                 Next::Now => self.now + 1000,
@@ -194,7 +195,7 @@ impl World {
     }
 
     fn end(&mut self) {
-        self.engine.recall();
+        self.engine.withdraw_bypass();
         for _ in 0..100 {
             self.work(100 * MS);
         }
@@ -215,11 +216,11 @@ fn frame(connection: u8, end: usize) -> Vec<u8> {
     if end == 0 { there.build() } else { there.reversed().build() }
 }
 
-fn tuple(connection: u8, end: usize) -> Tuple {
+fn tuple(connection: u8, end: usize) -> FiveTuple {
     let ends = ends(connection).map(IpAddr::from);
     let (src, dst) = (ends[end], ends[1 - end]);
     let (sport, dport) = if end == 0 { (7, 9) } else { (9, 7) };
-    Tuple { src, dst, proto: proto::UDP, sport, dport, zone: 0 }
+    FiveTuple { src, dst, proto: proto::UDP, sport, dport, zone: 0 }
 }
 
 #[derive(Clone, Debug)]

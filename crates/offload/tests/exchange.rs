@@ -6,8 +6,8 @@
 //! rtrb's, which has tests of its own; here they are queues under a lock that loom knows.
 
 use engine::{
-    Admission, Answer, Config, Engine, KeyCheck, MarkLayout, Offload, RuleId, Side, Tuple, Verdict,
-    Wish,
+    Config, Engine, FiveTuple, MarkLayout, MarkVerification, OffloadConfig, OffloadPolicy, RuleId,
+    RuleRequest, RuleResult, Side, Verdict,
 };
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -48,7 +48,7 @@ impl<T> Ring<T> {
 /// Rules, and packets on their way: a host's number, and the mark.
 #[derive(Default)]
 struct Nic {
-    rules: HashMap<Tuple, u32>,
+    rules: HashMap<FiveTuple, u32>,
     /// Not in the queue yet.
     coming: Vec<(u8, Option<u32>)>,
     queue: VecDeque<(u8, Option<u32>)>,
@@ -61,7 +61,7 @@ struct Nic {
 struct Port {
     nic: Arc<Mutex<Nic>>,
     layout: MarkLayout,
-    rules: HashMap<RuleNumber, Tuple>,
+    rules: HashMap<RuleNumber, FiveTuple>,
     is_late: bool,
     /// To be told now, and later.
     done: [Vec<Done>; 2],
@@ -78,7 +78,7 @@ impl RulePort for Port {
         1 + usize::from(self.is_late)
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, fate: Fate) {
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: Fate) {
         let Fate::Mark { mark, .. } = fate else { panic!("nothing is released") };
         let mut nic = self.nic.lock().unwrap();
         let name = |mark: u32| self.layout.decode(mark);
@@ -123,7 +123,7 @@ fn receive(nic: &Mutex<Nic>, hosts: &[u8]) {
     for host in hosts {
         {
             let mut nic = nic.lock().unwrap();
-            let of_host = |tuple: &Tuple| tuple.src == IpAddr::from([10, 0, 0, *host]);
+            let of_host = |tuple: &FiveTuple| tuple.src == IpAddr::from([10, 0, 0, *host]);
             let mark = nic.rules.iter().find(|(tuple, _)| of_host(tuple)).map(|(_, mark)| *mark);
             nic.coming.push((*host, mark));
         }
@@ -139,15 +139,15 @@ fn receive(nic: &Mutex<Nic>, hosts: &[u8]) {
 struct Worker {
     engine: Engine,
     nic: Arc<Mutex<Nic>>,
-    wishes: Ring<Wish>,
-    answers: Ring<(RuleId, Answer)>,
+    wishes: Ring<RuleRequest>,
+    answers: Ring<(RuleId, RuleResult)>,
 }
 
 impl Worker {
     fn turn(&mut self) {
         let packet = self.nic.lock().unwrap().queue.pop_front();
         match packet {
-            None => self.engine.seen_empty(Side::A),
+            None => self.engine.queue_drained(Side::A),
             Some((host, mark)) => {
                 let frame = frame(host);
                 let packet = BytesPacket::new(&frame).marked(mark);
@@ -155,13 +155,13 @@ impl Worker {
             }
         }
         // There is nothing on the other side.
-        self.engine.seen_empty(Side::B);
-        self.engine.tend(0, 4);
+        self.engine.queue_drained(Side::B);
+        self.engine.revisit_rules(0, 4);
         while let Some((rule, answer)) = self.answers.pop() {
-            self.engine.answer(rule, answer);
+            self.engine.apply_result(rule, answer);
         }
         if self.wishes.has_room() {
-            self.engine.next_wish().into_iter().for_each(|wish| self.wishes.push(wish));
+            self.engine.next_request().into_iter().for_each(|wish| self.wishes.push(wish));
         }
     }
 
@@ -174,8 +174,8 @@ impl Worker {
 struct Programming {
     programmer: Programmer<Port>,
     nic: Arc<Mutex<Nic>>,
-    wishes: Ring<Wish>,
-    answers: Ring<(RuleId, Answer)>,
+    wishes: Ring<RuleRequest>,
+    answers: Ring<(RuleId, RuleResult)>,
 }
 
 impl Programming {
@@ -195,12 +195,12 @@ impl Programming {
 
 fn parties(is_stubborn: bool, is_late: bool) -> (Worker, Programming) {
     let layout = MarkLayout::new(12, 2).unwrap();
-    let offload = Offload {
+    let offload = OffloadConfig {
         layout,
         first_index: 0,
         slots: 1,
-        check: KeyCheck::Sampled { first: 0, one_in: u32::MAX },
-        admission: Admission::After { packets: 1 },
+        check: MarkVerification::Sampled { first: 0, one_in: u32::MAX },
+        admission: OffloadPolicy::After { packets: 1 },
         rules_max: 2,
         zone_rules_max: None,
         bypass: [None; 2],

@@ -12,7 +12,7 @@ pub use sink::{RecordSink, WrittenRecords};
 pub use writer::Writer;
 
 use crate::output::names_stdout;
-use engine::{CtMark, FlowRecord, Tally};
+use engine::{CtMark, DirectionCounters, FlowRecord};
 use serde::Serialize;
 use std::fmt;
 use std::net::IpAddr;
@@ -193,9 +193,9 @@ impl<'a> From<&'a FlowRecord> for JsonRecord<'a> {
     }
 }
 
-impl From<Tally> for JsonTally {
-    fn from(tally: Tally) -> Self {
-        let Tally { packets, bytes, ip_bytes, tcp_flags } = tally;
+impl From<DirectionCounters> for JsonTally {
+    fn from(tally: DirectionCounters) -> Self {
+        let DirectionCounters { packets, bytes, ip_bytes, tcp_flags } = tally;
         Self { packets, bytes, ip_bytes, tcp_flags }
     }
 }

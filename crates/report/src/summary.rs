@@ -12,7 +12,7 @@ mod tests;
 
 pub use offload::{Offload, OffloadPort, Refused, RuleCounts, Times};
 
-use engine::{EndReason, Irregular, Reason, Stats};
+use engine::{Anomaly, EndReason, Stats, UntrackedReason};
 use serde::{Serialize, Serializer};
 
 /// The summary of one run.
@@ -244,11 +244,11 @@ impl Summary {
 
     /// Adds the counters of one engine.
     pub fn add_engine(&mut self, stats: &Stats) {
-        for reason in Reason::ALL {
+        for reason in UntrackedReason::ALL {
             self.passed.add(reason.name(), reason.doc(), stats.passed[reason as usize]);
             self.drops.add(reason.name(), reason.doc(), stats.dropped[reason as usize]);
         }
-        for reason in Irregular::ALL {
+        for reason in Anomaly::ALL {
             let counts = if reason.is_invalid() { &mut self.invalid } else { &mut self.ignored };
             counts.add(reason.name(), reason.doc(), stats.irregular[reason as usize]);
         }
@@ -259,7 +259,7 @@ impl Summary {
         self.flows.active += stats.active();
         self.flows.created += stats.created;
         self.flows.records_lost += stats.records_lost;
-        let full = Reason::TableFull as usize;
+        let full = UntrackedReason::TableFull as usize;
         self.flows.table_full += stats.passed[full] + stats.dropped[full];
     }
 

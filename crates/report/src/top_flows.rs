@@ -86,11 +86,11 @@ pub fn endpoint(address: IpAddr, port: u16, proto: u8) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{CtMark, EndReason, State, Tally, VlanTags};
+    use engine::{CtMark, DirectionCounters, EndReason, FlowState, VlanTags};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     fn record(sport: u16, bytes: u64) -> FlowRecord {
-        let orig = Tally { packets: 1, bytes, ip_bytes: bytes, tcp_flags: 0 };
+        let orig = DirectionCounters { packets: 1, bytes, ip_bytes: bytes, tcp_flags: 0 };
         FlowRecord {
             src: Ipv4Addr::new(10, 0, 0, 1).into(),
             dst: Ipv4Addr::new(10, 0, 0, 2).into(),
@@ -102,8 +102,8 @@ mod tests {
             start: 0,
             end: 1_500_000,
             orig,
-            reply: Tally { bytes: 1, ..Tally::default() },
-            state: State::Open,
+            reply: DirectionCounters { bytes: 1, ..DirectionCounters::default() },
+            state: FlowState::Open,
             end_reason: EndReason::Idle,
             ct_mark: CtMark::default(),
         }

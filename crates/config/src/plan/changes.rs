@@ -6,7 +6,7 @@ use crate::{Fault, Place, Problem};
 use std::collections::HashMap;
 
 /// Sections of which every value may change, and values of others. They are what engines are told
-/// together, as `engine::Zones`.
+/// together, as `engine::ZonePolicies`.
 const SECTIONS: [&str; 4] = ["timeouts", "timeout_policy", "zone", "mark"];
 const VALUES: [&str; 3] = ["table.when_full", "policy.tcp", "policy.pick_up"];
 

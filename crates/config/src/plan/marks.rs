@@ -3,7 +3,7 @@
 
 use super::Settings;
 use crate::{Fault, Mark, Place, Problem};
-use engine::{End, Filter, MarkChange, MarkRule};
+use engine::{EndpointMatch, Filter, MarkChange, MarkRule};
 use wire::proto_names;
 
 /// The rules of a configuration, or what is wrong with them.
@@ -34,15 +34,15 @@ fn plan_mark(mark: Mark, settings: &mut Settings) -> MarkRule {
     let filter = Filter {
         zone: mark.zone.map(|zone| settings.require("zone", zone)),
         proto: settings.take_text("proto", mark.proto, |proto| proto_names::name(*proto)),
-        src: End {
+        src: EndpointMatch {
             address: settings.take_text("src", mark.src, ToString::to_string),
             port: mark.sport.map(|port| settings.require("sport", port)),
         },
-        dst: End {
+        dst: EndpointMatch {
             address: settings.take_text("dst", mark.dst, ToString::to_string),
             port: mark.dport.map(|port| settings.require("dport", port)),
         },
-        either: End {
+        either: EndpointMatch {
             address: settings.take_text("address", mark.address, ToString::to_string),
             port: mark.port.map(|port| settings.require("port", port)),
         },
@@ -60,7 +60,7 @@ mod tests {
     use crate::plan::Plan;
     use crate::{Config, Problem};
     use doctor::host::Cpus;
-    use engine::{End, Filter, MarkBits, MarkChange, MarkRule};
+    use engine::{EndpointMatch, Filter, MarkChange, MarkRule, MaskedBits};
 
     fn plan(rest: &str) -> Result<Plan, String> {
         let cpus = Cpus { online: vec![0, 1], allowed: vec![0, 1], ..Cpus::default() };
@@ -77,8 +77,8 @@ mod tests {
              [[mark]]\nzone = 7\nproto = \"udp\"\nsrc = \"10.0.0.0/8\"\nsport = 1\ndst = \"::1\"\n\
              dport = 2\naddress = \"10.0.0.1\"\nport = 3\nset_label = \"5\"\n";
         let planned = plan(sections).unwrap();
-        let bits = |text, len| Some(MarkBits::read(text, len).unwrap());
-        let end = |net: &str, port| End { address: net.parse().ok(), port: Some(port) };
+        let bits = |text, len| Some(MaskedBits::read(text, len).unwrap());
+        let end = |net: &str, port| EndpointMatch { address: net.parse().ok(), port: Some(port) };
         let all = MarkRule {
             filter: Filter::default(),
             change: MarkChange { mark: bits("0x10/0xf0", 32), label: None },

@@ -3,7 +3,7 @@
 
 use super::{PairPlan, Settings};
 use crate::{Bypass, Policy, RuleApi, sampled};
-use engine::{KeyCheck, MarkLayout, Nanos, Offload};
+use engine::{MarkLayout, MarkVerification, Nanos, OffloadConfig};
 
 /// Rules of one port, if nobody says otherwise: more than any NIC but a few takes.
 const RULES_MAX: u32 = 1 << 17;
@@ -11,7 +11,7 @@ const RULES_MAX: u32 = 1 << 17;
 /// whether they have come out of its queue.
 const QUARANTINE_MS: u32 = 20;
 /// One of so many packets.
-const CHECK: KeyCheck = sampled(1024);
+const CHECK: MarkVerification = sampled(1024);
 
 /// What the thread of a port keeps for a rule, in hash tables: at most, just after they grew.
 const RULE_BYTES: u64 = 500;
@@ -28,7 +28,7 @@ pub struct OffloadPlan {
     /// The same of one zone and IP version, where no zone may have all of them.
     pub zone_rules_max: Option<u32>,
     /// Which marked packets have their key compared.
-    pub check: KeyCheck,
+    pub check: MarkVerification,
     /// From a rule's end until its mark may be used again.
     pub quarantine: Nanos,
     /// How ports are asked.
@@ -76,7 +76,7 @@ impl OffloadPlan {
         let rules = self.rules_per_worker(workers);
         let wanted = rules.saturating_add(rules / 4).saturating_add(64);
         let connections = engine.capacity_ipv4.max(engine.capacity_ipv6);
-        let marks = MarkLayout::most(width) / Offload::indices(workers.max(1) as u32);
+        let marks = MarkLayout::most(width) / OffloadConfig::indices(workers.max(1) as u32);
         wanted.min(connections).min(marks).max(1)
     }
 
@@ -89,7 +89,7 @@ impl OffloadPlan {
         let of_pair = |pair: &PairPlan| {
             let workers = pair.workers.len();
             let slots = u64::from(self.slots(engine, u32::BITS, workers));
-            let of_worker = Offload::bytes(connections, slots, self.zone_rules_max.is_some());
+            let of_worker = OffloadConfig::bytes(connections, slots, self.zone_rules_max.is_some());
             workers as u64 * of_worker + 2 * u64::from(self.rules_max) * RULE_BYTES
         };
         pairs.iter().map(of_pair).sum()

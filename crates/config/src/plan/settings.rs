@@ -8,8 +8,8 @@ use crate::{
     PICK_UP, Place, Policy, RULE_API, RuleApi, Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
 };
 use engine::{
-    Checksums, Evict, InvalidPackets, KeyCheck, Malformed, OddFragments, PickUp, TcpNumbers,
-    WhenFull, ZoneFrom,
+    ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, MarkVerification,
+    TcpPickup, TcpWindowCheck, WhenFull, ZoneSource,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -284,7 +284,7 @@ impl Show for Folder {
     }
 }
 
-impl Show for KeyCheck {
+impl Show for MarkVerification {
     fn show(&self) -> Value {
         json!(check_words(*self))
     }
@@ -308,19 +308,19 @@ impl Show for WhenFull {
     }
 }
 
-impl Show for Malformed {
+impl Show for MalformedPackets {
     fn show(&self) -> Value {
         spelled(MALFORMED, self)
     }
 }
 
-impl Show for TcpNumbers {
+impl Show for TcpWindowCheck {
     fn show(&self) -> Value {
         spelled(TCP, self)
     }
 }
 
-impl Show for PickUp {
+impl Show for TcpPickup {
     fn show(&self) -> Value {
         spelled(PICK_UP, self)
     }
@@ -332,7 +332,7 @@ impl Show for Evict {
     }
 }
 
-impl Show for Checksums {
+impl Show for ChecksumCheck {
     fn show(&self) -> Value {
         spelled(CHECKSUMS, self)
     }
@@ -344,13 +344,13 @@ impl Show for InvalidPackets {
     }
 }
 
-impl Show for OddFragments {
+impl Show for InvalidFragments {
     fn show(&self) -> Value {
         spelled(FRAGMENTS, self)
     }
 }
 
-impl Show for ZoneFrom {
+impl Show for ZoneSource {
     fn show(&self) -> Value {
         spelled(ZONE, self)
     }

@@ -28,7 +28,10 @@ fn one_pair_is_all_a_plan_needs() {
     let plan = plan(PAIR).unwrap();
     assert_eq!(plan.pairs[0].workers, [1]);
     assert_eq!(plan.pairs[0].rx_descriptors, 1024);
-    assert_eq!(plan.pairs[0].zone_from(engine::ZoneFrom::InnerVlan), engine::ZoneFrom::InnerVlan);
+    assert_eq!(
+        plan.pairs[0].zone_from(engine::ZoneSource::InnerVlan),
+        engine::ZoneSource::InnerVlan
+    );
     assert_eq!(plan.engine.capacity_ipv4, 1 << 20);
     assert_eq!(plan.engine.capacity_ipv6, 1 << 18);
     assert_eq!(plan.engine.timeouts, Timeouts::default());
@@ -55,7 +58,7 @@ fn what_is_written_takes_effect() {
     let plan = plan(&text).unwrap();
     let pair = &plan.pairs[0];
     assert_eq!((pair.rx_descriptors, pair.tx_descriptors), (64, 128));
-    assert_eq!(pair.zone_from(plan.engine.zone), engine::ZoneFrom::Fixed(7));
+    assert_eq!(pair.zone_from(plan.engine.zone), engine::ZoneSource::Fixed(7));
     let eal = plan.eal_config(0);
     assert_eq!(eal.lcores, [3, 0]);
     assert_eq!(eal.ports, ["net_null0", "net_null1"]);
@@ -64,9 +67,9 @@ fn what_is_written_takes_effect() {
     let engine = &plan.engine;
     assert_eq!((engine.capacity_ipv4, engine.capacity_ipv6), (7, 1));
     assert_eq!(engine.when_full, engine::WhenFull::Drop);
-    assert_eq!(engine.zone, engine::ZoneFrom::None);
-    assert_eq!(engine.malformed, engine::Malformed::Drop);
-    assert_eq!(engine.tcp, engine::TcpNumbers::Ignored);
+    assert_eq!(engine.zone, engine::ZoneSource::None);
+    assert_eq!(engine.malformed, engine::MalformedPackets::Drop);
+    assert_eq!(engine.tcp, engine::TcpWindowCheck::Ignored);
     assert_eq!(engine.invalid, engine::InvalidPackets::Drop);
     let expected = Timeouts {
         tcp_syn_sent: 1_000_000_000,
@@ -113,10 +116,10 @@ fn a_zone_has_what_it_names_and_for_the_rest_what_holds_elsewhere() {
     let of_default = Timeouts { udp_first: 4_000_000_000, ..Timeouts::default() };
     assert_eq!((elsewhere.timeouts, elsewhere.connections_max), (of_default, None));
     let dns = Timeouts { udp_multiple: 5_000_000_000, ..of_default };
-    let zones = engine::Zones::new(&engine);
+    let zones = engine::ZonePolicies::new(&engine);
     let first = engine::ZonePolicy { timeouts: dns, connections_max: Some(9), ..elsewhere };
     assert_eq!((zones.of(7), zones.of(65_535), zones.of(0)), (&first, &first, &elsewhere));
-    let (pick_up, when_full) = (engine::PickUp::Strict, engine::WhenFull::Drop);
+    let (pick_up, when_full) = (engine::TcpPickup::Strict, engine::WhenFull::Drop);
     assert_eq!(*zones.of(8), engine::ZonePolicy { pick_up, when_full, ..elsewhere });
 }
 
@@ -138,7 +141,7 @@ fn zones_and_policies_that_are_not_there_are_told() {
     assert!(
         refused("[[timeout_policy]]\nudp_first = 1\n").contains("timeout_policy[0].name: missing")
     );
-    let too_many = "[[zone]]\nids = [1]\n".repeat(engine::Zones::MAX + 1);
+    let too_many = "[[zone]]\nids = [1]\n".repeat(engine::ZonePolicies::MAX + 1);
     assert_eq!(refused(&too_many), "zone: there are 65536 sections of zones; there may be 65535");
     assert!(refused("[[timeout_policy]]\nname = \"default\"\n").contains("already"));
     assert!(refused("[[zone]]\nids = [65536]\n").contains("0 to 65535"));
@@ -374,16 +377,16 @@ fn what_a_plan_says_of_rules_is_enough() {
     let offload = &plan.offload;
     assert_eq!((offload.policy, offload.quarantine), (Policy::After(8), 20_000_000));
     assert!(offload.is_asked_for);
-    assert_eq!(offload.check, engine::KeyCheck::Always);
+    assert_eq!(offload.check, engine::MarkVerification::Always);
     assert_eq!(offload.rules_per_worker(2), 5_000);
     let slots = offload.slots(&plan.engine, 32, 2);
     assert!(slots > 5_000 && offload.slots(&plan.engine, 12, 2) < 64);
-    let rules = engine::Offload {
-        layout: engine::MarkLayout::new(32, engine::Offload::indices(slots)).unwrap(),
+    let rules = engine::OffloadConfig {
+        layout: engine::MarkLayout::new(32, engine::OffloadConfig::indices(slots)).unwrap(),
         first_index: 0,
         slots,
         check: offload.check,
-        admission: engine::Admission::After { packets: 8 },
+        admission: engine::OffloadPolicy::After { packets: 8 },
         rules_max: offload.rules_per_worker(2),
         zone_rules_max: offload.zone_rules_per_worker(2),
         bypass: [None; 2],

@@ -3,7 +3,7 @@
 
 use super::Settings;
 use crate::{Fault, Place, Problem};
-use engine::{End, Prefix, ZoneRule};
+use engine::{EndpointMatch, Prefix, ZoneRule};
 use wire::proto_names;
 
 /// The rules of a configuration, or what is wrong with them.
@@ -37,11 +37,11 @@ fn plan_zone_rule(rule: crate::ZoneRule, settings: &mut Settings) -> Option<Zone
     Some(ZoneRule {
         from: rule.from.map(|zone| settings.require("from", zone)),
         proto: settings.take_text("proto", rule.proto, |proto| proto_names::name(*proto)),
-        end: End {
+        end: EndpointMatch {
             address: settings.take_text("address", rule.address, text),
             port: rule.port.map(|port| settings.require("port", port)),
         },
-        peer: End {
+        peer: EndpointMatch {
             address: settings.take_text("peer_address", rule.peer_address, text),
             port: rule.peer_port.map(|port| settings.require("peer_port", port)),
         },
@@ -52,15 +52,15 @@ fn plan_zone_rule(rule: crate::ZoneRule, settings: &mut Settings) -> Option<Zone
 #[cfg(test)]
 mod tests {
     use crate::plan::tests::{PAIR, faults, plan};
-    use engine::{End, ZoneRule};
+    use engine::{EndpointMatch, ZoneRule};
 
     #[test]
     fn each_section_is_a_rule_and_is_shown_as_it_was_written() {
         let sections = "[[zone_rule]]\nzone = 7\n\
              [[zone_rule]]\nfrom = 3\nproto = \"udp\"\naddress = \"10.0.0.0/8\"\nport = 53\n\
              peer_address = \"10.0.0.1\"\npeer_port = 2\nzone = 65535\n";
-        let end = |net: &str, port| End { address: net.parse().ok(), port: Some(port) };
-        let (from, proto, any) = (None, None, End::default());
+        let end = |net: &str, port| EndpointMatch { address: net.parse().ok(), port: Some(port) };
+        let (from, proto, any) = (None, None, EndpointMatch::default());
         let all = ZoneRule { from, proto, end: any, peer: any, zone: 7 };
         let some = ZoneRule {
             from: Some(3),

@@ -4,7 +4,7 @@
 
 use super::{Settings, plan_timeouts};
 use crate::{Fault, Place, Problem, Written};
-use engine::{Config, Timeouts, ZonePolicy, Zones};
+use engine::{Config, Timeouts, ZonePolicies, ZonePolicy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ type Planned = ((Vec<u16>, ZonePolicy), String);
 
 /// What holds in which zone, for those who ask.
 pub struct ZoneRules {
-    zones: Arc<Zones>,
+    zones: Arc<ZonePolicies>,
     /// Names of the timeouts of zones that are named.
     timeouts: BTreeMap<u16, String>,
 }
@@ -45,7 +45,7 @@ pub(super) fn plan_zones(
         let timeouts = plan_timeouts(policy.timeouts, elsewhere.timeouts, settings);
         named.0.push((name, timeouts));
     }
-    let (found, most) = (zones.len(), Zones::MAX);
+    let (found, most) = (zones.len(), ZonePolicies::MAX);
     if found > most {
         let fault = Fault::TooManyZones { found, most };
         let key = "zone".to_owned();
@@ -73,11 +73,11 @@ impl ZoneRules {
         // The last one that names a zone holds, as in the engine.
         let timeouts =
             named.flat_map(|((ids, _), name)| ids.iter().map(move |id| (*id, name.clone())));
-        Self { zones: Arc::new(Zones::new(config)), timeouts: timeouts.collect() }
+        Self { zones: Arc::new(ZonePolicies::new(config)), timeouts: timeouts.collect() }
     }
 
     /// What engines go by.
-    pub fn zones(&self) -> Arc<Zones> {
+    pub fn zones(&self) -> Arc<ZonePolicies> {
         Arc::clone(&self.zones)
     }
 

@@ -4,7 +4,7 @@
 //! Memory is taken at start; nothing is put there while nobody subscribes. Where nobody takes
 //! events fast enough, new ones are lost and counted: no packet waits.
 
-use crate::api::{Change, FlowEvent, FlowRecord};
+use crate::api::{EventKind, FlowEvent, FlowRecord};
 use std::collections::VecDeque;
 
 /// Events that may wait to be taken.
@@ -46,7 +46,7 @@ impl EventQueue {
     #[inline(always)]
     pub(crate) fn ended(&mut self, record: &FlowRecord) {
         if self.listens {
-            let (record, change) = (record.clone(), Change::Destroy);
+            let (record, change) = (record.clone(), EventKind::Destroy);
             self.push(FlowEvent { change, record, progress: None, is_assured: false });
         }
     }

@@ -5,7 +5,7 @@
 /// counted all the same, unless told otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Irregular {
+pub enum Anomaly {
     /// Flags that no segment has together, or none.
     TcpFlags,
     /// An RST outside of the window (RFC 5961 section 3.2).
@@ -47,95 +47,95 @@ pub enum Irregular {
     SctpHeartbeat,
 }
 
-impl Irregular {
+impl Anomaly {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Irregular; 17] = [
-        Irregular::TcpFlags,
-        Irregular::TcpRst,
-        Irregular::TcpBeyondWindow,
-        Irregular::TcpAckBeyond,
-        Irregular::TcpSynOfOther,
-        Irregular::TcpNoSyn,
-        Irregular::TcpRstInWindow,
-        Irregular::TcpSyn,
-        Irregular::TcpOld,
-        Irregular::TcpAckOld,
-        Irregular::Checksum,
-        Irregular::SctpTag,
-        Irregular::SctpChunk,
-        Irregular::SctpNoInit,
-        Irregular::SctpInit,
-        Irregular::IcmpReply,
-        Irregular::SctpHeartbeat,
+    pub const ALL: [Anomaly; 17] = [
+        Anomaly::TcpFlags,
+        Anomaly::TcpRst,
+        Anomaly::TcpBeyondWindow,
+        Anomaly::TcpAckBeyond,
+        Anomaly::TcpSynOfOther,
+        Anomaly::TcpNoSyn,
+        Anomaly::TcpRstInWindow,
+        Anomaly::TcpSyn,
+        Anomaly::TcpOld,
+        Anomaly::TcpAckOld,
+        Anomaly::Checksum,
+        Anomaly::SctpTag,
+        Anomaly::SctpChunk,
+        Anomaly::SctpNoInit,
+        Anomaly::SctpInit,
+        Anomaly::IcmpReply,
+        Anomaly::SctpHeartbeat,
     ];
 
     /// Whether its connection cannot have it. The others are such as their receiver has to see: it
     /// answers them, and goes on.
     pub const fn is_invalid(self) -> bool {
         match self {
-            Irregular::TcpFlags
-            | Irregular::TcpRst
-            | Irregular::TcpBeyondWindow
-            | Irregular::TcpAckBeyond
-            | Irregular::TcpSynOfOther
-            | Irregular::TcpNoSyn
-            | Irregular::Checksum
-            | Irregular::SctpTag
-            | Irregular::SctpChunk
-            | Irregular::SctpNoInit
-            | Irregular::IcmpReply => true,
-            Irregular::TcpRstInWindow
-            | Irregular::TcpSyn
-            | Irregular::TcpOld
-            | Irregular::TcpAckOld
-            | Irregular::SctpInit
-            | Irregular::SctpHeartbeat => false,
+            Anomaly::TcpFlags
+            | Anomaly::TcpRst
+            | Anomaly::TcpBeyondWindow
+            | Anomaly::TcpAckBeyond
+            | Anomaly::TcpSynOfOther
+            | Anomaly::TcpNoSyn
+            | Anomaly::Checksum
+            | Anomaly::SctpTag
+            | Anomaly::SctpChunk
+            | Anomaly::SctpNoInit
+            | Anomaly::IcmpReply => true,
+            Anomaly::TcpRstInWindow
+            | Anomaly::TcpSyn
+            | Anomaly::TcpOld
+            | Anomaly::TcpAckOld
+            | Anomaly::SctpInit
+            | Anomaly::SctpHeartbeat => false,
         }
     }
 
     /// The name in `--json`, metrics and documentation.
     pub const fn name(self) -> &'static str {
         match self {
-            Irregular::TcpFlags => "tcp_flags",
-            Irregular::TcpRst => "tcp_rst",
-            Irregular::TcpBeyondWindow => "tcp_beyond_window",
-            Irregular::TcpAckBeyond => "tcp_ack_beyond",
-            Irregular::TcpSynOfOther => "tcp_syn_of_other",
-            Irregular::TcpNoSyn => "tcp_no_syn",
-            Irregular::TcpRstInWindow => "tcp_rst_in_window",
-            Irregular::TcpSyn => "tcp_syn",
-            Irregular::TcpOld => "tcp_old",
-            Irregular::TcpAckOld => "tcp_ack_old",
-            Irregular::Checksum => "checksum",
-            Irregular::SctpTag => "sctp_tag",
-            Irregular::SctpChunk => "sctp_chunk",
-            Irregular::SctpNoInit => "sctp_no_init",
-            Irregular::SctpInit => "sctp_init",
-            Irregular::IcmpReply => "icmp_reply",
-            Irregular::SctpHeartbeat => "sctp_heartbeat",
+            Anomaly::TcpFlags => "tcp_flags",
+            Anomaly::TcpRst => "tcp_rst",
+            Anomaly::TcpBeyondWindow => "tcp_beyond_window",
+            Anomaly::TcpAckBeyond => "tcp_ack_beyond",
+            Anomaly::TcpSynOfOther => "tcp_syn_of_other",
+            Anomaly::TcpNoSyn => "tcp_no_syn",
+            Anomaly::TcpRstInWindow => "tcp_rst_in_window",
+            Anomaly::TcpSyn => "tcp_syn",
+            Anomaly::TcpOld => "tcp_old",
+            Anomaly::TcpAckOld => "tcp_ack_old",
+            Anomaly::Checksum => "checksum",
+            Anomaly::SctpTag => "sctp_tag",
+            Anomaly::SctpChunk => "sctp_chunk",
+            Anomaly::SctpNoInit => "sctp_no_init",
+            Anomaly::SctpInit => "sctp_init",
+            Anomaly::IcmpReply => "icmp_reply",
+            Anomaly::SctpHeartbeat => "sctp_heartbeat",
         }
     }
 
     /// One line for people.
     pub const fn doc(self) -> &'static str {
         match self {
-            Irregular::TcpFlags => "TCP flags that no segment has together, or none",
-            Irregular::TcpRst => "TCP RST outside of the window",
-            Irregular::TcpBeyondWindow => "TCP data beyond the window of the receiver",
-            Irregular::TcpAckBeyond => "TCP acknowledgment of what was not sent",
-            Irregular::TcpSynOfOther => "TCP SYN of the side that does not send it",
-            Irregular::TcpNoSyn => "TCP without a SYN before it, where there has to be one",
-            Irregular::TcpRstInWindow => "TCP RST that is not what the receiver waits for",
-            Irregular::TcpSyn => "TCP SYN where there is a connection",
-            Irregular::TcpOld => "TCP segment older than a window",
-            Irregular::TcpAckOld => "TCP acknowledgment older than a window",
-            Irregular::Checksum => "wrong checksum of IPv4, TCP, UDP, SCTP or ICMP",
-            Irregular::SctpTag => "SCTP with a tag that its association does not have",
-            Irregular::SctpChunk => "SCTP with chunks that no packet has together, or none",
-            Irregular::SctpNoInit => "SCTP without an INIT before it, where there has to be one",
-            Irregular::SctpInit => "SCTP INIT where there is an association",
-            Irregular::IcmpReply => "ICMP reply that nobody has asked for",
-            Irregular::SctpHeartbeat => "SCTP HEARTBEAT with another tag, not answered yet",
+            Anomaly::TcpFlags => "TCP flags that no segment has together, or none",
+            Anomaly::TcpRst => "TCP RST outside of the window",
+            Anomaly::TcpBeyondWindow => "TCP data beyond the window of the receiver",
+            Anomaly::TcpAckBeyond => "TCP acknowledgment of what was not sent",
+            Anomaly::TcpSynOfOther => "TCP SYN of the side that does not send it",
+            Anomaly::TcpNoSyn => "TCP without a SYN before it, where there has to be one",
+            Anomaly::TcpRstInWindow => "TCP RST that is not what the receiver waits for",
+            Anomaly::TcpSyn => "TCP SYN where there is a connection",
+            Anomaly::TcpOld => "TCP segment older than a window",
+            Anomaly::TcpAckOld => "TCP acknowledgment older than a window",
+            Anomaly::Checksum => "wrong checksum of IPv4, TCP, UDP, SCTP or ICMP",
+            Anomaly::SctpTag => "SCTP with a tag that its association does not have",
+            Anomaly::SctpChunk => "SCTP with chunks that no packet has together, or none",
+            Anomaly::SctpNoInit => "SCTP without an INIT before it, where there has to be one",
+            Anomaly::SctpInit => "SCTP INIT where there is an association",
+            Anomaly::IcmpReply => "ICMP reply that nobody has asked for",
+            Anomaly::SctpHeartbeat => "SCTP HEARTBEAT with another tag, not answered yet",
         }
     }
 }

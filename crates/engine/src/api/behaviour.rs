@@ -21,7 +21,7 @@ pub enum Evict {
 
 /// Behaviour for malformed packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
+pub enum MalformedPackets {
     /// Forward them as they are.
     Pass,
     /// Drop them.
@@ -30,9 +30,9 @@ pub enum Malformed {
 
 /// What is believed of a packet that begins a connection, or changes its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checksums {
+pub enum ChecksumCheck {
     /// That it came as it was sent if its checksums are right. If one is wrong, the packet is
-    /// [irregular](crate::Irregular::Checksum).
+    /// [irregular](crate::Anomaly::Checksum).
     Verified,
     /// That it came as it was sent: in a capture of the host that sends, there are sums that its
     /// NIC had yet to fill in.
@@ -41,9 +41,9 @@ pub enum Checksums {
 
 /// What is believed of a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TcpNumbers {
+pub enum TcpWindowCheck {
     /// Sequence numbers, acknowledgments and windows are followed, and what does not fit into them
-    /// is [irregular](crate::Irregular): it changes nothing.
+    /// is [irregular](crate::Anomaly): it changes nothing.
     Judged,
     /// Its flags, whatever the numbers are: where only one direction is seen, or captures have
     /// lost packets.
@@ -61,7 +61,7 @@ pub enum InvalidPackets {
 
 /// What becomes of fragments that no correct sender makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OddFragments {
+pub enum InvalidFragments {
     /// They are forwarded as they are.
     Pass,
     /// They are dropped.
@@ -70,7 +70,7 @@ pub enum OddFragments {
 
 /// What a TCP connection may begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PickUp {
+pub enum TcpPickup {
     /// Any packet: a connection that was there before is known from its next packet on.
     Loose,
     /// A SYN.

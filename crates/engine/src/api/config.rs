@@ -2,14 +2,15 @@
 //! What an engine is built from. Every value has a default; none is read from anywhere.
 
 use super::behaviour::{
-    Checksums, Evict, InvalidPackets, Malformed, OddFragments, PickUp, TcpNumbers, WhenFull,
+    ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,
+    TcpWindowCheck, WhenFull,
 };
 use super::fragment_limits::FragmentLimits;
 use super::mark_rule::MarkRule;
-use super::offload::Offload;
-use super::steering::Steering;
+use super::offload::OffloadConfig;
+use super::steering::SteeringConfig;
 use super::timeouts::Timeouts;
-use super::zone::{ZoneFrom, ZonePolicy, ZoneRule};
+use super::zone::{ZonePolicy, ZoneRule, ZoneSource};
 use crate::base::{KeyDomain, derive};
 
 /// Parameters of one [`Engine`](crate::Engine). All memory follows from them and is taken at start.
@@ -21,12 +22,12 @@ pub struct Config {
     pub capacity_ipv6: u32,
     /// What happens to the first packet of a flow that finds no room.
     pub when_full: WhenFull,
-    /// What happens to packets whose [`Reason`](crate::Reason) is malformed.
-    pub malformed: Malformed,
+    /// What happens to packets whose [`UntrackedReason`](crate::UntrackedReason) is malformed.
+    pub malformed: MalformedPackets,
     /// Whether TCP is judged by its numbers.
-    pub tcp: TcpNumbers,
+    pub tcp: TcpWindowCheck,
     /// Whether checksums are taken for granted.
-    pub checksums: Checksums,
+    pub checksums: ChecksumCheck,
     /// What happens to packets their connection cannot have.
     pub invalid: InvalidPackets,
     /// Whether the engine sees every packet of its connections. One of several sees not all: what
@@ -34,20 +35,20 @@ pub struct Config {
     /// unless [`steering`](Self::steering) says that it would be here, and was right so far.
     pub sees_all: bool,
     /// One of several: which connections the others have.
-    pub steering: Option<Steering>,
+    pub steering: Option<SteeringConfig>,
     /// What is remembered of fragments.
     pub fragments: FragmentLimits,
     /// What happens to fragments that no correct sender makes.
-    pub odd_fragments: OddFragments,
+    pub odd_fragments: InvalidFragments,
     /// Where the zone of a flow comes from, unless a rule says so.
-    pub zone: ZoneFrom,
+    pub zone: ZoneSource,
     /// What puts packets into another one: the first rule that means a packet. At most
     /// [`ZoneRule::MAX`].
     pub zone_rules: Vec<ZoneRule>,
     /// How long a flow lives without a packet.
     pub timeouts: Timeouts,
     /// What a TCP connection may begin with.
-    pub pick_up: PickUp,
+    pub pick_up: TcpPickup,
     /// Zones in which something else holds than [`policy`](Self::policy), and what.
     pub zones: Vec<(Vec<u16>, ZonePolicy)>,
     /// What is written to connections as they begin, by one rule after the other.
@@ -77,7 +78,7 @@ pub struct Config {
     /// A free-running cycle counter for the stage account; the engine itself knows no clock.
     pub cycle_counter: fn() -> u64,
     /// Rules of the NIC for the busiest flows, if its port may have some.
-    pub offload: Option<Offload>,
+    pub offload: Option<OffloadConfig>,
 }
 
 impl Config {
@@ -107,18 +108,18 @@ impl Default for Config {
             capacity_ipv4: 1 << 20,
             capacity_ipv6: 1 << 18,
             when_full: WhenFull::PassUntracked,
-            malformed: Malformed::Pass,
-            tcp: TcpNumbers::Judged,
-            checksums: Checksums::Verified,
+            malformed: MalformedPackets::Pass,
+            tcp: TcpWindowCheck::Judged,
+            checksums: ChecksumCheck::Verified,
             invalid: InvalidPackets::Pass,
             sees_all: true,
             steering: None,
             fragments: FragmentLimits::default(),
-            odd_fragments: OddFragments::Pass,
-            zone: ZoneFrom::OuterVlan,
+            odd_fragments: InvalidFragments::Pass,
+            zone: ZoneSource::OuterVlan,
             zone_rules: Vec::new(),
             timeouts: Timeouts::default(),
-            pick_up: PickUp::Loose,
+            pick_up: TcpPickup::Loose,
             zones: Vec::new(),
             mark_rules: Vec::new(),
             embryonic_percent: 50,

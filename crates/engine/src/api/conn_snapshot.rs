@@ -5,14 +5,14 @@
 //! flood is made of. NIC rules are left out too: they are gone with the process that made them.
 
 use super::ct_mark::CtMark;
-use super::flow_record::{Tally, VlanTags};
+use super::flow_record::{DirectionCounters, VlanTags};
 use crate::base::{Nanos, whole_micros};
 use std::net::IpAddr;
 
 /// A connection, with all of it that is worth keeping. What it says may come from a file that
 /// anyone has written: [`Engine::restore`](crate::Engine::restore) believes nothing that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SavedFlow {
+pub struct ConnSnapshot {
     /// Address of the originator.
     pub src: IpAddr,
     /// Address of the responder.
@@ -35,11 +35,11 @@ pub struct SavedFlow {
     /// Time of the last packet.
     pub last_seen: Nanos,
     /// Packets from `src` to `dst`.
-    pub orig: Tally,
+    pub orig: DirectionCounters,
     /// Packets from `dst` to `src`.
-    pub reply: Tally,
+    pub reply: DirectionCounters,
     /// Where it is in its life.
-    pub phase: SavedPhase,
+    pub phase: SnapshotState,
     /// Of TCP that is judged by its numbers, by how much windows of the originator and of the
     /// responder are shifted. The numbers themselves are soon of yesterday, and are not kept.
     pub scales: Option<[u8; 2]>,
@@ -54,7 +54,7 @@ pub struct SavedFlow {
 /// and none is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum SavedPhase {
+pub enum SnapshotState {
     /// TCP, and neither side has ended it.
     TcpEstablished = 1,
     /// A FIN of the originator.
@@ -83,22 +83,22 @@ pub enum SavedPhase {
     SctpAborted = 13,
 }
 
-impl SavedPhase {
+impl SnapshotState {
     /// Every one of them.
-    pub const ALL: [SavedPhase; 13] = [
-        SavedPhase::TcpEstablished,
-        SavedPhase::TcpFinWait,
-        SavedPhase::TcpCloseWait,
-        SavedPhase::TcpLastAck,
-        SavedPhase::TcpTimeWait,
-        SavedPhase::TcpClose,
-        SavedPhase::Udp,
-        SavedPhase::Icmp,
-        SavedPhase::Other,
-        SavedPhase::SctpEstablished,
-        SavedPhase::SctpShutdown,
-        SavedPhase::SctpClosed,
-        SavedPhase::SctpAborted,
+    pub const ALL: [SnapshotState; 13] = [
+        SnapshotState::TcpEstablished,
+        SnapshotState::TcpFinWait,
+        SnapshotState::TcpCloseWait,
+        SnapshotState::TcpLastAck,
+        SnapshotState::TcpTimeWait,
+        SnapshotState::TcpClose,
+        SnapshotState::Udp,
+        SnapshotState::Icmp,
+        SnapshotState::Other,
+        SnapshotState::SctpEstablished,
+        SnapshotState::SctpShutdown,
+        SnapshotState::SctpClosed,
+        SnapshotState::SctpAborted,
     ];
 
     /// That with this number.
@@ -109,7 +109,7 @@ impl SavedPhase {
 
 /// What became of a saved connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Restored {
+pub enum RestoreOutcome {
     /// It is known again.
     Known,
     /// Its timeout is over.
@@ -118,7 +118,7 @@ pub enum Restored {
     Refused,
 }
 
-impl SavedFlow {
+impl ConnSnapshot {
     /// The same by a clock on which it is `now`: that of the machine may have been put back.
     pub(crate) fn at_most(&self, now: Nanos) -> Self {
         let last_seen = whole_micros(self.last_seen).min(now);

@@ -16,14 +16,14 @@ pub struct CtMark {
 
 /// Some bits of a mark or a label: those of a mask, and what they are or are to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MarkBits {
+pub struct MaskedBits {
     value: u128,
     mask: u128,
 }
 
-/// What are no [`MarkBits`].
+/// What are no [`MaskedBits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoMarkBits {
+pub enum MaskedBitsError {
     /// Not `VALUE` or `VALUE/MASK`, or more bits than so many.
     Syntax(u32),
     /// The value has bits that are not in the mask.
@@ -34,14 +34,14 @@ pub enum NoMarkBits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkChange {
     /// To their marks.
-    pub mark: Option<MarkBits>,
+    pub mark: Option<MaskedBits>,
     /// To their labels, if there are any.
-    pub label: Option<MarkBits>,
+    pub label: Option<MaskedBits>,
 }
 
-impl MarkBits {
+impl MaskedBits {
     /// Reads `VALUE` or `VALUE/MASK`, in decimal or behind `0x`, of at most so many bits.
-    pub fn read(text: &str, bits: u32) -> Result<Self, NoMarkBits> {
+    pub fn read(text: &str, bits: u32) -> Result<Self, MaskedBitsError> {
         let all = u128::MAX >> (128 - bits.clamp(1, 128));
         let number = |text: &str| {
             let (digits, radix) = match text.strip_prefix("0x") {
@@ -50,7 +50,7 @@ impl MarkBits {
             };
             let is_number = digits.bytes().all(|digit| digit.is_ascii_alphanumeric());
             let number = u128::from_str_radix(digits, radix).ok().filter(|_| is_number);
-            number.filter(|number| number & !all == 0).ok_or(NoMarkBits::Syntax(bits))
+            number.filter(|number| number & !all == 0).ok_or(MaskedBitsError::Syntax(bits))
         };
         let (value, mask) = match text.split_once('/') {
             Some((value, mask)) => (number(value)?, number(mask)?),
@@ -58,7 +58,7 @@ impl MarkBits {
         };
         match value & !mask {
             0 => Ok(Self { value, mask }),
-            _ => Err(NoMarkBits::BesideMask),
+            _ => Err(MaskedBitsError::BesideMask),
         }
     }
 
@@ -71,28 +71,30 @@ impl MarkBits {
     }
 }
 
-impl fmt::Display for MarkBits {
+impl fmt::Display for MaskedBits {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{:#x}/{:#x}", self.value, self.mask)
     }
 }
 
-impl fmt::Display for NoMarkBits {
+impl fmt::Display for MaskedBitsError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            NoMarkBits::Syntax(bits) => {
+            MaskedBitsError::Syntax(bits) => {
                 write!(f, "write VALUE or VALUE/MASK, in decimal or behind 0x, of {bits} bits")
             }
-            NoMarkBits::BesideMask => f.write_str("the value has bits that are not in the mask"),
+            MaskedBitsError::BesideMask => {
+                f.write_str("the value has bits that are not in the mask")
+            }
         }
     }
 }
 
-impl std::error::Error for NoMarkBits {}
+impl std::error::Error for MaskedBitsError {}
 
 impl MarkChange {
     pub(crate) fn written_to(self, old: CtMark) -> CtMark {
-        let write = |bits: Option<MarkBits>, old| bits.map_or(old, |bits| bits.written_to(old));
+        let write = |bits: Option<MaskedBits>, old| bits.map_or(old, |bits| bits.written_to(old));
         CtMark {
             // What is read for a mark has no more bits.
             mark: write(self.mark, old.mark.into()) as u32,
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn bits_are_read_and_written() {
-        let read = |text: &str| MarkBits::read(text, 32).map(|bits| bits.to_string());
+        let read = |text: &str| MaskedBits::read(text, 32).map(|bits| bits.to_string());
         for (text, is) in [
             ("5", "0x5/0xffffffff"),
             ("0x10/0xf0", "0x10/0xf0"),
@@ -121,17 +123,17 @@ mod tests {
         }
         let wrong = ["", "x", "0x", "-1", "+1", "0x100000000", "1/", "/1", "1/2/3", "0x-1", " 1"];
         for text in wrong {
-            assert_eq!(read(text), Err(NoMarkBits::Syntax(32)), "{text:?}");
+            assert_eq!(read(text), Err(MaskedBitsError::Syntax(32)), "{text:?}");
         }
-        assert_eq!(read("3/1"), Err(NoMarkBits::BesideMask));
+        assert_eq!(read("3/1"), Err(MaskedBitsError::BesideMask));
         let all = format!("{:#x}", u128::MAX);
-        assert!(MarkBits::read(&all, 128).is_ok() && MarkBits::read(&all, 127).is_err());
+        assert!(MaskedBits::read(&all, 128).is_ok() && MaskedBits::read(&all, 127).is_err());
     }
 
     proptest! {
         #[test]
         fn what_is_written_is_there_and_the_rest_stays(old: u128, value: u128, mask: u128) {
-            let bits = MarkBits { value: value & mask, mask };
+            let bits = MaskedBits { value: value & mask, mask };
             let new = bits.written_to(old);
             prop_assert!(bits.matches(new));
             prop_assert_eq!(new & !mask, old & !mask);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a packet is to its connection, in the words that firewalls have for it.
 
-use super::untracked_reason::Reason;
+use super::untracked_reason::UntrackedReason;
 use std::fmt;
 use std::ops::BitOr;
 
@@ -47,11 +47,11 @@ impl CtState {
 
     /// Of a packet that is counted to none. A fragment whose first one was not here is what a
     /// correct sender makes: Linux and Open vSwitch would wait for the others, and say nothing yet.
-    pub(crate) fn of_reason(reason: Reason) -> Self {
+    pub(crate) fn of_reason(reason: UntrackedReason) -> Self {
         match reason {
-            Reason::Invalid | Reason::Unrelated => Self::INVALID,
+            UntrackedReason::Invalid | UntrackedReason::Unrelated => Self::INVALID,
             reason if reason.is_malformed() || reason.is_odd_fragment() => Self::INVALID,
-            Reason::Related => Self::RELATED,
+            UntrackedReason::Related => Self::RELATED,
             _ => Self::UNTRACKED,
         }
     }

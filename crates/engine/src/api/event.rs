@@ -6,11 +6,11 @@
 //! Where nobody takes events fast enough, new ones are lost and counted: no packet waits.
 
 use super::flow_record::FlowRecord;
-use super::proto_state::Progress;
+use super::proto_state::ProtoState;
 
 /// What became of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum EventKind {
     /// It has begun.
     New,
     /// It has come to another state, or has another mark or label.
@@ -19,13 +19,13 @@ pub enum Change {
     Destroy,
 }
 
-impl Change {
+impl EventKind {
     /// The name in the stream of events.
     pub const fn name(self) -> &'static str {
         match self {
-            Change::New => "new",
-            Change::Update => "update",
-            Change::Destroy => "destroy",
+            EventKind::New => "new",
+            EventKind::Update => "update",
+            EventKind::Destroy => "destroy",
         }
     }
 }
@@ -34,12 +34,12 @@ impl Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowEvent {
     /// What became of it.
-    pub change: Change,
+    pub change: EventKind,
     /// The record that it left, or would leave if the engine were flushed with the packet that
     /// changed it.
     pub record: FlowRecord,
     /// How far it has come; `None` of one that has ended.
-    pub progress: Option<Progress>,
+    pub progress: Option<ProtoState>,
     /// Both ends have shown that they want it; of one that has ended this is not known.
     pub is_assured: bool,
 }

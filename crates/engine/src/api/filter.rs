@@ -3,10 +3,10 @@
 //!
 //! Looked at where connections are: what is cheapest first, and addresses last.
 
-use super::ct_mark::{CtMark, MarkBits};
+use super::ct_mark::{CtMark, MaskedBits};
 use super::flow_record::FlowRecord;
 use super::ip_proto::has_ports;
-use super::proto_state::Progress;
+use super::proto_state::ProtoState;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -19,22 +19,22 @@ pub struct Filter {
     /// Its IP protocol number.
     pub proto: Option<u8>,
     /// How far it has come.
-    pub progress: Option<Progress>,
+    pub progress: Option<ProtoState>,
     /// Bits of its mark.
-    pub mark: Option<MarkBits>,
+    pub mark: Option<MaskedBits>,
     /// Bits of its label.
-    pub label: Option<MarkBits>,
+    pub label: Option<MaskedBits>,
     /// Of the originator.
-    pub src: End,
+    pub src: EndpointMatch,
     /// Of the responder.
-    pub dst: End,
+    pub dst: EndpointMatch,
     /// Of the one or the other: address and port of the same end.
-    pub either: End,
+    pub either: EndpointMatch,
 }
 
 /// What an end must have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct End {
+pub struct EndpointMatch {
     /// Its address.
     pub address: Option<Prefix>,
     /// Its port. What ICMP, GRE and ESP have in the place of ports is none.
@@ -50,7 +50,7 @@ pub struct Prefix {
 
 /// What is no [`Prefix`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoPrefix;
+pub struct PrefixError;
 
 /// One end of a connection; no port where the protocol has none.
 type OneEnd = (IpAddr, Option<u16>);
@@ -112,15 +112,15 @@ impl From<IpAddr> for Prefix {
 }
 
 impl FromStr for Prefix {
-    type Err = NoPrefix;
+    type Err = PrefixError;
 
-    fn from_str(text: &str) -> Result<Self, NoPrefix> {
+    fn from_str(text: &str) -> Result<Self, PrefixError> {
         let Some((address, len)) = text.split_once('/') else {
-            return text.parse::<IpAddr>().map(Self::from).map_err(|_| NoPrefix);
+            return text.parse::<IpAddr>().map(Self::from).map_err(|_| PrefixError);
         };
         let is_number = !len.is_empty() && len.bytes().all(|byte| byte.is_ascii_digit());
-        let len = len.parse().ok().filter(|_| is_number).ok_or(NoPrefix)?;
-        Self::new(address.parse().map_err(|_| NoPrefix)?, len).ok_or(NoPrefix)
+        let len = len.parse().ok().filter(|_| is_number).ok_or(PrefixError)?;
+        Self::new(address.parse().map_err(|_| PrefixError)?, len).ok_or(PrefixError)
     }
 }
 
@@ -131,15 +131,15 @@ impl fmt::Display for Prefix {
     }
 }
 
-impl fmt::Display for NoPrefix {
+impl fmt::Display for PrefixError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("write ADDRESS or ADDRESS/LENGTH, of at most 32 bits, or 128 for IPv6")
     }
 }
 
-impl std::error::Error for NoPrefix {}
+impl std::error::Error for PrefixError {}
 
-impl End {
+impl EndpointMatch {
     pub(crate) fn is_any(&self) -> bool {
         *self == Self::default()
     }
@@ -157,14 +157,14 @@ impl Filter {
     }
 
     /// Whether it means the connection with this record. One that has ended has come nowhere.
-    pub fn takes_record(&self, record: &FlowRecord, progress: Option<Progress>) -> bool {
+    pub fn matches_record(&self, record: &FlowRecord, progress: Option<ProtoState>) -> bool {
         let port = |port| has_ports(record.proto).then_some(port);
         self.takes_kind(record.zone, record.proto, progress)
             && self.matches_mark(record.ct_mark)
             && self.takes_ends((record.src, port(record.sport)), (record.dst, port(record.dport)))
     }
 
-    pub(crate) fn takes_kind(&self, zone: u16, proto: u8, progress: Option<Progress>) -> bool {
+    pub(crate) fn takes_kind(&self, zone: u16, proto: u8, progress: Option<ProtoState>) -> bool {
         self.zone.is_none_or(|wanted| wanted == zone)
             && self.proto.is_none_or(|wanted| wanted == proto)
             && (self.progress.is_none() || self.progress == progress)
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!("10.0.0.1/32".parse::<Prefix>().unwrap().to_string(), "10.0.0.1");
         assert_eq!("::1/128".parse::<Prefix>().unwrap().to_string(), "::1");
         for text in ["", "/8", "10.0.0.1/", "10.0.0.1/33", "::/129", "10.0.0/8", "1.2.3.4/+8"] {
-            assert_eq!(text.parse::<Prefix>(), Err(NoPrefix), "{text}");
+            assert_eq!(text.parse::<Prefix>(), Err(PrefixError), "{text}");
         }
     }
 

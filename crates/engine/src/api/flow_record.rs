@@ -30,11 +30,11 @@ pub struct FlowRecord {
     /// Time of the last packet, nanoseconds since the Unix epoch.
     pub end: Nanos,
     /// Packets from `src` to `dst`.
-    pub orig: Tally,
+    pub orig: DirectionCounters,
     /// Packets from `dst` to `src`.
-    pub reply: Tally,
+    pub reply: DirectionCounters,
     /// State at the end.
-    pub state: State,
+    pub state: FlowState,
     /// Why the flow ended.
     pub end_reason: EndReason,
     /// What somebody has written to it.
@@ -43,7 +43,7 @@ pub struct FlowRecord {
 
 /// Counters of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct DirectionCounters {
     /// Packets.
     pub packets: u64,
     /// Frame bytes without FCS.
@@ -89,7 +89,7 @@ impl VlanTags {
 /// Where a flow is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum State {
+pub enum FlowState {
     /// Packets of one direction only.
     New,
     /// Packets of both directions.
@@ -98,13 +98,13 @@ pub enum State {
     Closing,
 }
 
-impl State {
+impl FlowState {
     /// The name in flow records.
     pub const fn name(self) -> &'static str {
         match self {
-            State::New => "new",
-            State::Open => "open",
-            State::Closing => "closing",
+            FlowState::New => "new",
+            FlowState::Open => "open",
+            FlowState::Closing => "closing",
         }
     }
 }

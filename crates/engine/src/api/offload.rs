@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 /// How often the key of a marked packet is compared with that of the record its mark names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyCheck {
+pub enum MarkVerification {
     /// With every packet; and none is counted before one that came earlier. So it is right whatever
     /// the NIC does, and short only as long as all packets of a burst are marked.
     Always,
@@ -22,7 +22,7 @@ pub enum KeyCheck {
 
 /// What a worker needs for rules of the NIC.
 #[derive(Clone, Copy, Debug)]
-pub struct Offload {
+pub struct OffloadConfig {
     /// How marks are made; for the slots of all workers.
     pub layout: MarkLayout,
     /// Index of this worker's first slot: `slots` for IPv4, then as many for IPv6.
@@ -30,9 +30,9 @@ pub struct Offload {
     /// Connections of one IP version that may have rules at a time; at least 1.
     pub slots: u32,
     /// Which marked packets have their key compared.
-    pub check: KeyCheck,
+    pub check: MarkVerification,
     /// Who is worth a rule.
-    pub admission: Admission,
+    pub admission: OffloadPolicy,
     /// Rules that the worker may have at a time, at each side.
     pub rules_max: u32,
     /// The same of one zone and IP version; `None`: as many as there are.
@@ -43,7 +43,7 @@ pub struct Offload {
     pub bypass: [Option<u32>; 2],
 }
 
-impl Offload {
+impl OffloadConfig {
     /// Indices that one worker needs for so many slots.
     pub const fn indices(slots: u32) -> u32 {
         2 * slots
@@ -52,7 +52,7 @@ impl Offload {
 
 /// Who is worth a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum OffloadPolicy {
     /// A direction with so many packets, as long as there is room. One that finds none is looked at
     /// again, 64 packets later or as many more.
     After {
@@ -90,7 +90,7 @@ impl Side {
 
 /// The packets of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tuple {
+pub struct FiveTuple {
     /// Source address.
     pub src: IpAddr,
     /// Destination address.
@@ -116,7 +116,7 @@ pub enum RuleAction {
 
 /// What a worker wants of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum RuleRequest {
     /// That something is done with packets.
     Install {
         /// What the mark says, where it is a mark.
@@ -124,7 +124,7 @@ pub enum Wish {
         /// At this port.
         side: Side,
         /// These packets.
-        tuple: Tuple,
+        tuple: FiveTuple,
         /// This is done.
         action: RuleAction,
     },
@@ -138,10 +138,10 @@ pub enum Wish {
 }
 
 /// What became of a wish. One for a new rule is answered once by any of them but `Removed` and
-/// `Passed`, unless it was withdrawn before; one that a rule goes, by `Removed`. `Passed` comes in
-/// between, now and then, and for the last time before `Removed`.
+/// `BypassCount`, unless it was withdrawn before; one that a rule goes, by `Removed`. `BypassCount`
+/// comes in between, now and then, and for the last time before `Removed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum RuleResult {
     /// The NIC has the rule.
     Installed {
         /// Until there could be one more, in nanoseconds.
@@ -156,12 +156,12 @@ pub enum Answer {
     /// The NIC has it no more.
     Removed,
     /// The NIC has forwarded so many more by itself.
-    Passed(Passed),
+    Passed(BypassCount),
 }
 
 /// Packets that the NIC forwarded by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct BypassCount {
     /// How many.
     pub packets: u64,
     /// Their frame bytes, without FCS.

@@ -6,7 +6,7 @@
 /// ends sees them; of SCTP those of RFC 9260 section 4; of others, named as their timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Progress {
+pub enum ProtoState {
     /// TCP: a SYN, no answer.
     SynSent,
     /// A SYN of both sides.
@@ -55,60 +55,60 @@ pub enum Progress {
     OtherMultiple,
 }
 
-impl Progress {
+impl ProtoState {
     /// Every one of them.
-    pub const ALL: [Progress; 23] = [
-        Progress::SynSent,
-        Progress::SynSent2,
-        Progress::PickedUp,
-        Progress::SynRecv,
-        Progress::Established,
-        Progress::FinWait,
-        Progress::CloseWait,
-        Progress::LastAck,
-        Progress::TimeWait,
-        Progress::Close,
-        Progress::CookieWait,
-        Progress::CookieEchoed,
-        Progress::ShutdownSent,
-        Progress::ShutdownAckSent,
-        Progress::Closed,
-        Progress::HeartbeatSent,
-        Progress::UdpFirst,
-        Progress::UdpSingle,
-        Progress::UdpMultiple,
-        Progress::IcmpFirst,
-        Progress::IcmpReply,
-        Progress::OtherFirst,
-        Progress::OtherMultiple,
+    pub const ALL: [ProtoState; 23] = [
+        ProtoState::SynSent,
+        ProtoState::SynSent2,
+        ProtoState::PickedUp,
+        ProtoState::SynRecv,
+        ProtoState::Established,
+        ProtoState::FinWait,
+        ProtoState::CloseWait,
+        ProtoState::LastAck,
+        ProtoState::TimeWait,
+        ProtoState::Close,
+        ProtoState::CookieWait,
+        ProtoState::CookieEchoed,
+        ProtoState::ShutdownSent,
+        ProtoState::ShutdownAckSent,
+        ProtoState::Closed,
+        ProtoState::HeartbeatSent,
+        ProtoState::UdpFirst,
+        ProtoState::UdpSingle,
+        ProtoState::UdpMultiple,
+        ProtoState::IcmpFirst,
+        ProtoState::IcmpReply,
+        ProtoState::OtherFirst,
+        ProtoState::OtherMultiple,
     ];
 
     /// The name in lists and events.
     pub const fn name(self) -> &'static str {
         match self {
-            Progress::SynSent => "SYN_SENT",
-            Progress::SynSent2 => "SYN_SENT2",
-            Progress::PickedUp => "PICKED_UP",
-            Progress::SynRecv => "SYN_RECV",
-            Progress::Established => "ESTABLISHED",
-            Progress::FinWait => "FIN_WAIT",
-            Progress::CloseWait => "CLOSE_WAIT",
-            Progress::LastAck => "LAST_ACK",
-            Progress::TimeWait => "TIME_WAIT",
-            Progress::Close => "CLOSE",
-            Progress::CookieWait => "COOKIE_WAIT",
-            Progress::CookieEchoed => "COOKIE_ECHOED",
-            Progress::ShutdownSent => "SHUTDOWN_SENT",
-            Progress::ShutdownAckSent => "SHUTDOWN_ACK_SENT",
-            Progress::Closed => "CLOSED",
-            Progress::HeartbeatSent => "HEARTBEAT_SENT",
-            Progress::UdpFirst => "udp_first",
-            Progress::UdpSingle => "udp_single",
-            Progress::UdpMultiple => "udp_multiple",
-            Progress::IcmpFirst => "icmp_first",
-            Progress::IcmpReply => "icmp_reply",
-            Progress::OtherFirst => "other_first",
-            Progress::OtherMultiple => "other_multiple",
+            ProtoState::SynSent => "SYN_SENT",
+            ProtoState::SynSent2 => "SYN_SENT2",
+            ProtoState::PickedUp => "PICKED_UP",
+            ProtoState::SynRecv => "SYN_RECV",
+            ProtoState::Established => "ESTABLISHED",
+            ProtoState::FinWait => "FIN_WAIT",
+            ProtoState::CloseWait => "CLOSE_WAIT",
+            ProtoState::LastAck => "LAST_ACK",
+            ProtoState::TimeWait => "TIME_WAIT",
+            ProtoState::Close => "CLOSE",
+            ProtoState::CookieWait => "COOKIE_WAIT",
+            ProtoState::CookieEchoed => "COOKIE_ECHOED",
+            ProtoState::ShutdownSent => "SHUTDOWN_SENT",
+            ProtoState::ShutdownAckSent => "SHUTDOWN_ACK_SENT",
+            ProtoState::Closed => "CLOSED",
+            ProtoState::HeartbeatSent => "HEARTBEAT_SENT",
+            ProtoState::UdpFirst => "udp_first",
+            ProtoState::UdpSingle => "udp_single",
+            ProtoState::UdpMultiple => "udp_multiple",
+            ProtoState::IcmpFirst => "icmp_first",
+            ProtoState::IcmpReply => "icmp_reply",
+            ProtoState::OtherFirst => "other_first",
+            ProtoState::OtherMultiple => "other_multiple",
         }
     }
 
@@ -120,16 +120,16 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
-    use crate::api::proto_state::Progress;
+    use crate::api::proto_state::ProtoState;
 
     #[test]
     fn names_are_unique_and_found_again() {
-        for progress in Progress::ALL {
+        for progress in ProtoState::ALL {
             let name = progress.name();
-            assert_eq!(Progress::named(name), Some(progress));
-            assert_eq!(Progress::named(&name.to_uppercase()), Some(progress));
-            assert_eq!(Progress::named(&name.to_lowercase()), Some(progress));
+            assert_eq!(ProtoState::named(name), Some(progress));
+            assert_eq!(ProtoState::named(&name.to_uppercase()), Some(progress));
+            assert_eq!(ProtoState::named(&name.to_lowercase()), Some(progress));
         }
-        assert_eq!(Progress::named("first"), None);
+        assert_eq!(ProtoState::named("first"), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::filter::Filter;
 use super::flow_record::FlowRecord;
-use super::proto_state::Progress;
+use super::proto_state::ProtoState;
 use super::rule_view::RuleView;
 use crate::base::Nanos;
 
@@ -30,11 +30,11 @@ pub struct Cursor {
 
 /// A connection that is alive.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LiveFlow {
+pub struct ConnView {
     /// The record that it would leave if the engine were flushed now.
     pub record: FlowRecord,
     /// How far it has come.
-    pub progress: Progress,
+    pub progress: ProtoState,
     /// Both ends have shown that they want it.
     pub is_assured: bool,
     /// When it ends if no packet comes before.
@@ -45,7 +45,7 @@ pub struct LiveFlow {
 
 /// How a zone stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ZoneNow {
+pub struct ZoneStatus {
     /// Connections that it has, of both IP versions.
     pub connections: u32,
     /// Those of them that are embryonic.
@@ -56,7 +56,7 @@ pub struct ZoneNow {
 
 /// What a part of a walk that ends flows has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepProgress {
     /// Flows that it has ended.
     pub ended: u32,
     /// Flows that it would have ended, but the NIC forwards them by itself: it was told to stop,

@@ -41,7 +41,7 @@ impl RuleState {
 
 /// Why a direction has no rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum NoRule {
+pub enum NoRuleReason {
     /// There are none.
     Off,
     /// Only TCP and UDP have some.
@@ -76,22 +76,22 @@ pub enum NoRule {
     Waiting,
 }
 
-impl NoRule {
+impl NoRuleReason {
     /// The name in `--json`.
     pub const fn name(self) -> &'static str {
         match self {
-            NoRule::Off => "off",
-            NoRule::Protocol => "protocol",
-            NoRule::ZoneByRule => "zone_by_rule",
-            NoRule::TooFewPackets { .. } => "too_few_packets",
-            NoRule::BelowThreshold { .. } => "below_threshold",
-            NoRule::NoCapacity => "no_capacity",
-            NoRule::ZoneFull => "zone_full",
-            NoRule::Refused => "refused",
-            NoRule::Ineffective => "ineffective",
-            NoRule::KindAside => "kind_aside",
-            NoRule::BackOff => "back_off",
-            NoRule::Waiting => "waiting",
+            NoRuleReason::Off => "off",
+            NoRuleReason::Protocol => "protocol",
+            NoRuleReason::ZoneByRule => "zone_by_rule",
+            NoRuleReason::TooFewPackets { .. } => "too_few_packets",
+            NoRuleReason::BelowThreshold { .. } => "below_threshold",
+            NoRuleReason::NoCapacity => "no_capacity",
+            NoRuleReason::ZoneFull => "zone_full",
+            NoRuleReason::Refused => "refused",
+            NoRuleReason::Ineffective => "ineffective",
+            NoRuleReason::KindAside => "kind_aside",
+            NoRuleReason::BackOff => "back_off",
+            NoRuleReason::Waiting => "waiting",
         }
     }
 }
@@ -102,7 +102,7 @@ pub struct RuleView {
     /// What there is.
     pub state: RuleState,
     /// Why not more; `None` from [`RuleState::Asked`] on.
-    pub reason: Option<NoRule>,
+    pub reason: Option<NoRuleReason>,
     /// When a rule came to its state, to 65 µs; without one, when the direction was looked at last.
     pub since: Option<Nanos>,
     /// Where its packets arrive, as far as somebody has looked.
@@ -117,7 +117,7 @@ impl RuleView {
     /// Both directions of a connection where there are no rules.
     pub const NONE: [RuleView; 2] = [RuleView {
         state: RuleState::None,
-        reason: Some(NoRule::Off),
+        reason: Some(NoRuleReason::Off),
         since: None,
         side: None,
         rate: 0.0,

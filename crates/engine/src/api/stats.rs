@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counters of one engine. Plain numbers with one writer; whoever shares them copies them out.
 
-use super::anomaly::Irregular;
+use super::anomaly::Anomaly;
 use super::flow_record::EndReason;
-use super::offload::Passed;
-use super::untracked_reason::Reason;
+use super::offload::BypassCount;
+use super::untracked_reason::UntrackedReason;
 use crate::base::Nanos;
 
 /// What the engine did so far. Every packet given to [`Engine::process`](crate::Engine::process)
@@ -16,19 +16,19 @@ pub struct Stats {
     pub bytes: u64,
     /// Packets counted to a flow.
     pub tracked: u64,
-    /// Packets forwarded without a flow, by [`Reason`].
-    pub passed: [u64; Reason::ALL.len()],
-    /// Packets to drop, by [`Reason`].
-    pub dropped: [u64; Reason::ALL.len()],
+    /// Packets forwarded without a flow, by [`UntrackedReason`].
+    pub passed: [u64; UntrackedReason::ALL.len()],
+    /// Packets to drop, by [`UntrackedReason`].
+    pub dropped: [u64; UntrackedReason::ALL.len()],
     /// Fragments that wait for the first of their datagram.
     pub held: u64,
     /// Packets given to other engines, which have their connections.
     pub handed: u64,
     /// Packets taken over from other engines.
     pub taken: u64,
-    /// Packets that changed nothing, by [`Irregular`]: forwarded and counted to a flow, but for
+    /// Packets that changed nothing, by [`Anomaly`]: forwarded and counted to a flow, but for
     /// those that are dropped.
-    pub irregular: [u64; Irregular::ALL.len()],
+    pub irregular: [u64; Anomaly::ALL.len()],
     /// Flows created.
     pub created: u64,
     /// Flows that another engine has saved.
@@ -102,8 +102,8 @@ pub struct MarkStats {
     /// Counted by the mark.
     pub counted: u64,
     /// Not plain, or more than one more packet of its flow: TCP's SYN, FIN and RST, first answers.
-    /// With [`KeyCheck::Always`](crate::KeyCheck::Always), and where there is little room for
-    /// flows, also those in whose place one counted might come too early.
+    /// With [`MarkVerification::Always`](crate::MarkVerification::Always), and where there is
+    /// little room for flows, also those in whose place one counted might come too early.
     pub unusual: u64,
     /// Names no record of this worker.
     pub foreign: u64,
@@ -147,7 +147,7 @@ pub struct OffloadStats {
     /// Rules that the NIC took to forward by itself.
     pub bypasses: u64,
     /// What it forwarded by them, as far as it is counted to flows.
-    pub passed: Passed,
+    pub passed: BypassCount,
     /// Of these rules, those that were not known to be gone when their flow ended.
     pub unsettled: u64,
 }
@@ -170,7 +170,7 @@ impl OffloadStats {
             no_slot: self.no_slot + other.no_slot,
             zone_full: self.zone_full + other.zone_full,
             bypasses: self.bypasses + other.bypasses,
-            passed: Passed {
+            passed: BypassCount {
                 packets: self.passed.packets + other.passed.packets,
                 bytes: self.passed.bytes + other.passed.bytes,
             },
@@ -181,7 +181,7 @@ impl OffloadStats {
 
 /// How things stand with the rules of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct OffloadState {
+pub struct OffloadStatus {
     /// Rules that the NIC has, or is to have.
     pub live: u32,
     /// Rules that it has room for, as far as is known.

@@ -5,12 +5,12 @@
 /// Why the engine could not count a packet to a flow. One counter each.
 ///
 /// A bump in the wire is transparent: by default all of these are passed on untouched. What may be
-/// dropped instead is the class [`malformed`](Reason::is_malformed) (`[policy] malformed`), what
-/// found no room (`[table] when_full`), and [`Invalid`](Reason::Invalid) and
-/// [`Unrelated`](Reason::Unrelated) (`[policy] invalid`).
+/// dropped instead is the class [`malformed`](UntrackedReason::is_malformed) (`[policy]
+/// malformed`), what found no room (`[table] when_full`), and [`Invalid`](UntrackedReason::Invalid)
+/// and [`Unrelated`](UntrackedReason::Unrelated) (`[policy] invalid`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Reason {
+pub enum UntrackedReason {
     /// EtherType is neither IPv4 nor IPv6 (ARP, LLDP, MPLS, ...).
     NonIp,
     /// IEEE 802.3 length field instead of an EtherType: LLC/SNAP (spanning tree, IS-IS, ...).
@@ -59,7 +59,7 @@ pub enum Reason {
     SourceFull,
     /// As many flows have begun in this second as may.
     NewRate,
-    /// None its connection can have, by one of the reasons in [`Irregular`](crate::Irregular).
+    /// None its connection can have, by one of the reasons in [`Anomaly`](crate::Anomaly).
     Invalid,
     /// An ICMP error about a packet of a known connection. It belongs to the connection, changes
     /// nothing about it, and is counted to none.
@@ -71,107 +71,122 @@ pub enum Reason {
     WorkerBusy,
 }
 
-impl Reason {
+impl UntrackedReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Reason; 27] = [
-        Reason::NonIp,
-        Reason::Llc,
-        Reason::VlanDepth,
-        Reason::Fragment,
-        Reason::FragmentFull,
-        Reason::FragmentOverlap,
-        Reason::FragmentTiny,
-        Reason::FragmentLength,
-        Reason::ExtensionLimit,
-        Reason::CaptureCut,
-        Reason::EthernetTruncated,
-        Reason::IpTruncated,
-        Reason::IpVersion,
-        Reason::IpHeaderLength,
-        Reason::IpLength,
-        Reason::ExtensionTruncated,
-        Reason::TransportTruncated,
-        Reason::TcpOffset,
-        Reason::UdpLength,
-        Reason::TableFull,
-        Reason::ZoneFull,
-        Reason::SourceFull,
-        Reason::NewRate,
-        Reason::Invalid,
-        Reason::Related,
-        Reason::Unrelated,
-        Reason::WorkerBusy,
+    pub const ALL: [UntrackedReason; 27] = [
+        UntrackedReason::NonIp,
+        UntrackedReason::Llc,
+        UntrackedReason::VlanDepth,
+        UntrackedReason::Fragment,
+        UntrackedReason::FragmentFull,
+        UntrackedReason::FragmentOverlap,
+        UntrackedReason::FragmentTiny,
+        UntrackedReason::FragmentLength,
+        UntrackedReason::ExtensionLimit,
+        UntrackedReason::CaptureCut,
+        UntrackedReason::EthernetTruncated,
+        UntrackedReason::IpTruncated,
+        UntrackedReason::IpVersion,
+        UntrackedReason::IpHeaderLength,
+        UntrackedReason::IpLength,
+        UntrackedReason::ExtensionTruncated,
+        UntrackedReason::TransportTruncated,
+        UntrackedReason::TcpOffset,
+        UntrackedReason::UdpLength,
+        UntrackedReason::TableFull,
+        UntrackedReason::ZoneFull,
+        UntrackedReason::SourceFull,
+        UntrackedReason::NewRate,
+        UntrackedReason::Invalid,
+        UntrackedReason::Related,
+        UntrackedReason::Unrelated,
+        UntrackedReason::WorkerBusy,
     ];
 
     /// The name in `--json`, metrics and documentation.
     pub const fn name(self) -> &'static str {
         match self {
-            Reason::NonIp => "non_ip",
-            Reason::Llc => "llc",
-            Reason::VlanDepth => "vlan_depth",
-            Reason::Fragment => "fragment",
-            Reason::FragmentFull => "fragment_full",
-            Reason::FragmentOverlap => "fragment_overlap",
-            Reason::FragmentTiny => "fragment_tiny",
-            Reason::FragmentLength => "fragment_length",
-            Reason::ExtensionLimit => "extension_limit",
-            Reason::CaptureCut => "capture_cut",
-            Reason::EthernetTruncated => "ethernet_truncated",
-            Reason::IpTruncated => "ip_truncated",
-            Reason::IpVersion => "ip_version",
-            Reason::IpHeaderLength => "ip_header_length",
-            Reason::IpLength => "ip_length",
-            Reason::ExtensionTruncated => "extension_truncated",
-            Reason::TransportTruncated => "transport_truncated",
-            Reason::TcpOffset => "tcp_offset",
-            Reason::UdpLength => "udp_length",
-            Reason::TableFull => "table_full",
-            Reason::ZoneFull => "zone_full",
-            Reason::SourceFull => "source_full",
-            Reason::NewRate => "new_rate",
-            Reason::Invalid => "invalid",
-            Reason::Related => "related",
-            Reason::Unrelated => "unrelated",
-            Reason::WorkerBusy => "worker_busy",
+            UntrackedReason::NonIp => "non_ip",
+            UntrackedReason::Llc => "llc",
+            UntrackedReason::VlanDepth => "vlan_depth",
+            UntrackedReason::Fragment => "fragment",
+            UntrackedReason::FragmentFull => "fragment_full",
+            UntrackedReason::FragmentOverlap => "fragment_overlap",
+            UntrackedReason::FragmentTiny => "fragment_tiny",
+            UntrackedReason::FragmentLength => "fragment_length",
+            UntrackedReason::ExtensionLimit => "extension_limit",
+            UntrackedReason::CaptureCut => "capture_cut",
+            UntrackedReason::EthernetTruncated => "ethernet_truncated",
+            UntrackedReason::IpTruncated => "ip_truncated",
+            UntrackedReason::IpVersion => "ip_version",
+            UntrackedReason::IpHeaderLength => "ip_header_length",
+            UntrackedReason::IpLength => "ip_length",
+            UntrackedReason::ExtensionTruncated => "extension_truncated",
+            UntrackedReason::TransportTruncated => "transport_truncated",
+            UntrackedReason::TcpOffset => "tcp_offset",
+            UntrackedReason::UdpLength => "udp_length",
+            UntrackedReason::TableFull => "table_full",
+            UntrackedReason::ZoneFull => "zone_full",
+            UntrackedReason::SourceFull => "source_full",
+            UntrackedReason::NewRate => "new_rate",
+            UntrackedReason::Invalid => "invalid",
+            UntrackedReason::Related => "related",
+            UntrackedReason::Unrelated => "unrelated",
+            UntrackedReason::WorkerBusy => "worker_busy",
         }
     }
 
     /// One line for people.
     pub const fn doc(self) -> &'static str {
         match self {
-            Reason::NonIp => "neither IPv4 nor IPv6 (ARP, LLDP, MPLS, ...)",
-            Reason::Llc => "IEEE 802.3 frame with LLC (spanning tree, IS-IS, ...)",
-            Reason::VlanDepth => "more than two VLAN tags",
-            Reason::Fragment => "IP fragment of a datagram whose first fragment was not here",
-            Reason::FragmentFull => "IP fragment for which there was no room",
-            Reason::FragmentOverlap => "IP fragment of a datagram whose fragments overlap",
-            Reason::FragmentTiny => "IP fragment that ends inside its headers, or begins in them",
-            Reason::FragmentLength => "IP fragment of a length that none can have",
-            Reason::ExtensionLimit => "more than 8 IPv6 extension headers or 256 bytes of them",
-            Reason::CaptureCut => "the capture cut the packet before its ports",
-            Reason::EthernetTruncated => "frame ends inside the Ethernet header or a VLAN tag",
-            Reason::IpTruncated => "frame ends inside the IP header",
-            Reason::IpVersion => "IP version field disagrees with the EtherType",
-            Reason::IpHeaderLength => "IPv4 header length below 20 or beyond the total length",
-            Reason::IpLength => "IP length beyond the frame, or from 1 to 19",
-            Reason::ExtensionTruncated => "IPv6 extension header ends beyond the packet",
-            Reason::TransportTruncated => "packet ends inside the transport header",
-            Reason::TcpOffset => "TCP data offset below 5 or beyond the packet",
-            Reason::UdpLength => "UDP length below 8 or beyond the packet",
-            Reason::TableFull => "a new flow found the flow table full",
-            Reason::ZoneFull => "a new flow found its zone full",
-            Reason::SourceFull => "the source of a new flow has as many as it may",
-            Reason::NewRate => "as many flows have begun in this second as may",
-            Reason::Invalid => "a packet its connection cannot have",
-            Reason::Related => "ICMP error about a known connection",
-            Reason::Unrelated => "ICMP error about no known connection",
-            Reason::WorkerBusy => "the worker that has its connection had no room for it",
+            UntrackedReason::NonIp => "neither IPv4 nor IPv6 (ARP, LLDP, MPLS, ...)",
+            UntrackedReason::Llc => "IEEE 802.3 frame with LLC (spanning tree, IS-IS, ...)",
+            UntrackedReason::VlanDepth => "more than two VLAN tags",
+            UntrackedReason::Fragment => {
+                "IP fragment of a datagram whose first fragment was not here"
+            }
+            UntrackedReason::FragmentFull => "IP fragment for which there was no room",
+            UntrackedReason::FragmentOverlap => "IP fragment of a datagram whose fragments overlap",
+            UntrackedReason::FragmentTiny => {
+                "IP fragment that ends inside its headers, or begins in them"
+            }
+            UntrackedReason::FragmentLength => "IP fragment of a length that none can have",
+            UntrackedReason::ExtensionLimit => {
+                "more than 8 IPv6 extension headers or 256 bytes of them"
+            }
+            UntrackedReason::CaptureCut => "the capture cut the packet before its ports",
+            UntrackedReason::EthernetTruncated => {
+                "frame ends inside the Ethernet header or a VLAN tag"
+            }
+            UntrackedReason::IpTruncated => "frame ends inside the IP header",
+            UntrackedReason::IpVersion => "IP version field disagrees with the EtherType",
+            UntrackedReason::IpHeaderLength => {
+                "IPv4 header length below 20 or beyond the total length"
+            }
+            UntrackedReason::IpLength => "IP length beyond the frame, or from 1 to 19",
+            UntrackedReason::ExtensionTruncated => "IPv6 extension header ends beyond the packet",
+            UntrackedReason::TransportTruncated => "packet ends inside the transport header",
+            UntrackedReason::TcpOffset => "TCP data offset below 5 or beyond the packet",
+            UntrackedReason::UdpLength => "UDP length below 8 or beyond the packet",
+            UntrackedReason::TableFull => "a new flow found the flow table full",
+            UntrackedReason::ZoneFull => "a new flow found its zone full",
+            UntrackedReason::SourceFull => "the source of a new flow has as many as it may",
+            UntrackedReason::NewRate => "as many flows have begun in this second as may",
+            UntrackedReason::Invalid => "a packet its connection cannot have",
+            UntrackedReason::Related => "ICMP error about a known connection",
+            UntrackedReason::Unrelated => "ICMP error about no known connection",
+            UntrackedReason::WorkerBusy => "the worker that has its connection had no room for it",
         }
     }
 
     /// True for fragments that no correct sender makes (`[policy] fragments`).
     pub const fn is_odd_fragment(self) -> bool {
-        matches!(self, Reason::FragmentOverlap | Reason::FragmentTiny | Reason::FragmentLength)
+        matches!(
+            self,
+            UntrackedReason::FragmentOverlap
+                | UntrackedReason::FragmentTiny
+                | UntrackedReason::FragmentLength
+        )
     }
 
     /// True for packets that no correct sender makes, but for
@@ -179,28 +194,28 @@ impl Reason {
     pub const fn is_malformed(self) -> bool {
         matches!(
             self,
-            Reason::EthernetTruncated
-                | Reason::IpTruncated
-                | Reason::IpVersion
-                | Reason::IpHeaderLength
-                | Reason::IpLength
-                | Reason::ExtensionTruncated
-                | Reason::TransportTruncated
-                | Reason::TcpOffset
-                | Reason::UdpLength
+            UntrackedReason::EthernetTruncated
+                | UntrackedReason::IpTruncated
+                | UntrackedReason::IpVersion
+                | UntrackedReason::IpHeaderLength
+                | UntrackedReason::IpLength
+                | UntrackedReason::ExtensionTruncated
+                | UntrackedReason::TransportTruncated
+                | UntrackedReason::TcpOffset
+                | UntrackedReason::UdpLength
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::api::untracked_reason::Reason;
+    use crate::api::untracked_reason::UntrackedReason;
 
     #[test]
     fn the_list_is_in_counter_order_and_names_are_unique() {
-        for (i, reason) in Reason::ALL.iter().enumerate() {
+        for (i, reason) in UntrackedReason::ALL.iter().enumerate() {
             assert_eq!(*reason as usize, i);
-            assert!(Reason::ALL[..i].iter().all(|other| other.name() != reason.name()));
+            assert!(UntrackedReason::ALL[..i].iter().all(|other| other.name() != reason.name()));
         }
     }
 }

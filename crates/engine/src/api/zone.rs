@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Zones: where the zone of a packet comes from, and which policy holds in one.
 
-use super::behaviour::{PickUp, TcpNumbers, WhenFull};
-use super::filter::End;
+use super::behaviour::{TcpPickup, TcpWindowCheck, WhenFull};
+use super::filter::EndpointMatch;
 use super::timeouts::Timeouts;
 
 /// Where the zone, the number that separates overlapping address spaces, comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ZoneFrom {
+pub enum ZoneSource {
     /// Every packet is in zone 0.
     None,
     /// VLAN identifier of the outer tag; 0 without one.
@@ -18,19 +18,19 @@ pub enum ZoneFrom {
     Fixed(u16),
 }
 
-impl ZoneFrom {
+impl ZoneSource {
     /// Whether packets say by their tags in which zone they are.
     #[inline(always)]
     pub(crate) fn is_by_tag(self) -> bool {
-        matches!(self, ZoneFrom::OuterVlan | ZoneFrom::InnerVlan)
+        matches!(self, ZoneSource::OuterVlan | ZoneSource::InnerVlan)
     }
 
     /// The zone of packets without a tag.
     #[inline(always)]
     pub(crate) fn untagged(self) -> u16 {
         match self {
-            ZoneFrom::Fixed(zone) => zone,
-            ZoneFrom::None | ZoneFrom::OuterVlan | ZoneFrom::InnerVlan => 0,
+            ZoneSource::Fixed(zone) => zone,
+            ZoneSource::None | ZoneSource::OuterVlan | ZoneSource::InnerVlan => 0,
         }
     }
 }
@@ -41,9 +41,9 @@ pub struct ZonePolicy {
     /// How long they live without a packet.
     pub timeouts: Timeouts,
     /// Whether TCP is judged by its numbers.
-    pub tcp: TcpNumbers,
+    pub tcp: TcpWindowCheck,
     /// Whether TCP may begin with anything.
-    pub pick_up: PickUp,
+    pub pick_up: TcpPickup,
     /// How many there may be at one time, of both IP versions.
     pub connections_max: Option<u32>,
     /// What happens to the first packet of one that finds no room.
@@ -61,9 +61,9 @@ pub struct ZoneRule {
     /// Their IP protocol number.
     pub proto: Option<u8>,
     /// Of one end, be it the source or the destination.
-    pub end: End,
+    pub end: EndpointMatch,
     /// Of the other one.
-    pub peer: End,
+    pub peer: EndpointMatch,
     /// Where they are put.
     pub zone: u16,
 }

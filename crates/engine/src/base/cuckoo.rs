@@ -8,7 +8,7 @@
 //! keys are compared in the record: this file knows no keys. It is a table, not a cache: what was
 //! inserted stays until it is removed.
 
-use super::memory::{HugeRegion, Memory, match_tags};
+use super::memory::{HugeRegion, MemoryUse, match_tags};
 
 const SLOTS: usize = 8;
 
@@ -80,7 +80,7 @@ impl CuckooIndex {
         Self { buckets: HugeRegion::new(wanted.next_power_of_two(), Bucket::EMPTY, huge_pages) }
     }
 
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> MemoryUse {
         self.buckets.memory()
     }
 

@@ -2,7 +2,7 @@
 //! Lists in the order of their making, through numbers: to add, to take the first, and to take any
 //! one out are a few stores each.
 
-use super::memory::{HugeRegion, Memory};
+use super::memory::{HugeRegion, MemoryUse};
 
 /// In place of a number: none.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -34,7 +34,7 @@ impl Links {
         Links(HugeRegion::new(len, Link { before: NONE, behind: NONE }, false))
     }
 
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> MemoryUse {
         self.0.memory()
     }
 

@@ -33,7 +33,7 @@ enum Backing {
 
 /// Memory taken at start, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct MemoryUse {
     /// All of it.
     pub bytes: usize,
     /// The part on 2 MB pages of the system's pool.
@@ -43,7 +43,7 @@ pub struct Memory {
     pub refused_bytes: usize,
 }
 
-impl Sum for Memory {
+impl Sum for MemoryUse {
     fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
         parts.fold(Self::default(), |sum, part| Self {
             bytes: sum.bytes + part.bytes,
@@ -88,10 +88,10 @@ impl<T: Copy> HugeRegion<T> {
     }
 
     /// What was taken.
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> MemoryUse {
         let bytes = Self::layout(self.len).size();
         let part = |pages| if self.pages == pages { bytes } else { 0 };
-        Memory {
+        MemoryUse {
             bytes,
             huge_page_bytes: part(Backing::Huge),
             refused_bytes: part(Backing::Refused),
@@ -285,7 +285,7 @@ mod tests {
             assert_eq!(region.len(), len);
             assert_eq!(region.as_ptr().align_offset(CACHE_LINE), 0);
             assert!(region.iter().all(|line| *line == [7; 8]));
-            let Memory { bytes, huge_page_bytes, refused_bytes } = region.memory();
+            let MemoryUse { bytes, huge_page_bytes, refused_bytes } = region.memory();
             assert_eq!(bytes, len * 64);
             let wanted = if huge_pages && bytes >= HUGE_PAGE { bytes } else { 0 };
             assert_eq!(huge_page_bytes + refused_bytes, wanted);

@@ -2,14 +2,14 @@
 //! Counting packets that nobody saw, because the NIC forwarded them by itself.
 
 use super::record::{ConnCold, ConnHot, PackedCounters};
-use super::state::Phase;
-use crate::api::Passed;
+use super::state::State;
+use crate::api::BypassCount;
 use crate::base::{Micros, Nanos};
 
 impl<const W: usize> ConnHot<W> {
     /// Whether it is UDP, of both directions.
     pub(crate) fn is_open_udp(&self) -> bool {
-        self.phase() == Phase::UdpMultiple
+        self.phase() == State::UdpMultiple
     }
 
     /// Adds packets of the sender that is this end of the key, which have passed by now. What their
@@ -19,7 +19,7 @@ impl<const W: usize> ConnHot<W> {
         &mut self,
         cold: &mut ConnCold,
         swapped: u8,
-        passed: Passed,
+        passed: BypassCount,
         now: Nanos,
     ) {
         let direction = usize::from(swapped ^ self.originator()) & 1;
@@ -35,7 +35,7 @@ impl<const W: usize> ConnHot<W> {
         let counters = PackedCounters::new(before.tcp_flags, packets, overhead, bytes);
         self.counters[direction] = counters;
         if now > self.last_seen(cold) {
-            self.vital = self.vital.at(Micros::of(now));
+            self.state_word = self.state_word.at(Micros::of(now));
         }
     }
 }

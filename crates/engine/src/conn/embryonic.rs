@@ -19,18 +19,18 @@ pub(crate) struct ListLinks {
 impl<const W: usize> ConnHot<W> {
     /// Whether it is in the list.
     pub(crate) fn is_embryonic(&self) -> bool {
-        self.vital.is_embryonic()
+        self.state_word.is_embryonic()
     }
 
     /// It is from now on.
     pub(crate) fn join(&mut self, cold: &mut ConnCold, neighbours: ListLinks) {
-        self.vital = self.vital.with_embryonic(true);
+        self.state_word = self.state_word.with_embryonic(true);
         cold.set_neighbours(neighbours);
     }
 
     /// It is no more. Returns those who were beside it.
     pub(crate) fn leave(&mut self, cold: &mut ConnCold) -> ListLinks {
-        self.vital = self.vital.with_embryonic(false);
+        self.state_word = self.state_word.with_embryonic(false);
         let neighbours = cold.neighbours();
         (cold.packets_high[1], cold.bytes_high[1]) = (0, 0);
         neighbours

@@ -7,7 +7,7 @@
 //! time. Here there is one: where it leads.
 
 use super::record::ConnHot;
-use super::state::Phase;
+use super::state::State;
 use crate::packet::{ACK, FIN, PacketMeta, RST, SYN, TcpSegment, URG};
 
 /// What a segment is by its flags; PSH and those of RFC 3168 do not matter.
@@ -42,8 +42,8 @@ const CLASS_OF_FLAGS: [FlagClass; 64] = {
 
 /// State, sender, segment, and where it leads: to `TcpTimeWait` only if all is acknowledged, else
 /// to `TcpLastAck`.
-const LIFE: [(Phase, usize, FlagClass, Phase); 12] = {
-    use Phase::*;
+const LIFE: [(State, usize, FlagClass, State); 12] = {
+    use State::*;
     [
         (TcpSynSent, 1, FlagClass::SynAck, TcpSynRecv),
         (TcpSynRecv, 0, FlagClass::Ack, TcpEstablished),
@@ -61,10 +61,10 @@ const LIFE: [(Phase, usize, FlagClass, Phase); 12] = {
     ]
 };
 
-/// The same by bits of the state, sender and class; [`Phase::Free`], which is 0, if it is not
+/// The same by bits of the state, sender and class; [`State::Free`], which is 0, if it is not
 /// there.
-const LEADS: [[[u8; CLASSES]; 2]; Phase::BITS] = {
-    let mut leads = [[[Phase::Free as u8; CLASSES]; 2]; Phase::BITS];
+const LEADS: [[[u8; CLASSES]; 2]; State::BITS] = {
+    let mut leads = [[[State::Free as u8; CLASSES]; 2]; State::BITS];
     let mut i = 0;
     while i < LIFE.len() {
         let (from, sender, class, to) = LIFE[i];
@@ -75,14 +75,14 @@ const LEADS: [[[u8; CLASSES]; 2]; Phase::BITS] = {
 };
 
 impl<const W: usize> ConnHot<W> {
-    /// Where a segment with these flags leads if its numbers are right; [`Phase::TcpSynSent`]: the
+    /// Where a segment with these flags leads if its numbers are right; [`State::TcpSynSent`]: the
     /// flow is over, another begins.
     #[inline(always)]
-    pub(crate) fn fast_next_state(&self, meta: PacketMeta) -> Option<Phase> {
+    pub(crate) fn fast_next_state(&self, meta: PacketMeta) -> Option<State> {
         let class = CLASS_OF_FLAGS[usize::from(meta.tcp_flags() & 0x3f)];
-        let of_phase = &LEADS[usize::from(self.vital.phase_bits()) % Phase::BITS];
+        let of_phase = &LEADS[usize::from(self.state_word.phase_bits()) % State::BITS];
         let leads = of_phase[self.direction(meta)][class as usize % CLASSES];
-        (leads != Phase::Free as u8 && self.checks_window()).then(|| Phase::of_bits(leads))
+        (leads != State::Free as u8 && self.checks_window()).then(|| State::of_bits(leads))
     }
 
     /// Takes a segment that [leads there](Self::fast_next_state), where that is a state of the
@@ -94,18 +94,18 @@ impl<const W: usize> ConnHot<W> {
     #[inline(always)]
     pub(crate) fn apply_fast(
         &mut self,
-        next: Phase,
+        next: State,
         (meta, segment): (PacketMeta, TcpSegment),
         is_intact: impl FnOnce() -> bool,
     ) -> bool {
-        let (direction, scales) = (self.direction(meta), self.vital.scales());
-        let is_over = next == Phase::TcpTimeWait;
-        if next == Phase::TcpSynRecv {
+        let (direction, scales) = (self.direction(meta), self.state_word.scales());
+        let is_over = next == State::TcpTimeWait;
+        if next == State::TcpSynRecv {
             if !self.window.is_answer(segment.numbers) || !is_intact() {
                 return false;
             }
             let scales = self.window.on_syn_ack(scales, segment, true);
-            self.vital = self.vital.with_scales(scales);
+            self.state_word = self.state_word.with_scales(scales);
         } else {
             let is_usual = self.is_of_both(FIN, direction, meta.tcp_flags()) == is_over
                 && self.window.check(scales, direction, segment.numbers).is_ok();
@@ -115,7 +115,7 @@ impl<const W: usize> ConnHot<W> {
             self.window.follow(scales, direction, segment.numbers);
         }
         let is_awaited = is_over && !self.window.is_all_acked();
-        self.enter(if is_awaited { Phase::TcpLastAck } else { next });
+        self.enter(if is_awaited { State::TcpLastAck } else { next });
         true
     }
 }

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The states of a connection in order: which comes first, which follows, how long each may last.
 
-use super::state::Phase;
+use super::state::State;
 use super::tcp::states::FlagKind;
-use crate::api::{PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, State, Timeouts};
+use crate::api::{FlowState, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Timeouts};
 use crate::base::Nanos;
 
-impl Phase {
+impl State {
     /// Of a flow that begins with this kind of segment, if it is TCP.
     pub(super) fn first(proto: u8, kind: FlagKind) -> Self {
         match (proto, kind) {
-            (PROTO_TCP, FlagKind::Syn) => Phase::TcpSynSent,
+            (PROTO_TCP, FlagKind::Syn) => State::TcpSynSent,
             // A stray RST must not name the originator of the SYN that follows it.
-            (PROTO_TCP, FlagKind::Rst) => Phase::TcpStray,
-            (PROTO_TCP, _) => Phase::TcpPickedUp,
-            (PROTO_UDP, _) => Phase::UdpFirst,
-            (PROTO_ICMP | PROTO_ICMPV6, _) => Phase::IcmpFirst,
+            (PROTO_TCP, FlagKind::Rst) => State::TcpStray,
+            (PROTO_TCP, _) => State::TcpPickedUp,
+            (PROTO_UDP, _) => State::UdpFirst,
+            (PROTO_ICMP | PROTO_ICMPV6, _) => State::IcmpFirst,
             // Its chunks, which decide, are not there.
-            (PROTO_SCTP, _) => Phase::SctpHeartbeat,
-            _ => Phase::OtherFirst,
+            (PROTO_SCTP, _) => State::SctpHeartbeat,
+            _ => State::OtherFirst,
         }
     }
 
     /// After one more packet, of the originator (0) or the responder (1).
     pub(super) fn after(self, direction: usize, kind: FlagKind) -> Self {
         match (self, direction) {
-            (Phase::UdpFirst, 0) => Phase::UdpSingle,
-            (Phase::UdpFirst | Phase::UdpSingle, 1) => Phase::UdpMultiple,
-            (Phase::IcmpFirst, 1) => Phase::IcmpReply,
-            (Phase::SctpHeartbeat, 1) => Phase::SctpEstablished,
-            (Phase::OtherFirst, 1) => Phase::OtherMultiple,
+            (State::UdpFirst, 0) => State::UdpSingle,
+            (State::UdpFirst | State::UdpSingle, 1) => State::UdpMultiple,
+            (State::IcmpFirst, 1) => State::IcmpReply,
+            (State::SctpHeartbeat, 1) => State::SctpEstablished,
+            (State::OtherFirst, 1) => State::OtherMultiple,
             // Something fits after all.
-            (Phase::TcpOutOfSync, _) => kind.next_state(Phase::TcpEstablished, direction),
+            (State::TcpOutOfSync, _) => kind.next_state(State::TcpEstablished, direction),
             _ => kind.next_state(self, direction),
         }
     }
@@ -40,47 +40,47 @@ impl Phase {
     pub(super) fn is_over_for_sctp(self) -> bool {
         matches!(
             self,
-            Phase::SctpClosed | Phase::SctpAborted | Phase::SctpWithdrawn | Phase::SctpStray
+            State::SctpClosed | State::SctpAborted | State::SctpWithdrawn | State::SctpStray
         )
     }
 
     pub(crate) fn timeout(self, timeouts: &Timeouts) -> Nanos {
         match self {
-            Phase::TcpSynSent | Phase::TcpSynSent2 | Phase::TcpPickedUp => timeouts.tcp_syn_sent,
-            Phase::TcpSynRecv => timeouts.tcp_syn_recv,
-            Phase::TcpEstablished
-            | Phase::TcpResumed
-            | Phase::TcpResumedOrig
-            | Phase::TcpResumedReply => timeouts.tcp_established,
-            Phase::TcpOutOfSync => timeouts.tcp_established.min(OUT_OF_SYNC_TIMEOUT),
-            Phase::TcpFinWait | Phase::TcpCloseWait | Phase::TcpLastAck => timeouts.tcp_fin_wait,
-            Phase::TcpTimeWait => timeouts.tcp_time_wait,
-            Phase::TcpClose | Phase::TcpStray => timeouts.tcp_close,
-            Phase::UdpFirst => timeouts.udp_first,
-            Phase::UdpSingle => timeouts.udp_single,
-            Phase::UdpMultiple => timeouts.udp_multiple,
-            Phase::IcmpFirst | Phase::IcmpStray => timeouts.icmp_first,
-            Phase::IcmpReply => timeouts.icmp_reply,
-            Phase::SctpInit | Phase::SctpInitAck => timeouts.sctp_init,
-            Phase::SctpCookie => timeouts.sctp_cookie,
-            Phase::SctpEstablished => timeouts.sctp_established,
-            Phase::SctpShutdown | Phase::SctpShutdownAck => timeouts.sctp_shutdown,
-            Phase::SctpClosed | Phase::SctpAborted | Phase::SctpWithdrawn | Phase::SctpStray => {
+            State::TcpSynSent | State::TcpSynSent2 | State::TcpPickedUp => timeouts.tcp_syn_sent,
+            State::TcpSynRecv => timeouts.tcp_syn_recv,
+            State::TcpEstablished
+            | State::TcpResumed
+            | State::TcpResumedOrig
+            | State::TcpResumedReply => timeouts.tcp_established,
+            State::TcpOutOfSync => timeouts.tcp_established.min(OUT_OF_SYNC_TIMEOUT),
+            State::TcpFinWait | State::TcpCloseWait | State::TcpLastAck => timeouts.tcp_fin_wait,
+            State::TcpTimeWait => timeouts.tcp_time_wait,
+            State::TcpClose | State::TcpStray => timeouts.tcp_close,
+            State::UdpFirst => timeouts.udp_first,
+            State::UdpSingle => timeouts.udp_single,
+            State::UdpMultiple => timeouts.udp_multiple,
+            State::IcmpFirst | State::IcmpStray => timeouts.icmp_first,
+            State::IcmpReply => timeouts.icmp_reply,
+            State::SctpInit | State::SctpInitAck => timeouts.sctp_init,
+            State::SctpCookie => timeouts.sctp_cookie,
+            State::SctpEstablished => timeouts.sctp_established,
+            State::SctpShutdown | State::SctpShutdownAck => timeouts.sctp_shutdown,
+            State::SctpClosed | State::SctpAborted | State::SctpWithdrawn | State::SctpStray => {
                 timeouts.sctp_closed
             }
-            Phase::SctpHeartbeat => timeouts.sctp_heartbeat,
-            Phase::OtherFirst => timeouts.other_first,
-            Phase::OtherMultiple => timeouts.other_multiple,
-            Phase::Free => Nanos::MAX,
+            State::SctpHeartbeat => timeouts.sctp_heartbeat,
+            State::OtherFirst => timeouts.other_first,
+            State::OtherMultiple => timeouts.other_multiple,
+            State::Free => Nanos::MAX,
         }
     }
 
-    pub(super) fn state(self) -> State {
+    pub(super) fn state(self) -> FlowState {
         match self {
-            Phase::TcpLastAck | Phase::SctpShutdownAck => State::Closing,
-            phase if phase.is_closing() || phase.is_over_for_sctp() => State::Closing,
-            phase if phase.is_first() == 1 => State::New,
-            _ => State::Open,
+            State::TcpLastAck | State::SctpShutdownAck => FlowState::Closing,
+            phase if phase.is_closing() || phase.is_over_for_sctp() => FlowState::Closing,
+            phase if phase.is_first() == 1 => FlowState::New,
+            _ => FlowState::Open,
         }
     }
 }

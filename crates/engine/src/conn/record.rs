@@ -7,7 +7,7 @@
 //! link-layer headers, is moved to the cold part. That makes 64 + 48 bytes per IPv4 flow.
 
 use super::sampler::Sampler;
-use super::state::Phase;
+use super::state::State;
 use super::state_word::StateWord;
 use super::tcp::window::TcpWindow;
 use crate::api::{CtState, EndReason, PROTO_TCP, VlanTags};
@@ -74,7 +74,7 @@ pub(crate) struct ConnHot<const W: usize> {
     pub(crate) key: Key<W>,
     /// Of the originator and of the responder.
     pub(super) counters: [PackedCounters; 2],
-    pub(super) vital: StateWord,
+    pub(super) state_word: StateWord,
     /// The mark of the originator's packets, if that is enough to count them; 0, which no mark is,
     /// if not. That of the responder's differs from it in the lowest bit.
     pub(crate) expected: u32,
@@ -107,40 +107,40 @@ impl<const W: usize> ConnHot<W> {
     pub(crate) const FREE: ConnHot<W> = ConnHot {
         key: Key([0; W]),
         counters: [PackedCounters(0); 2],
-        vital: StateWord::FREE,
+        state_word: StateWord::FREE,
         expected: 0,
         window: TcpWindow::NONE,
     };
 
     #[inline(always)]
     pub(crate) fn is_free(&self) -> bool {
-        self.vital.phase_bits() == Phase::Free as u8
+        self.state_word.phase_bits() == State::Free as u8
     }
 
     #[inline(always)]
-    pub(crate) fn phase(&self) -> Phase {
-        Phase::of_bits(self.vital.phase_bits())
+    pub(crate) fn phase(&self) -> State {
+        State::of_bits(self.state_word.phase_bits())
     }
 
     /// Whether somebody has looked whether it is worth a rule.
     #[inline(always)]
     pub(crate) fn was_evaluated(&self) -> bool {
-        self.vital.was_evaluated()
+        self.state_word.was_evaluated()
     }
 
     /// Somebody has.
     pub(crate) fn set_evaluated(&mut self) {
-        self.vital = self.vital.with_evaluated();
+        self.state_word = self.state_word.with_evaluated();
     }
 
     /// When its last packet came, to the microsecond.
     pub(crate) fn last_seen(&self, cold: &ConnCold) -> Nanos {
-        self.vital.last_seen(cold.start)
+        self.state_word.last_seen(cold.start)
     }
 
     #[inline(always)]
-    pub(crate) fn enter(&mut self, phase: Phase) {
-        self.vital = self.vital.in_phase(phase);
+    pub(crate) fn enter(&mut self, phase: State) {
+        self.state_word = self.state_word.in_phase(phase);
         if !self.is_steady() {
             self.expected = 0;
         }
@@ -151,13 +151,14 @@ impl<const W: usize> ConnHot<W> {
     #[inline(always)]
     pub(crate) fn is_plain(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
-        meta.tcp_flags() & SYN_FIN_RST | (direction | Phase::OPEN) & self.vital.phase_bits() == 0
+        meta.tcp_flags() & SYN_FIN_RST | (direction | State::OPEN) & self.state_word.phase_bits()
+            == 0
     }
 
     /// The same of a [steady](Self::is_steady) flow, where a SYN does no more than an ACK does.
     pub(crate) fn is_plain_of_steady(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
-        meta.tcp_flags() & (FIN | RST) | direction & self.vital.phase_bits() & 1 == 0
+        meta.tcp_flags() & (FIN | RST) | direction & self.state_word.phase_bits() & 1 == 0
     }
 
     /// Whether the flow goes on as it is, but for flags and first answers.
@@ -172,7 +173,7 @@ impl<const W: usize> ConnHot<W> {
     pub(crate) fn direction_of(&self, mark: u32, meta: PacketMeta) -> Option<usize> {
         let direction = mark ^ self.expected;
         // The responder's first is more than that.
-        let more = u32::from(self.vital.phase_bits()) & 1 | !1;
+        let more = u32::from(self.state_word.phase_bits()) & 1 | !1;
         let is_so = (direction & more == 0) & (meta.tcp_flags() & (FIN | RST) == 0);
         is_so.then_some(direction as usize)
     }
@@ -233,7 +234,7 @@ impl<const W: usize> ConnHot<W> {
         looks: impl Sampler,
     ) -> bool {
         let direction = direction & 1;
-        self.vital = self.vital.at(now);
+        self.state_word = self.state_word.at(now);
         let counters = self.counters[direction].plus(meta);
         self.counters[direction] = counters;
         counters.0 & PackedCounters::HIGH != 0 || looks.is_sample_due(counters.packets())
@@ -277,7 +278,7 @@ impl<const W: usize> ConnHot<W> {
     /// 1: the originator is the second end of the key.
     #[inline(always)]
     pub(crate) fn originator(&self) -> u8 {
-        self.vital.orig_swapped()
+        self.state_word.orig_swapped()
     }
 
     /// Whether there was a FIN of both sides.
@@ -289,9 +290,9 @@ impl<const W: usize> ConnHot<W> {
     /// Why a flow ends whose time is over.
     pub(crate) fn end_reason(&self) -> EndReason {
         match self.phase() {
-            Phase::TcpLastAck | Phase::SctpShutdownAck | Phase::SctpClosed => EndReason::Fin,
+            State::TcpLastAck | State::SctpShutdownAck | State::SctpClosed => EndReason::Fin,
             phase if phase.is_closing() && self.is_fin() => EndReason::Fin,
-            Phase::TcpClose | Phase::TcpStray => EndReason::Rst,
+            State::TcpClose | State::TcpStray => EndReason::Rst,
             phase if phase.is_over_for_sctp() => EndReason::Rst,
             _ => EndReason::Idle,
         }

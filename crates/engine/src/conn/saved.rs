@@ -3,19 +3,19 @@
 
 use super::record::{ConnCold, ConnHot, PackedCounters};
 use super::sctp::tags::SctpTags;
-use super::state::Phase;
+use super::state::State;
 use super::state_word::StateWord;
 use super::tcp::window::WindowScales;
 use crate::api::{
-    CtMark, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, SavedFlow, SavedPhase,
-    Tally,
+    ConnSnapshot, CtMark, DirectionCounters, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP,
+    PROTO_UDP, SnapshotState,
 };
 use crate::base::Micros;
 use crate::packet::{Key, KeyParts, L4Id, icmp_ports, is_reply, key4, key6, zone_proto};
 use std::net::IpAddr;
 
 impl<const W: usize> ConnHot<W> {
-    pub(crate) fn saved(&self, cold: &ConnCold) -> Option<SavedFlow> {
+    pub(crate) fn saved(&self, cold: &ConnCold) -> Option<ConnSnapshot> {
         let KeyParts { low, high, low_port, high_port, zone, proto } = self.key.parts();
         let is_swapped = self.originator() == 1;
         let (src, dst) = if is_swapped { (high, low) } else { (low, high) };
@@ -25,7 +25,7 @@ impl<const W: usize> ConnHot<W> {
             false if proto == Key::<W>::ICMP => (low_port, cold.icmp),
             false => (low_port, high_port),
         };
-        Some(SavedFlow {
+        Some(ConnSnapshot {
             src,
             dst,
             proto,
@@ -39,7 +39,7 @@ impl<const W: usize> ConnHot<W> {
             orig: self.tally(cold, 0),
             reply: self.tally(cold, 1),
             phase: self.phase().saved()?,
-            scales: self.vital.scales().saved().filter(|_| proto == PROTO_TCP),
+            scales: self.state_word.scales().saved().filter(|_| proto == PROTO_TCP),
             tags: self.saved_tags(),
             ct_mark: CtMark::default(),
         })
@@ -49,7 +49,7 @@ impl<const W: usize> ConnHot<W> {
     /// such flow.
     pub(crate) fn restored(
         (key, swapped): (Key<W>, bool),
-        flow: &SavedFlow,
+        flow: &ConnSnapshot,
         is_judged: bool,
     ) -> Option<(Self, ConnCold)> {
         let [kind, _] = flow.icmp.to_be_bytes();
@@ -58,13 +58,13 @@ impl<const W: usize> ConnHot<W> {
             return None;
         }
         let (phase, scales) = resumed(flow, is_judged)?;
-        let mut hot = ConnHot { key, vital: StateWord::begin(swapped.into()), ..Self::FREE };
+        let mut hot = ConnHot { key, state_word: StateWord::begin(swapped.into()), ..Self::FREE };
         let mut cold =
             ConnCold { start: flow.start, vlan: flow.vlan, icmp: flow.icmp, ..ConnCold::FREE };
         for (direction, tally) in [flow.orig, flow.reply].into_iter().enumerate() {
             hot.counters[direction] = cold.count_up(direction, tally)?;
         }
-        hot.vital = hot.vital.with_scales(scales).at(Micros::of(flow.last_seen));
+        hot.state_word = hot.state_word.with_scales(scales).at(Micros::of(flow.last_seen));
         if flow.proto == PROTO_SCTP && is_judged {
             // A tag that is not known is learnt from the next packet.
             hot.set_tags(&SctpTags { known: flow.tags, ..SctpTags::default() });
@@ -84,45 +84,47 @@ fn is_icmp(proto: u8) -> bool {
 }
 
 /// The phase in which a saved flow goes on, and what is known of its windows; of tags nothing.
-fn resumed(flow: &SavedFlow, is_judged: bool) -> Option<(Phase, WindowScales)> {
+fn resumed(flow: &ConnSnapshot, is_judged: bool) -> Option<(State, WindowScales)> {
     let is_of_proto = match flow.phase {
-        SavedPhase::Udp => flow.proto == PROTO_UDP,
-        SavedPhase::Icmp => is_icmp(flow.proto),
-        SavedPhase::Other => ![PROTO_TCP, PROTO_UDP].contains(&flow.proto) && !is_icmp(flow.proto),
-        SavedPhase::SctpEstablished
-        | SavedPhase::SctpShutdown
-        | SavedPhase::SctpClosed
-        | SavedPhase::SctpAborted => flow.proto == PROTO_SCTP,
+        SnapshotState::Udp => flow.proto == PROTO_UDP,
+        SnapshotState::Icmp => is_icmp(flow.proto),
+        SnapshotState::Other => {
+            ![PROTO_TCP, PROTO_UDP].contains(&flow.proto) && !is_icmp(flow.proto)
+        }
+        SnapshotState::SctpEstablished
+        | SnapshotState::SctpShutdown
+        | SnapshotState::SctpClosed
+        | SnapshotState::SctpAborted => flow.proto == PROTO_SCTP,
         _ => flow.proto == PROTO_TCP,
     };
     let scales = flow.scales.filter(|_| is_judged).and_then(WindowScales::of_saved);
     let unjudged = |phase| (phase, WindowScales::NOT_JUDGED);
     is_of_proto.then_some(match (flow.phase, scales) {
-        (SavedPhase::TcpEstablished, Some(scales)) => (Phase::TcpResumed, scales),
-        (SavedPhase::TcpEstablished, None) => unjudged(Phase::TcpEstablished),
+        (SnapshotState::TcpEstablished, Some(scales)) => (State::TcpResumed, scales),
+        (SnapshotState::TcpEstablished, None) => unjudged(State::TcpEstablished),
         // What is about to end is not judged any more: there may be one side left to learn from.
-        (SavedPhase::TcpFinWait, _) => unjudged(Phase::TcpFinWait),
-        (SavedPhase::TcpCloseWait, _) => unjudged(Phase::TcpCloseWait),
+        (SnapshotState::TcpFinWait, _) => unjudged(State::TcpFinWait),
+        (SnapshotState::TcpCloseWait, _) => unjudged(State::TcpCloseWait),
         // Which acknowledgment is the last one is known by its number.
-        (SavedPhase::TcpLastAck | SavedPhase::TcpTimeWait, _) => unjudged(Phase::TcpTimeWait),
-        (SavedPhase::TcpClose, _) => unjudged(Phase::TcpClose),
-        (SavedPhase::Udp, _) => unjudged(Phase::UdpMultiple),
-        (SavedPhase::Icmp, _) => unjudged(Phase::IcmpReply),
-        (SavedPhase::SctpEstablished, _) => unjudged(Phase::SctpEstablished),
-        (SavedPhase::SctpShutdown, _) => unjudged(Phase::SctpShutdown),
-        (SavedPhase::SctpClosed, _) => unjudged(Phase::SctpClosed),
-        (SavedPhase::SctpAborted, _) => unjudged(Phase::SctpAborted),
+        (SnapshotState::TcpLastAck | SnapshotState::TcpTimeWait, _) => unjudged(State::TcpTimeWait),
+        (SnapshotState::TcpClose, _) => unjudged(State::TcpClose),
+        (SnapshotState::Udp, _) => unjudged(State::UdpMultiple),
+        (SnapshotState::Icmp, _) => unjudged(State::IcmpReply),
+        (SnapshotState::SctpEstablished, _) => unjudged(State::SctpEstablished),
+        (SnapshotState::SctpShutdown, _) => unjudged(State::SctpShutdown),
+        (SnapshotState::SctpClosed, _) => unjudged(State::SctpClosed),
+        (SnapshotState::SctpAborted, _) => unjudged(State::SctpAborted),
         // Written when nothing was known of its states.
-        (SavedPhase::Other, _) if flow.proto == PROTO_SCTP => unjudged(Phase::SctpEstablished),
-        (SavedPhase::Other, _) => unjudged(Phase::OtherMultiple),
+        (SnapshotState::Other, _) if flow.proto == PROTO_SCTP => unjudged(State::SctpEstablished),
+        (SnapshotState::Other, _) => unjudged(State::OtherMultiple),
     })
 }
 
 impl ConnCold {
     /// Puts the high words of a tally in their place, and returns the low ones. `None`: they are
     /// more than any flow has.
-    fn count_up(&mut self, direction: usize, tally: Tally) -> Option<PackedCounters> {
-        let Tally { packets, bytes, ip_bytes, tcp_flags } = tally;
+    fn count_up(&mut self, direction: usize, tally: DirectionCounters) -> Option<PackedCounters> {
+        let DirectionCounters { packets, bytes, ip_bytes, tcp_flags } = tally;
         let overhead = bytes.checked_sub(ip_bytes)?;
         let high = |number: u64, bits: u32| u32::try_from(number >> bits).ok();
         self.packets_high[direction] = high(packets, PackedCounters::PACKETS_BITS)?;
@@ -132,7 +134,7 @@ impl ConnCold {
     }
 }
 
-impl SavedFlow {
+impl ConnSnapshot {
     fn ports<const W: usize>(&self) -> L4Id {
         let ([a, b], [c, d]) = (self.sport.to_be_bytes(), self.dport.to_be_bytes());
         match has_ports(self.proto) {
@@ -148,7 +150,7 @@ impl SavedFlow {
 
 impl Key<2> {
     /// Of a flow of IPv4, and whether its originator is the second end.
-    pub(crate) fn of_saved_v4(flow: &SavedFlow) -> Option<(Self, bool)> {
+    pub(crate) fn of_saved_v4(flow: &ConnSnapshot) -> Option<(Self, bool)> {
         let (IpAddr::V4(src), IpAddr::V4(dst)) = (flow.src, flow.dst) else { return None };
         let ([a, b, c, d], [e, f, g, h]) = (src.octets(), dst.octets());
         let last = zone_proto(flow.zone, flow.proto);
@@ -158,7 +160,7 @@ impl Key<2> {
 
 impl Key<5> {
     /// The same of IPv6.
-    pub(crate) fn of_saved_v6(flow: &SavedFlow) -> Option<(Self, bool)> {
+    pub(crate) fn of_saved_v6(flow: &ConnSnapshot) -> Option<(Self, bool)> {
         let (IpAddr::V6(src), IpAddr::V6(dst)) = (flow.src, flow.dst) else { return None };
         let mut addresses = [0; 32];
         addresses[..16].copy_from_slice(&src.octets());
@@ -167,43 +169,43 @@ impl Key<5> {
     }
 }
 
-impl Phase {
+impl State {
     /// As it is written down.
-    pub(crate) fn saved(self) -> Option<SavedPhase> {
+    pub(crate) fn saved(self) -> Option<SnapshotState> {
         Some(match self {
-            Phase::TcpEstablished
-            | Phase::TcpOutOfSync
-            | Phase::TcpResumed
-            | Phase::TcpResumedOrig
-            | Phase::TcpResumedReply => SavedPhase::TcpEstablished,
-            Phase::TcpFinWait => SavedPhase::TcpFinWait,
-            Phase::TcpCloseWait => SavedPhase::TcpCloseWait,
-            Phase::TcpLastAck => SavedPhase::TcpLastAck,
-            Phase::TcpTimeWait => SavedPhase::TcpTimeWait,
-            Phase::TcpClose => SavedPhase::TcpClose,
-            Phase::UdpMultiple => SavedPhase::Udp,
-            Phase::IcmpReply => SavedPhase::Icmp,
-            Phase::OtherMultiple => SavedPhase::Other,
-            Phase::SctpCookie | Phase::SctpEstablished => SavedPhase::SctpEstablished,
-            Phase::SctpShutdown | Phase::SctpShutdownAck => SavedPhase::SctpShutdown,
-            Phase::SctpClosed => SavedPhase::SctpClosed,
-            Phase::SctpAborted => SavedPhase::SctpAborted,
-            Phase::Free
-            | Phase::TcpSynSent
-            | Phase::TcpSynSent2
-            | Phase::TcpPickedUp
-            | Phase::TcpSynRecv
-            | Phase::TcpStray
-            | Phase::UdpFirst
-            | Phase::UdpSingle
-            | Phase::IcmpFirst
-            | Phase::IcmpStray
-            | Phase::SctpInit
-            | Phase::SctpHeartbeat
-            | Phase::SctpInitAck
-            | Phase::SctpWithdrawn
-            | Phase::SctpStray
-            | Phase::OtherFirst => return None,
+            State::TcpEstablished
+            | State::TcpOutOfSync
+            | State::TcpResumed
+            | State::TcpResumedOrig
+            | State::TcpResumedReply => SnapshotState::TcpEstablished,
+            State::TcpFinWait => SnapshotState::TcpFinWait,
+            State::TcpCloseWait => SnapshotState::TcpCloseWait,
+            State::TcpLastAck => SnapshotState::TcpLastAck,
+            State::TcpTimeWait => SnapshotState::TcpTimeWait,
+            State::TcpClose => SnapshotState::TcpClose,
+            State::UdpMultiple => SnapshotState::Udp,
+            State::IcmpReply => SnapshotState::Icmp,
+            State::OtherMultiple => SnapshotState::Other,
+            State::SctpCookie | State::SctpEstablished => SnapshotState::SctpEstablished,
+            State::SctpShutdown | State::SctpShutdownAck => SnapshotState::SctpShutdown,
+            State::SctpClosed => SnapshotState::SctpClosed,
+            State::SctpAborted => SnapshotState::SctpAborted,
+            State::Free
+            | State::TcpSynSent
+            | State::TcpSynSent2
+            | State::TcpPickedUp
+            | State::TcpSynRecv
+            | State::TcpStray
+            | State::UdpFirst
+            | State::UdpSingle
+            | State::IcmpFirst
+            | State::IcmpStray
+            | State::SctpInit
+            | State::SctpHeartbeat
+            | State::SctpInitAck
+            | State::SctpWithdrawn
+            | State::SctpStray
+            | State::OtherFirst => return None,
         })
     }
 }

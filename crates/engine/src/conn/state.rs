@@ -2,13 +2,13 @@
 //! Where a flow is in its life: decides its timeout, and which of its packets do more than to be
 //! counted.
 
-use crate::api::Progress;
+use crate::api::ProtoState;
 
 /// Six bits. The lowest is for the packet path: a packet of the responder does more.
-/// [`Phase::OPEN`] is another: any packet does.
+/// [`State::OPEN`] is another: any packet does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Phase {
+pub(crate) enum State {
     /// The record is not in use.
     Free = 0,
     /// TCP: a SYN, no answer.
@@ -70,7 +70,7 @@ pub(crate) enum Phase {
     OtherMultiple = 0x10,
 }
 
-impl Phase {
+impl State {
     /// Any packet does more than to be counted.
     pub(super) const OPEN: u8 = 0x20;
 
@@ -78,51 +78,51 @@ impl Phase {
     pub(crate) const BITS: usize = 64;
 
     /// Every one of them.
-    const ALL: [Phase; 35] = [
-        Phase::TcpSynSent,
-        Phase::TcpSynSent2,
-        Phase::TcpPickedUp,
-        Phase::TcpSynRecv,
-        Phase::TcpEstablished,
-        Phase::TcpOutOfSync,
-        Phase::TcpResumed,
-        Phase::TcpResumedOrig,
-        Phase::TcpResumedReply,
-        Phase::TcpFinWait,
-        Phase::TcpCloseWait,
-        Phase::TcpLastAck,
-        Phase::TcpTimeWait,
-        Phase::TcpClose,
-        Phase::TcpStray,
-        Phase::UdpFirst,
-        Phase::UdpSingle,
-        Phase::UdpMultiple,
-        Phase::IcmpFirst,
-        Phase::IcmpReply,
-        Phase::IcmpStray,
-        Phase::SctpInit,
-        Phase::SctpHeartbeat,
-        Phase::SctpInitAck,
-        Phase::SctpCookie,
-        Phase::SctpEstablished,
-        Phase::SctpShutdown,
-        Phase::SctpShutdownAck,
-        Phase::SctpClosed,
-        Phase::SctpAborted,
-        Phase::SctpWithdrawn,
-        Phase::SctpStray,
-        Phase::OtherFirst,
-        Phase::OtherMultiple,
-        Phase::Free,
+    const ALL: [State; 35] = [
+        State::TcpSynSent,
+        State::TcpSynSent2,
+        State::TcpPickedUp,
+        State::TcpSynRecv,
+        State::TcpEstablished,
+        State::TcpOutOfSync,
+        State::TcpResumed,
+        State::TcpResumedOrig,
+        State::TcpResumedReply,
+        State::TcpFinWait,
+        State::TcpCloseWait,
+        State::TcpLastAck,
+        State::TcpTimeWait,
+        State::TcpClose,
+        State::TcpStray,
+        State::UdpFirst,
+        State::UdpSingle,
+        State::UdpMultiple,
+        State::IcmpFirst,
+        State::IcmpReply,
+        State::IcmpStray,
+        State::SctpInit,
+        State::SctpHeartbeat,
+        State::SctpInitAck,
+        State::SctpCookie,
+        State::SctpEstablished,
+        State::SctpShutdown,
+        State::SctpShutdownAck,
+        State::SctpClosed,
+        State::SctpAborted,
+        State::SctpWithdrawn,
+        State::SctpStray,
+        State::OtherFirst,
+        State::OtherMultiple,
+        State::Free,
     ];
 
     /// That with these bits.
     pub(crate) fn of_bits(bits: u8) -> Self {
-        const BY_BITS: [Phase; Phase::BITS] = {
-            let mut phases = [Phase::Free; Phase::BITS];
+        const BY_BITS: [State; State::BITS] = {
+            let mut phases = [State::Free; State::BITS];
             let mut i = 0;
-            while i < Phase::ALL.len() {
-                phases[Phase::ALL[i] as usize] = Phase::ALL[i];
+            while i < State::ALL.len() {
+                phases[State::ALL[i] as usize] = State::ALL[i];
                 i += 1;
             }
             phases
@@ -144,25 +144,25 @@ impl Phase {
     /// Whether both sides have ended the connection, or one has at once: its ports may be another's
     /// at any time.
     pub(crate) fn is_closing(self) -> bool {
-        matches!(self, Phase::TcpTimeWait | Phase::TcpClose | Phase::TcpStray)
+        matches!(self, State::TcpTimeWait | State::TcpClose | State::TcpStray)
     }
 
     /// Whether the first packet was one that no connection begins with.
     pub(super) fn is_stray(self) -> bool {
-        matches!(self, Phase::TcpStray | Phase::SctpStray | Phase::IcmpStray)
+        matches!(self, State::TcpStray | State::SctpStray | State::IcmpStray)
     }
 
     /// After a restart, when this direction was heard.
     pub(super) fn resumed(direction: usize) -> Self {
-        if direction == 0 { Phase::TcpResumedOrig } else { Phase::TcpResumedReply }
+        if direction == 0 { State::TcpResumedOrig } else { State::TcpResumedReply }
     }
 
     /// Where its numbers are to be learnt anew after a restart: which direction was heard, if any.
     pub(super) fn side_heard_since(self) -> Option<Option<usize>> {
         match self {
-            Phase::TcpResumed => Some(None),
-            Phase::TcpResumedOrig => Some(Some(0)),
-            Phase::TcpResumedReply => Some(Some(1)),
+            State::TcpResumed => Some(None),
+            State::TcpResumedOrig => Some(Some(0)),
+            State::TcpResumedReply => Some(Some(1)),
             _ => None,
         }
     }
@@ -173,76 +173,76 @@ impl Phase {
     }
 }
 
-impl Phase {
+impl State {
     /// The same for others; `None` of a record that is not in use.
-    pub(crate) fn progress(self) -> Option<Progress> {
+    pub(crate) fn progress(self) -> Option<ProtoState> {
         Some(match self {
-            Phase::Free => return None,
-            Phase::TcpSynSent => Progress::SynSent,
-            Phase::TcpSynSent2 => Progress::SynSent2,
-            Phase::TcpPickedUp => Progress::PickedUp,
-            Phase::TcpSynRecv => Progress::SynRecv,
+            State::Free => return None,
+            State::TcpSynSent => ProtoState::SynSent,
+            State::TcpSynSent2 => ProtoState::SynSent2,
+            State::TcpPickedUp => ProtoState::PickedUp,
+            State::TcpSynRecv => ProtoState::SynRecv,
             // What has to be learnt anew changes nothing for those who look.
-            Phase::TcpEstablished
-            | Phase::TcpOutOfSync
-            | Phase::TcpResumed
-            | Phase::TcpResumedOrig
-            | Phase::TcpResumedReply
-            | Phase::SctpEstablished => Progress::Established,
-            Phase::TcpFinWait => Progress::FinWait,
-            Phase::TcpCloseWait => Progress::CloseWait,
-            Phase::TcpLastAck => Progress::LastAck,
-            Phase::TcpTimeWait => Progress::TimeWait,
-            Phase::TcpClose | Phase::TcpStray => Progress::Close,
-            Phase::SctpInit | Phase::SctpInitAck => Progress::CookieWait,
-            Phase::SctpCookie => Progress::CookieEchoed,
-            Phase::SctpShutdown => Progress::ShutdownSent,
-            Phase::SctpShutdownAck => Progress::ShutdownAckSent,
-            Phase::SctpClosed | Phase::SctpAborted | Phase::SctpWithdrawn | Phase::SctpStray => {
-                Progress::Closed
+            State::TcpEstablished
+            | State::TcpOutOfSync
+            | State::TcpResumed
+            | State::TcpResumedOrig
+            | State::TcpResumedReply
+            | State::SctpEstablished => ProtoState::Established,
+            State::TcpFinWait => ProtoState::FinWait,
+            State::TcpCloseWait => ProtoState::CloseWait,
+            State::TcpLastAck => ProtoState::LastAck,
+            State::TcpTimeWait => ProtoState::TimeWait,
+            State::TcpClose | State::TcpStray => ProtoState::Close,
+            State::SctpInit | State::SctpInitAck => ProtoState::CookieWait,
+            State::SctpCookie => ProtoState::CookieEchoed,
+            State::SctpShutdown => ProtoState::ShutdownSent,
+            State::SctpShutdownAck => ProtoState::ShutdownAckSent,
+            State::SctpClosed | State::SctpAborted | State::SctpWithdrawn | State::SctpStray => {
+                ProtoState::Closed
             }
-            Phase::SctpHeartbeat => Progress::HeartbeatSent,
-            Phase::UdpFirst => Progress::UdpFirst,
-            Phase::UdpSingle => Progress::UdpSingle,
-            Phase::UdpMultiple => Progress::UdpMultiple,
-            Phase::IcmpFirst | Phase::IcmpStray => Progress::IcmpFirst,
-            Phase::IcmpReply => Progress::IcmpReply,
-            Phase::OtherFirst => Progress::OtherFirst,
-            Phase::OtherMultiple => Progress::OtherMultiple,
+            State::SctpHeartbeat => ProtoState::HeartbeatSent,
+            State::UdpFirst => ProtoState::UdpFirst,
+            State::UdpSingle => ProtoState::UdpSingle,
+            State::UdpMultiple => ProtoState::UdpMultiple,
+            State::IcmpFirst | State::IcmpStray => ProtoState::IcmpFirst,
+            State::IcmpReply => ProtoState::IcmpReply,
+            State::OtherFirst => ProtoState::OtherFirst,
+            State::OtherMultiple => ProtoState::OtherMultiple,
         })
     }
 }
 
-impl Phase {
+impl State {
     /// Whether both ends have shown that they want the flow. One that is refused has not come so
     /// far by that, and one that was assured stays so.
     pub(crate) fn is_assured(self) -> bool {
         let is_refused = matches!(
             self,
-            Phase::TcpSynRecv
-                | Phase::TcpClose
-                | Phase::TcpStray
-                | Phase::SctpInitAck
-                | Phase::SctpClosed
-                | Phase::SctpAborted
-                | Phase::Free
+            State::TcpSynRecv
+                | State::TcpClose
+                | State::TcpStray
+                | State::SctpInitAck
+                | State::SctpClosed
+                | State::SctpAborted
+                | State::Free
         );
         self.is_first() == 0 && !is_refused
     }
 }
 
-impl Phase {
+impl State {
     /// Whether both ends know the connection, and its numbers are judged.
     pub(crate) fn can_be_out_of_sync(self) -> bool {
         matches!(
             self,
-            Phase::TcpPickedUp
-                | Phase::TcpSynRecv
-                | Phase::TcpEstablished
-                | Phase::TcpOutOfSync
-                | Phase::TcpFinWait
-                | Phase::TcpCloseWait
-                | Phase::TcpLastAck
+            State::TcpPickedUp
+                | State::TcpSynRecv
+                | State::TcpEstablished
+                | State::TcpOutOfSync
+                | State::TcpFinWait
+                | State::TcpCloseWait
+                | State::TcpLastAck
         )
     }
 }

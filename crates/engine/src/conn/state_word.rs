@@ -2,7 +2,7 @@
 //! One word that every packet of a flow reads and writes: when it was seen last, where it is in its
 //! life, and what is the same for all its packets.
 
-use super::state::Phase;
+use super::state::State;
 use super::tcp::window::WindowScales;
 use crate::base::{Micros, Nanos};
 
@@ -54,13 +54,13 @@ impl StateWord {
         self.micros().since(start)
     }
 
-    /// The bits of the [`Phase`].
+    /// The bits of the [`State`].
     #[inline(always)]
     pub(super) fn phase_bits(self) -> u8 {
         (self.0 >> PHASE_SHIFT) as u8 & (PHASE_MASK >> PHASE_SHIFT) as u8
     }
 
-    pub(super) fn in_phase(self, phase: Phase) -> Self {
+    pub(super) fn in_phase(self, phase: State) -> Self {
         StateWord(self.0 & !PHASE_MASK | (phase as u64) << PHASE_SHIFT)
     }
 
@@ -118,20 +118,20 @@ mod tests {
         let vital = StateWord::begin(1)
             .with_evaluated()
             .with_scales(WindowScales(0x5a))
-            .in_phase(Phase::TcpSynSent2);
-        let vital = vital.at(Micros::of(u64::MAX)).in_phase(Phase::TcpSynSent2);
+            .in_phase(State::TcpSynSent2);
+        let vital = vital.at(Micros::of(u64::MAX)).in_phase(State::TcpSynSent2);
         assert!(
             vital.was_evaluated()
                 && vital.orig_swapped() == 1
                 && vital.scales() == WindowScales(0x5a)
         );
-        assert_eq!(vital.phase_bits(), Phase::TcpSynSent2 as u8);
+        assert_eq!(vital.phase_bits(), State::TcpSynSent2 as u8);
         let vital =
-            vital.with_scales(WindowScales(0)).in_phase(Phase::UdpMultiple).at(Micros::of(0));
+            vital.with_scales(WindowScales(0)).in_phase(State::UdpMultiple).at(Micros::of(0));
         assert!(
             vital.was_evaluated() && vital.orig_swapped() == 1 && vital.scales() == WindowScales(0)
         );
-        assert_eq!(Phase::of_bits(vital.phase_bits()), Phase::UdpMultiple);
+        assert_eq!(State::of_bits(vital.phase_bits()), State::UdpMultiple);
         assert!(!vital.is_embryonic());
         let vital =
             vital.with_embryonic(true).at(Micros::of(u64::MAX)).with_scales(WindowScales(0));

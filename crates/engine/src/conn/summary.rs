@@ -3,12 +3,13 @@
 
 use super::record::{ConnCold, ConnHot, PackedCounters};
 use crate::api::{
-    CtMark, EndReason, FlowRecord, PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, Tally,
+    CtMark, DirectionCounters, EndReason, FlowRecord, PROTO_ESP, PROTO_GRE, PROTO_ICMP,
+    PROTO_ICMPV6,
 };
 use crate::base::Nanos;
 
 impl<const W: usize> ConnHot<W> {
-    pub(super) fn tally(&self, cold: &ConnCold, direction: usize) -> Tally {
+    pub(super) fn tally(&self, cold: &ConnCold, direction: usize) -> DirectionCounters {
         let wide = |high: u32, bits: u32, low: u32| (u64::from(high) << bits) + u64::from(low);
         let counters = self.counters[direction];
         // Where there are links, there are no high words.
@@ -18,7 +19,7 @@ impl<const W: usize> ConnHot<W> {
         let (high_word, low) = (cold.overhead_high[direction], counters.overhead());
         let overhead = wide(high_word, PackedCounters::OVERHEAD_BITS, low.into());
         let (high, low) = (high(cold.packets_high), counters.packets());
-        Tally {
+        DirectionCounters {
             packets: wide(high, PackedCounters::PACKETS_BITS, low.into()),
             bytes,
             ip_bytes: bytes - overhead,

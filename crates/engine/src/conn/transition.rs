@@ -5,11 +5,11 @@
 use super::event::Transition;
 use super::record::{ConnHot, PackedCounters};
 use super::sctp::tags::SctpTags;
-use super::state::Phase;
+use super::state::State;
 use super::state_word::StateWord;
 use super::tcp::states::FlagKind;
 use super::tcp::window::{TcpWindow, WindowScales};
-use crate::api::{Irregular, PROTO_SCTP};
+use crate::api::{Anomaly, PROTO_SCTP};
 use crate::packet::{
     FIN, Key, PacketMeta, PacketView, RST, SYN_FIN_RST, TcpSegment, has_valid_flags,
 };
@@ -21,22 +21,22 @@ impl<const W: usize> ConnHot<W> {
     pub(crate) fn begin(&mut self, key: Key<W>, packet: &PacketView) {
         let (meta, segment) = (packet.meta, packet.segment());
         let flags = meta.tcp_flags();
-        let mut phase = Phase::first(key.proto(), FlagKind::of(flags));
+        let mut phase = State::first(key.proto(), FlagKind::of(flags));
         self.key = key;
         self.counters = [PackedCounters(0); 2];
-        self.vital = StateWord::begin(meta.swapped());
+        self.state_word = StateWord::begin(meta.swapped());
         self.window = TcpWindow::NONE;
         if let Some(segment) = segment {
             // What no connection begins with is not to stand for one that does begin.
-            phase = if has_valid_flags(flags) { phase } else { Phase::TcpStray };
+            phase = if has_valid_flags(flags) { phase } else { State::TcpStray };
             self.open_window(phase, segment);
         }
         if let Some(chunks) = packet.chunks {
             phase = self.open_association(chunks);
         }
         // A reply must not name the originator of the request that follows it.
-        if phase == Phase::IcmpFirst && packet.is_icmp_reply(&key) {
-            phase = Phase::IcmpStray;
+        if phase == State::IcmpFirst && packet.is_icmp_reply(&key) {
+            phase = State::IcmpStray;
         }
         self.expected = 0;
         self.enter(phase);
@@ -46,14 +46,14 @@ impl<const W: usize> ConnHot<W> {
     /// answers, before that is counted.
     pub(crate) fn begin_answered(&mut self, syn: TcpSegment, packet: &PacketView) {
         self.counters = [PackedCounters(0); 2];
-        self.vital = StateWord::begin(packet.meta.swapped() ^ 1);
-        self.open_window(Phase::TcpSynSent, syn);
+        self.state_word = StateWord::begin(packet.meta.swapped() ^ 1);
+        self.open_window(State::TcpSynSent, syn);
         if let Some(answer) = packet.segment() {
-            let scales = self.window.on_syn_ack(self.vital.scales(), answer, true);
-            self.vital = self.vital.with_scales(scales);
+            let scales = self.window.on_syn_ack(self.state_word.scales(), answer, true);
+            self.state_word = self.state_word.with_scales(scales);
         }
         self.expected = 0;
-        self.enter(Phase::TcpSynRecv);
+        self.enter(State::TcpSynRecv);
     }
 
     /// Its zone is one that judges by numbers now, or is not. Numbers that nobody has followed are
@@ -64,27 +64,27 @@ impl<const W: usize> ConnHot<W> {
             return;
         }
         if !is_judged {
-            self.vital = self.vital.with_scales(WindowScales::NOT_JUDGED);
+            self.state_word = self.state_word.with_scales(WindowScales::NOT_JUDGED);
             self.window = TcpWindow::NONE;
         }
         match (is_judged, self.phase()) {
-            (true, Phase::TcpEstablished) => {
-                self.vital = self.vital.with_scales(WindowScales::UNKNOWN);
-                self.enter(Phase::TcpResumed);
+            (true, State::TcpEstablished) => {
+                self.state_word = self.state_word.with_scales(WindowScales::UNKNOWN);
+                self.enter(State::TcpResumed);
             }
-            (true, Phase::SctpEstablished) => self.set_tags(&SctpTags::default()),
+            (true, State::SctpEstablished) => self.set_tags(&SctpTags::default()),
             (false, phase) if phase.is_resumed() => {
                 let has_fin = self.counters.map(|counters| counters.tcp_flags() & FIN != 0);
                 self.enter(match has_fin {
-                    [false, false] => Phase::TcpEstablished,
-                    [true, false] => Phase::TcpFinWait,
-                    [false, true] => Phase::TcpCloseWait,
-                    [true, true] => Phase::TcpTimeWait,
+                    [false, false] => State::TcpEstablished,
+                    [true, false] => State::TcpFinWait,
+                    [false, true] => State::TcpCloseWait,
+                    [true, true] => State::TcpTimeWait,
                 });
             }
-            (false, Phase::TcpOutOfSync) => self.enter(Phase::TcpEstablished),
+            (false, State::TcpOutOfSync) => self.enter(State::TcpEstablished),
             // Which acknowledgment is the last one is known by its number.
-            (false, Phase::TcpLastAck) => self.enter(Phase::TcpTimeWait),
+            (false, State::TcpLastAck) => self.enter(State::TcpTimeWait),
             _ => {}
         }
     }
@@ -99,18 +99,18 @@ impl<const W: usize> ConnHot<W> {
             return self.has_sent_tag(meta, seq);
         }
         match (self.phase(), self.direction(meta)) {
-            (Phase::TcpSynSent, 0) => self.window.is_asked_with(seq),
+            (State::TcpSynSent, 0) => self.window.is_asked_with(seq),
             // Nothing came of the responder: of one that was picked up it may have gone before.
-            (Phase::TcpSynSent, _) => false,
-            (Phase::TcpPickedUp, 1) | (Phase::TcpClose, _) => true,
+            (State::TcpSynSent, _) => false,
+            (State::TcpPickedUp, 1) | (State::TcpClose, _) => true,
             // What both have sent before the restart is learnt as soon as both are heard.
             (phase, _) if phase.is_resumed() => true,
-            (_, direction) => self.window.has_sent(self.vital.scales(), direction, seq),
+            (_, direction) => self.window.has_sent(self.state_word.scales(), direction, seq),
         }
     }
 
     /// What this packet does to the flow, if it came as it was sent. Before [`count`](Self::count).
-    pub(crate) fn event(&mut self, packet: &PacketView) -> Result<Transition, Irregular> {
+    pub(crate) fn event(&mut self, packet: &PacketView) -> Result<Transition, Anomaly> {
         if let Some(chunks) = &packet.chunks {
             return self.event_of_association(packet, chunks);
         }
@@ -122,7 +122,7 @@ impl<const W: usize> ConnHot<W> {
         let is_more = event != Transition::None || flags & telling != 0;
         if is_more && !packet.is_intact(&self.key) {
             *self = untouched;
-            return Err(Irregular::Checksum);
+            return Err(Anomaly::Checksum);
         }
         Ok(event)
     }

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 
 impl Engine {
     /// Has the events of connections from now on, or none any more. Those that wait are dropped.
-    pub fn listen(&mut self, listens: bool) {
+    pub fn subscribe(&mut self, listens: bool) {
         let events = &mut self.accounts.events;
         events.listens = listens;
         events.queue.clear();

@@ -5,7 +5,7 @@
 //! A walk goes through the records in their order, so many in each call. It takes no snapshot: a
 //! flow that begins or ends meanwhile may be in it or not; every other one is in it once.
 
-use crate::api::{Cursor, EndReason, Filter, LiveFlow, Query, Side, Swept, ZoneNow};
+use crate::api::{ConnView, Cursor, EndReason, Filter, Query, Side, SweepProgress, ZoneStatus};
 use crate::engine::Engine;
 use crate::offload::{RuleBudget, SideStatus};
 use crate::tracker::SweepOutcome;
@@ -18,7 +18,7 @@ impl Engine {
         query: &Query,
         cursor: &mut Cursor,
         budget: u32,
-        found: &mut impl FnMut(LiveFlow),
+        found: &mut impl FnMut(ConnView),
     ) -> bool {
         let terms = query.with_rules.then(|| Side::BOTH.map(|side| self.terms(side)));
         let at = (terms.as_ref(), self.now);
@@ -36,8 +36,8 @@ impl Engine {
     }
 
     /// How a zone stands.
-    pub fn zone_now(&self, zone: u16) -> ZoneNow {
-        ZoneNow {
+    pub fn zone_status(&self, zone: u16) -> ZoneStatus {
+        ZoneStatus {
             connections: self.accounts.limits.of_zone(zone),
             embryonic: self.trackers.v4.table.embryonic_in(zone)
                 + self.trackers.v6.table.embryonic_in(zone),
@@ -48,13 +48,13 @@ impl Engine {
     /// Goes on with a walk that ends the flows that are meant, with [`EndReason::Flushed`]:
     /// eval_interval at up to `budget` places. Stops short where flow records wait to be taken. A
     /// flow that began after the walk is not ended by it.
-    pub fn sweep(&mut self, filter: &Filter, cursor: &mut Cursor, budget: u32) -> Swept {
+    pub fn sweep(&mut self, filter: &Filter, cursor: &mut Cursor, budget: u32) -> SweepProgress {
         let since = cursor.since(self.now);
         match cursor.is_v6 {
             false => self.trackers.v4.prefetch_some(cursor.next, budget),
             true => self.trackers.v6.prefetch_some(cursor.next, budget),
         }
-        let mut swept = Swept { more: true, ..Swept::default() };
+        let mut swept = SweepProgress { more: true, ..SweepProgress::default() };
         for _ in 0..budget {
             let used = if cursor.is_v6 {
                 self.trackers.v6.table.used()

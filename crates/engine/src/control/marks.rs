@@ -6,7 +6,7 @@ use crate::engine::Engine;
 
 /// What a part of a walk that writes marks has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct MarkProgress {
     /// Connections that have what was to be written, and some of them had it before.
     pub matched: u32,
     /// There is more to walk.
@@ -22,9 +22,9 @@ impl Engine {
         (filter, change): (&Filter, MarkChange),
         cursor: &mut Cursor,
         budget: u32,
-    ) -> Written {
+    ) -> MarkProgress {
         let since = cursor.since(self.now);
-        let mut marked = Written { more: true, ..Written::default() };
+        let mut marked = MarkProgress { more: true, ..MarkProgress::default() };
         for _ in 0..budget {
             let used = if cursor.is_v6 {
                 self.trackers.v6.table.used()

@@ -2,7 +2,7 @@
 //! The engine's dealings with whoever makes rules: wishes out, answers in, and a look at what there
 //! is now and then. What both tables share is settled here.
 
-use crate::api::{Answer, MarkStats, OffloadState, OffloadStats, RuleId, Side, Wish};
+use crate::api::{MarkStats, OffloadStats, OffloadStatus, RuleId, RuleRequest, RuleResult, Side};
 use crate::base::Nanos;
 use crate::engine::Engine;
 use crate::offload::{Demand, FlowRules, RuleBudget, Score};
@@ -11,14 +11,14 @@ impl Engine {
     /// What a port is to do next, if there is something. Rules that are to go come first: they make
     /// room, and their marks are the ones that can do harm. No more new ones are wished for than
     /// are made in a moment, so that the best are.
-    pub fn next_wish(&mut self) -> Option<Wish> {
+    pub fn next_request(&mut self) -> Option<RuleRequest> {
         let remove = self.trackers.v4.rules_mut().and_then(FlowRules::next_remove);
         let remove =
             remove.or_else(|| self.trackers.v6.rules_mut().and_then(FlowRules::next_remove));
         remove.or_else(|| Side::BOTH.into_iter().find_map(|side| self.request_rule(side)))
     }
 
-    fn request_rule(&mut self, side: Side) -> Option<Wish> {
+    fn request_rule(&mut self, side: Side) -> Option<RuleRequest> {
         let live = self.live(side);
         if !self.budget.as_ref()?.may_ask(side, live, self.now) {
             return None;
@@ -33,10 +33,10 @@ impl Engine {
     }
 
     /// Learns what became of a wish.
-    pub fn answer(&mut self, rule: RuleId, answer: Answer) {
+    pub fn apply_result(&mut self, rule: RuleId, answer: RuleResult) {
         let Some(marked) = self.pipeline.marked() else { return };
         let is_of_v6 = marked.is_of_v6(rule.index);
-        if let Answer::Passed(passed) = answer {
+        if let RuleResult::Passed(passed) = answer {
             return match is_of_v6 {
                 false => self.trackers.v4.add_bypass_count(rule, passed, self.now),
                 true => self.trackers.v6.add_bypass_count(rule, passed, self.now),
@@ -55,7 +55,7 @@ impl Engine {
 
     /// Looks at up to `budget` rules, whether they are still worth their place. Call it between
     /// bursts.
-    pub fn tend(&mut self, now: Nanos, budget: usize) {
+    pub fn revisit_rules(&mut self, now: Nanos, budget: usize) {
         self.advance(now);
         let Some(mut governor) = self.budget.take() else { return };
         governor.probe_capacity(self.now);
@@ -103,7 +103,7 @@ impl Engine {
 
     /// Has every flow come back that the NIC forwards by itself, and wishes for no rule any more:
     /// for the end, before [`flush`](Self::flush).
-    pub fn recall(&mut self) {
+    pub fn withdraw_bypass(&mut self) {
         self.budget = None;
         for rules in
             [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
@@ -121,7 +121,7 @@ impl Engine {
 
     /// The receive queue of a side was empty: no packet with an older mark is left in it. Who never
     /// says so, or not often, gets rules again after as many packets as a queue holds.
-    pub fn seen_empty(&mut self, side: Side) {
+    pub fn queue_drained(&mut self, side: Side) {
         for rules in
             [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
         {
@@ -142,12 +142,12 @@ impl Engine {
     }
 
     /// How things stand with the rules of a side.
-    pub fn offload_state(&self, side: Side) -> OffloadState {
-        let Some(governor) = &self.budget else { return OffloadState::default() };
+    pub fn offload_state(&self, side: Side) -> OffloadStatus {
+        let Some(governor) = &self.budget else { return OffloadStatus::default() };
         let of =
             |rules: Option<&FlowRules>| rules.map_or(0, |rules| rules.suspended(side, self.now));
         let bar = self.trackers.v4.rules().map_or(Score::ZERO, |rules| rules.threshold(side));
-        OffloadState {
+        OffloadStatus {
             live: self.live(side),
             threshold: bar.per_second(),
             room: governor.capacity(side),

@@ -3,14 +3,14 @@
 
 use crate::api::Cursor;
 use crate::engine::Engine;
-use crate::policy::Zones;
+use crate::policy::ZonePolicies;
 use std::sync::Arc;
 
 impl Engine {
     /// What holds from now on; returns what held before. A [`review`](Self::review) is to follow:
     /// until it has come to a connection, that may live longer than it should, and TCP is judged by
     /// numbers, or not, as it was.
-    pub fn set_zones(&mut self, zones: Arc<Zones>) -> Arc<Zones> {
+    pub fn set_zones(&mut self, zones: Arc<ZonePolicies>) -> Arc<ZonePolicies> {
         self.trackers.v4.set_zones(zones.clone());
         self.trackers.v6.set_zones(zones.clone());
         self.pipeline.set_zones(zones)

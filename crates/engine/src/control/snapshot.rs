@@ -5,7 +5,7 @@
 //! Embryonic flows are left out. They are cheap to begin anew, and most of what a flood is made of.
 //! So are rules of the NIC: they are gone with whoever made them.
 
-use crate::api::{Cursor, Restored, SavedFlow};
+use crate::api::{ConnSnapshot, Cursor, RestoreOutcome};
 use crate::base::Nanos;
 use crate::engine::Engine;
 use crate::packet::Key;
@@ -20,7 +20,7 @@ impl Engine {
         &self,
         cursor: &mut Cursor,
         budget: u32,
-        saved: &mut impl FnMut(SavedFlow),
+        saved: &mut impl FnMut(ConnSnapshot),
     ) -> bool {
         let mut left = budget;
         loop {
@@ -52,14 +52,14 @@ impl Engine {
 
     /// Makes a connection known that another engine has saved. It counts against limits as if it
     /// had begun here, but none of them keeps it out: it is there, whatever is known of it.
-    pub fn restore(&mut self, flow: &SavedFlow, now: Nanos) -> Restored {
+    pub fn restore(&mut self, flow: &ConnSnapshot, now: Nanos) -> RestoreOutcome {
         self.advance(now);
         let zone = self.pipeline.zone_rules().of_saved(flow);
-        let (flow, now) = (SavedFlow { zone, ..flow.at_most(self.now) }, self.now);
+        let (flow, now) = (ConnSnapshot { zone, ..flow.at_most(self.now) }, self.now);
         let replaced = match (Key::of_saved_v4(&flow), Key::of_saved_v6(&flow)) {
             (Some(key), _) => self.trackers.v4.restore(key, &flow, now),
             (_, Some(key)) => self.trackers.v6.restore(key, &flow, now),
-            (None, None) => Err(Restored::Refused),
+            (None, None) => Err(RestoreOutcome::Refused),
         };
         let replaced = match replaced {
             Ok(replaced) => replaced,
@@ -71,6 +71,6 @@ impl Engine {
             None => books.stats.restored += 1,
         }
         books.limits.restored(flow.zone, flow.src);
-        Restored::Known
+        RestoreOutcome::Known
     }
 }

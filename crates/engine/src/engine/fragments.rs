@@ -3,12 +3,12 @@
 //! when it gets them back.
 
 use super::Engine;
-use crate::fragments::{Held, Release};
+use crate::fragments::{HeldPacket, Release};
 
 impl Engine {
     /// Where to keep the packets of the last burst whose verdict is
     /// [`Verdict::Hold`](crate::Verdict::Hold).
-    pub fn held(&self) -> &[Held] {
+    pub fn held(&self) -> &[HeldPacket] {
         self.pipeline.fragments().map_or(&[], |fragments| fragments.held())
     }
 

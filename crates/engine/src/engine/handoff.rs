@@ -2,21 +2,21 @@
 //! Packets that go to other workers, and packets that come from them.
 
 use super::Engine;
-use crate::api::{Reason, Side, Verdict};
+use crate::api::{Side, UntrackedReason, Verdict};
 use crate::base::Nanos;
-use crate::packet::{Errand, Handed};
+use crate::packet::{HandedOff, Handoff};
 use wire::Packet;
 
 impl Engine {
     /// Where the packets of the last burst belong whose verdict is [`Verdict::Elsewhere`].
-    pub fn handed(&self) -> &[Handed] {
+    pub fn handed(&self) -> &[HandedOff] {
         self.pipeline.handed()
     }
 
     /// The other worker has no room for a packet: what becomes of it then.
-    pub fn not_handed(&mut self) -> Verdict {
+    pub fn handoff_failed(&mut self) -> Verdict {
         self.accounts.stats.handed -= 1;
-        self.accounts.drop_or_pass(Reason::WorkerBusy)
+        self.accounts.drop_or_pass(UntrackedReason::WorkerBusy)
     }
 
     /// Tracks packets that came to other workers and were parsed there, at most
@@ -25,11 +25,11 @@ impl Engine {
     ///
     /// # Panics If there are more than [`BURST_MAX`](crate::BURST_MAX) packets, or not as many
     /// errands, or fewer verdicts.
-    pub fn take_over<P: Packet>(
+    pub fn process_handoffs<P: Packet>(
         &mut self,
         (side, now): (Side, Nanos),
         packets: &[P],
-        errands: &[Errand],
+        errands: &[Handoff],
         verdicts: &mut [Verdict],
     ) {
         assert!(packets.len() == errands.len());

@@ -3,7 +3,7 @@
 
 use super::Engine;
 use crate::api::{Config, ZONES};
-use crate::base::Memory;
+use crate::base::MemoryUse;
 use crate::policy::{SourceSketch, ZoneRate};
 use crate::table::EMBRYONIC_BYTES;
 use crate::tracker::{FORGOTTEN_BYTES, MISFIT_BYTES};
@@ -24,8 +24,8 @@ impl Engine {
     }
 
     /// Memory taken at start, by where it lies.
-    pub fn memory(&self) -> Memory {
-        let limits = Memory { bytes: self.limits_bytes, ..Memory::default() };
+    pub fn memory(&self) -> MemoryUse {
+        let limits = MemoryUse { bytes: self.limits_bytes, ..MemoryUse::default() };
         let parts = [self.trackers.v4.memory(), self.trackers.v6.memory(), limits];
         parts.into_iter().chain([self.pipeline.memory()]).sum()
     }

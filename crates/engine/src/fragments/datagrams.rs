@@ -9,9 +9,9 @@
 use super::hold::{DatagramId, HeldFragment, HoldQueue};
 use super::ranges::{RangeOutcome, RangeSet};
 use super::sources::Sources;
-use crate::api::{Config, Reason};
+use crate::api::{Config, UntrackedReason};
 use crate::base::{
-    CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, Links, List, Memory, NONE, Nanos, derive,
+    CuckooIndex, HugeRegion, KeyDomain, KeyedHasher, Links, List, MemoryUse, NONE, Nanos, derive,
 };
 use crate::packet::{FragmentHeader, Key, TcpHead, TcpReach, key_of};
 
@@ -74,7 +74,7 @@ pub(crate) enum FragmentOutcome<const W: usize> {
     /// It may wait in the datagram with this number.
     Waits(u32),
     /// It has no connection.
-    Refused(Reason),
+    Refused(UntrackedReason),
 }
 
 /// Packets that waited for the first fragment, at `position` of the burst. They are to be counted
@@ -137,7 +137,7 @@ impl<const W: usize> Datagrams<W> {
         }
     }
 
-    pub(super) fn memory(&self) -> Memory {
+    pub(super) fn memory(&self) -> MemoryUse {
         let parts = [self.index.memory(), self.datagrams.memory(), self.links.memory()];
         parts.into_iter().chain([self.sources.memory()]).sum()
     }
@@ -149,19 +149,19 @@ impl<const W: usize> Datagrams<W> {
         piece: &FragmentHeader<W>,
         way: Option<(Key<W>, u8)>,
         (now, may_wait): (Nanos, bool),
-        spoil: &mut impl FnMut(u32, Reason),
+        spoil: &mut impl FnMut(u32, UntrackedReason),
     ) -> FragmentOutcome<W> {
         let hash = self.hasher.hash_one(&piece.name.0);
         let known = self.find(hash, &piece.name, now, spoil);
         if known.is_none() && way.is_none() && !may_wait {
-            return FragmentOutcome::Refused(Reason::Fragment);
+            return FragmentOutcome::Refused(UntrackedReason::Fragment);
         }
         let Some(number) = known.or_else(|| self.begin(hash, piece, now, spoil)) else {
-            return FragmentOutcome::Refused(Reason::FragmentFull);
+            return FragmentOutcome::Refused(UntrackedReason::FragmentFull);
         };
         let datagram = &mut self.datagrams[number as usize];
         if datagram.phase == DatagramState::Spoilt {
-            return FragmentOutcome::Refused(Reason::FragmentOverlap);
+            return FragmentOutcome::Refused(UntrackedReason::FragmentOverlap);
         }
         let extent = TcpExtent { front: piece.front, first_end: piece.span.end };
         let way =
@@ -176,12 +176,14 @@ impl<const W: usize> Datagrams<W> {
         };
         match fit {
             RangeOutcome::New | RangeOutcome::Copy if !is_other => {}
-            RangeOutcome::TooMany => return FragmentOutcome::Refused(Reason::FragmentFull),
+            RangeOutcome::TooMany => {
+                return FragmentOutcome::Refused(UntrackedReason::FragmentFull);
+            }
             // RFC 5722 section 4, RFC 8200 section 4.5.
             _ => {
                 datagram.phase = DatagramState::Spoilt;
-                self.drop_held(number, Reason::FragmentOverlap, spoil);
-                return FragmentOutcome::Refused(Reason::FragmentOverlap);
+                self.drop_held(number, UntrackedReason::FragmentOverlap, spoil);
+                return FragmentOutcome::Refused(UntrackedReason::FragmentOverlap);
             }
         }
         self.fate(number, piece, way)
@@ -213,7 +215,7 @@ impl<const W: usize> Datagrams<W> {
                 }
             }
             (DatagramState::Waiting, _) => FragmentOutcome::Waits(number),
-            _ => FragmentOutcome::Refused(Reason::Fragment),
+            _ => FragmentOutcome::Refused(UntrackedReason::Fragment),
         }
     }
 
@@ -248,18 +250,19 @@ impl<const W: usize> Datagrams<W> {
         number: u32,
         hold: &mut HoldQueue,
         (waiting, now): (HeldFragment, Nanos),
-    ) -> Result<u16, Reason> {
+    ) -> Result<u16, UntrackedReason> {
         let datagram = &mut self.datagrams[number as usize];
         if datagram.phase != DatagramState::Waiting {
-            return Err(Reason::Fragment);
+            return Err(UntrackedReason::Fragment);
         }
         let source = self.sources.get(datagram.source);
         if source.waiting >= self.held_per_source {
-            return Err(Reason::FragmentFull);
+            return Err(UntrackedReason::FragmentFull);
         }
         let owner = DatagramId { is_v6: W > 2, datagram: number };
-        let slot =
-            hold.hold(owner, datagram.last_held, waiting, now).ok_or(Reason::FragmentFull)?;
+        let slot = hold
+            .hold(owner, datagram.last_held, waiting, now)
+            .ok_or(UntrackedReason::FragmentFull)?;
         source.waiting += 1;
         datagram.held += 1;
         datagram.last_held = slot.into();
@@ -270,12 +273,21 @@ impl<const W: usize> Datagrams<W> {
     }
 
     /// Waits no more for the first fragment of a datagram.
-    pub(crate) fn expire_held(&mut self, number: u32, spoil: &mut impl FnMut(u32, Reason)) {
+    pub(crate) fn expire_held(
+        &mut self,
+        number: u32,
+        spoil: &mut impl FnMut(u32, UntrackedReason),
+    ) {
         self.datagrams[number as usize].phase = DatagramState::Given;
-        self.drop_held(number, Reason::Fragment, spoil);
+        self.drop_held(number, UntrackedReason::Fragment, spoil);
     }
 
-    fn drop_held(&mut self, number: u32, reason: Reason, spoil: &mut impl FnMut(u32, Reason)) {
+    fn drop_held(
+        &mut self,
+        number: u32,
+        reason: UntrackedReason,
+        spoil: &mut impl FnMut(u32, UntrackedReason),
+    ) {
         let first_held = self.datagrams[number as usize].first_held;
         if first_held != NONE {
             self.forget_held(number);
@@ -299,7 +311,7 @@ impl<const W: usize> Datagrams<W> {
         hash: u64,
         name: &Key<W>,
         now: Nanos,
-        spoil: &mut impl FnMut(u32, Reason),
+        spoil: &mut impl FnMut(u32, UntrackedReason),
     ) -> Option<u32> {
         let number = self.number(hash, name)?;
         if self.datagrams[number as usize].born.saturating_add(self.timeout) > now {
@@ -315,7 +327,7 @@ impl<const W: usize> Datagrams<W> {
         hash: u64,
         piece: &FragmentHeader<W>,
         now: Nanos,
-        spoil: &mut impl FnMut(u32, Reason),
+        spoil: &mut impl FnMut(u32, UntrackedReason),
     ) -> Option<u32> {
         let name = piece.source();
         if let Some(oldest) = self.sources.oldest_of(&name, self.per_source) {
@@ -341,8 +353,8 @@ impl<const W: usize> Datagrams<W> {
         Some(number)
     }
 
-    fn evict(&mut self, number: u32, spoil: &mut impl FnMut(u32, Reason)) {
-        self.drop_held(number, Reason::Fragment, spoil);
+    fn evict(&mut self, number: u32, spoil: &mut impl FnMut(u32, UntrackedReason)) {
+        self.drop_held(number, UntrackedReason::Fragment, spoil);
         self.end(number);
     }
 

@@ -7,8 +7,8 @@
 //! that it takes are not the same.
 
 use crate::api::Verdict;
-use crate::base::{BURST_MAX, HugeRegion, Links, List, Memory, NONE, Nanos};
-use crate::packet::{Errand, PacketMeta};
+use crate::base::{BURST_MAX, HugeRegion, Links, List, MemoryUse, NONE, Nanos};
+use crate::packet::{Handoff, PacketMeta};
 use std::collections::VecDeque;
 
 /// What has become of a packet that the caller keeps.
@@ -19,12 +19,12 @@ pub struct Release {
     /// Any but [`Verdict::Hold`].
     pub verdict: Verdict,
     /// What goes with it to another worker.
-    pub errand: Option<Errand>,
+    pub handoff: Option<Handoff>,
 }
 
 /// A packet of the last burst that the caller is to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldPacket {
     /// Its place in the burst.
     pub position: u8,
     /// Where to put it: below [`Engine::hold_slots`](crate::Engine::hold_slots), and free.
@@ -92,7 +92,7 @@ impl HoldQueue {
         }
     }
 
-    pub(super) fn memory(&self) -> Memory {
+    pub(super) fn memory(&self) -> MemoryUse {
         [self.slots.memory(), self.links.memory()].into_iter().sum()
     }
 
@@ -158,13 +158,13 @@ impl HoldQueue {
 
     /// What becomes of the packet in a slot.
     pub(crate) fn release(&mut self, slot: u16, verdict: Verdict) {
-        self.releases.push_back(Release { slot, verdict, errand: None });
+        self.releases.push_back(Release { slot, verdict, handoff: None });
     }
 
     /// The packet in a slot goes to another worker.
-    pub(crate) fn hand_off(&mut self, slot: u16, errand: Errand) {
+    pub(crate) fn hand_off(&mut self, slot: u16, errand: Handoff) {
         let verdict = Verdict::Elsewhere;
-        self.releases.push_back(Release { slot, verdict, errand: Some(errand) });
+        self.releases.push_back(Release { slot, verdict, handoff: Some(errand) });
     }
 
     pub(crate) fn has_releases(&self) -> bool {

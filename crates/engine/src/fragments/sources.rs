@@ -2,7 +2,7 @@
 //! Who sends fragments, and how many of the table's datagrams each sender has: so that one that
 //! sends the most takes the places of its own, not of others.
 
-use crate::base::{CuckooIndex, HugeRegion, KeyedHasher, Links, List, Memory};
+use crate::base::{CuckooIndex, HugeRegion, KeyedHasher, Links, List, MemoryUse};
 use crate::packet::{Key, SourceKey};
 
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ impl Sources {
         }
     }
 
-    pub(super) fn memory(&self) -> Memory {
+    pub(super) fn memory(&self) -> MemoryUse {
         [self.index.memory(), self.sources.memory(), self.links.memory()].into_iter().sum()
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! How many rules a side has room for, how fast they come, and what follows for who gets one.
 
-use crate::api::{Admission, Answer, Side};
+use crate::api::{OffloadPolicy, RuleResult, Side};
 use crate::base::Nanos;
 
 /// In what time a rule should pay: the time that it takes to write all there is room for, within
@@ -47,10 +47,10 @@ pub(crate) struct RuleBudget {
 }
 
 impl RuleBudget {
-    pub(crate) fn new(rules_max: u32, admission: Admission) -> Self {
+    pub(crate) fn new(rules_max: u32, admission: OffloadPolicy) -> Self {
         let budget =
             SideBudget { room: rules_max, asked: 0, interval: INTERVAL, grew_at: 0, not_before: 0 };
-        let is_measured = matches!(admission, Admission::Measured { .. });
+        let is_measured = matches!(admission, OffloadPolicy::Measured { .. });
         Self { rules_max, is_measured, sides: [budget; 2] }
     }
 
@@ -87,19 +87,19 @@ impl RuleBudget {
     }
 
     /// One was answered; so many are live now.
-    pub(crate) fn on_result(&mut self, side: Side, answer: Answer, now: Nanos, live: u32) {
+    pub(crate) fn on_result(&mut self, side: Side, answer: RuleResult, now: Nanos, live: u32) {
         let budget = &mut self.sides[side as usize];
         budget.asked = budget.asked.saturating_sub(1);
         match answer {
-            Answer::Full => {
+            RuleResult::Full => {
                 budget.room = live;
                 budget.grew_at = now;
             }
-            Answer::Postponed => budget.not_before = now.saturating_add(AHEAD),
-            Answer::Installed { pace } => {
+            RuleResult::Postponed => budget.not_before = now.saturating_add(AHEAD),
+            RuleResult::Installed { pace } => {
                 budget.interval = (7 * budget.interval + u64::from(pace)) / 8;
             }
-            Answer::Refused | Answer::Removed | Answer::Passed(_) => {}
+            RuleResult::Refused | RuleResult::Removed | RuleResult::Passed(_) => {}
         }
     }
 
@@ -132,10 +132,10 @@ mod tests {
 
     #[test]
     fn a_full_nic_is_asked_for_a_little_more_now_and_then() {
-        let mut governor = RuleBudget::new(1000, Admission::After { packets: 1 });
+        let mut governor = RuleBudget::new(1000, OffloadPolicy::After { packets: 1 });
         assert!(governor.may_ask(Side::A, 999, 0) && !governor.may_ask(Side::A, 1000, 0));
         governor.on_request(Side::A);
-        governor.on_result(Side::A, Answer::Full, 5, 500);
+        governor.on_result(Side::A, RuleResult::Full, 5, 500);
         assert!(governor.is_full(Side::A, 500) && !governor.is_full(Side::B, 500));
         governor.probe_capacity(5);
         assert!(!governor.may_ask(Side::A, 500, 5));
@@ -147,12 +147,12 @@ mod tests {
 
     #[test]
     fn a_slow_nic_is_not_asked_far_ahead() {
-        let mut governor = RuleBudget::new(1 << 20, Admission::Measured { least: 8 });
+        let mut governor = RuleBudget::new(1 << 20, OffloadPolicy::Measured { least: 8 });
         for _ in 0..100 {
             governor.on_request(Side::A);
-            governor.on_result(Side::A, Answer::Installed { pace: 11_000_000 }, 0, 1);
+            governor.on_result(Side::A, RuleResult::Installed { pace: 11_000_000 }, 0, 1);
             governor.on_request(Side::B);
-            governor.on_result(Side::B, Answer::Installed { pace: 1_000 }, 0, 1);
+            governor.on_result(Side::B, RuleResult::Installed { pace: 1_000 }, 0, 1);
         }
         assert_eq!(governor.in_flight_max(Side::A), AHEAD_MIN as u32);
         assert_eq!(governor.in_flight_max(Side::B), AHEAD_MAX as u32);
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn after_trouble_nothing_is_asked_for_at_once() {
-        let mut governor = RuleBudget::new(10, Admission::After { packets: 1 });
+        let mut governor = RuleBudget::new(10, OffloadPolicy::After { packets: 1 });
         governor.on_request(Side::B);
-        governor.on_result(Side::B, Answer::Postponed, 7, 0);
+        governor.on_result(Side::B, RuleResult::Postponed, 7, 0);
         assert!(!governor.may_ask(Side::B, 0, 8) && governor.may_ask(Side::A, 0, 8));
         assert!(governor.may_ask(Side::B, 0, 7 + AHEAD));
     }

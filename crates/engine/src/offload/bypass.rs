@@ -7,7 +7,7 @@
 use super::effect::RuleKind;
 use super::rules::FlowRules;
 use super::score::Score;
-use crate::api::{Passed, RuleId};
+use crate::api::{BypassCount, RuleId};
 use crate::base::{Nanos, Tick};
 
 /// A rule that is not gone by then keeps its flow no longer.
@@ -26,7 +26,7 @@ impl FlowRules {
     pub(crate) fn add_bypass_count(
         &mut self,
         (record, rule): (u32, RuleId),
-        passed: Passed,
+        passed: BypassCount,
         packets: u64,
     ) {
         self.stats.passed.packets += passed.packets;

@@ -10,7 +10,7 @@ use super::interval::LOOKS_APART;
 use super::rules::{FlowRules, NoRuleCause};
 use super::score::{BETTER, Demand, RateSample, Score};
 use super::slots::RuleLifecycle;
-use crate::api::{Admission, PROTO_TCP, PROTO_UDP, Side};
+use crate::api::{OffloadPolicy, PROTO_TCP, PROTO_UDP, Side};
 use crate::base::{Nanos, Tick};
 use crate::conn::ConnHot;
 
@@ -95,10 +95,10 @@ impl FlowRules {
     pub(crate) fn score(&self, side: Side, packets: u64, rate: Score) -> (Score, Score) {
         let side = side as usize;
         match self.offload.admission {
-            Admission::After { .. } => (Score::ZERO, Score::ZERO),
-            Admission::Rate { per_second } => (rate, Score::per_second_of(per_second)),
+            OffloadPolicy::After { .. } => (Score::ZERO, Score::ZERO),
+            OffloadPolicy::Rate { per_second } => (rate, Score::per_second_of(per_second)),
             // Nobody knows how long a flow lasts; the best guess is, as long again.
-            Admission::Measured { .. } => {
+            OffloadPolicy::Measured { .. } => {
                 (rate.min(Score::of(packets, self.horizon[side])), self.bar[side])
             }
         }
@@ -185,7 +185,7 @@ impl FlowRules {
 
     /// Visits that are due by now, for so many slots.
     fn due_visits(&mut self, used: u32) -> u64 {
-        if matches!(self.offload.admission, Admission::After { .. }) {
+        if matches!(self.offload.admission, OffloadPolicy::After { .. }) {
             // A rule stays whatever it is worth.
             return 0;
         }
@@ -221,7 +221,7 @@ impl FlowRules {
         let wanted = &mut wanted[rule.side as usize];
         let is_low = rate <= wanted.lowest.plus(1) && rate.plus(BETTER) <= wanted.worth;
         let is_too_slow = match self.offload.admission {
-            Admission::Rate { per_second } => rate.plus(4) < Score::per_second_of(per_second),
+            OffloadPolicy::Rate { per_second } => rate.plus(4) < Score::per_second_of(per_second),
             _ => false,
         };
         let is_low_in_zone = rate.plus(BETTER) <= self.zones.missed(rule.side, zone);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! At which packets of a direction the worker evaluates whether it is worth a NIC rule.
 
-use crate::api::{Admission, Side};
+use crate::api::{OffloadPolicy, Side};
 use crate::conn::Sampler;
 
-impl Admission {
+impl OffloadPolicy {
     pub(crate) fn eval_interval(self) -> EvalInterval {
         let first = match self {
-            Admission::After { packets } => packets,
-            Admission::Rate { .. } => LOOKS_APART,
-            Admission::Measured { least } => least,
+            OffloadPolicy::After { packets } => packets,
+            OffloadPolicy::Rate { .. } => LOOKS_APART,
+            OffloadPolicy::Measured { least } => least,
         };
         let first = first.max(1);
         let apart = first.clamp(LOOKS_APART, LOOKS_APART_MOST).next_power_of_two();

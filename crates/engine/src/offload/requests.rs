@@ -6,7 +6,7 @@ use super::effect::RuleKind;
 use super::rules::FlowRules;
 use super::score::Score;
 use super::slots::{NO_SLOT, RuleEntry, RuleLifecycle};
-use crate::api::{KeyCheck, RuleAction, Side, Wish};
+use crate::api::{MarkVerification, RuleAction, RuleRequest, Side};
 use crate::base::Tick;
 use crate::conn::ConnHot;
 
@@ -18,7 +18,7 @@ impl FlowRules {
         who: CandidateId,
         (side, worth): (Side, Score),
         (hot, packets): (&mut ConnHot<W>, u64),
-    ) -> Option<Wish> {
+    ) -> Option<RuleRequest> {
         let CandidateId { record, direction } = who;
         let is_bypass = self.may_bypass_again((who, side), packets, hot);
         let watched = &mut self.watched[record as usize];
@@ -32,8 +32,8 @@ impl FlowRules {
         let slot = watched.slot;
         let rule = self.slots.rule(slot, direction);
         let checks = match self.offload.check {
-            KeyCheck::Sampled { first, .. } => first.max(1),
-            KeyCheck::Always => u8::MAX,
+            MarkVerification::Sampled { first, .. } => first.max(1),
+            MarkVerification::Always => u8::MAX,
         };
         let (standing, since) = (RuleLifecycle::Asked, Tick::of(self.now));
         let new = RuleEntry {
@@ -58,7 +58,7 @@ impl FlowRules {
         self.stats.asked += 1;
         self.trust(slot, hot);
         let action = if is_bypass { RuleAction::Bypass } else { RuleAction::Mark };
-        Some(Wish::Install { rule, side, tuple: self.tuple(&hot.key, direction), action })
+        Some(RuleRequest::Install { rule, side, tuple: self.tuple(&hot.key, direction), action })
     }
 
     /// A packet with a mark of this record had its key; true if it is the first of its rule.
@@ -70,7 +70,7 @@ impl FlowRules {
     ) -> bool {
         let slot = self.watched[record as usize].slot;
         let direction = usize::from(direction & 1);
-        let is_strict = self.offload.check == KeyCheck::Always;
+        let is_strict = self.offload.check == MarkVerification::Always;
         let Some(state) = self.slots.get_mut(slot) else { return false };
         let checks = &mut state.rules[direction].checks;
         *checks = checks.saturating_sub(u8::from(!is_strict));

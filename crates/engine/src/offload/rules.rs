@@ -9,8 +9,8 @@ use super::score::{Histogram, Score};
 use super::slots::{MarkSlots, NO_SLOT, RuleEntry, RuleLifecycle};
 use super::zone_share::Zones;
 use super::{slots, zone_share};
-use crate::api::{Answer, Offload, OffloadStats, RuleId, Side, Tuple, Wish};
-use crate::base::{HugeRegion, Memory, Nanos, Tick};
+use crate::api::{FiveTuple, OffloadConfig, OffloadStats, RuleId, RuleRequest, RuleResult, Side};
+use crate::base::{HugeRegion, MemoryUse, Nanos, Tick};
 use crate::conn::ConnHot;
 use crate::packet::{Key, PacketMeta};
 use crate::policy::ZoneTags;
@@ -72,7 +72,7 @@ impl RateState {
 
 /// The rules of one table's flows.
 pub(crate) struct FlowRules {
-    pub(super) offload: Offload,
+    pub(super) offload: OffloadConfig,
     tagging: ZoneTags,
     pub(crate) looks: EvalInterval,
     pub(super) watched: HugeRegion<RateState>,
@@ -102,10 +102,10 @@ impl FlowRules {
     /// For `capacity` records; `offload.first_index` is that of the table's first slot.
     pub(crate) fn new(
         capacity: usize,
-        (offload, tagging): (Offload, ZoneTags),
+        (offload, tagging): (OffloadConfig, ZoneTags),
         huge_pages: bool,
     ) -> Self {
-        let Offload { layout, first_index, slots, .. } = offload;
+        let OffloadConfig { layout, first_index, slots, .. } = offload;
         Self {
             offload,
             tagging,
@@ -128,9 +128,9 @@ impl FlowRules {
         }
     }
 
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> MemoryUse {
         let removes = self.removes.capacity() * size_of::<(RuleId, Side)>();
-        let removes = Memory { bytes: removes, ..Memory::default() };
+        let removes = MemoryUse { bytes: removes, ..MemoryUse::default() };
         let zones = self.zones.memory();
         [self.watched.memory(), self.slots.memory(), zones, removes].into_iter().sum()
     }
@@ -236,15 +236,15 @@ impl FlowRules {
     }
 
     /// The packets of a direction.
-    pub(super) fn tuple<const W: usize>(&self, key: &Key<W>, direction: u8) -> Tuple {
+    pub(super) fn tuple<const W: usize>(&self, key: &Key<W>, direction: u8) -> FiveTuple {
         let tuple = key.tuple(direction == 1);
         // Of who has no tag that can be told, nobody has asked for a rule.
-        Tuple { zone: self.tagging.tag(tuple.zone).unwrap_or(0), ..tuple }
+        FiveTuple { zone: self.tagging.tag(tuple.zone).unwrap_or(0), ..tuple }
     }
 
     /// A rule that is to go.
-    pub(crate) fn next_remove(&mut self) -> Option<Wish> {
-        self.removes.pop_front().map(|(rule, side)| Wish::Remove { rule, side })
+    pub(crate) fn next_remove(&mut self) -> Option<RuleRequest> {
+        self.removes.pop_front().map(|(rule, side)| RuleRequest::Remove { rule, side })
     }
 
     /// Where the packets arrived that are being looked at.
@@ -327,7 +327,7 @@ impl FlowRules {
 
     /// Learns what became of a wish; returns what an answered request for a rule tells. An answer
     /// to nothing that is known is not believed.
-    pub(crate) fn apply_result(&mut self, rule: RuleId, answer: Answer) -> ResultEffect {
+    pub(crate) fn apply_result(&mut self, rule: RuleId, answer: RuleResult) -> ResultEffect {
         let mut learnt = ResultEffect::default();
         let Some(slot) = self.slots.of_rule(rule) else { return learnt };
         let direction = usize::from(rule.direction & 1);
@@ -336,18 +336,19 @@ impl FlowRules {
         let (record, zone) = (state.record(), state.zone);
         let of_direction = &mut state.rules[direction];
         let RuleEntry { standing: before, side, weight, is_bypass, .. } = *of_direction;
-        let is_refusal = matches!(answer, Answer::Full | Answer::Postponed | Answer::Refused);
+        let is_refusal =
+            matches!(answer, RuleResult::Full | RuleResult::Postponed | RuleResult::Refused);
         let standing = match (before, answer) {
-            (RuleLifecycle::Asked, Answer::Installed { .. }) if of_direction.is_seen => {
+            (RuleLifecycle::Asked, RuleResult::Installed { .. }) if of_direction.is_seen => {
                 RuleLifecycle::Effective
             }
-            (RuleLifecycle::Asked, Answer::Installed { .. }) => RuleLifecycle::Installed,
-            (RuleLifecycle::Recalled, Answer::Installed { .. }) => RuleLifecycle::Leaving,
+            (RuleLifecycle::Asked, RuleResult::Installed { .. }) => RuleLifecycle::Installed,
+            (RuleLifecycle::Recalled, RuleResult::Installed { .. }) => RuleLifecycle::Leaving,
             // A rule that was refused after it was to go is gone as well.
             (RuleLifecycle::Asked | RuleLifecycle::Recalled, _) if is_refusal => {
                 RuleLifecycle::None
             }
-            (RuleLifecycle::Recalled | RuleLifecycle::Leaving, Answer::Removed) => {
+            (RuleLifecycle::Recalled | RuleLifecycle::Leaving, RuleResult::Removed) => {
                 RuleLifecycle::None
             }
             _ => return learnt,
@@ -358,7 +359,7 @@ impl FlowRules {
         if before == RuleLifecycle::Asked && is_refusal {
             self.live[side as usize].remove(weight);
             self.zones.remove(side, zone);
-            if let Some(record) = record.filter(|_| answer == Answer::Refused) {
+            if let Some(record) = record.filter(|_| answer == RuleResult::Refused) {
                 let watched = &mut self.watched[record as usize];
                 match is_bypass {
                     true => watched.no_bypass[direction] = true,
@@ -369,7 +370,7 @@ impl FlowRules {
         self.stats.count(answer, before);
         if is_bypass {
             self.bypasses -= u32::from(standing == RuleLifecycle::None);
-            self.stats.bypasses += u64::from(matches!(answer, Answer::Installed { .. }));
+            self.stats.bypasses += u64::from(matches!(answer, RuleResult::Installed { .. }));
         }
         let is_idle = self.slots.get(slot).is_some_and(|slot| !slot.has_rules());
         learnt.without_rule = record.filter(|_| is_idle);
@@ -411,7 +412,7 @@ pub(crate) enum MarkCheck {
     Stale,
 }
 
-impl Offload {
+impl OffloadConfig {
     /// Bytes that an engine takes for so many records and slots, about, and for zones if they have
     /// shares.
     pub const fn bytes(records: u64, slots: u64, has_shares: bool) -> u64 {
@@ -421,14 +422,14 @@ impl Offload {
 }
 
 impl OffloadStats {
-    pub(super) fn count(&mut self, answer: Answer, before: RuleLifecycle) {
+    pub(super) fn count(&mut self, answer: RuleResult, before: RuleLifecycle) {
         match answer {
-            Answer::Installed { .. } => self.installed += 1,
-            Answer::Full => self.full += 1,
-            Answer::Postponed => self.postponed += 1,
-            Answer::Refused => self.refused += 1,
-            Answer::Removed => self.removed += u64::from(before == RuleLifecycle::Leaving),
-            Answer::Passed(_) => {}
+            RuleResult::Installed { .. } => self.installed += 1,
+            RuleResult::Full => self.full += 1,
+            RuleResult::Postponed => self.postponed += 1,
+            RuleResult::Refused => self.refused += 1,
+            RuleResult::Removed => self.removed += u64::from(before == RuleLifecycle::Leaving),
+            RuleResult::Passed(_) => {}
         }
     }
 }

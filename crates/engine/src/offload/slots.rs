@@ -11,7 +11,7 @@
 
 use super::score::Score;
 use crate::api::{MarkLayout, RuleId, Side};
-use crate::base::{HugeRegion, Memory, Tick};
+use crate::base::{HugeRegion, MemoryUse, Tick};
 use std::collections::VecDeque;
 
 /// In place of the number of a slot: none.
@@ -224,11 +224,11 @@ impl MarkSlots {
         }
     }
 
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> MemoryUse {
         let waiting = self.free.capacity() * size_of::<u32>()
             + self.draining.capacity() * size_of::<(u32, QueueDrain)>();
-        let waiting = Memory { bytes: waiting, ..Memory::default() };
-        let records = self.records.as_ref().map_or(Memory::default(), HugeRegion::memory);
+        let waiting = MemoryUse { bytes: waiting, ..MemoryUse::default() };
+        let records = self.records.as_ref().map_or(MemoryUse::default(), HugeRegion::memory);
         [records, self.slots.memory(), waiting].into_iter().sum()
     }
 

@@ -6,7 +6,7 @@ use super::effect::RuleKind;
 use super::rules::{FlowRules, NoRuleCause};
 use super::score::Score;
 use super::slots::{RuleEntry, RuleLifecycle};
-use crate::api::{NoRule, PROTO_TCP, PROTO_UDP, RuleState, RuleView, Side};
+use crate::api::{NoRuleReason, PROTO_TCP, PROTO_UDP, RuleState, RuleView, Side};
 use crate::base::{Nanos, Tick};
 
 /// What the answer depends on beside the flow, of one side.
@@ -85,43 +85,43 @@ impl FlowRules {
         subject: ViewInput,
         rate: Score,
         terms: &[SideStatus; 2],
-    ) -> NoRule {
+    ) -> NoRuleReason {
         let ViewInput { record, direction, proto, zone, packets, now, .. } = subject;
         if !matches!(proto, PROTO_TCP | PROTO_UDP) {
-            return NoRule::Protocol;
+            return NoRuleReason::Protocol;
         }
         if !self.is_told_by_tags(zone) {
-            return NoRule::ZoneByRule;
+            return NoRuleReason::ZoneByRule;
         }
         let watched = &self.watched[record as usize];
         match watched.note[direction] {
-            NoRuleCause::Refused => return NoRule::Refused,
-            NoRuleCause::Ineffective => return NoRule::Ineffective,
+            NoRuleCause::Refused => return NoRuleReason::Refused,
+            NoRuleCause::Ineffective => return NoRuleReason::Ineffective,
             NoRuleCause::None if watched.looked_at[direction] == Tick::ZERO => {
-                return NoRule::TooFewPackets { least: self.looks.first() };
+                return NoRuleReason::TooFewPackets { least: self.looks.first() };
             }
             NoRuleCause::None | NoRuleCause::Candidate(_) => {}
         }
         let side = watched.side[direction];
         let terms = terms[side as usize];
         if self.classes.is_aside(side, RuleKind::marks_of(proto), now) {
-            return NoRule::KindAside;
+            return NoRuleReason::KindAside;
         }
         let below = self.below_threshold((side, packets), rate);
         let is_candidate = watched.note[direction] != NoRuleCause::None;
         match below {
             Some(below) if !is_candidate => below,
-            _ if terms.is_backing_off => NoRule::BackOff,
-            _ if self.zones.is_full(side, zone) => NoRule::ZoneFull,
-            _ if terms.is_full => NoRule::NoCapacity,
-            _ => NoRule::Waiting,
+            _ if terms.is_backing_off => NoRuleReason::BackOff,
+            _ if self.zones.is_full(side, zone) => NoRuleReason::ZoneFull,
+            _ if terms.is_full => NoRuleReason::NoCapacity,
+            _ => NoRuleReason::Waiting,
         }
     }
 
     /// The reason, if it is that a direction with this rate is not busy enough.
-    fn below_threshold(&self, (side, packets): (Side, u64), rate: Score) -> Option<NoRule> {
+    fn below_threshold(&self, (side, packets): (Side, u64), rate: Score) -> Option<NoRuleReason> {
         let (worth, least) = self.score(side, packets, rate);
-        (worth < least).then(|| NoRule::BelowThreshold {
+        (worth < least).then(|| NoRuleReason::BelowThreshold {
             worth: worth.per_second(),
             threshold: least.per_second(),
         })

@@ -4,7 +4,7 @@
 
 use super::score::Score;
 use crate::api::Side;
-use crate::base::{HugeRegion, Memory};
+use crate::base::{HugeRegion, MemoryUse};
 
 /// Zones there are.
 const ZONES: usize = 1 << 16;
@@ -39,8 +39,8 @@ impl Zones {
         Self { most: most.unwrap_or(u32::MAX), shares }
     }
 
-    pub(super) fn memory(&self) -> Memory {
-        self.shares.as_ref().map_or(Memory::default(), HugeRegion::memory)
+    pub(super) fn memory(&self) -> MemoryUse {
+        self.shares.as_ref().map_or(MemoryUse::default(), HugeRegion::memory)
     }
 
     fn get(&self, side: Side, zone: u16) -> Option<&ZoneShare> {

@@ -5,7 +5,7 @@ use super::descriptor::{HeaderInfo, PacketMeta, TcpReach};
 
 /// What another worker needs to go on with a packet that was parsed here.
 #[derive(Clone, Copy)]
-pub struct Errand {
+pub struct Handoff {
     pub(crate) words: [u64; 5],
     pub(crate) meta: PacketMeta,
     pub(crate) opening: HeaderInfo,
@@ -16,14 +16,14 @@ pub struct Errand {
 
 /// A packet of the last burst that is to go to another worker.
 #[derive(Clone, Copy)]
-pub struct Handed {
+pub struct HandedOff {
     /// Its place in the burst.
     pub position: u8,
     /// What goes with it.
-    pub errand: Errand,
+    pub handoff: Handoff,
 }
 
-impl Errand {
+impl Handoff {
     /// The worker that has the connection.
     pub fn worker(&self) -> u16 {
         self.worker

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sizes and numbers of link and network headers, and what is read of them in more than one place.
 
-use crate::api::{VlanTags, ZoneFrom};
+use crate::api::{VlanTags, ZoneSource};
 
 pub(crate) const ETHERNET: usize = 14;
 
@@ -47,11 +47,11 @@ pub(crate) const HEADERS_MAX: usize =
     ETHERNET + VLAN_TAGS_MAX * VLAN_TAG + IPV6 + EXTENSION_BYTES_MAX + TCP_MIN;
 
 /// The zone of packets with these tags.
-pub(crate) fn zone_of(vlan: &VlanTags, from: ZoneFrom) -> u16 {
+pub(crate) fn zone_of(vlan: &VlanTags, from: ZoneSource) -> u16 {
     let id = match from {
-        ZoneFrom::None | ZoneFrom::Fixed(_) => None,
-        ZoneFrom::OuterVlan => vlan.ids().first(),
-        ZoneFrom::InnerVlan => vlan.ids().last(),
+        ZoneSource::None | ZoneSource::Fixed(_) => None,
+        ZoneSource::OuterVlan => vlan.ids().first(),
+        ZoneSource::InnerVlan => vlan.ids().last(),
     };
     id.copied().unwrap_or(from.untagged())
 }

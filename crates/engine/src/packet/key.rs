@@ -7,7 +7,7 @@
 //! its own byte order: any order will do, and this one needs no byte swapped. One key of whole
 //! words is compared and hashed without a branch; IPv4 and IPv6 differ only in the number of words.
 
-use crate::api::{PROTO_ICMP, PROTO_ICMPV6, Tuple};
+use crate::api::{FiveTuple, PROTO_ICMP, PROTO_ICMPV6};
 use crate::base::Columns;
 use std::net::IpAddr;
 
@@ -167,11 +167,11 @@ impl<const W: usize> Key<W> {
     }
 
     /// The packets of one direction of TCP or UDP: from the second end if `swapped`.
-    pub(crate) fn tuple(&self, swapped: bool) -> Tuple {
+    pub(crate) fn tuple(&self, swapped: bool) -> FiveTuple {
         let KeyParts { low, high, low_port, high_port, zone, proto } = self.parts();
         let (low, high) = ((low, low_port), (high, high_port));
         let ((src, sport), (dst, dport)) = if swapped { (high, low) } else { (low, high) };
-        Tuple { src, dst, proto, sport, dport, zone }
+        FiveTuple { src, dst, proto, sport, dport, zone }
     }
 
     pub(crate) fn parts(&self) -> KeyParts {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Bytes to flow key: every byte bounds-checked, never a panic, one [`Reason`] for whatever has no
-//! key.
+//! Bytes to flow key: every byte bounds-checked, never a panic, one [`UntrackedReason`] for
+//! whatever has no key.
 //!
 //! Three ways to the same result: plain packets side by side, what nearly every packet is in short,
 //! and a long way for everything. Property tests hold them against each other, and against a parser

@@ -7,7 +7,7 @@ use super::icmp::is_reply;
 use super::key::Key;
 use super::sctp::SctpChunks;
 use super::tcp::{RST, TcpHeader, TcpSegment, has_valid_flags, is_syn};
-use crate::api::{Irregular, PROTO_SCTP, PROTO_TCP, Side};
+use crate::api::{Anomaly, PROTO_SCTP, PROTO_TCP, Side};
 use crate::base::{Nanos, prefetch};
 
 /// What a flow learns from one of its packets.
@@ -59,15 +59,15 @@ impl PacketView<'_> {
 
     /// What is to be said of it if no flow can begin with it: where that is judged, its flags do
     /// not come together.
-    pub(crate) fn anomaly<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
+    pub(crate) fn anomaly<const W: usize>(&self, key: &Key<W>) -> Option<Anomaly> {
         let is_sound = match &self.chunks {
             Some(chunks) => chunks.has_valid_chunks(),
             None => self.header.is_none() || has_valid_flags(self.meta.tcp_flags()),
         };
         match is_sound {
-            true => self.is_icmp_reply(key).then_some(Irregular::IcmpReply),
-            false if self.chunks.is_some() => Some(Irregular::SctpChunk),
-            false => Some(Irregular::TcpFlags),
+            true => self.is_icmp_reply(key).then_some(Anomaly::IcmpReply),
+            false if self.chunks.is_some() => Some(Anomaly::SctpChunk),
+            false => Some(Anomaly::TcpFlags),
         }
     }
 
@@ -82,11 +82,11 @@ impl PacketView<'_> {
     }
 
     /// What is to be said of it where nothing is picked up, if it does not ask for a connection.
-    pub(crate) fn unsolicited<const W: usize>(&self, key: &Key<W>) -> Option<Irregular> {
+    pub(crate) fn unsolicited<const W: usize>(&self, key: &Key<W>) -> Option<Anomaly> {
         match (key.proto(), &self.chunks) {
-            (PROTO_TCP, _) if !is_syn(self.meta.tcp_flags()) => Some(Irregular::TcpNoSyn),
-            (PROTO_SCTP, Some(chunks)) if !chunks.is_init() => Some(Irregular::SctpNoInit),
-            _ if self.is_icmp_reply(key) => Some(Irregular::IcmpReply),
+            (PROTO_TCP, _) if !is_syn(self.meta.tcp_flags()) => Some(Anomaly::TcpNoSyn),
+            (PROTO_SCTP, Some(chunks)) if !chunks.is_init() => Some(Anomaly::SctpNoInit),
+            _ if self.is_icmp_reply(key) => Some(Anomaly::IcmpReply),
             _ => None,
         }
     }

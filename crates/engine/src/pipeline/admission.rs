@@ -5,7 +5,7 @@
 //! the one that it has. Packets of connections that have begun are never asked about.
 
 use super::verdicts::{CtStates, Verdicts};
-use crate::api::{CtState, Irregular};
+use crate::api::{Anomaly, CtState};
 use crate::packet::{Key, PacketView};
 use crate::tracker::{Cause, Step, Tracker};
 
@@ -37,7 +37,7 @@ pub(super) fn may_begin<const W: usize>(
         return verdicts.cannot_start(position, anomaly);
     }
     if !packet.is_intact(&key) {
-        return verdicts.cannot_start(position, Irregular::Checksum);
+        return verdicts.cannot_start(position, Anomaly::Checksum);
     }
     // Begins no connection. Unless it is dropped, it is tracked all the same, as one that has not
     // begun.

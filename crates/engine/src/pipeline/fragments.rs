@@ -5,11 +5,11 @@ use super::in_order::track_in_order;
 use super::pass::Passes;
 use super::verdicts::{CtStates, Verdicts};
 use crate::account::Accounts;
-use crate::api::{CtState, Reason, Verdict};
+use crate::api::{CtState, UntrackedReason, Verdict};
 use crate::base::Nanos;
 use crate::fragments::{
-    DatagramId, FamilyDatagrams, FamilyStore, FragmentOutcome, FragmentStore, Held, HeldFragment,
-    HoldQueue, ReadyFragments,
+    DatagramId, FamilyDatagrams, FamilyStore, FragmentOutcome, FragmentStore, HeldFragment,
+    HeldPacket, HoldQueue, ReadyFragments,
 };
 use crate::packet::{Batch, BatchFragment, Batches, Burst, LaterFragment};
 use crate::tracker::Tracker;
@@ -64,7 +64,7 @@ impl FragmentStore {
         match known.datagrams.take(&piece, way, (now, may_wait), &mut refuse) {
             FragmentOutcome::First => {
                 let due = known.datagrams.ready(&piece, position, hold);
-                match batch.handoff_of_fragment(which, &verdicts.steering) {
+                match batch.handoff_of_fragment(which, verdicts.steering) {
                     Some(errand) => {
                         batch.remove(which);
                         verdicts.hand_off(errand);
@@ -75,7 +75,7 @@ impl FragmentStore {
             }
             FragmentOutcome::Of(key, swapped, reach) => {
                 batch.attach(which, (key, swapped), reach);
-                if let Some(errand) = batch.handoff_of_fragment(which, &verdicts.steering) {
+                if let Some(errand) = batch.handoff_of_fragment(which, verdicts.steering) {
                     batch.remove(which);
                     verdicts.hand_off(errand);
                 }
@@ -93,7 +93,7 @@ impl FragmentStore {
                 let waiting = HeldFragment { meta, end: piece.span.end };
                 match known.datagrams.hold(number, hold, (waiting, now)) {
                     Ok(slot) => {
-                        self.held.push(Held { position, slot });
+                        self.held.push(HeldPacket { position, slot });
                         verdicts.hold(position);
                     }
                     Err(reason) => verdicts.keyless(position, reason),
@@ -175,7 +175,7 @@ impl<const W: usize> FamilyDatagrams<W> {
                         verdicts.accounts.stats.tracked += 1;
                         Verdict::Forward
                     }
-                    None => verdicts.accounts.drop_or_pass(Reason::Fragment),
+                    None => verdicts.accounts.drop_or_pass(UntrackedReason::Fragment),
                 };
                 hold.release(at as u16, verdict);
                 at = next;
@@ -199,7 +199,10 @@ impl<const W: usize> ReadyFragments<W> {
                     hold.hand_off(at as u16, errand);
                 }
                 None => {
-                    hold.release(at as u16, verdicts.accounts.drop_or_pass(Reason::Fragment));
+                    hold.release(
+                        at as u16,
+                        verdicts.accounts.drop_or_pass(UntrackedReason::Fragment),
+                    );
                 }
             }
             at = next;
@@ -208,7 +211,12 @@ impl<const W: usize> ReadyFragments<W> {
 }
 
 /// Releases packets that wait and have no connection, from this one of a datagram on.
-fn release_held(hold: &mut HoldQueue, first: u32, reason: Reason, accounts: &mut Accounts) {
+fn release_held(
+    hold: &mut HoldQueue,
+    first: u32,
+    reason: UntrackedReason,
+    accounts: &mut Accounts,
+) {
     let mut at = first;
     hold.leave(first);
     while let Some((_, next)) = hold.packet(at) {
@@ -236,8 +244,8 @@ fn remove_later_fragments_of<const W: usize>(
     while let Some(BatchFragment { position, way, .. }) = batch.fragment(which) {
         if way.is_none() {
             batch.remove(which);
-            verdicts.keyless(position, Reason::Fragment);
-        } else if let Some(errand) = batch.handoff_of_fragment(which, &verdicts.steering) {
+            verdicts.keyless(position, UntrackedReason::Fragment);
+        } else if let Some(errand) = batch.handoff_of_fragment(which, verdicts.steering) {
             batch.remove(which);
             verdicts.hand_off(errand);
         }

@@ -7,7 +7,7 @@
 use super::steering::Steering;
 use super::verdicts::{CtStates, Verdicts};
 use crate::base::BURST_MAX;
-use crate::packet::{Batch, Batches, Errand, Key};
+use crate::packet::{Batch, Batches, Handoff, Key};
 
 /// ICMP errors in a batch about connections of other workers leave it.
 fn hand_off_errors<const W: usize>(batch: &mut Batch<W>, verdicts: &mut Verdicts<impl CtStates>) {
@@ -15,7 +15,7 @@ fn hand_off_errors<const W: usize>(batch: &mut Batch<W>, verdicts: &mut Verdicts
     while errors != 0 {
         let at = errors.trailing_zeros() as usize;
         errors &= errors - 1;
-        if let Some(errand) = batch.handoff(at, &verdicts.steering) {
+        if let Some(errand) = batch.handoff(at, verdicts.steering) {
             batch.remove_at(at);
             verdicts.hand_off(errand);
         }
@@ -33,7 +33,7 @@ pub(crate) fn hand_off_all_errors(batches: &mut Batches, verdicts: &mut Verdicts
 impl<const W: usize> Batch<W> {
     /// With what the packet at this place in the batch goes to another worker, if that has its
     /// connection.
-    pub(crate) fn handoff(&self, at: usize, others: &Steering) -> Option<Errand> {
+    pub(crate) fn handoff(&self, at: usize, others: &Steering) -> Option<Handoff> {
         let at = at % BURST_MAX;
         let key = Key::from_words(&self.keys, at);
         match self.later_fragment(at) {
@@ -43,7 +43,7 @@ impl<const W: usize> Batch<W> {
     }
 
     /// The same of a fragment.
-    pub(crate) fn handoff_of_fragment(&self, which: usize, others: &Steering) -> Option<Errand> {
+    pub(crate) fn handoff_of_fragment(&self, which: usize, others: &Steering) -> Option<Handoff> {
         self.handoff(self.index_of_fragment(which), others)
     }
 }

@@ -9,7 +9,7 @@
 
 mod conflicts;
 
-use crate::api::{KeyCheck, MarkLayout, MarkStats, Offload};
+use crate::api::{MarkLayout, MarkStats, MarkVerification, OffloadConfig};
 use crate::base::{BURST_MAX, Micros, Nanos, SimdLevel};
 use crate::offload::MarkCheck;
 use crate::packet::parse::{Lengths, parse, plain_all, uncounted};
@@ -31,7 +31,7 @@ pub(crate) struct MarkedBatch {
     /// Index of the first slot of IPv4; those of IPv6 come so many behind.
     first_index: u32,
     slots_apart: u32,
-    check: KeyCheck,
+    check: MarkVerification,
     /// None is counted before one that came earlier.
     is_in_order: bool,
     /// Packets until the next sample, of bursts with a mark in them.
@@ -61,14 +61,14 @@ pub(crate) struct BurstContext<'a> {
 }
 
 impl MarkedBatch {
-    pub(crate) fn new(offload: &Offload) -> Self {
-        let Offload { layout, first_index, slots, check, .. } = *offload;
+    pub(crate) fn new(offload: &OffloadConfig) -> Self {
+        let OffloadConfig { layout, first_index, slots, check, .. } = *offload;
         Self {
             layout,
             first_index,
             slots_apart: slots,
             check,
-            is_in_order: check == KeyCheck::Always,
+            is_in_order: check == MarkVerification::Always,
             until_check: 0,
             simd: SimdLevel::detect(),
             places: IN_ORDER,
@@ -90,7 +90,7 @@ impl MarkedBatch {
 
     /// Whether flows with marks may end in the next burst to make room for others.
     pub(crate) fn set_tight(&mut self, may_evict: bool) {
-        self.is_in_order = may_evict || self.check == KeyCheck::Always;
+        self.is_in_order = may_evict || self.check == MarkVerification::Always;
     }
 
     /// Packets that have a mark which names a slot. The others are in what it returns.
@@ -355,7 +355,7 @@ impl MarkedBatch {
     /// Which packets of this burst have their key compared for the sample.
     #[inline(always)]
     fn sample(&mut self, len: usize) -> BurstMask {
-        let KeyCheck::Sampled { one_in, .. } = self.check else { return 0 };
+        let MarkVerification::Sampled { one_in, .. } = self.check else { return 0 };
         let mut sampled = 0;
         while (self.until_check as usize) < len {
             sampled |= 1 << self.until_check;

@@ -5,17 +5,17 @@
 //! reports, and fragments by addresses alone: the same hash, made here of what they are about,
 //! says whose connection that is.
 
-use crate::api::{Config, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Spread, Steering as SteeringConfig};
+use crate::api::{Config, PROTO_SCTP, PROTO_TCP, PROTO_UDP, RssSpread, SteeringConfig};
 use crate::base::BURST_MAX;
 use crate::packet::{
-    Errand, Handed, HeaderInfo, Key, KeyParts, LaterFragment, PacketMeta, TcpReach,
+    HandedOff, Handoff, HeaderInfo, Key, KeyParts, LaterFragment, PacketMeta, TcpReach,
 };
 use std::net::IpAddr;
 
 /// Bytes of two addresses and two ports of IPv6.
 const INPUT_MAX: usize = 36;
 
-impl Spread {
+impl RssSpread {
     /// The worker to which the packets of this connection come, unless they are fragments.
     pub(crate) fn worker<const W: usize>(&self, key: &Key<W>) -> u16 {
         let KeyParts { low, high, low_port, high_port, proto, .. } = key.parts();
@@ -91,7 +91,7 @@ pub(crate) struct Steering {
     steering: Option<SteeringConfig>,
     trust: SteeringCheck,
     /// Packets of this burst that are to go to them.
-    pub(crate) handed: Vec<Handed>,
+    pub(crate) handed: Vec<HandedOff>,
 }
 
 impl Steering {
@@ -113,7 +113,7 @@ impl Steering {
 
     /// True if a connection that is not here cannot be on another worker. A port that mostly
     /// spreads as it says need not do so with two tags, extension headers or tunnels.
-    pub(crate) fn see_all(&self) -> bool {
+    pub(crate) fn sees_all_connections(&self) -> bool {
         let is_trusted = |steering: &SteeringConfig| !steering.doubt.is_there();
         self.sees_all || self.steering.as_ref().is_some_and(is_trusted)
     }
@@ -125,7 +125,7 @@ impl Steering {
     }
 
     /// Packets of the burst, where the burst was a part of another one.
-    pub(crate) fn handed_mut(&mut self) -> &mut [Handed] {
+    pub(crate) fn handed_mut(&mut self) -> &mut [HandedOff] {
         &mut self.handed
     }
 
@@ -135,11 +135,11 @@ impl Steering {
         key: &Key<W>,
         meta: PacketMeta,
         opening: HeaderInfo,
-    ) -> Option<Errand> {
+    ) -> Option<Handoff> {
         let SteeringConfig { spread, me, .. } = self.steering.as_ref()?;
         let worker = Some(spread.worker(key)).filter(|worker| worker != me)?;
         let words = std::array::from_fn(|word| key.0.get(word).copied().unwrap_or(0));
-        Some(Errand { words, meta, opening, reach: TcpReach::NONE, worker, is_v6: W > 2 })
+        Some(Handoff { words, meta, opening, reach: TcpReach::NONE, worker, is_v6: W > 2 })
     }
 
     /// The same of a fragment behind the first of its datagram.
@@ -147,8 +147,8 @@ impl Steering {
         &self,
         key: &Key<W>,
         LaterFragment { meta, position, reach }: LaterFragment,
-    ) -> Option<Errand> {
-        Some(Errand { reach, ..self.handoff(key, meta, HeaderInfo::later_fragment(position))? })
+    ) -> Option<Handoff> {
+        Some(Handoff { reach, ..self.handoff(key, meta, HeaderInfo::later_fragment(position))? })
     }
 
     /// A packet with this key has come here.
@@ -156,7 +156,7 @@ impl Steering {
         let Some(SteeringConfig { spread, me, doubt }) = &self.steering else { return };
         let is_right = spread.worker(key) == *me;
         if !is_right {
-            doubt.arise();
+            doubt.report();
         }
         if !self.trust.holds_after(is_right) {
             self.steering = None;
@@ -167,7 +167,7 @@ impl Steering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Hashed;
+    use crate::api::RssFields;
     use crate::packet::{L4Id, key4, key6, zone_proto};
 
     /// Of Microsoft's "Verifying the RSS Hash Calculation".
@@ -187,9 +187,10 @@ mod tests {
 
     #[test]
     fn what_is_not_hashed_is_of_the_first_worker() {
-        let none = Hashed::default();
-        let mut spread = Spread { key: KEY.into(), workers: (7..18).collect(), hashed: [none; 2] };
-        let of = |spread: &Spread, proto| {
+        let none = RssFields::default();
+        let mut spread =
+            RssSpread { key: KEY.into(), workers: (7..18).collect(), hashed: [none; 2] };
+        let of = |spread: &RssSpread, proto| {
             let (key, _) = key4(V4, L4Id::Pair(PORTS), zone_proto(0, proto));
             spread.worker(&key)
         };
@@ -197,23 +198,23 @@ mod tests {
         spread.hashed[0].addresses = true;
         let by_address = 7 + (0x323e_8fc2_u32 % 11) as u16;
         assert_eq!([6, 17, 132, 47].map(|proto| of(&spread, proto)), [by_address; 4]);
-        spread.hashed[0] = Hashed { tcp: true, ..none };
+        spread.hashed[0] = RssFields { tcp: true, ..none };
         // The smaller port first.
         let sorted = toeplitz(&KEY, &[&V4[..], &[6, 230, 10, 234]].concat());
         assert_eq!(of(&spread, 6), 7 + (sorted % 11) as u16);
         assert_eq!([17, 132, 47].map(|proto| of(&spread, proto)), [7; 3]);
-        spread.hashed[0] = Hashed { udp: true, sctp: true, ..none };
+        spread.hashed[0] = RssFields { udp: true, sctp: true, ..none };
         assert_eq!([6, 47].map(|proto| of(&spread, proto)), [7; 2]);
         assert_ne!([17, 132].map(|proto| of(&spread, proto)), [7; 2]);
     }
 
     #[test]
     fn both_directions_of_ipv6_are_of_one_worker() {
-        let hashed = Hashed { tcp: true, udp: true, sctp: true, addresses: true };
-        let spread = Spread {
+        let hashed = RssFields { tcp: true, udp: true, sctp: true, addresses: true };
+        let spread = RssSpread {
             key: KEY.into(),
             workers: (0..128).collect(),
-            hashed: [Hashed::default(), hashed],
+            hashed: [RssFields::default(), hashed],
         };
         let addresses: [u8; 32] = std::array::from_fn(|i| i as u8 * 7);
         let (src, dst) = addresses.split_at(16);

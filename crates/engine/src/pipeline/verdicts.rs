@@ -3,10 +3,10 @@
 
 use super::steering::Steering;
 use crate::account::Accounts;
-use crate::api::{CtState, Irregular, Reason, Verdict, WhenFull};
+use crate::api::{Anomaly, CtState, UntrackedReason, Verdict, WhenFull};
 use crate::base::Nanos;
-use crate::packet::{Errand, Handed};
-use crate::policy::Zones;
+use crate::packet::{HandedOff, Handoff};
+use crate::policy::ZonePolicies;
 use crate::tracker::Step;
 
 /// Where connection states of the packets of a burst are written.
@@ -35,7 +35,7 @@ impl CtStates for &mut [CtState] {
 impl Accounts {
     /// Counts a packet that has no flow key for this reason, and returns its verdict.
     #[inline(never)]
-    pub(crate) fn drop_or_pass(&mut self, reason: Reason) -> Verdict {
+    pub(crate) fn drop_or_pass(&mut self, reason: UntrackedReason) -> Verdict {
         if self.drops.drops_keyless(reason) {
             self.stats.dropped[reason as usize] += 1;
             return Verdict::Drop;
@@ -52,7 +52,7 @@ pub(crate) struct Verdicts<'a, S> {
     pub(crate) ct_states: S,
     pub(crate) accounts: &'a mut Accounts,
     pub(crate) steering: &'a mut Steering,
-    pub(crate) zones: &'a Zones,
+    pub(crate) zones: &'a ZonePolicies,
     pub(crate) now: Nanos,
 }
 
@@ -93,13 +93,13 @@ impl<S: CtStates> Verdicts<'_, S> {
     }
 
     /// Drops a packet that does not fit its connection.
-    fn invalid(&mut self, position: u8, anomaly: Irregular) {
+    fn invalid(&mut self, position: u8, anomaly: Anomaly) {
         self.accounts.stats.irregular[anomaly as usize] += 1;
-        self.untracked(position, Reason::Invalid, true);
+        self.untracked(position, UntrackedReason::Invalid, true);
     }
 
     /// Counts an anomaly of a packet that no connection can begin with. True: it is dropped.
-    pub(super) fn drop_or_count(&mut self, position: u8, anomaly: Irregular) -> bool {
+    pub(super) fn drop_or_count(&mut self, position: u8, anomaly: Anomaly) -> bool {
         if self.accounts.drops.drops(anomaly) {
             self.invalid(position, anomaly);
             return true;
@@ -109,20 +109,20 @@ impl<S: CtStates> Verdicts<'_, S> {
     }
 
     /// The packet began no connection in this zone, for want of room.
-    fn no_room(&mut self, position: u8, zone: u16, reason: Reason) {
+    fn no_room(&mut self, position: u8, zone: u16, reason: UntrackedReason) {
         let is_dropped = self.zones.of(zone).when_full == WhenFull::Drop;
         self.untracked(position, reason, is_dropped);
     }
 
     /// The packet has no connection, and none can begin with it.
-    pub(super) fn cannot_start(&mut self, position: u8, anomaly: Irregular) {
+    pub(super) fn cannot_start(&mut self, position: u8, anomaly: Anomaly) {
         self.accounts.stats.irregular[anomaly as usize] += 1;
-        self.untracked(position, Reason::Invalid, self.accounts.drops.drops_invalid());
+        self.untracked(position, UntrackedReason::Invalid, self.accounts.drops.drops_invalid());
     }
 
     /// The fragment has no connection to be counted to.
     pub(super) fn no_connection(&mut self, position: u8) {
-        self.untracked(position, Reason::Fragment, false);
+        self.untracked(position, UntrackedReason::Fragment, false);
     }
 
     /// The packet is an ICMP error about a connection: `is_related` is true if that connection is
@@ -131,9 +131,11 @@ impl<S: CtStates> Verdicts<'_, S> {
     pub(super) fn error(&mut self, position: u8, is_related: Option<bool>, is_reply: bool) {
         let drops = self.accounts.drops;
         match is_related {
-            Some(true) => self.untracked(position, Reason::Related, false),
-            Some(false) => self.untracked(position, Reason::Unrelated, drops.drops_invalid()),
-            None => self.untracked(position, Reason::Unrelated, drops.drops_unknown()),
+            Some(true) => self.untracked(position, UntrackedReason::Related, false),
+            Some(false) => {
+                self.untracked(position, UntrackedReason::Unrelated, drops.drops_invalid())
+            }
+            None => self.untracked(position, UntrackedReason::Unrelated, drops.drops_unknown()),
         }
         if is_related == Some(true) && is_reply {
             self.ct_states.write(position, || CtState::RELATED | CtState::REPLY);
@@ -141,7 +143,7 @@ impl<S: CtStates> Verdicts<'_, S> {
     }
 
     /// The packet has no key, and was not counted as tracked.
-    pub(super) fn keyless(&mut self, position: u8, reason: Reason) {
+    pub(super) fn keyless(&mut self, position: u8, reason: UntrackedReason) {
         self.out[usize::from(position)] = self.accounts.drop_or_pass(reason);
         self.ct_states.write(position, || CtState::of_reason(reason));
     }
@@ -154,16 +156,16 @@ impl<S: CtStates> Verdicts<'_, S> {
     }
 
     /// The packet goes to another worker.
-    pub(super) fn hand_off(&mut self, errand: Errand) {
+    pub(super) fn hand_off(&mut self, errand: Handoff) {
         let position = errand.opening.position;
         self.accounts.stats.handed += 1;
-        self.steering.handed.push(Handed { position, errand });
+        self.steering.handed.push(HandedOff { position, handoff: errand });
         self.out[usize::from(position)] = Verdict::Elsewhere;
         self.ct_states.write(position, || CtState::UNTRACKED);
     }
 
     /// A packet that was counted as tracked, and is not.
-    fn untracked(&mut self, position: u8, reason: Reason, is_dropped: bool) {
+    fn untracked(&mut self, position: u8, reason: UntrackedReason, is_dropped: bool) {
         let stats = &mut self.accounts.stats;
         stats.tracked -= 1;
         self.ct_states.write(position, || CtState::of_reason(reason));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Which packets without a connection, or beside the state of theirs, are dropped.
 
-use crate::api::{Config, InvalidPackets, Irregular, Malformed, OddFragments, Reason};
+use crate::api::{
+    Anomaly, Config, InvalidFragments, InvalidPackets, MalformedPackets, UntrackedReason,
+};
 
 /// What the configuration says of packets that are malformed, invalid or odd fragments.
 #[derive(Clone, Copy, Debug)]
@@ -16,26 +18,26 @@ pub(crate) struct DropPolicy {
 impl DropPolicy {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            malformed: config.malformed == Malformed::Drop,
+            malformed: config.malformed == MalformedPackets::Drop,
             invalid: config.invalid == InvalidPackets::Drop,
-            odd_fragments: config.odd_fragments == OddFragments::Drop,
+            odd_fragments: config.odd_fragments == InvalidFragments::Drop,
             sees_all: config.sees_all,
         }
     }
 
     /// True if a packet without a flow key is dropped.
-    pub(crate) fn drops_keyless(self, reason: Reason) -> bool {
+    pub(crate) fn drops_keyless(self, reason: UntrackedReason) -> bool {
         match reason {
-            Reason::Unrelated => self.invalid,
+            UntrackedReason::Unrelated => self.invalid,
             _ if reason.is_odd_fragment() => self.odd_fragments,
             _ => reason.is_malformed() && self.malformed,
         }
     }
 
     /// True if a packet that does not fit its connection is dropped. Others are counted to it.
-    pub(crate) fn drops(self, anomaly: Irregular) -> bool {
+    pub(crate) fn drops(self, anomaly: Anomaly) -> bool {
         // The request of a reply may have gone by way of another worker.
-        let is_sure = anomaly != Irregular::IcmpReply || self.sees_all;
+        let is_sure = anomaly != Anomaly::IcmpReply || self.sees_all;
         self.invalid && anomaly.is_invalid() && is_sure
     }
 

@@ -6,8 +6,8 @@
 //! memory for: they are counted together with some others, in two ways, and the lower number holds.
 //! So no source has more than its share, and one may have a few less where the table is full.
 
-use super::zones::Zones;
-use crate::api::{Config, Reason, ZONES};
+use super::zones::ZonePolicies;
+use crate::api::{Config, UntrackedReason, ZONES};
 use crate::base::{BURST_MAX, KeyDomain, KeyedHasher, Nanos, derive};
 use crate::packet::Key;
 use std::net::IpAddr;
@@ -65,18 +65,18 @@ impl Limits {
     /// Whether a connection may begin now, and if not, why.
     pub(crate) fn check<const W: usize>(
         &mut self,
-        zones: &Zones,
+        zones: &ZonePolicies,
         (key, swapped): (&Key<W>, u8),
         now: Nanos,
-    ) -> Result<(), Reason> {
+    ) -> Result<(), UntrackedReason> {
         let zone = key.zone();
         let count = self.of_zone[usize::from(zone)];
         if zones.of(zone).connections_max.is_some_and(|max| count >= max) {
-            return Err(Reason::ZoneFull);
+            return Err(UntrackedReason::ZoneFull);
         }
         let is_full = |sources: &SourceSketch| sources.count(zone, key.end(swapped)) >= sources.max;
         if self.sources.as_ref().is_some_and(is_full) {
-            return Err(Reason::SourceFull);
+            return Err(UntrackedReason::SourceFull);
         }
         self.check_valve(now)
     }
@@ -88,21 +88,21 @@ impl Limits {
         key: &Key<W>,
         [before, next]: [u8; 2],
         now: Nanos,
-    ) -> Result<(), Reason> {
+    ) -> Result<(), UntrackedReason> {
         let zone = key.zone();
         if let Some(sources) = &self.sources {
             let [before, next] = [before, next].map(|swapped| key.end(swapped));
             let is_same = sources.places(zone, before) == sources.places(zone, next);
             if !is_same && sources.count(zone, next) >= sources.max {
-                return Err(Reason::SourceFull);
+                return Err(UntrackedReason::SourceFull);
             }
         }
         self.check_valve(now)
     }
 
-    fn check_valve(&mut self, now: Nanos) -> Result<(), Reason> {
+    fn check_valve(&mut self, now: Nanos) -> Result<(), UntrackedReason> {
         match self.valve.as_mut().is_some_and(|valve| valve.left(now) == 0) {
-            true => Err(Reason::NewRate),
+            true => Err(UntrackedReason::NewRate),
             false => Ok(()),
         }
     }

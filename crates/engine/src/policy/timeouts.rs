@@ -5,10 +5,10 @@
 //! A timer may come up early but never late. So where timeouts get shorter, as the table is fuller
 //! or somebody says so, the timers of all flows are armed anew, a few records at a time.
 
-use super::zones::Zones;
+use super::zones::ZonePolicies;
 use crate::api::Config;
 use crate::base::Nanos;
-use crate::conn::{ConnHot, Phase};
+use crate::conn::{ConnHot, State};
 use std::sync::Arc;
 
 /// Parts of a timeout.
@@ -22,7 +22,7 @@ pub(crate) const AT_ONCE: u32 = 16;
 
 /// What decides it.
 pub(crate) struct AdaptiveTimeouts {
-    pub(crate) zones: Arc<Zones>,
+    pub(crate) zones: Arc<ZonePolicies>,
     /// From so many flows on timeouts shrink, and would be 0 with so many.
     adaptive: Option<(u32, u32)>,
     /// What is left of each timeout now, and what it was when timers were last armed anew.
@@ -33,7 +33,7 @@ pub(crate) struct AdaptiveTimeouts {
 }
 
 impl AdaptiveTimeouts {
-    pub(crate) fn new(capacity: u32, config: &Config, zones: Arc<Zones>) -> Self {
+    pub(crate) fn new(capacity: u32, config: &Config, zones: Arc<ZonePolicies>) -> Self {
         let part = |percent: u8| (u64::from(capacity) * u64::from(percent) / 100) as u32;
         Self {
             zones,
@@ -44,7 +44,7 @@ impl AdaptiveTimeouts {
         }
     }
 
-    pub(crate) fn zones(&self) -> &Zones {
+    pub(crate) fn zones(&self) -> &ZonePolicies {
         &self.zones
     }
 
@@ -56,7 +56,7 @@ impl AdaptiveTimeouts {
 
     /// The same in this phase.
     #[inline(always)]
-    pub(crate) fn of_phase<const W: usize>(&self, hot: &ConnHot<W>, phase: Phase) -> Nanos {
+    pub(crate) fn of_phase<const W: usize>(&self, hot: &ConnHot<W>, phase: State) -> Nanos {
         let timeout = self.zones.timeout(hot.key.zone(), phase);
         if self.share == WHOLE {
             return timeout;

@@ -4,14 +4,14 @@
 //! Both directions of a connection are in one zone, so the two ends of a rule have no order: it is
 //! held against a key in either. Without rules nothing is looked at.
 
-use crate::api::{Config, End, SavedFlow, ZoneFrom, ZoneRule, has_ports};
+use crate::api::{Config, ConnSnapshot, EndpointMatch, ZoneRule, ZoneSource, has_ports};
 use crate::packet::{Batches, Key, zone_of, zone_proto};
 use std::net::IpAddr;
 
 /// Where packets get their zones from.
 pub(crate) struct ZoneClassifier {
     /// Where no rule means them.
-    pub(crate) from: ZoneFrom,
+    pub(crate) from: ZoneSource,
     v4: Box<[KeyPattern<2>]>,
     v6: Box<[KeyPattern<5>]>,
 }
@@ -55,9 +55,9 @@ impl ZoneClassifier {
     }
 
     /// Where a connection is that another engine has saved, whose zones came from anywhere.
-    pub(crate) fn of_saved(&self, flow: &SavedFlow) -> u16 {
+    pub(crate) fn of_saved(&self, flow: &ConnSnapshot) -> u16 {
         let zone = zone_of(&flow.vlan, self.from);
-        let flow = SavedFlow { zone, ..flow.clone() };
+        let flow = ConnSnapshot { zone, ..flow.clone() };
         let by_rule = match (Key::of_saved_v4(&flow), Key::of_saved_v6(&flow)) {
             (Some((key, _)), _) => zone_by(&self.v4, &key),
             (_, Some((key, _))) => zone_by(&self.v6, &key),
@@ -109,7 +109,7 @@ struct Bits<const N: usize> {
 
 impl<const N: usize> Bits<N> {
     /// `None` if it asks for an address of the other IP version.
-    fn of(end: &End, octets: impl Fn(IpAddr) -> Option<[u8; N]>) -> Option<Self> {
+    fn of(end: &EndpointMatch, octets: impl Fn(IpAddr) -> Option<[u8; N]>) -> Option<Self> {
         let port = end.port.map_or([0; 2], |port| [port, u16::MAX]);
         let address = match end.address {
             None => [[0; N]; 2],
@@ -180,7 +180,7 @@ mod tests {
     /// What a rule says, without keys: whether it means what is between these ends.
     fn means(rule: &ZoneRule, parts: &KeyParts) -> bool {
         let ends = [(parts.low, parts.low_port), (parts.high, parts.high_port)];
-        let takes = |end: &End, (address, port): (IpAddr, u16)| {
+        let takes = |end: &EndpointMatch, (address, port): (IpAddr, u16)| {
             end.address.is_none_or(|wanted| wanted.contains(address))
                 && end.port.is_none_or(|wanted| has_ports(parts.proto) && wanted == port)
         };
@@ -199,12 +199,12 @@ mod tests {
         })
     }
 
-    fn end() -> impl Strategy<Value = End> {
+    fn end() -> impl Strategy<Value = EndpointMatch> {
         let prefix = (address(), 0..=128_u8).prop_map(|(address, len)| {
             Prefix::new(address, len.min(if address.is_ipv4() { 32 } else { 128 })).unwrap()
         });
         (proptest::option::of(prefix), proptest::option::of(0..3_u16))
-            .prop_map(|(address, port)| End { address, port })
+            .prop_map(|(address, port)| EndpointMatch { address, port })
     }
 
     fn rule() -> impl Strategy<Value = ZoneRule> {
@@ -256,18 +256,18 @@ mod tests {
         let rule = ZoneRule {
             from: None,
             proto: None,
-            end: End::default(),
-            peer: End::default(),
+            end: EndpointMatch::default(),
+            peer: EndpointMatch::default(),
             zone: 7,
         };
         let tagging =
             |zone| ZoneTags::new(&Config { zone, zone_rules: vec![rule], ..Config::default() });
         let tags = |from| [0, 5, 7].map(|zone| tagging(from).tag(zone));
-        assert_eq!(tags(ZoneFrom::OuterVlan), [Some(0), Some(5), None]);
-        assert_eq!(tags(ZoneFrom::InnerVlan), [Some(0), Some(5), None]);
-        assert_eq!(tags(ZoneFrom::None), [Some(0); 3]);
-        assert_eq!(tags(ZoneFrom::Fixed(5)), [Some(0); 3]);
-        assert!(tagging(ZoneFrom::OuterVlan).is_untagged(0));
-        assert!(!tagging(ZoneFrom::OuterVlan).is_untagged(7));
+        assert_eq!(tags(ZoneSource::OuterVlan), [Some(0), Some(5), None]);
+        assert_eq!(tags(ZoneSource::InnerVlan), [Some(0), Some(5), None]);
+        assert_eq!(tags(ZoneSource::None), [Some(0); 3]);
+        assert_eq!(tags(ZoneSource::Fixed(5)), [Some(0); 3]);
+        assert!(tagging(ZoneSource::OuterVlan).is_untagged(0));
+        assert!(!tagging(ZoneSource::OuterVlan).is_untagged(7));
     }
 }

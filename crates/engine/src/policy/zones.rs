@@ -6,11 +6,11 @@
 
 use crate::api::{Config, MarkRule, ZONES, ZonePolicy};
 use crate::base::Nanos;
-use crate::conn::Phase;
+use crate::conn::State;
 
 /// The policy of every zone, and what else of a configuration may change while it holds.
 #[derive(Clone, Debug)]
-pub struct Zones {
+pub struct ZonePolicies {
     /// The first is of all zones that are not named.
     policies: Box<[ZonePolicy]>,
     /// By zone, the place of its policy. Empty where there is but one.
@@ -19,17 +19,17 @@ pub struct Zones {
     mark_rules: Box<[MarkRule]>,
     /// Timeouts of each policy by the bits of a phase: which one comes next nobody foretells, so a
     /// branch for each would be a wrong guess most of the time.
-    by_phase: Box<[[Nanos; Phase::BITS]]>,
+    by_phase: Box<[[Nanos; State::BITS]]>,
 }
 
-impl Zones {
+impl ZonePolicies {
     /// Entries that a configuration may have.
     pub const MAX: usize = u16::MAX as usize;
 
     /// Those of a configuration. Of several entries that name a zone the last one holds.
     ///
     /// # Panics
-    /// If there are more than [`Zones::MAX`] entries.
+    /// If there are more than [`ZonePolicies::MAX`] entries.
     pub fn new(config: &Config) -> Self {
         let others = config.zones.iter().map(|(_, policy)| *policy);
         let policies: Box<[_]> = std::iter::once(config.policy()).chain(others).collect();
@@ -40,7 +40,7 @@ impl Zones {
             zones.iter().for_each(|zone| places[usize::from(*zone)] = place);
         }
         let of_policy = |policy: &ZonePolicy| {
-            std::array::from_fn(|bits| Phase::of_bits(bits as u8).timeout(&policy.timeouts))
+            std::array::from_fn(|bits| State::of_bits(bits as u8).timeout(&policy.timeouts))
         };
         let by_phase = policies.iter().map(of_policy).collect();
         Self { policies, places, mark_rules: config.mark_rules.as_slice().into(), by_phase }
@@ -48,8 +48,8 @@ impl Zones {
 
     /// How long a flow of this zone lives in this phase without a packet.
     #[inline(always)]
-    pub(crate) fn timeout(&self, zone: u16, phase: Phase) -> Nanos {
-        self.by_phase[self.place(zone)][phase as usize % Phase::BITS]
+    pub(crate) fn timeout(&self, zone: u16, phase: State) -> Nanos {
+        self.by_phase[self.place(zone)][phase as usize % State::BITS]
     }
 
     #[inline(always)]
@@ -77,7 +77,7 @@ mod tests {
     fn a_zone_has_the_last_policy_that_names_it() {
         let of = |max| ZonePolicy { connections_max: Some(max), ..Config::default().policy() };
         let zones = vec![(vec![1, 65_535], of(1)), (vec![2, 1], of(2))];
-        let zones = Zones::new(&Config { zones, ..Config::default() });
+        let zones = ZonePolicies::new(&Config { zones, ..Config::default() });
         let max = [0, 1, 2, 3, 65_535].map(|zone| zones.of(zone).connections_max);
         assert_eq!(max, [None, Some(2), Some(2), None, Some(1)]);
     }

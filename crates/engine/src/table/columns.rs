@@ -4,7 +4,7 @@
 //! As long as nobody has written any, connections begin and end without a look at them.
 
 use crate::api::{Config, CtMark};
-use crate::base::{HugeRegion, LinkStore, Memory, TimerLink};
+use crate::base::{HugeRegion, LinkStore, MemoryUse, TimerLink};
 use crate::conn::ConnCold;
 
 /// Those of all records.
@@ -40,7 +40,7 @@ impl MarkColumns {
         }
     }
 
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> MemoryUse {
         let labels = self.labels.as_ref().map(HugeRegion::memory);
         [self.marks.memory()].into_iter().chain(labels).sum()
     }

@@ -4,7 +4,7 @@
 use super::Tracker;
 use super::step::Step;
 use crate::account::Accounts;
-use crate::api::Reason;
+use crate::api::UntrackedReason;
 use crate::base::{Micros, TimerLink};
 use crate::conn::{ConnCold, Sampler};
 use crate::packet::{Key, PacketView};
@@ -23,7 +23,7 @@ impl<const W: usize> Tracker<W> {
             accounts.end(evicted);
         }
         let Some(record) = self.insert(hash, key, packet) else {
-            return Step::NoRoom(Reason::TableFull);
+            return Step::NoRoom(UntrackedReason::TableFull);
         };
         accounts.began((&key, packet.meta.swapped()), packet.now);
         self.emit_new(record, accounts);

@@ -4,7 +4,7 @@
 
 use super::Tracker;
 use super::pending_syn::PendingSyn;
-use crate::api::Irregular;
+use crate::api::Anomaly;
 use crate::packet::{ACK, PacketView, SYN};
 
 impl<const W: usize> Tracker<W> {
@@ -26,10 +26,10 @@ impl<const W: usize> Tracker<W> {
         &self,
         record: u32,
         packet: &PacketView,
-        anomaly: Irregular,
+        anomaly: Anomaly,
     ) -> bool {
         let is_syn_ack = packet.meta.tcp_flags() & (SYN | ACK) == SYN | ACK;
-        if !is_syn_ack || !matches!(anomaly, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
+        if !is_syn_ack || !matches!(anomaly, Anomaly::TcpSyn | Anomaly::TcpSynOfOther) {
             return false;
         }
         let hot = &self.table.hot[record as usize];

@@ -7,7 +7,7 @@ use super::track::StateChange;
 use crate::account::Accounts;
 use crate::api::Side;
 use crate::base::Nanos;
-use crate::conn::Phase;
+use crate::conn::State;
 use crate::packet::{
     ChecksumSource, HeaderInfo, PacketMeta, PacketView, TcpHeader, is_plain_tcp_right,
 };
@@ -61,7 +61,7 @@ impl<const W: usize> Tracker<W> {
         let before = hot.phase();
         let next = hot.fast_next_state(meta)?;
         let header = seen.header()?;
-        if next == Phase::TcpSynSent {
+        if next == State::TcpSynSent {
             return seen.is_intact::<W>(self.verifies).then_some(Step::Asks(Cause::PortReuse));
         }
         let (verifies, segment) = (self.verifies, header.read(meta, opening));

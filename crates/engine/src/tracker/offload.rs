@@ -2,7 +2,7 @@
 //! What a table does for flows that the NIC forwards by itself.
 
 use super::Tracker;
-use crate::api::{Answer, Passed, RuleId, Side, Wish};
+use crate::api::{BypassCount, RuleId, RuleRequest, RuleResult, Side};
 use crate::base::Nanos;
 use crate::offload::{
     Demand, EvalInterval, FlowRules, PendingEval, RateSample, ResultEffect, Score, SlotIndex,
@@ -13,7 +13,7 @@ pub(super) const RECALL_WAIT: Nanos = 20_000_000;
 
 impl<const W: usize> Tracker<W> {
     /// The NIC has forwarded so many more packets by a rule, until now.
-    pub(crate) fn add_bypass_count(&mut self, rule: RuleId, passed: Passed, now: Nanos) {
+    pub(crate) fn add_bypass_count(&mut self, rule: RuleId, passed: BypassCount, now: Nanos) {
         let Some(rules) = self.rules.as_deref_mut() else { return };
         let Some(record) = rules.bypassed(rule) else { return };
         let hot = &mut self.table.hot[record as usize];
@@ -75,7 +75,7 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Asks for a rule of the best candidate of a side, which is worth so much.
-    pub(crate) fn request_rule(&mut self, side: Side, worth: Score) -> Option<Wish> {
+    pub(crate) fn request_rule(&mut self, side: Side, worth: Score) -> Option<RuleRequest> {
         let rules = self.rules.as_deref_mut()?;
         for _ in 0..CANDIDATES {
             let who = rules.take_candidate(side, worth)?;
@@ -90,7 +90,7 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Learns what became of a wish.
-    pub(crate) fn apply_result(&mut self, rule: RuleId, answer: Answer) -> ResultEffect {
+    pub(crate) fn apply_result(&mut self, rule: RuleId, answer: RuleResult) -> ResultEffect {
         let Some(rules) = &mut self.rules else { return ResultEffect::default() };
         let learnt = rules.apply_result(rule, answer);
         if let Some(record) = learnt.without_rule {

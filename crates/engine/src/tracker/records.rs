@@ -4,14 +4,14 @@
 use super::Tracker;
 use super::track::StateChange;
 use crate::account::Accounts;
-use crate::api::{Change, CtMark, EndReason, Filter, FlowEvent, FlowRecord, MarkRule};
+use crate::api::{CtMark, EndReason, EventKind, Filter, FlowEvent, FlowRecord, MarkRule};
 
 impl<const W: usize> Tracker<W> {
     /// Emits the event of a connection that has begun in `record`, if anybody has subscribed.
     #[inline(always)]
     pub(super) fn emit_new(&self, record: u32, accounts: &mut Accounts) {
         if accounts.has_subscribers() {
-            accounts.emit(self.event(record, Change::New));
+            accounts.emit(self.event(record, EventKind::New));
         }
     }
 
@@ -25,16 +25,16 @@ impl<const W: usize> Tracker<W> {
     ) {
         let progress = self.table.parts(record).0.phase().progress();
         match transition {
-            Some(StateChange::New(_)) => accounts.emit(self.event(record, Change::New)),
+            Some(StateChange::New(_)) => accounts.emit(self.event(record, EventKind::New)),
             Some(StateChange::From(before)) if before.progress() != progress => {
-                accounts.emit(self.event(record, Change::Update));
+                accounts.emit(self.event(record, EventKind::Update));
             }
             _ => {}
         }
     }
 
     /// What became of the flow in a record.
-    pub(crate) fn event(&self, record: u32, change: Change) -> FlowEvent {
+    pub(crate) fn event(&self, record: u32, change: EventKind) -> FlowEvent {
         let (hot, _) = self.table.parts(record);
         FlowEvent {
             change,

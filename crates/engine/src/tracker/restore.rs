@@ -2,7 +2,7 @@
 //! Connections out of and back into the table, as snapshots hold them.
 
 use super::Tracker;
-use crate::api::{CtMark, Restored, SavedFlow};
+use crate::api::{ConnSnapshot, CtMark, RestoreOutcome};
 use crate::base::Nanos;
 use crate::conn::{ConnCold, ConnHot};
 use crate::packet::Key;
@@ -10,26 +10,26 @@ use std::net::IpAddr;
 
 impl<const W: usize> Tracker<W> {
     /// The flow in a record, if there is one and it is worth saving.
-    pub(crate) fn saved(&self, record: u32) -> Option<SavedFlow> {
+    pub(crate) fn saved(&self, record: u32) -> Option<ConnSnapshot> {
         let (hot, cold) = self.table.parts(record);
         if hot.is_free() || hot.is_embryonic() {
             return None;
         }
-        Some(SavedFlow { ct_mark: self.table.ct_mark(record), ..hot.saved(cold)? })
+        Some(ConnSnapshot { ct_mark: self.table.ct_mark(record), ..hot.saved(cold)? })
     }
 
     /// Who began the flow whose place it took, if there was one with this key.
     pub(crate) fn restore(
         &mut self,
         (key, swapped): (Key<W>, bool),
-        flow: &SavedFlow,
+        flow: &ConnSnapshot,
         now: Nanos,
-    ) -> Result<Option<IpAddr>, Restored> {
+    ) -> Result<Option<IpAddr>, RestoreOutcome> {
         let is_judged = self.checks_window(flow.zone);
         let parts = ConnHot::restored((key, swapped), flow, is_judged);
-        let (hot, cold) = parts.ok_or(Restored::Refused)?;
+        let (hot, cold) = parts.ok_or(RestoreOutcome::Refused)?;
         if self.deadline(&hot, &cold) <= now {
-            return Err(Restored::Expired);
+            return Err(RestoreOutcome::Expired);
         }
         self.put((hot, cold), flow.ct_mark, now)
     }
@@ -48,20 +48,20 @@ impl<const W: usize> Tracker<W> {
         (hot, cold): (ConnHot<W>, ConnCold),
         ct_mark: CtMark,
         now: Nanos,
-    ) -> Result<Option<IpAddr>, Restored> {
+    ) -> Result<Option<IpAddr>, RestoreOutcome> {
         let hash = self.table.hasher.hash_one(&hot.key.0);
         let known = self.table.find(hash, &hot.key);
         if let Some(record) = known {
             let (there, cold_there) = self.table.parts(record);
             // Only what was put here a moment ago is never embryonic.
             if there.is_embryonic() || there.last_seen(cold_there) >= hot.last_seen(&cold) {
-                return Err(Restored::Refused);
+                return Err(RestoreOutcome::Refused);
             }
             self.table.wheel.disarm(&mut self.table.cold, record);
         }
         let record = match known {
             Some(record) => record,
-            None => self.table.alloc_record(hash).ok_or(Restored::Refused)?,
+            None => self.table.alloc_record(hash).ok_or(RestoreOutcome::Refused)?,
         };
         let replaced = known.map(|record| {
             let there = &self.table.hot[record as usize];

@@ -14,9 +14,9 @@
 
 use super::Tracker;
 use super::misfits::{Misfits, Speaker};
-use crate::api::Irregular;
+use crate::api::Anomaly;
 use crate::base::{Micros, Nanos};
-use crate::conn::{Phase, Segment, Transition};
+use crate::conn::{Segment, State, Transition};
 use crate::packet::{FIN, PacketView, RST, SYN};
 
 impl<const W: usize> Tracker<W> {
@@ -26,8 +26,8 @@ impl<const W: usize> Tracker<W> {
         &mut self,
         record: u32,
         packet: &PacketView,
-        reason: Irregular,
-    ) -> Result<Transition, Irregular> {
+        reason: Anomaly,
+    ) -> Result<Transition, Anomaly> {
         let hot = &mut self.table.hot[record as usize];
         let flags = packet.meta.tcp_flags();
         let segment = packet.segment().filter(|_| is_misfit(reason) && flags & SYN == 0);
@@ -65,8 +65,8 @@ impl<const W: usize> Tracker<W> {
     /// Both sides have ended the connection in `record` with numbers that do not fit.
     fn shorten(&mut self, record: u32, now: Nanos) {
         let (hot, cold) = self.table.parts(record);
-        let deadline = now.saturating_add(self.timeouts.of_phase(hot, Phase::TcpOutOfSync));
-        if hot.phase() != Phase::TcpEstablished || self.deadline(hot, cold) <= deadline {
+        let deadline = now.saturating_add(self.timeouts.of_phase(hot, State::TcpOutOfSync));
+        if hot.phase() != State::TcpEstablished || self.deadline(hot, cold) <= deadline {
             return;
         }
         self.misfits.end(record);
@@ -77,14 +77,14 @@ impl<const W: usize> Tracker<W> {
 }
 
 /// Whether these are numbers that do not fit.
-fn is_misfit(reason: Irregular) -> bool {
+fn is_misfit(reason: Anomaly) -> bool {
     matches!(
         reason,
-        Irregular::TcpBeyondWindow
-            | Irregular::TcpAckBeyond
-            | Irregular::TcpOld
-            | Irregular::TcpAckOld
-            | Irregular::TcpRst
-            | Irregular::TcpRstInWindow
+        Anomaly::TcpBeyondWindow
+            | Anomaly::TcpAckBeyond
+            | Anomaly::TcpOld
+            | Anomaly::TcpAckOld
+            | Anomaly::TcpRst
+            | Anomaly::TcpRstInWindow
     )
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What one packet did to its connection.
 
-use crate::api::{Irregular, Reason};
+use crate::api::{Anomaly, UntrackedReason};
 
 /// What one packet did to its connection. Returned in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,11 +9,11 @@ pub(crate) enum Step {
     /// It was counted.
     Tracked,
     /// It was counted, and changed nothing.
-    Ignored(Irregular),
+    Ignored(Anomaly),
     /// It was not counted: the drop policy says so.
-    Invalid(Irregular),
+    Invalid(Anomaly),
     /// It was not counted: its connection could not begin.
-    NoRoom(Reason),
+    NoRoom(UntrackedReason),
     /// It asks for a new connection in place of the one with its key. Nothing has been counted yet.
     Asks(Cause),
 }

@@ -2,9 +2,9 @@
 //! Arms timers, and applies a changed policy to connections that there are.
 
 use super::Tracker;
-use crate::api::{Change, FlowEvent};
+use crate::api::{EventKind, FlowEvent};
 use crate::base::Nanos;
-use crate::policy::{AT_ONCE, Zones};
+use crate::policy::{AT_ONCE, ZonePolicies};
 use std::sync::Arc;
 
 impl<const W: usize> Tracker<W> {
@@ -32,7 +32,7 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// What holds in zones from now on.
-    pub(crate) fn set_zones(&mut self, zones: Arc<Zones>) {
+    pub(crate) fn set_zones(&mut self, zones: Arc<ZonePolicies>) {
         self.timeouts.zones = zones;
     }
 
@@ -50,6 +50,6 @@ impl<const W: usize> Tracker<W> {
         if let Some(rules) = self.rules.as_ref().filter(|_| hot.phase() != before) {
             rules.sync_mark(record, hot);
         }
-        (self.rearm(record, now), is_seen.then(|| self.event(record, Change::Update)))
+        (self.rearm(record, now), is_seen.then(|| self.event(record, EventKind::Update)))
     }
 }

@@ -4,18 +4,18 @@
 use super::Tracker;
 use super::step::{Cause, Step};
 use crate::account::Accounts;
-use crate::api::Irregular;
+use crate::api::Anomaly;
 use crate::base::{LinkStore, Micros, Nanos};
-use crate::conn::{Phase, Sampler, Transition};
+use crate::conn::{Sampler, State, Transition};
 use crate::packet::{HeaderInfo, Key, PacketMeta, PacketView, SeqNumbers};
 
 /// How the state of a connection has changed by a packet, and which one it was in before.
 #[derive(Clone, Copy)]
 pub(super) enum StateChange {
     /// It has come from this state to another.
-    From(Phase),
+    From(State),
     /// It is another connection, in the place of one that was in this state.
-    New(Phase),
+    New(State),
 }
 
 impl<const W: usize> Tracker<W> {
@@ -120,13 +120,13 @@ impl<const W: usize> Tracker<W> {
         &mut self,
         record: u32,
         packet: &PacketView,
-        anomaly: Irregular,
+        anomaly: Anomaly,
         accounts: &Accounts,
     ) -> Step {
         if accounts.drops.drops(anomaly) {
             return Step::Invalid(anomaly);
         }
-        if matches!(anomaly, Irregular::TcpSyn | Irregular::TcpSynOfOther) {
+        if matches!(anomaly, Anomaly::TcpSyn | Anomaly::TcpSynOfOther) {
             self.store_pending_syn(record, packet);
         }
         let looks = self.eval_interval.of(record);

@@ -3,7 +3,7 @@
 
 use super::Tracker;
 use crate::api::{
-    Change, EndReason, Filter, FlowEvent, FlowRecord, LiveFlow, MarkChange, Progress, Query,
+    ConnView, EndReason, EventKind, Filter, FlowEvent, FlowRecord, MarkChange, ProtoState, Query,
     RuleView,
 };
 use crate::base::Nanos;
@@ -26,7 +26,7 @@ impl<const W: usize> Tracker<W> {
         let old = self.table.ct_mark(record);
         self.table.set_ct_mark(record, change.written_to(old));
         let is_new = self.table.ct_mark(record) != old;
-        (true, is_new.then(|| self.event(record, Change::Update)))
+        (true, is_new.then(|| self.event(record, EventKind::Update)))
     }
 }
 
@@ -91,13 +91,13 @@ impl<const W: usize> Tracker<W> {
         &self,
         record: u32,
         (sides, now): (Option<&[SideStatus; 2]>, Nanos),
-    ) -> LiveFlow {
+    ) -> ConnView {
         let (hot, cold) = self.table.parts(record);
         let flow = self.record(record, EndReason::Exit);
-        LiveFlow {
+        ConnView {
             expires: self.deadline(hot, cold),
             // Only a record that is not in use has none.
-            progress: hot.phase().progress().unwrap_or(Progress::OtherFirst),
+            progress: hot.phase().progress().unwrap_or(ProtoState::OtherFirst),
             is_assured: !hot.is_embryonic(),
             rules: sides.map(|sides| self.rule_views(record, &flow, (sides, now))),
             record: flow,

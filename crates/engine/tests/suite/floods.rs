@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Flows that all have one hash value under a weak hash are flows like any others to the table.
 
-use engine::{BURST_MAX, Config, Engine, Evict, Reason, Verdict};
+use engine::{BURST_MAX, Config, Engine, Evict, UntrackedReason, Verdict};
 use std::collections::HashSet;
 use traffic::flood::{self, Target};
 use wire::{BytesPacket, FrameBuilder, tcp};
@@ -41,7 +41,7 @@ fn process(engine: &mut Engine, frames: &[Vec<u8>]) {
 /// New flows and packets that found the table full so far.
 fn created_and_refused(engine: &Engine) -> [u64; 2] {
     let stats = engine.stats();
-    [stats.created, stats.passed[Reason::TableFull as usize]]
+    [stats.created, stats.passed[UntrackedReason::TableFull as usize]]
 }
 
 /// Fills the table for one IP version, and finds all again.
@@ -129,8 +129,8 @@ fn errors_at_live_connections_change_nothing() {
     let (flows, stats) = after_errors(ERRORS);
     assert_eq!(flows.len(), usize::from(LIVE));
     assert_eq!(flows, after_errors(0).0);
-    let [related, unrelated] =
-        [Reason::Related, Reason::Unrelated].map(|reason| stats.passed[reason as usize]);
+    let [related, unrelated] = [UntrackedReason::Related, UntrackedReason::Unrelated]
+        .map(|reason| stats.passed[reason as usize]);
     assert_eq!((related + unrelated, stats.created), (ERRORS.into(), LIVE.into()));
     // Picked up, its windows may be 1 GB: a number made up fits in with one in four.
     assert!(related > 0 && related < u64::from(ERRORS) / 3, "{related}");

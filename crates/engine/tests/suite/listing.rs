@@ -3,9 +3,9 @@
 //! than it may, and each direction says why it has no rule.
 
 use engine::{
-    Admission, Answer, BURST_MAX, Config, Cursor, End, EndReason, Engine, Filter, FlowRecord,
-    KeyCheck, LiveFlow, MarkLayout, NoRule, Offload, Prefix, Progress, Query, RuleState, Side,
-    Swept, Timeouts, Verdict, Wish, ZoneNow,
+    BURST_MAX, Config, ConnView, Cursor, EndReason, EndpointMatch, Engine, Filter, FlowRecord,
+    MarkLayout, MarkVerification, NoRuleReason, OffloadConfig, OffloadPolicy, Prefix, ProtoState,
+    Query, RuleRequest, RuleResult, RuleState, Side, SweepProgress, Timeouts, Verdict, ZoneStatus,
 };
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ fn process(engine: &mut Engine, now: u64, frames: &[Vec<u8>]) {
 }
 
 /// All that a walk finds, `budget` places in each call.
-fn walk(engine: &Engine, query: &Query, budget: u32) -> Vec<LiveFlow> {
+fn walk(engine: &Engine, query: &Query, budget: u32) -> Vec<ConnView> {
     let (mut cursor, mut flows) = (Cursor::default(), Vec::new());
     loop {
         let before = flows.len();
@@ -36,11 +36,11 @@ fn walk(engine: &Engine, query: &Query, budget: u32) -> Vec<LiveFlow> {
 
 /// Those with an end that has this address, this port, or both.
 fn with_end(address: Option<IpAddr>, port: Option<u16>) -> Query {
-    let either = End { address: address.map(Prefix::from), port };
+    let either = EndpointMatch { address: address.map(Prefix::from), port };
     Query { filter: Filter { either, ..Filter::default() }, with_rules: true, ..Query::default() }
 }
 
-fn find(engine: &Engine, port: u16) -> LiveFlow {
+fn find(engine: &Engine, port: u16) -> ConnView {
     walk(engine, &with_end(None, Some(port)), 64).pop().expect("it is alive")
 }
 
@@ -93,11 +93,11 @@ fn a_walk_keeps_to_what_is_asked_for() {
     assert_eq!(count(Some("10.0.0.7"), None), 0);
 }
 
-fn with_rules(admission: Admission) -> Engine {
-    let offload = Offload {
+fn with_rules(admission: OffloadPolicy) -> Engine {
+    let offload = OffloadConfig {
         layout: MarkLayout::new(32, 1000).unwrap(),
         first_index: 0,
-        check: KeyCheck::Sampled { first: 1, one_in: 16 },
+        check: MarkVerification::Sampled { first: 1, one_in: 16 },
         admission,
         rules_max: 100,
         zone_rules_max: None,
@@ -116,20 +116,22 @@ fn talk(engine: &mut Engine, port: u16, packets: u64) -> u64 {
 
 #[test]
 fn a_direction_says_how_its_rule_stands() {
-    let mut engine = with_rules(Admission::After { packets: 3 });
+    let mut engine = with_rules(OffloadPolicy::After { packets: 3 });
     talk(&mut engine, 1, 2);
     let [orig, reply] = find(&engine, 1).rules.unwrap();
     assert_eq!(orig.state, RuleState::None);
-    assert_eq!(orig.reason, Some(NoRule::TooFewPackets { least: 3 }));
+    assert_eq!(orig.reason, Some(NoRuleReason::TooFewPackets { least: 3 }));
     assert_eq!((reply.reason, reply.side), (orig.reason, None));
 
     let asked_at = talk(&mut engine, 1, 1) + SECOND / 1000;
     let [orig, _] = find(&engine, 1).rules.unwrap();
-    assert_eq!((orig.state, orig.reason), (RuleState::Candidate, Some(NoRule::Waiting)));
+    assert_eq!((orig.state, orig.reason), (RuleState::Candidate, Some(NoRuleReason::Waiting)));
     assert_eq!(orig.side, Some(Side::A));
-    let Some(Wish::Install { rule, .. }) = engine.next_wish() else { panic!("it is a candidate") };
+    let Some(RuleRequest::Install { rule, .. }) = engine.next_request() else {
+        panic!("it is a candidate")
+    };
     assert_eq!(find(&engine, 1).rules.unwrap()[0].state, RuleState::Asked);
-    engine.answer(rule, Answer::Installed { pace: 1000 });
+    engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
     let [orig, reply] = find(&engine, 1).rules.unwrap();
     assert_eq!((orig.state, orig.reason, orig.hits), (RuleState::Installed, None, 0));
     assert!(orig.since.unwrap().abs_diff(asked_at) < SECOND / 100, "{orig:?}");
@@ -152,60 +154,69 @@ fn a_direction_says_how_its_rule_stands() {
 
 #[test]
 fn a_direction_says_why_it_has_no_rule() {
-    let mut engine = with_rules(Admission::After { packets: 3 });
+    let mut engine = with_rules(OffloadPolicy::After { packets: 3 });
     let answered = |engine: &mut Engine, port, answer| {
         talk(engine, port, 3);
-        let Some(Wish::Install { rule, .. }) = engine.next_wish() else { panic!("{port}") };
-        engine.answer(rule, answer);
+        let Some(RuleRequest::Install { rule, .. }) = engine.next_request() else {
+            panic!("{port}")
+        };
+        engine.apply_result(rule, answer);
         find(engine, port).rules.unwrap()[0].reason
     };
-    assert_eq!(answered(&mut engine, 1, Answer::Refused), Some(NoRule::Refused));
-    assert_eq!(answered(&mut engine, 2, Answer::Postponed), Some(NoRule::BackOff));
+    assert_eq!(answered(&mut engine, 1, RuleResult::Refused), Some(NoRuleReason::Refused));
+    assert_eq!(answered(&mut engine, 2, RuleResult::Postponed), Some(NoRuleReason::BackOff));
     process(&mut engine, 2 * SECOND, &[frame(8)]);
-    assert_eq!(answered(&mut engine, 3, Answer::Full), Some(NoRule::NoCapacity));
+    assert_eq!(answered(&mut engine, 3, RuleResult::Full), Some(NoRuleReason::NoCapacity));
     let ping = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 7]).icmp_echo(77, 1).build();
     process(&mut engine, 2 * SECOND, &[ping]);
     let address = Some([10, 0, 0, 7].into());
     let found = walk(&engine, &with_end(address, None), 64);
-    assert_eq!(found[0].rules.unwrap()[0].reason, Some(NoRule::Protocol));
+    assert_eq!(found[0].rules.unwrap()[0].reason, Some(NoRuleReason::Protocol));
     // Its identifier is no port.
     assert_eq!(walk(&engine, &with_end(None, Some(77)), 64), []);
 
-    let mut engine = with_rules(Admission::Rate { per_second: 5000 });
+    let mut engine = with_rules(OffloadPolicy::Rate { per_second: 5000 });
     talk(&mut engine, 1, 200);
     let slow = find(&engine, 1).rules.unwrap()[0];
-    let Some(NoRule::BelowThreshold { worth, threshold }) = slow.reason else { panic!("{slow:?}") };
+    let Some(NoRuleReason::BelowThreshold { worth, threshold }) = slow.reason else {
+        panic!("{slow:?}")
+    };
     assert!(worth < threshold && (700.0..1100.0).contains(&slow.rate), "{slow:?}");
 
     let mut engine = Engine::new(&Config::default());
     talk(&mut engine, 1, 100);
-    assert_eq!(find(&engine, 1).rules.unwrap()[0].reason, Some(NoRule::Off));
+    assert_eq!(find(&engine, 1).rules.unwrap()[0].reason, Some(NoRuleReason::Off));
 }
 
 #[test]
 fn a_sweep_ends_what_is_meant_and_withdraws_its_rules() {
-    let mut engine = with_rules(Admission::After { packets: 3 });
+    let mut engine = with_rules(OffloadPolicy::After { packets: 3 });
     for port in 1..=2 {
         talk(&mut engine, port, 3);
     }
     let mut rules = vec![];
-    while let Some(Wish::Install { rule, tuple, .. }) = engine.next_wish() {
-        engine.answer(rule, Answer::Installed { pace: 1000 });
+    while let Some(RuleRequest::Install { rule, tuple, .. }) = engine.next_request() {
+        engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
         rules.push((tuple.sport, rule));
     }
     assert_eq!(rules.len(), 2);
-    let src = End { port: Some(2), ..End::default() };
+    let src = EndpointMatch { port: Some(2), ..EndpointMatch::default() };
     let (filter, mut cursor) = (Filter { src, ..Filter::default() }, Cursor::default());
-    assert_eq!(engine.sweep(&filter, &mut cursor, 1), Swept { more: true, ..Swept::default() });
-    let ended = Swept { ended: 1, held: 0, more: true };
+    assert_eq!(
+        engine.sweep(&filter, &mut cursor, 1),
+        SweepProgress { more: true, ..SweepProgress::default() }
+    );
+    let ended = SweepProgress { ended: 1, held: 0, more: true };
     assert_eq!(engine.sweep(&filter, &mut cursor, 1), ended);
     while engine.sweep(&filter, &mut cursor, 1).more {}
     let record = engine.next_record().unwrap();
     assert_eq!((record.sport, record.end_reason), (2, EndReason::Flushed));
     assert_eq!((engine.next_record(), engine.stats().active()), (None, 1));
-    let Some(Wish::Remove { rule, .. }) = engine.next_wish() else { panic!("its rule has to go") };
+    let Some(RuleRequest::Remove { rule, .. }) = engine.next_request() else {
+        panic!("its rule has to go")
+    };
     assert!(rules.contains(&(2, rule)));
-    assert_eq!(engine.next_wish(), None);
+    assert_eq!(engine.next_request(), None);
     assert_eq!(find(&engine, 1).rules.unwrap()[0].state, RuleState::Installed);
 }
 
@@ -237,39 +248,39 @@ fn a_flow_says_when_it_ends_and_what_is_known_of_it() {
     process(&mut engine, SECOND, &[forth.clone().build()]);
     let flow = find(&engine, 1);
     let known = (flow.progress, flow.is_assured, flow.expires);
-    assert_eq!(known, (Progress::UdpFirst, false, 6 * SECOND));
+    assert_eq!(known, (ProtoState::UdpFirst, false, 6 * SECOND));
     process(&mut engine, 2 * SECOND, &[forth.reversed().build()]);
     let flow = find(&engine, 1);
     let known = (flow.progress, flow.is_assured, flow.expires);
-    assert_eq!(known, (Progress::UdpMultiple, true, 9 * SECOND));
+    assert_eq!(known, (ProtoState::UdpMultiple, true, 9 * SECOND));
 }
 
 /// Segments of a connection, each with what it leads to: sender, flags, sequence number and
 /// acknowledgment.
-type Segments = &'static [(usize, u8, [u32; 2], Progress)];
+type Segments = &'static [(usize, u8, [u32; 2], ProtoState)];
 
 const SYN_ACK: u8 = SYN | ACK;
 const FIN_ACK: u8 = FIN | ACK;
 const OPENED: Segments = &[
-    (0, SYN, [100, 0], Progress::SynSent),
-    (1, SYN_ACK, [500, 101], Progress::SynRecv),
-    (0, ACK, [101, 501], Progress::Established),
+    (0, SYN, [100, 0], ProtoState::SynSent),
+    (1, SYN_ACK, [500, 101], ProtoState::SynRecv),
+    (0, ACK, [101, 501], ProtoState::Established),
 ];
 const LIVES: [Segments; 5] = [
     &[
-        (0, FIN_ACK, [101, 501], Progress::FinWait),
-        (1, FIN_ACK, [501, 101], Progress::LastAck),
-        (1, ACK, [502, 102], Progress::LastAck),
-        (0, ACK, [102, 502], Progress::TimeWait),
+        (0, FIN_ACK, [101, 501], ProtoState::FinWait),
+        (1, FIN_ACK, [501, 101], ProtoState::LastAck),
+        (1, ACK, [502, 102], ProtoState::LastAck),
+        (0, ACK, [102, 502], ProtoState::TimeWait),
     ],
     &[
-        (1, FIN_ACK, [501, 101], Progress::CloseWait),
-        (0, FIN_ACK, [101, 502], Progress::LastAck),
-        (1, ACK, [502, 102], Progress::TimeWait),
+        (1, FIN_ACK, [501, 101], ProtoState::CloseWait),
+        (0, FIN_ACK, [101, 502], ProtoState::LastAck),
+        (1, ACK, [502, 102], ProtoState::TimeWait),
     ],
-    &[(0, RST, [101, 0], Progress::Close)],
-    &[(0, SYN, [100, 0], Progress::SynSent), (1, SYN, [500, 0], Progress::SynSent2)],
-    &[(0, ACK, [100, 500], Progress::PickedUp), (1, ACK, [500, 100], Progress::Established)],
+    &[(0, RST, [101, 0], ProtoState::Close)],
+    &[(0, SYN, [100, 0], ProtoState::SynSent), (1, SYN, [500, 0], ProtoState::SynSent2)],
+    &[(0, ACK, [100, 500], ProtoState::PickedUp), (1, ACK, [500, 100], ProtoState::Established)],
 ];
 
 #[test]
@@ -284,8 +295,8 @@ fn a_tcp_connection_is_in_the_state_that_its_segments_lead_to() {
             process(&mut engine, SECOND, &[frame.build()]);
             let flow = find(&engine, 1);
             assert_eq!(flow.progress, *progress, "{i} {flow:?}");
-            let asks = [Progress::SynSent, Progress::SynSent2, Progress::SynRecv];
-            let wants = !asks.contains(progress) && *progress != Progress::PickedUp;
+            let asks = [ProtoState::SynSent, ProtoState::SynSent2, ProtoState::SynRecv];
+            let wants = !asks.contains(progress) && *progress != ProtoState::PickedUp;
             // Whoever was assured stays so.
             assert_eq!(flow.is_assured, wants, "{i} {flow:?}");
         }
@@ -299,7 +310,7 @@ fn a_connection_that_is_refused_was_never_assured() {
     let back = forth.clone().reversed().flags(RST | ACK).ack(101);
     process(&mut engine, SECOND, &[forth.flags(SYN).seq(100).build(), back.build()]);
     let flow = find(&engine, 1);
-    assert_eq!((flow.progress, flow.is_assured), (Progress::Close, false));
+    assert_eq!((flow.progress, flow.is_assured), (ProtoState::Close, false));
 }
 
 #[test]
@@ -318,10 +329,10 @@ fn other_protocols_are_in_the_state_that_their_packets_lead_to() {
         _ => from.clone().verification_tag(*tag).chunk(kind, 0, &[]),
     };
     let lives = [
-        (vec![ping, pong], vec![Progress::IcmpFirst, Progress::IcmpReply]),
+        (vec![ping, pong], vec![ProtoState::IcmpFirst, ProtoState::IcmpReply]),
         (
             vec![udp.clone(), udp.clone(), udp.reversed()],
-            vec![Progress::UdpFirst, Progress::UdpSingle, Progress::UdpMultiple],
+            vec![ProtoState::UdpFirst, ProtoState::UdpSingle, ProtoState::UdpMultiple],
         ),
         (
             [
@@ -336,21 +347,24 @@ fn other_protocols_are_in_the_state_that_their_packets_lead_to() {
             .map(|(from, kind)| chunk(from, kind))
             .to_vec(),
             vec![
-                Progress::CookieWait,
-                Progress::CookieWait,
-                Progress::CookieEchoed,
-                Progress::Established,
-                Progress::ShutdownSent,
-                Progress::ShutdownAckSent,
-                Progress::Closed,
+                ProtoState::CookieWait,
+                ProtoState::CookieWait,
+                ProtoState::CookieEchoed,
+                ProtoState::Established,
+                ProtoState::ShutdownSent,
+                ProtoState::ShutdownAckSent,
+                ProtoState::Closed,
             ],
         ),
-        (vec![chunk(&there, 1), chunk(&back, 6)], vec![Progress::CookieWait, Progress::Closed]),
+        (vec![chunk(&there, 1), chunk(&back, 6)], vec![ProtoState::CookieWait, ProtoState::Closed]),
         (
             vec![chunk(&there, 4), chunk(&back, 5)],
-            vec![Progress::HeartbeatSent, Progress::Established],
+            vec![ProtoState::HeartbeatSent, ProtoState::Established],
         ),
-        (vec![rsvp.clone(), rsvp.reversed()], vec![Progress::OtherFirst, Progress::OtherMultiple]),
+        (
+            vec![rsvp.clone(), rsvp.reversed()],
+            vec![ProtoState::OtherFirst, ProtoState::OtherMultiple],
+        ),
     ];
     for (frames, states) in lives {
         let mut engine = Engine::new(&Config::default());
@@ -373,20 +387,20 @@ fn a_zone_says_how_many_began_in_the_last_second() {
     process(&mut engine, 6 * SECOND - 1000, &frames(3..4, 7));
     let stands = |engine: &mut Engine, now| {
         engine.expire(now, 64);
-        engine.zone_now(7)
+        engine.zone_status(7)
     };
-    let of = |connections, begun| ZoneNow { connections, embryonic: connections, begun };
+    let of = |connections, begun| ZoneStatus { connections, embryonic: connections, begun };
     assert_eq!(stands(&mut engine, 6 * SECOND - 1000), of(4, 0), "the second is not over");
     assert_eq!(stands(&mut engine, 6 * SECOND), of(4, 4));
     process(&mut engine, 6 * SECOND, &[frames(4..6, 7), frames(0..1, 8)].concat());
     assert_eq!(stands(&mut engine, 7 * SECOND - 1000), of(6, 4));
     assert_eq!(stands(&mut engine, 7 * SECOND), of(6, 2));
-    assert_eq!(engine.zone_now(8), of(1, 1));
+    assert_eq!(engine.zone_status(8), of(1, 1));
     assert_eq!(stands(&mut engine, 8 * SECOND), of(6, 0));
     process(&mut engine, 8 * SECOND, &frames(6..7, 7));
     assert_eq!(stands(&mut engine, 10 * SECOND), of(7, 0), "nothing in the second between");
     let reply = FrameBuilder::ipv4([10, 0, 0, 2], [10, 0, 0, 1]).udp(53, 0).vlan(7).build();
     process(&mut engine, 10 * SECOND, &[reply]);
-    let one_assured = ZoneNow { embryonic: 6, ..of(7, 0) };
+    let one_assured = ZoneStatus { embryonic: 6, ..of(7, 0) };
     assert_eq!(stands(&mut engine, 10 * SECOND), one_assured);
 }

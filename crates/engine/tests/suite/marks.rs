@@ -3,15 +3,15 @@
 //! other.
 
 use engine::{
-    Change, Config, CtMark, Cursor, End, EndReason, Engine, Filter, FlowRecord, MarkBits,
-    MarkChange, MarkRule, Query, Timeouts, Verdict, Written, Zones,
+    Config, CtMark, Cursor, EndReason, EndpointMatch, Engine, EventKind, Filter, FlowRecord,
+    MarkChange, MarkProgress, MarkRule, MaskedBits, Query, Timeouts, Verdict, ZonePolicies,
 };
 use wire::{BytesPacket, FrameBuilder, tcp};
 
 const SECOND: u64 = 1_000_000_000;
 
-fn bits(text: &str, len: u32) -> Option<MarkBits> {
-    Some(MarkBits::read(text, len).unwrap())
+fn bits(text: &str, len: u32) -> Option<MaskedBits> {
+    Some(MaskedBits::read(text, len).unwrap())
 }
 
 fn udp(port: u16, is_v4: bool) -> FrameBuilder {
@@ -41,7 +41,10 @@ fn labelled() -> Engine {
 }
 
 fn port(port: u16) -> Filter {
-    Filter { src: End { port: Some(port), ..End::default() }, ..Filter::default() }
+    Filter {
+        src: EndpointMatch { port: Some(port), ..EndpointMatch::default() },
+        ..Filter::default()
+    }
 }
 
 /// Writes, some places at a time; to how many.
@@ -132,17 +135,17 @@ fn who_begins_later_is_left_as_it_is() {
     let (all, mut cursor) = (Filter::default(), Cursor::default());
     let change = MarkChange { mark: bits("3", 32), label: None };
     let first = engine.mark((&all, change), &mut cursor, 50);
-    assert_eq!(first, Written { matched: 50, more: true });
+    assert_eq!(first, MarkProgress { matched: 50, more: true });
     process(&mut engine, 2 * SECOND, &udp(500, true));
     let rest = engine.mark((&all, change), &mut cursor, 1000);
-    assert_eq!(rest, Written { matched: 150, more: false });
+    assert_eq!(rest, MarkProgress { matched: 150, more: false });
     assert_eq!(list(&engine, port(500))[0].ct_mark, CtMark::default());
 }
 
 #[test]
 fn who_listens_hears_of_what_is_new() {
     let mut engine = engine(Config::default());
-    engine.listen(true);
+    engine.subscribe(true);
     let change = MarkChange { mark: bits("3/0xf", 32), label: None };
     assert_eq!(set(&mut engine, &port(9), change), 2);
     // Those of port 9 have it.
@@ -151,7 +154,7 @@ fn who_listens_hears_of_what_is_new() {
     let events: Vec<_> = std::iter::from_fn(|| engine.next_event()).collect();
     assert_eq!(events.len(), 200);
     let is_so = |event: &engine::FlowEvent| {
-        event.change == Change::Update && event.record.ct_mark.mark == 3
+        event.change == EventKind::Update && event.record.ct_mark.mark == 3
     };
     assert!(events.iter().all(is_so));
 }
@@ -183,7 +186,7 @@ fn rule(filter: Filter, mark: &str) -> MarkRule {
 
 #[test]
 fn rules_write_to_connections_that_begin_one_after_the_other() {
-    let src = End { address: "2001::/16".parse().ok(), port: None };
+    let src = EndpointMatch { address: "2001::/16".parse().ok(), port: None };
     let of_v6 = Filter { src, ..Filter::default() };
     let has_mark = Filter { mark: bits("2/2", 32), ..Filter::default() };
     let mark_rules = vec![
@@ -225,7 +228,7 @@ fn a_connection_in_the_place_of_another_has_what_rules_say_then() {
     assert_eq!((ended.end_reason, ended.ct_mark), (EndReason::Reuse, CtMark { mark: 6, label: 7 }));
     assert_eq!(list(&engine, Filter::default())[0].ct_mark, CtMark { mark: 5, label: 9 });
     // Other rules are for those that begin from then on.
-    engine.set_zones(Zones::new(&Config { mark_rules: vec![], ..config }).into());
+    engine.set_zones(ZonePolicies::new(&Config { mark_rules: vec![], ..config }).into());
     process(&mut engine, 2 * SECOND, &udp(1, false));
     let marks = [true, false].map(|is_v4| {
         let of_version = |record: &&FlowRecord| record.src.is_ipv4() == is_v4;
@@ -238,8 +241,8 @@ fn a_connection_in_the_place_of_another_has_what_rules_say_then() {
 fn an_event_of_a_new_connection_has_its_mark() {
     let mark_rules = vec![rule(Filter::default(), "5")];
     let mut engine = Engine::new(&Config { mark_rules, ..Config::default() });
-    engine.listen(true);
+    engine.subscribe(true);
     process(&mut engine, SECOND, &udp(1, true));
     let event = engine.next_event().expect("an event");
-    assert_eq!((event.change, event.record.ct_mark.mark), (Change::New, 5));
+    assert_eq!((event.change, event.record.ct_mark.mark), (EventKind::New, 5));
 }

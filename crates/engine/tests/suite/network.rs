@@ -10,7 +10,7 @@ mod middle;
 mod talk;
 mod world;
 
-use engine::Irregular;
+use engine::Anomaly;
 use world::World;
 
 fn seeds() -> std::ops::Range<u64> {
@@ -34,7 +34,7 @@ struct Sums {
     unseen: u64,
     talks: usize,
     complete: usize,
-    irregular: [u64; Irregular::ALL.len()],
+    irregular: [u64; Anomaly::ALL.len()],
 }
 
 impl Sums {
@@ -61,7 +61,7 @@ impl Drop for Sums {
         );
         println!("connections that found the end of one before them not seen: {stuck}");
         println!("acknowledgments of what passed before it was judged, too late: {unseen}");
-        for reason in Irregular::ALL.into_iter().filter(|reason| !reason.is_invalid()) {
+        for reason in Anomaly::ALL.into_iter().filter(|reason| !reason.is_invalid()) {
             println!("{}: {}", reason.name(), self.irregular[reason as usize]);
         }
     }

@@ -2,8 +2,9 @@
 //! Connections that are saved by one engine and go on in another.
 
 use engine::{
-    BURST_MAX, Config, Cursor, EndReason, Engine, FlowRecord, Irregular, PickUp, Restored,
-    SavedFlow, SavedPhase, Tally, TcpNumbers, Timeouts, Verdict, VlanTags, ZonePolicy,
+    Anomaly, BURST_MAX, Config, ConnSnapshot, Cursor, DirectionCounters, EndReason, Engine,
+    FlowRecord, RestoreOutcome, SnapshotState, TcpPickup, TcpWindowCheck, Timeouts, Verdict,
+    VlanTags, ZonePolicy,
 };
 use std::net::IpAddr;
 use wire::{BytesPacket, FrameBuilder};
@@ -23,7 +24,7 @@ fn process(engine: &mut Engine, now: u64, frames: &[FrameBuilder]) {
     }
 }
 
-fn saved_by(engine: &Engine, budget: u32) -> Vec<SavedFlow> {
+fn saved_by(engine: &Engine, budget: u32) -> Vec<ConnSnapshot> {
     let (mut cursor, mut flows) = (Cursor::default(), vec![]);
     loop {
         let before = flows.len();
@@ -35,10 +36,10 @@ fn saved_by(engine: &Engine, budget: u32) -> Vec<SavedFlow> {
     }
 }
 
-fn restored(config: &Config, flows: &[SavedFlow], now: u64) -> Engine {
+fn restored(config: &Config, flows: &[ConnSnapshot], now: u64) -> Engine {
     let mut engine = Engine::new(config);
     for flow in flows {
-        assert_eq!(engine.restore(flow, now), Restored::Known, "{flow:?}");
+        assert_eq!(engine.restore(flow, now), RestoreOutcome::Known, "{flow:?}");
     }
     engine
 }
@@ -166,9 +167,9 @@ fn resumed() -> Engine {
     restored(&small(), &flows, START + SECOND)
 }
 
-fn irregular(engine: &Engine) -> Vec<Irregular> {
+fn irregular(engine: &Engine) -> Vec<Anomaly> {
     let counts = engine.stats().irregular;
-    Irregular::ALL.into_iter().filter(|kind| counts[*kind as usize] > 0).collect()
+    Anomaly::ALL.into_iter().filter(|kind| counts[*kind as usize] > 0).collect()
 }
 
 const NOW: u64 = START + 2 * SECOND;
@@ -192,7 +193,7 @@ fn numbers_are_learnt_anew_from_a_packet_of_each_side() {
         assert_eq!(irregular(&engine), []);
         let beyond = there.clone().flags(ACK).seq(edge + 1).ack(90_000_100);
         process(&mut engine, NOW, &[beyond]);
-        assert_eq!(irregular(&engine), [Irregular::TcpBeyondWindow]);
+        assert_eq!(irregular(&engine), [Anomaly::TcpBeyondWindow]);
     }
 }
 
@@ -206,11 +207,11 @@ fn a_reset_ends_nothing_before_numbers_are_known() {
     let heard = there.clone().flags(ACK).seq(700).ack(800);
     process(&mut engine, NOW, &[heard, there.clone().flags(RST).seq(700)]);
     process(&mut engine, NOW, &[back.clone().flags(RST).seq(801)]);
-    assert_eq!(irregular(&engine), [Irregular::TcpRstInWindow]);
-    assert_eq!(saved_by(&engine, 64)[0].phase, SavedPhase::TcpEstablished);
+    assert_eq!(irregular(&engine), [Anomaly::TcpRstInWindow]);
+    assert_eq!(saved_by(&engine, 64)[0].phase, SnapshotState::TcpEstablished);
     // The answer of a host that knows of no connection (RFC 9293 section 3.10.7.1).
     process(&mut engine, NOW, &[back.clone().flags(RST).seq(800)]);
-    assert_eq!(saved_by(&engine, 64)[0].phase, SavedPhase::TcpClose);
+    assert_eq!(saved_by(&engine, 64)[0].phase, SnapshotState::TcpClose);
 }
 
 #[test]
@@ -234,22 +235,22 @@ fn a_syn_changes_nothing_and_a_fin_is_known_when_numbers_are() {
     // An answer to this SYN would say that both have forgotten the connection.
     let syns = [there.clone().flags(SYN).seq(5), back.clone().flags(SYN | ACK).seq(7).ack(600)];
     process(&mut engine, NOW, &syns);
-    assert_eq!(irregular(&engine), [Irregular::TcpSyn]);
+    assert_eq!(irregular(&engine), [Anomaly::TcpSyn]);
     process(&mut engine, NOW, &[back.clone().flags(SYN).seq(7)]);
-    assert_eq!(irregular(&engine), [Irregular::TcpSynOfOther, Irregular::TcpSyn]);
+    assert_eq!(irregular(&engine), [Anomaly::TcpSynOfOther, Anomaly::TcpSyn]);
     let phase = |engine: &Engine| saved_by(engine, 64)[0].phase;
     process(&mut engine, NOW, &[there.clone().flags(FIN | ACK).seq(700).ack(800)]);
-    assert_eq!(phase(&engine), SavedPhase::TcpEstablished);
+    assert_eq!(phase(&engine), SnapshotState::TcpEstablished);
     process(&mut engine, NOW, &[back.clone().flags(ACK).seq(800).ack(701)]);
-    assert_eq!(phase(&engine), SavedPhase::TcpFinWait);
+    assert_eq!(phase(&engine), SnapshotState::TcpFinWait);
     process(&mut engine, NOW, &[back.clone().flags(FIN | ACK).seq(800).ack(701)]);
-    assert_eq!(phase(&engine), SavedPhase::TcpLastAck);
+    assert_eq!(phase(&engine), SnapshotState::TcpLastAck);
     process(&mut engine, NOW, &[there.clone().flags(ACK).seq(701).ack(801)]);
-    assert_eq!(phase(&engine), SavedPhase::TcpTimeWait);
+    assert_eq!(phase(&engine), SnapshotState::TcpTimeWait);
 
     for (fins, last) in [
-        ([ACK, FIN | ACK], SavedPhase::TcpCloseWait),
-        ([FIN | ACK, FIN | ACK], SavedPhase::TcpLastAck),
+        ([ACK, FIN | ACK], SnapshotState::TcpCloseWait),
+        ([FIN | ACK, FIN | ACK], SnapshotState::TcpLastAck),
     ] {
         let mut engine = resumed();
         let ends = [
@@ -269,15 +270,17 @@ fn a_connection_that_closes_is_not_judged_any_more() {
     let fin = there.clone().flags(FIN | ACK).seq(100).ack(500);
     process(&mut before, START, &[fin]);
     let flows = saved_by(&before, 64);
-    assert_eq!(flows[0].phase, SavedPhase::TcpFinWait);
+    assert_eq!(flows[0].phase, SnapshotState::TcpFinWait);
     let mut after = restored(&small(), &flows, NOW);
     process(&mut after, NOW, &[back.flags(FIN | ACK).seq(77_000_000).ack(88_000_000)]);
     assert_eq!(irregular(&after), []);
-    assert_eq!(saved_by(&after, 64)[0].phase, SavedPhase::TcpTimeWait);
+    assert_eq!(saved_by(&after, 64)[0].phase, SnapshotState::TcpTimeWait);
 }
 
 /// An association that goes on, and a packet of each side with these tags.
-fn resumed_association(tcp: TcpNumbers) -> (Engine, SavedFlow, impl Fn(u32, u32) -> FrameBuilder) {
+fn resumed_association(
+    tcp: TcpWindowCheck,
+) -> (Engine, ConnSnapshot, impl Fn(u32, u32) -> FrameBuilder) {
     let there = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).sctp(1000, 2905);
     let of = move |side: u32, tag: u32| {
         let there = there.clone().verification_tag(tag).chunk(0, 0, &[]);
@@ -286,32 +289,32 @@ fn resumed_association(tcp: TcpNumbers) -> (Engine, SavedFlow, impl Fn(u32, u32)
     let mut before = Engine::new(&small());
     process(&mut before, START, &[of(0, 7), of(1, 8)]);
     let flow = saved_by(&before, 64).remove(0);
-    assert_eq!((flow.phase, flow.tags), (SavedPhase::SctpEstablished, [7, 8]));
+    assert_eq!((flow.phase, flow.tags), (SnapshotState::SctpEstablished, [7, 8]));
     let after = restored(&Config { tcp, ..small() }, std::slice::from_ref(&flow), START + SECOND);
     (after, flow, of)
 }
 
 #[test]
 fn tags_of_an_association_outlive_the_engine() {
-    let (mut engine, flow, of) = resumed_association(TcpNumbers::Judged);
+    let (mut engine, flow, of) = resumed_association(TcpWindowCheck::Judged);
     assert_eq!(saved_by(&engine, 64), std::slice::from_ref(&flow));
     process(&mut engine, NOW, &[of(0, 9), of(1, 9)]);
-    assert_eq!(irregular(&engine), [Irregular::SctpTag]);
+    assert_eq!(irregular(&engine), [Anomaly::SctpTag]);
     let wrong = engine.stats().irregular;
     process(&mut engine, NOW, &[of(0, 7), of(1, 8)]);
     assert_eq!(engine.stats().irregular, wrong);
     // One that was not known is learnt.
-    let half = SavedFlow { tags: [7, 0], ..flow };
+    let half = ConnSnapshot { tags: [7, 0], ..flow };
     let mut engine = restored(&small(), &[half], START + SECOND);
     process(&mut engine, NOW, &[of(0, 7), of(1, 9), of(1, 9)]);
     assert_eq!(irregular(&engine), []);
     process(&mut engine, NOW, &[of(1, 8)]);
-    assert_eq!(irregular(&engine), [Irregular::SctpTag]);
+    assert_eq!(irregular(&engine), [Anomaly::SctpTag]);
 }
 
 #[test]
 fn tags_are_for_those_who_judge_them() {
-    let (mut engine, _, of) = resumed_association(TcpNumbers::Ignored);
+    let (mut engine, _, of) = resumed_association(TcpWindowCheck::Ignored);
     process(&mut engine, NOW, &[of(0, 9), of(1, 9)]);
     assert_eq!((irregular(&engine), saved_by(&engine, 64)[0].tags), (vec![], [0; 2]));
 }
@@ -324,7 +327,7 @@ fn timeouts_go_on_where_they_were() {
     process(&mut before, START, &handshake(&tcp(1)));
     let flows = saved_by(&before, 64);
     let mut late = Engine::new(&config);
-    assert_eq!(late.restore(&flows[0], START + 10 * SECOND), Restored::Expired);
+    assert_eq!(late.restore(&flows[0], START + 10 * SECOND), RestoreOutcome::Expired);
     assert_eq!(late.stats().active(), 0);
     let mut after = restored(&config, &flows, START + 9 * SECOND);
     after.expire(START + 9 * SECOND + SECOND / 2, 100);
@@ -367,17 +370,17 @@ fn of_two_with_one_key_the_one_seen_last_is_known() {
     let mut engine = Engine::new(&small());
     process(&mut engine, START, &handshake(&tcp(1)));
     let first = saved_by(&engine, 64).remove(0);
-    let older = SavedFlow { last_seen: first.last_seen - SECOND, ..first.clone() };
+    let older = ConnSnapshot { last_seen: first.last_seen - SECOND, ..first.clone() };
     // It was begun by the other end, which is another source.
     let (src, dst) = (first.dst, first.src);
     let (sport, dport) = (first.dport, first.sport);
     let last_seen = first.last_seen + SECOND;
-    let later = SavedFlow { src, dst, sport, dport, last_seen, ..first.clone() };
+    let later = ConnSnapshot { src, dst, sport, dport, last_seen, ..first.clone() };
     let config = Config { source_max: Some(1), ..small() };
     let mut engine = restored(&config, std::slice::from_ref(&first), NOW);
-    assert_eq!(engine.restore(&older, NOW), Restored::Refused);
-    assert_eq!(engine.restore(&first, NOW), Restored::Refused);
-    assert_eq!(engine.restore(&later, NOW), Restored::Known);
+    assert_eq!(engine.restore(&older, NOW), RestoreOutcome::Refused);
+    assert_eq!(engine.restore(&first, NOW), RestoreOutcome::Refused);
+    assert_eq!(engine.restore(&later, NOW), RestoreOutcome::Known);
     assert_eq!(saved_by(&engine, 64), [later]);
     assert_eq!((engine.stats().active(), engine.stats().restored), (1, 1));
     process(&mut engine, NOW, &handshake(&tcp(2)));
@@ -389,28 +392,29 @@ fn what_cannot_be_is_refused() {
     let mut engine = Engine::new(&small());
     process(&mut engine, START, &handshake(&tcp(1)));
     let good = saved_by(&engine, 64).remove(0);
-    let tally = |packets, bytes, ip_bytes| Tally { packets, bytes, ip_bytes, tcp_flags: 0 };
+    let tally =
+        |packets, bytes, ip_bytes| DirectionCounters { packets, bytes, ip_bytes, tcp_flags: 0 };
     let v6: IpAddr = "::1".parse().unwrap();
     for bad in [
-        SavedFlow { src: v6, ..good.clone() },
-        SavedFlow { proto: 17, ..good.clone() },
-        SavedFlow { phase: SavedPhase::Udp, ..good.clone() },
-        SavedFlow { phase: SavedPhase::Icmp, ..good.clone() },
-        SavedFlow { phase: SavedPhase::Other, ..good.clone() },
-        SavedFlow { orig: tally(1, 10, 11), ..good.clone() },
-        SavedFlow { reply: tally(u64::MAX, 10, 10), ..good.clone() },
-        SavedFlow { reply: tally(1, u64::MAX, u64::MAX), ..good.clone() },
-        SavedFlow { reply: tally(1, 1 << 60, 0), ..good.clone() },
+        ConnSnapshot { src: v6, ..good.clone() },
+        ConnSnapshot { proto: 17, ..good.clone() },
+        ConnSnapshot { phase: SnapshotState::Udp, ..good.clone() },
+        ConnSnapshot { phase: SnapshotState::Icmp, ..good.clone() },
+        ConnSnapshot { phase: SnapshotState::Other, ..good.clone() },
+        ConnSnapshot { orig: tally(1, 10, 11), ..good.clone() },
+        ConnSnapshot { reply: tally(u64::MAX, 10, 10), ..good.clone() },
+        ConnSnapshot { reply: tally(1, u64::MAX, u64::MAX), ..good.clone() },
+        ConnSnapshot { reply: tally(1, 1 << 60, 0), ..good.clone() },
     ] {
         let mut engine = Engine::new(&small());
-        assert_eq!(engine.restore(&bad, NOW), Restored::Refused, "{bad:?}");
+        assert_eq!(engine.restore(&bad, NOW), RestoreOutcome::Refused, "{bad:?}");
         assert_eq!(engine.stats().active(), 0);
     }
     // Times that cannot be do no harm.
     for (start, last_seen) in [(u64::MAX, 0), (0, u64::MAX), (u64::MAX, u64::MAX)] {
-        let odd = SavedFlow { start, last_seen, ..good.clone() };
+        let odd = ConnSnapshot { start, last_seen, ..good.clone() };
         let mut engine = Engine::new(&small());
-        if engine.restore(&odd, NOW) == Restored::Known {
+        if engine.restore(&odd, NOW) == RestoreOutcome::Known {
             let record = left(&mut engine).remove(0);
             assert!(record.start <= record.end && record.end <= NOW, "{record:?}");
         }
@@ -418,8 +422,8 @@ fn what_cannot_be_is_refused() {
     // A table that is full stays as it is.
     let config = Config { capacity_ipv4: 1, ..small() };
     let mut engine = restored(&config, std::slice::from_ref(&good), NOW);
-    let other = SavedFlow { sport: 9, ..good };
-    assert_eq!(engine.restore(&other, NOW), Restored::Refused);
+    let other = ConnSnapshot { sport: 9, ..good };
+    assert_eq!(engine.restore(&other, NOW), RestoreOutcome::Refused);
     assert_eq!(engine.stats().active(), 1);
 }
 
@@ -428,23 +432,23 @@ fn a_zone_that_is_not_judged_takes_it_as_it_is() {
     let mut before = Engine::new(&small());
     process(&mut before, START, &handshake(&tcp(1)));
     let flows = saved_by(&before, 64);
-    let liberal = Config { tcp: TcpNumbers::Ignored, pick_up: PickUp::Strict, ..small() };
+    let liberal = Config { tcp: TcpWindowCheck::Ignored, pick_up: TcpPickup::Strict, ..small() };
     let mut after = restored(&liberal, &flows, NOW);
     let [there, _] = tcp(1);
     process(&mut after, NOW, &[there.flags(RST).seq(1 << 30)]);
-    assert_eq!(saved_by(&after, 64)[0].phase, SavedPhase::TcpClose);
+    assert_eq!(saved_by(&after, 64)[0].phase, SnapshotState::TcpClose);
     // Impossible shifts are no reason to lose a connection.
-    let odd = SavedFlow { scales: Some([15, 0]), ..flows[0].clone() };
+    let odd = ConnSnapshot { scales: Some([15, 0]), ..flows[0].clone() };
     assert_eq!(saved_by(&restored(&small(), &[odd], NOW), 64)[0].scales, None);
 }
 
 #[test]
 fn numbers_of_phases_are_for_ever() {
-    let numbers: Vec<u8> = SavedPhase::ALL.iter().map(|phase| *phase as u8).collect();
+    let numbers: Vec<u8> = SnapshotState::ALL.iter().map(|phase| *phase as u8).collect();
     assert_eq!(numbers, (1..=13).collect::<Vec<_>>());
-    for phase in SavedPhase::ALL {
-        assert_eq!(SavedPhase::of_number(phase as u8), Some(phase));
+    for phase in SnapshotState::ALL {
+        assert_eq!(SnapshotState::of_number(phase as u8), Some(phase));
     }
-    assert_eq!([0, 14, 255].map(SavedPhase::of_number), [None; 3]);
+    assert_eq!([0, 14, 255].map(SnapshotState::of_number), [None; 3]);
     assert_eq!(VlanTags::NONE.ids(), []);
 }

@@ -3,9 +3,9 @@
 //! is, and whatever the NIC says of it.
 
 use engine::{
-    Admission, Answer, BURST_MAX, Config, CtState, Cursor, End, Engine, KeyCheck, LiveFlow,
-    MarkLayout, NoRule, Offload, Query, Restored, SavedFlow, Side, Tuple, Verdict, Wish, ZoneFrom,
-    ZoneRule,
+    BURST_MAX, Config, ConnSnapshot, ConnView, CtState, Cursor, EndpointMatch, Engine, FiveTuple,
+    MarkLayout, MarkVerification, NoRuleReason, OffloadConfig, OffloadPolicy, Query,
+    RestoreOutcome, RuleRequest, RuleResult, Side, Verdict, ZoneRule, ZoneSource,
 };
 use wire::{BytesPacket, FrameBuilder};
 
@@ -13,15 +13,15 @@ const SECOND: u64 = 1_000_000_000;
 
 /// What has this address, and this port at the same end, is in this zone.
 fn rule(address: &str, port: Option<u16>, zone: u16) -> ZoneRule {
-    let end = End { address: Some(address.parse().unwrap()), port };
-    ZoneRule { from: None, proto: None, end, peer: End::default(), zone }
+    let end = EndpointMatch { address: Some(address.parse().unwrap()), port };
+    ZoneRule { from: None, proto: None, end, peer: EndpointMatch::default(), zone }
 }
 
 /// Queries of 10.1.0.0/16 are in zone 7, all else of it in 8.
-fn config(zone: ZoneFrom) -> Config {
+fn config(zone: ZoneSource) -> Config {
     let queries = ZoneRule {
-        end: End { port: Some(53), ..End::default() },
-        peer: End { address: "10.1.0.0/16".parse().ok(), port: None },
+        end: EndpointMatch { port: Some(53), ..EndpointMatch::default() },
+        peer: EndpointMatch { address: "10.1.0.0/16".parse().ok(), port: None },
         ..rule("::/0", None, 7)
     };
     let zone_rules = vec![queries, rule("10.1.0.0/16", None, 8), rule("2001::/16", None, 9)];
@@ -41,7 +41,7 @@ fn process(engine: &mut Engine, packets: &[FrameBuilder]) -> Vec<CtState> {
     states[..packets.len()].to_vec()
 }
 
-fn list(engine: &Engine) -> Vec<LiveFlow> {
+fn list(engine: &Engine) -> Vec<ConnView> {
     let (mut cursor, mut flows) = (Cursor::default(), vec![]);
     while engine.list(
         &Query { with_rules: true, ..Query::default() },
@@ -54,13 +54,13 @@ fn list(engine: &Engine) -> Vec<LiveFlow> {
 
 /// Zone and packets of each connection.
 fn zones(engine: &Engine) -> Vec<(u16, u64)> {
-    let packets = |flow: &LiveFlow| flow.record.orig.packets + flow.record.reply.packets;
+    let packets = |flow: &ConnView| flow.record.orig.packets + flow.record.reply.packets;
     list(engine).iter().map(|flow| (flow.record.zone, packets(flow))).collect()
 }
 
 #[test]
 fn both_directions_errors_and_fragments_go_where_their_connection_is() {
-    let mut engine = Engine::new(&config(ZoneFrom::OuterVlan));
+    let mut engine = Engine::new(&config(ZoneSource::OuterVlan));
     let error =
         FrameBuilder::ipv4([10, 3, 0, 1], [10, 1, 0, 1]).icmp_error(3, 3, &query().build_packet());
     let pieces = query().fragments(32);
@@ -81,7 +81,7 @@ fn both_directions_errors_and_fragments_go_where_their_connection_is() {
 #[test]
 fn the_zone_that_packets_were_in_is_asked_for() {
     let of_5 = ZoneRule { from: Some(5), ..rule("10.0.0.0/8", None, 7) };
-    let config = Config { zone_rules: vec![of_5], ..config(ZoneFrom::OuterVlan) };
+    let config = Config { zone_rules: vec![of_5], ..config(ZoneSource::OuterVlan) };
     let mut engine = Engine::new(&config);
     process(&mut engine, &[query(), query().vlan(5), query().vlan(6), query().vlan(7)]);
     assert_eq!(zones(&engine), [(0, 1), (7, 2), (6, 1)]);
@@ -90,31 +90,31 @@ fn the_zone_that_packets_were_in_is_asked_for() {
 /// Rules change with a restart only, and connections outlive it.
 #[test]
 fn a_connection_is_restored_where_its_packets_go_now() {
-    let save = |config: &Config| -> Vec<SavedFlow> {
+    let save = |config: &Config| -> Vec<ConnSnapshot> {
         let mut engine = Engine::new(config);
         process(&mut engine, &[query().vlan(5), query().vlan(5).reversed()]);
         let mut saved = vec![];
         while engine.save(&mut Cursor::default(), 1000, &mut |flow| saved.push(flow)) {}
         saved
     };
-    let with = config(ZoneFrom::OuterVlan);
+    let with = config(ZoneSource::OuterVlan);
     let without = Config { zone_rules: vec![], ..with.clone() };
     for (before, after, zone) in [(&without, &with, 7), (&with, &without, 5), (&with, &with, 7)] {
         let mut engine = Engine::new(after);
-        assert_eq!(engine.restore(&save(before)[0], SECOND), Restored::Known);
+        assert_eq!(engine.restore(&save(before)[0], SECOND), RestoreOutcome::Known);
         process(&mut engine, &[query().vlan(5)]);
         assert_eq!(zones(&engine), [(zone, 3)]);
     }
 }
 
 /// A rule for each direction with its first packet, whose marks are checked once.
-fn offload() -> Offload {
-    Offload {
-        layout: MarkLayout::new(32, Offload::indices(8)).unwrap(),
+fn offload() -> OffloadConfig {
+    OffloadConfig {
+        layout: MarkLayout::new(32, OffloadConfig::indices(8)).unwrap(),
         first_index: 0,
         slots: 8,
-        check: KeyCheck::Sampled { first: 1, one_in: u32::MAX },
-        admission: Admission::After { packets: 1 },
+        check: MarkVerification::Sampled { first: 1, one_in: u32::MAX },
+        admission: OffloadPolicy::After { packets: 1 },
         rules_max: 8,
         zone_rules_max: None,
         bypass: [None; 2],
@@ -122,7 +122,7 @@ fn offload() -> Offload {
 }
 
 /// A packet and its answer, and four more with the mark that they get; the tuples of their rules.
-fn offloaded(zone: ZoneFrom, packet: &FrameBuilder) -> (Engine, Vec<Tuple>) {
+fn offloaded(zone: ZoneSource, packet: &FrameBuilder) -> (Engine, Vec<FiveTuple>) {
     let offload = offload();
     let mut engine = Engine::new(&Config { offload: Some(offload), ..config(zone) });
     process(&mut engine, &[packet.clone(), packet.clone().reversed()]);
@@ -130,12 +130,12 @@ fn offloaded(zone: ZoneFrom, packet: &FrameBuilder) -> (Engine, Vec<Tuple>) {
     for now in 1..=4 {
         let packets = [BytesPacket::new(&frame).marked(mark)];
         engine.process_from(Side::A, now * SECOND, &packets, &mut [Verdict::Forward]);
-        [Side::A, Side::B].into_iter().for_each(|side| engine.seen_empty(side));
-        while let Some(Wish::Install { rule, tuple, .. }) = engine.next_wish() {
+        [Side::A, Side::B].into_iter().for_each(|side| engine.queue_drained(side));
+        while let Some(RuleRequest::Install { rule, tuple, .. }) = engine.next_request() {
             if tuple.dport == 53 {
                 (mark, _) = (Some(offload.layout.encode(rule)), tuples.push(tuple));
             }
-            engine.answer(rule, Answer::Installed { pace: 1000 });
+            engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
         }
     }
     (engine, tuples)
@@ -144,7 +144,7 @@ fn offloaded(zone: ZoneFrom, packet: &FrameBuilder) -> (Engine, Vec<Tuple>) {
 #[test]
 fn where_no_tag_says_the_zone_marks_are_as_good_as_ever() {
     let packets = [query(), query().vlan(5)];
-    let from = [ZoneFrom::None, ZoneFrom::Fixed(3)];
+    let from = [ZoneSource::None, ZoneSource::Fixed(3)];
     for (zone, packet) in from.iter().flat_map(|zone| packets.iter().map(|p| (*zone, p))) {
         let (engine, tuples) = offloaded(zone, packet);
         assert_eq!(zones(&engine), [(7, 6)]);
@@ -157,11 +157,11 @@ fn where_no_tag_says_the_zone_marks_are_as_good_as_ever() {
 /// Packets of several tags may be in it: no rule of the NIC is for all of them.
 #[test]
 fn where_a_tag_says_the_zone_those_that_a_rule_moves_stay_in_software() {
-    let (engine, tuples) = offloaded(ZoneFrom::OuterVlan, &query().vlan(5));
+    let (engine, tuples) = offloaded(ZoneSource::OuterVlan, &query().vlan(5));
     assert_eq!((zones(&engine), tuples.len()), (vec![(7, 6)], 0));
-    assert_eq!(list(&engine)[0].rules.unwrap()[0].reason, Some(NoRule::ZoneByRule));
+    assert_eq!(list(&engine)[0].rules.unwrap()[0].reason, Some(NoRuleReason::ZoneByRule));
     let other = FrameBuilder::ipv4([10, 3, 0, 1], [10, 2, 0, 1]).udp(4000, 53).vlan(5).pad();
-    let (engine, tuples) = offloaded(ZoneFrom::OuterVlan, &other);
+    let (engine, tuples) = offloaded(ZoneSource::OuterVlan, &other);
     assert_eq!((zones(&engine), tuples[0].zone), (vec![(5, 6)], 5));
     assert_eq!(engine.mark_stats().counted, 2, "{:?}", engine.mark_stats());
 }

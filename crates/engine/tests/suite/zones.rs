@@ -3,8 +3,8 @@
 //! and for those that are there.
 
 use engine::{
-    BURST_MAX, Change, Config, Cursor, Engine, Irregular, LiveFlow, PickUp, Progress, Query,
-    Reason, TcpNumbers, Timeouts, Verdict, ZonePolicy, Zones,
+    Anomaly, BURST_MAX, Config, ConnView, Cursor, Engine, EventKind, ProtoState, Query, TcpPickup,
+    TcpWindowCheck, Timeouts, UntrackedReason, Verdict, ZonePolicies, ZonePolicy,
 };
 use std::sync::Arc;
 use wire::tcp::{ACK, FIN, RST, SYN};
@@ -30,7 +30,7 @@ fn active(engine: &mut Engine, now: u64) -> u64 {
 }
 
 fn set(engine: &mut Engine, config: &Config) {
-    engine.set_zones(Arc::new(Zones::new(config)));
+    engine.set_zones(Arc::new(ZonePolicies::new(config)));
 }
 
 /// The whole walk, so many places at a time; how many timers it armed anew.
@@ -51,7 +51,7 @@ fn reload(engine: &mut Engine, config: &Config) -> u64 {
     review(engine, 7)
 }
 
-fn list(engine: &Engine) -> Vec<LiveFlow> {
+fn list(engine: &Engine) -> Vec<ConnView> {
     let (mut cursor, mut flows) = (Cursor::default(), vec![]);
     while engine.list(&Query::default(), &mut cursor, 64, &mut |flow| flows.push(flow)) {}
     flows
@@ -181,20 +181,23 @@ fn a_review_goes_on_while_packets_come() {
 fn limits_end_nobody_and_hold_for_who_comes_next() {
     let mut engine = Engine::new(&lasting(600));
     process(&mut engine, START, &mixture());
-    let policy =
-        ZonePolicy { connections_max: Some(3), pick_up: PickUp::Strict, ..lasting(600).policy() };
+    let policy = ZonePolicy {
+        connections_max: Some(3),
+        pick_up: TcpPickup::Strict,
+        ..lasting(600).policy()
+    };
     let config = Config { zones: vec![(vec![0], policy)], ..lasting(600) };
     assert_eq!(reload(&mut engine, &config), 0);
     assert_eq!(engine.stats().active(), 200);
     let next = FrameBuilder::ipv4([10, 2, 0, 1], [10, 2, 0, 2]);
     process(&mut engine, START + SECOND, &[next.clone().udp(1, 53), next.tcp(1, 80).flags(ACK)]);
     let stats = engine.stats();
-    assert_eq!((stats.active(), stats.passed[Reason::ZoneFull as usize]), (200, 1));
-    assert_eq!(stats.irregular[Irregular::TcpNoSyn as usize], 1);
+    assert_eq!((stats.active(), stats.passed[UntrackedReason::ZoneFull as usize]), (200, 1));
+    assert_eq!(stats.irregular[Anomaly::TcpNoSyn as usize], 1);
 }
 
 fn liberal() -> Config {
-    Config { tcp: TcpNumbers::Ignored, ..lasting(600) }
+    Config { tcp: TcpWindowCheck::Ignored, ..lasting(600) }
 }
 
 /// Both directions of a connection whose handshake had these shifts.
@@ -245,10 +248,10 @@ fn numbers_that_nobody_followed_are_learnt_anew() {
     assert_eq!((irregular(&engine), list(&engine).len()), (0, 1));
     // Now they are known.
     process(&mut engine, START, &[talk.says(a + 400, b + 1000)]);
-    assert_eq!(engine.stats().irregular[Irregular::TcpAckBeyond as usize], 1);
+    assert_eq!(engine.stats().irregular[Anomaly::TcpAckBeyond as usize], 1);
     process(&mut engine, START, &[talk.there.flags(RST).seq(7)]);
     assert_eq!(irregular(&engine), 2);
-    assert_eq!(list(&engine)[0].progress, Progress::Established);
+    assert_eq!(list(&engine)[0].progress, ProtoState::Established);
 }
 
 /// A second reload changes nothing about what was learnt.
@@ -258,7 +261,7 @@ fn who_is_judged_stays_so() {
     let talk = Talk::begin(&mut engine);
     reload(&mut engine, &lasting(600));
     process(&mut engine, START, &[talk.says(100, 5000)]);
-    assert_eq!(engine.stats().irregular[Irregular::TcpAckBeyond as usize], 1);
+    assert_eq!(engine.stats().irregular[Anomaly::TcpAckBeyond as usize], 1);
 }
 
 #[test]
@@ -270,7 +273,7 @@ fn who_is_not_judged_any_more_goes_by_flags() {
     process(&mut engine, START, &[talk.says(1 << 30, 1 << 31)]);
     review(&mut engine, 16);
     process(&mut engine, START, &[talk.answers(5, 6), talk.there.flags(RST).seq(7)]);
-    assert_eq!((irregular(&engine), list(&engine)[0].progress), (0, Progress::Close));
+    assert_eq!((irregular(&engine), list(&engine)[0].progress), (0, ProtoState::Close));
 }
 
 /// Which acknowledgment is the last one is a matter of numbers.
@@ -281,11 +284,11 @@ fn a_last_acknowledgment_is_not_waited_for_without_numbers() {
     let Talk { there, back } = Talk::begin(&mut engine);
     let fin = there.flags(FIN | ACK).seq(100).ack(500);
     process(&mut engine, START, &[fin, back.flags(FIN | ACK).seq(500).ack(101)]);
-    assert_eq!(list(&engine)[0].progress, Progress::LastAck);
-    engine.listen(true);
+    assert_eq!(list(&engine)[0].progress, ProtoState::LastAck);
+    engine.subscribe(true);
     reload(&mut engine, &Config { timeouts: short, ..liberal() });
     let event = engine.next_event().expect("whoever listens hears of it");
-    assert_eq!((event.change, event.progress), (Change::Update, Some(Progress::TimeWait)));
+    assert_eq!((event.change, event.progress), (EventKind::Update, Some(ProtoState::TimeWait)));
     assert_eq!(engine.next_event(), None);
     assert_eq!(active(&mut engine, START + 6 * SECOND), 0);
 }
@@ -293,9 +296,9 @@ fn a_last_acknowledgment_is_not_waited_for_without_numbers() {
 #[test]
 fn nothing_of_before_is_left_when_it_is_given_back() {
     let mut engine = Engine::new(&lasting(600));
-    let first = engine.set_zones(Arc::new(Zones::new(&lasting(60))));
+    let first = engine.set_zones(Arc::new(ZonePolicies::new(&lasting(60))));
     assert_eq!(Arc::strong_count(&first), 1);
-    let next = Arc::new(Zones::new(&liberal()));
+    let next = Arc::new(ZonePolicies::new(&liberal()));
     drop(engine.set_zones(next.clone()));
     assert!(Arc::ptr_eq(&engine.set_zones(first), &next));
 }

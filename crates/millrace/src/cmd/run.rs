@@ -253,7 +253,7 @@ fn close(server: Option<Server>, live: &mut Live, sink: &mut RecordSink) {
 }
 
 /// What to say of flow tables that should lie in hugepages and do not.
-fn without_huge_pages(tables: engine::Memory) -> String {
+fn without_huge_pages(tables: engine::MemoryUse) -> String {
     let [refused, all] =
         [tables.refused_bytes, tables.bytes].map(|bytes| units::bytes(bytes as u64));
     format!(

@@ -10,7 +10,7 @@ use control::{
     Answerer, Ask, DirectionLine, EndLine, Failure, FlowLine, Halt, InstanceLine, Line,
     OffloadLine, PortLine, Request, RuleLine, Taker, VERSION,
 };
-use engine::{Nanos, NoRule, Query, RuleState, RuleView, Side, Tally};
+use engine::{DirectionCounters, Nanos, NoRuleReason, Query, RuleState, RuleView, Side};
 use report::top_n::Busiest;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -196,8 +196,8 @@ fn place(found: &Found, side: Side) -> usize {
 
 fn flow_line(found: &Found, ports: &[PortNow], now: Nanos) -> FlowLine {
     let record = &found.flow.record;
-    let line = |direction: usize, tally: &Tally| {
-        let Tally { packets, bytes, ip_bytes, tcp_flags } = *tally;
+    let line = |direction: usize, tally: &DirectionCounters| {
+        let DirectionCounters { packets, bytes, ip_bytes, tcp_flags } = *tally;
         let offload = offload_line(found, &found.rules()[direction], packets, ports);
         DirectionLine { packets, bytes, ip_bytes, tcp_flags, offload }
     };
@@ -226,7 +226,7 @@ fn offload_line(found: &Found, view: &RuleView, packets: u64, ports: &[PortNow])
     let of_wire = ports.get(place(found, Side::A)..=place(found, Side::B)).unwrap_or_default();
     let words = match view.reason {
         None => rule_words(view),
-        Some(NoRule::Off) => off_words(of_wire),
+        Some(NoRuleReason::Off) => off_words(of_wire),
         Some(reason) => why(reason, (view, packets), port),
     };
     OffloadLine {
@@ -262,45 +262,47 @@ fn off_words(ports: &[PortNow]) -> String {
 }
 
 /// Why a direction has no rule, for people.
-fn why(reason: NoRule, (view, packets): (&RuleView, u64), port: Option<&PortNow>) -> String {
+fn why(reason: NoRuleReason, (view, packets): (&RuleView, u64), port: Option<&PortNow>) -> String {
     let rate = units::pps(view.rate);
     match reason {
-        NoRule::Off => off_words(&[]),
-        NoRule::Protocol => "only TCP and UDP get rules".to_owned(),
-        NoRule::ZoneByRule => {
+        NoRuleReason::Off => off_words(&[]),
+        NoRuleReason::Protocol => "only TCP and UDP get rules".to_owned(),
+        NoRuleReason::ZoneByRule => {
             "a rule puts packets into its zone, so that no tag tells its own from others".to_owned()
         }
-        NoRule::TooFewPackets { least } => {
+        NoRuleReason::TooFewPackets { least } => {
             format!("it has had {packets} packets; one with fewer than {least} is not looked at")
         }
-        NoRule::BelowThreshold { worth, threshold } if view.rate >= threshold => format!(
+        NoRuleReason::BelowThreshold { worth, threshold } if view.rate >= threshold => format!(
             "its rate of {rate} packets/s would do, but it has had {packets} packets only, \
              which count as {worth} packets/s; the threshold is {threshold} packets/s",
             worth = units::pps(worth),
             threshold = units::pps(threshold)
         ),
-        NoRule::BelowThreshold { threshold, .. } => format!(
+        NoRuleReason::BelowThreshold { threshold, .. } => format!(
             "its rate of {rate} packets/s is below the threshold of {threshold} packets/s",
             threshold = units::pps(threshold)
         ),
-        NoRule::NoCapacity => match port {
+        NoRuleReason::NoCapacity => match port {
             Some(PortNow { state, .. }) => {
                 format!("the NIC has room for {} rules, and flows no slower have them", state.room)
             }
             None => "the NIC has no room for one more rule".to_owned(),
         },
-        NoRule::ZoneFull => {
+        NoRuleReason::ZoneFull => {
             "its zone has as many rules as it may have, of flows that are no slower".to_owned()
         }
-        NoRule::Refused => format!("refused: {}", refusal(port)),
-        NoRule::Ineffective => {
+        NoRuleReason::Refused => format!("refused: {}", refusal(port)),
+        NoRuleReason::Ineffective => {
             "the NIC took its rule, and no packet had the mark: ineffective".to_owned()
         }
-        NoRule::KindAside => {
+        NoRuleReason::KindAside => {
             "rules of its kind had no effect at this port; they are tried again later".to_owned()
         }
-        NoRule::BackOff => "the port had trouble with rules just now and is left alone".to_owned(),
-        NoRule::Waiting => "it waits for its turn: the port makes rules no faster".to_owned(),
+        NoRuleReason::BackOff => {
+            "the port had trouble with rules just now and is left alone".to_owned()
+        }
+        NoRuleReason::Waiting => "it waits for its turn: the port makes rules no faster".to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@
 //! stores, no lock. A reader may see one counter a moment older than the next.
 
 use super::stages::StageSample;
-use engine::Memory;
+use engine::MemoryUse;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A worker's counters so far.
@@ -29,7 +29,7 @@ pub(crate) struct Snapshot {
     /// Cycles in turns that were interrupted.
     pub(crate) stalled_cycles: u64,
     /// Of the engine.
-    pub(crate) memory: Memory,
+    pub(crate) memory: MemoryUse,
     /// Of its sampled bursts.
     pub(crate) sample: StageSample,
 }
@@ -57,7 +57,7 @@ impl Board {
         let Snapshot { sent: [up, down], received, dropped, active, .. } = *snapshot;
         let Snapshot { marked, aside, busy_cycles, idle_cycles, stalled_cycles, memory, .. } =
             *snapshot;
-        let Memory { bytes, huge_page_bytes, refused_bytes } = memory;
+        let MemoryUse { bytes, huge_page_bytes, refused_bytes } = memory;
         let [bytes, huge, refused] = [bytes, huge_page_bytes, refused_bytes].map(|n| n as u64);
         let counters = [up.0, up.1, down.0, down.1, received, dropped, active, marked];
         let rest = [busy_cycles, idle_cycles, stalled_cycles, bytes, huge, refused];
@@ -96,7 +96,7 @@ impl Board {
         let [aside_a, aside_b, busy_cycles, idle_cycles, stalled_cycles, memory @ ..] = rest;
         let [bytes, huge_page_bytes, refused_bytes] = memory.map(|n| n as usize);
         let sent = [(up, up_bytes), (down, down_bytes)];
-        let memory = Memory { bytes, huge_page_bytes, refused_bytes };
+        let memory = MemoryUse { bytes, huge_page_bytes, refused_bytes };
         Snapshot {
             sent,
             received,
@@ -131,7 +131,7 @@ mod tests {
             busy_cycles: 8,
             idle_cycles: 9,
             stalled_cycles: 16,
-            memory: Memory { bytes: 10, huge_page_bytes: 11, refused_bytes: 12 },
+            memory: MemoryUse { bytes: 10, huge_page_bytes: 11, refused_bytes: 12 },
             sample: StageSample { bursts: 17, housekeeping_cycles: 18, ..StageSample::default() },
         };
         board.write(&snapshot);

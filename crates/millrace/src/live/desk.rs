@@ -8,7 +8,7 @@
 
 use super::listeners::{Listener, Listeners};
 use super::worker::Report;
-use engine::{Cursor, Engine, Filter, LiveFlow, MarkChange, Nanos, Query, ZoneNow};
+use engine::{ConnView, Cursor, Engine, Filter, MarkChange, Nanos, Query, ZoneStatus};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) enum Ask {
     /// A client wants no more events.
     Leave(u64, Producer<Told>),
     /// Replaces the policy of zones.
-    Zones(Arc<engine::Zones>, Producer<Told>),
+    Zones(Arc<engine::ZonePolicies>, Producer<Told>),
 }
 
 /// What a walk is for.
@@ -62,13 +62,12 @@ pub(super) struct Part {
     pub(super) places: u32,
 }
 
-/// A reply to a command; the last one of a walk is [`Told::End`], others have one only.
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are flows")]
+/// A reply to a command; the last one of a walk is [`Told::EndpointMatch`], others have one only.
 pub(super) enum Told {
-    Flow(LiveFlow),
+    Flow(ConnView),
     Zone {
         zone: u16,
-        now: ZoneNow,
+        now: ZoneStatus,
     },
     End(PartEnd),
     /// The client gets events from now on.
@@ -76,7 +75,7 @@ pub(super) enum Told {
     /// The client gets none any more, and gets its end of the ring back.
     Left(Option<Listener>),
     /// The policy of zones until now.
-    Zones(Arc<engine::Zones>),
+    Zones(Arc<engine::ZonePolicies>),
 }
 
 /// What comes last.
@@ -243,8 +242,8 @@ impl Walk {
         let until = (self.next_zone + budget).min(u32::from(u16::MAX) + 1);
         for zone in self.next_zone..until {
             let zone = zone as u16;
-            let now = engine.zone_now(zone);
-            if now != ZoneNow::default() {
+            let now = engine.zone_status(zone);
+            if now != ZoneStatus::default() {
                 self.end.matched += 1;
                 let _ = self.told.push(Told::Zone { zone, now });
             }
@@ -258,7 +257,7 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Config, End, Verdict};
+    use engine::{Config, EndpointMatch, Verdict};
     use wire::{BytesPacket, FrameBuilder};
 
     /// An engine with 2000 flows, half of them in each of two zones.
@@ -354,7 +353,7 @@ mod tests {
             assert!(parts >= 7, "{errand:?}");
         }
         assert_eq!(engine.stats().active(), 1000);
-        let either = End { port: Some(1999), ..End::default() };
+        let either = EndpointMatch { port: Some(1999), ..EndpointMatch::default() };
         let rest = Query { filter: Filter { either, ..Filter::default() }, ..Query::default() };
         let (told, _) = answer(&mut engine, walk(Errand::Count(rest), u32::MAX));
         assert!(matches!(told[..], [Told::End(PartEnd { matched: 1, more: false, .. })]));
@@ -393,7 +392,7 @@ mod tests {
     #[test]
     fn zones_that_have_connections_are_told_in_order() {
         let (told, most) = answer(&mut engine(), walk(Errand::Zones, 1));
-        const NOW: ZoneNow = ZoneNow { connections: 1000, embryonic: 1000, begun: 0 };
+        const NOW: ZoneStatus = ZoneStatus { connections: 1000, embryonic: 1000, begun: 0 };
         assert!(matches!(
             told[..],
             [

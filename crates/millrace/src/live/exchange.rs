@@ -8,14 +8,14 @@
 use super::Wire;
 use config::plan::handed_mbufs;
 use dpdk::{Burst, Mbuf, PortSpread};
-use engine::{BURST_MAX, Doubt, Errand, Hashed, Spread, Steering};
+use engine::{BURST_MAX, Handoff, RssFields, RssSpread, SteeringConfig, SteeringMismatch};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
 /// A packet on its way.
 pub(super) struct Traveller {
     pub(super) mbuf: Mbuf,
-    pub(super) errand: Errand,
+    pub(super) errand: Handoff,
     /// 0 for up, 1 for down.
     pub(super) direction: usize,
 }
@@ -26,7 +26,7 @@ pub(super) struct Exchange {
     to: Vec<Option<Producer<Traveller>>>,
     from: Inlets<Traveller>,
     /// Of the packets that were taken last, by direction.
-    errands: [Vec<Errand>; 2],
+    errands: [Vec<Handoff>; 2],
 }
 
 /// A ring from each of the others, in turn.
@@ -104,7 +104,7 @@ impl Exchange {
     }
 
     /// What goes with those of a direction.
-    pub(super) fn errands(&self, direction: usize) -> &[Errand] {
+    pub(super) fn errands(&self, direction: usize) -> &[Handoff] {
         &self.errands[direction]
     }
 
@@ -122,18 +122,18 @@ impl Exchange {
 /// For each worker of a wire its rings, and which connections the others have.
 pub(super) fn of_workers(
     wire: &Wire,
-) -> impl Iterator<Item = (Exchange, Option<Steering>)> + use<> {
-    let (spread, doubt) = (spread_of(wire), Doubt::default());
+) -> impl Iterator<Item = (Exchange, Option<SteeringConfig>)> + use<> {
+    let (spread, doubt) = (spread_of(wire), SteeringMismatch::default());
     let steering = move |me| {
         let spread = Arc::clone(spread.as_ref()?);
-        Some(Steering { spread, me, doubt: doubt.clone() })
+        Some(SteeringConfig { spread, me, doubt: doubt.clone() })
     };
     let exchanges = Exchange::between(wire.workers.len()).into_iter();
     exchanges.zip((0..).map(steering))
 }
 
 /// How both ports of a wire spread packets over its workers, if they do it alike and say how.
-fn spread_of(wire: &Wire) -> Option<Arc<Spread>> {
+fn spread_of(wire: &Wire) -> Option<Arc<RssSpread>> {
     let [a, b] = [&wire.a, &wire.b].map(dpdk::Port::spread);
     let (a, b) = (a?, b?);
     let is_one = a.queues == b.queues && a.types == b.types && is_prefix(&a.key, &b.key);
@@ -146,15 +146,15 @@ fn is_prefix(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// The engine's words for a port's. Queue `w` is that of worker `w`.
-fn spread(PortSpread { key, types, queues }: PortSpread) -> Spread {
+fn spread(PortSpread { key, types, queues }: PortSpread) -> RssSpread {
     let has =
         |name: &str| dpdk::flow::RSS_TYPES.iter().any(|(is, bit)| *is == name && types & bit != 0);
     let of = |version: &str| {
         let has = |kind: &str| has(&format!("{version}{kind}"));
         let addresses = has("") || has("-other");
-        Hashed { tcp: has("-tcp"), udp: has("-udp"), sctp: has("-sctp"), addresses }
+        RssFields { tcp: has("-tcp"), udp: has("-udp"), sctp: has("-sctp"), addresses }
     };
-    Spread { key, workers: queues, hashed: ["ipv4", "ipv6"].map(of) }
+    RssSpread { key, workers: queues, hashed: ["ipv4", "ipv6"].map(of) }
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl Shelf {
             Verdict::Elsewhere => {
                 let mut handed = engine.handed().iter();
                 let handed = handed.find(|handed| usize::from(handed.position) == i)?;
-                let traveller = Traveller { mbuf, errand: handed.errand, direction };
+                let traveller = Traveller { mbuf, errand: handed.handoff, direction };
                 give(traveller, engine, exchange)
             }
         });
@@ -65,7 +65,7 @@ impl Shelf {
         exchange: &mut Exchange,
     ) -> Option<(usize, Mbuf)> {
         loop {
-            let Release { slot, verdict, errand } = engine.next_release()?;
+            let Release { slot, verdict, handoff: errand } = engine.next_release()?;
             let place = self.places.get_mut(usize::from(slot));
             let Some(Waiting { mbuf, direction }) = place.and_then(Option::take) else { continue };
             let forwarded = match (verdict, errand) {
@@ -84,5 +84,5 @@ impl Shelf {
 /// forwarded.
 fn give(traveller: Traveller, engine: &mut Engine, exchange: &mut Exchange) -> Option<Mbuf> {
     let back = exchange.give(traveller).err()?;
-    (engine.not_handed() == Verdict::Forward).then_some(back)
+    (engine.handoff_failed() == Verdict::Forward).then_some(back)
 }

@@ -2,9 +2,9 @@
 //! Asks the workers and ports of a running bump how things stand, and waits for their answers: for
 //! threads that serve somebody who wants to know, never for one that a packet depends on.
 //!
-//! Each command has a ring of its own for its replies, so clients do not wait for each other. A walk
-//! is a command for each part of it, and the ring holds a whole part: however slowly a client reads,
-//! no worker waits for it.
+//! Each command has a ring of its own for its replies, so clients do not wait for each other. A
+//! walk is a command for each part of it, and the ring holds a whole part: however slowly a client
+//! reads, no worker waits for it.
 
 use super::clock::Clock;
 use super::desk::{Ask, Errand, Part, PartEnd, Told};
@@ -16,7 +16,7 @@ use super::{SharedPort, report};
 use ::report::summary::{Offload, OffloadPort, Summary};
 use config::plan::ZoneRules;
 use dpdk::tsc;
-use engine::{Cursor, LiveFlow, Nanos, OffloadState, Query, RuleView, ZoneNow};
+use engine::{ConnView, Cursor, Nanos, OffloadStatus, Query, RuleView, ZoneStatus};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,7 +70,7 @@ pub(crate) struct Ending;
 
 /// A flow, and the worker that has it.
 pub(crate) struct Found {
-    pub(crate) flow: LiveFlow,
+    pub(crate) flow: ConnView,
     pub(crate) lcore: u32,
     pub(crate) wire: usize,
 }
@@ -89,7 +89,7 @@ pub(crate) enum Met {
     /// Of one worker.
     Zone {
         zone: u16,
-        now: ZoneNow,
+        now: ZoneStatus,
     },
 }
 
@@ -136,7 +136,7 @@ impl Walk {
 pub(crate) struct PortNow {
     pub(crate) rules: OffloadPort,
     /// Over all workers: the highest threshold, the longest horizon, and sums.
-    pub(crate) state: OffloadState,
+    pub(crate) state: OffloadStatus,
 }
 
 impl Inquiry {
@@ -302,8 +302,8 @@ fn free<T>(replies: Consumer<T>) {
     }
 }
 
-fn plus(sum: OffloadState, next: OffloadState) -> OffloadState {
-    OffloadState {
+fn plus(sum: OffloadStatus, next: OffloadStatus) -> OffloadStatus {
+    OffloadStatus {
         live: sum.live + next.live,
         room: sum.room + next.room,
         threshold: sum.threshold.max(next.threshold),

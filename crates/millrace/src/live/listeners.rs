@@ -4,7 +4,7 @@
 //!
 //! Rings are made and freed by whoever listens. While nobody does, the engine keeps no events.
 
-use engine::{Change, Engine, Filter, FlowEvent, Nanos};
+use engine::{Engine, EventKind, Filter, FlowEvent, Nanos};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Events on their way to one of them.
@@ -51,7 +51,7 @@ impl Listener {
     }
 
     fn tell(&mut self, event: &FlowEvent, at: Nanos) {
-        if !self.filter.takes_record(&event.record, event.progress) {
+        if !self.filter.matches_record(&event.record, event.progress) {
             return;
         }
         self.tell_lost();
@@ -78,7 +78,7 @@ impl Listeners {
         *place = Some(listener);
         self.count += 1;
         if self.count == 1 {
-            engine.listen(true);
+            engine.subscribe(true);
         }
         None
     }
@@ -93,7 +93,7 @@ impl Listeners {
         left.lost += engine.waiting_events();
         self.count -= 1;
         if self.count == 0 {
-            engine.listen(false);
+            engine.subscribe(false);
         }
         Some(left)
     }
@@ -123,13 +123,13 @@ impl Listeners {
 
 /// The name of an end, of those that have one.
 pub(crate) fn end_reason(event: &FlowEvent) -> Option<&'static str> {
-    (event.change == Change::Destroy).then(|| event.record.end_reason.name())
+    (event.change == EventKind::Destroy).then(|| event.record.end_reason.name())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Config, End, Verdict};
+    use engine::{Config, EndpointMatch, Verdict};
     use wire::{BytesPacket, FrameBuilder};
 
     /// Each of these ports begins a flow, which ends at once.
@@ -143,7 +143,7 @@ mod tests {
     }
 
     /// What has come: events, by change and port, and how many were lost.
-    fn heard(ear: &mut Consumer<Heard>) -> (Vec<(Change, u16)>, u64) {
+    fn heard(ear: &mut Consumer<Heard>) -> (Vec<(EventKind, u16)>, u64) {
         let (mut events, mut lost) = (Vec::new(), 0);
         while let Ok(next) = ear.pop() {
             match next {
@@ -163,13 +163,13 @@ mod tests {
         let (all, mut all_ear) = Listener::new(1, Filter::default());
         assert!(listeners.join(all, &mut engine).is_none());
         come_and_go(&mut engine, [2]);
-        let src = End { port: Some(3), ..End::default() };
+        let src = EndpointMatch { port: Some(3), ..EndpointMatch::default() };
         let (some, mut some_ear) = Listener::new(2, Filter { src, ..Filter::default() });
         assert!(listeners.join(some, &mut engine).is_none());
         come_and_go(&mut engine, [3]);
         assert_eq!(listeners.tell(&mut engine, 3, 1), 3);
         assert_eq!(listeners.tell(&mut engine, 3, 1), 1);
-        let [two, three] = [2, 3].map(|port| [(Change::New, port), (Change::Destroy, port)]);
+        let [two, three] = [2, 3].map(|port| [(EventKind::New, port), (EventKind::Destroy, port)]);
         assert_eq!(heard(&mut all_ear), ([two, three].concat(), 0));
         assert_eq!(heard(&mut some_ear), (three.to_vec(), 0));
 
@@ -196,7 +196,7 @@ mod tests {
         come_and_go(&mut engine, [1, 2]);
         assert_eq!(listeners.tell(&mut engine, 1, 1), 1);
         let first = listeners.leave(1, &mut engine).unwrap();
-        assert_eq!((first.lost(), heard(&mut first_ear)), (3, (vec![(Change::New, 1)], 0)));
+        assert_eq!((first.lost(), heard(&mut first_ear)), (3, (vec![(EventKind::New, 1)], 0)));
         listeners.tell(&mut engine, 100, 1);
         assert_eq!((heard(&mut last_ear).0.len(), heard(&mut last_ear).1), (4, 0));
         // More than the engine keeps, and than a ring holds.
@@ -245,7 +245,7 @@ mod tests {
         listeners.tell(&mut engine, 100, 1);
         let (events, lost) = heard(&mut slow_ear);
         assert_eq!((events.len(), lost), (2, 6000 - HEARD as u64));
-        assert_eq!(heard(&mut quick_ear), (vec![(Change::New, 9), (Change::Destroy, 9)], 0));
+        assert_eq!(heard(&mut quick_ear), (vec![(EventKind::New, 9), (EventKind::Destroy, 9)], 0));
         // Nobody takes them from the engine.
         come_and_go(&mut engine, 0..3000);
         while listeners.tell(&mut engine, 100, 1) > 0 {}

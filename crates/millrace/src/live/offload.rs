@@ -17,7 +17,9 @@ use super::clock::Clock;
 use config::plan::OffloadPlan;
 use config::{Bypass, Policy, RuleApi};
 use dpdk::Port;
-use engine::{Admission, Answer, Engine, MarkLayout, Nanos, Offload, RuleId, Side, Wish};
+use engine::{
+    Engine, MarkLayout, Nanos, OffloadConfig, OffloadPolicy, RuleId, RuleRequest, RuleResult, Side,
+};
 use offload::{Limits, Pace, Programmer};
 use programming::{Gauge, Inquirer, Programming, Running};
 use report::summary::OffloadPort;
@@ -26,9 +28,9 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// A worker's end of the rings between it and one port.
-type WorkerEnd = (Producer<Wish>, Consumer<(RuleId, Answer)>);
+type WorkerEnd = (Producer<RuleRequest>, Consumer<(RuleId, RuleResult)>);
 /// The port's end of them.
-type PortEnd = (Consumer<Wish>, Producer<(RuleId, Answer)>);
+type PortEnd = (Consumer<RuleRequest>, Producer<(RuleId, RuleResult)>);
 
 /// Wishes of one worker on their way to one port, and answers on their way back.
 const RING: usize = 1024;
@@ -51,13 +53,13 @@ const SETTLE_MAX: Duration = Duration::from_secs(5);
 const LEAST: u32 = 32;
 
 /// Who is worth a rule; `None`: nobody.
-fn admission(policy: Policy) -> Option<Admission> {
+fn admission(policy: Policy) -> Option<OffloadPolicy> {
     match policy {
         Policy::Off => None,
-        Policy::All => Some(Admission::After { packets: 1 }),
-        Policy::After(packets) => Some(Admission::After { packets }),
-        Policy::Rate(per_second) => Some(Admission::Rate { per_second }),
-        Policy::Measured => Some(Admission::Measured { least: LEAST }),
+        Policy::All => Some(OffloadPolicy::After { packets: 1 }),
+        Policy::After(packets) => Some(OffloadPolicy::After { packets }),
+        Policy::Rate(per_second) => Some(OffloadPolicy::Rate { per_second }),
+        Policy::Measured => Some(OffloadPolicy::Measured { least: LEAST }),
     }
 }
 
@@ -78,7 +80,7 @@ pub(super) struct Offer {
     /// What each takes and how it is asked, or why it takes nothing.
     terms: [Result<Terms, String>; 2],
     /// How its marks are made, where there are any.
-    offload: Option<Offload>,
+    offload: Option<OffloadConfig>,
     /// From one reading of a counter to the next.
     reading: Nanos,
 }
@@ -106,8 +108,8 @@ impl Offer {
         let widths = terms.iter().flatten().map(|terms| terms.dialect.mark_bits);
         let offload = widths.min().map(|width| {
             let slots = plan.slots(engine, width, workers);
-            let indices = Offload::indices(slots) * workers as u32;
-            Offload {
+            let indices = OffloadConfig::indices(slots) * workers as u32;
+            OffloadConfig {
                 layout: MarkLayout::new(width, indices).expect("as many as the width is for"),
                 first_index: 0,
                 slots,
@@ -122,10 +124,10 @@ impl Offer {
     }
 
     /// What the engine of the wire's worker with this number needs.
-    pub(super) fn of_worker(&self, worker: usize) -> Option<Offload> {
+    pub(super) fn of_worker(&self, worker: usize) -> Option<OffloadConfig> {
         self.offload.map(|offload| {
-            let first_index = Offload::indices(offload.slots) * worker as u32;
-            Offload { first_index, ..offload }
+            let first_index = OffloadConfig::indices(offload.slots) * worker as u32;
+            OffloadConfig { first_index, ..offload }
         })
     }
 
@@ -141,7 +143,7 @@ impl Offer {
         let rules = ports.into_iter().zip(terms).enumerate().map(|(side, (port, terms))| {
             let name = port.lock().info().devargs.clone();
             let (terms, layout) = match (terms, offload) {
-                (Ok(terms), Some(Offload { layout, .. })) => (terms, layout),
+                (Ok(terms), Some(OffloadConfig { layout, .. })) => (terms, layout),
                 (Err(reason), _) => return Rules::Off { name, reason },
                 (Ok(_), None) => unreachable!("a port that takes rules has marks"),
             };
@@ -199,7 +201,7 @@ impl Wishes {
     /// At the end: has what the NICs forward by themselves come back, and waits, not for ever,
     /// until it is counted.
     pub(super) fn settle(&mut self, engine: &mut Engine) {
-        engine.recall();
+        engine.withdraw_bypass();
         let begin = Instant::now();
         while engine.bypasses() > 0 && begin.elapsed() < SETTLE_MAX {
             if self.exchange(engine) == 0 {
@@ -213,7 +215,7 @@ impl Wishes {
         for (_, answers) in self.sides.iter_mut().flatten() {
             for _ in 0..EXCHANGED {
                 let Ok((rule, answer)) = answers.pop() else { break };
-                engine.answer(rule, answer);
+                engine.apply_result(rule, answer);
                 exchanged += 1;
             }
         }
@@ -222,15 +224,15 @@ impl Wishes {
             if !rings.all(|(wishes, _)| wishes.slots() > 0) {
                 break;
             }
-            let Some(wish) = engine.next_wish() else { break };
+            let Some(wish) = engine.next_request() else { break };
             exchanged += 1;
             self.hand_over(wish, engine);
         }
         exchanged
     }
 
-    fn hand_over(&mut self, wish: Wish, engine: &mut Engine) {
-        let (Wish::Install { rule, side, .. } | Wish::Remove { rule, side }) = wish;
+    fn hand_over(&mut self, wish: RuleRequest, engine: &mut Engine) {
+        let (RuleRequest::Install { rule, side, .. } | RuleRequest::Remove { rule, side }) = wish;
         let side = match side {
             Side::A => &mut self.sides[0],
             Side::B => &mut self.sides[1],
@@ -238,8 +240,8 @@ impl Wishes {
         match (side, wish) {
             (Some((wishes, _)), _) => wishes.push(wish).expect("there is a slot for each"),
             // A port without rules.
-            (None, Wish::Install { .. }) => engine.answer(rule, Answer::Refused),
-            (None, Wish::Remove { .. }) => engine.answer(rule, Answer::Removed),
+            (None, RuleRequest::Install { .. }) => engine.apply_result(rule, RuleResult::Refused),
+            (None, RuleRequest::Remove { .. }) => engine.apply_result(rule, RuleResult::Removed),
         }
     }
 }

@@ -121,14 +121,14 @@ fn worker(lcore: u32, Report { account, stats, memory, poll_gap, .. }: &Report) 
 mod tests {
     use super::super::Account;
     use super::*;
-    use engine::Reason;
+    use engine::UntrackedReason;
 
     /// Of a worker that has dropped one packet and keeps two.
     fn report(received: u64, sent: [u64; 2], [given, taken]: [u64; 2]) -> (u32, Report) {
         let account =
             Account { received, sent: sent.map(|packets| (packets, 0)), ..Account::default() };
         let mut stats = Stats { held: 2, handed: given, taken, ..Stats::default() };
-        stats.dropped[Reason::Invalid as usize] = 1;
+        stats.dropped[UntrackedReason::Invalid as usize] = 1;
         let (marks, rules, memory) = Default::default();
         let (admission, poll_gap) = Default::default();
         (1, Report { account, stats, marks, rules, admission, memory, poll_gap })

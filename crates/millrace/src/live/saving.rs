@@ -8,7 +8,7 @@
 use super::clock::{Clock, system_now};
 use checkpoint::{Place, Resume, Resumed, Snapshots};
 use dpdk::{rss_secret, tsc};
-use engine::{Cursor, Engine, Nanos, SavedFlow};
+use engine::{ConnSnapshot, Cursor, Engine, Nanos};
 use report::output::{Standstill, tell};
 use report::summary;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A worker's end.
 pub(super) struct Saver {
     asks: Consumer<()>,
-    saved: Producer<Option<SavedFlow>>,
+    saved: Producer<Option<ConnSnapshot>>,
     cursor: Option<Cursor>,
 }
 
@@ -40,7 +40,7 @@ struct Source {
     place: Place,
     workers: u16,
     asks: Producer<()>,
-    saved: Consumer<Option<SavedFlow>>,
+    saved: Consumer<Option<ConnSnapshot>>,
 }
 
 impl Saver {
@@ -265,9 +265,9 @@ impl Clocks {
     /// A connection as it is kept for the next run, whose clock begins as the system's: idle for as
     /// long as it is. When it began is by what records of it are told to be of one connection, and
     /// stays.
-    fn kept(&self, flow: SavedFlow) -> SavedFlow {
+    fn kept(&self, flow: ConnSnapshot) -> ConnSnapshot {
         let last_seen = flow.last_seen.saturating_add(self.system).saturating_sub(self.workers);
-        SavedFlow { last_seen, ..flow }
+        ConnSnapshot { last_seen, ..flow }
     }
 }
 
@@ -295,7 +295,7 @@ impl Running {
 mod tests {
     use super::*;
     use checkpoint::Settings;
-    use engine::{Config, Query, Verdict, ZoneFrom};
+    use engine::{Config, Query, Verdict, ZoneSource};
     use wire::{BytesPacket, FrameBuilder};
 
     const SECOND: Nanos = 1_000_000_000;
@@ -304,7 +304,7 @@ mod tests {
 
     fn open(folder: &std::path::Path) -> Snapshots {
         let settings = Settings { folder: folder.to_owned(), every: None };
-        Snapshots::open(&settings, [(1, ZoneFrom::OuterVlan)].into_iter()).unwrap()
+        Snapshots::open(&settings, [(1, ZoneSource::OuterVlan)].into_iter()).unwrap()
     }
 
     /// An engine with a connection that has been idle for so long at this time.

@@ -18,7 +18,7 @@ use super::stages::StageSample;
 use checkpoint::Resume;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
 use engine::{
-    BURST_MAX, Engine, FlowRecord, Irregular, MarkStats, Memory, OffloadState, OffloadStats,
+    Anomaly, BURST_MAX, Engine, FlowRecord, MarkStats, MemoryUse, OffloadStats, OffloadStatus,
     STALL_CYCLES, Side, Stats, Verdict,
 };
 use report::summary::PollGap;
@@ -137,8 +137,8 @@ pub(crate) struct Report {
     pub(crate) marks: MarkStats,
     pub(crate) rules: OffloadStats,
     /// By side; at the end, before the flows that were left ended.
-    pub(crate) admission: [OffloadState; 2],
-    pub(crate) memory: Memory,
+    pub(crate) admission: [OffloadStatus; 2],
+    pub(crate) memory: MemoryUse,
     pub(crate) poll_gap: PollGap,
 }
 
@@ -183,7 +183,7 @@ impl Worker {
                 }
             }
             let now = self.clock.at(since);
-            self.engine.tend(now, RULES);
+            self.engine.revisit_rules(now, RULES);
             let taken = self.take_over()
                 + self.hand_over()
                 + self.outlets.wishes.exchange(&mut self.engine);
@@ -199,7 +199,7 @@ impl Worker {
                 snapshot_at = now + SNAPSHOT_NS;
                 self.outlets.board.write(&self.snapshot());
                 let irregular = self.engine.stats().irregular;
-                self.outlets.board.set_wrong_checksums(irregular[Irregular::Checksum as usize]);
+                self.outlets.board.set_wrong_checksums(irregular[Anomaly::Checksum as usize]);
                 self.outlets.board.has_waited(self.gaps.take_longest());
             }
             let cycles = tsc().wrapping_sub(since);
@@ -267,7 +267,7 @@ impl Worker {
                 *rx = Some(pair.rx);
                 self.paths[1 - side].tx = Some(pair.tx);
                 // What was in the queues of before is gone with them.
-                self.engine.seen_empty(SIDES[side]);
+                self.engine.queue_drained(SIDES[side]);
             }
             Order::GiveBack => {
                 if let (Some(rx), Some(tx)) = (rx.take(), self.paths[1 - side].tx.take()) {
@@ -284,7 +284,7 @@ impl Worker {
         let Some(rx) = &mut path.rx else { return 0 };
         let received = rx.burst(burst);
         if received == 0 {
-            self.engine.seen_empty(SIDES[direction]);
+            self.engine.queue_drained(SIDES[direction]);
             return 0;
         }
         let account = &mut self.account;
@@ -371,7 +371,7 @@ impl Worker {
                 let mut verdicts = [Verdict::Forward; BURST_MAX];
                 let arrived = (SIDES[direction], self.clock.at(tsc()));
                 let errands = self.outlets.exchange.errands(direction);
-                self.engine.take_over(arrived, &burst, errands, &mut verdicts);
+                self.engine.process_handoffs(arrived, &burst, errands, &mut verdicts);
                 burst.retain(|i| verdicts[i] == Verdict::Forward);
                 self.send_late(direction, &mut burst);
             }
@@ -432,7 +432,7 @@ impl Worker {
         self.outlets.board.write(&self.snapshot());
         let admission = SIDES.map(|side| self.engine.offload_state(side));
         // What is still to hear is that all ends.
-        self.engine.listen(false);
+        self.engine.subscribe(false);
         self.outlets.wishes.settle(&mut self.engine);
         while self.engine.flush(TIMERS) {
             self.hand_over();

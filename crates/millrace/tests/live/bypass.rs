@@ -20,7 +20,7 @@ const HOSTS: u8 = 8;
 /// How often their frames pass: long enough for most to pass when the rules are there. `make
 /// prove-bypass` has more.
 fn loops() -> u64 {
-    scaled("MILLRACE_LOOPS", 3000)
+    scaled("MILLRACE_LOOPS", 4500)
 }
 
 /// One frame of each direction of some connections: UDP over both versions, without a tag, and the

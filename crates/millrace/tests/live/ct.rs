@@ -8,7 +8,7 @@ use crate::process::Process;
 use crate::records::Record;
 use crate::twin::driver;
 use crate::{Scratch, wait_until};
-use engine::Progress;
+use engine::ProtoState;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -311,7 +311,7 @@ fn whoever_listens_hears_of_every_beginning_and_end() {
         let name = ["proto", "src", "sport", "dst", "dport", "zone", "start_ns"]
             .map(|member| connection[member].to_string())
             .join(" ");
-        let state = connection["state"].as_str().map(|name| Progress::named(name).unwrap());
+        let state = connection["state"].as_str().map(|name| ProtoState::named(name).unwrap());
         match event["change"].as_str().unwrap() {
             "new" => {
                 assert!(known.insert(name.clone()), "{name} begins once");

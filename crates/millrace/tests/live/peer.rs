@@ -47,7 +47,7 @@ impl Testpmd {
         peer
     }
 
-    /// Types a command and waits until `answer` was printed after it.
+    /// Types a command and waits until `apply_result` was printed after it.
     pub(crate) fn enter(&mut self, command: &str, answer: &str) {
         let printed = self.output().len();
         let stdin = self.process.child().stdin.as_mut().expect("its prompt is ours");

@@ -5,7 +5,7 @@
 use super::Programmer;
 use crate::account::{Kept, State};
 use crate::port::RulePort;
-use engine::{Answer, Nanos, Passed, RuleAction, RuleId};
+use engine::{BypassCount, Nanos, RuleAction, RuleId, RuleResult};
 
 /// Counters that are read between two operations.
 const READ: usize = 16;
@@ -63,10 +63,10 @@ impl<P: RulePort> Programmer<P> {
         // A NIC whose counters go back is not believed until they have caught up.
         if counted.packets > kept.told.packets && counted.bytes >= kept.told.bytes {
             let packets = counted.packets - kept.told.packets;
-            let passed = Passed { packets, bytes: counted.bytes - kept.told.bytes };
+            let passed = BypassCount { packets, bytes: counted.bytes - kept.told.bytes };
             kept.told = counted;
             let worker = kept.worker;
-            self.answer(worker, rule, Answer::Passed(passed));
+            self.answer(worker, rule, RuleResult::Passed(passed));
         }
         true
     }

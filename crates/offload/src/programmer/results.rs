@@ -4,7 +4,7 @@
 use super::{Programmer, Stuck, Worker};
 use crate::account::{Kept, State};
 use crate::port::{Done, Refusal, RefusalClass, RulePort};
-use engine::{Answer, Nanos, RuleId};
+use engine::{Nanos, RuleId, RuleResult};
 
 impl<P: RulePort> Programmer<P> {
     /// Takes results after so many operations were asked for since `from`; returns when that was,
@@ -55,7 +55,7 @@ impl<P: RulePort> Programmer<P> {
                 self.miss_count(&kept);
                 self.stuck.push(Stuck { rule, refusal, awaited_by });
                 if let Some((worker, other, _)) = self.blocked.remove(&kept.request.tuple) {
-                    self.answer(worker, other, Answer::Postponed);
+                    self.answer(worker, other, RuleResult::Postponed);
                 }
                 true
             }
@@ -76,7 +76,7 @@ impl<P: RulePort> Programmer<P> {
             let share = until.saturating_sub(kept.begun) / self.depth() as u64;
             let pace = self.pace.interval(self.call).max(share);
             let pace = pace.min(u32::MAX.into()) as u32;
-            self.answer(kept.worker, rule, Answer::Installed { pace });
+            self.answer(kept.worker, rule, RuleResult::Installed { pace });
         }
         if self.blocked.contains_key(&kept.request.tuple) {
             self.replaced.push_back(rule);
@@ -110,11 +110,11 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    fn refused(&mut self, class: RefusalClass) -> Answer {
+    fn refused(&mut self, class: RefusalClass) -> RuleResult {
         let (count, answer) = match class {
-            RefusalClass::Unsuitable => (&mut self.counts.unsuitable, Answer::Refused),
-            RefusalClass::Full => (&mut self.counts.full, Answer::Full),
-            RefusalClass::Trouble => (&mut self.counts.trouble, Answer::Postponed),
+            RefusalClass::Unsuitable => (&mut self.counts.unsuitable, RuleResult::Refused),
+            RefusalClass::Full => (&mut self.counts.full, RuleResult::Full),
+            RefusalClass::Trouble => (&mut self.counts.trouble, RuleResult::Postponed),
         };
         *count += 1;
         if class != RefusalClass::Unsuitable {
@@ -124,7 +124,7 @@ impl<P: RulePort> Programmer<P> {
     }
 
     /// Those that wait are not worth a call that would be refused too.
-    fn answer_waiting(&mut self, answer: Answer) {
+    fn answer_waiting(&mut self, answer: RuleResult) {
         for worker in 0..self.desks.len() {
             let waiting = std::mem::take(&mut self.desks[worker].installs);
             self.counts.resting += waiting.len() as u64;

@@ -3,8 +3,8 @@
 //! every flow is. Time is made up, so what comes out is the same on any machine.
 
 use engine::{
-    Admission, BURST_MAX, Config, Engine, KeyCheck, MarkLayout, Offload, Side, Timeouts, Tuple,
-    Verdict,
+    BURST_MAX, Config, Engine, FiveTuple, MarkLayout, MarkVerification, OffloadConfig,
+    OffloadPolicy, Side, Timeouts, Verdict,
 };
 use offload::{
     Done, Fate, Limits, Next, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort,
@@ -96,7 +96,7 @@ impl Nic {
 }
 
 impl RulePort for Nic {
-    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, fate: Fate) {
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: Fate) {
         let Fate::Mark { mark, .. } = fate else { panic!("nothing is released") };
         if self.rules.len() >= self.load.room as usize {
             let refusal = Refusal { class: RefusalClass::Full, words: String::new() };
@@ -150,13 +150,13 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(load: Load, admission: Admission) -> Self {
+    pub(crate) fn new(load: Load, admission: OffloadPolicy) -> Self {
         let slots = load.room * 2;
-        let layout = MarkLayout::new(32, Offload::indices(slots)).expect("wide enough");
-        let check = KeyCheck::Sampled { first: 2, one_in: 256 };
+        let layout = MarkLayout::new(32, OffloadConfig::indices(slots)).expect("wide enough");
+        let check = MarkVerification::Sampled { first: 2, one_in: 256 };
         let rules_max = load.room;
         let zone_rules_max = load.zone_rules_max;
-        let offload = Offload {
+        let offload = OffloadConfig {
             layout,
             first_index: 0,
             slots,
@@ -248,12 +248,12 @@ impl World {
     /// What a worker and a programmer do beside the packets, until this time.
     fn keep_house(&mut self, time: u64) {
         let Self { engine, programmer, now, .. } = self;
-        engine.seen_empty(Side::A);
-        engine.seen_empty(Side::B);
+        engine.queue_drained(Side::A);
+        engine.queue_drained(Side::B);
         engine.expire(time, 32);
         while engine.next_record().is_some() {}
-        engine.tend(time, 16);
-        (0..32).map_while(|_| engine.next_wish()).for_each(|wish| programmer.hear(0, wish));
+        engine.revisit_rules(time, 16);
+        (0..32).map_while(|_| engine.next_request()).for_each(|wish| programmer.hear(0, wish));
         while now.get() < time {
             match programmer.step(&mut || now.get()) {
                 Next::Now => {}
@@ -262,7 +262,7 @@ impl World {
             }
         }
         while let Some((_, rule, answer)) = programmer.next_answer() {
-            engine.answer(rule, answer);
+            engine.apply_result(rule, answer);
         }
     }
 }

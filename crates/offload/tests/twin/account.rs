@@ -2,7 +2,7 @@
 //! Whatever the NIC does, every wish is answered, and the programmer's account is that of the NIC.
 
 use crate::port::Port;
-use engine::{Answer, MarkLayout, RuleAction, RuleId, Side, Tuple, Wish};
+use engine::{FiveTuple, MarkLayout, RuleAction, RuleId, RuleRequest, RuleResult, Side};
 use offload::{Counts, Limits, Next, Pace, Programmer};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -20,7 +20,7 @@ struct World {
     now_ns: Rc<Cell<u64>>,
     layout: MarkLayout,
     /// Rules that were wished for, and the last answer.
-    known: BTreeMap<u32, (RuleId, u16, Option<Answer>)>,
+    known: BTreeMap<u32, (RuleId, u16, Option<RuleResult>)>,
     next: u32,
 }
 
@@ -44,28 +44,28 @@ impl World {
     fn install(&mut self, worker: u16, flow: u8) {
         let rule = RuleId { index: self.next, generation: 1, direction: 0 };
         let (src, dst) = (IpAddr::from([10, 0, 0, flow]), IpAddr::from([10, 1, 0, 1]));
-        let tuple = Tuple { src, dst, proto: 17, sport: 7, dport: 9, zone: 0 };
+        let tuple = FiveTuple { src, dst, proto: 17, sport: 7, dport: 9, zone: 0 };
         self.known.insert(self.next, (rule, worker, None));
         self.next += 1;
         let action = RuleAction::Mark;
-        self.programmer.hear(worker, Wish::Install { rule, side: Side::A, tuple, action });
+        self.programmer.hear(worker, RuleRequest::Install { rule, side: Side::A, tuple, action });
         self.listen();
     }
 
     /// Whether the NIC did not take a rule.
-    fn is_refusal(answer: Answer) -> bool {
-        matches!(answer, Answer::Refused | Answer::Full | Answer::Postponed)
+    fn is_refusal(answer: RuleResult) -> bool {
+        matches!(answer, RuleResult::Refused | RuleResult::Full | RuleResult::Postponed)
     }
 
     /// As a worker does: of a rule that was not refused, and once.
     fn remove(&mut self, number: usize) {
-        let wished = |(_, _, answer): &&(RuleId, u16, Option<Answer>)| {
-            matches!(answer, None | Some(Answer::Installed { .. }))
+        let wished = |(_, _, answer): &&(RuleId, u16, Option<RuleResult>)| {
+            matches!(answer, None | Some(RuleResult::Installed { .. }))
         };
         let rules: Vec<_> = self.known.values().filter(wished).copied().collect();
         let Some((rule, worker, _)) = rules.get(number % rules.len().max(1)) else { return };
-        self.known.get_mut(&rule.index).unwrap().2 = Some(Answer::Removed);
-        self.programmer.hear(*worker, Wish::Remove { rule: *rule, side: Side::A });
+        self.known.get_mut(&rule.index).unwrap().2 = Some(RuleResult::Removed);
+        self.programmer.hear(*worker, RuleRequest::Remove { rule: *rule, side: Side::A });
     }
 
     fn step(&mut self) -> Next {
@@ -83,11 +83,11 @@ impl World {
             let (known, of, last) = self.known.get_mut(&rule.index).expect("somebody's rule");
             assert_eq!((*known, *of), (rule, worker));
             match (*last, answer) {
-                (None, Answer::Installed { .. }) => *last = Some(answer),
+                (None, RuleResult::Installed { .. }) => *last = Some(answer),
                 (None, refusal) if Self::is_refusal(refusal) => *last = Some(answer),
                 // It was to go meanwhile.
-                (Some(Answer::Removed), Answer::Installed { .. }) => {}
-                (Some(Answer::Removed), _) => {
+                (Some(RuleResult::Removed), RuleResult::Installed { .. }) => {}
+                (Some(RuleResult::Removed), _) => {
                     self.known.remove(&rule.index);
                 }
                 (last, answer) => panic!("{answer:?} after {last:?}"),
@@ -141,7 +141,8 @@ proptest! {
         world.rest();
         let there = world.programmer.len() + world.programmer.stuck().len();
         prop_assert_eq!(there, world.programmer.port().nic.len());
-        let is_there = |answer: &Option<Answer>| matches!(answer, Some(Answer::Installed { .. }));
+        let is_there =
+            |answer: &Option<RuleResult>| matches!(answer, Some(RuleResult::Installed { .. }));
         while world.known.values().any(|(.., answer)| is_there(answer)) {
             world.remove(0);
             world.rest();
@@ -212,7 +213,7 @@ fn a_new_rule_takes_the_place_of_the_old_one_of_the_same_packets() {
     let answers: Vec<_> = world.known.values().map(|(.., answer)| *answer).collect();
     assert!(matches!(
         answers[..],
-        [Some(Answer::Installed { .. }), Some(Answer::Installed { .. })]
+        [Some(RuleResult::Installed { .. }), Some(RuleResult::Installed { .. })]
     ));
     assert_eq!((world.programmer.len(), world.programmer.port().nic.len()), (1, 1));
     world.remove(0);
@@ -232,7 +233,11 @@ fn nobody_hears_that_a_rule_is_gone_that_is_stuck() {
     world.remove(0);
     world.rest();
     let answers: Vec<_> = world.known.values().map(|(.., answer)| *answer).collect();
-    assert_eq!(answers, [Some(Answer::Removed), Some(Answer::Postponed)], "the first still waits");
+    assert_eq!(
+        answers,
+        [Some(RuleResult::Removed), Some(RuleResult::Postponed)],
+        "the first still waits"
+    );
 }
 
 #[test]
@@ -285,7 +290,8 @@ fn packets_never_have_two_rules_on_their_way() {
     assert_eq!(world.programmer.port().on_their_way(), 1);
     world.rest();
     let answers: Vec<_> = world.known.values().map(|(.., answer)| answer.unwrap()).collect();
-    let [Answer::Installed { .. }, Answer::Postponed, Answer::Installed { .. }] = answers[..]
+    let [RuleResult::Installed { .. }, RuleResult::Postponed, RuleResult::Installed { .. }] =
+        answers[..]
     else {
         panic!("{answers:?}");
     };
@@ -336,7 +342,10 @@ fn rules_that_were_lost_come_back() {
     assert_eq!((world.programmer.len(), world.programmer.port().nic.len()), (4, 4));
     let Counts { created, destroyed, lost, .. } = world.programmer.counts();
     assert_eq!((created, destroyed, lost), (5 + 4 + 1, 1, 5));
-    while world.known.values().any(|(.., answer)| matches!(answer, Some(Answer::Installed { .. })))
+    while world
+        .known
+        .values()
+        .any(|(.., answer)| matches!(answer, Some(RuleResult::Installed { .. })))
     {
         world.remove(0);
         world.rest();

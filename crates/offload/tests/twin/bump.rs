@@ -8,9 +8,9 @@
 use crate::port::Port;
 use crate::traffic::{Dice, Traffic};
 use engine::{
-    Admission, Answer, BURST_MAX, Config, Cursor, Engine, FlowRecord, KeyCheck, LiveFlow,
-    MarkLayout, MarkStats, Nanos, Offload, OffloadStats, Progress, Query, RuleId, Side, Stats,
-    Timeouts, Verdict, Wish,
+    BURST_MAX, Config, ConnView, Cursor, Engine, FlowRecord, MarkLayout, MarkStats,
+    MarkVerification, Nanos, OffloadConfig, OffloadPolicy, OffloadStats, ProtoState, Query, RuleId,
+    RuleRequest, RuleResult, Side, Stats, Timeouts, Verdict,
 };
 use offload::{Limits, Next, Pace, Programmer};
 use std::cell::Cell;
@@ -26,8 +26,8 @@ pub(crate) struct Case {
     pub(crate) seed: u64,
     /// As the twin's devargs have them.
     pub(crate) faults: String,
-    pub(crate) admission: Admission,
-    pub(crate) check: KeyCheck,
+    pub(crate) admission: OffloadPolicy,
+    pub(crate) check: MarkVerification,
     pub(crate) workers: u16,
     /// Bits of marks.
     pub(crate) width: u32,
@@ -84,8 +84,8 @@ struct End {
     now: Rc<Cell<u64>>,
     /// Of each worker.
     received: Vec<VecDeque<Arrived>>,
-    wishes: Vec<VecDeque<Wish>>,
-    answers: Vec<VecDeque<(RuleId, Answer)>>,
+    wishes: Vec<VecDeque<RuleRequest>>,
+    answers: Vec<VecDeque<(RuleId, RuleResult)>>,
 }
 
 /// The engine with rules, and the one without.
@@ -109,10 +109,11 @@ pub(crate) struct Bump {
 impl Bump {
     pub(crate) fn new(case: &Case) -> Self {
         let Case { seed, workers, width, .. } = *case;
-        let indices = MarkLayout::most(width) / Offload::indices(workers.into());
+        let indices = MarkLayout::most(width) / OffloadConfig::indices(workers.into());
         let slots = indices.min(2 * CAPACITY);
-        let layout = MarkLayout::new(width, Offload::indices(slots) * u32::from(workers)).unwrap();
-        let offload = Offload {
+        let layout =
+            MarkLayout::new(width, OffloadConfig::indices(slots) * u32::from(workers)).unwrap();
+        let offload = OffloadConfig {
             layout,
             first_index: 0,
             slots,
@@ -124,8 +125,8 @@ impl Bump {
         };
         let worker = |number: u16| {
             let plain = config().of_worker(number.into());
-            let first_index = Offload::indices(slots) * u32::from(number);
-            let offload = Some(Offload { first_index, ..offload });
+            let first_index = OffloadConfig::indices(slots) * u32::from(number);
+            let offload = Some(OffloadConfig { first_index, ..offload });
             let ruled = Engine::new(&Config { offload, ..plain.clone() });
             Worker { ruled, plain: Engine::new(&plain) }
         };
@@ -190,7 +191,7 @@ impl Bump {
         let received = &mut self.ends[side as usize].received[number];
         let burst: Vec<_> = received.drain(..received.len().min(BURST_MAX)).collect();
         if burst.is_empty() {
-            return ruled.seen_empty(side);
+            return ruled.queue_drained(side);
         }
         let packets: Vec<_> = burst
             .iter()
@@ -211,19 +212,19 @@ impl Bump {
         if self.dice.one_in(64) {
             worker.agree_on_states();
         }
-        worker.ruled.tend(self.now, 16);
+        worker.ruled.revisit_rules(self.now, 16);
         for end in &mut self.ends {
             for _ in 0..EXCHANGED {
                 let Some((rule, answer)) = end.answers[number].pop_front() else { break };
-                worker.ruled.answer(rule, answer);
+                worker.ruled.apply_result(rule, answer);
             }
         }
         for _ in 0..EXCHANGED {
             if self.ends.iter().any(|end| end.wishes[number].len() >= RING) {
                 break;
             }
-            let Some(wish) = worker.ruled.next_wish() else { break };
-            let (Wish::Install { side, .. } | Wish::Remove { side, .. }) = wish;
+            let Some(wish) = worker.ruled.next_request() else { break };
+            let (RuleRequest::Install { side, .. } | RuleRequest::Remove { side, .. }) = wish;
             self.ends[side as usize].wishes[number].push_back(wish);
         }
     }
@@ -277,9 +278,9 @@ impl Worker {
 }
 
 /// What is known of each flow, in an order of their own: where its record lies is not promised.
-fn states(engine: &Engine) -> Vec<(FlowRecord, Progress, bool)> {
+fn states(engine: &Engine) -> Vec<(FlowRecord, ProtoState, bool)> {
     let (mut states, mut cursor) = (Vec::new(), Cursor::default());
-    let mut found = |flow: LiveFlow| states.push((flow.record, flow.progress, flow.is_assured));
+    let mut found = |flow: ConnView| states.push((flow.record, flow.progress, flow.is_assured));
     while engine.list(&Query::default(), &mut cursor, 1024, &mut found) {}
     states.sort_by_key(|(flow, ..)| (flow.start, flow.src, flow.sport, flow.dst, flow.dport));
     states

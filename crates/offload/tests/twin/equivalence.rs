@@ -3,11 +3,11 @@
 //! known about flows.
 
 use crate::bump::{Bump, Came, Case};
-use engine::{Admission, KeyCheck};
+use engine::{MarkVerification, OffloadPolicy};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-const SAMPLED: KeyCheck = KeyCheck::Sampled { first: 4, one_in: 64 };
+const SAMPLED: MarkVerification = MarkVerification::Sampled { first: 4, one_in: 64 };
 
 /// Everything that goes wrong at once, each with this chance: one call of seven is struck.
 const EVERYTHING: &str = "random:0.01";
@@ -35,7 +35,7 @@ const HONEST: [&str; 12] = [
 const CALM: Case = Case {
     seed: 1,
     faults: String::new(),
-    admission: Admission::After { packets: 1 },
+    admission: OffloadPolicy::After { packets: 1 },
     check: SAMPLED,
     workers: 1,
     width: 32,
@@ -50,11 +50,11 @@ const CALM: Case = Case {
 
 fn any_case() -> impl Strategy<Value = Case> {
     let admission = prop::sample::select(vec![
-        Admission::After { packets: 1 },
-        Admission::After { packets: 5 },
-        Admission::Rate { per_second: 500 },
-        Admission::Measured { least: 1 },
-        Admission::Measured { least: 8 },
+        OffloadPolicy::After { packets: 1 },
+        OffloadPolicy::After { packets: 5 },
+        OffloadPolicy::Rate { per_second: 500 },
+        OffloadPolicy::Measured { least: 1 },
+        OffloadPolicy::Measured { least: 8 },
     ]);
     let faults = prop::sample::select([&HONEST[..], &LYING].concat());
     let width = prop::sample::select(vec![32, 24, 16, 12]);
@@ -65,7 +65,7 @@ fn any_case() -> impl Strategy<Value = Case> {
         .prop_map(|(seed, faults, admission, is_strict, workers, width, nic, load)| {
             let ((room, depth), (connections, longest)) = (nic, load);
             let is_strict = is_strict || LYING.contains(&faults);
-            let check = if is_strict { KeyCheck::Always } else { SAMPLED };
+            let check = if is_strict { MarkVerification::Always } else { SAMPLED };
             Case {
                 seed,
                 faults: faults.to_owned(),
@@ -104,7 +104,7 @@ fn rules_change_nothing() {
 #[test]
 fn no_rule_is_lost_in_a_long_time() {
     let wanted = scaled("MILLRACE_CYCLES", 10_000);
-    let (faults, check) = (EVERYTHING.to_owned(), KeyCheck::Always);
+    let (faults, check) = (EVERYTHING.to_owned(), MarkVerification::Always);
     let case = Case { faults, check, workers: 2, ..CALM };
     let (mut sum, mut cycles) = (Came::default(), 0);
     for seed in 1.. {

@@ -2,7 +2,7 @@
 //! A port of the twin's model as the one who takes rules.
 
 use crate::traffic::Dice;
-use engine::{Nanos, Tuple};
+use engine::{FiveTuple, Nanos};
 use offload::{Done, Fate, Refusal, RefusalClass, RuleNumber, RulePort};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -17,15 +17,15 @@ pub(crate) struct Port {
     pub(crate) now_ns: Rc<Cell<Nanos>>,
     depth: usize,
     dice: Dice,
-    rules: HashMap<RuleNumber, (Handle, Tuple)>,
+    rules: HashMap<RuleNumber, (Handle, FiveTuple)>,
     /// Packets that have a rule, or are to have one.
-    tuples: HashMap<Tuple, RuleNumber>,
+    tuples: HashMap<FiveTuple, RuleNumber>,
     /// What is on its way, and when it goes on.
     steps: Vec<(Nanos, Step)>,
 }
 
 enum Step {
-    Create { rule: RuleNumber, tuple: Tuple, mark: u32, queue: u16 },
+    Create { rule: RuleNumber, tuple: FiveTuple, mark: u32, queue: u16 },
     Destroy(RuleNumber),
     Tell(Done),
 }
@@ -103,7 +103,7 @@ fn item(proto: Proto, fields: &[(&str, &[u8])]) -> Item {
     item
 }
 
-fn pattern(tuple: &Tuple) -> Vec<Item> {
+fn pattern(tuple: &FiveTuple) -> Vec<Item> {
     let (sport, dport) = (tuple.sport.to_be_bytes(), tuple.dport.to_be_bytes());
     let mut tag = item(Proto::Vlan, &[("tci", &tuple.zone.to_be_bytes())]);
     // Of the control information, the identifier.
@@ -134,7 +134,7 @@ impl RulePort for Port {
         self.depth
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, fate: Fate) {
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: Fate) {
         let Fate::Mark { mark, queue } = fate else { panic!("nothing is released") };
         let other = self.tuples.insert(*tuple, rule);
         assert_eq!(other, None, "packets have one rule at a time");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What became of rules of the NIC, and of the packets that they marked.
 
-use engine::{MarkStats, OffloadState, OffloadStats, Passed};
+use engine::{BypassCount, MarkStats, OffloadStats, OffloadStatus};
 use results::units;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -161,7 +161,7 @@ impl OffloadPort {
 
     /// Adds how things stood with one worker's rules. Of several workers the one that asks for most
     /// says what is enough; each finds out by itself what has no effect.
-    pub fn add(&mut self, state: &OffloadState) {
+    pub fn add(&mut self, state: &OffloadStatus) {
         self.threshold_pps = self.threshold_pps.max(state.threshold);
         self.room += u64::from(state.room);
         self.kinds_aside = self.kinds_aside.max(state.kinds_aside);
@@ -186,7 +186,8 @@ impl Admission {
 impl Bypassed {
     /// Adds those of one worker.
     pub fn add(&mut self, stats: &OffloadStats) {
-        let OffloadStats { bypasses, passed: Passed { packets, bytes }, unsettled, .. } = *stats;
+        let OffloadStats { bypasses, passed: BypassCount { packets, bytes }, unsettled, .. } =
+            *stats;
         self.rules += bypasses;
         self.packets += packets;
         self.bytes += bytes;

@@ -5,8 +5,8 @@ use super::*;
 
 fn stats() -> Stats {
     let mut stats = Stats { tracked: 10, created: 5, ..Stats::default() };
-    stats.passed[Reason::NonIp as usize] = 3;
-    stats.dropped[Reason::TableFull as usize] = 2;
+    stats.passed[UntrackedReason::NonIp as usize] = 3;
+    stats.dropped[UntrackedReason::TableFull as usize] = 2;
     stats.ended[EndReason::Fin as usize] = 4;
     stats
 }
@@ -26,7 +26,7 @@ fn the_counters_of_several_engines_add_up() {
     let json = serde_json::to_value(&summary).unwrap();
     assert_eq!(json["passed"]["non_ip"], 6);
     assert_eq!(json["drops"]["table_full"], 4);
-    assert_eq!(json["drops"].as_object().unwrap().len(), Reason::ALL.len());
+    assert_eq!(json["drops"].as_object().unwrap().len(), UntrackedReason::ALL.len());
     assert_eq!(json["flows"]["active"], 2);
     assert_eq!(json["flows"]["created"], 10);
     assert_eq!(json["flows"]["table_full"], 4);
@@ -62,7 +62,7 @@ fn the_report_has_only_what_happened() {
     summary.balance(15, 13, 0);
     let report = report(&summary);
     assert!(report.contains("packets passed without a flow: 3\n"));
-    assert!(report.contains(Reason::NonIp.doc()));
+    assert!(report.contains(UntrackedReason::NonIp.doc()));
     assert!(report.contains("ledger: 15 received = 13 sent + 2 dropped + 0 held: balanced\n"));
     assert!(!report.contains("fragment"));
     assert!(!report.contains("idle"));

@@ -12,28 +12,28 @@ use std::cell::Cell;
 use wire::FrameBuilder;
 
 /// The states of TCP that are judged by numbers, and others.
-const PHASES: [Phase; 15] = [
-    Phase::TcpSynSent,
-    Phase::TcpSynSent2,
-    Phase::TcpPickedUp,
-    Phase::TcpSynRecv,
-    Phase::TcpEstablished,
-    Phase::TcpOutOfSync,
-    Phase::TcpResumed,
-    Phase::TcpResumedOrig,
-    Phase::TcpResumedReply,
-    Phase::TcpFinWait,
-    Phase::TcpCloseWait,
-    Phase::TcpLastAck,
-    Phase::TcpTimeWait,
-    Phase::TcpClose,
-    Phase::UdpMultiple,
+const PHASES: [State; 15] = [
+    State::TcpSynSent,
+    State::TcpSynSent2,
+    State::TcpPickedUp,
+    State::TcpSynRecv,
+    State::TcpEstablished,
+    State::TcpOutOfSync,
+    State::TcpResumed,
+    State::TcpResumedOrig,
+    State::TcpResumedReply,
+    State::TcpFinWait,
+    State::TcpCloseWait,
+    State::TcpLastAck,
+    State::TcpTimeWait,
+    State::TcpClose,
+    State::UdpMultiple,
 ];
 
 /// A flow in any of them.
 #[derive(Clone, Debug)]
 struct Known {
-    phase: Phase,
+    phase: State,
     ends: [u32; 2],
     acks: [u32; 2],
     rooms: [u16; 2],
@@ -69,7 +69,7 @@ impl Known {
         ConnHot {
             key: Key([0, zone_proto(0, PROTO_TCP)]),
             counters: self.flags.map(|flags| PackedCounters::new(flags, 1, 1, 1)),
-            vital: vital.in_phase(self.phase),
+            state_word: vital.in_phase(self.phase),
             window: TcpWindow::of_parts(self.ends, self.acks, self.rooms),
             ..ConnHot::FREE
         }
@@ -95,7 +95,7 @@ fn frame(base: u32) -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn it_says_what_the_long_way_says() {
-    let seen = [const { Cell::new(0) }; Phase::BITS];
+    let seen = [const { Cell::new(0) }; State::BITS];
     let base = prop_oneof![Just(1000u32), Just(0), Just(u32::MAX)];
     let cases = base.prop_flat_map(|base| (Known::near(base), frame(base), 0..2u8));
     proptest!(ProptestConfig::with_cases(200_000), |((known, frame, swapped) in cases)| {
@@ -115,14 +115,15 @@ fn it_says_what_the_long_way_says() {
         let mut at_length = hot;
         let event = at_length.event(&packet);
         let Some(next) = hot.fast_next_state(meta) else { return Ok(()) };
-        if next == Phase::TcpSynSent {
+        if next == State::TcpSynSent {
             prop_assert_eq!(event, Ok(Transition::Reuse));
             seen[next as usize].set(seen[next as usize].get() + 1);
             return Ok(());
         }
         let (segment, mut in_short) = (header.read(meta, &opening), hot);
         prop_assert!(!in_short.apply_fast(next, (meta, segment), || false));
-        prop_assert_eq!((in_short.window, in_short.vital.bits()), (hot.window, hot.vital.bits()));
+        let bits = (in_short.state_word.bits(), hot.state_word.bits());
+        prop_assert_eq!((in_short.window, bits.0), (hot.window, bits.1));
         if in_short.apply_fast(next, (meta, segment), || true) {
             let to = in_short.phase();
             let event_of_long = match to == hot.phase() {
@@ -132,12 +133,12 @@ fn it_says_what_the_long_way_says() {
             prop_assert_eq!(event, Ok(event_of_long));
             at_length.enter(to);
             prop_assert_eq!(in_short.window, at_length.window);
-            prop_assert_eq!(in_short.vital.bits(), at_length.vital.bits());
+            prop_assert_eq!(in_short.state_word.bits(), at_length.state_word.bits());
             prop_assert_eq!(in_short.expected, at_length.expected);
             seen[to as usize].set(seen[to as usize].get() + 1);
         }
     });
-    let of_life = LIFE.iter().map(|(_, _, _, to)| *to).chain([Phase::TcpLastAck]);
+    let of_life = LIFE.iter().map(|(_, _, _, to)| *to).chain([State::TcpLastAck]);
     for phase in of_life {
         assert!(seen[phase as usize].get() > 20, "{phase:?}");
     }

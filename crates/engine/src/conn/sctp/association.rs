@@ -3,10 +3,10 @@
 //! own.
 
 use super::tags::TagOutcome;
-use crate::api::Irregular;
+use crate::api::Anomaly;
 use crate::conn::event::Transition;
 use crate::conn::record::ConnHot;
-use crate::conn::state::Phase;
+use crate::conn::state::State;
 use crate::packet::{ChunkKind, PacketView, SctpChunks};
 
 impl<const W: usize> ConnHot<W> {
@@ -15,16 +15,16 @@ impl<const W: usize> ConnHot<W> {
         &mut self,
         packet: &PacketView,
         chunks: &SctpChunks,
-    ) -> Result<Transition, Irregular> {
+    ) -> Result<Transition, Anomaly> {
         let untouched = *self;
         let event = self.event_of_chunks(packet, chunks);
         // An INIT is remembered though it changes nothing else.
         let is_more = self.window != untouched.window
-            || self.vital.scales() != untouched.vital.scales()
+            || self.state_word.scales() != untouched.state_word.scales()
             || event.is_ok_and(|event| event != Transition::None);
         if is_more && !packet.is_intact(&self.key) {
             *self = untouched;
-            return Err(Irregular::Checksum);
+            return Err(Anomaly::Checksum);
         }
         event
     }
@@ -33,11 +33,11 @@ impl<const W: usize> ConnHot<W> {
         &mut self,
         packet: &PacketView,
         chunks: &SctpChunks,
-    ) -> Result<Transition, Irregular> {
+    ) -> Result<Transition, Anomaly> {
         let (phase, kind) = (self.phase(), chunks.main_chunk());
         let direction = self.direction(packet.meta);
         if self.checks_window() && chunks.is_garbled {
-            return Err(Irregular::SctpChunk);
+            return Err(Anomaly::SctpChunk);
         }
         let is_over = phase.is_over_for_sctp();
         if is_over && kind == ChunkKind::Init {
@@ -47,19 +47,19 @@ impl<const W: usize> ConnHot<W> {
             (true, false) => {
                 let mut tags = self.tags();
                 let from = (direction, packet.side);
-                let told = tags.take(from, chunks, phase == Phase::SctpInit);
+                let told = tags.take(from, chunks, phase == State::SctpInit);
                 self.set_tags(&tags);
                 told?
             }
             (true, true) if !self.tags().has_left(direction, chunks) => {
-                return Err(Irregular::SctpTag);
+                return Err(Anomaly::SctpTag);
             }
             _ => TagOutcome::Fits,
         };
         let next = match (told, kind.next_state(phase, direction)) {
             (TagOutcome::Unknown, _) => phase,
-            (TagOutcome::Restarts, Phase::SctpShutdown | Phase::SctpShutdownAck) => {
-                Phase::SctpEstablished
+            (TagOutcome::Restarts, State::SctpShutdown | State::SctpShutdownAck) => {
+                State::SctpEstablished
             }
             (_, next) => next,
         };

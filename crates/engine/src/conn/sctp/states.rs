@@ -2,19 +2,19 @@
 //! The state table of SCTP associations (RFC 9260, as Linux' nf_conntrack_proto_sctp.c tells it
 //! from outside).
 
-use crate::conn::state::Phase;
-use crate::conn::state::Phase::{
+use crate::conn::state::State;
+use crate::conn::state::State::{
     SctpAborted as AB, SctpClosed as CL, SctpCookie as CE, SctpEstablished as ES,
     SctpHeartbeat as HB, SctpInit as IN, SctpInitAck as IA, SctpShutdown as SD,
     SctpShutdownAck as SA, SctpStray as ST, SctpWithdrawn as WD,
 };
 use crate::packet::ChunkKind;
 
-const STATES: [Phase; 9] = [IN, IA, CE, ES, SD, SA, CL, AB, HB];
+const STATES: [State; 9] = [IN, IA, CE, ES, SD, SA, CL, AB, HB];
 
 /// By sender, packet and state: the next state. INIT leads nowhere: in place of an association that
 /// has ended it begins another, and in one that goes on it asks for a restart (section 5.2.2).
-const NEXT: [[[Phase; STATES.len()]; 9]; 2] = [
+const NEXT: [[[State; STATES.len()]; 9]; 2] = [
     // Of the originator.
     [
         /* in:       IN  IA  CE  ES  SD  SA  CL  AB  HB */
@@ -55,7 +55,7 @@ const NEXT: [[[Phase; STATES.len()]; 9]; 2] = [
 
 impl ChunkKind {
     /// The state after it, sent by the originator (0) or the responder (1).
-    pub(crate) fn next_state(self, from: Phase, direction: usize) -> Phase {
+    pub(crate) fn next_state(self, from: State, direction: usize) -> State {
         let by_kind = NEXT[direction & 1].get(self as usize);
         let state = STATES.iter().position(|state| *state == from);
         match (by_kind, state) {
@@ -67,7 +67,7 @@ impl ChunkKind {
     }
 
     /// The state of an association of which it is the first packet that is seen.
-    pub(crate) fn first_state(self) -> Phase {
+    pub(crate) fn first_state(self) -> State {
         match self {
             ChunkKind::Init => IN,
             // A stray one must not name the originator of the INIT that follows it.

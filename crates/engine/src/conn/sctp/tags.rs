@@ -14,7 +14,7 @@
 //! port, says that it is right: nobody answers one with a wrong tag (section 8.5). Linux takes over
 //! tags likewise (`SCTP_FLAG_HEARTBEAT_VTAG_FAILED`).
 
-use crate::api::{Irregular, Side};
+use crate::api::{Anomaly, Side};
 use crate::conn::tcp::window::{TcpWindow, WindowScales};
 use crate::packet::{ChunkKind, Probe, SctpChunks};
 
@@ -96,7 +96,7 @@ impl SctpTags {
         (direction, side): (usize, Option<Side>),
         chunks: &SctpChunks,
         is_asking: bool,
-    ) -> Result<TagOutcome, Irregular> {
+    ) -> Result<TagOutcome, Anomaly> {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let tag = chunks.tag;
         if chunks.kind == ChunkKind::Init {
@@ -111,7 +111,7 @@ impl SctpTags {
             && tag == self.asked
             && self.asker.is_answered_by(sender, side);
         if tag == 0 || has_none && !answers {
-            return Err(Irregular::SctpTag);
+            return Err(Anomaly::SctpTag);
         }
         match chunks.kind {
             ChunkKind::InitAck => return self.take_init_ack(sender, chunks, (is_asking, answers)),
@@ -120,7 +120,7 @@ impl SctpTags {
                 return match wanted {
                     0 => Ok(TagOutcome::Unknown),
                     _ if wanted == tag => Ok(TagOutcome::Fits),
-                    _ => Err(Irregular::SctpTag),
+                    _ => Err(Anomaly::SctpTag),
                 };
             }
             ChunkKind::CookieEcho if tag == self.offered[sender] => {
@@ -145,12 +145,12 @@ impl SctpTags {
         &mut self,
         (sender, side): (usize, Option<Side>),
         chunks: &SctpChunks,
-    ) -> Result<TagOutcome, Irregular> {
+    ) -> Result<TagOutcome, Anomaly> {
         match chunks.probe {
             Some(Probe::Heartbeat) => {
                 self.asked = chunks.tag;
                 self.asker = InitSender { sender: sender as u8, side, is_probe: true };
-                Err(Irregular::SctpHeartbeat)
+                Err(Anomaly::SctpHeartbeat)
             }
             Some(Probe::HeartbeatAck)
                 if self.asker.is_probe && self.asker.is_answered_by(sender, side) =>
@@ -160,7 +160,7 @@ impl SctpTags {
                 *self = SctpTags { known, ..Self::default() };
                 Ok(TagOutcome::Restarts)
             }
-            _ => Err(Irregular::SctpTag),
+            _ => Err(Anomaly::SctpTag),
         }
     }
 
@@ -173,13 +173,13 @@ impl SctpTags {
         asker: InitSender,
         initiate: u32,
         is_asking: bool,
-    ) -> Result<TagOutcome, Irregular> {
+    ) -> Result<TagOutcome, Anomaly> {
         if self.known[1 - usize::from(asker.sender)] == initiate {
             return Ok(TagOutcome::Fits);
         }
         (self.asked, self.asker) = (initiate, asker);
         // Whoever asks anew before there is an answer has forgotten what it asked before.
-        if is_asking && asker.sender == 0 { Ok(TagOutcome::Fits) } else { Err(Irregular::SctpInit) }
+        if is_asking && asker.sender == 0 { Ok(TagOutcome::Fits) } else { Err(Anomaly::SctpInit) }
     }
 
     fn take_init_ack(
@@ -187,12 +187,12 @@ impl SctpTags {
         sender: usize,
         chunks: &SctpChunks,
         (is_asking, answers): (bool, bool),
-    ) -> Result<TagOutcome, Irregular> {
+    ) -> Result<TagOutcome, Anomaly> {
         let (tag, initiate) = (chunks.tag, chunks.initiate);
         let pair = if sender == 0 { [tag, initiate] } else { [initiate, tag] };
         let known = self.known[sender];
         if known != 0 && known != tag && !answers {
-            return Err(Irregular::SctpTag);
+            return Err(Anomaly::SctpTag);
         }
         if self.known[1 - sender] == 0 && (known == tag || is_asking) {
             self.known = pair;

@@ -5,7 +5,7 @@ use super::window::TcpWindow;
 use crate::base::Micros;
 use crate::conn::event::Transition;
 use crate::conn::record::ConnHot;
-use crate::conn::state::Phase;
+use crate::conn::state::State;
 use crate::packet::{FIN, SeqNumbers};
 
 impl<const W: usize> ConnHot<W> {
@@ -25,29 +25,29 @@ impl<const W: usize> ConnHot<W> {
 
     /// Where a connection is whose numbers are known anew, by the FINs of both sides, with these
     /// flags of one of them.
-    pub(super) fn phase_by_fins(&self, direction: usize, flags: u8) -> Phase {
+    pub(super) fn phase_by_fins(&self, direction: usize, flags: u8) -> State {
         let has_fin = |of: usize| {
             let now = if of == direction { flags } else { 0 };
             (self.counters[of].tcp_flags() | now) & FIN != 0
         };
         match (has_fin(0), has_fin(1)) {
-            (false, false) => Phase::TcpEstablished,
-            (true, false) => Phase::TcpFinWait,
-            (false, true) => Phase::TcpCloseWait,
-            (true, true) if self.window.is_all_acked() => Phase::TcpTimeWait,
-            (true, true) => Phase::TcpLastAck,
+            (false, false) => State::TcpEstablished,
+            (true, false) => State::TcpFinWait,
+            (false, true) => State::TcpCloseWait,
+            (true, true) if self.window.is_all_acked() => State::TcpTimeWait,
+            (true, true) => State::TcpLastAck,
         }
     }
 
     /// Both ends have ended it with numbers that do not fit: it lives a while from now on.
     pub(crate) fn lose_sync(&mut self, now: Micros) {
-        self.vital = self.vital.at(now);
-        self.enter(Phase::TcpOutOfSync);
+        self.state_word = self.state_word.at(now);
+        self.enter(State::TcpOutOfSync);
     }
 
     /// When its last packet came that fits, as far as a flow keeps it.
     pub(crate) fn last_micros(&self) -> Micros {
-        self.vital.micros()
+        self.state_word.micros()
     }
 }
 

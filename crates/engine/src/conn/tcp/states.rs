@@ -5,8 +5,8 @@
 //! Which end is in which state depends on what arrives there, and not all does. So a state here is
 //! what was seen: of the originator, who sent the first packet, and of the responder.
 
-use crate::conn::state::Phase;
-use crate::conn::state::Phase::{
+use crate::conn::state::State;
+use crate::conn::state::State::{
     TcpClose as CL, TcpCloseWait as CW, TcpEstablished as ES, TcpFinWait as FW, TcpLastAck as LA,
     TcpPickedUp as PU, TcpSynRecv as SR, TcpSynSent as SS, TcpSynSent2 as S2, TcpTimeWait as TW,
 };
@@ -22,7 +22,7 @@ pub(crate) enum FlagKind {
     Other,
 }
 
-const STATES: [Phase; 10] = [SS, S2, PU, SR, ES, FW, CW, LA, TW, CL];
+const STATES: [State; 10] = [SS, S2, PU, SR, ES, FW, CW, LA, TW, CL];
 
 /// By sender, segment and state: the next state.
 ///
@@ -32,7 +32,7 @@ const STATES: [Phase; 10] = [SS, S2, PU, SR, ES, FW, CW, LA, TW, CL];
 ///
 /// Where a mark is enough, no segment without FIN and RST leads anywhere: marked packets are looked
 /// at before others of their burst.
-const NEXT: [[[Phase; STATES.len()]; 5]; 2] = [
+const NEXT: [[[State; STATES.len()]; 5]; 2] = [
     // Of the originator.
     [
         /* in:      SS  S2  PU  SR  ES  FW  CW  LA  TW  CL */
@@ -68,7 +68,7 @@ impl FlagKind {
 
     /// The state after it, sent by the originator (0) or the responder (1); one that is not TCP's
     /// stays.
-    pub(crate) fn next_state(self, from: Phase, direction: usize) -> Phase {
+    pub(crate) fn next_state(self, from: State, direction: usize) -> State {
         let state = STATES.iter().position(|state| *state == from);
         state.map_or(from, |state| NEXT[direction & 1][self as usize][state])
     }

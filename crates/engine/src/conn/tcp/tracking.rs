@@ -3,11 +3,11 @@
 
 use super::states::FlagKind;
 use super::window::{TcpWindow, WindowScales};
-use crate::api::{Irregular, PROTO_TCP};
+use crate::api::{Anomaly, PROTO_TCP};
 use crate::conn::event::Transition;
 use crate::conn::record::ConnHot;
 use crate::conn::sampler::Sampler;
-use crate::conn::state::Phase;
+use crate::conn::state::State;
 use crate::packet::{
     ACK, FIN, PacketMeta, PacketView, RST, SYN, SeqNumbers, TcpHead, TcpReach, TcpSegment,
     has_valid_flags, is_syn,
@@ -25,7 +25,7 @@ impl<const W: usize> ConnHot<W> {
         numbers: Option<SeqNumbers>,
     ) -> bool {
         let Some(numbers) = numbers else { return true };
-        let scales = self.vital.scales();
+        let scales = self.state_word.scales();
         let is_plain = meta.tcp_flags() & (SYN | FIN | RST | ACK) == ACK;
         if !is_plain || self.window.check(scales, direction, numbers).is_err() {
             return false;
@@ -55,14 +55,14 @@ impl<const W: usize> ConnHot<W> {
     /// down what became of that one, so all of it is judged once more.
     fn can_go_on(&self, direction: usize, TcpReach { front, more }: TcpReach) -> bool {
         let TcpHead { seq, ack, flags, len } = front;
-        if self.phase() == Phase::TcpSynSent {
+        if self.phase() == State::TcpSynSent {
             // Data beside a SYN (RFC 7413); of who has not answered no numbers are known.
             return direction == 0 && is_syn(flags);
         }
         let len = u32::from(len) + u32::from(more);
         let segment = SeqNumbers { seq, ack, window: 0, len };
         let is_data = has_valid_flags(flags) && flags & (RST | ACK) == ACK;
-        is_data && self.window.check(self.vital.scales(), direction, segment).is_ok()
+        is_data && self.window.check(self.state_word.scales(), direction, segment).is_ok()
     }
 
     /// The same by who sent it.
@@ -76,13 +76,13 @@ impl<const W: usize> ConnHot<W> {
     }
 
     #[inline(always)]
-    pub(crate) fn event_of_sound(&mut self, packet: &PacketView) -> Result<Transition, Irregular> {
+    pub(crate) fn event_of_sound(&mut self, packet: &PacketView) -> Result<Transition, Anomaly> {
         let meta = packet.meta;
         let judged = if self.checks_window() { packet.segment() } else { None };
         let Some(segment) = judged else { return self.event_without_numbers(packet) };
         let (direction, flags, phase) = (self.direction(meta), meta.tcp_flags(), self.phase());
         if !has_valid_flags(flags) {
-            return Err(Irregular::TcpFlags);
+            return Err(Anomaly::TcpFlags);
         }
         if is_syn(flags) && (phase.is_closing() || self.yields_to_syn(direction, segment.numbers)) {
             return Ok(Transition::Reuse);
@@ -93,13 +93,13 @@ impl<const W: usize> ConnHot<W> {
                 self.check_rst(direction, flags, segment.numbers)?;
                 // Of what nobody has confirmed, some numbers are not known.
                 if phase.is_first() == 1 {
-                    self.vital = self.vital.with_scales(WindowScales::NOT_JUDGED);
+                    self.state_word = self.state_word.with_scales(WindowScales::NOT_JUDGED);
                 }
-                Phase::TcpClose
+                State::TcpClose
             }
             (FlagKind::Syn | FlagKind::SynAck, _) => self.after_syn(direction, kind, segment)?,
             _ if phase.is_resumed() => self.after_restart(direction, flags, segment.numbers),
-            (_, Phase::TcpSynSent) => self.after_answer(direction, kind, segment.numbers)?,
+            (_, State::TcpSynSent) => self.after_answer(direction, kind, segment.numbers)?,
             _ => self.after_data(direction, flags, segment.numbers)?,
         };
         Ok(Transition::entering(next, phase))
@@ -108,9 +108,9 @@ impl<const W: usize> ConnHot<W> {
     /// What a packet does by its flags: its flow is not judged, or a capture has cut its numbers. A
     /// connection whose beginning lacks numbers is not judged: nothing could be held against them.
     #[inline(never)]
-    fn event_without_numbers(&mut self, packet: &PacketView) -> Result<Transition, Irregular> {
+    fn event_without_numbers(&mut self, packet: &PacketView) -> Result<Transition, Anomaly> {
         if self.checks_window() && self.phase().is_first() == 1 {
-            self.vital = self.vital.with_scales(WindowScales::NOT_JUDGED);
+            self.state_word = self.state_word.with_scales(WindowScales::NOT_JUDGED);
             self.window = TcpWindow::NONE;
         }
         self.event_by_flags(packet)
@@ -121,27 +121,27 @@ impl<const W: usize> ConnHot<W> {
     /// said anything to it.
     fn yields_to_syn(&self, direction: usize, syn: SeqNumbers) -> bool {
         let is_late = || self.window.is_repeated(WindowScales(0), direction, syn);
-        self.phase() == Phase::TcpPickedUp && !is_late()
+        self.phase() == State::TcpPickedUp && !is_late()
     }
 
-    fn check_rst(&self, direction: usize, flags: u8, rst: SeqNumbers) -> Result<(), Irregular> {
-        let checked = self.window.check_rst(self.vital.scales(), direction, rst);
+    fn check_rst(&self, direction: usize, flags: u8, rst: SeqNumbers) -> Result<(), Anomaly> {
+        let checked = self.window.check_rst(self.state_word.scales(), direction, rst);
         match (self.phase(), direction) {
             // RFC 9293 section 3.5.1: it ends a connection of before, of which only the responder
             // knows, and not this one. RFC 9293 section 3.10.7.1: or it answers what came late.
-            (Phase::TcpSynSent, 0) | (Phase::TcpClose, _) => {
-                checked.map_err(|_| Irregular::TcpRstInWindow)
+            (State::TcpSynSent, 0) | (State::TcpClose, _) => {
+                checked.map_err(|_| Anomaly::TcpRstInWindow)
             }
             // RFC 9293 section 3.10.7.3: nothing is known of who answers but what it acknowledges.
-            (Phase::TcpSynSent, _) => {
+            (State::TcpSynSent, _) => {
                 let is_answer = flags & ACK != 0 && self.window.is_answer(rst);
-                if is_answer { Ok(()) } else { Err(Irregular::TcpRst) }
+                if is_answer { Ok(()) } else { Err(Anomaly::TcpRst) }
             }
             _ => match self.phase().side_heard_since() {
                 None => checked,
                 // Only an answer to what the other side has said is more than a guess.
                 Some(heard) if heard == Some(1 - direction) && checked.is_ok() => checked,
-                Some(_) => Err(Irregular::TcpRstInWindow),
+                Some(_) => Err(Anomaly::TcpRstInWindow),
             },
         }
     }
@@ -151,42 +151,42 @@ impl<const W: usize> ConnHot<W> {
         direction: usize,
         kind: FlagKind,
         segment: TcpSegment,
-    ) -> Result<Phase, Irregular> {
-        let (phase, scales, numbers) = (self.phase(), self.vital.scales(), segment.numbers);
+    ) -> Result<State, Anomaly> {
+        let (phase, scales, numbers) = (self.phase(), self.state_word.scales(), segment.numbers);
         match (phase, direction, kind) {
-            (Phase::TcpSynSent, 0, FlagKind::Syn) => {
+            (State::TcpSynSent, 0, FlagKind::Syn) => {
                 // Whoever asks anew has forgotten what it asked before.
                 if !self.window.is_asked_by(numbers) {
                     self.open_window(phase, segment);
                 }
                 return Ok(phase);
             }
-            (Phase::TcpSynSent, 1, _) => {
+            (State::TcpSynSent, 1, _) => {
                 let is_ack = kind == FlagKind::SynAck;
                 if is_ack && !self.window.is_answer(numbers) {
-                    return Err(Irregular::TcpAckBeyond);
+                    return Err(Anomaly::TcpAckBeyond);
                 }
                 let scales = self.window.on_syn_ack(scales, segment, is_ack);
-                self.vital = self.vital.with_scales(scales);
+                self.state_word = self.state_word.with_scales(scales);
             }
             // It has seen the SYN of its peer, and whoever has asked in its name has not.
-            (Phase::TcpSynSent2, _, FlagKind::SynAck)
+            (State::TcpSynSent2, _, FlagKind::SynAck)
                 if self.window.is_answer_of_another(direction, numbers) =>
             {
                 let scales = self.window.answered_anew(scales, direction, segment);
-                self.vital = self.vital.with_scales(scales);
+                self.state_word = self.state_word.with_scales(scales);
             }
-            (Phase::TcpSynSent2, _, FlagKind::SynAck) => {
+            (State::TcpSynSent2, _, FlagKind::SynAck) => {
                 self.window.check(scales, direction, numbers)?;
                 self.window.follow(scales, direction, numbers);
             }
             _ if !phase.is_resumed() && self.window.is_repeated(scales, direction, numbers) => {
                 return Ok(phase);
             }
-            (_, 0, FlagKind::Syn) | (_, 1, FlagKind::SynAck) => return Err(Irregular::TcpSyn),
+            (_, 0, FlagKind::Syn) | (_, 1, FlagKind::SynAck) => return Err(Anomaly::TcpSyn),
             // Where its start was not seen, who is the originator is a guess.
-            _ if scales == WindowScales::UNKNOWN => return Err(Irregular::TcpSyn),
-            _ => return Err(Irregular::TcpSynOfOther),
+            _ if scales == WindowScales::UNKNOWN => return Err(Anomaly::TcpSyn),
+            _ => return Err(Anomaly::TcpSynOfOther),
         }
         Ok(phase.after(direction, kind))
     }
@@ -194,15 +194,15 @@ impl<const W: usize> ConnHot<W> {
     /// After data of a connection whose numbers are of before a restart. Once a side fits to what
     /// the other has said since, both are judged. Until then whoever was heard last is believed,
     /// and nobody is refused: a packet that someone has made up keeps no other from being known.
-    fn after_restart(&mut self, direction: usize, flags: u8, numbers: SeqNumbers) -> Phase {
-        let (scales, heard) = (self.vital.scales(), self.phase().side_heard_since().flatten());
+    fn after_restart(&mut self, direction: usize, flags: u8, numbers: SeqNumbers) -> State {
+        let (scales, heard) = (self.state_word.scales(), self.phase().side_heard_since().flatten());
         let mut window = self.window;
         if heard == Some(1 - direction) {
             window.accept_ack(direction, numbers.ack);
         }
         if heard.is_none() || window.check(scales, direction, numbers).is_err() {
             self.window = TcpWindow::learn_side(direction, numbers);
-            return Phase::resumed(direction);
+            return State::resumed(direction);
         }
         window.follow(scales, direction, numbers);
         self.window = window;
@@ -218,17 +218,17 @@ impl<const W: usize> ConnHot<W> {
         direction: usize,
         kind: FlagKind,
         numbers: SeqNumbers,
-    ) -> Result<Phase, Irregular> {
+    ) -> Result<State, Anomaly> {
         if direction == 0 {
-            return Err(Irregular::TcpAckBeyond);
+            return Err(Anomaly::TcpAckBeyond);
         }
         if !self.window.is_answer(numbers) {
             // RFC 9293 section 3.5.1: it has a connection of before, and has to be told by an RST
             // that the originator has not.
-            return Err(Irregular::TcpAckOld);
+            return Err(Anomaly::TcpAckOld);
         }
         let scales = self.window.joined(numbers);
-        self.vital = self.vital.with_scales(scales);
+        self.state_word = self.state_word.with_scales(scales);
         Ok(self.phase().after(direction, kind))
     }
 
@@ -238,25 +238,25 @@ impl<const W: usize> ConnHot<W> {
         direction: usize,
         flags: u8,
         numbers: SeqNumbers,
-    ) -> Result<Phase, Irregular> {
-        let (phase, scales) = (self.phase(), self.vital.scales());
-        if phase == Phase::TcpPickedUp {
+    ) -> Result<State, Anomaly> {
+        let (phase, scales) = (self.phase(), self.state_word.scales());
+        if phase == State::TcpPickedUp {
             self.window.accept_ack(direction, numbers.ack);
         }
         self.window.check(scales, direction, numbers)?;
         self.window.follow(scales, direction, numbers);
-        if phase == Phase::TcpClose {
+        if phase == State::TcpClose {
             return Ok(phase);
         }
         let is_over = self.is_of_both(FIN, direction, flags);
         let next = phase.after(direction, FlagKind::of(flags));
-        Ok(match if is_over { Phase::TcpTimeWait } else { next } {
-            Phase::TcpTimeWait | Phase::TcpLastAck
-                if phase != Phase::TcpTimeWait && !self.window.is_all_acked() =>
+        Ok(match if is_over { State::TcpTimeWait } else { next } {
+            State::TcpTimeWait | State::TcpLastAck
+                if phase != State::TcpTimeWait && !self.window.is_all_acked() =>
             {
-                Phase::TcpLastAck
+                State::TcpLastAck
             }
-            Phase::TcpLastAck => Phase::TcpTimeWait,
+            State::TcpLastAck => State::TcpTimeWait,
             next => next,
         })
     }

@@ -5,7 +5,7 @@
 //!
 //! All comparisons are of distances in a space that comes round (RFC 9293 section 3.4, RFC 1982).
 
-use crate::api::Irregular;
+use crate::api::Anomaly;
 use crate::packet::{SCALE_MAX, SeqNumbers, TcpReach, TcpSegment};
 
 /// Without a shift.
@@ -249,7 +249,7 @@ impl TcpWindow {
         scales: WindowScales,
         direction: usize,
         segment: SeqNumbers,
-    ) -> Result<(), Irregular> {
+    ) -> Result<(), Anomaly> {
         if self.in_window(scales, direction, segment) {
             return Ok(());
         }
@@ -273,16 +273,16 @@ impl TcpWindow {
     /// The first of these bounds that it is outside of; one there is.
     #[cold]
     #[inline(never)]
-    fn violation(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> Irregular {
+    fn violation(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> Anomaly {
         let peer = 1 - (direction & 1);
         let room = i64::from(self.rooms[peer]) << scales.of(peer);
         match () {
-            () if distance(self.acks[peer], segment.seq) > room => Irregular::TcpBeyondWindow,
+            () if distance(self.acks[peer], segment.seq) > room => Anomaly::TcpBeyondWindow,
             () if self.new_bytes(direction, segment) < -(WINDOW_MAX << scales.of(peer)) => {
-                Irregular::TcpOld
+                Anomaly::TcpOld
             }
-            () if distance(segment.ack, self.ends[peer]) < 0 => Irregular::TcpAckBeyond,
-            () => Irregular::TcpAckOld,
+            () if distance(segment.ack, self.ends[peer]) < 0 => Anomaly::TcpAckBeyond,
+            () => Anomaly::TcpAckOld,
         }
     }
 
@@ -330,15 +330,15 @@ impl TcpWindow {
         scales: WindowScales,
         direction: usize,
         rst: SeqNumbers,
-    ) -> Result<(), Irregular> {
+    ) -> Result<(), Anomaly> {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         if rst.seq == self.acks[peer] || rst.seq == self.ends[sender] {
             return Ok(());
         }
         let room = i64::from(self.rooms[peer]) << scales.of(peer);
         Err(match (0..=room).contains(&distance(self.acks[peer], rst.seq)) {
-            true => Irregular::TcpRstInWindow,
-            false => Irregular::TcpRst,
+            true => Anomaly::TcpRstInWindow,
+            false => Anomaly::TcpRst,
         })
     }
 
@@ -394,20 +394,17 @@ mod tests {
         scales: WindowScales,
         direction: usize,
         segment: SeqNumbers,
-    ) -> [(i64, Irregular); 4] {
+    ) -> [(i64, Anomaly); 4] {
         let (sender, peer) = (direction, 1 - direction);
         let of = |side: usize| WINDOW_MAX << scales.of(side);
         let ahead = distance(window.acks[peer], segment.seq);
         let sent = distance(window.acks[peer], window.ends[sender]);
         let unacked = distance(segment.ack, window.ends[peer]);
         [
-            (
-                (i64::from(window.rooms[peer]) << scales.of(peer)) - ahead,
-                Irregular::TcpBeyondWindow,
-            ),
-            (ahead + i64::from(segment.len) - sent + of(peer), Irregular::TcpOld),
-            (unacked, Irregular::TcpAckBeyond),
-            (of(sender).max(ACK_AGE_MIN) - unacked, Irregular::TcpAckOld),
+            ((i64::from(window.rooms[peer]) << scales.of(peer)) - ahead, Anomaly::TcpBeyondWindow),
+            (ahead + i64::from(segment.len) - sent + of(peer), Anomaly::TcpOld),
+            (unacked, Anomaly::TcpAckBeyond),
+            (of(sender).max(ACK_AGE_MIN) - unacked, Anomaly::TcpAckOld),
         ]
     }
 

@@ -7,15 +7,9 @@
 //! done once for the four.
 
 #![allow(unused_unsafe, unsafe_code)]
-#![allow(unused_unsafe, unsafe_code)]
-#![allow(unused_unsafe, unsafe_code)]
-#![allow(unused_unsafe, unsafe_code)]
-#![allow(unused_unsafe, unsafe_code)]
-#![allow(unused_unsafe, unsafe_code)]
 // Vector code is inside the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where
 // these intrinsics are unsafe even with the feature enabled: newer ones find the blocks
 // superfluous.
-#![allow(unused_unsafe, unsafe_code)]
 
 mod words;
 

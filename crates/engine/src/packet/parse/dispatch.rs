@@ -5,7 +5,7 @@
 use super::lengths::Lengths;
 use super::sub_burst::{GROUP, SubBurst, SubBurstOrder, below, inner_ethertype, next};
 use super::{avx2, fast, general};
-use crate::api::{Reason, ZoneFrom};
+use crate::api::{UntrackedReason, ZoneSource};
 use crate::packet::{Batches, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use wire::Packet;
 
@@ -14,9 +14,9 @@ use wire::Packet;
 pub(crate) fn parse<P: Packet>(
     packet: &P,
     position: u8,
-    zone: ZoneFrom,
+    zone: ZoneSource,
     batches: &mut Batches,
-) -> Result<(), Reason> {
+) -> Result<(), UntrackedReason> {
     let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
     match fast::parse(packet.head(), lengths, position, zone, batches) {
         true => Ok(()),
@@ -28,7 +28,11 @@ impl<P: Packet> SubBurst<'_, P> {
     /// Puts key and metadata of each packet into its batch. Of one that has none, `without_key` is
     /// told the position in the burst and the reason.
     #[inline(always)]
-    pub(crate) fn parse(self, batches: &mut Batches, without_key: &mut impl FnMut(usize, Reason)) {
+    pub(crate) fn parse(
+        self,
+        batches: &mut Batches,
+        without_key: &mut impl FnMut(usize, UntrackedReason),
+    ) {
         let all = below(self.packets.len());
         // Most often one kind of packet is all there is.
         let rest = self.side_by_side(all, batches);
@@ -46,7 +50,7 @@ impl<P: Packet> SubBurst<'_, P> {
         self,
         mut rest: SubBurstOrder,
         batches: &mut Batches,
-        without_key: &mut impl FnMut(usize, Reason),
+        without_key: &mut impl FnMut(usize, UntrackedReason),
     ) {
         let (mut v4, mut v6) = (0, 0);
         // Without a branch: which version comes next is anyone's guess.
@@ -71,7 +75,7 @@ impl<P: Packet> SubBurst<'_, P> {
         self,
         mut places: SubBurstOrder,
         batches: &mut Batches,
-        without_key: &mut impl FnMut(usize, Reason),
+        without_key: &mut impl FnMut(usize, UntrackedReason),
     ) {
         while places != 0 {
             places = self.side_by_side(places, batches);

@@ -7,7 +7,7 @@
 
 use super::lengths::{ETHERTYPE_VLAN, Lengths, TRANSPORTS, Transport};
 use super::plain::{plain_ipv4, plain_ipv6};
-use crate::api::{VlanTags, ZoneFrom};
+use crate::api::{VlanTags, ZoneSource};
 use crate::packet::{
     BYTES_MAX, Batches, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, HeaderInfo, IPV4_MIN, IPV6, L4Id,
     OVERHEAD_MAX, PacketMeta, TCP_MIN, VLAN_TAG, key4, key6, zone_of, zone_proto,
@@ -22,7 +22,7 @@ struct Link {
 
 impl Link {
     #[inline(always)]
-    fn untagged(position: u8, zone: ZoneFrom, ip_header: usize) -> Self {
+    fn untagged(position: u8, zone: ZoneSource, ip_header: usize) -> Self {
         let opening = HeaderInfo::plain(position, ip_header);
         Link { l3: ETHERNET, zone: zone.untagged(), opening }
     }
@@ -34,7 +34,7 @@ pub(super) fn parse(
     head: &[u8],
     lengths: Lengths,
     position: u8,
-    zone: ZoneFrom,
+    zone: ZoneSource,
     batches: &mut Batches,
 ) -> bool {
     let taken = match u16_at(head, ETHERNET - 2) {
@@ -54,7 +54,7 @@ fn untagged_ipv6(
     head: &[u8],
     lengths: Lengths,
     position: u8,
-    zone: ZoneFrom,
+    zone: ZoneSource,
     batches: &mut Batches,
 ) -> Option<()> {
     ipv6(head, lengths, Link::untagged(position, zone, IPV6), batches)
@@ -65,7 +65,7 @@ fn tagged(
     head: &[u8],
     lengths: Lengths,
     position: u8,
-    zone: ZoneFrom,
+    zone: ZoneSource,
     batches: &mut Batches,
 ) -> Option<()> {
     let mut vlan = VlanTags::NONE;
@@ -150,7 +150,7 @@ fn meta(bytes: usize, ip_len: usize, tcp_flags: u8) -> Option<PacketMeta> {
 pub(crate) fn uncounted(
     head: &[u8],
     lengths: Lengths,
-    zone: ZoneFrom,
+    zone: ZoneSource,
     is_v6: bool,
 ) -> Option<(PacketMeta, u16, usize)> {
     let untagged = if is_v6 { plain_ipv6(head, lengths) } else { plain_ipv4(head, lengths) };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What the headers of IP say of a fragment: which datagram it is a part of, and which part.
 
-use crate::api::{PROTO_TCP, Reason};
+use crate::api::{PROTO_TCP, UntrackedReason};
 use crate::packet::{FragmentRange, IPV4_MIN, Key, Key6, UNIT, zone_proto};
 
 /// RFC 8200 section 4.5, RFC 791 section 3.1: no datagram is longer.
@@ -22,13 +22,13 @@ impl Fragment {
         (offset, has_more): (usize, bool),
         (at, end): (usize, usize),
         headers: usize,
-    ) -> Result<Self, Reason> {
+    ) -> Result<Self, UntrackedReason> {
         let len = end.saturating_sub(at);
         // Whoever puts it together refuses it (RFC 8200 section 4.5), or should.
         let is_odd = len == 0 || has_more && len % usize::from(UNIT) != 0;
         let behind = offset + len;
         if is_odd || headers + behind > DATAGRAM_MAX {
-            return Err(Reason::FragmentLength);
+            return Err(UntrackedReason::FragmentLength);
         }
         let span = FragmentRange { start: offset as u16, end: behind as u16, has_more };
         Ok(Fragment { span, id })
@@ -45,7 +45,7 @@ pub(super) fn fragment4(
     header: &[u8; IPV4_MIN],
     part: (usize, usize),
     header_len: usize,
-) -> Result<Option<Fragment>, Reason> {
+) -> Result<Option<Fragment>, UntrackedReason> {
     let field = u16::from_be_bytes([header[6], header[7]]);
     let (offset, has_more) = (field << 3, field & 0x2000 != 0);
     if offset == 0 && !has_more {
@@ -53,7 +53,7 @@ pub(super) fn fragment4(
     }
     // RFC 3128 section 3: it would overwrite the flags in the first.
     if offset == UNIT && header[9] == PROTO_TCP {
-        return Err(Reason::FragmentTiny);
+        return Err(UntrackedReason::FragmentTiny);
     }
     let id = u16::from_be_bytes([header[4], header[5]]).into();
     Fragment::new(id, (offset.into(), has_more), part, header_len).map(Some)
@@ -65,7 +65,7 @@ pub(super) fn fragment6(
     header: [u8; 8],
     part: (usize, usize),
     before: usize,
-) -> Result<Option<Fragment>, Reason> {
+) -> Result<Option<Fragment>, UntrackedReason> {
     let [_, _, a, b, id @ ..] = header;
     let field = u16::from_be_bytes([a, b]);
     let (offset, has_more) = (field & !7, field & 1 != 0);

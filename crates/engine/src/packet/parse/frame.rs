@@ -2,7 +2,7 @@
 //! Reading a frame within its bounds, IPv6 extension headers, and the key of GRE.
 
 use super::fragment::{Fragment, fragment6};
-use crate::api::Reason;
+use crate::api::UntrackedReason;
 use crate::packet::{
     AUTHENTICATION, DESTINATION, EXTENSION_BYTES_MAX, FRAGMENT, HOP_BY_HOP, ROUTING, extension_len,
 };
@@ -31,15 +31,19 @@ impl<'a> Frame<'a> {
     }
 
     /// `N` bytes at `at`. `fault` if the frame ends before them; if only the capture does, that.
-    pub(super) fn read<const N: usize>(&self, at: usize, fault: Reason) -> Result<[u8; N], Reason> {
+    pub(super) fn read<const N: usize>(
+        &self,
+        at: usize,
+        fault: UntrackedReason,
+    ) -> Result<[u8; N], UntrackedReason> {
         match self.bytes.get(at..).and_then(|rest| rest.first_chunk()) {
             Some(chunk) => Ok(*chunk),
             None if at + N > self.len => Err(fault),
-            None => Err(Reason::CaptureCut),
+            None => Err(UntrackedReason::CaptureCut),
         }
     }
 
-    pub(super) fn u16(&self, at: usize, fault: Reason) -> Result<u16, Reason> {
+    pub(super) fn u16(&self, at: usize, fault: UntrackedReason) -> Result<u16, UntrackedReason> {
         Ok(u16::from_be_bytes(self.read(at, fault)?))
     }
 }
@@ -71,7 +75,7 @@ pub(super) fn extensions(
     start: usize,
     end: usize,
     whole: FrameBytes,
-) -> Result<Transport, Reason> {
+) -> Result<Transport, UntrackedReason> {
     let mut transport =
         Transport { proto: next, at: start, end, fragment: None, is_jumbogram: false };
     for count in 0.. {
@@ -80,28 +84,28 @@ pub(super) fn extensions(
             break;
         }
         if count == EXTENSIONS_MAX {
-            return Err(Reason::ExtensionLimit);
+            return Err(UntrackedReason::ExtensionLimit);
         }
         // RFC 7112 section 5: all headers are in the first fragment.
         let truncated = match transport.fragment {
-            None => Reason::ExtensionTruncated,
-            Some(_) => Reason::FragmentTiny,
+            None => UntrackedReason::ExtensionTruncated,
+            Some(_) => UntrackedReason::FragmentTiny,
         };
         if at + 8 > end {
             return Err(truncated);
         }
-        let header: [u8; 8] = frame.read(at, Reason::ExtensionTruncated)?;
+        let header: [u8; 8] = frame.read(at, UntrackedReason::ExtensionTruncated)?;
         let len = extension_len(proto, header[1]);
         if proto == FRAGMENT {
             // A fragment of a fragment: no ports are in it.
             if transport.fragment.is_some() {
-                return Err(Reason::FragmentTiny);
+                return Err(UntrackedReason::FragmentTiny);
             }
             transport.fragment = match whole {
                 FrameBytes::Packet => fragment6(header, (at + len, end), at - start)?,
                 // Bytes of a datagram before this one, in units of 8.
                 FrameBytes::Quote if [header[2], header[3] & !7] != [0; 2] => {
-                    return Err(Reason::Fragment);
+                    return Err(UntrackedReason::Fragment);
                 }
                 FrameBytes::Quote => None,
             };
@@ -115,7 +119,7 @@ pub(super) fn extensions(
             break;
         }
         if transport.at - start > EXTENSION_BYTES_MAX {
-            return Err(Reason::ExtensionLimit);
+            return Err(UntrackedReason::ExtensionLimit);
         }
     }
     Ok(transport)
@@ -124,7 +128,11 @@ pub(super) fn extensions(
 /// The key of a GRE header (RFC 2890) that tells tunnels apart, or 0. Of version 1 (RFC 2637) it is
 /// a length and the call of the receiver: there are two to a tunnel, and nothing here tells which
 /// belong together.
-pub(super) fn gre_key(frame: &Frame, at: usize, fault: Reason) -> Result<[u8; 4], Reason> {
+pub(super) fn gre_key(
+    frame: &Frame,
+    at: usize,
+    fault: UntrackedReason,
+) -> Result<[u8; 4], UntrackedReason> {
     let flags = frame.u16(at, fault)?;
     match flags & (GRE_KEY | GRE_VERSION) {
         GRE_KEY if flags & GRE_CHECKSUM_OR_ROUTING == 0 => frame.read(at + 4, fault),

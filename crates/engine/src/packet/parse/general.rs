@@ -6,8 +6,8 @@ use super::fragment::{Fragment, datagram6, fragment4};
 use super::frame::{Frame, FrameBytes, Transport, extensions, gre_key};
 use super::icmp_error;
 use crate::api::{
-    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Reason,
-    VlanTags, ZoneFrom,
+    PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP,
+    UntrackedReason, VlanTags, ZoneSource,
 };
 use crate::packet::{
     BYTES_MAX, Batches, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MIN, ETHERTYPE_TAGS,
@@ -81,9 +81,9 @@ impl Ends {
 pub(super) fn parse<P: Packet>(
     packet: &P,
     position: u8,
-    zone: ZoneFrom,
+    zone: ZoneSource,
     batches: &mut Batches,
-) -> Result<(), Reason> {
+) -> Result<(), UntrackedReason> {
     let (head, len) = (packet.head(), packet.frame_len());
     let mut gathered = [0; HEADERS_MAX];
     let bytes = if head.len() >= len.min(HEADERS_MAX) {
@@ -127,46 +127,46 @@ pub(super) fn parse<P: Packet>(
             let meta = meta(ip_len, ends.tcp_flags, swapped);
             batches.v6.push_maybe_fragment(key, meta, opening(&ends), piece);
         }
-        ..ETHERTYPE_MIN => return Err(Reason::Llc),
-        _ => return Err(Reason::NonIp),
+        ..ETHERTYPE_MIN => return Err(UntrackedReason::Llc),
+        _ => return Err(UntrackedReason::NonIp),
     }
     Ok(())
 }
 
 /// EtherType, tags, and where the next header is.
-fn link_layer(frame: &Frame) -> Result<(u16, VlanTags, usize), Reason> {
+fn link_layer(frame: &Frame) -> Result<(u16, VlanTags, usize), UntrackedReason> {
     let mut vlan = VlanTags::NONE;
     let mut at = ETHERNET;
-    let mut ethertype = frame.u16(ETHERNET - 2, Reason::EthernetTruncated)?;
+    let mut ethertype = frame.u16(ETHERNET - 2, UntrackedReason::EthernetTruncated)?;
     for id in &mut vlan.ids {
         if !ETHERTYPE_TAGS.contains(&ethertype) {
             return Ok((ethertype, vlan, at));
         }
-        *id = frame.u16(at, Reason::EthernetTruncated)? & 0x0fff;
-        ethertype = frame.u16(at + 2, Reason::EthernetTruncated)?;
+        *id = frame.u16(at, UntrackedReason::EthernetTruncated)? & 0x0fff;
+        ethertype = frame.u16(at + 2, UntrackedReason::EthernetTruncated)?;
         at += VLAN_TAG;
     }
     match ETHERTYPE_TAGS.contains(&ethertype) {
-        true => Err(Reason::VlanDepth),
+        true => Err(UntrackedReason::VlanDepth),
         false => Ok((ethertype, vlan, at)),
     }
 }
 
-fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
-    let header: [u8; IPV4_MIN] = frame.read(l3, Reason::IpTruncated)?;
+fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, UntrackedReason> {
+    let header: [u8; IPV4_MIN] = frame.read(l3, UntrackedReason::IpTruncated)?;
     let total_len = total_len4(&header, frame.len, l3);
     let header_len = usize::from(header[0] & 0x0f) * 4;
     if header[0] >> 4 != 4 {
-        return Err(Reason::IpVersion);
+        return Err(UntrackedReason::IpVersion);
     }
     if header_len < IPV4_MIN {
-        return Err(Reason::IpHeaderLength);
+        return Err(UntrackedReason::IpHeaderLength);
     }
     if total_len < IPV4_MIN || l3 + total_len > frame.len {
-        return Err(Reason::IpLength);
+        return Err(UntrackedReason::IpLength);
     }
     if header_len > total_len {
-        return Err(Reason::IpHeaderLength);
+        return Err(UntrackedReason::IpHeaderLength);
     }
     let (at, end, proto) = (l3 + header_len, l3 + total_len, header[9]);
     let fragment = fragment4(&header, (at, end), header_len)?;
@@ -187,17 +187,17 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, Reason> {
     Ok(Parsed { key, swapped, ip_len: total_len, ends, piece })
 }
 
-fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
-    let header: [u8; IPV6] = frame.read(l3, Reason::IpTruncated)?;
+fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, UntrackedReason> {
+    let header: [u8; IPV6] = frame.read(l3, UntrackedReason::IpTruncated)?;
     if header[0] >> 4 != 6 {
-        return Err(Reason::IpVersion);
+        return Err(UntrackedReason::IpVersion);
     }
     let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
     // A jumbogram (RFC 2675) has its length in the hop-by-hop header: take the frame's.
     let is_jumbogram = payload_len == 0 && header[6] == HOP_BY_HOP;
     let ip_len = if is_jumbogram { frame.len.saturating_sub(l3) } else { IPV6 + payload_len };
     if l3 + ip_len > frame.len {
-        return Err(Reason::IpLength);
+        return Err(UntrackedReason::IpLength);
     }
     let transport = extensions(frame, header[6], l3 + IPV6, l3 + ip_len, FrameBytes::Packet)?;
     let transport = Transport { is_jumbogram, ..transport };
@@ -208,7 +208,7 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
     });
     // RFC 2675 section 4: no jumbogram is cut.
     if is_jumbogram && piece.is_some() {
-        return Err(Reason::FragmentLength);
+        return Err(UntrackedReason::FragmentLength);
     }
     if let Some(piece) = piece.filter(|piece| !piece.is_first()) {
         return Ok(Parsed::further(piece, ip_len, l3));
@@ -224,11 +224,11 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, Reason> {
 /// before and behind the data.
 fn front(frame: &Frame, transport: Transport, ends: &Ends) -> TcpHead {
     let Transport { proto, at, end, .. } = transport;
-    let words = |at| frame.read(at, Reason::TransportTruncated).map(u32::from_be_bytes);
+    let words = |at| frame.read(at, UntrackedReason::TransportTruncated).map(u32::from_be_bytes);
     let (PROTO_TCP, Ok(seq), Ok(ack)) = (proto, words(at + 4), words(at + 8)) else {
         return TcpHead::NONE;
     };
-    let Ok([offset]) = frame.read(at + 12, Reason::TransportTruncated) else {
+    let Ok([offset]) = frame.read(at + 12, UntrackedReason::TransportTruncated) else {
         return TcpHead::NONE;
     };
     let flags = ends.tcp_flags;
@@ -237,29 +237,29 @@ fn front(frame: &Frame, transport: Transport, ends: &Ends) -> TcpHead {
     TcpHead { seq, ack, flags, len: (data + marks) as u16 }
 }
 
-const TRUNCATED: Reason = Reason::TransportTruncated;
+const TRUNCATED: UntrackedReason = UntrackedReason::TransportTruncated;
 
 /// What is read of a packet; `None` if the capture has cut it before that. Where its ports are
 /// there it is counted all the same, as one of which no more is known: TCP has no flags then.
-fn captured<T>(read: Result<T, Reason>) -> Result<Option<T>, Reason> {
+fn captured<T>(read: Result<T, UntrackedReason>) -> Result<Option<T>, UntrackedReason> {
     match read {
         Ok(value) => Ok(Some(value)),
-        Err(Reason::CaptureCut) => Ok(None),
+        Err(UntrackedReason::CaptureCut) => Ok(None),
         Err(reason) => Err(reason),
     }
 }
 
 /// Ports, or what stands in for them.
-fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Reason> {
+fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, UntrackedReason> {
     let Transport { proto, at, end, fragment, is_jumbogram } = transport;
     let is_fragment = fragment.is_some();
     let need = |len: usize| match at + len > end {
         // RFC 1858 section 3.
-        true if is_fragment => Err(Reason::FragmentTiny),
-        true => Err(Reason::TransportTruncated),
+        true if is_fragment => Err(UntrackedReason::FragmentTiny),
+        true => Err(UntrackedReason::TransportTruncated),
         false => Ok(()),
     };
-    let ports = || frame.read(at, Reason::TransportTruncated);
+    let ports = || frame.read(at, UntrackedReason::TransportTruncated);
     match proto {
         PROTO_TCP => {
             need(TCP_MIN)?;
@@ -268,7 +268,7 @@ fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Rea
             };
             let header_len = usize::from(offset >> 4) * 4;
             if header_len < TCP_MIN || (at + header_len > end && !is_fragment) {
-                return Err(Reason::TcpOffset);
+                return Err(UntrackedReason::TcpOffset);
             }
             need(header_len)?;
             Ok(Ends::of_pair(at, ports()?, tcp_flags))
@@ -281,7 +281,7 @@ fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Rea
             let len = usize::from(len);
             let is_short = len < UDP && !(len == 0 && is_jumbogram);
             if is_short || (at + len > end && !is_fragment) {
-                return Err(Reason::UdpLength);
+                return Err(UntrackedReason::UdpLength);
             }
             Ok(Ends::of_pair(at, ports()?, 0))
         }
@@ -291,7 +291,7 @@ fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Rea
         }
         proto if proto == icmp_proto => {
             need(ICMP_MIN)?;
-            let [kind, code] = frame.read(at, Reason::TransportTruncated)?;
+            let [kind, code] = frame.read(at, UntrackedReason::TransportTruncated)?;
             let quote = if is_error(proto, kind) {
                 need(ICMP_ECHO)?;
                 Some(at + ICMP_ECHO..end)
@@ -300,7 +300,7 @@ fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Rea
             };
             let identifier = if has_identifier(proto, kind) {
                 need(ICMP_ECHO)?;
-                frame.read(at + 4, Reason::TransportTruncated)?
+                frame.read(at + 4, UntrackedReason::TransportTruncated)?
             } else {
                 [0; 2]
             };
@@ -310,12 +310,12 @@ fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, Rea
         }
         PROTO_GRE => {
             need(GRE)?;
-            let key = gre_key(&frame.up_to(end), at, Reason::TransportTruncated)?;
+            let key = gre_key(&frame.up_to(end), at, UntrackedReason::TransportTruncated)?;
             Ok(Ends::of_number(at, key))
         }
         PROTO_ESP => {
             need(ESP)?;
-            Ok(Ends::of_number(at, frame.read(at, Reason::TransportTruncated)?))
+            Ok(Ends::of_number(at, frame.read(at, UntrackedReason::TransportTruncated)?))
         }
         _ => Ok(Ends::of_number(at, [0; 4])),
     }

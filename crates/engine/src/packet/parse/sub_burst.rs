@@ -5,7 +5,7 @@
 //! In a batch packets keep their order. Nothing else depends on it.
 
 use super::lengths::ETHERTYPE_VLAN;
-use crate::api::ZoneFrom;
+use crate::api::ZoneSource;
 use crate::base::SimdLevel;
 use crate::packet::{ETHERNET, VLAN_TAG};
 
@@ -20,7 +20,7 @@ pub(crate) struct SubBurst<'a, P> {
     pub(crate) packets: &'a [P],
     /// Position of the first one in the burst.
     pub(crate) first: u8,
-    pub(crate) zone: ZoneFrom,
+    pub(crate) zone: ZoneSource,
     pub(crate) simd: SimdLevel,
 }
 

@@ -8,7 +8,8 @@ use super::fast;
 use super::lengths::Lengths;
 use super::sub_burst::{SubBurst, below};
 use crate::api::{
-    Checksums, Config, FlowRecord, FragmentLimits, Malformed, Reason, Stats, Verdict, ZoneFrom,
+    ChecksumCheck, Config, FlowRecord, FragmentLimits, MalformedPackets, Stats, UntrackedReason,
+    Verdict, ZoneSource,
 };
 use crate::base::{BURST_MAX, SimdLevel};
 use crate::engine::Engine;
@@ -62,27 +63,27 @@ struct Judge(Engine);
 
 impl Judge {
     fn new() -> Self {
-        let malformed = Malformed::Pass;
+        let malformed = MalformedPackets::Pass;
         // Packets are to be judged one by one.
         let fragments = FragmentLimits { datagrams: 0, ..FragmentLimits::default() };
         Judge(Engine::new(&Config {
             capacity_ipv4: 1,
             capacity_ipv6: 1,
             malformed,
-            checksums: Checksums::Trusted,
+            checksums: ChecksumCheck::Trusted,
             fragments,
             ..Config::default()
         }))
     }
 
-    fn parse(&mut self, packet: Segments) -> Result<FlowRecord, Reason> {
+    fn parse(&mut self, packet: Segments) -> Result<FlowRecord, UntrackedReason> {
         let before = self.0.stats().passed;
         self.0.process(1, &[packet], &mut [Verdict::Drop]);
         while self.0.flush(BURST_MAX) {}
         let after = self.0.stats().passed;
         match self.0.next_record() {
             Some(flow) => Ok(flow),
-            None => Err(Reason::ALL
+            None => Err(UntrackedReason::ALL
                 .into_iter()
                 .find(|&reason| after[reason as usize] > before[reason as usize])
                 .expect("a packet is tracked or passed")),
@@ -210,7 +211,7 @@ proptest! {
         for Frame(frame) in frames {
             let ours = judge.parse(Segments::cut(&frame, frame.len(), frame.len()));
             // What an ICMP error quotes has tests of its own.
-            if ours == Err(Reason::Unrelated) {
+            if ours == Err(UntrackedReason::Unrelated) {
                 continue;
             }
             match SlicedPacket::from_ethernet(&frame) {
@@ -228,13 +229,13 @@ fn plain_packets_take_the_short_way() {
     let mut batches = Batches { v4: Batch::new(), v6: Batch::new() };
     for (i, frame) in FRAMES.iter().enumerate() {
         let lengths = Lengths { frame: frame.len(), bytes: frame.len() };
-        let taken = fast::parse(frame, lengths, 0, ZoneFrom::None, &mut batches);
+        let taken = fast::parse(frame, lengths, 0, ZoneSource::None, &mut batches);
         assert_eq!(taken, i < SHORT, "{frame:02x?}");
     }
 }
 
 /// Stats and flows of one burst.
-fn outcome(frames: &[Vec<u8>], zone: ZoneFrom, vectors: SimdLevel) -> (Stats, Vec<FlowRecord>) {
+fn outcome(frames: &[Vec<u8>], zone: ZoneSource, vectors: SimdLevel) -> (Stats, Vec<FlowRecord>) {
     let mut engine = Engine::new(&Config { cycle_counter: || 0, zone, ..small() });
     engine.pipeline.set_simd(vectors);
     let packets: Vec<_> = frames.iter().map(|f| Segments::cut(f, f.len(), f.len())).collect();
@@ -245,7 +246,12 @@ fn outcome(frames: &[Vec<u8>], zone: ZoneFrom, vectors: SimdLevel) -> (Stats, Ve
 }
 
 fn small() -> Config {
-    Config { capacity_ipv4: 64, capacity_ipv6: 64, malformed: Malformed::Pass, ..Config::default() }
+    Config {
+        capacity_ipv4: 64,
+        capacity_ipv6: 64,
+        malformed: MalformedPackets::Pass,
+        ..Config::default()
+    }
 }
 
 /// The first frames by kind, as they are parsed side by side, and where the addresses begin.
@@ -277,7 +283,10 @@ proptest! {
             1..16,
         ),
         zone in prop::sample::select(vec![
-            ZoneFrom::None, ZoneFrom::OuterVlan, ZoneFrom::InnerVlan, ZoneFrom::Fixed(65_535),
+            ZoneSource::None,
+            ZoneSource::OuterVlan,
+            ZoneSource::InnerVlan,
+            ZoneSource::Fixed(65_535),
         ]),
     ) {
         let mut frames = runs.concat();
@@ -299,7 +308,7 @@ fn plain_packets_of_a_kind_are_parsed_side_by_side() {
     let mut taken = |frames: &[usize]| {
         let packet = |&i: &usize| Segments::cut(&FRAMES[i], FRAMES[i].len(), FRAMES[i].len());
         let packets: Vec<_> = frames.iter().map(packet).collect();
-        let part = SubBurst { packets: &packets, first: 0, zone: ZoneFrom::None, simd: vectors };
+        let part = SubBurst { packets: &packets, first: 0, zone: ZoneSource::None, simd: vectors };
         batches.v4.clear();
         batches.v6.clear();
         let rest = part.side_by_side(below(packets.len()), &mut batches);
@@ -355,14 +364,14 @@ fn is_to_be_segmented(error: &LenError) -> bool {
 
 /// Compares a packet that etherparse takes, and lists where the two may differ.
 #[track_caller]
-fn compare(frame: &[u8], theirs: &SlicedPacket, ours: Result<FlowRecord, Reason>) {
+fn compare(frame: &[u8], theirs: &SlicedPacket, ours: Result<FlowRecord, UntrackedReason>) {
     let (net, payload) = match &theirs.net {
         Some(NetSlice::Ipv4(ip)) => (theirs.net.as_ref(), Some(ip.payload())),
         Some(NetSlice::Ipv6(ip)) => (theirs.net.as_ref(), Some(ip.payload())),
         Some(NetSlice::Arp(_)) | None => (None, None),
     };
     let Some((net, payload)) = net.zip(payload) else {
-        let reasons = [Reason::NonIp, Reason::Llc, Reason::VlanDepth];
+        let reasons = [UntrackedReason::NonIp, UntrackedReason::Llc, UntrackedReason::VlanDepth];
         assert!(ours.is_err_and(|reason| reasons.contains(&reason)), "{theirs:?}");
         return;
     };
@@ -376,7 +385,7 @@ fn compare(frame: &[u8], theirs: &SlicedPacket, ours: Result<FlowRecord, Reason>
 
 /// What has no flow here although etherparse finds nothing wrong with it.
 fn only_we_refuse(
-    reason: Reason,
+    reason: UntrackedReason,
     theirs: &SlicedPacket,
     net: &NetSlice,
     payload: &IpPayloadSlice,
@@ -390,24 +399,28 @@ fn only_we_refuse(
     let has_no_length = extensions.as_ref().is_some_and(|(_, len)| *len == 0);
     match reason {
         // They read MACsec, and up to three tags.
-        Reason::NonIp => theirs.link_exts.iter().any(|ext| matches!(ext, LinkExtSlice::Macsec(_))),
-        Reason::VlanDepth => theirs.link_exts.len() == 3,
-        Reason::Fragment | Reason::FragmentTiny | Reason::FragmentLength => payload.fragmented,
-        Reason::ExtensionLimit => extensions
+        UntrackedReason::NonIp => {
+            theirs.link_exts.iter().any(|ext| matches!(ext, LinkExtSlice::Macsec(_)))
+        }
+        UntrackedReason::VlanDepth => theirs.link_exts.len() == 3,
+        UntrackedReason::Fragment
+        | UntrackedReason::FragmentTiny
+        | UntrackedReason::FragmentLength => payload.fragmented,
+        UntrackedReason::ExtensionLimit => extensions
             .is_some_and(|(all, _)| all.slice().len() > 256 || all.into_iter().count() > 8),
         // They do not look into fragments, nor into SCTP, GRE and ESP.
-        Reason::TransportTruncated => {
+        UntrackedReason::TransportTruncated => {
             let is_ours = matches!(payload.ip_number.0, proto::SCTP | proto::GRE | proto::ESP);
             payload.fragmented || is_ours || has_no_length
         }
-        Reason::TcpOffset => payload.fragmented,
+        UntrackedReason::TcpOffset => payload.fragmented,
         // They take 0 for the rest of the packet; here that is for jumbograms.
-        Reason::UdpLength => {
+        UntrackedReason::UdpLength => {
             let is_zero = |udp: &etherparse::UdpSlice| udp.length() == 0;
             let is_zero = matches!(&theirs.transport, Some(TransportSlice::Udp(u)) if is_zero(u));
             payload.fragmented || is_zero
         }
-        Reason::ExtensionTruncated => has_no_length,
+        UntrackedReason::ExtensionTruncated => has_no_length,
         _ => false,
     }
 }

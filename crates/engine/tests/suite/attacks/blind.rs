@@ -2,7 +2,7 @@
 //! Who sees nothing of a connection and guesses its numbers (RFC 5961).
 
 use super::{MILLISECOND, SECOND, Tried, config, sized};
-use engine::{Cursor, EndReason, Irregular, Query, Side, State, Verdict};
+use engine::{Anomaly, Cursor, EndReason, FlowState, Query, Side, Verdict};
 use fastrand::Rng;
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
 use wire::{BytesPacket, FrameBuilder, proto};
@@ -40,7 +40,8 @@ fn guess(rng: &mut Rng, talk: Talk, from: usize) -> (u8, (u32, u32)) {
 
 fn are_open(tried: &mut Tried) -> usize {
     let (mut open, mut cursor) = (0, Cursor::default());
-    let mut count = |flow: engine::LiveFlow| open += usize::from(flow.record.state == State::Open);
+    let mut count =
+        |flow: engine::ConnView| open += usize::from(flow.record.state == FlowState::Open);
     while tried.engine.list(&Query::default(), &mut cursor, 64, &mut count) {}
     open
 }
@@ -88,7 +89,7 @@ fn a_million_guesses_end_nothing_and_the_right_number_does() {
         tried.give(MILLISECOND, &[frame(n, 0, ACK, (a, b)), frame(n, 1, ACK, (b, a))], |_| true);
     }
     assert_eq!(tried.engine.stats().irregular, before);
-    assert!(before[Irregular::TcpRstInWindow as usize] > 50_000);
+    assert!(before[Anomaly::TcpRstInWindow as usize] > 50_000);
 
     for (n, talk) in (0..).zip(&talks) {
         let from = usize::from(n % 2);

@@ -3,7 +3,7 @@
 //! have what its limit leaves.
 
 use super::{SECOND, Tried, config, sized};
-use engine::{Config, FlowRecord, Reason, ZonePolicy};
+use engine::{Config, FlowRecord, UntrackedReason, ZonePolicy};
 use fastrand::Rng;
 use wire::FrameBuilder;
 use wire::tcp::{ACK, SYN};
@@ -28,7 +28,11 @@ fn is_honest(record: &FlowRecord) -> bool {
 
 /// How many in a thousand honest connections of other zones are made beside a flood that evicts
 /// nobody, as it is held by a limit first.
-fn per_mille_made(config: &Config, flood: impl Fn(&mut Rng) -> Vec<u8>, met: Reason) -> u32 {
+fn per_mille_made(
+    config: &Config,
+    flood: impl Fn(&mut Rng) -> Vec<u8>,
+    met: UntrackedReason,
+) -> u32 {
     let (made, refused) = made_and_refused(config, &[6, 7, 8, 9], flood, met);
     assert!(refused > 40, "{refused} refused");
     made
@@ -40,7 +44,7 @@ fn made_and_refused(
     config: &Config,
     zones: &[u16],
     flood: impl Fn(&mut Rng) -> Vec<u8>,
-    met: Reason,
+    met: UntrackedReason,
 ) -> (u32, u64) {
     let mut tried = Tried::new(config);
     let mut rng = Rng::with_seed(11);
@@ -75,7 +79,7 @@ fn limited(config: Config, connections: u32) -> Config {
 fn a_flood_in_one_zone_takes_nothing_from_the_others() {
     let capacity = sized(1 << 14, 1 << 20);
     let config = limited(config(capacity), capacity / 8);
-    assert!(per_mille_made(&config, syn, Reason::ZoneFull) >= 990);
+    assert!(per_mille_made(&config, syn, UntrackedReason::ZoneFull) >= 990);
 }
 
 /// A limit keeps out whoever comes when it is met, and evicts nobody. One that is more than the
@@ -85,7 +89,7 @@ fn a_flood_fills_its_zone_unless_that_has_room_for_all_embryonic_ones() {
     let capacity = sized(1 << 15, 1 << 20);
     let made = |connections| {
         let config = limited(config(capacity), connections);
-        made_and_refused(&config, &[FLOODED], syn, Reason::ZoneFull)
+        made_and_refused(&config, &[FLOODED], syn, UntrackedReason::ZoneFull)
     };
     let (few, refused) = made(capacity / 8);
     assert!(few < 50 && refused > 40, "{few} {refused}");
@@ -100,5 +104,5 @@ fn a_flood_from_one_source_takes_nothing_from_the_others() {
         let ends = FrameBuilder::ipv4([203, 0, 113, rng.u8(..)], SERVER).vlan(6);
         ends.tcp(rng.u16(..), rng.u16(..)).flags(SYN).build()
     };
-    assert!(per_mille_made(&config, flood, Reason::SourceFull) >= 990);
+    assert!(per_mille_made(&config, flood, UntrackedReason::SourceFull) >= 990);
 }

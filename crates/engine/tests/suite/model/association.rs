@@ -3,7 +3,7 @@
 //! random packets of it.
 
 use super::traffic::Dice;
-use engine::{CtState, EndReason, Irregular, Side, Timeouts};
+use engine::{Anomaly, CtState, EndReason, Side, Timeouts};
 use wire::FrameBuilder;
 
 /// The chunk that decides what a packet is for.
@@ -112,9 +112,9 @@ impl Association {
     }
 
     /// A packet of the originator (0) or of the responder (1).
-    pub(crate) fn hear(&mut self, from: usize, said: &Spoken) -> Result<(), Irregular> {
+    pub(crate) fn hear(&mut self, from: usize, said: &Spoken) -> Result<(), Anomaly> {
         if said.is_bad && self.is_judged {
-            return Err(Irregular::SctpChunk);
+            return Err(Anomaly::SctpChunk);
         }
         if self.is_over() {
             return self.hear_late(from, said);
@@ -127,12 +127,12 @@ impl Association {
     }
 
     /// Behind the end: RFC 9260 section 8.5.1 for what may be on its way still.
-    fn hear_late(&mut self, from: usize, said: &Spoken) -> Result<(), Irregular> {
+    fn hear_late(&mut self, from: usize, said: &Spoken) -> Result<(), Anomaly> {
         let of = if said.reflects { 1 - from } else { from };
         let offered = self.offer.map(|offer| offer[of]);
         let is_right = self.tags[of].is_none_or(|tag| tag == said.tag || offered == Some(said.tag));
         if self.is_judged && (said.tag == 0 || !is_right) {
-            return Err(Irregular::SctpTag);
+            return Err(Anomaly::SctpTag);
         }
         if from == 1 && self.stage == Stage::Withdrawn {
             self.stage = Stage::Aborted;
@@ -141,16 +141,16 @@ impl Association {
     }
 
     /// Whether the tag is right; false if nobody can know.
-    fn check(&mut self, from: usize, act: Act, said: &Spoken) -> Result<bool, Irregular> {
+    fn check(&mut self, from: usize, act: Act, said: &Spoken) -> Result<bool, Anomaly> {
         let (own, peer) = (self.tags[from], self.tags[1 - from]);
         let is_alone = self.stage == Stage::Asked && from == 0;
         match act {
             Act::Init if peer == Some(said.initiate) => return Ok(true),
             Act::Init => {
                 (self.wanted, self.tried) = (Some((said.initiate, from, said.side)), None);
-                return if is_alone { Ok(true) } else { Err(Irregular::SctpInit) };
+                return if is_alone { Ok(true) } else { Err(Anomaly::SctpInit) };
             }
-            _ if said.tag == 0 => return Err(Irregular::SctpTag),
+            _ if said.tag == 0 => return Err(Anomaly::SctpTag),
             Act::InitAck => {
                 // RFC 9260 section 5.1 (B): the peer answers, who is at the other end of the wire.
                 let is_wanted = self.wanted.is_some_and(|(tag, who, side)| {
@@ -159,7 +159,7 @@ impl Association {
                 });
                 let is_right = own == Some(said.tag) || own.is_none() && !is_alone;
                 if !is_right && !is_wanted {
-                    return Err(Irregular::SctpTag);
+                    return Err(Anomaly::SctpTag);
                 }
                 let mut pair = [said.tag; 2];
                 pair[1 - from] = said.initiate;
@@ -171,11 +171,11 @@ impl Association {
                 }
                 return Ok(true);
             }
-            _ if is_alone => return Err(Irregular::SctpTag),
+            _ if is_alone => return Err(Anomaly::SctpTag),
             Act::Abort | Act::ShutdownComplete => {
                 let own = if said.reflects { peer } else { own };
                 return match own {
-                    Some(tag) if tag != said.tag => Err(Irregular::SctpTag),
+                    Some(tag) if tag != said.tag => Err(Anomaly::SctpTag),
                     tag => Ok(tag.is_some()),
                 };
             }
@@ -204,11 +204,11 @@ impl Association {
     }
 
     /// RFC 9260 section 8.5: nobody answers a HEARTBEAT whose tag is wrong.
-    fn try_other(&mut self, from: usize, said: &Spoken) -> Result<bool, Irregular> {
+    fn try_other(&mut self, from: usize, said: &Spoken) -> Result<bool, Anomaly> {
         match (said.probe, self.tried) {
             (Some(Probe::Asks), _) => {
                 (self.tried, self.wanted) = (Some((said.tag, from, said.side)), None);
-                Err(Irregular::SctpHeartbeat)
+                Err(Anomaly::SctpHeartbeat)
             }
             (Some(Probe::Answers), Some((tag, who, side)))
                 if who != from && side.zip(said.side).is_none_or(|(a, b)| a != b) =>
@@ -221,7 +221,7 @@ impl Association {
                 }
                 Ok(true)
             }
-            _ => Err(Irregular::SctpTag),
+            _ => Err(Anomaly::SctpTag),
         }
     }
 

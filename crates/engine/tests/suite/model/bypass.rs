@@ -3,9 +3,9 @@
 //! eyes is in the records all the same, whatever comes between its counts.
 
 use engine::{
-    Admission, Answer, Config, Cursor, Engine, Filter, FlowRecord, FragmentLimits, KeyCheck,
-    MarkLayout, Offload, Passed, Query, RuleAction, RuleId, RuleState, Side, Swept, Timeouts,
-    Tuple, Verdict, Wish,
+    BypassCount, Config, Cursor, Engine, Filter, FiveTuple, FlowRecord, FragmentLimits, MarkLayout,
+    MarkVerification, OffloadConfig, OffloadPolicy, Query, RuleAction, RuleId, RuleRequest,
+    RuleResult, RuleState, Side, SweepProgress, Timeouts, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -27,14 +27,14 @@ struct Rule {
     id: RuleId,
     action: RuleAction,
     /// Not told yet.
-    counted: Passed,
+    counted: BypassCount,
 }
 
 /// A NIC that does what it is asked for when it likes.
 #[derive(Default)]
 struct Nic {
-    rules: HashMap<Tuple, Rule>,
-    waiting: Vec<Wish>,
+    rules: HashMap<FiveTuple, Rule>,
+    waiting: Vec<RuleRequest>,
     /// It refuses to forward by itself.
     is_stubborn: bool,
 }
@@ -52,14 +52,14 @@ struct World {
 }
 
 impl World {
-    fn new(is_stubborn: bool, admission: Admission) -> Self {
+    fn new(is_stubborn: bool, admission: OffloadPolicy) -> Self {
         let slots = 16;
-        let layout = MarkLayout::new(32, Offload::indices(slots)).unwrap();
-        let offload = Offload {
+        let layout = MarkLayout::new(32, OffloadConfig::indices(slots)).unwrap();
+        let offload = OffloadConfig {
             layout,
             first_index: 0,
             slots,
-            check: KeyCheck::Sampled { first: 2, one_in: 7 },
+            check: MarkVerification::Sampled { first: 2, one_in: 7 },
             admission,
             rules_max: 64,
             zone_rules_max: None,
@@ -129,31 +129,33 @@ impl World {
 
     /// The NIC hears the wishes, and does the first `most` that wait.
     fn work(&mut self, most: usize) {
-        while let Some(wish) = self.engine.next_wish() {
+        while let Some(wish) = self.engine.next_request() {
             self.nic.waiting.push(wish);
         }
         for _ in 0..most.min(self.nic.waiting.len()) {
             match self.nic.waiting.remove(0) {
-                Wish::Install { rule, tuple, action, .. } => self.install(rule, tuple, action),
-                Wish::Remove { rule, .. } => self.remove(rule),
+                RuleRequest::Install { rule, tuple, action, .. } => {
+                    self.install(rule, tuple, action)
+                }
+                RuleRequest::Remove { rule, .. } => self.remove(rule),
             }
         }
     }
 
-    fn install(&mut self, id: RuleId, tuple: Tuple, action: RuleAction) {
+    fn install(&mut self, id: RuleId, tuple: FiveTuple, action: RuleAction) {
         if action == RuleAction::Bypass && self.nic.is_stubborn {
-            return self.engine.answer(id, Answer::Refused);
+            return self.engine.apply_result(id, RuleResult::Refused);
         }
         self.tcp_bypasses += u32::from(action == RuleAction::Bypass && tuple.proto != proto::UDP);
-        let rule = Rule { id, action, counted: Passed::default() };
+        let rule = Rule { id, action, counted: BypassCount::default() };
         assert!(self.nic.rules.insert(tuple, rule).is_none(), "one rule at a time");
-        self.engine.answer(id, Answer::Installed { pace: 1000 });
+        self.engine.apply_result(id, RuleResult::Installed { pace: 1000 });
     }
 
     fn remove(&mut self, id: RuleId) {
         self.tell(id);
         self.nic.rules.retain(|_, rule| rule.id != id);
-        self.engine.answer(id, Answer::Removed);
+        self.engine.apply_result(id, RuleResult::Removed);
     }
 
     /// What is to go does so within two seconds.
@@ -170,7 +172,7 @@ impl World {
         let Some(rule) = self.nic.rules.values_mut().find(|rule| rule.id == id) else { return };
         let counted = std::mem::take(&mut rule.counted);
         if counted.packets > 0 {
-            self.engine.answer(id, Answer::Passed(counted));
+            self.engine.apply_result(id, RuleResult::Passed(counted));
         }
     }
 
@@ -192,7 +194,7 @@ impl World {
     }
 
     fn end(&mut self) {
-        self.engine.recall();
+        self.engine.withdraw_bypass();
         while self.engine.bypasses() > 0 {
             self.work(1);
             assert!(self.engine.bypasses() == 0 || !self.nic.waiting.is_empty(), "nobody is asked");
@@ -244,11 +246,11 @@ fn builder(connection: u8, end: usize, payload: usize) -> FrameBuilder {
     frame.payload(vec![0; payload])
 }
 
-fn tuple(connection: u8, end: usize) -> Tuple {
+fn tuple(connection: u8, end: usize) -> FiveTuple {
     let [src, dst] = [end, 1 - end].map(|end| address(connection, end));
     let [sport, dport] = if end == 0 { PORTS } else { [PORTS[1], PORTS[0]] };
     let proto = if is_tcp(connection) { proto::TCP } else { proto::UDP };
-    Tuple { src, dst, proto, sport, dport, zone: 0 }
+    FiveTuple { src, dst, proto, sport, dport, zone: 0 }
 }
 
 #[derive(Clone, Debug)]
@@ -285,9 +287,9 @@ fn play(world: &mut World, steps: &[Step]) {
             Step::Silence => world.wait(6_000 * MS),
         }
         world.engine.expire(world.now, 100);
-        world.engine.tend(world.now, 100);
-        world.engine.seen_empty(Side::A);
-        world.engine.seen_empty(Side::B);
+        world.engine.revisit_rules(world.now, 100);
+        world.engine.queue_drained(Side::A);
+        world.engine.queue_drained(Side::B);
         world.take_records();
     }
 }
@@ -298,9 +300,9 @@ proptest! {
         steps in steps(),
         is_stubborn in prop::bool::weighted(0.1),
         admission in prop::sample::select(vec![
-            Admission::After { packets: 1 },
-            Admission::After { packets: 20 },
-            Admission::Measured { least: 2 },
+            OffloadPolicy::After { packets: 1 },
+            OffloadPolicy::After { packets: 20 },
+            OffloadPolicy::Measured { least: 2 },
         ]),
     ) {
         let mut world = World::new(is_stubborn, admission);
@@ -317,13 +319,13 @@ proptest! {
 
 /// Both directions of connection 0 are the NIC's.
 fn bypassed() -> World {
-    let mut world = World::new(false, Admission::After { packets: 1 });
+    let mut world = World::new(false, OffloadPolicy::After { packets: 1 });
     for _ in 0..4 {
         (0..2).for_each(|end| (0..64).for_each(|_| world.send((0, end), 20)));
         world.work(usize::MAX);
-        world.engine.seen_empty(Side::A);
-        world.engine.seen_empty(Side::B);
-        world.engine.tend(world.now, 100);
+        world.engine.queue_drained(Side::A);
+        world.engine.queue_drained(Side::B);
+        world.engine.revisit_rules(world.now, 100);
     }
     assert_eq!(world.engine.bypasses(), 2);
     world
@@ -382,11 +384,11 @@ fn a_sweep_waits_for_what_the_nic_has_counted() {
     world.engine.expire(world.now, 0);
     (0..1000).for_each(|_| world.send((0, 0), 20));
     let (filter, mut cursor) = (Filter::default(), Cursor::default());
-    let held = Swept { held: 1, ..Swept::default() };
+    let held = SweepProgress { held: 1, ..SweepProgress::default() };
     assert_eq!(world.engine.sweep(&filter, &mut cursor, 100), held);
     assert_eq!(world.engine.sweep(&filter, &mut cursor.again(), 100), held, "it is asked to go");
     world.work(usize::MAX);
-    let ended = Swept { ended: 1, ..Swept::default() };
+    let ended = SweepProgress { ended: 1, ..SweepProgress::default() };
     assert_eq!(world.engine.sweep(&filter, &mut cursor.again(), 100), ended);
     world.take_records();
     assert_eq!(world.recorded, world.sent);
@@ -451,7 +453,7 @@ fn fragments_come_past_no_rule() {
 /// Fragments are worth no rule, and what came whole before keeps its own.
 #[test]
 fn fragments_are_missed_by_no_mark() {
-    let mut world = World::new(true, Admission::After { packets: 20 });
+    let mut world = World::new(true, OffloadPolicy::After { packets: 20 });
     (0..256).for_each(|id| world.send_in_parts((0, 0), id));
     world.work(usize::MAX);
     assert!(world.nic.rules.is_empty());
@@ -475,7 +477,7 @@ fn counts_of_any_size_are_counted() {
     // More than the low words of counters have room for.
     for packets in [1, 32_767, 32_768, 3_000_000_000] {
         let frame = frame(0, 0, 1000).len() as u64;
-        let counted = Passed { packets, bytes: packets * frame };
+        let counted = BypassCount { packets, bytes: packets * frame };
         let ip_bytes = packets * (frame - LINK_LAYER);
         add(world.sent.get_mut(&(0, 0)).unwrap(), [packets, counted.bytes, ip_bytes]);
         let rule = world.nic.rules.get_mut(&tuple).unwrap();

@@ -4,7 +4,7 @@
 //! that fit nothing shorten its life.
 
 use super::reference::{FIN, RST, Seen};
-use engine::{Irregular, Side};
+use engine::{Anomaly, Side};
 
 /// How long it lives then.
 pub(crate) const SHORT: u64 = 300_000_000_000;
@@ -39,9 +39,9 @@ impl Drift {
         packet: &Seen,
         from: usize,
         last: u64,
-        irregular: Irregular,
+        irregular: Anomaly,
     ) -> Drifted {
-        use Irregular::{TcpAckBeyond, TcpAckOld, TcpBeyondWindow, TcpOld, TcpRst, TcpRstInWindow};
+        use Anomaly::{TcpAckBeyond, TcpAckOld, TcpBeyondWindow, TcpOld, TcpRst, TcpRstInWindow};
         let of_numbers = [TcpBeyondWindow, TcpAckBeyond, TcpOld, TcpAckOld, TcpRst, TcpRstInWindow];
         if !of_numbers.contains(&irregular) || packet.tcp_flags & super::reference::SYN != 0 {
             return Drifted::Nothing;

@@ -4,9 +4,9 @@
 use super::reference::{Model, Record};
 use super::traffic::{self, Dice, Packet, Pools, VLANS};
 use engine::{
-    BURST_MAX, Checksums, Config, CtState, Cursor, End, Engine, Evict, FragmentLimits,
-    InvalidPackets, Malformed, PickUp, Restored, Side, Stats, TcpNumbers, Timeouts, Verdict,
-    WhenFull, ZoneFrom, ZonePolicy, ZoneRule, Zones,
+    BURST_MAX, ChecksumCheck, Config, CtState, Cursor, EndpointMatch, Engine, Evict,
+    FragmentLimits, InvalidPackets, MalformedPackets, RestoreOutcome, Side, Stats, TcpPickup,
+    TcpWindowCheck, Timeouts, Verdict, WhenFull, ZonePolicies, ZonePolicy, ZoneRule, ZoneSource,
 };
 use std::sync::Arc;
 use wire::{BytesPacket, FrameBuilder};
@@ -49,19 +49,23 @@ impl Case {
             capacity_ipv4: dice.pick(&capacities),
             capacity_ipv6: dice.pick(&capacities),
             when_full: dice.pick(&[WhenFull::PassUntracked, WhenFull::Drop]),
-            malformed: dice.pick(&[Malformed::Pass, Malformed::Drop]),
-            tcp: dice.pick(&[TcpNumbers::Judged, TcpNumbers::Judged, TcpNumbers::Ignored]),
+            malformed: dice.pick(&[MalformedPackets::Pass, MalformedPackets::Drop]),
+            tcp: dice.pick(&[
+                TcpWindowCheck::Judged,
+                TcpWindowCheck::Judged,
+                TcpWindowCheck::Ignored,
+            ]),
             invalid: dice.pick(&[InvalidPackets::Pass, InvalidPackets::Drop]),
-            checksums: dice.pick(&[Checksums::Verified, Checksums::Trusted]),
+            checksums: dice.pick(&[ChecksumCheck::Verified, ChecksumCheck::Trusted]),
             sees_all: dice.pick(&[true, false]),
             zone: dice.pick(&[
-                ZoneFrom::OuterVlan,
-                ZoneFrom::None,
-                ZoneFrom::InnerVlan,
-                ZoneFrom::Fixed(9),
+                ZoneSource::OuterVlan,
+                ZoneSource::None,
+                ZoneSource::InnerVlan,
+                ZoneSource::Fixed(9),
             ]),
             timeouts: any_timeouts(b, grid),
-            pick_up: dice.pick(&[PickUp::Loose, PickUp::Loose, PickUp::Strict]),
+            pick_up: dice.pick(&[TcpPickup::Loose, TcpPickup::Loose, TcpPickup::Strict]),
             embryonic_percent: dice.pick(&[100, 100, 50, 25, 1]),
             evict: dice.pick(&[Evict::Embryonic, Evict::Nothing]),
             source_max: dice.pick(&[None, None, Some(1), Some(5)]),
@@ -105,8 +109,8 @@ fn any_zones(dice: &mut Dice, config: &Config, grid: u64) -> Vec<(Vec<u16>, Zone
     let mut policy = |_| {
         let policy = ZonePolicy {
             timeouts: any_timeouts(dice.below(u64::MAX), grid),
-            tcp: dice.pick(&[TcpNumbers::Judged, TcpNumbers::Ignored]),
-            pick_up: dice.pick(&[PickUp::Loose, PickUp::Strict]),
+            tcp: dice.pick(&[TcpWindowCheck::Judged, TcpWindowCheck::Ignored]),
+            pick_up: dice.pick(&[TcpPickup::Loose, TcpPickup::Strict]),
             connections_max: dice.pick(&[None, Some(0), Some(2), Some(9)]),
             when_full: dice.pick(&[WhenFull::PassUntracked, WhenFull::Drop, config.when_full]),
         };
@@ -120,7 +124,7 @@ fn any_zones(dice: &mut Dice, config: &Config, grid: u64) -> Vec<(Vec<u16>, Zone
 /// and the zone that this tag makes.
 pub(crate) fn any_rules(dice: &mut Dice, [a, b]: [u16; 2], tag: u16) -> Vec<ZoneRule> {
     let nets = ["10.0.0.0/30", "10.0.0.1", "0.0.0.0/0", "2001:db8::/126", "::/0"];
-    let end = |dice: &mut Dice| End {
+    let end = |dice: &mut Dice| EndpointMatch {
         address: dice.pick(&nets).parse().ok().filter(|_| dice.one_in(3)),
         port: dice.pick(&[None, None, None, Some(a), Some(b)]),
     };
@@ -295,9 +299,9 @@ impl Pair {
         let mut became = [0, 0];
         for flow in flows {
             match next.restore(&flow, now) {
-                Restored::Known => became[0] += 1,
-                Restored::Expired => became[1] += 1,
-                Restored::Refused => panic!("{flow:?}"),
+                RestoreOutcome::Known => became[0] += 1,
+                RestoreOutcome::Expired => became[1] += 1,
+                RestoreOutcome::Refused => panic!("{flow:?}"),
             }
         }
         self.engine = next;
@@ -309,14 +313,14 @@ impl Pair {
         self.engine.expire(self.now, 0);
         let (config, grid) = (&self.case.config, self.case.grid);
         let config = Config {
-            tcp: dice.pick(&[TcpNumbers::Judged, TcpNumbers::Ignored]),
+            tcp: dice.pick(&[TcpWindowCheck::Judged, TcpWindowCheck::Ignored]),
             timeouts: any_timeouts(dice.below(u64::MAX), grid),
             when_full: dice.pick(&[WhenFull::PassUntracked, WhenFull::Drop]),
-            pick_up: dice.pick(&[PickUp::Loose, PickUp::Loose, PickUp::Strict]),
+            pick_up: dice.pick(&[TcpPickup::Loose, TcpPickup::Loose, TcpPickup::Strict]),
             ..config.clone()
         };
         let config = Config { zones: any_zones(&mut dice, &config, grid), ..config };
-        drop(self.engine.set_zones(Arc::new(Zones::new(&config))));
+        drop(self.engine.set_zones(Arc::new(ZonePolicies::new(&config))));
         let (mut cursor, mut retimed) = (Cursor::default(), 0);
         while self.engine.review(&mut cursor, 1 + dice.below(9) as u32, &mut retimed) {}
         assert!(retimed <= self.engine.stats().active());

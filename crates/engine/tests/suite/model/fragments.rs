@@ -8,8 +8,8 @@ use super::reference::{ACK, FIN, Model, RST, SYN, Seen};
 use super::sequence::Said;
 use super::traffic::Dice;
 use engine::{
-    BURST_MAX, Config, CtState, Engine, FragmentLimits, OddFragments, Reason, TcpNumbers, Timeouts,
-    Verdict, ZoneFrom,
+    BURST_MAX, Config, CtState, Engine, FragmentLimits, InvalidFragments, TcpWindowCheck, Timeouts,
+    UntrackedReason, Verdict, ZoneSource,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -186,10 +186,10 @@ impl Reference {
         name: Name,
         part: &Part,
         seen: &Seen,
-    ) -> Result<(Verdict, Vec<super::reference::Record>), Reason> {
+    ) -> Result<(Verdict, Vec<super::reference::Record>), UntrackedReason> {
         // RFC 3128.
         if seen.proto == 6 && part.start == 8 && name.0.is_ipv4() {
-            return Err(Reason::FragmentTiny);
+            return Err(UntrackedReason::FragmentTiny);
         }
         let version = usize::from(name.0.is_ipv6());
         let is_first = part.start == 0;
@@ -201,7 +201,7 @@ impl Reference {
         }
         if self.at(&name).is_none() {
             if !is_first && self.limits.hold == 0 {
-                return Err(Reason::Fragment);
+                return Err(UntrackedReason::Fragment);
             }
             self.make_room(version, &name);
             self.datagrams[version].push(Datagram {
@@ -218,8 +218,8 @@ impl Reference {
         let datagram = &mut self.datagrams[version][at];
         if datagram.is_spoilt || !fits(datagram, part, is_first.then_some(seen)) {
             datagram.is_spoilt = true;
-            self.let_go(&name, Reason::FragmentOverlap);
-            return Err(Reason::FragmentOverlap);
+            self.let_go(&name, UntrackedReason::FragmentOverlap);
+            return Err(UntrackedReason::FragmentOverlap);
         }
         let (start, end, has_more) = (part.start, part.end, part.has_more);
         if !datagram.parts.contains(&(start, end, has_more)) {
@@ -239,7 +239,7 @@ impl Reference {
             return Ok((self.further(&first, seen, part.end), vec![]));
         }
         if datagram.has_given_up {
-            return Err(Reason::Fragment);
+            return Err(UntrackedReason::Fragment);
         }
         self.wait((number, part.end), name, seen)
     }
@@ -250,12 +250,12 @@ impl Reference {
         (packet, end): (usize, usize),
         name: Name,
         seen: &Seen,
-    ) -> Result<(Verdict, Vec<super::reference::Record>), Reason> {
+    ) -> Result<(Verdict, Vec<super::reference::Record>), UntrackedReason> {
         if self.waiting.len() >= usize::from(self.limits.hold) {
             let oldest = self.waiting[0].name;
             self.give_up(&oldest);
             if oldest == name {
-                return Err(Reason::Fragment);
+                return Err(UntrackedReason::Fragment);
             }
         }
         let is_v4 = |name: &Name| name.0.is_ipv4();
@@ -263,7 +263,7 @@ impl Reference {
             source_of(&waiting.name) == source_of(&name) && is_v4(&waiting.name) == is_v4(&name)
         };
         if self.waiting.iter().filter(is_same).count() >= usize::from(self.limits.hold / 4).max(1) {
-            return Err(Reason::FragmentFull);
+            return Err(UntrackedReason::FragmentFull);
         }
         let since = self.flows.now;
         self.waiting.push(Waiting { packet, end, name, since, seen: seen.clone() });
@@ -299,7 +299,7 @@ impl Reference {
         };
         let key = self.flows.key_of(&Seen { tags: first.tags.clone(), ..seen.clone() });
         let Some(flow) = self.flows.flows.get_mut(&key) else {
-            return self.flows.without_flow(Reason::Fragment, 0);
+            return self.flows.without_flow(UntrackedReason::Fragment, 0);
         };
         if ![6, 132].contains(&seen.proto) {
             let (verdict, ended) =
@@ -341,11 +341,11 @@ impl Reference {
 
     fn forget(&mut self, version: usize, at: usize) {
         let name = self.datagrams[version][at].name;
-        self.let_go(&name, Reason::Fragment);
+        self.let_go(&name, UntrackedReason::Fragment);
         self.datagrams[version].remove(at);
     }
 
-    fn let_go(&mut self, name: &Name, reason: Reason) {
+    fn let_go(&mut self, name: &Name, reason: UntrackedReason) {
         while let Some(at) = self.waiting.iter().position(|waiting| waiting.name == *name) {
             let waiting = self.waiting.remove(at);
             self.flows.stats.held -= 1;
@@ -357,7 +357,7 @@ impl Reference {
     fn give_up(&mut self, name: &Name) {
         let at = self.at(name).expect("what waits has a datagram");
         self.datagrams[usize::from(name.0.is_ipv6())][at].has_given_up = true;
-        self.let_go(name, Reason::Fragment);
+        self.let_go(name, UntrackedReason::Fragment);
     }
 
     fn give_up_overdue(&mut self) {
@@ -413,10 +413,10 @@ fn config(dice: &mut Dice) -> Config {
     Config {
         capacity_ipv4: dice.pick(&[14, 2]),
         capacity_ipv6: dice.pick(&[14, 2]),
-        tcp: dice.pick(&[TcpNumbers::Judged, TcpNumbers::Ignored]),
+        tcp: dice.pick(&[TcpWindowCheck::Judged, TcpWindowCheck::Ignored]),
         fragments: limits,
-        odd_fragments: dice.pick(&[OddFragments::Pass, OddFragments::Drop]),
-        zone: ZoneFrom::OuterVlan,
+        odd_fragments: dice.pick(&[InvalidFragments::Pass, InvalidFragments::Drop]),
+        zone: ZoneSource::OuterVlan,
         zone_rules: any_rules(dice, [1000, 1001], 5),
         timeouts: Timeouts::default(),
         secret: [dice.0, 7],

@@ -6,7 +6,7 @@ use super::life::Tcp;
 use super::reference::{Endpoint, Flow, ICMP, ICMPV6, Key, Model, Seen, TCP};
 use super::sequence::{Said, Stage};
 use super::traffic::{Dice, Draft, Packet, Pools, Shape};
-use engine::{CtState, InvalidPackets, Reason, Verdict};
+use engine::{CtState, InvalidPackets, UntrackedReason, Verdict};
 use std::net::IpAddr;
 use wire::FrameBuilder;
 
@@ -76,7 +76,7 @@ impl Model {
         match self.flows.get(&key) {
             Some(flow) if has_sent(flow, quote) => {
                 let is_reply = quote.src == flow.first.src;
-                let verdict = self.without_flow(Reason::Related, zone);
+                let verdict = self.without_flow(UntrackedReason::Related, zone);
                 // The error goes to who sent what it quotes.
                 if is_reply {
                     self.state = CtState::RELATED | CtState::REPLY;
@@ -85,11 +85,11 @@ impl Model {
             }
             None if !self.config.sees_all => {
                 let before = std::mem::replace(&mut self.config.invalid, InvalidPackets::Pass);
-                let verdict = self.without_flow(Reason::Unrelated, zone);
+                let verdict = self.without_flow(UntrackedReason::Unrelated, zone);
                 self.config.invalid = before;
                 verdict
             }
-            _ => self.without_flow(Reason::Unrelated, zone),
+            _ => self.without_flow(UntrackedReason::Unrelated, zone),
         }
     }
 }
@@ -194,12 +194,12 @@ pub(crate) fn error(dice: &mut Dice, pools: Pools) -> Packet {
         ip_bytes: builder.build_packet().len() as u64,
     };
     let meaning = match fault {
-        Fault::Captured => Err(Reason::CaptureCut),
+        Fault::Captured => Err(UntrackedReason::CaptureCut),
         // RFC 4443 section 2.4 does not forbid it.
-        Fault::Fragment if !is_v4 => Err(Reason::Fragment),
+        Fault::Fragment if !is_v4 => Err(UntrackedReason::Fragment),
         Fault::Receiver if to == draft.src.0 => Ok(meaning),
         Fault::None => Ok(meaning),
-        _ => Err(Reason::Unrelated),
+        _ => Err(UntrackedReason::Unrelated),
     };
     Packet { frame, shape, meaning }
 }

@@ -9,8 +9,9 @@ use super::reference::Seen;
 use super::sequence::Said;
 use super::traffic::{Dice, Packet, Shape};
 use engine::{
-    Admission, Answer, BURST_MAX, Config, EndReason, Engine, Evict, FragmentLimits, KeyCheck,
-    MarkLayout, MarkStats, Offload, Side, Timeouts, Tuple, Verdict, Wish, ZoneFrom,
+    BURST_MAX, Config, EndReason, Engine, Evict, FiveTuple, FragmentLimits, MarkLayout, MarkStats,
+    MarkVerification, OffloadConfig, OffloadPolicy, RuleRequest, RuleResult, Side, Timeouts,
+    Verdict, ZoneSource,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -20,10 +21,10 @@ use wire::{BytesPacket, FrameBuilder, tcp};
 /// Rules, and what the NIC does to packets.
 struct Nic {
     layout: MarkLayout,
-    zone: ZoneFrom,
-    rules: HashMap<Tuple, u32>,
+    zone: ZoneSource,
+    rules: HashMap<FiveTuple, u32>,
     /// Taken, and not done.
-    waiting: Vec<Wish>,
+    waiting: Vec<RuleRequest>,
     /// Every mark that was ever on a packet.
     marks: Vec<u32>,
     is_liar: bool,
@@ -53,59 +54,59 @@ impl Nic {
         mark
     }
 
-    fn tuple(&self, packet: &Packet) -> Option<Tuple> {
+    fn tuple(&self, packet: &Packet) -> Option<FiveTuple> {
         let seen = packet.meaning.as_ref().ok()?;
         let zone = match self.zone {
-            ZoneFrom::None | ZoneFrom::Fixed(_) => 0,
-            ZoneFrom::OuterVlan => seen.tags.first().copied().unwrap_or(0),
-            ZoneFrom::InnerVlan => seen.tags.last().copied().unwrap_or(0),
+            ZoneSource::None | ZoneSource::Fixed(_) => 0,
+            ZoneSource::OuterVlan => seen.tags.first().copied().unwrap_or(0),
+            ZoneSource::InnerVlan => seen.tags.last().copied().unwrap_or(0),
         };
         let ((src, sport), (dst, dport)) = (seen.src, seen.dst);
-        Some(Tuple { src, dst, proto: seen.proto, sport, dport, zone })
+        Some(FiveTuple { src, dst, proto: seen.proto, sport, dport, zone })
     }
 
     /// Does some of what the engine wishes, in order, and says so.
     fn work(&mut self, engine: &mut Engine, is_last: bool) {
-        while let Some(wish) = engine.next_wish() {
+        while let Some(wish) = engine.next_request() {
             self.waiting.push(wish);
         }
         while !self.waiting.is_empty() && (is_last || self.below(3) > 0) {
             let (rule, answer) = match self.waiting.remove(0) {
-                Wish::Install { rule, .. } if self.below(5) == 0 => {
-                    let refusals = [Answer::Refused, Answer::Full, Answer::Postponed];
+                RuleRequest::Install { rule, .. } if self.below(5) == 0 => {
+                    let refusals = [RuleResult::Refused, RuleResult::Full, RuleResult::Postponed];
                     (rule, refusals[self.below(3) as usize])
                 }
-                Wish::Install { rule, tuple, .. } => {
+                RuleRequest::Install { rule, tuple, .. } => {
                     self.rules.insert(tuple, self.layout.encode(rule));
-                    (rule, Answer::Installed { pace: 1000 })
+                    (rule, RuleResult::Installed { pace: 1000 })
                 }
-                Wish::Remove { rule, .. } => {
+                RuleRequest::Remove { rule, .. } => {
                     let gone = self.layout.encode(rule);
                     self.rules.retain(|_, mark| *mark != gone);
-                    (rule, Answer::Removed)
+                    (rule, RuleResult::Removed)
                 }
             };
-            engine.answer(rule, answer);
+            engine.apply_result(rule, answer);
         }
     }
 }
 
-fn with_offload(config: &Config, dice: &mut Dice, check: KeyCheck) -> (Config, MarkLayout) {
+fn with_offload(config: &Config, dice: &mut Dice, check: MarkVerification) -> (Config, MarkLayout) {
     let first_index = dice.pick(&[0, 5, 1000]);
     let slots = dice.pick(&[100, 1, 4]);
-    let indices = first_index + Offload::indices(slots);
+    let indices = first_index + OffloadConfig::indices(slots);
     let widths = (12..=32).filter(|&width| indices <= MarkLayout::most(width));
     let widths: Vec<u32> = widths.collect();
     let layout = MarkLayout::new(dice.pick(&widths), indices).unwrap();
     let admission = dice.pick(&[
-        Admission::After { packets: 1 },
-        Admission::After { packets: 5 },
-        Admission::Rate { per_second: 100 },
-        Admission::Measured { least: 1 },
-        Admission::Measured { least: 2 },
+        OffloadPolicy::After { packets: 1 },
+        OffloadPolicy::After { packets: 5 },
+        OffloadPolicy::Rate { per_second: 100 },
+        OffloadPolicy::Measured { least: 1 },
+        OffloadPolicy::Measured { least: 2 },
     ]);
     let rules_max = dice.pick(&[1000, 1, 4]);
-    let offload = Offload {
+    let offload = OffloadConfig {
         layout,
         first_index,
         slots,
@@ -150,7 +151,7 @@ fn marked_outcome(
     case: &Case,
     packets: &[Packet],
     seed: u64,
-    check: KeyCheck,
+    check: MarkVerification,
     is_liar: bool,
 ) -> (Outcome, MarkStats) {
     let mut dice = Dice(seed);
@@ -193,7 +194,7 @@ proptest! {
     ) {
         let (case, packets, expected) = without_nic(seed, &bits);
         for (first, one_in) in [(2, 16), (0, 1 << 20)] {
-            let check = KeyCheck::Sampled { first, one_in };
+            let check = MarkVerification::Sampled { first, one_in };
             let (outcome, stats) = marked_outcome(&case, &packets, nic, check, false);
             prop_assert!(outcome == expected, "{}", difference(&outcome, &expected));
             prop_assert_eq!((stats.foreign, stats.mismatched), (0, 0));
@@ -207,7 +208,7 @@ proptest! {
         bits in prop::collection::vec(any::<u64>(), 1..1500),
     ) {
         let (case, packets, expected) = without_nic(seed, &bits);
-        let (outcome, _) = marked_outcome(&case, &packets, nic, KeyCheck::Always, true);
+        let (outcome, _) = marked_outcome(&case, &packets, nic, MarkVerification::Always, true);
         prop_assert!(outcome == expected, "{}", difference(&outcome, &expected));
     }
 }
@@ -236,7 +237,7 @@ fn most_packets_of_a_busy_flow_are_counted_by_their_mark() {
         ip_bytes,
     };
     let packets = vec![Packet { frame, shape: Shape::Whole, meaning: Ok(seen) }; 640];
-    let check = KeyCheck::Sampled { first: 4, one_in: 64 };
+    let check = MarkVerification::Sampled { first: 4, one_in: 64 };
     // Some NICs refuse the rule.
     let stats = (0..9).map(|nic| marked_outcome(&case, &packets, nic, check, false).1);
     let good = stats.filter(|stats| stats.counted > 300 && stats.checked >= 4).count();
@@ -262,9 +263,9 @@ fn of_one_slot(capacity: u32) -> (Engine, MarkLayout) {
 
 fn of_timeouts(capacity: u32, timeouts: Timeouts) -> (Engine, MarkLayout) {
     let layout = MarkLayout::new(32, 2).unwrap();
-    let check = KeyCheck::Sampled { first: 0, one_in: u32::MAX };
-    let admission = Admission::After { packets: 1 };
-    let offload = Offload {
+    let check = MarkVerification::Sampled { first: 0, one_in: u32::MAX };
+    let admission = OffloadPolicy::After { packets: 1 };
+    let offload = OffloadConfig {
         layout,
         first_index: 0,
         slots: 1,
@@ -284,22 +285,22 @@ fn of_timeouts(capacity: u32, timeouts: Timeouts) -> (Engine, MarkLayout) {
 
 /// Nothing is left in the receive queues.
 fn drain(engine: &mut Engine) {
-    engine.seen_empty(Side::A);
-    engine.seen_empty(Side::B);
-    engine.tend(0, 8);
+    engine.queue_drained(Side::A);
+    engine.queue_drained(Side::B);
+    engine.revisit_rules(0, 8);
 }
 
 /// Does what is wished; the mark of the rule that was asked for, if one was.
 fn obey(engine: &mut Engine, layout: MarkLayout) -> Option<u32> {
     let mut mark = None;
     drain(engine);
-    while let Some(wish) = engine.next_wish() {
+    while let Some(wish) = engine.next_request() {
         match wish {
-            Wish::Install { rule, .. } => {
+            RuleRequest::Install { rule, .. } => {
                 mark = Some(layout.encode(rule));
-                engine.answer(rule, Answer::Installed { pace: 1000 });
+                engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
             }
-            Wish::Remove { rule, .. } => engine.answer(rule, Answer::Removed),
+            RuleRequest::Remove { rule, .. } => engine.apply_result(rule, RuleResult::Removed),
         }
     }
     mark
@@ -357,22 +358,24 @@ fn an_index_is_not_used_again_while_a_packet_may_have_its_last_mark() {
         arrive(&mut engine, 0, &[(&a, None)]);
         let old = obey(&mut engine, layout);
         engine.flush(usize::MAX);
-        let Some(Wish::Remove { rule, .. }) = engine.next_wish() else { panic!("the flow ended") };
+        let Some(RuleRequest::Remove { rule, .. }) = engine.next_request() else {
+            panic!("the flow ended")
+        };
         assert_eq!(Some(layout.encode(rule)), old);
         // Every 64th packet would be reason enough, were the one slot free.
         let is_wished = |engine: &mut Engine| {
             (0..64).for_each(|_| arrive(engine, 1, &[(&b, None)]));
-            engine.tend(1, 8);
-            engine.next_wish()
+            engine.revisit_rules(1, 8);
+            engine.next_request()
         };
         drain(&mut engine);
         assert_eq!(is_wished(&mut engine), None, "the NIC may have it");
-        engine.answer(rule, Answer::Removed);
+        engine.apply_result(rule, RuleResult::Removed);
         assert_eq!(is_wished(&mut engine), None, "packets may be in the queues");
-        engine.seen_empty(Side::A);
+        engine.queue_drained(Side::A);
         assert_eq!(is_wished(&mut engine), None, "those of the other side");
-        engine.seen_empty(Side::B);
-        let Some(Wish::Install { rule, .. }) = is_wished(&mut engine) else {
+        engine.queue_drained(Side::B);
+        let Some(RuleRequest::Install { rule, .. }) = is_wished(&mut engine) else {
             panic!("a free slot")
         };
         assert_ne!(Some(layout.encode(rule)), old);
@@ -386,19 +389,21 @@ fn queues_that_are_never_empty_are_drained_by_what_comes_out_of_them() {
     arrive(&mut engine, 0, &[(&a, None)]);
     obey(&mut engine, layout);
     engine.flush(usize::MAX);
-    let Some(Wish::Remove { rule, .. }) = engine.next_wish() else { panic!("the flow ended") };
-    engine.answer(rule, Answer::Removed);
+    let Some(RuleRequest::Remove { rule, .. }) = engine.next_request() else {
+        panic!("the flow ended")
+    };
+    engine.apply_result(rule, RuleResult::Removed);
     let burst = vec![BytesPacket::new(&b); BURST_MAX];
     let process = |engine: &mut Engine, side, bursts| {
         for _ in 0..bursts {
             engine.process_from(side, 1, &burst, &mut [Verdict::Forward; BURST_MAX]);
-            engine.tend(1, 8);
+            engine.revisit_rules(1, 8);
         }
-        engine.next_wish()
+        engine.next_request()
     };
     assert_eq!(process(&mut engine, Side::A, (1 << 15) / BURST_MAX), None);
     assert_eq!(process(&mut engine, Side::B, (1 << 15) / BURST_MAX - 1), None);
-    assert!(matches!(process(&mut engine, Side::B, 2), Some(Wish::Install { .. })));
+    assert!(matches!(process(&mut engine, Side::B, 2), Some(RuleRequest::Install { .. })));
 }
 
 #[test]

@@ -13,9 +13,9 @@ use super::resumed::{self, Heard, Learning};
 use super::room::Room;
 use super::sequence::{Said, Sequence, Stage, is_sound};
 use engine::{
-    Checksums, Config, CtState, End, EndReason, FlowRecord, InvalidPackets, Irregular, Malformed,
-    OddFragments, PickUp, Reason, Side, Stats, TcpNumbers, Verdict, WhenFull, ZoneFrom, ZonePolicy,
-    ZoneRule,
+    Anomaly, ChecksumCheck, Config, CtState, EndReason, EndpointMatch, FlowRecord,
+    InvalidFragments, InvalidPackets, MalformedPackets, Side, Stats, TcpPickup, TcpWindowCheck,
+    UntrackedReason, Verdict, WhenFull, ZonePolicy, ZoneRule, ZoneSource,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -135,7 +135,7 @@ impl From<&FlowRecord> for Record {
             None if is_numbered => [(flow.src, 0), (flow.dst, 0)],
             None => [src, dst],
         };
-        let tally = |tally: engine::Tally| Tally {
+        let tally = |tally: engine::DirectionCounters| Tally {
             packets: tally.packets,
             bytes: tally.bytes,
             ip_bytes: tally.ip_bytes,
@@ -225,8 +225,8 @@ impl Flow {
     }
 
     /// A packet changes nothing, and is let pass.
-    fn ask(&mut self, packet: &Seen, irregular: Irregular) {
-        let is_of_syn = [Irregular::TcpSyn, Irregular::TcpSynOfOther].contains(&irregular);
+    fn ask(&mut self, packet: &Seen, irregular: Anomaly) {
+        let is_of_syn = [Anomaly::TcpSyn, Anomaly::TcpSynOfOther].contains(&irregular);
         if is_of_syn && packet.tcp_flags & ACK == 0 && !packet.is_spoilt {
             self.asked = Some((packet.clone(), self.last));
         }
@@ -235,9 +235,9 @@ impl Flow {
     /// The SYN that a packet answers that changes nothing here, if both show that each end has
     /// forgotten this connection: RFC 5961 section 4.2 has an end that knows of it answer a SYN
     /// with an ACK that fits.
-    fn agrees_on(&self, packet: &Seen, irregular: Irregular) -> Option<Seen> {
+    fn agrees_on(&self, packet: &Seen, irregular: Anomaly) -> Option<Seen> {
         let (syn, last) = self.asked.as_ref()?;
-        let is_of_syn = [Irregular::TcpSyn, Irregular::TcpSynOfOther].contains(&irregular);
+        let is_of_syn = [Anomaly::TcpSyn, Anomaly::TcpSynOfOther].contains(&irregular);
         let is_answer =
             packet.tcp_flags & ACK != 0 && packet.src == syn.dst && packet.dst == syn.src;
         let more = packet.said.ack.wrapping_sub(syn.said.seq.wrapping_add(1));
@@ -252,7 +252,7 @@ impl Flow {
     fn comes_back(
         &mut self,
         packet: &Seen,
-        irregular: Irregular,
+        irregular: Anomaly,
         now: u64,
         policy: ZonePolicy,
     ) -> bool {
@@ -295,7 +295,7 @@ impl Flow {
     }
 
     /// What is wrong with the packet, if its flow cannot have it: then it is no sign of life.
-    pub(crate) fn count(&mut self, packet: &Seen, now: u64) -> Option<Irregular> {
+    pub(crate) fn count(&mut self, packet: &Seen, now: u64) -> Option<Anomaly> {
         let before = self.clone();
         let irregular = self.count_intact(packet, now);
         let changes = match packet.proto {
@@ -314,17 +314,17 @@ impl Flow {
         let is_heard = irregular.is_none() || before.association != self.association;
         if is_heard && packet.is_spoilt && changes {
             *self = before;
-            return Some(Irregular::Checksum);
+            return Some(Anomaly::Checksum);
         }
         irregular
     }
 
     /// The same of one whose checksums are right.
-    fn count_intact(&mut self, packet: &Seen, now: u64) -> Option<Irregular> {
+    fn count_intact(&mut self, packet: &Seen, now: u64) -> Option<Anomaly> {
         let (flags, before) = (packet.tcp_flags, self.tcp);
         let is_orig = packet.src == self.first.src;
         if self.is_unasked() {
-            return Some(Irregular::IcmpReply);
+            return Some(Anomaly::IcmpReply);
         }
         if let (Some(association), Some(spoken)) = (&mut self.association, &packet.spoken) {
             if let Err(irregular) = association.hear(usize::from(!is_orig), spoken) {
@@ -376,10 +376,10 @@ impl Flow {
     }
 
     /// Whether a packet may change anything, or none of the flow can be it.
-    fn judge(&mut self, packet: &Seen, is_orig: bool) -> Result<bool, Irregular> {
+    fn judge(&mut self, packet: &Seen, is_orig: bool) -> Result<bool, Anomaly> {
         let Some(sequence) = &mut self.sequence else { return Ok(true) };
         if !is_sound(packet.tcp_flags) {
-            return Err(Irregular::TcpFlags);
+            return Err(Anomaly::TcpFlags);
         }
         if let Tcp::Resumed(learning) = self.tcp {
             return self.hear(learning, packet, is_orig);
@@ -393,18 +393,13 @@ impl Flow {
         let judged = sequence.judge(stage, usize::from(!is_orig), packet.tcp_flags, packet.said);
         // RFC 9293 section 3.10.7.1: whoever has none of it answers each that comes late with one.
         match judged {
-            Err(Irregular::TcpRst) if self.tcp == Tcp::Reset => Err(Irregular::TcpRstInWindow),
+            Err(Anomaly::TcpRst) if self.tcp == Tcp::Reset => Err(Anomaly::TcpRstInWindow),
             judged => judged,
         }
     }
 
     /// A packet of a connection that goes on after a restart.
-    fn hear(
-        &mut self,
-        learning: Learning,
-        packet: &Seen,
-        is_orig: bool,
-    ) -> Result<bool, Irregular> {
+    fn hear(&mut self, learning: Learning, packet: &Seen, is_orig: bool) -> Result<bool, Anomaly> {
         let Some(sequence) = &mut self.sequence else { return Ok(true) };
         let (from, flags) = (usize::from(!is_orig), packet.tcp_flags);
         self.tcp = match resumed::hear(learning, sequence, (from, flags), packet.said) {
@@ -633,9 +628,12 @@ impl Model {
     }
 
     /// One packet; flows that ended by it come back with the verdict.
-    pub(crate) fn packet(&mut self, packet: &Result<Seen, Reason>) -> (Verdict, Vec<Record>) {
+    pub(crate) fn packet(
+        &mut self,
+        packet: &Result<Seen, UntrackedReason>,
+    ) -> (Verdict, Vec<Record>) {
         let mut packet = packet.clone();
-        if let (Ok(seen), Checksums::Trusted) = (&mut packet, self.config.checksums) {
+        if let (Ok(seen), ChecksumCheck::Trusted) = (&mut packet, self.config.checksums) {
             seen.is_spoilt = false;
         }
         let seen = match &packet {
@@ -648,14 +646,14 @@ impl Model {
         }
         let key = self.key_of(seen);
         let policy = self.policy(key.zone);
-        let is_judged = policy.tcp == TcpNumbers::Judged;
+        let is_judged = policy.tcp == TcpWindowCheck::Judged;
         let Some(flow) = self.flows.get_mut(&key) else { return self.first(key, seen, is_judged) };
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN
             || seen.spoken.is_some_and(|spoken| spoken.is_init())
             || seen.icmp.is_some() && !seen.is_reply();
         let gives_way = flow.is_closing() || flow.is_unheard_of(seen) || flow.is_unasked();
         if gives_way && opens && seen.is_spoilt {
-            return (self.invalid(&key, seen, Irregular::Checksum), vec![]);
+            return (self.invalid(&key, seen, Anomaly::Checksum), vec![]);
         }
         if gives_way && opens {
             let next = Flow::begin(seen, is_judged, self.now);
@@ -718,20 +716,20 @@ impl Model {
 
     /// Whether what is invalid for this reason is dropped: who sees a part of all packets does not
     /// know whether anybody has asked.
-    fn drops(&self, invalid: Irregular) -> bool {
-        let is_sure = self.config.sees_all || invalid != Irregular::IcmpReply;
+    fn drops(&self, invalid: Anomaly) -> bool {
+        let is_sure = self.config.sees_all || invalid != Anomaly::IcmpReply;
         is_sure && self.config.invalid == InvalidPackets::Drop
     }
 
     /// A packet of a flow that cannot have it.
-    fn invalid(&mut self, key: &Key, seen: &Seen, invalid: Irregular) -> Verdict {
+    fn invalid(&mut self, key: &Key, seen: &Seen, invalid: Anomaly) -> Verdict {
         self.stats.irregular[invalid as usize] += 1;
         self.state = match invalid.is_invalid() {
             true => CtState::INVALID,
             false => self.flows[key].state(seen),
         };
         if invalid.is_invalid() && self.drops(invalid) {
-            self.stats.dropped[Reason::Invalid as usize] += 1;
+            self.stats.dropped[UntrackedReason::Invalid as usize] += 1;
             return Verdict::Drop;
         }
         self.stats.tracked += 1;
@@ -747,34 +745,34 @@ impl Model {
     fn first(&mut self, key: Key, seen: &Seen, is_judged: bool) -> (Verdict, Vec<Record>) {
         let policy = self.policy(key.zone);
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
-        if seen.proto == TCP && !opens && policy.pick_up == PickUp::Strict {
-            self.stats.irregular[Irregular::TcpNoSyn as usize] += 1;
-            return (self.without_flow(Reason::Invalid, key.zone), vec![]);
+        if seen.proto == TCP && !opens && policy.pick_up == TcpPickup::Strict {
+            self.stats.irregular[Anomaly::TcpNoSyn as usize] += 1;
+            return (self.without_flow(UntrackedReason::Invalid, key.zone), vec![]);
         }
         let may_begin = seen.spoken.is_none_or(|spoken| spoken.opens());
-        if !may_begin && policy.pick_up == PickUp::Strict {
-            self.stats.irregular[Irregular::SctpNoInit as usize] += 1;
-            return (self.without_flow(Reason::Invalid, key.zone), vec![]);
+        if !may_begin && policy.pick_up == TcpPickup::Strict {
+            self.stats.irregular[Anomaly::SctpNoInit as usize] += 1;
+            return (self.without_flow(UntrackedReason::Invalid, key.zone), vec![]);
         }
-        if seen.is_reply() && policy.pick_up == PickUp::Strict {
-            self.stats.irregular[Irregular::IcmpReply as usize] += 1;
-            return (self.without_flow(Reason::Invalid, key.zone), vec![]);
+        if seen.is_reply() && policy.pick_up == TcpPickup::Strict {
+            self.stats.irregular[Anomaly::IcmpReply as usize] += 1;
+            return (self.without_flow(UntrackedReason::Invalid, key.zone), vec![]);
         }
         if seen.is_spoilt {
-            self.stats.irregular[Irregular::Checksum as usize] += 1;
-            return (self.without_flow(Reason::Invalid, key.zone), vec![]);
+            self.stats.irregular[Anomaly::Checksum as usize] += 1;
+            return (self.without_flow(UntrackedReason::Invalid, key.zone), vec![]);
         }
         let unsound = match seen.spoken {
-            Some(spoken) => spoken.is_bad.then_some(Irregular::SctpChunk),
+            Some(spoken) => spoken.is_bad.then_some(Anomaly::SctpChunk),
             None => {
-                Some(Irregular::TcpFlags).filter(|_| seen.proto == TCP && !is_sound(seen.tcp_flags))
+                Some(Anomaly::TcpFlags).filter(|_| seen.proto == TCP && !is_sound(seen.tcp_flags))
             }
         };
-        let unasked = seen.is_reply().then_some(Irregular::IcmpReply);
+        let unasked = seen.is_reply().then_some(Anomaly::IcmpReply);
         if let Some(irregular) = unsound.filter(|_| is_judged).or(unasked) {
             self.stats.irregular[irregular as usize] += 1;
             if self.drops(irregular) {
-                return (self.without_flow(Reason::Invalid, key.zone), vec![]);
+                return (self.without_flow(UntrackedReason::Invalid, key.zone), vec![]);
             }
         }
         let mut ended = vec![];
@@ -807,7 +805,7 @@ impl Model {
     /// Where a rule puts what is between these ends, if one means it.
     fn zone_by_rule(&self, zone: u16, proto: u8, ends: [Endpoint; 2]) -> u16 {
         let has_ports = !matches!(proto, ICMP | ICMPV6 | GRE | ESP);
-        let takes = |wanted: &End, (address, port): Endpoint| {
+        let takes = |wanted: &EndpointMatch, (address, port): Endpoint| {
             wanted.address.is_none_or(|prefix| prefix.contains(address))
                 && wanted.port.is_none_or(|wanted| has_ports && wanted == port)
         };
@@ -822,26 +820,29 @@ impl Model {
 
     pub(crate) fn zone_of(&self, seen: &Seen) -> u16 {
         let zone = match self.config.zone {
-            ZoneFrom::None => None,
-            ZoneFrom::Fixed(zone) => return zone,
-            ZoneFrom::OuterVlan => seen.tags.first(),
-            ZoneFrom::InnerVlan => seen.tags.last(),
+            ZoneSource::None => None,
+            ZoneSource::Fixed(zone) => return zone,
+            ZoneSource::OuterVlan => seen.tags.first(),
+            ZoneSource::InnerVlan => seen.tags.last(),
         };
         zone.copied().unwrap_or(0)
     }
 
-    pub(crate) fn without_flow(&mut self, reason: Reason, zone: u16) -> Verdict {
+    pub(crate) fn without_flow(&mut self, reason: UntrackedReason, zone: u16) -> Verdict {
         let drops = match reason {
-            Reason::TableFull | Reason::ZoneFull | Reason::SourceFull | Reason::NewRate => {
-                self.policy(zone).when_full == WhenFull::Drop
+            UntrackedReason::TableFull
+            | UntrackedReason::ZoneFull
+            | UntrackedReason::SourceFull
+            | UntrackedReason::NewRate => self.policy(zone).when_full == WhenFull::Drop,
+            UntrackedReason::Invalid | UntrackedReason::Unrelated => {
+                self.config.invalid == InvalidPackets::Drop
             }
-            Reason::Invalid | Reason::Unrelated => self.config.invalid == InvalidPackets::Drop,
-            odd if odd.is_odd_fragment() => self.config.odd_fragments == OddFragments::Drop,
-            reason => reason.is_malformed() && self.config.malformed == Malformed::Drop,
+            odd if odd.is_odd_fragment() => self.config.odd_fragments == InvalidFragments::Drop,
+            reason => reason.is_malformed() && self.config.malformed == MalformedPackets::Drop,
         };
         self.state = match reason {
-            Reason::Related => CtState::RELATED,
-            Reason::Unrelated | Reason::Invalid => CtState::INVALID,
+            UntrackedReason::Related => CtState::RELATED,
+            UntrackedReason::Unrelated | UntrackedReason::Invalid => CtState::INVALID,
             reason if reason.is_malformed() => CtState::INVALID,
             odd if odd.is_odd_fragment() => CtState::INVALID,
             _ => CtState::UNTRACKED,
@@ -888,7 +889,7 @@ impl Model {
         for (key, flow) in std::mem::take(&mut self.flows) {
             let policy = self.policy(key.zone);
             let source = flow.first.src;
-            let resumed = flow.resume(policy.tcp == TcpNumbers::Judged);
+            let resumed = flow.resume(policy.tcp == TcpWindowCheck::Judged);
             over += u64::from(resumed.is_some());
             match resumed.filter(|flow| flow.deadline(policy) > self.now) {
                 Some(flow) => {
@@ -907,7 +908,7 @@ impl Model {
     pub(crate) fn reload(&mut self, config: &Config) {
         (self.config, self.reloaded) = (config.clone(), self.now);
         for (key, mut flow) in std::mem::take(&mut self.flows) {
-            flow.judge_anew(self.policy(key.zone).tcp == TcpNumbers::Judged);
+            flow.judge_anew(self.policy(key.zone).tcp == TcpWindowCheck::Judged);
             self.flows.insert(key, flow);
         }
     }

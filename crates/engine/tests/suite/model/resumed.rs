@@ -5,7 +5,7 @@
 
 use super::reference::{ACK, RST, SYN};
 use super::sequence::{Said, Sequence};
-use engine::Irregular;
+use engine::Anomaly;
 
 /// Where learning stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) enum Learning {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// It changes nothing.
-    Ignored(Irregular),
+    Ignored(Anomaly),
     /// There is more to learn.
     Learning(Learning),
     /// Both sides agree.
@@ -39,13 +39,13 @@ pub(crate) fn hear(
         // RFC 9293 section 3.10.7.1: it has the number that the other has acknowledged.
         return match answers && sequence.is_expected(from, said.seq) {
             true => Heard::Reset,
-            false => Heard::Ignored(Irregular::TcpRstInWindow),
+            false => Heard::Ignored(Anomaly::TcpRstInWindow),
         };
     }
     if flags & SYN != 0 {
         let is_own = (from == 0) == (flags & ACK == 0);
         let is_own = is_own || sequence.is_guessed();
-        let irregular = if is_own { Irregular::TcpSyn } else { Irregular::TcpSynOfOther };
+        let irregular = if is_own { Anomaly::TcpSyn } else { Anomaly::TcpSynOfOther };
         return Heard::Ignored(irregular);
     }
     let mut agreed = sequence.clone();

@@ -2,7 +2,7 @@
 //! Who may begin a connection, and who has to go for it, by lists that are searched to their end.
 
 use super::reference::{Endpoint, Key};
-use engine::{Config, Evict, Reason, ZonePolicy};
+use engine::{Config, Evict, UntrackedReason, ZonePolicy};
 use std::net::IpAddr;
 
 /// All connections, in the order in which they began.
@@ -72,7 +72,7 @@ impl Room {
         source: Endpoint,
         policy: ZonePolicy,
         now: u64,
-    ) -> Result<Option<Key>, Reason> {
+    ) -> Result<Option<Key>, UntrackedReason> {
         let of_zone = self.all.iter().filter(|begun| begun.key.zone == key.zone);
         let of_source = of_zone.clone().filter(|begun| {
             let (a, b) = (begun.source.0, source.0);
@@ -81,13 +81,13 @@ impl Room {
         let in_second = self.seconds.iter().filter(|second| **second == now / 1_000_000_000);
         let is_met = |max: Option<u32>, count: usize| max.is_some_and(|max| count >= max as usize);
         if is_met(policy.connections_max, of_zone.count()) {
-            return Err(Reason::ZoneFull);
+            return Err(UntrackedReason::ZoneFull);
         }
         if is_met(self.source_max, of_source.count()) {
-            return Err(Reason::SourceFull);
+            return Err(UntrackedReason::SourceFull);
         }
         if is_met(self.new_per_second, in_second.count()) {
-            return Err(Reason::NewRate);
+            return Err(UntrackedReason::NewRate);
         }
         let is_full = self.counts(key).0 == self.capacity(key) || self.is_quota_met(key);
         Ok(if is_full { self.oldest(key) } else { None })
@@ -99,7 +99,7 @@ impl Room {
         key: &Key,
         [before, next]: [Endpoint; 2],
         now: u64,
-    ) -> Result<(), Reason> {
+    ) -> Result<(), UntrackedReason> {
         let of_source = self
             .all
             .iter()
@@ -107,18 +107,18 @@ impl Room {
         let in_second = self.seconds.iter().filter(|second| **second == now / 1_000_000_000);
         let is_met = |max: Option<u32>, count: usize| max.is_some_and(|max| count >= max as usize);
         if prefix(before.0) != prefix(next.0) && is_met(self.source_max, of_source.count()) {
-            return Err(Reason::SourceFull);
+            return Err(UntrackedReason::SourceFull);
         }
         if is_met(self.new_per_second, in_second.count()) {
-            return Err(Reason::NewRate);
+            return Err(UntrackedReason::NewRate);
         }
         Ok(())
     }
 
     /// Whether there is room now.
-    pub(crate) fn is_left(&self, key: &Key) -> Result<(), Reason> {
+    pub(crate) fn is_left(&self, key: &Key) -> Result<(), UntrackedReason> {
         match self.counts(key).0 == self.capacity(key) || self.is_quota_met(key) {
-            true => Err(Reason::TableFull),
+            true => Err(UntrackedReason::TableFull),
             false => Ok(()),
         }
     }

@@ -4,7 +4,7 @@
 //! engine has rooms.
 
 use super::reference::{ACK, FIN, RST, SYN};
-use engine::Irregular;
+use engine::Anomaly;
 
 /// What a segment says in numbers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -192,7 +192,7 @@ impl Sequence {
         from: usize,
         flags: u8,
         said: Said,
-    ) -> Result<bool, Irregular> {
+    ) -> Result<bool, Anomaly> {
         let (is_syn, is_ack) = (flags & SYN != 0, flags & ACK != 0);
         if flags & RST != 0 {
             return self.reset(stage, from, is_ack, said);
@@ -206,7 +206,7 @@ impl Sequence {
             }
             (Stage::Asked, 1) if is_syn => {
                 if is_ack && !self.answers(said.ack) {
-                    return Err(Irregular::TcpAckBeyond);
+                    return Err(Anomaly::TcpAckBeyond);
                 }
                 self.meet(said, flags);
                 Ok(true)
@@ -227,8 +227,8 @@ impl Sequence {
                 // An answer to what nobody has asked, unless it was sent before.
                 self.repeated(from, flags, said)
             }
-            (Stage::Asked, 1) => Err(Irregular::TcpAckOld),
-            (Stage::Asked, _) => Err(Irregular::TcpAckBeyond),
+            (Stage::Asked, 1) => Err(Anomaly::TcpAckOld),
+            (Stage::Asked, _) => Err(Anomaly::TcpAckBeyond),
             (Stage::BothAsked, _) if is_syn && is_ack && self.is_of_another(from, said) => {
                 self.meet_anew(from, said, flags);
                 Ok(true)
@@ -244,20 +244,14 @@ impl Sequence {
         }
     }
 
-    fn reset(
-        &self,
-        stage: Stage,
-        from: usize,
-        is_ack: bool,
-        said: Said,
-    ) -> Result<bool, Irregular> {
+    fn reset(&self, stage: Stage, from: usize, is_ack: bool, said: Said) -> Result<bool, Anomaly> {
         let (sender, peer) = (self.ends[from], self.ends[1 - from]);
         if stage == Stage::Asked {
             let is_answer = is_ack && self.answers(said.ack);
             let is_own = said.seq == self.asked || said.seq == sender.sent;
             let (holds, otherwise) = match from {
-                1 => (is_answer, Irregular::TcpRst),
-                _ => (is_own, Irregular::TcpRstInWindow),
+                1 => (is_answer, Anomaly::TcpRst),
+                _ => (is_own, Anomaly::TcpRstInWindow),
             };
             return holds.then_some(true).ok_or(otherwise);
         }
@@ -266,7 +260,7 @@ impl Sequence {
         }
         let room = from_to(peer.acked, peer.edge);
         let is_inside = (0..=room).contains(&from_to(peer.acked, said.seq));
-        Err(if is_inside { Irregular::TcpRstInWindow } else { Irregular::TcpRst })
+        Err(if is_inside { Anomaly::TcpRstInWindow } else { Anomaly::TcpRst })
     }
 
     /// The second SYN, with an answer or without.
@@ -315,12 +309,12 @@ impl Sequence {
     }
 
     /// A SYN where there is a connection already.
-    fn repeated(&self, from: usize, flags: u8, said: Said) -> Result<bool, Irregular> {
+    fn repeated(&self, from: usize, flags: u8, said: Said) -> Result<bool, Anomaly> {
         let is_own = (from == 0) == (flags & ACK == 0);
         match self.has_repeated(from, flags, said) {
             true => Ok(false),
-            false if is_own || self.is_guessed() => Err(Irregular::TcpSyn),
-            false => Err(Irregular::TcpSynOfOther),
+            false if is_own || self.is_guessed() => Err(Anomaly::TcpSyn),
+            false => Err(Anomaly::TcpSynOfOther),
         }
     }
 
@@ -340,24 +334,24 @@ impl Sequence {
         self.ends.iter().all(|end| end.unit == LARGEST)
     }
 
-    pub(crate) fn accept(&mut self, from: usize, flags: u8, said: Said) -> Result<bool, Irregular> {
+    pub(crate) fn accept(&mut self, from: usize, flags: u8, said: Said) -> Result<bool, Anomaly> {
         let (sender, peer) = (self.ends[from], self.ends[1 - from]);
         if from_to(peer.acked, said.seq) > from_to(peer.acked, peer.edge) {
-            return Err(Irregular::TcpBeyondWindow);
+            return Err(Anomaly::TcpBeyondWindow);
         }
         // All from one number: half the space away is old, and not new at once (RFC 1982 leaves it
         // open).
         let len = i64::from(said.end(flags).wrapping_sub(said.seq));
         let news = from_to(peer.acked, said.seq) + len - from_to(peer.acked, sender.sent);
         if -news > FIELD_MAX * peer.unit {
-            return Err(Irregular::TcpOld);
+            return Err(Anomaly::TcpOld);
         }
         let missing = from_to(said.ack, peer.sent);
         if missing < 0 {
-            return Err(Irregular::TcpAckBeyond);
+            return Err(Anomaly::TcpAckBeyond);
         }
         if missing > (FIELD_MAX * sender.unit).max(66_000) {
-            return Err(Irregular::TcpAckOld);
+            return Err(Anomaly::TcpAckOld);
         }
         let sender = &mut self.ends[from];
         if news > 0 {

@@ -9,7 +9,7 @@ use super::icmp::{self, Icmp};
 use super::reference::{ACK, Endpoint, FIN, RST, SYN, Seen};
 use super::room::prefix;
 use super::sequence::Said;
-use engine::Reason;
+use engine::UntrackedReason;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{BytesPacket, FrameBuilder, ethernet::ether_type, proto};
@@ -85,7 +85,7 @@ pub(crate) enum Shape {
 pub(crate) struct Packet {
     pub(crate) frame: Vec<u8>,
     pub(crate) shape: Shape,
-    pub(crate) meaning: Result<Seen, Reason>,
+    pub(crate) meaning: Result<Seen, UntrackedReason>,
 }
 
 impl Packet {
@@ -537,18 +537,18 @@ fn cut_off(dice: &mut Dice, draft: Draft) -> Packet {
     let mut frame = draft.builder.build();
     let (l3, frame_len) = (draft.l3(), frame.len());
     let (below, reason) = match dice.below(3) {
-        0 => (l3, Reason::EthernetTruncated),
-        1 => (draft.ip_header(), Reason::IpTruncated),
+        0 => (l3, UntrackedReason::EthernetTruncated),
+        1 => (draft.ip_header(), UntrackedReason::IpTruncated),
         // Where there are no ports to find, the fixed header is enough.
-        _ if draft.header_len == 0 => (l3 + draft.ip_header(), Reason::CaptureCut),
+        _ if draft.header_len == 0 => (l3 + draft.ip_header(), UntrackedReason::CaptureCut),
         // Neither both ports nor type and code.
-        _ => (draft.l4() + 2, Reason::CaptureCut),
+        _ => (draft.l4() + 2, UntrackedReason::CaptureCut),
     };
     let mut bytes = dice.below(below as u64) as usize;
-    if reason == Reason::IpTruncated {
+    if reason == UntrackedReason::IpTruncated {
         bytes += l3;
     }
-    if reason == Reason::CaptureCut {
+    if reason == UntrackedReason::CaptureCut {
         let shape = Shape::Captured { bytes, frame_len, wire_len: frame_len };
         return Packet { frame, shape, meaning: Err(reason) };
     }
@@ -557,57 +557,63 @@ fn cut_off(dice: &mut Dice, draft: Draft) -> Packet {
 }
 
 /// Frames that nothing is wrong with.
-fn not_followed(dice: &mut Dice, draft: Draft) -> (Vec<u8>, Reason) {
+fn not_followed(dice: &mut Dice, draft: Draft) -> (Vec<u8>, UntrackedReason) {
     let (is_v4, extra) = (draft.is_v4(), draft.extra);
     // Behind the first of two fragment headers is the second.
     let part_len = draft.segment_len() + if draft.has_fragment_header { 8 } else { 0 };
     let builder = draft.builder;
     let v6 = FrameBuilder::ipv6([0xfe; 16], [0xfd; 16]).udp(7, 7);
     match dice.below(7) {
-        0 => (FrameBuilder::ethernet(ether_type::ARP).payload([1; 28]).build(), Reason::NonIp),
-        1 => (FrameBuilder::ethernet(ether_type::MIN).vlan(3).build(), Reason::NonIp),
-        2 => (FrameBuilder::ieee_802_3().payload([0x42; 38]).build(), Reason::Llc),
-        3 => (builder.vlan(1).vlan(2).vlan(3).build(), Reason::VlanDepth),
+        0 => (
+            FrameBuilder::ethernet(ether_type::ARP).payload([1; 28]).build(),
+            UntrackedReason::NonIp,
+        ),
+        1 => (FrameBuilder::ethernet(ether_type::MIN).vlan(3).build(), UntrackedReason::NonIp),
+        2 => (FrameBuilder::ieee_802_3().payload([0x42; 38]).build(), UntrackedReason::Llc),
+        3 => (builder.vlan(1).vlan(2).vlan(3).build(), UntrackedReason::VlanDepth),
         4 => {
             // Behind 8 other headers it is one too many.
             let is_ninth = !is_v4 && extra == 8 * 8;
             let offset = 8 + 8 * dice.below(9) as usize;
             let is_of_flags = is_v4 && offset == 8 && draft.proto == proto::TCP;
             let reason = match () {
-                () if is_ninth => Reason::ExtensionLimit,
-                () if is_of_flags => Reason::FragmentTiny,
-                () if part_len == 0 || part_len % 8 != 0 => Reason::FragmentLength,
-                () => Reason::Fragment,
+                () if is_ninth => UntrackedReason::ExtensionLimit,
+                () if is_of_flags => UntrackedReason::FragmentTiny,
+                () if part_len == 0 || part_len % 8 != 0 => UntrackedReason::FragmentLength,
+                () => UntrackedReason::Fragment,
             };
             (builder.fragment(offset, true).build(), reason)
         }
-        5 => ((0..9).fold(v6, |b, _| b.dest_options(&[])).build(), Reason::ExtensionLimit),
-        _ => (v6.dest_options(&[1; 254]).auth(1, 2, &[]).build(), Reason::ExtensionLimit),
+        5 => ((0..9).fold(v6, |b, _| b.dest_options(&[])).build(), UntrackedReason::ExtensionLimit),
+        _ => (v6.dest_options(&[1; 254]).auth(1, 2, &[]).build(), UntrackedReason::ExtensionLimit),
     }
 }
 
-fn wrong_ip(dice: &mut Dice, draft: Draft) -> (Vec<u8>, Reason) {
+fn wrong_ip(dice: &mut Dice, draft: Draft) -> (Vec<u8>, UntrackedReason) {
     let too_long = draft.length_field(draft.extra + 2000);
     let inside_extensions = draft.length_field(draft.extra.saturating_sub(1));
     let builder = draft.builder.clone();
     match (dice.below(4), draft.is_v4()) {
-        (0, _) => (builder.ip_version(dice.pick(&[0, 5, 15])).build(), Reason::IpVersion),
-        (1, _) => (builder.ip_len(too_long).build(), Reason::IpLength),
+        (0, _) => (builder.ip_version(dice.pick(&[0, 5, 15])).build(), UntrackedReason::IpVersion),
+        (1, _) => (builder.ip_len(too_long).build(), UntrackedReason::IpLength),
         // 0 is the length of what a NIC is to segment.
-        (2, true) => (builder.ip_len(1 + dice.below(19) as u16).build(), Reason::IpLength),
-        (3, true) if dice.one_in(2) => {
-            (builder.header_words(15).ip_len(59).pad_to(200).build(), Reason::IpHeaderLength)
+        (2, true) => (builder.ip_len(1 + dice.below(19) as u16).build(), UntrackedReason::IpLength),
+        (3, true) if dice.one_in(2) => (
+            builder.header_words(15).ip_len(59).pad_to(200).build(),
+            UntrackedReason::IpHeaderLength,
+        ),
+        (_, true) => {
+            (builder.header_words(dice.below(5) as u8).build(), UntrackedReason::IpHeaderLength)
         }
-        (_, true) => (builder.header_words(dice.below(5) as u8).build(), Reason::IpHeaderLength),
         // Length 0 with a hop-by-hop header is a jumbogram.
         (_, false) if draft.extra > 0 && inside_extensions > 0 => {
-            (builder.ip_len(inside_extensions).build(), Reason::ExtensionTruncated)
+            (builder.ip_len(inside_extensions).build(), UntrackedReason::ExtensionTruncated)
         }
-        (_, false) => (builder.ip_version(4).build(), Reason::IpVersion),
+        (_, false) => (builder.ip_version(4).build(), UntrackedReason::IpVersion),
     }
 }
 
-fn wrong_transport(dice: &mut Dice, draft: Draft) -> (Vec<u8>, Reason) {
+fn wrong_transport(dice: &mut Dice, draft: Draft) -> (Vec<u8>, UntrackedReason) {
     // The first of several fragments may point beyond itself, so there is none here.
     let (sport, dport) = (draft.src.1, draft.dst.1);
     let builder = FrameBuilder::ip(draft.src.0, draft.dst.0).pad();
@@ -615,30 +621,30 @@ fn wrong_transport(dice: &mut Dice, draft: Draft) -> (Vec<u8>, Reason) {
     match dice.below(6) {
         0 => {
             let beyond = builder.tcp(sport, dport).data_offset(6 + dice.below(10) as u8);
-            (beyond.build(), Reason::TcpOffset)
+            (beyond.build(), UntrackedReason::TcpOffset)
         }
         1 => {
             let short = builder.tcp(sport, dport).data_offset(dice.below(5) as u8);
-            (short.build(), Reason::TcpOffset)
+            (short.build(), UntrackedReason::TcpOffset)
         }
         2 => {
             let short = builder.udp(sport, dport).udp_len(dice.below(8) as u16);
-            (short.build(), Reason::UdpLength)
+            (short.build(), UntrackedReason::UdpLength)
         }
         3 => {
             let beyond = builder.udp(sport, dport).udp_len(9 + dice.below(999) as u16);
-            (beyond.build(), Reason::UdpLength)
+            (beyond.build(), UntrackedReason::UdpLength)
         }
         4 => {
             // The frame goes on, the IP packet does not.
             let tcp = builder.tcp(sport, dport).ip_len(header + dice.below(20) as u16);
-            (tcp.build(), Reason::TransportTruncated)
+            (tcp.build(), UntrackedReason::TransportTruncated)
         }
         _ => {
             let sctp = builder.pad_to(0).sctp(sport, dport).ip_len(header + dice.below(12) as u16);
             let mut frame = sctp.build();
             frame.truncate(l4 + 12);
-            (frame, Reason::TransportTruncated)
+            (frame, UntrackedReason::TransportTruncated)
         }
     }
 }

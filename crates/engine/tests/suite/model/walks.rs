@@ -5,8 +5,8 @@
 use super::drive::Case;
 use super::traffic::{Dice, Packet};
 use engine::{
-    BURST_MAX, Change, Cursor, End, EndReason, Engine, Filter, FlowEvent, FlowRecord, LiveFlow,
-    Prefix, Progress, Query, Verdict,
+    BURST_MAX, ConnView, Cursor, EndReason, EndpointMatch, Engine, EventKind, Filter, FlowEvent,
+    FlowRecord, Prefix, ProtoState, Query, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ impl World {
         self.records.extend(std::iter::from_fn(|| self.engine.next_record()));
     }
 
-    fn list(&self, filter: Filter, budget: u32) -> Vec<LiveFlow> {
+    fn list(&self, filter: Filter, budget: u32) -> Vec<ConnView> {
         let (mut cursor, mut flows) = (Cursor::default(), vec![]);
         let query = Query { filter, ..Query::default() };
         while self.engine.list(&query, &mut cursor, budget, &mut |flow| flows.push(flow)) {}
@@ -61,28 +61,29 @@ impl World {
     }
 }
 
-fn any_prefix(dice: &mut Dice, flow: &LiveFlow) -> Option<Prefix> {
+fn any_prefix(dice: &mut Dice, flow: &ConnView) -> Option<Prefix> {
     let address = dice.pick(&[flow.record.src, flow.record.dst]);
     let bits = if address.is_ipv4() { 32 } else { 128 };
     let len = dice.pick(&[bits, bits, bits - 1, bits - 8, 9, 1, 0]);
     dice.one_in(2).then(|| Prefix::new(address, len).unwrap())
 }
 
-fn any_end(dice: &mut Dice, flow: &LiveFlow) -> End {
+fn any_end(dice: &mut Dice, flow: &ConnView) -> EndpointMatch {
     let port = dice.pick(&[flow.record.sport, flow.record.dport]);
-    End { address: any_prefix(dice, flow), port: dice.one_in(2).then_some(port) }
+    EndpointMatch { address: any_prefix(dice, flow), port: dice.one_in(2).then_some(port) }
 }
 
 /// Such as this flow, or another one, might have.
-fn any_filter(mut dice: Dice, flow: &LiveFlow) -> Filter {
+fn any_filter(mut dice: Dice, flow: &ConnView) -> Filter {
     let mut filter = Filter::default();
     let (zone, proto, progress) = (flow.record.zone, flow.record.proto, flow.progress);
     filter.zone = dice.one_in(3).then_some(zone);
     filter.proto = dice.one_in(3).then_some(proto);
     filter.progress = dice.one_in(3).then_some(progress);
-    filter.src = if dice.one_in(2) { any_end(&mut dice, flow) } else { End::default() };
-    filter.dst = if dice.one_in(3) { any_end(&mut dice, flow) } else { End::default() };
-    filter.either = if dice.one_in(3) { any_end(&mut dice, flow) } else { End::default() };
+    filter.src = if dice.one_in(2) { any_end(&mut dice, flow) } else { EndpointMatch::default() };
+    filter.dst = if dice.one_in(3) { any_end(&mut dice, flow) } else { EndpointMatch::default() };
+    filter.either =
+        if dice.one_in(3) { any_end(&mut dice, flow) } else { EndpointMatch::default() };
     filter
 }
 
@@ -95,9 +96,9 @@ fn text(address: IpAddr) -> String {
 }
 
 /// What a filter means, spelt out.
-fn is_meant(filter: Filter, flow: &LiveFlow) -> bool {
+fn is_meant(filter: Filter, flow: &ConnView) -> bool {
     let FlowRecord { src, dst, proto, sport, dport, zone, .. } = flow.record;
-    let is_end = |end: End, (address, port): (IpAddr, u16)| {
+    let is_end = |end: EndpointMatch, (address, port): (IpAddr, u16)| {
         let is_there = match end.address.map(|prefix| prefix.to_string()) {
             None => true,
             Some(prefix) => {
@@ -134,7 +135,7 @@ proptest! {
         let all = world.list(Filter::default(), budget);
         prop_assert_eq!(all.len() as u64, world.engine.stats().active());
         for zone in 0..4096 {
-            let now = world.engine.zone_now(zone);
+            let now = world.engine.zone_status(zone);
             let of_zone: Vec<_> = all.iter().filter(|flow| flow.record.zone == zone).collect();
             let embryonic = of_zone.iter().filter(|flow| !flow.is_assured).count();
             prop_assert_eq!(now.connections as usize, of_zone.len());
@@ -144,7 +145,7 @@ proptest! {
             let filter = any_filter(Dice(bits), flow);
             let meant: Vec<_> = all.iter().filter(|flow| is_meant(filter, flow)).cloned().collect();
             for flow in &all {
-                let is_taken = filter.takes_record(&flow.record, Some(flow.progress));
+                let is_taken = filter.matches_record(&flow.record, Some(flow.progress));
                 prop_assert_eq!(is_taken, is_meant(filter, flow), "{:?} {:?}", filter, flow);
             }
             prop_assert_eq!(world.count(filter, budget), meant.len() as u64);
@@ -195,7 +196,7 @@ proptest! {
         prop_assert!(left.iter().all(|flow| !is_meant(filter, flow)), "{:?}", left);
         for record in flushed {
             prop_assert!(record.start <= began);
-            let is_it = |flow: &&LiveFlow| name(&flow.record) == name(record);
+            let is_it = |flow: &&ConnView| name(&flow.record) == name(record);
             let of_before = before.iter().find(is_it).expect("it was there");
             prop_assert!(is_meant(filter, of_before));
         }
@@ -208,9 +209,9 @@ proptest! {
         operations in prop::collection::vec(any::<u64>(), 1..1500),
     ) {
         let mut world = World::new(bits);
-        world.engine.listen(true);
-        let mut alive: BTreeMap<String, LiveFlow> = BTreeMap::new();
-        let mut told: BTreeMap<String, (Progress, bool)> = BTreeMap::new();
+        world.engine.subscribe(true);
+        let mut alive: BTreeMap<String, ConnView> = BTreeMap::new();
+        let mut told: BTreeMap<String, (ProtoState, bool)> = BTreeMap::new();
         let mut destroyed = vec![];
         for operations in operations.chunks(BURST_MAX) {
             world.go_on(operations);
@@ -218,18 +219,18 @@ proptest! {
                 let FlowEvent { change, record, progress, is_assured } = event;
                 let known = told.get(&name(&record)).copied();
                 match (change, progress) {
-                    (Change::New, Some(progress)) => {
+                    (EventKind::New, Some(progress)) => {
                         prop_assert_eq!((known, is_assured), (None, false));
                         prop_assert_eq!(record.orig.packets + record.reply.packets, 1);
                         told.insert(name(&record), (progress, is_assured));
                     }
-                    (Change::Update, Some(progress)) => {
+                    (EventKind::Update, Some(progress)) => {
                         let Some((before, was_assured)) = known else { panic!("{record:?}") };
                         prop_assert!(before != progress);
                         prop_assert!(is_assured || !was_assured);
                         told.insert(name(&record), (progress, is_assured));
                     }
-                    (Change::Destroy, None) => {
+                    (EventKind::Destroy, None) => {
                         prop_assert!(told.remove(&name(&record)).is_some());
                         destroyed.push(record);
                     }
@@ -262,12 +263,12 @@ fn nobody_hears_of_what_was_before_or_after() {
     let mut world = World::new([0, 0, 1]);
     world.go_on(&[0; 10]);
     assert_eq!(world.engine.next_event(), None);
-    world.engine.listen(true);
+    world.engine.subscribe(true);
     assert_eq!(world.engine.next_event(), None);
     while world.engine.flush(100) {}
-    assert!(world.engine.next_event().is_some_and(|event| event.change == Change::Destroy));
+    assert!(world.engine.next_event().is_some_and(|event| event.change == EventKind::Destroy));
     world.go_on(&[0; 10]);
-    world.engine.listen(false);
+    world.engine.subscribe(false);
     assert_eq!(world.engine.next_event(), None);
     while world.engine.flush(100) {}
     assert_eq!((world.engine.next_event(), world.engine.lost_events()), (None, 0));
@@ -278,14 +279,14 @@ fn nobody_hears_of_what_was_before_or_after() {
 fn events_that_nobody_takes_are_lost_and_counted() {
     const MAX: usize = 4096;
     let mut world = World::new([0, 0, 1]);
-    world.engine.listen(true);
+    world.engine.subscribe(true);
     for _ in 0..MAX {
         world.go_on(&[0]);
         while world.engine.flush(100) {}
     }
     let told: Vec<_> = std::iter::from_fn(|| world.engine.next_event()).collect();
     assert_eq!(told.len(), MAX);
-    assert!(told.iter().step_by(2).all(|event| event.change == Change::New));
+    assert!(told.iter().step_by(2).all(|event| event.change == EventKind::New));
     let stats = world.engine.stats();
     let all = stats.created + stats.ended.iter().sum::<u64>();
     assert_eq!(world.engine.lost_events(), all - MAX as u64);

@@ -7,8 +7,8 @@ use super::fragments::any_fragment;
 use super::reference::Record;
 use super::traffic::{Dice, Packet};
 use engine::{
-    Config, Doubt, Engine, Errand, FragmentLimits, Hashed, InvalidPackets, Reason, Side, Spread,
-    Stats, Steering, Verdict,
+    Config, Engine, FragmentLimits, Handoff, InvalidPackets, RssFields, RssSpread, Side, Stats,
+    SteeringConfig, SteeringMismatch, UntrackedReason, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -35,16 +35,16 @@ impl Nic {
     }
 
     /// As it describes itself.
-    fn spread(&self) -> Arc<Spread> {
-        let all = Hashed { tcp: true, udp: true, sctp: true, addresses: true };
+    fn spread(&self) -> Arc<RssSpread> {
+        let all = RssFields { tcp: true, udp: true, sctp: true, addresses: true };
         let (key, workers) = (self.key.clone(), self.table.clone());
-        Arc::new(Spread { key, workers, hashed: [all; 2] })
+        Arc::new(RssSpread { key, workers, hashed: [all; 2] })
     }
 
     /// For each of so many workers.
-    fn steerings(&self, workers: u16) -> impl Iterator<Item = Steering> {
-        let (spread, doubt) = (self.spread(), Doubt::default());
-        (0..workers).map(move |me| Steering {
+    fn steerings(&self, workers: u16) -> impl Iterator<Item = SteeringConfig> {
+        let (spread, doubt) = (self.spread(), SteeringMismatch::default());
+        (0..workers).map(move |me| SteeringConfig {
             spread: Arc::clone(&spread),
             me,
             doubt: doubt.clone(),
@@ -142,7 +142,7 @@ struct Both {
 impl Both {
     fn new(config: Config, dice: &mut Dice) -> Self {
         let (config, nic) = (roomy(config), Nic::new(dice));
-        let config_of = |steering: Steering| {
+        let config_of = |steering: SteeringConfig| {
             let of_worker = config.of_worker(steering.me.into());
             Config { sees_all: false, steering: Some(steering), ..of_worker }
         };
@@ -174,7 +174,7 @@ impl Both {
         match verdict[0] {
             Verdict::Hold => self.keep(1 + me, number, frame),
             Verdict::Elsewhere => {
-                let errand = self.several[me].handed()[0].errand;
+                let errand = self.several[me].handed()[0].handoff;
                 self.take_over(number, packet, errand);
             }
             verdict => _ = self.ends[1].insert(number, verdict),
@@ -188,11 +188,11 @@ impl Both {
         self.kept[at].insert(held.slot, (number, frame.to_vec()));
     }
 
-    fn take_over(&mut self, number: usize, packet: BytesPacket, errand: Errand) {
+    fn take_over(&mut self, number: usize, packet: BytesPacket, errand: Handoff) {
         let other = &mut self.several[usize::from(errand.worker())];
         let mut verdict = [Verdict::Hold];
         let side = side_of(&packet);
-        other.take_over((side, self.now), &[packet], &[errand], &mut verdict);
+        other.process_handoffs((side, self.now), &[packet], &[errand], &mut verdict);
         assert!(matches!(verdict[0], Verdict::Forward | Verdict::Drop));
         assert!(other.handed().is_empty() && other.held().is_empty());
         self.ends[1].insert(number, verdict[0]);
@@ -204,7 +204,7 @@ impl Both {
                 let engine = if at == 0 { &mut self.one } else { &mut self.several[at - 1] };
                 let Some(release) = engine.next_release() else { break };
                 let (number, frame) = self.kept[at].remove(&release.slot).expect("it is kept");
-                match release.errand {
+                match release.handoff {
                     Some(errand) => self.take_over(number, BytesPacket::new(&frame), errand),
                     None => _ = self.ends[at.min(1)].insert(number, release.verdict),
                 }
@@ -346,10 +346,10 @@ fn a_port_that_spreads_otherwise_is_found_out() {
             engine.process(1 << 40, &[packet.bytes()], &mut verdict);
             if verdict[0] == Verdict::Elsewhere {
                 // The other has no room: it is forwarded as it is.
-                assert_eq!(engine.not_handed(), Verdict::Forward);
+                assert_eq!(engine.handoff_failed(), Verdict::Forward);
             }
         }
-        handed.push(engine.stats().passed[Reason::WorkerBusy as usize]);
+        handed.push(engine.stats().passed[UntrackedReason::WorkerBusy as usize]);
     }
     assert!(handed[0] > 0 && handed[1] == handed[3], "{handed:?}");
     assert_eq!((engine.stats().handed, engine.stats().packets()), (0, 8000));
@@ -376,9 +376,9 @@ fn errors_pass_where_some_packets_come_otherwise() {
         let mut verdict = [Verdict::Hold];
         engines[0].process(1 << 40, &[BytesPacket::new(frame)], &mut verdict);
         if verdict == [Verdict::Elsewhere] {
-            let errand = [engines[0].handed()[0].errand];
+            let errand = [engines[0].handed()[0].handoff];
             let moment = (Side::A, 1 << 40);
-            engines[1].take_over(moment, &[BytesPacket::new(frame)], &errand, &mut verdict);
+            engines[1].process_handoffs(moment, &[BytesPacket::new(frame)], &errand, &mut verdict);
         }
         (verdict[0], engines[1].stats().taken)
     };
@@ -389,7 +389,7 @@ fn errors_pass_where_some_packets_come_otherwise() {
     }
     assert_eq!(hand_over(&tagged), (Verdict::Forward, 2));
     let stats = engines[1].stats();
-    let of = |counters: &[u64]| counters[Reason::Unrelated as usize];
+    let of = |counters: &[u64]| counters[UntrackedReason::Unrelated as usize];
     assert_eq!((of(&stats.passed), of(&stats.dropped)), (1, 1));
 }
 
@@ -399,7 +399,7 @@ struct Chain {
     burst: usize,
     /// Numbers and frames.
     waiting: Vec<(usize, Vec<u8>)>,
-    on_the_way: Vec<(usize, Vec<u8>, Errand)>,
+    on_the_way: Vec<(usize, Vec<u8>, Handoff)>,
     verdicts: BTreeMap<usize, Verdict>,
 }
 
@@ -439,7 +439,7 @@ impl Chain {
         for handed in handed {
             let (number, frame) = &waiting[usize::from(handed.position)];
             assert_eq!(self.verdicts[number], Verdict::Elsewhere);
-            self.on_the_way.push((*number, frame.clone(), handed.errand));
+            self.on_the_way.push((*number, frame.clone(), handed.handoff));
         }
     }
 
@@ -449,7 +449,7 @@ impl Chain {
                 some.iter().map(|(_, frame, _)| BytesPacket::new(frame)).collect();
             let errands: Vec<_> = some.iter().map(|(_, _, errand)| *errand).collect();
             let mut verdicts = vec![Verdict::Hold; some.len()];
-            self.engines[1].take_over((Side::B, 1 << 40), &packets, &errands, &mut verdicts);
+            self.engines[1].process_handoffs((Side::B, 1 << 40), &packets, &errands, &mut verdicts);
             for ((number, ..), verdict) in some.iter().zip(verdicts) {
                 self.verdicts.insert(*number, verdict);
             }

@@ -4,8 +4,8 @@
 
 use super::link::Link;
 use engine::{
-    Config, Cursor, EndReason, Engine, FlowRecord, InvalidPackets, Irregular, Stats, TcpNumbers,
-    Timeouts, Verdict, Zones,
+    Anomaly, Config, Cursor, EndReason, Engine, FlowRecord, InvalidPackets, Stats, TcpWindowCheck,
+    Timeouts, Verdict, ZonePolicies,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub(crate) struct Middle {
     /// Connections of each tuple, one after the other, since the engine was started.
     pub(crate) accounts: BTreeMap<Tuple, Vec<Account>>,
     records: Vec<FlowRecord>,
-    pub(crate) irregular: [u64; Irregular::ALL.len()],
+    pub(crate) irregular: [u64; Anomaly::ALL.len()],
     /// Invalid packets: of connections that had the ports before, and RSTs that come late.
     pub(crate) foreign: u64,
     /// Of an engine that began late: acknowledgments of what passed before.
@@ -193,7 +193,7 @@ impl Middle {
             numbers: BTreeMap::new(),
             accounts: BTreeMap::new(),
             records: vec![],
-            irregular: [0; Irregular::ALL.len()],
+            irregular: [0; Anomaly::ALL.len()],
             foreign: 0,
             unseen: 0,
             begins_late: false,
@@ -204,14 +204,14 @@ impl Middle {
 
     /// An engine that does not judge by numbers, until somebody says so.
     pub(crate) fn liberal() -> Self {
-        let config = Config { tcp: TcpNumbers::Ignored, ..config() };
+        let config = Config { tcp: TcpWindowCheck::Ignored, ..config() };
         Self { engine: Some(Engine::new(&config)), ..Self::new(false) }
     }
 
     /// From now on it does.
     pub(crate) fn judge(&mut self) {
         let Some(engine) = &mut self.engine else { return };
-        engine.set_zones(Arc::new(Zones::new(&config())));
+        engine.set_zones(Arc::new(ZonePolicies::new(&config())));
         let (mut cursor, mut retimed) = (Cursor::default(), 0);
         while engine.review(&mut cursor, 16, &mut retimed) {}
         self.begins_late = true;
@@ -234,20 +234,20 @@ impl Middle {
         engine.process(micros * 1000, &[BytesPacket::new(&frame)], &mut verdict);
         while engine.expire(micros * 1000, 64) > 0 {}
         self.records.extend(std::iter::from_fn(|| engine.next_record()));
-        let irregular = Irregular::ALL.into_iter().find(|reason| {
+        let irregular = Anomaly::ALL.into_iter().find(|reason| {
             engine.stats().irregular[*reason as usize] != irregular_before[*reason as usize]
         });
         self.packets += 1;
         let numbers = self.numbers.entry(header.tuple).or_default();
-        let is_syn = matches!(irregular, Some(Irregular::TcpSyn | Irregular::TcpSynOfOther));
+        let is_syn = matches!(irregular, Some(Anomaly::TcpSyn | Anomaly::TcpSynOfOther));
         numbers.is_stuck |= is_syn;
-        let is_beyond = irregular == Some(Irregular::TcpAckBeyond);
+        let is_beyond = irregular == Some(Anomaly::TcpAckBeyond);
         if is_beyond && self.begins_late {
             // What it acknowledges passed before, and came late.
             self.unseen += 1;
-        } else if irregular.is_some_and(Irregular::is_invalid) && numbers.is_stuck {
+        } else if irregular.is_some_and(Anomaly::is_invalid) && numbers.is_stuck {
             self.stuck.insert((header.tuple, numbers.first));
-        } else if irregular.is_some_and(Irregular::is_invalid) {
+        } else if irregular.is_some_and(Anomaly::is_invalid) {
             let is_foreign = !before.has(side, &header) || before.is_late_reset(side, &header);
             assert!(is_foreign, "{irregular:?} {header:?} {before:?}");
             self.foreign += 1;
@@ -260,13 +260,7 @@ impl Middle {
         is_passed
     }
 
-    fn write_down(
-        &mut self,
-        side: usize,
-        header: &Header,
-        bytes: u64,
-        irregular: Option<Irregular>,
-    ) {
+    fn write_down(&mut self, side: usize, header: &Header, bytes: u64, irregular: Option<Anomaly>) {
         let numbers = self.numbers[&header.tuple];
         let accounts = self.accounts.entry(header.tuple).or_default();
         let is_sound = irregular.is_none();
@@ -367,7 +361,7 @@ fn check(record: &FlowRecord, account: &Account, is_restart: bool, has_successor
     let is_end = record.end_reason == end;
     let is_reuse = has_successor && record.end_reason == EndReason::Reuse;
     assert!(is_end || is_reuse, "{}", context());
-    let is_closing = record.state == engine::State::Closing;
+    let is_closing = record.state == engine::FlowState::Closing;
     assert_eq!(is_closing, end != EndReason::Idle, "{}", context());
 }
 

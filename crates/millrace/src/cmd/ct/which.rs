@@ -3,7 +3,7 @@
 
 use clap::error::ErrorKind;
 use control::{Ask, Bits, Net, NoState, Request, StateName};
-use engine::{NoMarkBits, NoPrefix};
+use engine::{MaskedBitsError, PrefixError};
 use wire::proto_names;
 
 /// What a connection must have; with several options, all of it.
@@ -49,11 +49,11 @@ fn state(text: &str) -> Result<StateName, NoState> {
     text.to_owned().try_into()
 }
 
-fn net(text: &str) -> Result<Net, NoPrefix> {
+fn net(text: &str) -> Result<Net, PrefixError> {
     text.to_owned().try_into()
 }
 
-pub(super) fn bits<const N: u32>(text: &str) -> Result<Bits<N>, NoMarkBits> {
+pub(super) fn bits<const N: u32>(text: &str) -> Result<Bits<N>, MaskedBitsError> {
     text.to_owned().try_into()
 }
 

@@ -128,7 +128,7 @@ fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
         mempool,
         rx_descriptors: DESCRIPTORS,
         tx_descriptors: DESCRIPTORS,
-        zone: engine::ZoneFrom::OuterVlan,
+        zone: engine::ZoneSource::OuterVlan,
         mtu: [None; 2],
         read_beside: [None, None],
         interface_mtu: [None; 2],

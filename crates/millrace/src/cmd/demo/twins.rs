@@ -238,7 +238,7 @@ impl<'a> Stage<'a> {
             mempool: self.mempool,
             rx_descriptors: DESCRIPTORS,
             tx_descriptors: DESCRIPTORS,
-            zone: engine::ZoneFrom::OuterVlan,
+            zone: engine::ZoneSource::OuterVlan,
             mtu: [None; 2],
             read_beside: [None, None],
             interface_mtu: [None; 2],

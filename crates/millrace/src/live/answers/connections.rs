@@ -7,7 +7,7 @@ use crate::live::{Errand, Found, Heard, Inquiry, Met, Walk, end_reason};
 use control::{
     ConnectionLine, CountsLine, EventLine, Failure, Halt, Line, Request, Taker, ZoneLine,
 };
-use engine::{FlowEvent, FlowRecord, Query, Tally, WhenFull, ZoneNow, ZonePolicy};
+use engine::{DirectionCounters, FlowEvent, FlowRecord, Query, WhenFull, ZonePolicy, ZoneStatus};
 use report::records::label;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -76,8 +76,12 @@ pub(super) fn zones(inquiry: &Inquiry) -> Result<Vec<Line>, Halt> {
 }
 
 /// A zone, as it is at the workers that have some of it.
-fn zone_line(zone: u16, workers: &[ZoneNow], (policy, timeouts): (&ZonePolicy, &str)) -> ZoneLine {
-    let sum = |of: fn(&ZoneNow) -> u32| workers.iter().map(|now| u64::from(of(now))).sum();
+fn zone_line(
+    zone: u16,
+    workers: &[ZoneStatus],
+    (policy, timeouts): (&ZonePolicy, &str),
+) -> ZoneLine {
+    let sum = |of: fn(&ZoneStatus) -> u32| workers.iter().map(|now| u64::from(of(now))).sum();
     let [connections, embryonic, new_per_s]: [u64; 3] =
         [sum(|now| now.connections), sum(|now| now.embryonic), sum(|now| now.begun)];
     ZoneLine {
@@ -157,7 +161,7 @@ fn live(found: &Found, now: engine::Nanos) -> ConnectionLine {
 
 /// What a record says of its connection.
 fn of_record(record: &FlowRecord, worker: u32) -> ConnectionLine {
-    let counts = |tally: &Tally| CountsLine {
+    let counts = |tally: &DirectionCounters| CountsLine {
         packets: tally.packets,
         bytes: tally.bytes,
         ip_bytes: tally.ip_bytes,

@@ -11,7 +11,7 @@ use super::nic::Calls;
 use super::shape::{KINDS, example, ip, item, kind, line, ports, whole_ip};
 use dpdk::Port;
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rule, Value};
-use engine::Tuple;
+use engine::FiveTuple;
 
 /// How a port is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Bypass {
     }
 
     /// The rule for packets of `tuple`, if there is a way.
-    pub(super) fn rule(&self, tuple: &Tuple) -> Option<Rule> {
+    pub(super) fn rule(&self, tuple: &FiveTuple) -> Option<Rule> {
         self.ways[kind(tuple)].map(|way| way.rule(tuple, self.peer))
     }
 
@@ -99,7 +99,7 @@ fn learn(
 }
 
 impl Way {
-    fn rule(self, tuple: &Tuple, peer: u16) -> Rule {
+    fn rule(self, tuple: &FiveTuple, peer: u16) -> Rule {
         let is_tagged = tuple.zone != 0;
         let tag = is_tagged.then(|| only_tag(tuple.zone));
         let ip = if self.is_whole { whole_ip(tuple) } else { ip(tuple) };

@@ -14,7 +14,7 @@ use api::{Api, Ended, Said};
 use config::RuleApi;
 use dpdk::flow::Rule;
 use dpdk::{Port, Resets};
-use engine::{Passed, Tuple};
+use engine::{BypassCount, FiveTuple};
 use hdrhistogram::Histogram;
 use offload::{Done, Fate, Refusal, RefusalClass, RuleNumber, RulePort};
 use report::summary::Times;
@@ -118,7 +118,7 @@ impl Terms {
     }
 
     /// What to ask for, and its kind, if there is a way.
-    fn rule(&self, tuple: &Tuple, fate: Fate) -> Option<(Rule, usize)> {
+    fn rule(&self, tuple: &FiveTuple, fate: Fate) -> Option<(Rule, usize)> {
         match (fate, &self.bypass) {
             (Fate::Mark { mark, queue }, _) => {
                 let shape = self.dialect.shape(tuple)?;
@@ -263,7 +263,7 @@ impl RulePort for Nic {
         self.terms.api.depth()
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &Tuple, fate: Fate) {
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: Fate) {
         let Some((asked, kind)) = self.terms.rule(tuple, fate) else {
             self.unsupported += 1;
             let words = "the NIC takes no rule for such packets";
@@ -297,7 +297,7 @@ impl RulePort for Nic {
         }
     }
 
-    fn counted(&mut self, rule: RuleNumber) -> Option<Passed> {
+    fn counted(&mut self, rule: RuleNumber) -> Option<BypassCount> {
         self.ask(|port, terms| terms.bypass.as_ref().ok()?.calls.count(port, rule)).flatten()
     }
 

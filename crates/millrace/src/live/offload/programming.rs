@@ -8,7 +8,7 @@ use super::PortEnd;
 use super::nic::Nic;
 use crate::live::clock::Clock;
 use dpdk::tsc;
-use engine::{Answer, Nanos, RuleId};
+use engine::{Nanos, RuleId, RuleResult};
 use offload::{Next, Programmer, Stuck};
 use report::summary::{OffloadPort, Refused, RuleCounts};
 use std::io;
@@ -38,7 +38,7 @@ pub(in crate::live) struct Programming {
     /// Of each worker.
     pub(super) rings: Vec<PortEnd>,
     /// An answer that found no room.
-    pub(super) held: Option<(u16, RuleId, Answer)>,
+    pub(super) held: Option<(u16, RuleId, RuleResult)>,
     pub(super) clock: Clock,
     pub(super) gauge: Arc<Gauge>,
     /// Those who want to know how the rules stand.

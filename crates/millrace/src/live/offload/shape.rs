@@ -6,7 +6,7 @@
 //! rules for addresses that only documents have, until one is taken.
 
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rss, Rule, Value};
-use engine::Tuple;
+use engine::FiveTuple;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// How packets of one kind are asked for.
@@ -38,7 +38,7 @@ fn shapes() -> impl Iterator<Item = Shape> {
 
 impl Shape {
     /// Asks for `mark` on the packets of `tuple`, which are those of `queue`.
-    pub(super) fn rule(self, tuple: &Tuple, mark: u32, queue: u16) -> Rule {
+    pub(super) fn rule(self, tuple: &FiveTuple, mark: u32, queue: u16) -> Rule {
         let ethernet = self.has_ethernet.then(|| Item::any(ItemKind::Eth));
         let pattern = ethernet.into_iter().chain(vlan(tuple.zone)).chain([ip(tuple), ports(tuple)]);
         let (mark, queue_action) = (Action::Mark(mark), Action::Queue(queue));
@@ -76,7 +76,7 @@ fn vlan(zone: u16) -> Option<Item> {
 }
 
 /// The network header of packets that are no fragments.
-pub(super) fn whole_ip(tuple: &Tuple) -> Item {
+pub(super) fn whole_ip(tuple: &FiveTuple) -> Item {
     let (at, bits): (_, &[u8]) = match tuple.src {
         // Whether more fragments follow, and where this one is.
         IpAddr::V4(_) => (6, &[0x3f, 0xff]),
@@ -90,7 +90,7 @@ pub(super) fn whole_ip(tuple: &Tuple) -> Item {
     item
 }
 
-pub(super) fn ip(tuple: &Tuple) -> Item {
+pub(super) fn ip(tuple: &FiveTuple) -> Item {
     match (tuple.src, tuple.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             item(ItemKind::Ipv4, &[(12, &src.octets()), (16, &dst.octets())])
@@ -109,7 +109,7 @@ fn as_v6(address: IpAddr) -> [u8; 16] {
     }
 }
 
-pub(super) fn ports(tuple: &Tuple) -> Item {
+pub(super) fn ports(tuple: &FiveTuple) -> Item {
     let kind = if tuple.proto == TCP { ItemKind::Tcp } else { ItemKind::Udp };
     item(kind, &[(0, &tuple.sport.to_be_bytes()), (2, &tuple.dport.to_be_bytes())])
 }
@@ -120,19 +120,19 @@ const UDP: u8 = 17;
 /// Kinds of packets: two IP versions, two protocols, with a tag and without.
 pub(super) const KINDS: usize = 8;
 
-pub(super) fn kind(tuple: &Tuple) -> usize {
+pub(super) fn kind(tuple: &FiveTuple) -> usize {
     usize::from(tuple.zone != 0) << 2
         | usize::from(tuple.src.is_ipv6()) << 1
         | usize::from(tuple.proto == TCP)
 }
 
 /// Packets of a kind that nobody sends.
-pub(super) fn example(kind: usize, attempt: u16) -> Tuple {
+pub(super) fn example(kind: usize, attempt: u16) -> FiveTuple {
     let host = |last: u8| match kind >> 1 & 1 {
         0 => IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)),
         _ => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into())),
     };
-    Tuple {
+    FiveTuple {
         src: host(1),
         dst: host(2),
         proto: if kind & 1 == 1 { TCP } else { UDP },
@@ -188,7 +188,7 @@ impl Dialect {
     }
 
     /// How to ask for packets like these, if there is a way.
-    pub(super) fn shape(&self, tuple: &Tuple) -> Option<Shape> {
+    pub(super) fn shape(&self, tuple: &FiveTuple) -> Option<Shape> {
         self.shapes[kind(tuple)]
     }
 

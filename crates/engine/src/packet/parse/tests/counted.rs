@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::{FRAMES, KINDS, Segments, any_frame, run};
-use crate::api::ZoneFrom;
+use crate::api::ZoneSource;
 use crate::base::SimdLevel;
 use crate::packet::parse::plain::plain_all;
 use crate::packet::parse::{avx2, avx512, general};
@@ -54,7 +54,7 @@ proptest! {
 /// The same by the long way, with the key; `None`: it takes the packet not at all.
 fn by_the_long_way(packet: &Segments, is_v6: bool) -> Option<u64> {
     let mut batches = Batches::new();
-    general::parse(packet, 0, ZoneFrom::None, &mut batches).ok()?;
+    general::parse(packet, 0, ZoneSource::None, &mut batches).ok()?;
     let first = if is_v6 {
         batches.v6.first().map(|(_, meta)| meta)
     } else {

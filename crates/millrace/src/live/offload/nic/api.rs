@@ -6,7 +6,7 @@ use super::super::shape::Dialect;
 use config::RuleApi;
 use dpdk::Port;
 use dpdk::flow::{FlowError, FlowRule, Rule};
-use engine::Passed;
+use engine::BypassCount;
 use offload::RuleNumber;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -140,9 +140,9 @@ impl Calls {
     }
 
     /// What a rule has counted.
-    pub(super) fn count(&self, port: &Port, number: RuleNumber) -> Option<Passed> {
+    pub(super) fn count(&self, port: &Port, number: RuleNumber) -> Option<BypassCount> {
         let count = port.flow_query_count(self.rules.get(&number)?, false).ok()?;
-        Some(Passed { packets: count.hits?, bytes: count.bytes? })
+        Some(BypassCount { packets: count.hits?, bytes: count.bytes? })
     }
 
     /// What came to its end.
