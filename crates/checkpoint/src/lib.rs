@@ -21,8 +21,8 @@ mod store;
 mod tests;
 mod writer;
 
-pub use reader::{Damage, Reader, Refusal};
-pub use resume::{Resume, Resumed, Settings, Snapshots};
+pub use reader::{Reader, Refusal, Truncation};
+pub use resume::{Resume, ResumeOutcome, Settings, Snapshots};
 pub use sample::{repair, sample};
 pub use store::{Place, Store};
 pub(crate) use writer::Writer;

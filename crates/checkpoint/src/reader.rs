@@ -40,7 +40,7 @@ pub enum Refusal {
 
 /// Why connections are missing. Connections before and behind the damage are good.
 #[derive(Debug, thiserror::Error)]
-pub enum Damage {
+pub enum Truncation {
     /// It cannot be read further.
     #[error("{0}")]
     Io(io::Error),
@@ -111,11 +111,11 @@ impl<R: Read> Reader<R> {
     }
 
     /// Puts the connections of the next page or block in place of those in `flows`. False: that was
-    /// all. Behind [`Damage::Page`] there may be more.
+    /// all. Behind [`Truncation::Page`] there may be more.
     ///
     /// # Errors
     /// If the next page or block cannot be read, or is damaged.
-    pub fn next(&mut self, flows: &mut Vec<ConnSnapshot>) -> Result<bool, Damage> {
+    pub fn next(&mut self, flows: &mut Vec<ConnSnapshot>) -> Result<bool, Truncation> {
         flows.clear();
         let more = if self.format > 1 { self.page(flows) } else { self.block(flows) };
         if more.is_err() {
@@ -125,60 +125,64 @@ impl<R: Read> Reader<R> {
         more
     }
 
-    fn page(&mut self, flows: &mut Vec<ConnSnapshot>) -> Result<bool, Damage> {
+    fn page(&mut self, flows: &mut Vec<ConnSnapshot>) -> Result<bool, Truncation> {
         let mut page = [0; PAGE];
-        fill(&mut self.source, &mut page, Damage::Cut)?;
+        fill(&mut self.source, &mut page, Truncation::Cut)?;
         let (crc, covered) = page.split_at(4);
         let is_good = checksum(self.checksum, self.number, covered).to_le_bytes() == *crc;
         self.number = self.number.wrapping_add(1);
         if !is_good {
             self.damaged += 1;
-            return Err(if self.damaged < DAMAGED_MAX { Damage::Page } else { Damage::Damaged });
+            return Err(if self.damaged < DAMAGED_MAX {
+                Truncation::Page
+            } else {
+                Truncation::Damaged
+            });
         }
         let len = usize::from(u16::from_le_bytes([page[5], page[6]]));
-        let inside = page[PAGE_HEAD..].get(..len).ok_or(Damage::Damaged)?;
+        let inside = page[PAGE_HEAD..].get(..len).ok_or(Truncation::Damaged)?;
         match page[4] {
             FLOWS => read_flows(inside, flows).map(|()| true),
             END => self.end(inside).map(|()| false),
-            _ => Err(Damage::Damaged),
+            _ => Err(Truncation::Damaged),
         }
     }
 
     /// The last page or block says how many connections all of them had.
-    fn end(&mut self, inside: &[u8]) -> Result<(), Damage> {
+    fn end(&mut self, inside: &[u8]) -> Result<(), Truncation> {
         let mut bytes = Bytes(inside);
         let all = bytes.u64().filter(|_| bytes.0.is_empty());
-        self.lost = all.and_then(|all| all.checked_sub(self.flows)).ok_or(Damage::Damaged)?;
-        if self.lost > 0 && self.damaged == 0 { Err(Damage::Damaged) } else { Ok(()) }
+        self.lost = all.and_then(|all| all.checked_sub(self.flows)).ok_or(Truncation::Damaged)?;
+        if self.lost > 0 && self.damaged == 0 { Err(Truncation::Damaged) } else { Ok(()) }
     }
 
     /// Reads the next block of a file of format 1.
-    fn block(&mut self, flows: &mut Vec<ConnSnapshot>) -> Result<bool, Damage> {
+    fn block(&mut self, flows: &mut Vec<ConnSnapshot>) -> Result<bool, Truncation> {
         let mut head = [0; 8];
-        fill(&mut self.source, &mut head, Damage::Cut)?;
+        fill(&mut self.source, &mut head, Truncation::Cut)?;
         let [a, b, c, d, crc @ ..] = head;
         let len = u32::from_le_bytes([a, b, c, d]) as usize;
         if len > BLOCK_MAX {
-            return Err(Damage::Damaged);
+            return Err(Truncation::Damaged);
         }
         let mut payload = vec![0; len];
-        fill(&mut self.source, &mut payload, Damage::Cut)?;
+        fill(&mut self.source, &mut payload, Truncation::Cut)?;
         if checksum(self.checksum, self.number, &payload) != u32::from_le_bytes(crc) {
-            return Err(Damage::Damaged);
+            return Err(Truncation::Damaged);
         }
         self.number += 1;
         match payload.split_first() {
             Some((&FLOWS, inside)) => read_flows(inside, flows).map(|()| true),
             Some((&END, inside)) => self.end(inside).map(|()| false),
-            _ => Err(Damage::Damaged),
+            _ => Err(Truncation::Damaged),
         }
     }
 }
 
-fn read_flows(inside: &[u8], flows: &mut Vec<ConnSnapshot>) -> Result<(), Damage> {
+fn read_flows(inside: &[u8], flows: &mut Vec<ConnSnapshot>) -> Result<(), Truncation> {
     let mut bytes = Bytes(inside);
     while !bytes.0.is_empty() {
-        flows.push(bytes.flow().ok_or(Damage::Damaged)?);
+        flows.push(bytes.flow().ok_or(Truncation::Damaged)?);
     }
     Ok(())
 }
@@ -206,9 +210,9 @@ impl Bytes<'_> {
     }
 }
 
-impl From<io::Error> for Damage {
+impl From<io::Error> for Truncation {
     fn from(error: io::Error) -> Self {
-        Damage::Io(error)
+        Truncation::Io(error)
     }
 }
 

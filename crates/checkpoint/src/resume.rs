@@ -2,7 +2,7 @@
 //! What a run finds of the one before: which files each worker reads, and what becomes of the
 //! connections in them.
 
-use super::{Damage, Header, Place, RSS_SECRET_LEN, Reader, Refusal, Store};
+use super::{Header, Place, RSS_SECRET_LEN, Reader, Refusal, Store, Truncation};
 use engine::{ConnSnapshot, Engine, Nanos, RestoreOutcome, ZoneSource};
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -43,7 +43,7 @@ pub struct Resume(Vec<(Store, Place)>);
 
 /// What became of it.
 #[derive(Debug, Default)]
-pub struct Resumed {
+pub struct ResumeOutcome {
     /// Connections that are known again.
     pub restored: u64,
     /// Connections whose timeout had ended meanwhile.
@@ -151,8 +151,8 @@ impl Snapshots {
 
 impl Resume {
     /// Makes all connections known that are still alive.
-    pub fn restore(self, engine: &mut Engine, now: impl Fn() -> Nanos) -> Resumed {
-        let (mut resumed, begun) = (Resumed::default(), Instant::now());
+    pub fn restore(self, engine: &mut Engine, now: impl Fn() -> Nanos) -> ResumeOutcome {
+        let (mut resumed, begun) = (ResumeOutcome::default(), Instant::now());
         for (store, place) in self.0 {
             let before = resumed.restored;
             if let Err(why) = resumed.read((&store, place), engine, &now) {
@@ -167,7 +167,7 @@ impl Resume {
     }
 }
 
-impl Resumed {
+impl ResumeOutcome {
     /// Reads the undamaged part of one file.
     fn read(
         &mut self,
@@ -186,7 +186,7 @@ impl Resumed {
                     let (pages, lost) = (reader.damaged, reader.lost);
                     return Err(format!("damaged pages: {pages}, {lost} connections are lost"));
                 }
-                Err(Damage::Page) => {}
+                Err(Truncation::Page) => {}
                 Err(damage) => return Err(damage.to_string()),
             }
         }

@@ -42,7 +42,7 @@ pub struct Store {
 }
 
 /// A file that is to take the place of the one before. It goes if it never does.
-pub struct Pending {
+pub struct TempFile {
     writer: Option<Writer<BufWriter<File>>>,
     folder: Arc<OwnedFd>,
     place: Place,
@@ -91,7 +91,7 @@ impl Store {
     }
 
     /// Begins the next file of a worker.
-    pub fn begin(&self, header: &Header) -> io::Result<Pending> {
+    pub fn begin(&self, header: &Header) -> io::Result<TempFile> {
         let (place, folder) = (header.place, Arc::clone(&self.folder));
         // A run that was killed leaves one.
         match unlinkat(&folder, place.temporary(), AtFlags::empty()) {
@@ -100,7 +100,7 @@ impl Store {
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | AT_ONCE;
         let file = openat(&folder, place.temporary(), flags, Mode::RUSR | Mode::WUSR)?;
-        let mut pending = Pending { writer: None, folder, place };
+        let mut pending = TempFile { writer: None, folder, place };
         let file = BufWriter::with_capacity(1 << 18, File::from(file));
         pending.writer = Some(Writer::new(file, header)?);
         Ok(pending)
@@ -125,7 +125,7 @@ fn refuse_others(found: &Stat, path: &Path) -> io::Result<()> {
     Err(io::Error::other(format!("{why}; if nobody has changed what is in it: {command} {path}")))
 }
 
-impl Pending {
+impl TempFile {
     pub fn flow(&mut self, flow: &ConnSnapshot) -> io::Result<()> {
         self.writer.as_mut().map_or(Ok(()), |writer| writer.flow(flow))
     }
@@ -143,7 +143,7 @@ impl Pending {
 }
 
 /// Once it is renamed, no file has this name.
-impl Drop for Pending {
+impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = unlinkat(&self.folder, self.place.temporary(), AtFlags::empty());
     }

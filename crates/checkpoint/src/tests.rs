@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Files of connections: what is written is read; of what is not whole, the pages that are good.
 
-use super::store::Pending;
+use super::store::TempFile;
 use super::*;
 use engine::{ConnSnapshot, CtMark, DirectionCounters, SnapshotState, VlanTags};
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ struct Read {
     flows: Vec<ConnSnapshot>,
     damaged: u32,
     lost: u64,
-    end: Result<(), Damage>,
+    end: Result<(), Truncation>,
 }
 
 fn read(bytes: &[u8]) -> Result<Read, Refusal> {
@@ -76,7 +76,7 @@ fn read(bytes: &[u8]) -> Result<Read, Refusal> {
         assert!(more.is_ok() || flows.is_empty());
         all.append(&mut flows);
         let end = match more {
-            Ok(true) | Err(Damage::Page) => continue,
+            Ok(true) | Err(Truncation::Page) => continue,
             Ok(false) => Ok(()),
             Err(damage) => Err(damage),
         };
@@ -136,11 +136,11 @@ fn a_damaged_page_costs_its_connections_and_no_others() {
     let mut damaged = bytes.clone();
     let last = damaged.len() - 1;
     damaged[last] ^= 1;
-    assert!(matches!(read(&damaged).unwrap().end, Err(Damage::Cut)));
+    assert!(matches!(read(&damaged).unwrap().end, Err(Truncation::Cut)));
     let endless = std::io::Read::chain(&bytes[..PAGE], std::io::repeat(0));
     let mut reader = Reader::open(endless).unwrap();
     let mut pages = 0;
-    while matches!(reader.next(&mut vec![]), Err(Damage::Page)) {
+    while matches!(reader.next(&mut vec![]), Err(Truncation::Page)) {
         pages += 1;
     }
     assert_eq!(pages, 1023);
@@ -169,7 +169,7 @@ fn a_file_that_is_cut_anywhere_is_read_as_far_as_it_goes() {
     for len in (0..bytes.len()).filter(|len| len % 97 == 0 || *len < 600 || len + 600 > bytes.len())
     {
         match read(&bytes[..len]) {
-            Ok(Read { flows, damaged: 0, end: Err(Damage::Cut), .. }) => {
+            Ok(Read { flows, damaged: 0, end: Err(Truncation::Cut), .. }) => {
                 assert_eq!(flows, all[..flows.len()]);
                 lengths.insert(flows.len());
             }
@@ -190,7 +190,7 @@ fn pages_of_another_file_or_place_are_none_of_it() {
     // The head of one and the rest of the other.
     let mixed = [&bytes[..PAGE], &other[PAGE..]].concat();
     let mixed = read(&mixed).unwrap();
-    assert!(mixed.flows.is_empty() && matches!(mixed.end, Err(Damage::Cut)), "{mixed:?}");
+    assert!(mixed.flows.is_empty() && matches!(mixed.end, Err(Truncation::Cut)), "{mixed:?}");
     // The second page in the place of the first.
     let swapped = [&bytes[..PAGE], &bytes[2 * PAGE..3 * PAGE], &bytes[2 * PAGE..]].concat();
     let swapped = read(&swapped).unwrap();
@@ -199,7 +199,7 @@ fn pages_of_another_file_or_place_are_none_of_it() {
     // One page missing, and all behind it in another place.
     let short = [&bytes[..2 * PAGE], &bytes[3 * PAGE..]].concat();
     let short = read(&short).unwrap();
-    assert!(matches!(short.end, Err(Damage::Cut)) && all.starts_with(&short.flows));
+    assert!(matches!(short.end, Err(Truncation::Cut)) && all.starts_with(&short.flows));
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn what_is_no_file_of_ours_is_refused_at_once() {
     let store = Store::open(&folder).unwrap();
     let (place, victim) = (header().place, scratch.path().join("victim"));
     let temporary = folder.join("1-2.tmp");
-    let save = |store: &Store| store.begin(&header()).and_then(Pending::finish);
+    let save = |store: &Store| store.begin(&header()).and_then(TempFile::finish);
     let good = |store: &Store| matches!(store.read(place), Ok(Some(_)));
     type Make<'a> = &'a dyn Fn(&std::path::Path);
     let strange: [(&str, Make<'_>); 3] = [

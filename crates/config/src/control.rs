@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `[control]`: where others may ask the instance.
 
-use super::Written;
+use super::Located;
 use super::section::Section;
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// `[control]`.
 #[derive(Default)]
 pub(crate) struct Control {
-    pub(crate) socket: Option<Written<Socket>>,
+    pub(crate) socket: Option<Located<Socket>>,
 }
 
 impl Control {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `[fragments]`: what is remembered of datagrams that come in parts.
 
-use super::Written;
+use super::Located;
 use super::section::Section;
 use engine::{MAX_DATAGRAMS, MAX_HOLD};
 
@@ -11,11 +11,11 @@ const MS_MAX: u32 = 600_000;
 /// Limits, under the names of the file.
 #[derive(Default)]
 pub(crate) struct Fragments {
-    pub(crate) datagrams: Option<Written<u32>>,
-    pub(crate) per_source: Option<Written<u32>>,
-    pub(crate) timeout_ms: Option<Written<u32>>,
-    pub(crate) hold: Option<Written<u16>>,
-    pub(crate) hold_ms: Option<Written<u32>>,
+    pub(crate) datagrams: Option<Located<u32>>,
+    pub(crate) per_source: Option<Located<u32>>,
+    pub(crate) timeout_ms: Option<Located<u32>>,
+    pub(crate) hold: Option<Located<u16>>,
+    pub(crate) hold_ms: Option<Located<u32>>,
 }
 
 impl Fragments {

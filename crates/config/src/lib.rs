@@ -29,7 +29,7 @@ pub(crate) use fragments::Fragments;
 pub(crate) use marks::Mark;
 pub use offload::{Bypass, Policy, RuleApi};
 pub(crate) use offload::{Offload, RULE_API, check_words, sampled};
-pub(crate) use problem::{Fault, Written};
+pub(crate) use problem::{Fault, Located};
 pub use problem::{Place, Problem, Problems};
 pub(crate) use snapshot::{Folder, Snapshot};
 pub(crate) use zone_rules::ZoneRule;
@@ -76,7 +76,7 @@ pub struct Config {
     pub(crate) control: Control,
     pub(crate) snapshot: Snapshot,
     /// Workers per pair where the program chooses the cpus (`--workers`).
-    pub(crate) workers: Option<Written<u32>>,
+    pub(crate) workers: Option<Located<u32>>,
     /// What was wrong with the text; a plan is refused with these and those it finds itself.
     pub(crate) problems: Vec<Problem>,
 }
@@ -84,35 +84,35 @@ pub struct Config {
 /// `[policy]`: what becomes of packets that are not as they should be.
 #[derive(Default)]
 pub(crate) struct PacketPolicy {
-    pub(crate) malformed: Option<Written<MalformedPackets>>,
-    pub(crate) tcp: Option<Written<TcpWindowCheck>>,
-    pub(crate) pick_up: Option<Written<TcpPickup>>,
-    pub(crate) checksums: Option<Written<ChecksumCheck>>,
-    pub(crate) invalid: Option<Written<InvalidPackets>>,
-    pub(crate) fragments: Option<Written<InvalidFragments>>,
+    pub(crate) malformed: Option<Located<MalformedPackets>>,
+    pub(crate) tcp: Option<Located<TcpWindowCheck>>,
+    pub(crate) pick_up: Option<Located<TcpPickup>>,
+    pub(crate) checksums: Option<Located<ChecksumCheck>>,
+    pub(crate) invalid: Option<Located<InvalidPackets>>,
+    pub(crate) fragments: Option<Located<InvalidFragments>>,
 }
 
 /// `[eal]`: what DPDK starts with.
 #[derive(Default)]
 pub(crate) struct Eal {
-    pub(crate) huge: Option<Written<Huge>>,
-    pub(crate) memory_mb: Option<Written<u32>>,
-    pub(crate) mbufs: Option<Written<u32>>,
-    pub(crate) mbuf_data_bytes: Option<Written<u16>>,
-    pub(crate) extra: Option<Written<Vec<String>>>,
+    pub(crate) huge: Option<Located<Huge>>,
+    pub(crate) memory_mb: Option<Located<u32>>,
+    pub(crate) mbufs: Option<Located<u32>>,
+    pub(crate) mbuf_data_bytes: Option<Located<u16>>,
+    pub(crate) extra: Option<Located<Vec<String>>>,
 }
 
 /// `[[pair]]`: two ports and the cpus that work between them.
 pub(crate) struct Pair {
     /// `None` only where a problem says why.
-    pub(crate) a: Option<Written<Devargs>>,
+    pub(crate) a: Option<Located<Devargs>>,
     /// `None` only where a problem says why.
-    pub(crate) b: Option<Written<Devargs>>,
-    pub(crate) workers: Option<Written<Vec<Written<u32>>>>,
-    pub(crate) rx_descriptors: Option<Written<u16>>,
-    pub(crate) tx_descriptors: Option<Written<u16>>,
-    pub(crate) zone: Option<Written<u16>>,
-    pub(crate) mtu: Option<Written<u16>>,
+    pub(crate) b: Option<Located<Devargs>>,
+    pub(crate) workers: Option<Located<Vec<Located<u32>>>>,
+    pub(crate) rx_descriptors: Option<Located<u16>>,
+    pub(crate) tx_descriptors: Option<Located<u16>>,
+    pub(crate) zone: Option<Located<u16>>,
+    pub(crate) mtu: Option<Located<u16>>,
     /// The largest MTU of its Linux interfaces; 0 where it has none, or nobody has asked the host.
     pub(crate) found_mtu: u32,
     /// NUMA nodes of both ports, as far as the kernel tells.
@@ -122,35 +122,35 @@ pub(crate) struct Pair {
 /// `[table]`: the flow table of each worker.
 #[derive(Default)]
 pub(crate) struct Table {
-    pub(crate) capacity: Option<Written<u32>>,
-    pub(crate) capacity_ipv6: Option<Written<u32>>,
-    pub(crate) labels: Option<Written<bool>>,
-    pub(crate) when_full: Option<Written<WhenFull>>,
-    pub(crate) zone: Option<Written<ZoneSource>>,
+    pub(crate) capacity: Option<Located<u32>>,
+    pub(crate) capacity_ipv6: Option<Located<u32>>,
+    pub(crate) labels: Option<Located<bool>>,
+    pub(crate) when_full: Option<Located<WhenFull>>,
+    pub(crate) zone: Option<Located<ZoneSource>>,
 }
 
 /// `[timeouts]`: seconds, under the names of [`engine::Timeouts`].
 #[derive(Default)]
 pub(crate) struct Timeouts {
-    pub(crate) tcp_syn_sent: Option<Written<f64>>,
-    pub(crate) tcp_syn_recv: Option<Written<f64>>,
-    pub(crate) tcp_established: Option<Written<f64>>,
-    pub(crate) tcp_fin_wait: Option<Written<f64>>,
-    pub(crate) tcp_time_wait: Option<Written<f64>>,
-    pub(crate) tcp_close: Option<Written<f64>>,
-    pub(crate) udp_first: Option<Written<f64>>,
-    pub(crate) udp_single: Option<Written<f64>>,
-    pub(crate) udp_multiple: Option<Written<f64>>,
-    pub(crate) icmp_first: Option<Written<f64>>,
-    pub(crate) icmp_reply: Option<Written<f64>>,
-    pub(crate) sctp_init: Option<Written<f64>>,
-    pub(crate) sctp_cookie: Option<Written<f64>>,
-    pub(crate) sctp_established: Option<Written<f64>>,
-    pub(crate) sctp_shutdown: Option<Written<f64>>,
-    pub(crate) sctp_closed: Option<Written<f64>>,
-    pub(crate) sctp_heartbeat: Option<Written<f64>>,
-    pub(crate) other_first: Option<Written<f64>>,
-    pub(crate) other_multiple: Option<Written<f64>>,
+    pub(crate) tcp_syn_sent: Option<Located<f64>>,
+    pub(crate) tcp_syn_recv: Option<Located<f64>>,
+    pub(crate) tcp_established: Option<Located<f64>>,
+    pub(crate) tcp_fin_wait: Option<Located<f64>>,
+    pub(crate) tcp_time_wait: Option<Located<f64>>,
+    pub(crate) tcp_close: Option<Located<f64>>,
+    pub(crate) udp_first: Option<Located<f64>>,
+    pub(crate) udp_single: Option<Located<f64>>,
+    pub(crate) udp_multiple: Option<Located<f64>>,
+    pub(crate) icmp_first: Option<Located<f64>>,
+    pub(crate) icmp_reply: Option<Located<f64>>,
+    pub(crate) sctp_init: Option<Located<f64>>,
+    pub(crate) sctp_cookie: Option<Located<f64>>,
+    pub(crate) sctp_established: Option<Located<f64>>,
+    pub(crate) sctp_shutdown: Option<Located<f64>>,
+    pub(crate) sctp_closed: Option<Located<f64>>,
+    pub(crate) sctp_heartbeat: Option<Located<f64>>,
+    pub(crate) other_first: Option<Located<f64>>,
+    pub(crate) other_multiple: Option<Located<f64>>,
 }
 
 /// Least MTU of a pair: that of IPv4 (RFC 791, section 3.2).

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a configuration has written to connections as they begin.
 
-use super::problem::{Fault, Written};
+use super::problem::{Fault, Located};
 use super::section::Section;
 use engine::{MaskedBits, Prefix};
 use wire::proto_names;
 
 /// `[[mark]]`: bits for the connections that are meant.
 pub(crate) struct Mark {
-    pub(crate) zone: Option<Written<u16>>,
-    pub(crate) proto: Option<Written<u8>>,
-    pub(crate) src: Option<Written<Prefix>>,
-    pub(crate) dst: Option<Written<Prefix>>,
-    pub(crate) address: Option<Written<Prefix>>,
-    pub(crate) sport: Option<Written<u16>>,
-    pub(crate) dport: Option<Written<u16>>,
-    pub(crate) port: Option<Written<u16>>,
+    pub(crate) zone: Option<Located<u16>>,
+    pub(crate) proto: Option<Located<u8>>,
+    pub(crate) src: Option<Located<Prefix>>,
+    pub(crate) dst: Option<Located<Prefix>>,
+    pub(crate) address: Option<Located<Prefix>>,
+    pub(crate) sport: Option<Located<u16>>,
+    pub(crate) dport: Option<Located<u16>>,
+    pub(crate) port: Option<Located<u16>>,
     /// One of both is there, or a problem says why not.
-    pub(crate) set_mark: Option<Written<MaskedBits>>,
-    pub(crate) set_label: Option<Written<MaskedBits>>,
+    pub(crate) set_mark: Option<Located<MaskedBits>>,
+    pub(crate) set_label: Option<Located<MaskedBits>>,
 }
 
 impl Mark {

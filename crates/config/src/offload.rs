@@ -2,7 +2,7 @@
 //! `[offload]`: which connections get rules of the NIC, and how far their marks are believed.
 
 use super::section::Section;
-use super::{Choices, Written};
+use super::{Choices, Located};
 use engine::MarkVerification;
 use std::fmt;
 use std::str::FromStr;
@@ -10,13 +10,13 @@ use std::str::FromStr;
 /// `[offload]`.
 #[derive(Default)]
 pub(crate) struct Offload {
-    pub(crate) policy: Option<Written<Policy>>,
-    pub(crate) rules_max: Option<Written<u32>>,
-    pub(crate) zone_rules_max: Option<Written<u32>>,
-    pub(crate) check: Option<Written<MarkVerification>>,
-    pub(crate) quarantine_ms: Option<Written<u32>>,
-    pub(crate) api: Option<Written<RuleApi>>,
-    pub(crate) bypass: Option<Written<Bypass>>,
+    pub(crate) policy: Option<Located<Policy>>,
+    pub(crate) rules_max: Option<Located<u32>>,
+    pub(crate) zone_rules_max: Option<Located<u32>>,
+    pub(crate) check: Option<Located<MarkVerification>>,
+    pub(crate) quarantine_ms: Option<Located<u32>>,
+    pub(crate) api: Option<Located<RuleApi>>,
+    pub(crate) bypass: Option<Located<Bypass>>,
 }
 
 impl Offload {

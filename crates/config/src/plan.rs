@@ -28,7 +28,7 @@ pub use settings::Settings;
 pub use snapshot::SnapshotPlan;
 pub use zones::ZoneRules;
 
-use crate::{Config, Devargs, Fault, Huge, Place, Problem, Socket, Written};
+use crate::{Config, Devargs, Fault, Huge, Located, Place, Problem, Socket};
 use doctor::host::Cpus;
 use engine::{ChecksumCheck, Nanos, Timeouts, ZoneSource};
 use std::collections::HashMap;
@@ -149,7 +149,7 @@ fn twice_the_same_port(pairs: &[crate::Pair]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (index, pair) in pairs.iter().enumerate() {
         for (end, device) in [("a", &pair.a), ("b", &pair.b)] {
-            let Some(Written { value: device, place }) = device else { continue };
+            let Some(Located { value: device, place }) = device else { continue };
             let interface = device.interface().unwrap_or_default();
             let fault = if let Some(first) = devices.get(&device.name) {
                 Fault::PortTwice { device: device.name.clone(), first: *first }
@@ -173,7 +173,7 @@ fn plan_pair(pair: crate::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Opti
     settings.open_element("pair");
     let chosen_by = pair.workers.map_or(Origin::Computed, |workers| Origin::from(workers.place));
     let largest_mtu = pair.mtu.as_ref().map_or(pair.found_mtu, |mtu| mtu.value.into());
-    let fit = |mut port: Written<Devargs>| {
+    let fit = |mut port: Located<Devargs>| {
         port.value.fit_for(largest_mtu);
         port
     };

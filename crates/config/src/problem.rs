@@ -16,7 +16,7 @@ const WRONG_USE: u8 = 2;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
-pub(crate) struct Written<T> {
+pub(crate) struct Located<T> {
     pub(crate) value: T,
     pub(crate) place: Place,
 }

@@ -4,7 +4,7 @@
 //! A [`Section`] remembers the keys it was asked for; [`Section::end`] refuses all others. So the
 //! code that reads a key is the only list of keys there is.
 
-use super::problem::{Fault, Place, Problem, Written, nearest};
+use super::problem::{Fault, Located, Place, Problem, nearest};
 use super::{Choices, Devargs};
 use doctor::host::CPU_MAX;
 use std::cell::RefCell;
@@ -128,7 +128,7 @@ impl<'a> Section<'a> {
         &self,
         key: &'static str,
         range: RangeInclusive<T>,
-    ) -> Option<Written<T>>
+    ) -> Option<Located<T>>
     where
         T: TryFrom<i64> + PartialOrd + Display,
     {
@@ -136,12 +136,12 @@ impl<'a> Section<'a> {
     }
 
     /// Cpus of workers: a list of at least one.
-    pub(crate) fn cpus(&self, key: &'static str) -> Option<Written<Vec<Written<u32>>>> {
+    pub(crate) fn cpus(&self, key: &'static str) -> Option<Located<Vec<Located<u32>>>> {
         self.integers(key, 0..=CPU_MAX, Fault::NoWorkers)
     }
 
     /// Numbers of zones: a list of at least one, which must be there.
-    pub(crate) fn zones(&self, key: &'static str) -> Option<Written<Vec<Written<u32>>>> {
+    pub(crate) fn zones(&self, key: &'static str) -> Option<Located<Vec<Located<u32>>>> {
         if !self.table.contains_key(key) {
             self.missing(key, Fault::MissingZones);
         }
@@ -149,12 +149,12 @@ impl<'a> Section<'a> {
     }
 
     /// A string.
-    pub(crate) fn text(&self, key: &'static str) -> Option<Written<String>> {
+    pub(crate) fn text(&self, key: &'static str) -> Option<Located<String>> {
         self.parsed(key, |text| Ok::<_, Fault>(text.to_owned()))
     }
 
     /// A string that must be there.
-    pub(crate) fn required(&self, key: &'static str) -> Option<Written<String>> {
+    pub(crate) fn required(&self, key: &'static str) -> Option<Located<String>> {
         if !self.table.contains_key(key) {
             self.missing(key, Fault::MissingName);
         }
@@ -179,7 +179,7 @@ impl<'a> Section<'a> {
         key: &'static str,
         range: RangeInclusive<u32>,
         if_empty: Fault,
-    ) -> Option<Written<Vec<Written<u32>>>> {
+    ) -> Option<Located<Vec<Located<u32>>>> {
         let value = self.get(key)?;
         let path = self.path_of(key);
         let DeValue::Array(array) = value.get_ref() else {
@@ -196,7 +196,7 @@ impl<'a> Section<'a> {
     }
 
     /// A span of time in seconds, whole or not.
-    pub(crate) fn seconds(&self, key: &'static str) -> Option<Written<f64>> {
+    pub(crate) fn seconds(&self, key: &'static str) -> Option<Located<f64>> {
         let value = self.get(key)?;
         let path = self.path_of(key);
         let digits = match value.get_ref() {
@@ -215,7 +215,7 @@ impl<'a> Section<'a> {
         &self,
         key: &'static str,
         choices: &Choices<T>,
-    ) -> Option<Written<T>> {
+    ) -> Option<Located<T>> {
         let value = self.get(key)?;
         let found = match value.get_ref() {
             DeValue::String(text) => format!("\"{text}\""),
@@ -235,7 +235,7 @@ impl<'a> Section<'a> {
         &self,
         key: &'static str,
         parse: impl Fn(&str) -> Result<T, E>,
-    ) -> Option<Written<T>> {
+    ) -> Option<Located<T>> {
         let value = self.get(key)?;
         let path = self.path_of(key);
         let DeValue::String(text) = value.get_ref() else {
@@ -248,7 +248,7 @@ impl<'a> Section<'a> {
     }
 
     /// A list of strings.
-    pub(crate) fn strings(&self, key: &'static str) -> Option<Written<Vec<String>>> {
+    pub(crate) fn strings(&self, key: &'static str) -> Option<Located<Vec<String>>> {
         let value = self.get(key)?;
         let path = self.path_of(key);
         let DeValue::Array(array) = value.get_ref() else {
@@ -262,7 +262,7 @@ impl<'a> Section<'a> {
     }
 
     /// The device of a port, which must be there.
-    pub(crate) fn device(&self, key: &'static str) -> Option<Written<Devargs>> {
+    pub(crate) fn device(&self, key: &'static str) -> Option<Located<Devargs>> {
         let path = self.path_of(key);
         let Some(value) = self.get(key) else {
             self.missing(key, Fault::MissingPort);
@@ -311,7 +311,7 @@ impl<'a> Section<'a> {
         value: &Spanned<DeValue>,
         path: &str,
         range: &RangeInclusive<T>,
-    ) -> Option<Written<T>>
+    ) -> Option<Located<T>>
     where
         T: TryFrom<i64> + PartialOrd + Display,
     {
@@ -325,8 +325,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn written<T>(&self, value: &Spanned<DeValue>, inner: T) -> Written<T> {
-        Written { value: inner, place: self.document.place(&value.span()) }
+    fn written<T>(&self, value: &Spanned<DeValue>, inner: T) -> Located<T> {
+        Located { value: inner, place: self.document.place(&value.span()) }
     }
 
     fn refuse<T>(&self, value: &Spanned<DeValue>, path: &str, fault: Fault) -> Option<T> {

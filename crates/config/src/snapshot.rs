@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `[snapshot]`: where connections are kept from one run to the next.
 
-use super::Written;
+use super::Located;
 use super::section::Section;
 use std::fmt;
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use std::str::FromStr;
 /// `[snapshot]`.
 #[derive(Default)]
 pub(crate) struct Snapshot {
-    pub(crate) path: Option<Written<Folder>>,
-    pub(crate) every_s: Option<Written<u32>>,
+    pub(crate) path: Option<Located<Folder>>,
+    pub(crate) every_s: Option<Located<u32>>,
 }
 
 impl Snapshot {

@@ -24,7 +24,7 @@ fn faults(text: &str) -> Vec<Fault> {
 fn every_key_is_read() {
     let config = Config::read(EVERY_KEY);
     assert!(config.problems.is_empty(), "{:?}", config.problems);
-    let value = |written: &Option<Written<u32>>| written.as_ref().map(|written| written.value);
+    let value = |written: &Option<Located<u32>>| written.as_ref().map(|written| written.value);
     assert_eq!(config.eal.huge.map(|huge| huge.value), Some(Huge::No));
     assert_eq!(value(&config.eal.memory_mb), Some(1024));
     assert_eq!(value(&config.eal.mbufs), Some(65_536));

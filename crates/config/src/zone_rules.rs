@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a configuration puts into zones, whatever its tags.
 
-use super::problem::{Fault, Written};
+use super::problem::{Fault, Located};
 use super::section::Section;
 use engine::Prefix;
 use wire::proto_names;
 
 /// `[[zone_rule]]`: the zone of the packets that are meant.
 pub(crate) struct ZoneRule {
-    pub(crate) from: Option<Written<u16>>,
-    pub(crate) proto: Option<Written<u8>>,
-    pub(crate) address: Option<Written<Prefix>>,
-    pub(crate) port: Option<Written<u16>>,
-    pub(crate) peer_address: Option<Written<Prefix>>,
-    pub(crate) peer_port: Option<Written<u16>>,
+    pub(crate) from: Option<Located<u16>>,
+    pub(crate) proto: Option<Located<u8>>,
+    pub(crate) address: Option<Located<Prefix>>,
+    pub(crate) port: Option<Located<u16>>,
+    pub(crate) peer_address: Option<Located<Prefix>>,
+    pub(crate) peer_port: Option<Located<u16>>,
     /// `None` only where a problem says why.
-    pub(crate) zone: Option<Written<u16>>,
+    pub(crate) zone: Option<Located<u16>>,
 }
 
 impl ZoneRule {

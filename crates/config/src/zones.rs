@@ -2,7 +2,7 @@
 //! What a configuration says of room, and of zones in which something else holds.
 
 use super::section::Section;
-use super::{Choices, PICK_UP, TCP, Timeouts, WHEN_FULL, Written};
+use super::{Choices, Located, PICK_UP, TCP, Timeouts, WHEN_FULL};
 use engine::{Evict, TcpPickup, TcpWindowCheck, WhenFull};
 
 /// Connections that anybody may ask for; more than fit into any table.
@@ -14,35 +14,35 @@ pub(crate) const EVICT: &Choices<Evict> =
 /// `[limits]`: who may begin a connection.
 #[derive(Default)]
 pub(crate) struct Limits {
-    pub(crate) embryonic_percent: Option<Written<u32>>,
-    pub(crate) evict: Option<Written<Evict>>,
+    pub(crate) embryonic_percent: Option<Located<u32>>,
+    pub(crate) evict: Option<Located<Evict>>,
     /// 0: never.
-    pub(crate) adaptive_start: Option<Written<u32>>,
-    pub(crate) adaptive_end: Option<Written<u32>>,
+    pub(crate) adaptive_start: Option<Located<u32>>,
+    pub(crate) adaptive_end: Option<Located<u32>>,
     /// 0: no limit.
-    pub(crate) source_max: Option<Written<u32>>,
+    pub(crate) source_max: Option<Located<u32>>,
     /// 0: no limit.
-    pub(crate) new_per_second: Option<Written<u32>>,
+    pub(crate) new_per_second: Option<Located<u32>>,
 }
 
 /// `[[timeout_policy]]`: timeouts under a name.
 pub(crate) struct TimeoutPolicy {
     /// `None` only where a problem says why.
-    pub(crate) name: Option<Written<String>>,
+    pub(crate) name: Option<Located<String>>,
     pub(crate) timeouts: Timeouts,
 }
 
 /// `[[zone]]`: what holds in some zones.
 pub(crate) struct Zone {
     /// `None` only where a problem says why.
-    pub(crate) ids: Option<Written<Vec<Written<u32>>>>,
+    pub(crate) ids: Option<Located<Vec<Located<u32>>>>,
     /// Name of a policy.
-    pub(crate) timeouts: Option<Written<String>>,
-    pub(crate) tcp: Option<Written<TcpWindowCheck>>,
-    pub(crate) pick_up: Option<Written<TcpPickup>>,
+    pub(crate) timeouts: Option<Located<String>>,
+    pub(crate) tcp: Option<Located<TcpWindowCheck>>,
+    pub(crate) pick_up: Option<Located<TcpPickup>>,
     /// 0: no limit.
-    pub(crate) connections_max: Option<Written<u32>>,
-    pub(crate) when_full: Option<Written<WhenFull>>,
+    pub(crate) connections_max: Option<Located<u32>>,
+    pub(crate) when_full: Option<Located<WhenFull>>,
 }
 
 impl Limits {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The side that asks: finds the instance that is meant, and reads its answer.
 
-use super::deadline::{Timed, connect_within};
+use super::deadline::{Deadline, connect_within};
 use super::{Ask, ErrorLine, Failure, InstanceLine, Line, Request, socket_path};
 use results::units;
 use serde_json::Value;
@@ -47,7 +47,7 @@ pub struct Answer {
 }
 
 /// How long somebody waits for an answer.
-pub enum Patience {
+pub enum ReplyTimeout {
     /// All of it must be there by then.
     Whole(Duration),
     /// As long as it takes, and until this is set.
@@ -195,7 +195,7 @@ impl Instance {
             lines.push(line);
             Ok(())
         };
-        let matched = self.ask_each(&Patience::Whole(time), request, &mut keep)?;
+        let matched = self.ask_each(&ReplyTimeout::Whole(time), request, &mut keep)?;
         Ok(Answer { lines, matched: matched.unwrap_or_default() })
     }
 
@@ -203,14 +203,14 @@ impl Instance {
     /// `None` if there was no patience for all of it.
     pub fn ask_each(
         &mut self,
-        patience: &Patience,
+        patience: &ReplyTimeout,
         request: &Request,
         take: &mut dyn FnMut(Line) -> io::Result<()>,
     ) -> Result<Option<u64>, AskError> {
         let path = &self.path;
         let time = match patience {
-            Patience::Whole(time) => *time,
-            Patience::Until(_) => PATIENCE,
+            ReplyTimeout::Whole(time) => *time,
+            ReplyTimeout::Until(_) => PATIENCE,
         };
         let io = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => AskError::Denied(path.clone()),
@@ -225,7 +225,7 @@ impl Instance {
         };
         let stream =
             self.found.take().map_or_else(|| connect_within(path, time), Ok).map_err(io)?;
-        let mut timed = Timed::new(&stream, time);
+        let mut timed = Deadline::new(&stream, time);
         let mut text = serde_json::to_vec(request).expect("a request is JSON");
         text.push(b'\n');
         // One that is refused at once may have closed already; its words are there to read.
@@ -243,7 +243,7 @@ impl Instance {
             }
         }
         match patience {
-            Patience::Until(stop) if stop.load(Ordering::Relaxed) => Ok(None),
+            ReplyTimeout::Until(stop) if stop.load(Ordering::Relaxed) => Ok(None),
             _ => Err(AskError::Cut { path: path.clone() }),
         }
     }
@@ -251,20 +251,20 @@ impl Instance {
 
 /// What is read of an answer.
 struct Lines<'a> {
-    input: BufReader<Timed<'a>>,
+    input: BufReader<Deadline<'a>>,
     taken: u64,
     text: Vec<u8>,
 }
 
 impl Lines<'_> {
     /// The next line; `None` at the end, and if somebody has had enough.
-    fn next(&mut self, patience: &Patience) -> io::Result<Option<&str>> {
+    fn next(&mut self, patience: &ReplyTimeout) -> io::Result<Option<&str>> {
         self.text.clear();
         loop {
             let most = match patience {
-                Patience::Whole(_) => ANSWER_MAX - self.taken,
-                Patience::Until(stop) if stop.load(Ordering::Relaxed) => return Ok(None),
-                Patience::Until(_) => {
+                ReplyTimeout::Whole(_) => ANSWER_MAX - self.taken,
+                ReplyTimeout::Until(stop) if stop.load(Ordering::Relaxed) => return Ok(None),
+                ReplyTimeout::Until(_) => {
                     self.input.get_mut().renew(GLANCE);
                     LINE_MAX - self.text.len() as u64
                 }
@@ -276,7 +276,7 @@ impl Lines<'_> {
                 matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
             };
             match read {
-                Err(error) if is_waiting(&error) && matches!(patience, Patience::Until(_)) => {}
+                Err(error) if is_waiting(&error) && matches!(patience, ReplyTimeout::Until(_)) => {}
                 Err(error) => return Err(error),
                 Ok(_) if self.text.is_empty() => return Ok(None),
                 Ok(_) => break,

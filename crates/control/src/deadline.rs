@@ -28,12 +28,12 @@ pub(super) fn connect_within(path: &Path, time: Duration) -> io::Result<UnixStre
     Ok(stream)
 }
 
-pub(super) struct Timed<'a> {
+pub(super) struct Deadline<'a> {
     stream: &'a UnixStream,
     until: Instant,
 }
 
-impl<'a> Timed<'a> {
+impl<'a> Deadline<'a> {
     pub(super) fn new(stream: &'a UnixStream, time: Duration) -> Self {
         Self { stream, until: Instant::now() + time }
     }
@@ -49,14 +49,14 @@ impl<'a> Timed<'a> {
     }
 }
 
-impl Read for Timed<'_> {
+impl Read for Deadline<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.left()?)?;
         self.stream.read(buffer)
     }
 }
 
-impl Write for Timed<'_> {
+impl Write for Deadline<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(self.left()?)?;
         self.stream.write(buffer)

@@ -18,13 +18,13 @@ mod socket_path;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Answer, AskError, Instance, InstanceArgs, Patience};
+pub use client::{Answer, AskError, Instance, InstanceArgs, ReplyTimeout};
 pub use line::{
     ConnectionLine, CountsLine, DirectionLine, EndLine, ErrorLine, EventLine, FlowLine,
     InstanceLine, Line, OffloadLine, PortLine, RuleLine, ZoneLine,
 };
-pub use selector::{Bits, Net, NoState, StateName};
-pub use server::{Answerer, Halt, OpenError, Server, Taker, receive};
+pub use selector::{Bits, NoState, PrefixText, StateName};
+pub use server::{AnswerError, Answerer, LineWriter, OpenError, Server, receive};
 pub use socket_path::{default_path, folders, make_folder, user};
 
 use serde::{Deserialize, Serialize};
@@ -50,19 +50,19 @@ pub struct Request {
     pub limit: Option<u32>,
     /// Only what has an end with one of these addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<Net>,
+    pub address: Option<PrefixText>,
     /// Only what has an end with this port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// Only what the originator has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub src: Option<Net>,
+    pub src: Option<PrefixText>,
     /// Only what has this port of the originator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sport: Option<u16>,
     /// Only what the responder has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dst: Option<Net>,
+    pub dst: Option<PrefixText>,
     /// Only what has this port of the responder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dport: Option<u16>,

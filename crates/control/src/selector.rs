@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// `10.0.0.0/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Net(pub Prefix);
+pub struct PrefixText(pub Prefix);
 
 /// `ESTABLISHED`, or any other name of a [`ProtoState`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ fn names() -> String {
     ProtoState::ALL.map(ProtoState::name).join(", ")
 }
 
-impl TryFrom<String> for Net {
+impl TryFrom<String> for PrefixText {
     type Error = PrefixError;
 
     fn try_from(text: String) -> Result<Self, PrefixError> {
@@ -42,8 +42,8 @@ impl TryFrom<String> for Net {
     }
 }
 
-impl From<Net> for String {
-    fn from(net: Net) -> Self {
+impl From<PrefixText> for String {
+    fn from(net: PrefixText) -> Self {
         net.0.to_string()
     }
 }
@@ -79,8 +79,10 @@ impl From<StateName> for String {
 impl Request {
     /// The connections that it is about.
     pub fn filter(&self) -> Filter {
-        let end =
-            |address: Option<Net>, port| EndpointMatch { address: address.map(|net| net.0), port };
+        let end = |address: Option<PrefixText>, port| EndpointMatch {
+            address: address.map(|net| net.0),
+            port,
+        };
         Filter {
             zone: self.zone,
             proto: self.proto,

@@ -4,7 +4,7 @@
 //! One thread waits for clients, and each client has a thread of its own, which ends by a time of
 //! its own: whoever is slow holds up himself.
 
-use super::deadline::Timed;
+use super::deadline::Deadline;
 use super::{Failure, Line, REQUEST_MAX, Request, read_request, user};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
@@ -33,49 +33,49 @@ pub trait Answerer: Send + Sync {
     ///
     /// # Errors
     /// If there is no answer, or nobody who takes it. The client is told a [`Failure`].
-    fn answer(&self, request: &Request, taker: &mut Taker) -> Result<(), Halt>;
+    fn answer(&self, request: &Request, taker: &mut LineWriter) -> Result<(), AnswerError>;
 }
 
 impl<F> Answerer for F
 where
-    F: Fn(&Request, &mut Taker) -> Result<(), Halt> + Send + Sync,
+    F: Fn(&Request, &mut LineWriter) -> Result<(), AnswerError> + Send + Sync,
 {
-    fn answer(&self, request: &Request, taker: &mut Taker) -> Result<(), Halt> {
+    fn answer(&self, request: &Request, taker: &mut LineWriter) -> Result<(), AnswerError> {
         self(request, taker)
     }
 }
 
 /// Why an answer breaks off.
-pub enum Halt {
+pub enum AnswerError {
     /// Whoever asked is told.
     Failure(Failure),
     /// There is nobody to tell, or he is too slow.
     Gone,
 }
 
-impl From<Failure> for Halt {
+impl From<Failure> for AnswerError {
     fn from(failure: Failure) -> Self {
-        Halt::Failure(failure)
+        AnswerError::Failure(failure)
     }
 }
 
-impl From<io::Error> for Halt {
+impl From<io::Error> for AnswerError {
     fn from(_: io::Error) -> Self {
-        Halt::Gone
+        AnswerError::Gone
     }
 }
 
 /// Who takes an answer.
-pub struct Taker<'a> {
+pub struct LineWriter<'a> {
     stream: &'a UnixStream,
-    out: BufWriter<Timed<'a>>,
+    out: BufWriter<Deadline<'a>>,
     /// His time runs.
     takes: bool,
 }
 
-impl<'a> Taker<'a> {
+impl<'a> LineWriter<'a> {
     fn new(stream: &'a UnixStream) -> Self {
-        let timed = Timed::new(stream, TO_TAKE);
+        let timed = Deadline::new(stream, TO_TAKE);
         Self { stream, out: BufWriter::with_capacity(64 << 10, timed), takes: false }
     }
 
@@ -275,17 +275,18 @@ pub(super) fn is_allowed(peer: u32, owner: u32) -> bool {
 }
 
 fn serve(stream: &UnixStream, answerer: &dyn Answerer, stop: &AtomicBool) -> io::Result<()> {
-    let mut taker = Taker::new(stream);
-    let request = receive(Timed::new(stream, TO_ASK)).map_err(|failure| {
+    let mut taker = LineWriter::new(stream);
+    let request = receive(Deadline::new(stream, TO_ASK)).map_err(|failure| {
         // Nobody listened to the rest of it.
         if stop.load(Ordering::Relaxed) { Failure::Ending } else { failure }
     });
-    let answered =
-        request.map_err(Halt::from).and_then(|request| answerer.answer(&request, &mut taker));
+    let answered = request
+        .map_err(AnswerError::from)
+        .and_then(|request| answerer.answer(&request, &mut taker));
     match answered {
         Ok(()) => {}
-        Err(Halt::Failure(failure)) => taker.line(&failure.line())?,
-        Err(Halt::Gone) => return Ok(()),
+        Err(AnswerError::Failure(failure)) => taker.line(&failure.line())?,
+        Err(AnswerError::Gone) => return Ok(()),
     }
     taker.flush()
 }

@@ -4,7 +4,7 @@
 
 use super::client::read_line;
 use super::deadline::connect_within;
-use super::server::{CLIENTS_MAX, Halt, Server, Taker, is_allowed};
+use super::server::{AnswerError, CLIENTS_MAX, LineWriter, Server, is_allowed};
 use super::*;
 use serde_json::{Value, json};
 use std::fs;
@@ -40,7 +40,7 @@ impl Drop for Scratch {
     }
 }
 
-fn echo(request: &Request, taker: &mut Taker) -> Result<(), Halt> {
+fn echo(request: &Request, taker: &mut LineWriter) -> Result<(), AnswerError> {
     Ok(taker.line(&Line::End(EndLine { matched: request.limit() as u64 }))?)
 }
 
@@ -132,7 +132,7 @@ fn no_more_clients_than_there_may_be_and_slow_ones_hold_up_nobody() {
 fn an_answer_that_is_not_taken_holds_up_nobody() {
     let scratch = Scratch::new();
     let (tell, told) = mpsc::channel();
-    let answerer = move |request: &Request, taker: &mut Taker| {
+    let answerer = move |request: &Request, taker: &mut LineWriter| {
         let _ = tell.send(());
         let line = ErrorLine { code: String::new(), text: "x".repeat(1 << 20) };
         let line = Line::Error(line);
@@ -155,7 +155,7 @@ fn an_answer_that_does_not_come_holds_up_no_end() {
     let (tell, told) = mpsc::channel();
     let (end, hangs) = mpsc::channel::<()>();
     let hangs = Mutex::new(hangs);
-    let answerer = move |_: &Request, _: &mut Taker| {
+    let answerer = move |_: &Request, _: &mut LineWriter| {
         let _ = tell.send(());
         let _ = hangs.lock().unwrap().recv();
         Ok(())

@@ -2,7 +2,7 @@
 //! A cable inside the process: two `net_ring` ports, what one sends the other receives.
 
 use crate::error::{Errno, PortError};
-use crate::ethdev::Keep;
+use crate::ethdev::KeepAlive;
 use crate::{Eal, Port, log, sys};
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -44,7 +44,7 @@ fn end(
         let port = name.to_owned();
         PortError::Probe { port, errno, log, parameters: None }
     })?;
-    let keep: Keep = cable.clone();
+    let keep: KeepAlive = cable.clone();
     Port::take(eal, id, name, Some(keep))
 }
 
@@ -53,8 +53,8 @@ fn ethdev(name: &str, receive: &Rings, transmit: &Rings) -> Result<u16, Errno> {
     let name = CString::new(name).map_err(|_| Errno::Invalid)?;
     let (rx, tx) = (receive.0.as_ptr().cast(), transmit.0.as_ptr().cast());
     let count = receive.0.len() as u32;
-    // SAFETY: EAL is up; both arrays hold `count` rings, which outlive the ethdev (`Keep`); the
-    // name is copied.
+    // SAFETY: EAL is up; both arrays hold `count` rings, which outlive the ethdev (`KeepAlive`);
+    // the name is copied.
     let id = unsafe {
         sys::rte_eth_from_rings(name.as_ptr(), rx, count, tx, count, sys::BIND_SOCKET_ANY as u32)
     };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What must be closed after an ethdev: the rings of a cable.
-pub(crate) type Keep = Arc<dyn Send + Sync>;
+pub(crate) type KeepAlive = Arc<dyn Send + Sync>;
 
 /// An ethdev that is ours.
 pub(crate) struct Ethdev {
@@ -28,7 +28,7 @@ pub(crate) struct Ethdev {
     /// The Linux interface below a virtual device; 0 if there is none.
     if_index: u32,
     /// Dropped after [`Drop::drop`] has closed the ethdev.
-    _lower: Option<Keep>,
+    _lower: Option<KeepAlive>,
 }
 
 /// Number of the ethdev that `devargs` names; its device is probed unless EAL did so at start.
@@ -113,7 +113,11 @@ pub(crate) fn info(id: u16) -> Result<sys::rte_eth_dev_info, Errno> {
 
 impl Ethdev {
     /// Takes ethdev `id`; fails if it has an owner.
-    pub(crate) fn own(id: u16, devargs: &str, lower: Option<Keep>) -> Result<Arc<Self>, Errno> {
+    pub(crate) fn own(
+        id: u16,
+        devargs: &str,
+        lower: Option<KeepAlive>,
+    ) -> Result<Arc<Self>, Errno> {
         // SAFETY: a plain C struct: a number and a name.
         let mut owner: sys::rte_eth_dev_owner = unsafe { std::mem::zeroed() };
         // SAFETY: EAL is up; `owner` is written, then copied.

@@ -20,7 +20,7 @@ pub use table::{Done, QueueInfo, TableStep};
 pub(crate) use table::{RuleTables, no_queue};
 
 use crate::{Port, log, sys};
-use lower::Lowered;
+use lower::RteRule;
 use std::collections::HashSet;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
@@ -115,7 +115,7 @@ pub struct Age {
 impl Port {
     /// Asks whether the port would take `rule`, as far as its driver can tell without trying.
     pub fn flow_validate(&self, rule: &Rule) -> Result<(), FlowError> {
-        let lowered = Lowered::new(rule);
+        let lowered = RteRule::new(rule);
         let (attr, items, actions) = (lowered.attributes(), lowered.items(), lowered.actions());
         let ask = |error: *mut _| {
             // SAFETY: the port is open; the arrays end with END and outlive the call.
@@ -126,7 +126,7 @@ impl Port {
 
     /// Makes `rule`.
     pub fn flow_create(&mut self, rule: &Rule) -> Result<FlowRule, FlowError> {
-        let lowered = Lowered::new(rule);
+        let lowered = RteRule::new(rule);
         let (attr, items, actions) = (lowered.attributes(), lowered.items(), lowered.actions());
         let create = |error: *mut _| {
             // SAFETY: as in `flow_validate`.
@@ -307,7 +307,7 @@ impl Drop for Memory {
 /// Calls `function` with an error that says nothing yet, and reads what it says where the result
 /// is not good.
 fn call<T: Copy>(
-    rule: Option<&Lowered<'_>>,
+    rule: Option<&RteRule<'_>>,
     function: impl FnOnce(*mut sys::rte_flow_error) -> T,
     is_good: impl Fn(T) -> bool,
 ) -> Result<T, FlowError> {
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn what_a_driver_says_is_told_with_the_part_it_points_at() {
         let rule = Rule { pattern: vec![Item::any(ItemKind::Tcp)], ..Rule::default() };
-        let lowered = Lowered::new(&rule);
+        let lowered = RteRule::new(&rule);
         let say = |error: *mut sys::rte_flow_error| {
             let cause = lowered.items().cast();
             let message = c"NULL TCP spec/mask".as_ptr();

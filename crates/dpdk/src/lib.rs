@@ -37,7 +37,7 @@ pub use eal::{Eal, EalConfig, asks_for_help, version};
 pub use error::{EalError, Errno, MempoolError, PortError, Step};
 pub use lcore::{Job, Lcore};
 pub use log::{Log, LogLevel};
-pub use mbuf::{DoesNotFit, Mbuf};
+pub use mbuf::{FrameTooLong, Mbuf};
 pub use mempool::Mempool;
 pub use port::{Link, LossCounter, Losses, Port, PortConfig, PortInfo, PortStats, Queues, Resets};
 pub use queue::{RxQueue, TxQueue};

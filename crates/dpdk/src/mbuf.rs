@@ -18,7 +18,7 @@ unsafe impl Send for Mbuf {}
 /// The frame is longer than the mbuf has room, or the mbuf is a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of {frame_len} bytes does not fit in an mbuf with room for {room}")]
-pub struct DoesNotFit {
+pub struct FrameTooLong {
     /// Bytes of the frame.
     pub frame_len: usize,
     /// Bytes the mbuf has room for; 0 for a chain.
@@ -28,11 +28,11 @@ pub struct DoesNotFit {
 impl Mbuf {
     /// Replaces the packet by `frame`, in this one segment.
     #[inline]
-    pub fn write(&mut self, frame: &[u8]) -> Result<(), DoesNotFit> {
+    pub fn write(&mut self, frame: &[u8]) -> Result<(), FrameTooLong> {
         let segment = Segment(self.0);
         let room = if segment.next().is_none() { segment.room() } else { 0 };
         if frame.len() > room {
-            return Err(DoesNotFit { frame_len: frame.len(), room });
+            return Err(FrameTooLong { frame_len: frame.len(), room });
         }
         // SAFETY:
         // - `room` bytes from `data()` lie within the segment's buffer, and `frame` is no longer;

@@ -3,7 +3,7 @@
 //! when the port and its last queue are dropped.
 
 use crate::error::{Errno, PortError, Step};
-use crate::ethdev::{self, Ethdev, Keep};
+use crate::ethdev::{self, Ethdev, KeepAlive};
 use crate::flow::{self, FlowError, LiveRules, RuleTables};
 use crate::{Eal, Mempool, PortSpread, RxQueue, SymmetricRss, TxQueue, log, parameters, spread};
 use std::cell::Cell;
@@ -182,7 +182,7 @@ impl Port {
         _eal: &Eal,
         id: u16,
         devargs: &str,
-        lower: Option<Keep>,
+        lower: Option<KeepAlive>,
     ) -> Result<Self, PortError> {
         let in_use = |_| PortError::InUse { port: devargs.to_owned() };
         let open = Ethdev::own(id, devargs, lower).map_err(in_use)?;

@@ -4,7 +4,7 @@
 #[path = "common/capture.rs"]
 mod capture;
 
-use dpdk::{Burst, DoesNotFit, Eal, EalConfig, Mempool, Port, PortConfig, PortError};
+use dpdk::{Burst, Eal, EalConfig, FrameTooLong, Mempool, Port, PortConfig, PortError};
 use std::path::Path;
 use wire::Packet;
 
@@ -70,9 +70,9 @@ fn check(mut port: Port, pool: Mempool, room: usize, frames: &[Vec<u8>]) {
     // A chain has no room for a new frame, a single mbuf exactly its own.
     for (mbuf, frame) in burst.iter_mut().zip(frames) {
         if frame.len() > room {
-            assert_eq!(mbuf.write(&[1; 60]), Err(DoesNotFit { frame_len: 60, room: 0 }));
+            assert_eq!(mbuf.write(&[1; 60]), Err(FrameTooLong { frame_len: 60, room: 0 }));
         } else {
-            let refused = Err(DoesNotFit { frame_len: room + 1, room });
+            let refused = Err(FrameTooLong { frame_len: room + 1, room });
             assert_eq!(mbuf.write(&vec![1; room + 1]), refused);
             mbuf.write(&vec![2; room]).unwrap();
             assert_eq!(mbuf.head(), vec![2; room]);

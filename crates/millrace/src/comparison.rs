@@ -173,7 +173,7 @@ impl Comparison {
 
 /// What offload made of a load: the run with it over the run without.
 #[derive(Clone, Copy, Debug)]
-struct Gain {
+struct Speedup {
     throughput: f64,
     cpu: f64,
     cycles: f64,
@@ -181,7 +181,7 @@ struct Gain {
     is_marked: bool,
 }
 
-impl Gain {
+impl Speedup {
     fn of([off, on]: [&Run; 2]) -> Self {
         let over = |value: fn(&Rates) -> f64| value(&on.measured) / value(&off.measured);
         Self {

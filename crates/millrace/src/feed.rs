@@ -59,18 +59,18 @@ pub(crate) struct Feeder {
 
 /// Packets, of both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fed {
+pub(crate) struct FeedTotals {
     pub(crate) sent: u64,
     pub(crate) received: u64,
 }
 
 impl Feeder {
     /// Sends until told to stop, then waits for what is still on its way.
-    pub(crate) fn run(mut self) -> Fed {
-        let mut fed = Fed::default();
+    pub(crate) fn run(mut self) -> FeedTotals {
+        let mut fed = FeedTotals::default();
         let mut given_up = 0;
         let mut heard = Instant::now();
-        let mut staging = Staging::new(self.source.max_frame());
+        let mut staging = TxStage::new(self.source.max_frame());
         loop {
             let stopping = self.stop.load(Ordering::Relaxed);
             let missing = fed.sent - fed.received;
@@ -109,7 +109,7 @@ impl Feeder {
     }
 
     /// Makes a batch and sends each side's share of it; returns the packets sent.
-    fn send(&mut self, staging: &mut Staging) -> u64 {
+    fn send(&mut self, staging: &mut TxStage) -> u64 {
         staging.fill(&mut self.source);
         let mut sent = 0;
         for (side, (_, tx)) in [Side::A, Side::B].into_iter().zip(&mut self.ends) {
@@ -131,13 +131,13 @@ impl Feeder {
 }
 
 /// A batch of frames side by side in memory.
-struct Staging {
+struct TxStage {
     bytes: Vec<u8>,
     room: usize,
     frames: [(Side, usize); BATCH],
 }
 
-impl Staging {
+impl TxStage {
     fn new(room: usize) -> Self {
         Self { bytes: vec![0; room * BATCH], room, frames: [(Side::A, 0); BATCH] }
     }
@@ -251,7 +251,7 @@ mod tests {
         }
         assert!(feeder.is_finished(), "{} packets in {LONG:?}", bump.taken);
         let fed = feeder.join().unwrap();
-        assert_eq!(fed, Fed { sent: bump.taken, received: bump.taken - bump.lost });
+        assert_eq!(fed, FeedTotals { sent: bump.taken, received: bump.taken - bump.lost });
         assert_eq!(mempool.in_use(), 0);
     }
 }

@@ -6,7 +6,7 @@
 use crate::cmd::replay::Player;
 use capture::Capture;
 use report::records::{Existing, Format, RecordSink, Target, Writer};
-use report::top_flows::Top;
+use report::top_flows::TopFlows;
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
@@ -17,7 +17,7 @@ pub fn replay(source: impl Read + 'static) -> u64 {
     let config = engine::Config { capacity_ipv4: 4, capacity_ipv6: 2, ..engine::Config::default() };
     let nowhere = Target::File("/dev/null".into(), Format::JsonLines);
     let nowhere = Writer::open(&nowhere, Existing::Keep, false).expect(WRITTEN);
-    let mut player = Player::new(&config, RecordSink::new(Some(nowhere), Top::new(1)));
+    let mut player = Player::new(&config, RecordSink::new(Some(nowhere), TopFlows::new(1)));
     if let Ok(mut capture) = Capture::new("capture", source) {
         player.play(&mut capture, &AtomicBool::new(false)).expect(WRITTEN);
     }

@@ -1,68 +1,68 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A bump in the wire that is running: its ports, its workers, and what comes out of them.
 //!
-//! The thread that owns a [`Live`] is the control thread. It takes flow records, watches the ports
-//! and prints; workers never wait for it.
+//! The thread that owns a [`Runtime`] is the control thread. It takes flow records, watches the
+//! ports and prints; workers never wait for it.
 
 pub(crate) mod answers;
-mod board;
+mod checkpointing;
 mod clock;
-mod desk;
-mod exchange;
+mod command_queue;
+mod counters;
+mod event_stream;
 mod frames;
-mod gaps;
-mod hearing;
-mod held;
-mod inquiry;
-mod listeners;
-mod loan;
-mod meter;
+mod handoff;
+mod held_packets;
 mod offload;
-mod recovery;
+mod poll_gaps;
+mod port_reset;
+mod port_watch;
+mod query;
+mod queue_lease;
+mod rate_line;
 mod reload;
 mod report;
-mod saving;
 mod stages;
+mod subscribers;
 mod totals;
 mod turns;
-mod watched;
 mod worker;
 
-pub(crate) use desk::Errand;
-pub(crate) use inquiry::{Ending, Found, Inquiry, Met, PortNow, Walk};
-pub(crate) use listeners::{Heard, end_reason};
-pub(crate) use meter::Meter;
+pub(crate) use command_queue::WalkKind;
+pub(crate) use port_watch::PortEvent;
+pub(crate) use query::{ListedConn, PortStatus, QueryClient, RunEnding, Walk, WalkItem};
+pub(crate) use rate_line::RateLine;
+pub(crate) use subscribers::{StreamItem, end_reason};
 pub(crate) use totals::{Rates, Totals};
-pub(crate) use watched::PortEvent;
 
 use ::report::output::tell;
 use ::report::records::RecordSink;
 use ::report::summary::{Offload, OffloadPort, Summary};
-use board::{Board, Snapshot};
 use checkpoint::{Place, Snapshots};
+use checkpointing::{CheckpointStatus, Checkpointer};
 use clock::Clock;
+use command_queue::CommandQueue;
 use config::plan::{OffloadPlan, ZoneRules};
 use config::{Bypass, Policy};
-use desk::Desk;
+use counters::{PublishedCounters, Snapshot};
 use dpdk::{
     Eal, Job, Lcore, Mempool, Port, PortConfig, PortError, Queues, SymmetricRss, tsc, tsc_hz,
 };
 use engine::{FlowRecord, MemoryUse, ZoneSource};
 use frames::FrameLimits;
-use inquiry::Asked;
-use loan::{Borrower, Lender, Pair, loan};
-use offload::{Offer, Rules, SharedPort};
-use recovery::Recovery;
+use offload::{PortOffer, Rules, SharedPort};
+use port_reset::PortReset;
+use port_watch::PortWatch;
+use query::WorkerHandle;
+use queue_lease::{Pair, QueueLease, QueueOwner, loan};
 use rtrb::{Consumer, RingBuffer};
-use saving::{Gauge, Saving};
 use stages::StageSample;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use turns::Turns;
-use watched::Watched;
-use worker::{Account, Outlets, Report, Worker};
+use worker::{Account, Report, Worker, WorkerChannels};
 
 /// Flow records on their way from a worker to the control thread.
 const RECORDS: usize = 1 << 16;
@@ -70,7 +70,7 @@ const RECORDS: usize = 1 << 16;
 const TURN: Duration = Duration::from_millis(5);
 
 /// Two ports and the lcores of the workers between them.
-pub(crate) struct Wire {
+pub(crate) struct PortPair {
     pub(crate) a: Port,
     pub(crate) b: Port,
     pub(crate) workers: Vec<Lcore>,
@@ -90,7 +90,7 @@ pub(crate) struct Wire {
     pub(crate) cuts_from: [Option<u32>; 2],
 }
 
-impl Wire {
+impl PortPair {
     /// Configures both ports; what each worker has of them.
     fn configure(&mut self, offload: &OffloadPlan) -> Result<Vec<[Pair; 2]>, PortError> {
         let config = PortConfig {
@@ -113,15 +113,15 @@ impl Wire {
 }
 
 /// The running bump.
-pub(crate) struct Live {
+pub(crate) struct Runtime {
     /// Upstream end and downstream end of each wire, in turn.
-    ports: Vec<Watched>,
+    ports: Vec<PortWatch>,
     workers: Vec<Running>,
     /// Of each port.
     rules: Vec<Rules>,
     offload: OffloadPlan,
-    inquiry: Arc<Inquiry>,
-    saving: Option<saving::Running>,
+    inquiry: Arc<QueryClient>,
+    saving: Option<checkpointing::Running>,
     stop: Arc<AtomicBool>,
     /// What became of resets, and was not told yet.
     news: Vec<PortEvent>,
@@ -132,37 +132,37 @@ struct Running {
     /// Number of its wire: its ports are twice that, and the next.
     wire: usize,
     job: Job<Report>,
-    board: Arc<Board>,
+    board: Arc<PublishedCounters>,
     records: Consumer<FlowRecord>,
 }
 
 /// What is left of a bump.
-pub(crate) struct Finished {
+pub(crate) struct RunResult {
     pub(crate) summary: Summary,
     /// Of the workers, idle again.
     pub(crate) lcores: Vec<Lcore>,
 }
 
-impl Live {
+impl Runtime {
     /// Configures every port and starts every worker, each with an engine made from `config`, and a
     /// thread for the rules of each port that takes some.
     pub(crate) fn start(
         eal: &Eal,
-        wires: Vec<Wire>,
+        wires: Vec<PortPair>,
         (config, offload, timeouts): (&engine::Config, OffloadPlan, Vec<String>),
         snapshots: Option<Snapshots>,
     ) -> Result<Self, PortError> {
-        let gauge = Gauge::default();
+        let gauge = CheckpointStatus::default();
         let (clock, stop) = (Clock::new(tsc(), tsc_hz(eal)), Arc::new(AtomicBool::new(false)));
-        let mut saving = snapshots.map(|snapshots| Saving::new(snapshots, clock, &gauge));
+        let mut saving = snapshots.map(|snapshots| Checkpointer::new(snapshots, clock, &gauge));
         let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
         let mut askable = Vec::new();
         for (number, mut wire) in wires.into_iter().enumerate() {
             let pairs = wire.configure(&offload)?;
             let (workers, zone, limits) = (wire.workers.len(), wire.zone, FrameLimits::of(&wire));
-            let exchanges = exchange::of_workers(&wire);
+            let exchanges = handoff::of_workers(&wire);
             let shared = [wire.a, wire.b].map(SharedPort::new);
-            let offer = Offer::of(&shared, &offload, config, workers);
+            let offer = PortOffer::of(&shared, &offload, config, workers);
             let of_worker: Vec<_> = (0..workers).map(|number| offer.of_worker(number)).collect();
             let (wishes, of_ports) = offer.tie(&offload, workers, clock);
             rules.extend(of_ports);
@@ -171,16 +171,16 @@ impl Live {
             let of_workers = of_workers.zip(places(number, workers)).zip(exchanges);
             for ((lcore, pairs), of_worker) in wire.workers.into_iter().zip(pairs).zip(of_workers) {
                 let (((offload, wishes), place), (exchange, steering)) = of_worker;
-                let (saver, resume) = saving::of_worker(&mut saving, place);
+                let (saver, resume) = checkpointing::of_worker(&mut saving, place);
                 let (producer, records) = RingBuffer::new(RECORDS);
-                let board = Arc::new(Board::default());
-                let (desk, asks) = Desk::new();
+                let board = Arc::new(PublishedCounters::default());
+                let (desk, asks) = CommandQueue::new();
                 let asks = Mutex::new(asks);
-                askable.push(Asked { lcore: lcore.id(), wire: number, asks });
+                askable.push(WorkerHandle { lcore: lcore.id(), wire: number, asks });
                 let config = config_of(config, ready.len(), workers);
                 let config = engine::Config { offload, steering, zone, ..config };
                 let loans = lenders.each_mut().map(lend);
-                let outlets = Outlets {
+                let outlets = WorkerChannels {
                     board: Arc::clone(&board),
                     records: producer,
                     wishes,
@@ -199,17 +199,17 @@ impl Live {
             }
             let of_ports = shared.into_iter().zip(lenders).zip(wire.read_beside);
             ports.extend(of_ports.map(|((port, lenders), read_beside)| {
-                let recovery = Recovery::new(port.clone(), lenders);
-                Watched::new(port, recovery, (workers > 1, read_beside))
+                let recovery = PortReset::new(port.clone(), lenders);
+                PortWatch::new(port, recovery, (workers > 1, read_beside))
             }));
         }
         // Only now: a port that cannot be configured must not leave workers behind.
         let workers: Vec<_> = ready.into_iter().map(Running::start).collect();
         let rules: Vec<_> = rules.into_iter().map(Rules::start).collect();
         workers.iter().for_each(Running::wait_until_ready);
-        let inquiry = Arc::new(Inquiry {
+        let inquiry = Arc::new(QueryClient {
             workers: askable,
-            ports: ports.iter().map(|watched: &Watched| watched.port.clone()).collect(),
+            ports: ports.iter().map(|watched: &PortWatch| watched.port.clone()).collect(),
             rules: rules.iter().map(Rules::line).collect(),
             policy: offload.policy.to_string(),
             bypass: offload.bypass.to_string(),
@@ -222,7 +222,7 @@ impl Live {
             listeners: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
         });
-        let saving = saving.and_then(Saving::start);
+        let saving = saving.and_then(Checkpointer::start);
         Ok(Self { ports, workers, rules, offload, inquiry, saving, stop, news: Vec::new() })
     }
 
@@ -252,7 +252,7 @@ impl Live {
     }
 
     /// Whom others may ask about it.
-    pub(crate) fn inquiry(&self) -> Arc<Inquiry> {
+    pub(crate) fn inquiry(&self) -> Arc<QueryClient> {
         Arc::clone(&self.inquiry)
     }
 
@@ -275,7 +275,7 @@ impl Live {
     /// Ports with several queues that do not bring both directions of a connection to one of them:
     /// two workers then each see half a connection.
     pub(crate) fn not_symmetric(&self) -> Vec<String> {
-        let has_queues = |watched: &&Watched| watched.has_several_queues;
+        let has_queues = |watched: &&PortWatch| watched.has_several_queues;
         let ports = self.ports.iter().filter(has_queues).map(|watched| watched.port.lock());
         let spreads = ports.filter(|port| port.info().rss == SymmetricRss::None);
         spreads.map(|port| port.info().devargs.clone()).collect()
@@ -304,7 +304,7 @@ impl Live {
     pub(crate) fn port_events(&mut self) -> Vec<PortEvent> {
         let (unmarked, wrong) = (self.unmarked(), self.with_wrong_checksums());
         let events = self.ports.iter_mut().zip(unmarked).zip(wrong);
-        let of_port = |((port, is_unmarked), has_wrong): ((&mut Watched, bool), bool)| {
+        let of_port = |((port, is_unmarked), has_wrong): ((&mut PortWatch, bool), bool)| {
             [port.event(), port.unmarked(is_unmarked), port.unfinished(has_wrong)]
         };
         events.flat_map(of_port).flatten().collect()
@@ -337,7 +337,7 @@ impl Live {
     }
 
     /// Stops the workers, takes their last records and closes the account.
-    pub(crate) fn finish(mut self, sink: &mut RecordSink) -> Finished {
+    pub(crate) fn finish(mut self, sink: &mut RecordSink) -> RunResult {
         let duration = self.elapsed();
         // Nobody who reads no more leaves the workers waiting for room in their rings.
         sink.hurry();
@@ -363,7 +363,7 @@ impl Live {
         let offload = Offload { policy, bypass, ports, ..Offload::default() };
         let mut summary = report::summary(&self.inquiry.ports, &reports, (duration, offload));
         summary.snapshot = self.inquiry.gauge.read();
-        Finished { summary, lcores }
+        RunResult { summary, lcores }
     }
 
     /// Has the connections saved before they end.
@@ -408,7 +408,7 @@ fn config_of(config: &engine::Config, number: usize, workers: usize) -> engine::
 }
 
 /// One more worker to which the queues of a port are lent.
-fn lend(lenders: &mut Vec<Lender>) -> Borrower {
+fn lend(lenders: &mut Vec<QueueOwner>) -> QueueLease {
     let (lender, borrower) = loan();
     lenders.push(lender);
     borrower
@@ -437,7 +437,7 @@ fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
 
 impl Running {
     /// Has a worker begin, of this wire.
-    fn start<W>(ready: (Lcore, usize, W, Arc<Board>, Consumer<FlowRecord>)) -> Self
+    fn start<W>(ready: (Lcore, usize, W, Arc<PublishedCounters>, Consumer<FlowRecord>)) -> Self
     where
         W: FnOnce() -> Report + Send + 'static,
     {

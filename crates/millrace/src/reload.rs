@@ -2,7 +2,7 @@
 //! What a run is to hold connections to from now on: its configuration is read once more, as a
 //! whole and as it was at the start, and what packets need not stop for is taken from it.
 
-use crate::live::Inquiry;
+use crate::live::QueryClient;
 use crate::netdev;
 use config::Problems;
 use config::plan::{PlanArgs, Settings, ZoneRules};
@@ -53,14 +53,14 @@ impl Reload {
 /// Reloads the file of the start when a signal asks for it, on a thread of its own: it waits for
 /// the workers, and the control thread must not.
 pub(crate) struct Reloader {
-    inquiry: Arc<Inquiry>,
+    inquiry: Arc<QueryClient>,
     reload: Arc<Reload>,
     is_wanted: bool,
     running: Option<JoinHandle<()>>,
 }
 
 impl Reloader {
-    pub(crate) fn new(inquiry: Arc<Inquiry>, reload: Arc<Reload>) -> Self {
+    pub(crate) fn new(inquiry: Arc<QueryClient>, reload: Arc<Reload>) -> Self {
         Self { inquiry, reload, is_wanted: false, running: None }
     }
 

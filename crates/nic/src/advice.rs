@@ -11,7 +11,7 @@ pub mod model;
 use dpdk::flow::Rule;
 use twin::Personality;
 
-use model::Modelled;
+use model::ModelRule;
 
 /// Advice on a refused rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct Advice {
 
 /// On a rule that a port with so many receive queues refused.
 pub(crate) fn advise(personality: &Personality, rule: &Rule, queues: u16) -> Advice {
-    let Some(modelled) = Modelled::of(rule) else {
+    let Some(modelled) = ModelRule::of(rule) else {
         let facts = vec![format!("not all of this rule is known of {}", personality.title)];
         return Advice { facts, instead: None };
     };

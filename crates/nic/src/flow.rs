@@ -16,7 +16,7 @@ mod reader;
 mod session;
 
 pub use answer::Answer;
-pub use complete::{World, complete};
+pub use complete::{CompletionContext, complete};
 pub use grammar::{Command, parse};
 pub use help::help;
 pub use print::print_rule;

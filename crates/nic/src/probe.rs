@@ -41,14 +41,14 @@ pub(crate) use capacity::Stage;
 pub(crate) use latency::Times;
 pub use port::{PortSubject, Side};
 pub(crate) use queues::{Batch, ByQueue};
-pub use report::{Static, print, to_json};
+pub use report::{PortIdentity, print, to_json};
 pub(crate) use subject::Subject;
 pub use subject::wait_for_link;
 pub(crate) use traces::Seen;
-pub use watched::{Watch, Watched};
+pub use watched::{Watchdog, WatchedPort};
 
 use bench::Bench;
-use chains::Taken;
+use chains::AcceptedChain;
 use model::Model;
 use std::sync::atomic::AtomicBool;
 use twin::Personality;
@@ -80,7 +80,7 @@ pub struct Found {
     /// otherwise.
     pub(crate) questions: usize,
     pub(crate) unlike: Vec<String>,
-    pub(crate) figures: Figures,
+    pub(crate) figures: Measurements,
     /// Why it ended early.
     pub stopped: Option<Stopped>,
 }
@@ -97,7 +97,7 @@ impl Found {
             calls: Calls::default(),
             questions: 0,
             unlike: Vec::new(),
-            figures: Figures::default(),
+            figures: Measurements::default(),
             stopped: Some(stopped),
         }
     }
@@ -105,7 +105,7 @@ impl Found {
 
 /// What was measured and is no fact of the file.
 #[derive(Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct Measurements {
     /// Of `create` and `destroy`.
     pub(crate) times: [Times; 2],
     /// Of rules by templates and a flow queue, if there are such.
@@ -122,7 +122,7 @@ pub fn probe(
     interrupted: &AtomicBool,
 ) -> Found {
     let mut bench = Bench::new(subject, watcher, interrupted);
-    let mut figures = Figures::default();
+    let mut figures = Measurements::default();
     let stopped = between_looks(&mut bench, extent, &mut figures).err();
     if let Some(stopped) = &stopped {
         bench.draft.placeholder = Some(format!("the probe ended early: {stopped}"));
@@ -145,7 +145,7 @@ pub fn probe(
 fn between_looks(
     bench: &mut Bench<'_>,
     mut extent: Extent,
-    figures: &mut Figures,
+    figures: &mut Measurements,
 ) -> Result<(), Stopped> {
     // Whatever ends the probe: it is known.
     figures.by_queue = queues::look(bench)?;
@@ -165,7 +165,7 @@ fn run(
     bench: &mut Bench<'_>,
     extent: Extent,
     before: &traces::Traces,
-    figures: &mut Figures,
+    figures: &mut Measurements,
 ) -> Result<(), Stopped> {
     if !first::probe(bench)? {
         return Ok(());
@@ -177,7 +177,7 @@ fn run(
     let all_lists = actions::probe(bench, &base.pattern())?;
     let is_for_root = |list: &&Vec<_>| actions::is_for_root(bench, list);
     let lists: Vec<_> = all_lists.iter().filter(is_for_root).cloned().collect();
-    let witness = witness::Witness::find(bench, &taken, &lists)?;
+    let witness = witness::EffectObserver::find(bench, &taken, &lists)?;
     if let Some(witness) = &witness {
         behaviour::delays(bench, &base, witness)?;
         behaviour::classes(bench, &mut taken, witness)?;
@@ -219,9 +219,9 @@ fn run(
 
 /// The chain for questions about other things: one that says what is wrong, with IP alone, whose
 /// packets every NIC can tell from others.
-fn base(taken: &[Taken]) -> &Taken {
+fn base(taken: &[AcceptedChain]) -> &AcceptedChain {
     use twin::Proto::{Eth, Ipv4};
-    let rank = |chain: &&Taken| {
+    let rank = |chain: &&AcceptedChain| {
         let is_usual = chain.headers == [Eth, Ipv4] || chain.headers == [Ipv4];
         (chain.is_deaf, !is_usual, chain.headers.len())
     };

@@ -29,7 +29,7 @@ pub(crate) struct Request {
 
 /// A rule.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct RuleHandle {
     pub(crate) state: State,
     pub(crate) request: Request,
     pub(crate) worker: Worker,
@@ -47,8 +47,8 @@ pub(crate) struct Kept {
 
 /// All rules of a port, at most one for the same packets.
 #[derive(Default)]
-pub(crate) struct Account {
-    rules: HashMap<RuleId, Kept>,
+pub(crate) struct RuleTable {
+    rules: HashMap<RuleId, RuleHandle>,
     by_tuple: HashMap<FiveTuple, RuleId>,
     operations: HashMap<RuleNumber, RuleId>,
     /// Rules that the port has.
@@ -56,7 +56,7 @@ pub(crate) struct Account {
     next: RuleNumber,
 }
 
-impl Account {
+impl RuleTable {
     /// Rules that the port has.
     pub(crate) fn there(&self) -> usize {
         self.there
@@ -72,7 +72,7 @@ impl Account {
         self.operations.len()
     }
 
-    pub(crate) fn get(&mut self, rule: RuleId) -> Option<&mut Kept> {
+    pub(crate) fn get(&mut self, rule: RuleId) -> Option<&mut RuleHandle> {
         self.rules.get_mut(&rule)
     }
 
@@ -84,7 +84,7 @@ impl Account {
 
     /// So many rules at most of which nothing is on its way.
     pub(crate) fn at_rest(&self, most: usize) -> Vec<RuleId> {
-        let is_at_rest = |kept: &Kept| matches!(kept.state, State::There | State::Lost);
+        let is_at_rest = |kept: &RuleHandle| matches!(kept.state, State::There | State::Lost);
         let rules = self.rules.iter().filter(|(_, kept)| is_at_rest(kept));
         rules.take(most).map(|(rule, _)| *rule).collect()
     }
@@ -99,7 +99,7 @@ impl Account {
         let number = self.take_number(rule);
         let (is_told, is_unwanted) = (false, false);
         let (state, told) = (State::Coming, BypassCount::default());
-        let kept = Kept { state, request, worker, is_told, is_unwanted, begun, number, told };
+        let kept = RuleHandle { state, request, worker, is_told, is_unwanted, begun, number, told };
         self.rules.insert(rule, kept);
         self.by_tuple.insert(request.tuple, rule);
         number
@@ -123,7 +123,7 @@ impl Account {
     }
 
     /// The rule that has a result; `None` for one of before all were lost.
-    pub(crate) fn end(&mut self, number: RuleNumber) -> Option<(RuleId, Kept)> {
+    pub(crate) fn end(&mut self, number: RuleNumber) -> Option<(RuleId, RuleHandle)> {
         let rule = self.operations.remove(&number)?;
         Some((rule, self.rules[&rule]))
     }
@@ -144,7 +144,7 @@ impl Account {
 
     /// All rules are lost and no operation will end; returns them as they were before. Whether they
     /// are to go is asked anew.
-    pub(crate) fn lose(&mut self) -> Vec<(RuleId, Kept)> {
+    pub(crate) fn lose(&mut self) -> Vec<(RuleId, RuleHandle)> {
         self.operations.clear();
         self.there = 0;
         let mut rules: Vec<_> = self.rules.iter().map(|(rule, kept)| (*rule, *kept)).collect();

@@ -12,6 +12,6 @@ mod pace;
 mod port;
 mod programmer;
 
-pub use pace::Pace;
-pub use port::{Done, Fate, Refusal, RefusalClass, RuleNumber, RulePort};
-pub use programmer::{Counts, Limits, Next, Programmer, Stuck, Worker};
+pub use pace::CallPacer;
+pub use port::{Completion, OperationResult, Refusal, RefusalClass, RuleNumber, RulePort};
+pub use programmer::{Counts, LeakedRule, Limits, Next, Programmer, Worker};

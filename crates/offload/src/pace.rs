@@ -6,7 +6,7 @@ use engine::Nanos;
 
 /// When the port may be asked again.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct CallPacer {
     /// Of the time, in 1/256.
     share: u64,
     /// Not before.
@@ -21,7 +21,7 @@ pub struct Pace {
 const REST_MIN: Nanos = 1_000_000;
 const REST_MAX: Nanos = 1_000_000_000;
 
-impl Pace {
+impl CallPacer {
     /// Calls may take `share` of 256 parts of the time (1 to 256).
     pub fn new(share: u32) -> Self {
         Self { share: u64::from(share.clamp(1, 256)), next: 0, rest: REST_MIN, rested: 0 }
@@ -70,21 +70,21 @@ mod tests {
 
     #[test]
     fn calls_take_their_share_of_the_time() {
-        let mut pace = Pace::new(64);
+        let mut pace = CallPacer::new(64);
         pace.took(1000, 1100);
         assert_eq!(pace.next(), 1400, "100 of 400");
         pace.rest(1100);
         pace.took(1200, 1201);
         assert_eq!(pace.next(), 1100 + REST_MIN, "a result that is taken ends no rest");
-        let mut pace = Pace::new(256);
+        let mut pace = CallPacer::new(256);
         pace.took(1000, 1100);
         assert_eq!(pace.next(), 1100);
     }
 
     #[test]
     fn rests_get_longer_until_something_goes_well() {
-        let mut pace = Pace::new(256);
-        let rest = |pace: &mut Pace| {
+        let mut pace = CallPacer::new(256);
+        let rest = |pace: &mut CallPacer| {
             let until = pace.next();
             pace.rest(until);
             pace.next() - until

@@ -17,13 +17,13 @@ pub trait RulePort {
 
     /// Asks for what becomes of packets of `tuple`. There is no other rule of `tuple`, nor any on
     /// its way, unless one did not go when it was to.
-    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: Fate);
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult);
 
     /// Asks that a rule goes that was made.
     fn destroy(&mut self, rule: RuleNumber);
 
-    /// What a rule that was made with [`Fate::Peer`] has counted from its beginning on; `None` if
-    /// that cannot be known now. It may be late, as far as the NIC is.
+    /// What a rule that was made with [`OperationResult::Peer`] has counted from its beginning on;
+    /// `None` if that cannot be known now. It may be late, as far as the NIC is.
     fn counted(&mut self, rule: RuleNumber) -> Option<BypassCount> {
         let _ = rule;
         None
@@ -31,12 +31,12 @@ pub trait RulePort {
 
     /// Has the NIC begin with all that was asked, and tells what came to an end since. Each
     /// operation has one result.
-    fn poll(&mut self, done: &mut Vec<Done>);
+    fn poll(&mut self, done: &mut Vec<Completion>);
 }
 
 /// What becomes of the packets of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum OperationResult {
     /// They get a mark, and otherwise go where they would have gone; where the NIC has no such
     /// rule, to this receive queue, whose worker they belong to.
     Mark {
@@ -52,7 +52,7 @@ pub enum Fate {
 
 /// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct Completion {
     /// Of this rule.
     pub rule: RuleNumber,
     /// It is made, or gone; else all is as before, as far as anyone knows.

@@ -10,9 +10,9 @@
 mod counters;
 mod results;
 
-use crate::account::{Account, Request, State};
-use crate::pace::Pace;
-use crate::port::{Done, Fate, Refusal, RuleNumber, RulePort};
+use crate::account::{Request, RuleTable, State};
+use crate::pace::CallPacer;
+use crate::port::{Completion, OperationResult, Refusal, RuleNumber, RulePort};
 use engine::{FiveTuple, MarkLayout, Nanos, RuleAction, RuleId, RuleRequest, RuleResult};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -67,7 +67,7 @@ pub struct Counts {
 
 /// A rule that the port did not part with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck {
+pub struct LeakedRule {
     /// Which.
     pub rule: RuleId,
     /// Why, in the port's words.
@@ -78,7 +78,7 @@ pub struct Stuck {
 
 /// What one worker wants.
 #[derive(Default)]
-struct Desk {
+struct WorkerQueue {
     removes: VecDeque<RuleId>,
     installs: VecDeque<(RuleId, Request)>,
 }
@@ -91,11 +91,11 @@ pub struct Programmer<P> {
     port: P,
     layout: MarkLayout,
     limits: Limits,
-    pace: Pace,
-    desks: Vec<Desk>,
+    pace: CallPacer,
+    desks: Vec<WorkerQueue>,
     /// Whose turn it is.
     turn: usize,
-    account: Account,
+    account: RuleTable,
     /// What one operation took of late, in calls.
     call: Nanos,
     /// To go, so that others can come.
@@ -109,26 +109,26 @@ pub struct Programmer<P> {
     /// Gone, and not told yet.
     quarantined: VecDeque<(Nanos, Worker, RuleId)>,
     /// Not gone, though they were to go; nobody hears of them.
-    stuck: Vec<Stuck>,
+    stuck: Vec<LeakedRule>,
     answers: VecDeque<(Worker, RuleId, RuleResult)>,
     counts: Counts,
     /// Rules whose counters are read, each when it is due.
     readings: VecDeque<(Nanos, RuleNumber, RuleId)>,
     /// Room for results.
-    done: Vec<Done>,
+    done: Vec<Completion>,
 }
 
 impl<P: RulePort> Programmer<P> {
     /// For `workers` workers, with marks as `layout` has them.
-    pub fn new(port: P, layout: MarkLayout, workers: u16, limits: Limits, pace: Pace) -> Self {
+    pub fn new(port: P, layout: MarkLayout, workers: u16, limits: Limits, pace: CallPacer) -> Self {
         Self {
             port,
             layout,
             limits,
             pace,
-            desks: (0..workers).map(|_| Desk::default()).collect(),
+            desks: (0..workers).map(|_| WorkerQueue::default()).collect(),
             turn: 0,
-            account: Account::default(),
+            account: RuleTable::default(),
             call: 0,
             replaced: VecDeque::new(),
             blocked: HashMap::new(),
@@ -145,7 +145,7 @@ impl<P: RulePort> Programmer<P> {
 
     /// Hears a worker. A wish for a new rule that finds no room is answered at once, as is one to
     /// remove a rule that the port has not heard of: what is refused later is refused once.
-    pub fn hear(&mut self, worker: Worker, wish: RuleRequest) {
+    pub fn submit(&mut self, worker: Worker, wish: RuleRequest) {
         let desk = &mut self.desks[usize::from(worker)];
         match wish {
             RuleRequest::Remove { rule, .. } => self.hear_remove(worker, rule),
@@ -226,7 +226,7 @@ impl<P: RulePort> Programmer<P> {
         self.lose();
         self.pace.begin_anew();
         self.counts.lost += self.stuck.len() as u64;
-        for Stuck { rule, awaited_by, .. } in std::mem::take(&mut self.stuck) {
+        for LeakedRule { rule, awaited_by, .. } in std::mem::take(&mut self.stuck) {
             if let Some(worker) = awaited_by {
                 self.quarantine(worker, rule, now);
             }
@@ -266,7 +266,7 @@ impl<P: RulePort> Programmer<P> {
     }
 
     /// Rules that the port did not part with.
-    pub fn stuck(&self) -> &[Stuck] {
+    pub fn stuck(&self) -> &[LeakedRule] {
         &self.stuck
     }
 
@@ -339,7 +339,7 @@ impl<P: RulePort> Programmer<P> {
     }
 
     /// Of the first worker that has some, beginning with the one whose turn it is.
-    fn next_of<T>(&mut self, take: impl Fn(&mut Desk) -> Option<T>) -> Option<(Worker, T)> {
+    fn next_of<T>(&mut self, take: impl Fn(&mut WorkerQueue) -> Option<T>) -> Option<(Worker, T)> {
         let (turn, count) = (self.turn, self.desks.len());
         let mut order = (0..count).map(|place| (turn + place) % count);
         let (worker, taken) =
@@ -414,8 +414,8 @@ impl<P: RulePort> Programmer<P> {
 
     fn create(&mut self, number: RuleNumber, rule: RuleId, (queue, request): (Worker, Request)) {
         let fate = match request.action {
-            RuleAction::Mark => Fate::Mark { mark: self.layout.encode(rule), queue },
-            RuleAction::Bypass => Fate::Peer,
+            RuleAction::Mark => OperationResult::Mark { mark: self.layout.encode(rule), queue },
+            RuleAction::Bypass => OperationResult::Peer,
         };
         self.port.create(number, &request.tuple, fate);
     }

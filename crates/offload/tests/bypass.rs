@@ -7,7 +7,8 @@ use engine::{
     OffloadPolicy, Side, Verdict,
 };
 use offload::{
-    Done, Fate, Limits, Next, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort,
+    CallPacer, Completion, Limits, Next, OperationResult, Programmer, Refusal, RefusalClass,
+    RuleNumber, RulePort,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -21,7 +22,7 @@ const CONNECTIONS: u8 = 4;
 /// A rule of the port, what it has counted, and how much of that somebody knows.
 struct Rule {
     tuple: FiveTuple,
-    fate: Fate,
+    fate: OperationResult,
     counted: BypassCount,
     known: u64,
 }
@@ -39,7 +40,7 @@ struct Faults {
 struct Port {
     rules: HashMap<RuleNumber, Rule>,
     /// To be told now, and later.
-    done: [Vec<Done>; 2],
+    done: [Vec<Completion>; 2],
     faults: Faults,
     dice: u64,
     /// Packets of which nobody will ever know.
@@ -54,7 +55,7 @@ impl Port {
 
     fn end(&mut self, rule: RuleNumber, result: Result<(), Refusal>) {
         let is_late = self.one_in(self.faults.late);
-        self.done[usize::from(is_late)].push(Done { rule, result });
+        self.done[usize::from(is_late)].push(Completion { rule, result });
     }
 
     fn rule_of(&mut self, tuple: &FiveTuple) -> Option<&mut Rule> {
@@ -76,7 +77,7 @@ impl RulePort for Port {
         4
     }
 
-    fn create(&mut self, number: RuleNumber, tuple: &FiveTuple, fate: Fate) {
+    fn create(&mut self, number: RuleNumber, tuple: &FiveTuple, fate: OperationResult) {
         let is_there = self.rule_of(tuple).is_some();
         assert!(!is_there || self.faults.stuck > 0, "one rule at a time");
         if self.one_in(self.faults.refused) {
@@ -104,12 +105,12 @@ impl RulePort for Port {
             return None;
         }
         let rule = self.rules.get_mut(&number).expect("a rule that was made");
-        assert_eq!(rule.fate, Fate::Peer, "others do not count");
+        assert_eq!(rule.fate, OperationResult::Peer, "others do not count");
         rule.known = rule.counted.packets;
         Some(rule.counted)
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) {
+    fn poll(&mut self, done: &mut Vec<Completion>) {
         let [now, later] = &mut self.done;
         done.append(now);
         now.append(later);
@@ -144,7 +145,7 @@ impl World {
         let port = Port { faults, dice: seed, ..Port::default() };
         Self {
             engine: Engine::new(&config),
-            programmer: Programmer::new(port, layout, 1, LIMITS, Pace::new(256)),
+            programmer: Programmer::new(port, layout, 1, LIMITS, CallPacer::new(256)),
             now: MS,
             sent: 0,
             recorded: 0,
@@ -155,7 +156,7 @@ impl World {
         self.sent += 1;
         let frame = frame(connection, end);
         if let Some(rule) = self.programmer.port().rule_of(&tuple(connection, end)) {
-            if rule.fate == Fate::Peer {
+            if rule.fate == OperationResult::Peer {
                 rule.counted.packets += 1;
                 rule.counted.bytes += frame.len() as u64;
                 return;
@@ -179,7 +180,7 @@ impl World {
                 self.recorded += record.orig.packets + record.reply.packets;
             }
             while let Some(wish) = self.engine.next_request() {
-                self.programmer.hear(0, wish);
+                self.programmer.submit(0, wish);
             }
             let now = self.now;
             let next = self.programmer.step(&mut || now);

@@ -11,7 +11,10 @@ use engine::{
 };
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use offload::{Done, Fate, Limits, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort};
+use offload::{
+    CallPacer, Completion, Limits, OperationResult, Programmer, Refusal, RefusalClass, RuleNumber,
+    RulePort,
+};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use wire::{BytesPacket, FrameBuilder};
@@ -64,12 +67,12 @@ struct Port {
     rules: HashMap<RuleNumber, FiveTuple>,
     is_late: bool,
     /// To be told now, and later.
-    done: [Vec<Done>; 2],
+    done: [Vec<Completion>; 2],
 }
 
 impl Port {
     fn end(&mut self, rule: RuleNumber, result: Result<(), Refusal>) {
-        self.done[usize::from(self.is_late)].push(Done { rule, result });
+        self.done[usize::from(self.is_late)].push(Completion { rule, result });
     }
 }
 
@@ -78,8 +81,8 @@ impl RulePort for Port {
         1 + usize::from(self.is_late)
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: Fate) {
-        let Fate::Mark { mark, .. } = fate else { panic!("nothing is released") };
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult) {
+        let OperationResult::Mark { mark, .. } = fate else { panic!("nothing is released") };
         let mut nic = self.nic.lock().unwrap();
         let name = |mark: u32| self.layout.decode(mark);
         let (named, packets) = (name(mark), nic.queue.iter().chain(&nic.coming));
@@ -105,7 +108,7 @@ impl RulePort for Port {
         self.end(rule, Ok(()));
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) {
+    fn poll(&mut self, done: &mut Vec<Completion>) {
         let [now, later] = &mut self.done;
         done.append(now);
         now.append(later);
@@ -181,7 +184,7 @@ struct Programming {
 impl Programming {
     fn turn(&mut self) {
         if self.programmer.has_room(0) {
-            self.wishes.pop().into_iter().for_each(|wish| self.programmer.hear(0, wish));
+            self.wishes.pop().into_iter().for_each(|wish| self.programmer.submit(0, wish));
         }
         // One reading of the clock is as good as several, and gives fewer orders to try.
         let now = self.nic.lock().unwrap().time;
@@ -213,7 +216,7 @@ fn parties(is_stubborn: bool, is_late: bool) -> (Worker, Programming) {
     let (rules, done) = (HashMap::new(), Default::default());
     let port = Port { nic: Arc::clone(&nic), layout, rules, is_late, done };
     let limits = Limits { waiting: 1, quarantine: 1, reading: 1 };
-    let programmer = Programmer::new(port, layout, 1, limits, Pace::new(256));
+    let programmer = Programmer::new(port, layout, 1, limits, CallPacer::new(256));
     let worker = Worker {
         engine: Engine::new(&config),
         nic: Arc::clone(&nic),

@@ -13,7 +13,7 @@ pub use standstill::Standstill;
 
 use crate::records::{Existing, OpenError, RecordSink, Target, Writer};
 use crate::summary::Summary;
-use crate::top_flows::Top;
+use crate::top_flows::TopFlows;
 use anyhow::Context;
 use clap::error::ErrorKind;
 use serde::Serialize;
@@ -121,7 +121,7 @@ impl OutputArgs {
         // Its reports name the peers of flows.
         let json = JsonFile::open_as(Kind::private("summary"), self.json.as_deref())?;
         let flows = self.flows.as_ref().map(|target| open_flows(target, command)).transpose()?;
-        let sink = RecordSink::new(flows, Top::new(usize::from(self.top)));
+        let sink = RecordSink::new(flows, TopFlows::new(usize::from(self.top)));
         Ok((Outputs { json, report: !flows_on_stdout && !json_on_stdout }, sink))
     }
 
@@ -161,7 +161,7 @@ impl Outputs {
 
     /// Writes the summary and, where stdout is free for it, the report under `title`. An unbalanced
     /// ledger is an error, once all is written.
-    pub fn finish(self, title: &str, summary: &Summary, top: Top) -> anyhow::Result<()> {
+    pub fn finish(self, title: &str, summary: &Summary, top: TopFlows) -> anyhow::Result<()> {
         let reports = self.report;
         self.finish_with(summary)?;
         if reports {
@@ -174,7 +174,7 @@ impl Outputs {
     }
 }
 
-fn print_report(title: &str, summary: &Summary, top: Top) -> io::Result<()> {
+fn print_report(title: &str, summary: &Summary, top: TopFlows) -> io::Result<()> {
     let out = &mut BufWriter::new(Patient::stdout()?);
     writeln!(out, "{title}")?;
     summary.print(out)?;

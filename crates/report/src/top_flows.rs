@@ -3,7 +3,7 @@
 //! prints them. A connection that left several records (idle for a while, ports used again) has
 //! several places.
 
-use crate::top_n::Busiest;
+use crate::top_n::TopN;
 use engine::FlowRecord;
 use results::{table, units};
 use std::io::{self, Write};
@@ -12,12 +12,12 @@ use wire::proto::{SCTP, TCP, UDP};
 use wire::proto_names;
 
 /// The busiest flow records offered so far.
-pub struct Top(Busiest<FlowRecord>);
+pub struct TopFlows(TopN<FlowRecord>);
 
-impl Top {
+impl TopFlows {
     /// Keeps the `size` busiest.
     pub fn new(size: usize) -> Self {
-        Self(Busiest::new(size))
+        Self(TopN::new(size))
     }
 
     /// Whether it keeps any.
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    fn printed(top: Top) -> Vec<String> {
+    fn printed(top: TopFlows) -> Vec<String> {
         let mut out = Vec::new();
         top.print(&mut out).unwrap();
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn keeps_the_busiest_and_of_equals_the_first() {
-        let mut top = Top::new(3);
+        let mut top = TopFlows::new(3);
         for (sport, bytes) in [(1, 10), (2, 30), (3, 20), (4, 30), (5, 5), (6, 20), (7, 20)] {
             top.offer(&record(sport, bytes));
             assert!(top.0.len() <= 3);
@@ -131,15 +131,15 @@ mod tests {
 
     #[test]
     fn keeps_none_where_none_is_wanted_and_prints_nothing() {
-        let mut top = Top::new(0);
+        let mut top = TopFlows::new(0);
         top.offer(&record(1, 10));
         assert!(printed(top).is_empty());
-        assert!(printed(Top::new(10)).is_empty());
+        assert!(printed(TopFlows::new(10)).is_empty());
     }
 
     #[test]
     fn columns_are_aligned_with_the_longest_ipv6_address() {
-        let mut top = Top::new(2);
+        let mut top = TopFlows::new(2);
         top.offer(&record(1, 10));
         let address = Ipv6Addr::from([0xfd00_u16 | 0xff; 8]);
         top.offer(&FlowRecord { src: address.into(), dst: address.into(), ..record(65_535, 20) });

@@ -5,14 +5,14 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 /// The busiest of those offered so far.
-pub struct Busiest<T> {
+pub struct TopN<T> {
     limit: usize,
     offered: u64,
     /// The least of those kept is at the top of the heap.
     kept: BinaryHeap<Reverse<Entry<T>>>,
 }
 
-impl<T> Busiest<T> {
+impl<T> TopN<T> {
     /// Keeps up to `limit`.
     pub fn new(limit: usize) -> Self {
         Self { limit, offered: 0, kept: BinaryHeap::new() }

@@ -12,7 +12,7 @@ use wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
 /// What one side sends in one go: `count` packets, of which the last may differ.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct Message {
     side: Side,
     pub(crate) count: u32,
     /// Payload bytes of all but the last packet.
@@ -23,13 +23,14 @@ pub(crate) struct Turn {
     last_flags: u8,
 }
 
-impl Turn {
+impl Message {
     /// Nothing to send.
-    pub(crate) const OVER: Turn = Turn { side: Side::A, count: 0, body: 0, last: 0, last_flags: 0 };
+    pub(crate) const OVER: Message =
+        Message { side: Side::A, count: 0, body: 0, last: 0, last_flags: 0 };
 
     /// One TCP segment without payload.
     fn bare(side: Side, flags: u8) -> Self {
-        Turn { side, count: 1, body: 0, last: 0, last_flags: flags }
+        Message { side, count: 1, body: 0, last: 0, last_flags: flags }
     }
 }
 
@@ -43,8 +44,8 @@ pub(crate) struct Flow {
 #[derive(Clone, Copy, Debug)]
 enum Script {
     Tcp(Tcp),
-    Udp(Exchange),
-    Icmp(Exchange),
+    Udp(Dialogue),
+    Icmp(Dialogue),
 }
 
 impl Flow {
@@ -68,12 +69,12 @@ impl Flow {
         };
         let script = if is(profile.lookup_percent) {
             ends.set_server_port(53);
-            Script::Udp(Exchange::lookup(rng))
+            Script::Udp(Dialogue::lookup(rng))
         } else if is(profile.stream_percent) {
             ends.set_server_port(rng.u16(8192..16384) * 2);
-            Script::Udp(Exchange::stream(rng))
+            Script::Udp(Dialogue::stream(rng))
         } else if is(profile.ping_percent) {
-            Script::Icmp(Exchange::ping(rng))
+            Script::Icmp(Dialogue::ping(rng))
         } else {
             Script::Tcp(Tcp::new(ipv6, rng))
         };
@@ -91,7 +92,7 @@ impl Flow {
     }
 
     /// The next turn. There is one until the flow [is over](Self::is_over).
-    pub(crate) fn turn(&mut self, rng: &mut Rng) -> Turn {
+    pub(crate) fn turn(&mut self, rng: &mut Rng) -> Message {
         match &mut self.script {
             Script::Tcp(tcp) => tcp.turn(rng),
             Script::Udp(exchange) | Script::Icmp(exchange) => exchange.turn(),
@@ -107,7 +108,7 @@ impl Flow {
     }
 
     /// The next packet of `turn`, which has one.
-    pub(crate) fn packet(&mut self, turn: &mut Turn, id: u16) -> Packet {
+    pub(crate) fn packet(&mut self, turn: &mut Message, id: u16) -> Packet {
         turn.count -= 1;
         let (payload_len, flags) =
             if turn.count == 0 { (turn.last, turn.last_flags) } else { (turn.body, ACK) };
@@ -122,7 +123,7 @@ impl Flow {
 
 /// Side A asks, side B answers, and so on.
 #[derive(Clone, Copy, Debug)]
-struct Exchange {
+struct Dialogue {
     played: u32,
     turns: u32,
     /// Packets in one answer.
@@ -131,7 +132,7 @@ struct Exchange {
     answer_len: u16,
 }
 
-impl Exchange {
+impl Dialogue {
     fn lookup(rng: &mut Rng) -> Self {
         let (question_len, answer_len) = (rng.u16(28..60), rng.u16(60..450));
         Self { played: 0, turns: 2, burst: 1, question_len, answer_len }
@@ -154,14 +155,14 @@ impl Exchange {
         Self { played: 0, turns, burst: 1, question_len: LEN, answer_len: LEN }
     }
 
-    fn turn(&mut self) -> Turn {
+    fn turn(&mut self) -> Message {
         self.played += 1;
         let (side, count, len) = if self.played % 2 == 1 {
             (Side::A, 1, self.question_len)
         } else {
             (Side::B, self.burst, self.answer_len)
         };
-        Turn { side, count, body: len, last: len, last_flags: 0 }
+        Message { side, count, body: len, last: len, last_flags: 0 }
     }
 }
 
@@ -226,21 +227,21 @@ impl Tcp {
         }
     }
 
-    fn turn(&mut self, rng: &mut Rng) -> Turn {
+    fn turn(&mut self, rng: &mut Rng) -> Message {
         let asks = self.answers.other();
         let (turn, step) = match self.step {
-            Step::Syn if one_in(rng, 60) => (Turn::bare(Side::A, SYN), Step::Refuse),
-            Step::Syn => (Turn::bare(Side::A, SYN), Step::SynAck),
-            Step::Refuse => (Turn::bare(Side::B, RST | ACK), Step::Over),
-            Step::SynAck => (Turn::bare(Side::B, SYN | ACK), Step::Handshake),
-            Step::Handshake => (Turn::bare(Side::A, ACK), Step::Ask),
+            Step::Syn if one_in(rng, 60) => (Message::bare(Side::A, SYN), Step::Refuse),
+            Step::Syn => (Message::bare(Side::A, SYN), Step::SynAck),
+            Step::Refuse => (Message::bare(Side::B, RST | ACK), Step::Over),
+            Step::SynAck => (Message::bare(Side::B, SYN | ACK), Step::Handshake),
+            Step::Handshake => (Message::bare(Side::A, ACK), Step::Ask),
             Step::Ask => (self.ask(rng), Step::Answer),
             Step::Answer => self.answer(rng),
             Step::Acknowledge => (self.acknowledge(asks, ACK), Step::Answer),
-            Step::Reset => (Turn::bare(asks, RST | ACK), Step::Over),
+            Step::Reset => (Message::bare(asks, RST | ACK), Step::Over),
             Step::Fin => (self.acknowledge(asks, FIN | ACK), Step::FinBack),
-            Step::FinBack => (Turn::bare(self.answers, FIN | ACK), Step::LastAck),
-            Step::LastAck => (Turn::bare(asks, ACK), Step::Over),
+            Step::FinBack => (Message::bare(self.answers, FIN | ACK), Step::LastAck),
+            Step::LastAck => (Message::bare(asks, ACK), Step::Over),
             Step::Over => unreachable!("no turn after the last"),
         };
         self.step = step;
@@ -248,17 +249,17 @@ impl Tcp {
     }
 
     /// Acknowledges what came and asks for the next answer.
-    fn ask(&mut self, rng: &mut Rng) -> Turn {
+    fn ask(&mut self, rng: &mut Rng) -> Message {
         self.answer_left = self.left.min(rng.u32(1..=32));
         self.left -= self.answer_left;
         let acks = self.acknowledge(self.answers.other(), ACK).count;
         let side = self.answers.other();
         let last = rng.u16(40..400);
-        Turn { side, count: acks + 1, body: 0, last, last_flags: PSH | ACK }
+        Message { side, count: acks + 1, body: 0, last, last_flags: PSH | ACK }
     }
 
     /// Sends as much of the answer as fits in a turn.
-    fn answer(&mut self, rng: &mut Rng) -> (Turn, Step) {
+    fn answer(&mut self, rng: &mut Rng) -> (Message, Step) {
         let count = self.answer_left.min(self.burst);
         self.answer_left -= count;
         self.unacked = count;
@@ -269,14 +270,14 @@ impl Tcp {
             _ => (self.segment_len, Step::Acknowledge),
         };
         let body = self.segment_len;
-        (Turn { side: self.answers, count, body, last, last_flags: PSH | ACK }, step)
+        (Message { side: self.answers, count, body, last, last_flags: PSH | ACK }, step)
     }
 
     /// One acknowledgement for two segments (RFC 9293 3.8.6.3).
-    fn acknowledge(&mut self, side: Side, last_flags: u8) -> Turn {
+    fn acknowledge(&mut self, side: Side, last_flags: u8) -> Message {
         let count = self.unacked.div_ceil(2);
         self.unacked = 0;
-        Turn { side, count, body: 0, last: 0, last_flags }
+        Message { side, count, body: 0, last: 0, last_flags }
     }
 
     fn segment(&mut self, side: Side, flags: u8, payload_len: u16) -> Transport {

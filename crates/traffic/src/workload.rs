@@ -5,7 +5,7 @@
 //! in empty slots, are as far apart as those of independent Poisson processes. Nothing is
 //! allocated after [`Workload::new`].
 
-use crate::flow::{Flow, Turn};
+use crate::flow::{Flow, Message};
 use crate::ledger::Ledger;
 use crate::profile::Profile;
 use crate::template::Templates;
@@ -24,7 +24,7 @@ pub struct Workload {
     slots: Vec<Option<Flow>>,
     /// The slot whose turn it is.
     current: usize,
-    turn: Turn,
+    turn: Message,
     ledger: Ledger,
 }
 
@@ -42,7 +42,7 @@ impl Workload {
             slots: vec![None; profile.concurrent as usize],
             profile,
             current: 0,
-            turn: Turn::OVER,
+            turn: Message::OVER,
             ledger: Ledger::default(),
         }
     }

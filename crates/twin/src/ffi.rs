@@ -7,8 +7,8 @@
 
 use crate::action::{Action, Age, Spread};
 use crate::judge::Rule;
-use crate::nic::{Elsewhere, Nic, Verdict};
-use crate::pattern::{Attributes, Given, HEADER_MAX, Item, Proto};
+use crate::nic::{Nic, PortForwards, Verdict};
+use crate::pattern::{Attributes, HEADER_MAX, Item, ItemSpec, Proto};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::rss::RssTypes;
 use crate::rules::{Counted, Handle};
@@ -30,7 +30,7 @@ pub(crate) struct TwinNic {
     /// When the next generation begins by itself, in microseconds; 0 for never.
     change_us: AtomicU64,
     /// Of the capture that is replayed. Held by who changes rules; taken before `nic`.
-    follower: Mutex<Option<change::Follower>>,
+    follower: Mutex<Option<change::CaptureClient>>,
 }
 
 /// `struct twin_item`.
@@ -215,7 +215,7 @@ unsafe fn item_of(item: &TwinItem) -> Option<Item> {
     };
     Some(Item {
         proto,
-        given: Given { spec: given(1), last: given(2), mask: given(4) },
+        given: ItemSpec { spec: given(1), last: given(2), mask: given(4) },
         spec: header(item.spec),
         last: header(item.last),
         mask: header(item.mask),
@@ -280,8 +280,8 @@ impl From<Verdict> for TwinVerdict {
             mark, flag, queue, hash, drop, network, transport, checksums, counted, ..
         } = verdict;
         let (elsewhere, queue) = match verdict.elsewhere {
-            Some(Elsewhere::Wire(port)) => (TO_WIRE, port),
-            Some(Elsewhere::Port(port)) => (TO_PORT, port),
+            Some(PortForwards::Wire(port)) => (TO_WIRE, port),
+            Some(PortForwards::Port(port)) => (TO_PORT, port),
             None => (0, queue),
         };
         let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };

@@ -25,7 +25,7 @@ pub struct Rule<'a> {
 }
 
 /// A rule that was found good.
-pub(crate) struct Checked {
+pub(crate) struct ValidRule {
     pub(crate) shape: Shape,
     pub(crate) key: Key,
     pub(crate) effect: Effect,
@@ -48,12 +48,12 @@ pub(crate) struct Fields {
     /// Network and transport.
     pub(crate) protos: [Option<Proto>; 2],
     /// Where masks have bits.
-    pub(crate) set: Vec<Masked>,
+    pub(crate) set: Vec<MaskedField>,
 }
 
 /// A field of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Masked {
+pub(crate) struct MaskedField {
     pub(crate) proto: Proto,
     /// Of the field in it.
     pub(crate) number: usize,
@@ -78,7 +78,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Asks one engine after the other.
-    pub(crate) fn check(&self, rule: Rule<'_>) -> Result<Checked, Refusal> {
+    pub(crate) fn check(&self, rule: Rule<'_>) -> Result<ValidRule, Refusal> {
         match &self.personality.ahead {
             Some(personality) => {
                 let ahead = Judge { personality, stage: Stage::Ahead, ..*self };
@@ -89,11 +89,11 @@ impl<'a> Judge<'a> {
     }
 
     /// Asks the port's usual engine, after the one ahead of it said no.
-    pub(crate) fn behind(&self, rule: Rule<'_>, before: Refusal) -> Result<Checked, Refusal> {
+    pub(crate) fn behind(&self, rule: Rule<'_>, before: Refusal) -> Result<ValidRule, Refusal> {
         self.engine(rule).map_err(|refusal| refusal.after(before))
     }
 
-    fn engine(&self, rule: Rule<'_>) -> Result<Checked, Refusal> {
+    fn engine(&self, rule: Rule<'_>) -> Result<ValidRule, Refusal> {
         self.first_parser(rule).map_err(|refusal| self.last_parser(rule.items).unwrap_or(refusal))
     }
 
@@ -111,7 +111,7 @@ impl<'a> Judge<'a> {
         refusals.next()
     }
 
-    fn first_parser(&self, rule: Rule<'_>) -> Result<Checked, Refusal> {
+    fn first_parser(&self, rule: Rule<'_>) -> Result<ValidRule, Refusal> {
         let order = match self.personality.order.as_slice() {
             [] => &Check::USUAL,
             order => order,
@@ -141,7 +141,7 @@ impl<'a> Judge<'a> {
         let sides = self.sides(rule.items);
         let attributes = rule.attributes;
         let stage = if attributes.transfer { Stage::Switch } else { self.stage };
-        Ok(Checked { shape, key, effect, spread, counts, age, fields, sides, attributes, stage })
+        Ok(ValidRule { shape, key, effect, spread, counts, age, fields, sides, attributes, stage })
     }
 
     /// Actions that are not for the group that packets begin in.

@@ -15,9 +15,9 @@ use crate::pattern::{Item, Proto};
 use crate::personality::{OnStop, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::rss::Rss;
-use crate::rules::{Counted, FOR_EVER_US, Handle, Hit, Idle, Life, Rules, Tally};
+use crate::rules::{Counted, FOR_EVER_US, Handle, Hit, Idle, RuleLifetime, Rules, Tally};
 use crate::table::Stage;
-use crate::tuple::Touched;
+use crate::tuple::AffectedPackets;
 use std::ops::Range;
 
 mod reset;
@@ -42,14 +42,14 @@ pub struct Verdict {
     /// Whether it is delivered to nobody.
     pub drop: bool,
     /// Where the switch sends it instead of to the port.
-    pub elsewhere: Option<Elsewhere>,
+    pub elsewhere: Option<PortForwards>,
     /// By which rules it is counted.
     pub counted: Counted,
 }
 
 /// Where a switch sends a packet that does not stay, by number of the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Elsewhere {
+pub enum PortForwards {
     /// Out on the wire of this port.
     Wire(u16),
     /// To this port, as if it had arrived there.
@@ -177,7 +177,7 @@ impl Nic {
         self.is_started = is_started;
     }
 
-    /// Whether [`Nic::create`] would take the rule, as far as this NIC says before.
+    /// Whether [`PortRules::create`] would take the rule, as far as this NIC says before.
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ impl Nic {
         };
         let late_us = u64::from(self.personality.latency.effective_after_us)
             + self.faults.delay_us(Fault::LateActivation, 1000, 100_000);
-        let life = Life {
+        let life = RuleLifetime {
             from_us: match late_us {
                 _ if self.faults.strikes(Fault::PhantomSuccess) => u64::MAX,
                 0 => 0,
@@ -408,7 +408,7 @@ impl Nic {
     }
 
     /// Which verdicts may be others because of rules that came or went since this was asked last.
-    pub(crate) fn take_touched(&mut self) -> Touched {
+    pub(crate) fn take_touched(&mut self) -> AffectedPackets {
         self.rules.take_touched()
     }
 
@@ -440,8 +440,8 @@ impl Nic {
             }
         };
         let elsewhere = match fate {
-            Fate::Wire(port) => Some(Elsewhere::Wire(port)),
-            Fate::Port(port) => Some(Elsewhere::Port(port)),
+            Fate::Wire(port) => Some(PortForwards::Wire(port)),
+            Fate::Port(port) => Some(PortForwards::Port(port)),
             _ => None,
         };
         let drop = match fate {

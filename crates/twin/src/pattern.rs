@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a rule matches: header bytes under masks.
 //!
-//! A pattern comes as items in the order of the headers. It becomes a [`Shape`], which protocols
-//! must be where and which bytes count, and a key, the values of those bytes. Rules of one
-//! shape share a hash table, whatever their values.
+//! A pattern comes as items in the order of the headers. It becomes a [`RuleShape`], which
+//! protocols must be where and which bytes count, and a key, the values of those bytes. Rules of
+//! one shape share a hash table, whatever their values.
 
 use crate::headers::{Headers, Protos, Slot, Wanted};
 use crate::refusal::{Errno, Kind, Refusal};
@@ -111,7 +111,7 @@ impl Proto {
 
 /// What a rule gave of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct ItemSpec {
     /// Values.
     pub spec: bool,
     /// Ends of ranges.
@@ -126,7 +126,7 @@ pub struct Item {
     /// Which header.
     pub proto: Proto,
     /// What of the following was given.
-    pub given: Given,
+    pub given: ItemSpec,
     /// Values of its bytes. Those outside of the mask do not matter.
     pub spec: [u8; HEADER_MAX],
     /// Where it is given, the ends of ranges that begin at `spec`.
@@ -143,12 +143,19 @@ impl Item {
     /// Any header of this protocol.
     pub fn any(proto: Proto) -> Self {
         let none = [0; HEADER_MAX];
-        Self { proto, given: Given::default(), spec: none, last: none, mask: none, followed: None }
+        Self {
+            proto,
+            given: ItemSpec::default(),
+            spec: none,
+            last: none,
+            mask: none,
+            followed: None,
+        }
     }
 
     /// Headers with these values under this mask.
     pub fn masked(proto: Proto, spec: [u8; HEADER_MAX], mask: [u8; HEADER_MAX]) -> Self {
-        let given = Given { spec: true, last: false, mask: true };
+        let given = ItemSpec { spec: true, last: false, mask: true };
         Self { given, spec, mask, ..Self::any(proto) }
     }
 

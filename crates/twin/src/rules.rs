@@ -13,12 +13,12 @@ mod spreads;
 
 use crate::action::{Age, Effect, Fate, Spread};
 use crate::headers::Headers;
-use crate::judge::{Checked, refusal};
+use crate::judge::{ValidRule, refusal};
 use crate::pattern::{Attributes, Shape};
 use crate::personality::{Duplicate, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::table::{Stage, Table};
-use crate::tuple::Touched;
+use crate::tuple::AffectedPackets;
 use counters::{Counters, NO_COUNTER, Wanted};
 pub use counters::{Idle, Tally};
 use limits::{Limits, Share};
@@ -59,7 +59,7 @@ struct Entry {
 
 /// What is out of the ordinary about a new rule.
 #[derive(Clone, Copy)]
-pub(crate) struct Life {
+pub(crate) struct RuleLifetime {
     /// When it comes into effect; `u64::MAX` for never.
     pub(crate) from_us: u64,
     /// It cannot be destroyed.
@@ -84,7 +84,7 @@ pub(crate) struct Rules {
     counters: Counters,
     limits: Limits,
     /// Since somebody asked.
-    touched: Touched,
+    touched: AffectedPackets,
 }
 
 /// A frame, and when it came.
@@ -108,7 +108,7 @@ pub enum Counted {
     /// None.
     #[default]
     Not,
-    /// One, by its counter, for [`crate::Nic::count`].
+    /// One, by its counter, for [`crate::PortRules::count`].
     By(u32),
     /// Several, on the way from group to group.
     Often,
@@ -128,7 +128,7 @@ impl Rules {
             spreads: Spreads::default(),
             counters: Counters::new(&personality.count),
             limits: Limits::new(personality, capacity),
-            touched: Touched::Nothing,
+            touched: AffectedPackets::Nothing,
         }
     }
 
@@ -153,9 +153,9 @@ impl Rules {
     pub(crate) fn would_take(
         &self,
         personality: &Personality,
-        checked: &Checked,
+        checked: &ValidRule,
     ) -> Result<(), Refusal> {
-        let Checked { shape, stage, attributes, .. } = checked;
+        let ValidRule { shape, stage, attributes, .. } = checked;
         let table = self.table_of(shape, *stage, *attributes).map(|table| &self.tables[table]);
         let there = table.and_then(|table| table.find(&checked.key));
         // One that is leaving gives way.
@@ -169,14 +169,14 @@ impl Rules {
     pub(crate) fn create(
         &mut self,
         personality: &Personality,
-        checked: Checked,
-        life: Life,
+        checked: ValidRule,
+        life: RuleLifetime,
         now_us: u64,
     ) -> Result<Handle, Refusal> {
         self.forget_until(now_us);
         let personality = personality.engine(checked.stage);
         let share = self.limits.share(personality, &checked)?;
-        let Checked { shape, key, mut effect, spread, counts, age, attributes, stage, .. } =
+        let ValidRule { shape, key, mut effect, spread, counts, age, attributes, stage, .. } =
             checked;
         let table = match self.table_of(&shape, stage, attributes) {
             Some(table) => table,
@@ -212,7 +212,7 @@ impl Rules {
         if let Some(spread) = spread {
             effect.fate = Fate::Spread(self.spreads.take(spread));
         }
-        let Life { from_us, is_lasting } = life;
+        let RuleLifetime { from_us, is_lasting } = life;
         if (now_us + 1..u64::MAX).contains(&from_us) {
             self.coming_us.insert(from_us);
         }
@@ -255,7 +255,7 @@ impl Rules {
 
     /// Forgets all rules but those that cannot be destroyed; how many these are.
     pub(crate) fn flush(&mut self) -> u64 {
-        self.touched = Touched::Everything;
+        self.touched = AffectedPackets::Everything;
         let is_lasting = |entry: &Entry| entry.is_lasting && entry.at != At::Nowhere;
         if self.entries.iter().any(is_lasting) {
             return self.flush_one_by_one();
@@ -297,7 +297,7 @@ impl Rules {
 
     /// No packet hits any of them from now on.
     pub(crate) fn make_stale(&mut self) {
-        self.touched = Touched::Everything;
+        self.touched = AffectedPackets::Everything;
         self.entries.iter_mut().for_each(|entry| entry.from_us = u64::MAX);
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Tuple(u64);
 
 /// Packets whose verdicts may be others than before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Touched {
+pub(crate) enum AffectedPackets {
     /// None.
     #[default]
     Nothing,
@@ -99,7 +99,7 @@ fn fragment_bits(byte: usize) -> u8 {
     }
 }
 
-impl Touched {
+impl AffectedPackets {
     /// Both.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {

@@ -3,7 +3,7 @@
 
 use super::{Plan, engine_config, workers};
 use crate::{
-    Config, MTU_RANGE, Pair, Place, Policy, Problem, Problems, Socket, Written, nodes_of,
+    Config, Located, MTU_RANGE, Pair, Place, Policy, Problem, Problems, Socket, nodes_of,
     split_pair,
 };
 use doctor::host::{CpuList, Cpus};
@@ -69,7 +69,7 @@ impl PlanArgs {
             let place = Place::Flag { flag: "--pair" };
             let (a, b) = match split_pair(text) {
                 Ok((a, b)) => {
-                    (Some(Written { value: a, place }), Some(Written { value: b, place }))
+                    (Some(Located { value: a, place }), Some(Located { value: b, place }))
                 }
                 Err(error) => {
                     let key = format!("pair[{index}]");
@@ -92,7 +92,7 @@ impl PlanArgs {
             });
         }
         if let Some(value) = self.mtu {
-            let mtu = Written { value, place: Place::Flag { flag: "--mtu" } };
+            let mtu = Located { value, place: Place::Flag { flag: "--mtu" } };
             config.pairs.iter_mut().for_each(|pair| pair.mtu = Some(mtu.clone()));
         }
         for pair in &mut config.pairs {
@@ -102,7 +102,7 @@ impl PlanArgs {
             pair.found_mtu = interfaces.filter_map(&mtu).max().unwrap_or(0);
         }
         if let Some(value) = self.workers {
-            config.workers = Some(Written { value, place: Place::Flag { flag: "--workers" } });
+            config.workers = Some(Located { value, place: Place::Flag { flag: "--workers" } });
             config.pairs.iter_mut().for_each(|pair| pair.workers = None);
         }
         if let Some(CpuList(named)) = &self.cpus {
@@ -112,7 +112,7 @@ impl PlanArgs {
         if let Some(text) = &self.offload {
             let place = Place::Flag { flag: "--offload" };
             match text.parse::<Policy>() {
-                Ok(value) => config.offload.policy = Some(Written { value, place }),
+                Ok(value) => config.offload.policy = Some(Located { value, place }),
                 Err(words) => {
                     let (key, fault) = ("offload.policy".to_owned(), words.into());
                     config.problems.push(Problem { place, key, fault });
@@ -124,7 +124,7 @@ impl PlanArgs {
             None => self.no_socket.then_some((Socket::Off, "--no-socket")),
         };
         if let Some((value, flag)) = socket {
-            config.control.socket = Some(Written { value, place: Place::Flag { flag } });
+            config.control.socket = Some(Located { value, place: Place::Flag { flag } });
         }
         if config.pairs.iter().any(|pair| pair.workers.is_none()) {
             cpus.measure_load();
@@ -157,7 +157,7 @@ impl EngineArgs {
     pub fn engine_config(&self) -> Result<engine::Config, Problems> {
         let (file, mut config) = read_file(self.config.as_deref());
         if let Some(value) = self.capacity {
-            let capacity = Written { value, place: Place::Flag { flag: "--capacity" } };
+            let capacity = Located { value, place: Place::Flag { flag: "--capacity" } };
             config.table.capacity = Some(capacity.clone());
             config.table.capacity_ipv6 = Some(capacity);
         }

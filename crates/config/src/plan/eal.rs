@@ -2,7 +2,7 @@
 //! What DPDK starts with: memory, packet buffers, and whether they lie in hugepages.
 
 use super::{PairPlan, Plan, Settings, memory};
-use crate::{Devargs, Fault, Huge, MBUF_DATA_BYTES_MAX, Problem, Written};
+use crate::{Devargs, Fault, Huge, Located, MBUF_DATA_BYTES_MAX, Problem};
 
 /// The default is a multiple of this: room for drivers that hold packets of their own.
 const MBUFS_STEP: u64 = 16_384;
@@ -86,7 +86,7 @@ fn data_bytes(pairs: &[PairPlan]) -> u16 {
 }
 
 /// Arguments that would end the program, and with a status of 0.
-fn requests_for_help(extra: &Written<Vec<String>>) -> impl Iterator<Item = Problem> {
+fn requests_for_help(extra: &Located<Vec<String>>) -> impl Iterator<Item = Problem> {
     let requests = extra.value.iter().enumerate().filter(|(_, word)| dpdk::asks_for_help(word));
     requests.map(|(index, word)| {
         let (key, fault) = (format!("eal.extra[{index}]"), Fault::AsksForHelp(word.clone()));

@@ -4,8 +4,9 @@
 //! Shown as text they are a configuration again: reading it back gives the same plan.
 
 use crate::{
-    Bypass, CHECKSUMS, Choices, Devargs, EVICT, FRAGMENTS, Folder, HUGE, Huge, INVALID, MALFORMED,
-    PICK_UP, Place, Policy, RULE_API, RuleApi, Socket, TCP, WHEN_FULL, Written, ZONE, check_words,
+    Bypass, CHECKSUMS, Choices, Devargs, EVICT, FRAGMENTS, Folder, HUGE, Huge, INVALID, Located,
+    MALFORMED, PICK_UP, Place, Policy, RULE_API, RuleApi, Socket, TCP, WHEN_FULL, ZONE,
+    check_words,
 };
 use engine::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, MarkVerification,
@@ -66,7 +67,7 @@ impl Settings {
     pub(crate) fn take<T: Show>(
         &mut self,
         key: &'static str,
-        written: Option<Written<T>>,
+        written: Option<Located<T>>,
         default: T,
     ) -> T {
         self.take_or(key, written, default, Origin::Default)
@@ -76,7 +77,7 @@ impl Settings {
     pub(crate) fn take_or_compute<T: Show>(
         &mut self,
         key: &'static str,
-        written: Option<Written<T>>,
+        written: Option<Located<T>>,
         computed: T,
     ) -> T {
         self.take_or(key, written, computed, Origin::Computed)
@@ -86,16 +87,16 @@ impl Settings {
     pub(crate) fn take_text<T>(
         &mut self,
         key: &'static str,
-        written: Option<Written<T>>,
+        written: Option<Located<T>>,
         show: impl Fn(&T) -> String,
     ) -> Option<T> {
-        let Written { value, place } = written?;
+        let Located { value, place } = written?;
         self.note(key, show(&value), place.into());
         Some(value)
     }
 
     /// The value written, which has no default.
-    pub(crate) fn require<T: Show>(&mut self, key: &'static str, written: Written<T>) -> T {
+    pub(crate) fn require<T: Show>(&mut self, key: &'static str, written: Located<T>) -> T {
         self.note(key, written.value, written.place.into())
     }
 
@@ -109,12 +110,12 @@ impl Settings {
     fn take_or<T: Show>(
         &mut self,
         key: &'static str,
-        written: Option<Written<T>>,
+        written: Option<Located<T>>,
         otherwise: T,
         origin: Origin,
     ) -> T {
         match written {
-            Some(Written { value, place }) => self.note(key, value, place.into()),
+            Some(Located { value, place }) => self.note(key, value, place.into()),
             None => self.note(key, otherwise, origin),
         }
     }

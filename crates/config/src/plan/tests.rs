@@ -251,7 +251,7 @@ fn the_program_chooses_free_cpus() {
                [[pair]]\na = \"net_null2\"\nb = \"net_null3\"\n";
     let chosen = |text: &str, count: Option<u32>, cpus: &Cpus| {
         let place = Place::Flag { flag: "--workers" };
-        let workers = count.map(|value| Written { value, place });
+        let workers = count.map(|value| Located { value, place });
         let plan = Plan::new(Config { workers, ..Config::read(text) }, cpus);
         plan.map(|plan| plan.pairs.into_iter().map(|pair| pair.workers).collect::<Vec<_>>())
     };
@@ -278,7 +278,7 @@ fn the_program_chooses_cpus_of_the_node_of_the_ports() {
             pair.found_nodes = nodes.to_vec();
         }
         let place = Place::Flag { flag: "--workers" };
-        config.workers = Some(Written { value: count, place });
+        config.workers = Some(Located { value: count, place });
         let plan = Plan::new(config, &cpus).unwrap();
         plan.pairs.into_iter().map(|pair| pair.workers).collect::<Vec<_>>()
     };

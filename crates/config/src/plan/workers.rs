@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Which cpu each worker gets: one worker per cpu.
 
-use crate::{Fault, Pair, Place, Problem, Written};
+use crate::{Fault, Located, Pair, Place, Problem};
 use doctor::host::{Cpus, format_cpus};
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(super) fn impossible(pairs: &[Pair], cpus: &Cpus) -> Vec<Problem> {
     let usable = cpus.usable();
     for (index, pair) in pairs.iter().enumerate() {
         let Some(workers) = &pair.workers else { continue };
-        for (worker, Written { value: cpu, place }) in workers.value.iter().enumerate() {
+        for (worker, Located { value: cpu, place }) in workers.value.iter().enumerate() {
             let fault = if !cpus.online.contains(cpu) {
                 Fault::NoSuchCpu { cpu: *cpu, online: format_cpus(&cpus.online) }
             } else if !usable.contains(cpu) {
@@ -35,7 +35,7 @@ pub(super) fn impossible(pairs: &[Pair], cpus: &Cpus) -> Vec<Problem> {
 pub(super) fn deal_out(
     named: &[u32],
     pairs: &mut [Pair],
-    count: Option<&Written<u32>>,
+    count: Option<&Located<u32>>,
 ) -> Result<(), Problem> {
     let place = Place::Flag { flag: "--cpus" };
     let problem = |fault| Problem { place, key: String::new(), fault };
@@ -50,8 +50,8 @@ pub(super) fn deal_out(
         return Err(problem(Fault::UnevenCpus { named: cpus, pairs: pair_count }));
     }
     for (pair, cpus) in pairs.iter_mut().zip(named.chunks(cpus / pair_count)) {
-        let value = cpus.iter().map(|cpu| Written { value: *cpu, place }).collect();
-        pair.workers = Some(Written { value, place });
+        let value = cpus.iter().map(|cpu| Located { value: *cpu, place }).collect();
+        pair.workers = Some(Located { value, place });
     }
     Ok(())
 }
@@ -60,7 +60,7 @@ pub(super) fn deal_out(
 /// the order of [`Cpus::by_preference_near`] the ports of the pair.
 pub(super) fn assign(
     pairs: &[Pair],
-    count: Option<&Written<u32>>,
+    count: Option<&Located<u32>>,
     cpus: &Cpus,
 ) -> Result<Vec<Vec<u32>>, Problem> {
     let written: Vec<u32> = pairs.iter().flat_map(written_workers).collect();

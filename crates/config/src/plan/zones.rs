@@ -3,7 +3,7 @@
 //! out is as elsewhere.
 
 use super::{Settings, plan_timeouts};
-use crate::{Fault, Place, Problem, Written};
+use crate::{Fault, Located, Place, Problem};
 use engine::{Config, Timeouts, ZonePolicies, ZonePolicy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const DEFAULT: &str = "default";
 
 /// Zones, what holds there, and the name of its timeouts.
-type Planned = ((Vec<u16>, ZonePolicy), String);
+type ZonePlan = ((Vec<u16>, ZonePolicy), String);
 
 /// What holds in which zone, for those who ask.
 pub struct ZoneRules {
@@ -30,7 +30,7 @@ pub(super) fn plan_zones(
     zones: Vec<crate::Zone>,
     elsewhere: ZonePolicy,
     settings: &mut Settings,
-) -> Result<Vec<Planned>, Vec<Problem>> {
+) -> Result<Vec<ZonePlan>, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut named = Named(vec![(DEFAULT.to_owned(), elsewhere.timeouts)]);
     for (index, policy) in policies.into_iter().enumerate() {
@@ -103,11 +103,11 @@ impl Named {
         zone: crate::Zone,
         elsewhere: ZonePolicy,
         settings: &mut Settings,
-    ) -> Result<Option<Planned>, Fault> {
-        let Some(Written { value: ids, place }) = zone.ids else { return Ok(None) };
+    ) -> Result<Option<ZonePlan>, Fault> {
+        let Some(Located { value: ids, place }) = zone.ids else { return Ok(None) };
         settings.open_element("zone");
         let ids: Vec<u32> = ids.into_iter().map(|id| id.value).collect();
-        let ids = settings.require("ids", Written { value: ids, place });
+        let ids = settings.require("ids", Located { value: ids, place });
         let name = settings.take("timeouts", zone.timeouts, DEFAULT.to_owned());
         let names = || self.0.iter().map(|(name, _)| name.clone()).collect();
         let timeouts = self

@@ -38,7 +38,7 @@ impl Room {
 }
 
 /// A rule for `rte_flow`; its pointers are into itself and into the rule it was made of.
-pub(super) struct Lowered<'a> {
+pub(super) struct RteRule<'a> {
     attributes: sys::rte_flow_attr,
     items: Vec<sys::rte_flow_item>,
     actions: Vec<sys::rte_flow_action>,
@@ -49,7 +49,7 @@ pub(super) struct Lowered<'a> {
     _rule: PhantomData<&'a Rule>,
 }
 
-impl<'a> Lowered<'a> {
+impl<'a> RteRule<'a> {
     pub(super) fn new(rule: &'a Rule) -> Self {
         let values: Vec<_> = rule.pattern.iter().map(values_of).collect();
         let pointer = |room: &Option<Room>| room.as_ref().map_or(null(), Room::as_ptr);
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn a_rule_arrives_as_it_was_meant() {
         let rule = rule();
-        let lowered = Lowered::new(&rule);
+        let lowered = RteRule::new(&rule);
         assert_eq!((lowered.attributes.group, lowered.attributes.transfer()), (7, 1));
         assert_eq!((lowered.attributes.ingress(), lowered.attributes.egress()), (0, 0));
         assert_eq!((lowered.items.len(), lowered.actions.len()), (4, 4));
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn an_address_is_traced_to_its_part() {
         let rule = rule();
-        let lowered = Lowered::new(&rule);
+        let lowered = RteRule::new(&rule);
         let address = |item: &sys::rte_flow_item| std::ptr::from_ref(item).cast::<c_void>();
         for (address, cause) in [
             (address(&lowered.items[1]), Some(Cause::Item(1))),

@@ -6,7 +6,7 @@
 //! named by the numbers that their maker gives them, so a rule that is gone, or not made yet,
 //! cannot reach the driver. Results are the driver's word; one that nobody asked for is left out.
 
-use super::lower::Lowered;
+use super::lower::RteRule;
 use super::{Action, ErrorKind, FlowError, ItemKind, Rule, call};
 use crate::{Port, sys};
 use std::collections::HashMap;
@@ -203,7 +203,7 @@ impl Port {
         if self.tables.of_shape(&shape).is_some() {
             return Err((TableStep::Table, busy("the port has a table of such rules")));
         }
-        let lowered = Lowered::new(like);
+        let lowered = RteRule::new(like);
         let pattern = self
             .pattern_template(like, &lowered)
             .map_err(|error| (TableStep::PatternTemplate, error))?;
@@ -222,7 +222,7 @@ impl Port {
     fn pattern_template(
         &self,
         like: &Rule,
-        lowered: &Lowered<'_>,
+        lowered: &RteRule<'_>,
     ) -> Result<NonNull<sys::rte_flow_pattern_template>, FlowError> {
         // SAFETY: a plain C struct of numbers.
         let mut attr: sys::rte_flow_pattern_template_attr = unsafe { std::mem::zeroed() };
@@ -240,7 +240,7 @@ impl Port {
     fn actions_template(
         &self,
         like: &Rule,
-        lowered: &Lowered<'_>,
+        lowered: &RteRule<'_>,
     ) -> Result<NonNull<sys::rte_flow_actions_template>, FlowError> {
         // SAFETY: a plain C struct of numbers.
         let mut attr: sys::rte_flow_actions_template_attr = unsafe { std::mem::zeroed() };
@@ -258,7 +258,7 @@ impl Port {
 
     fn template_table(
         &self,
-        lowered: &Lowered<'_>,
+        lowered: &RteRule<'_>,
         (pattern, actions): (
             NonNull<sys::rte_flow_pattern_template>,
             NonNull<sys::rte_flow_actions_template>,
@@ -329,7 +329,7 @@ impl Port {
             let message = "the port has no table of such rules";
             return Err(FlowError::ours(FlowError::EINVAL, ErrorKind::State, message));
         };
-        let lowered = Lowered::new(rule);
+        let lowered = RteRule::new(rule);
         let (items, actions, attr) = (lowered.items(), lowered.actions(), postponed());
         let tag = number as usize as *mut c_void;
         let enqueue = |error: *mut _| {

@@ -8,7 +8,7 @@ use crate::packet::{HandedOff, Handoff};
 use wire::Packet;
 
 impl Engine {
-    /// Where the packets of the last burst belong whose verdict is [`Verdict::Elsewhere`].
+    /// Where the packets of the last burst belong whose verdict is [`Verdict::PortForwards`].
     pub fn handed(&self) -> &[HandedOff] {
         self.pipeline.handed()
     }

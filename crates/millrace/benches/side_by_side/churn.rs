@@ -28,12 +28,12 @@ pub(crate) struct Mix {
     /// Flows that stay, and their packets in a second.
     busy_flows: u32,
     busy_pps: u32,
-    bars: Bars,
+    bars: Targets,
 }
 
 /// Must and goal of what says that offload was measured, where it says that.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bars {
+pub(crate) struct Targets {
     /// Thousands of rules made in a second, at least.
     pub(crate) rules: Option<(f64, f64)>,
     /// Percent of the packets that have no mark, the warm-up included, at most.
@@ -49,7 +49,7 @@ pub(crate) const MIXES: [Mix; 2] = [
         packets: 20,
         busy_flows: 0,
         busy_pps: 0,
-        bars: Bars { rules: Some((20.0, 40.0)), unmarked: None },
+        bars: Targets { rules: Some((20.0, 40.0)), unmarked: None },
     },
     Mix {
         name: "offload-busy",
@@ -57,7 +57,7 @@ pub(crate) const MIXES: [Mix; 2] = [
         packets: 3,
         busy_flows: 5000,
         busy_pps: 1_700_000,
-        bars: Bars { rules: None, unmarked: Some((30.0, 20.0)) },
+        bars: Targets { rules: None, unmarked: Some((30.0, 20.0)) },
     },
 ];
 
@@ -95,7 +95,7 @@ const WARM_UP: u32 = 2 + ROUND;
 pub(crate) struct Churn {
     pub(crate) name: &'static str,
     #[serde(skip)]
-    pub(crate) bars: Bars,
+    pub(crate) bars: Targets,
     /// Packets of a million that were not received; below 0 by what a burst more or less makes.
     pub(crate) lost_ppm: [Vec<f64>; 2],
     /// Microseconds between two polls of a port that one in ten thousand exceeds.

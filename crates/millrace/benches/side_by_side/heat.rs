@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 /// Long enough that refilled caches are a small part of it, short enough that nothing else changes.
 const TURN: Duration = Duration::from_millis(100);
 
-/// A program in a heat. It is stopped except in [`turn`](Contender::turn).
-pub(crate) trait Contender {
+/// A program in a heat. It is stopped except in [`turn`](Dut::turn).
+pub(crate) trait Dut {
     /// The child.
     fn process(&self) -> &Process;
     /// Runs until `end`; `ran` is how long it did so in the turns before.
@@ -42,9 +42,9 @@ pub(crate) fn run(
     let start = |case: &&Case| Millrace::start(setup, case, cases.len() + floors.len());
     let mut runs: Vec<_> = cases.iter().rev().map(start).collect::<anyhow::Result<_>>()?;
     runs.reverse();
-    let mut contenders: Vec<&mut dyn Contender> = Vec::new();
-    contenders.extend(floors.iter_mut().map(|(_, floor)| floor as &mut dyn Contender));
-    contenders.extend(runs.iter_mut().map(|run| run as &mut dyn Contender));
+    let mut contenders: Vec<&mut dyn Dut> = Vec::new();
+    contenders.extend(floors.iter_mut().map(|(_, floor)| floor as &mut dyn Dut));
+    contenders.extend(runs.iter_mut().map(|run| run as &mut dyn Dut));
     take_turns(setup, &mut contenders, interrupted)?;
 
     let mut figures: Vec<(&Case, Figures)> = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn run(
 /// Forwards and backwards through the contenders, so that a steady drift is the same for all.
 pub(crate) fn take_turns(
     setup: &Setup,
-    contenders: &mut [&mut dyn Contender],
+    contenders: &mut [&mut dyn Dut],
     interrupted: &AtomicBool,
 ) -> anyhow::Result<()> {
     let rounds = Duration::from_secs(setup.seconds.into()).div_duration_f64(TURN) as u32;

@@ -8,7 +8,7 @@
 
 use crate::captures::Traffic;
 use crate::cases::{Case, Load};
-use crate::heat::{Contender, Readings};
+use crate::heat::{Dut, Readings};
 use crate::process::{Process, mortal, run, wait_until};
 use crate::stopwatch::{Figures, Reading, WARM_UP};
 use crate::{MBUF_DATA_BYTES, Setup, testpmd};
@@ -186,7 +186,7 @@ impl Router {
     }
 }
 
-impl Contender for Router {
+impl Dut for Router {
     fn process(&self) -> &Process {
         &self.sender
     }

@@ -3,7 +3,7 @@
 
 use crate::Setup;
 use crate::cases::{Case, From, Load};
-use crate::heat::{Contender, Readings};
+use crate::heat::{Dut, Readings};
 use crate::process::Process;
 use crate::stopwatch::{Figures, Reading};
 use serde::Serialize;
@@ -92,7 +92,7 @@ impl Millrace {
     }
 }
 
-impl Contender for Millrace {
+impl Dut for Millrace {
     fn process(&self) -> &Process {
         &self.process
     }

@@ -7,7 +7,7 @@
 
 use crate::Setup;
 use crate::cases::{Case, Load};
-use crate::heat::{Contender, Readings};
+use crate::heat::{Dut, Readings};
 use crate::process::{Process, mortal, run, wait_until};
 use crate::stopwatch::{Figures, Reading};
 use anyhow::Context;
@@ -144,7 +144,7 @@ impl Switch {
     }
 }
 
-impl Contender for Switch {
+impl Dut for Switch {
     fn process(&self) -> &Process {
         &self.process
     }

@@ -6,7 +6,7 @@
 
 use crate::captures::Traffic;
 use crate::cases::{Case, Load};
-use crate::heat::{self, Contender};
+use crate::heat::{self, Dut};
 use crate::hugepages::Hugepages;
 use crate::kernel::{self, Router, Work};
 use crate::machine::Machine;
@@ -102,7 +102,7 @@ pub(crate) struct Peers {
 }
 
 /// The sides of a case that are running.
-struct Heat {
+struct RunningPeers {
     floor: Testpmd,
     millrace: Millrace,
     switches: Vec<(Side, Switch)>,
@@ -195,9 +195,9 @@ fn run(
 ) -> anyhow::Result<BTreeMap<Side, Figures>> {
     let case = &peer.case;
     let mut heat = start(setup, case, trouble)?;
-    let mut contenders: Vec<&mut dyn Contender> = vec![&mut heat.floor, &mut heat.millrace];
-    contenders.extend(heat.switches.iter_mut().map(|(_, one)| one as &mut dyn Contender));
-    contenders.extend(heat.routers.iter_mut().map(|(_, one)| one as &mut dyn Contender));
+    let mut contenders: Vec<&mut dyn Dut> = vec![&mut heat.floor, &mut heat.millrace];
+    contenders.extend(heat.switches.iter_mut().map(|(_, one)| one as &mut dyn Dut));
+    contenders.extend(heat.routers.iter_mut().map(|(_, one)| one as &mut dyn Dut));
     heat::take_turns(setup, &mut contenders, interrupted)?;
 
     let mut figures = BTreeMap::from([(Side::Floor, heat.floor.finish(setup, case)?)]);
@@ -220,7 +220,11 @@ fn run(
 }
 
 /// Starts all sides that can be. What cannot is trouble, and no reason to do without the others.
-fn start(setup: &Setup, case: &Case, trouble: &mut BTreeSet<String>) -> anyhow::Result<Heat> {
+fn start(
+    setup: &Setup,
+    case: &Case,
+    trouble: &mut BTreeSet<String>,
+) -> anyhow::Result<RunningPeers> {
     let has_switch = ovs::lacks(setup).is_none();
     let has_router = kernel::lacks().is_none();
     let floor = Testpmd::start(setup, case)?;
@@ -240,7 +244,7 @@ fn start(setup: &Setup, case: &Case, trouble: &mut BTreeSet<String>) -> anyhow::
         }
     }
     let millrace = Millrace::start(setup, case, 2 + switches.len() + routers.len())?;
-    Ok(Heat { floor, millrace, switches, routers })
+    Ok(RunningPeers { floor, millrace, switches, routers })
 }
 
 fn missing(case: &Case, side: Side, error: &anyhow::Error) -> String {

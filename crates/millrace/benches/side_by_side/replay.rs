@@ -3,7 +3,7 @@
 //! testpmd in io mode between two of its ports. Beside it, between two ports that make up packets.
 
 use crate::Setup;
-use crate::heat::{Contender, Readings, take_turns};
+use crate::heat::{Dut, Readings, take_turns};
 use crate::process::Process;
 use crate::stopwatch::{Figures, Reading, WARM_UP};
 use crate::testpmd::{lcores, sent_by};
@@ -106,7 +106,7 @@ pub(crate) fn measure(
     for rep in 1..=reps {
         let start = |source| Forwarder::start(setup, source, driver);
         let mut all: Vec<_> = SOURCES.into_iter().map(start).collect::<anyhow::Result<_>>()?;
-        let mut contenders: Vec<_> = all.iter_mut().map(|it| it as &mut dyn Contender).collect();
+        let mut contenders: Vec<_> = all.iter_mut().map(|it| it as &mut dyn Dut).collect();
         take_turns(setup, &mut contenders, interrupted)?;
         for (forwarder, replay) in all.into_iter().zip(&mut replays) {
             let figures = forwarder.finish(setup)?;
@@ -191,7 +191,7 @@ impl Forwarder {
     }
 }
 
-impl Contender for Forwarder {
+impl Dut for Forwarder {
     fn process(&self) -> &Process {
         &self.process
     }

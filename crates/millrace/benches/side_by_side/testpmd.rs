@@ -3,7 +3,7 @@
 //! other without looking at them.
 
 use crate::cases::Case;
-use crate::heat::{Contender, Readings};
+use crate::heat::{Dut, Readings};
 use crate::process::Process;
 use crate::stopwatch::{Figures, Reading, WARM_UP};
 use crate::{Setup, replay};
@@ -68,7 +68,7 @@ pub(crate) fn sent_by(process: &mut Process, port: usize) -> anyhow::Result<f64>
     })
 }
 
-impl Contender for Testpmd {
+impl Dut for Testpmd {
     fn process(&self) -> &Process {
         &self.process
     }

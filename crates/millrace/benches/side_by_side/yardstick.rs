@@ -25,11 +25,11 @@ pub(crate) const NAMES: [&str; 5] = [
 /// Memory of the loops that load.
 pub(crate) struct Yardstick {
     cpu: usize,
-    circles: [Circle; 3],
+    circles: [PointerChase; 3],
 }
 
 /// Every cache line holds the place of another; all are one circle in an order no prefetcher sees.
-struct Circle {
+struct PointerChase {
     lines: Vec<Line>,
 }
 
@@ -44,7 +44,7 @@ const STEPS: usize = 1 << 16;
 impl Yardstick {
     /// For `cpu`; takes 70 MB.
     pub(crate) fn new(cpu: usize) -> Self {
-        Self { cpu, circles: [256 << 10, 8 << 20, 64 << 20].map(Circle::new) }
+        Self { cpu, circles: [256 << 10, 8 << 20, 64 << 20].map(PointerChase::new) }
     }
 
     /// Runs every loop; takes some ten milliseconds.
@@ -54,14 +54,14 @@ impl Yardstick {
             cpus.set(self.cpu);
             // Elsewhere the figures are of another cpu, and still tell of the machine.
             let _ = sched_setaffinity(None, &cpus);
-            let [small, middle, large] = self.circles.each_ref().map(Circle::walk);
+            let [small, middle, large] = self.circles.each_ref().map(PointerChase::walk);
             Reading([multiply(), shift(), small, middle, large])
         };
         std::thread::scope(|scope| scope.spawn(read).join()).expect("the loops do not panic")
     }
 }
 
-impl Circle {
+impl PointerChase {
     fn new(bytes: usize) -> Self {
         let mut lines = vec![Line { next: 0 }; bytes / size_of::<Line>()];
         for (place, line) in lines.iter_mut().enumerate() {

@@ -9,7 +9,7 @@ mod which;
 use crate::{signals, table};
 use anyhow::Context;
 use control::Ask;
-use control::{AskError, Instance, InstanceArgs, Line, Patience, Request, ZoneLine};
+use control::{AskError, Instance, InstanceArgs, Line, ReplyTimeout, Request, ZoneLine};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -177,7 +177,7 @@ fn ask(
     let mut instance: Instance = args.find()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let asked: Result<_, AskError> =
-        instance.ask_each(&Patience::Until(interrupted), request, take);
+        instance.ask_each(&ReplyTimeout::Until(interrupted), request, take);
     Ok(asked?)
 }
 

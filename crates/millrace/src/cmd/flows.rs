@@ -2,7 +2,7 @@
 //! `millrace flows`.
 
 use crate::{table, units};
-use control::{Answer, Ask, FlowLine, InstanceArgs, LIMIT_MAX, Line, Net, Request};
+use control::{Answer, Ask, FlowLine, InstanceArgs, LIMIT_MAX, Line, PrefixText, Request};
 use report::top_flows;
 use serde_json::json;
 use std::io::{self, Write};
@@ -69,7 +69,7 @@ pub(crate) struct End {
 impl End {
     /// The question about what has such an end.
     fn of(self, request: Request) -> Request {
-        let address = self.address.map(|address| Net(address.into()));
+        let address = self.address.map(|address| PrefixText(address.into()));
         Request { address, port: self.port, ..request }
     }
 }

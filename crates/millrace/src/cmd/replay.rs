@@ -15,7 +15,7 @@ use capture::{Capture, Fault};
 use config::plan::{EngineArgs, engine_bytes};
 use doctor::host::Memory;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use player::Played;
+use player::ReplayTotals;
 use report::output::{Command, OutputArgs, is_dash, tell};
 use report::records::WrittenRecords;
 use report::summary::Summary;
@@ -97,7 +97,7 @@ fn play_all(
         let name = display_name(path);
         let played = match open(path, &name, &progress) {
             Ok(mut capture) => player.play(&mut capture, interrupted)?,
-            Err(fault) => Played::faulty(fault),
+            Err(fault) => ReplayTotals::faulty(fault),
         };
         progress.suspend(|| report_capture(&name, &played));
         good &= played.fault.is_none();
@@ -134,7 +134,7 @@ fn progress_bar(captures: &[PathBuf]) -> ProgressBar {
 }
 
 /// Says on stderr what a capture's user should know about it.
-fn report_capture(name: &str, played: &Played) {
+fn report_capture(name: &str, played: &ReplayTotals) {
     for (link_type, packets) in &played.unread {
         let packets = units::thousands(*packets);
         let warning = format!("link type {link_type} is not read; packets passed: {packets}");

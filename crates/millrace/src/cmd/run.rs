@@ -3,7 +3,7 @@
 
 use crate::cpu_locks;
 use crate::live::answers::Answers;
-use crate::live::{Live, Meter, PortEvent, Wire};
+use crate::live::{PortEvent, PortPair, RateLine, Runtime};
 use crate::netdev::{self, Interfaces};
 use crate::placement::describe_placement;
 use crate::privileges::Capabilities;
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         reloader.turn();
     };
     let interrupted = &signals.interrupted;
-    let until = Until { duration: args.duration, interrupted, each_turn };
+    let until = StopCondition { duration: args.duration, interrupted, each_turn };
     watch(&mut live, &mut sink, until, lines);
     sink.hurry();
     close(server, &mut live, &mut sink);
@@ -155,7 +155,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 /// Warns of connections that were not restored, and of ports and tables that lack hugepages,
 /// symmetric RSS, flow rules or bypass.
-fn warn_at_start(live: &Live, wants_huge_pages: bool) {
+fn warn_at_start(live: &Runtime, wants_huge_pages: bool) {
     for complaint in live.not_restored() {
         tell(io::stderr(), format_args!("millrace: {complaint}"));
     }
@@ -221,7 +221,7 @@ fn snapshots(plan: &Plan) -> Option<Snapshots> {
 
 /// Lets others ask. A place that nobody asked for and that cannot be had is no reason to carry no
 /// packets.
-fn serve(socket: &Socket, live: &Live, reload: Arc<Reload>) -> anyhow::Result<Option<Server>> {
+fn serve(socket: &Socket, live: &Runtime, reload: Arc<Reload>) -> anyhow::Result<Option<Server>> {
     let answerer = Arc::new(Answers::new(live.inquiry(), reload));
     let path = match socket {
         Socket::Off => return Ok(None),
@@ -243,7 +243,7 @@ fn serve(socket: &Socket, live: &Live, reload: Arc<Reload>) -> anyhow::Result<Op
 }
 
 /// Answers no more. Records are taken meanwhile: who ends flows for a client waits for that.
-fn close(server: Option<Server>, live: &mut Live, sink: &mut RecordSink) {
+fn close(server: Option<Server>, live: &mut Runtime, sink: &mut RecordSink) {
     live.inquiry().end();
     let Some(server) = server else { return };
     server.close();
@@ -268,7 +268,7 @@ fn start(
     (eal, placement): (&EalConfig, &str),
     snapshots: Option<Snapshots>,
     mut interfaces: Interfaces,
-) -> anyhow::Result<(Live, Interfaces)> {
+) -> anyhow::Result<(Runtime, Interfaces)> {
     let mut eal = start_eal(eal).map_err(|error| match error.downcast_ref() {
         Some(EalError::Arguments { .. }) => anyhow::anyhow!("eal.extra: {error}"),
         // No other try without them.
@@ -300,7 +300,7 @@ fn start(
         };
         let (a, b) = (open(&pair.a)?, open(&pair.b)?);
         let (pool, zone) = (format!("pair{number}"), pair.zone_from(plan.engine.zone));
-        wires.push(Wire {
+        wires.push(PortPair {
             mempool: Mempool::new(
                 &eal,
                 &pool,
@@ -322,7 +322,7 @@ fn start(
     }
     plan.engine.secret = secret()?;
     let plan = (&plan.engine, plan.offload, plan.zone_timeouts);
-    let live = Live::start(&eal, wires, plan, snapshots)?;
+    let live = Runtime::start(&eal, wires, plan, snapshots)?;
     interfaces.connect()?;
     Ok((live, interfaces))
 }
@@ -334,7 +334,7 @@ pub(super) fn secret() -> anyhow::Result<[u64; 2]> {
 }
 
 /// When a run is over.
-pub(super) struct Until<'a> {
+pub(super) struct StopCondition<'a> {
     pub(super) duration: Option<Duration>,
     pub(super) interrupted: &'a AtomicBool,
     /// Called in each turn of the control thread.
@@ -349,11 +349,16 @@ pub(super) struct Lines {
 }
 
 /// Takes records and prints lines until the run is over.
-pub(super) fn watch(live: &mut Live, sink: &mut RecordSink, until: Until<'_>, lines: Lines) {
-    let mut meter = Meter::new(lines.interval);
+pub(super) fn watch(
+    live: &mut Runtime,
+    sink: &mut RecordSink,
+    until: StopCondition<'_>,
+    lines: Lines,
+) {
+    let mut meter = RateLine::new(lines.interval);
     tell_port_events(live);
     if lines.are_printed {
-        tell_at_once(Meter::heading(live));
+        tell_at_once(RateLine::heading(live));
     }
     while !until.interrupted.load(Ordering::Relaxed)
         && until.duration.is_none_or(|duration| live.elapsed() < duration)
@@ -377,7 +382,7 @@ pub(super) fn watch(live: &mut Live, sink: &mut RecordSink, until: Until<'_>, li
     }
 }
 
-fn tell_port_events(live: &mut Live) {
+fn tell_port_events(live: &mut Runtime) {
     live.port_events().iter().for_each(tell_port_event);
 }
 

@@ -3,7 +3,7 @@
 //! elsewhere, follows the reader's choice of light or dark, and is well-formed XML as well.
 
 use super::table::HEADINGS;
-use super::{ARTICLE, Comparison, Gain, NOTHING_MARKED, Run, Sample};
+use super::{ARTICLE, Comparison, NOTHING_MARKED, Run, Sample, Speedup};
 use maud::{Markup, html};
 use results::page::{figure, legend, page_of};
 use results::plot::{Bar, Chart, Line, NotDrawn, OFF, ON, STAGES, Scale, bars};
@@ -43,7 +43,7 @@ fn results(comparison: &Comparison) -> Markup {
     html! {
         div.gains {
             @for (load, pair) in gains {
-                @if let Some(pair) = pair { (gain(load, Gain::of(pair))) }
+                @if let Some(pair) = pair { (gain(load, Speedup::of(pair))) }
             }
         }
         h2 { "Results" }
@@ -69,7 +69,7 @@ fn results(comparison: &Comparison) -> Markup {
     }
 }
 
-fn gain(load: &str, Gain { throughput, cpu, cycles, is_marked }: Gain) -> Markup {
+fn gain(load: &str, Speedup { throughput, cpu, cycles, is_marked }: Speedup) -> Markup {
     let tiles = [("throughput", throughput), ("cpu", cpu), ("cycles per packet", cycles)];
     html! {
         section {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The comparison as text: the article's table, and where the cycles went.
 
-use super::{Comparison, Gain, NOTHING_MARKED, Run};
+use super::{Comparison, NOTHING_MARKED, Run, Speedup};
 use crate::units;
 use std::io::{self, Write};
 
@@ -30,8 +30,8 @@ impl Comparison {
         self.print_stages(out)?;
         writeln!(out)?;
         for load in self.loads() {
-            let Some(gain) = self.pair(load).map(Gain::of) else { continue };
-            let Gain { throughput, cpu, cycles, is_marked } = gain;
+            let Some(gain) = self.pair(load).map(Speedup::of) else { continue };
+            let Speedup { throughput, cpu, cycles, is_marked } = gain;
             writeln!(
                 out,
                 "{load} with offload: {throughput:.2} x the throughput, {cpu:.2} x the cpu, \

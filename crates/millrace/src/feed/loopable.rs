@@ -100,11 +100,11 @@ impl Frames {
 
 /// Who is where.
 #[derive(Default)]
-struct Sides(HashMap<Station, Side>);
+struct Sides(HashMap<HostId, Side>);
 
 /// A sender or receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Station {
+enum HostId {
     Mac([u8; 6]),
     Ip(IpAddr),
 }
@@ -120,7 +120,7 @@ impl Sides {
     }
 }
 
-fn stations(frame: &[u8]) -> Option<(Station, Station)> {
+fn stations(frame: &[u8]) -> Option<(HostId, HostId)> {
     let ethernet = Ethernet::new(frame)?;
     let (mut ether_type, mut payload) = (ethernet.ether_type(), ethernet.payload());
     while vlan::is_tag(ether_type) {
@@ -133,8 +133,8 @@ fn stations(frame: &[u8]) -> Option<(Station, Station)> {
         _ => None,
     };
     Some(match ip {
-        Some((src, dst)) => (Station::Ip(src), Station::Ip(dst)),
-        None => (Station::Mac(ethernet.src()), Station::Mac(ethernet.dst())),
+        Some((src, dst)) => (HostId::Ip(src), HostId::Ip(dst)),
+        None => (HostId::Mac(ethernet.src()), HostId::Mac(ethernet.dst())),
     })
 }
 

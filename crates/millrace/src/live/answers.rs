@@ -3,56 +3,56 @@
 
 mod connections;
 
-use super::{Ending, Found, Inquiry, PortNow};
+use super::{ListedConn, PortStatus, QueryClient, RunEnding};
 use crate::reload::Reload;
 use crate::units;
 use control::{
-    Answerer, Ask, DirectionLine, EndLine, Failure, FlowLine, Halt, InstanceLine, Line,
-    OffloadLine, PortLine, Request, RuleLine, Taker, VERSION,
+    AnswerError, Answerer, Ask, DirectionLine, EndLine, Failure, FlowLine, InstanceLine, Line,
+    LineWriter, OffloadLine, PortLine, Request, RuleLine, VERSION,
 };
 use engine::{DirectionCounters, Nanos, NoRuleReason, Query, RuleState, RuleView, Side};
-use report::top_n::Busiest;
+use report::top_n::TopN;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
-impl From<Ending> for Failure {
-    fn from(_: Ending) -> Self {
+impl From<RunEnding> for Failure {
+    fn from(_: RunEnding) -> Self {
         Failure::Ending
     }
 }
 
-impl From<Ending> for Halt {
-    fn from(_: Ending) -> Self {
+impl From<RunEnding> for AnswerError {
+    fn from(_: RunEnding) -> Self {
         Failure::Ending.into()
     }
 }
 
 /// Answers for a run.
 pub(crate) struct Answers {
-    inquiry: Arc<Inquiry>,
+    inquiry: Arc<QueryClient>,
     reload: Arc<Reload>,
 }
 
 impl Answers {
     /// Of the run that `inquiry` asks; `reload` reads its configuration again.
-    pub(crate) fn new(inquiry: Arc<Inquiry>, reload: Arc<Reload>) -> Self {
+    pub(crate) fn new(inquiry: Arc<QueryClient>, reload: Arc<Reload>) -> Self {
         Self { inquiry, reload }
     }
 }
 
 impl Answerer for Answers {
-    fn answer(&self, request: &Request, taker: &mut Taker) -> Result<(), Halt> {
+    fn answer(&self, request: &Request, taker: &mut LineWriter) -> Result<(), AnswerError> {
         answer((&self.inquiry, &self.reload), request, taker)
     }
 }
 
 /// Gives an answer, but for what is wrong in the end.
 fn answer(
-    (inquiry, reload): (&Inquiry, &Reload),
+    (inquiry, reload): (&QueryClient, &Reload),
     request: &Request,
-    taker: &mut Taker,
-) -> Result<(), Halt> {
+    taker: &mut LineWriter,
+) -> Result<(), AnswerError> {
     let (mut lines, mut matched) = (Vec::new(), 0);
     match request.ask {
         Ask::List => matched = connections::list(inquiry, request, taker)?,
@@ -62,7 +62,7 @@ fn answer(
         Ask::Set => matched = connections::set(inquiry, request)?,
         Ask::Reload => {
             let path = request.path.as_deref().map(Path::new);
-            matched = inquiry.reload(|| reload.read(path).map_err(Halt::from))?;
+            matched = inquiry.reload(|| reload.read(path).map_err(AnswerError::from))?;
         }
         Ask::Zones => {
             lines = connections::zones(inquiry)?;
@@ -81,7 +81,7 @@ fn answer(
     Ok(lines.iter().try_for_each(|line| taker.line(line))?)
 }
 
-fn instance(inquiry: &Inquiry) -> InstanceLine {
+fn instance(inquiry: &QueryClient) -> InstanceLine {
     InstanceLine {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -92,7 +92,7 @@ fn instance(inquiry: &Inquiry) -> InstanceLine {
     }
 }
 
-fn stats(inquiry: &Inquiry) -> Result<Line, Failure> {
+fn stats(inquiry: &QueryClient) -> Result<Line, Failure> {
     let summary = inquiry.summary()?;
     let mut report = Vec::new();
     summary.print(&mut report).expect("memory takes what is written");
@@ -109,8 +109,8 @@ fn query(request: &Request, has_rules: bool) -> Query {
 }
 
 /// The flows with the most bytes; returns how many there are.
-fn flows(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
-    let mut busiest = Busiest::new(request.limit());
+fn flows(inquiry: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
+    let mut busiest = TopN::new(request.limit());
     inquiry.flows(query(request, false), &mut |found| {
         let record = &found.flow.record;
         busiest.offer(record.orig.bytes + record.reply.bytes, || found);
@@ -126,10 +126,10 @@ fn flows(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<
 }
 
 /// The rules with the most packets per second; returns how many there are.
-fn rules(inquiry: &Inquiry, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
+fn rules(inquiry: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
     let names: Vec<_> = inquiry.names().collect();
     let now = inquiry.time();
-    let mut busiest = Busiest::new(request.limit());
+    let mut busiest = TopN::new(request.limit());
     inquiry.flows(query(request, true), &mut |found| {
         for (direction, view) in found.flow.rules.iter().flatten().enumerate() {
             if !matches!(view.state, RuleState::None | RuleState::Candidate) {
@@ -147,7 +147,7 @@ fn seconds(from: Nanos, until: Nanos) -> f64 {
     until.saturating_sub(from) as f64 / 1e9
 }
 
-fn port_line(PortNow { rules, state }: &PortNow) -> PortLine {
+fn port_line(PortStatus { rules, state }: &PortStatus) -> PortLine {
     PortLine {
         name: rules.name.clone(),
         state: rules.state.to_owned(),
@@ -167,7 +167,7 @@ fn port_line(PortNow { rules, state }: &PortNow) -> PortLine {
     }
 }
 
-fn rule_line(found: &Found, direction: usize, names: &[&str], now: Nanos) -> RuleLine {
+fn rule_line(found: &ListedConn, direction: usize, names: &[&str], now: Nanos) -> RuleLine {
     let (record, view) = (&found.flow.record, &found.rules()[direction]);
     let orig = (record.src, record.sport);
     let reply = (record.dst, record.dport);
@@ -190,11 +190,11 @@ fn rule_line(found: &Found, direction: usize, names: &[&str], now: Nanos) -> Rul
 }
 
 /// Number of a port, by side of a flow's wire.
-fn place(found: &Found, side: Side) -> usize {
+fn place(found: &ListedConn, side: Side) -> usize {
     2 * found.wire + side as usize
 }
 
-fn flow_line(found: &Found, ports: &[PortNow], now: Nanos) -> FlowLine {
+fn flow_line(found: &ListedConn, ports: &[PortStatus], now: Nanos) -> FlowLine {
     let record = &found.flow.record;
     let line = |direction: usize, tally: &DirectionCounters| {
         let DirectionCounters { packets, bytes, ip_bytes, tcp_flags } = *tally;
@@ -221,7 +221,12 @@ fn flow_line(found: &Found, ports: &[PortNow], now: Nanos) -> FlowLine {
     }
 }
 
-fn offload_line(found: &Found, view: &RuleView, packets: u64, ports: &[PortNow]) -> OffloadLine {
+fn offload_line(
+    found: &ListedConn,
+    view: &RuleView,
+    packets: u64,
+    ports: &[PortStatus],
+) -> OffloadLine {
     let port = view.side.and_then(|side| ports.get(place(found, side)));
     let of_wire = ports.get(place(found, Side::A)..=place(found, Side::B)).unwrap_or_default();
     let words = match view.reason {
@@ -254,7 +259,7 @@ fn rule_words(view: &RuleView) -> String {
 }
 
 /// Why there are no rules at all at either port.
-fn off_words(ports: &[PortNow]) -> String {
+fn off_words(ports: &[PortStatus]) -> String {
     let reasons = ports.iter().filter_map(|port| port.rules.reason.as_deref());
     let mut reasons: Vec<_> = reasons.collect();
     reasons.dedup();
@@ -262,7 +267,11 @@ fn off_words(ports: &[PortNow]) -> String {
 }
 
 /// Why a direction has no rule, for people.
-fn why(reason: NoRuleReason, (view, packets): (&RuleView, u64), port: Option<&PortNow>) -> String {
+fn why(
+    reason: NoRuleReason,
+    (view, packets): (&RuleView, u64),
+    port: Option<&PortStatus>,
+) -> String {
     let rate = units::pps(view.rate);
     match reason {
         NoRuleReason::Off => off_words(&[]),
@@ -284,7 +293,7 @@ fn why(reason: NoRuleReason, (view, packets): (&RuleView, u64), port: Option<&Po
             threshold = units::pps(threshold)
         ),
         NoRuleReason::NoCapacity => match port {
-            Some(PortNow { state, .. }) => {
+            Some(PortStatus { state, .. }) => {
                 format!("the NIC has room for {} rules, and flows no slower have them", state.room)
             }
             None => "the NIC has no room for one more rule".to_owned(),
@@ -307,8 +316,8 @@ fn why(reason: NoRuleReason, (view, packets): (&RuleView, u64), port: Option<&Po
 }
 
 /// What a port said when it refused a rule.
-fn refusal(port: Option<&PortNow>) -> &str {
-    let Some(PortNow { rules, .. }) = port else { return "the port takes no such rule" };
+fn refusal(port: Option<&PortStatus>) -> &str {
+    let Some(PortStatus { rules, .. }) = port else { return "the port takes no such rule" };
     let refused = &rules.rules.refused;
     match (&rules.reason, &refused.last) {
         (Some(reason), _) => reason,

@@ -2,7 +2,7 @@
 //! Which frames of a direction can be forwarded whole. One that was cut, or that the next port
 //! refuses for its length, is dropped here with a reason: no driver would count it.
 
-use super::Wire;
+use super::PortPair;
 use dpdk::Burst;
 use wire::Packet;
 
@@ -36,7 +36,7 @@ impl FrameLimits {
     /// Of both directions of a wire, first that from port A; `None` where every frame that arrives
     /// is whole and may leave. A NIC drops what is longer than its MTU. What a Linux interface
     /// hands over may have any length, and it refuses frames beyond its MTU without a word.
-    pub(super) fn of(wire: &Wire) -> [Option<Self>; 2] {
+    pub(super) fn of(wire: &PortPair) -> [Option<Self>; 2] {
         let [a, b] = wire.interface_mtu;
         [Self::between(wire.cuts_from[0], b), Self::between(wire.cuts_from[1], a)]
     }

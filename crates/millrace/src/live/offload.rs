@@ -6,13 +6,13 @@
 //! for none: where a ring is full, its connections stay in software.
 
 mod bypass;
-mod nic;
-mod programming;
-mod shape;
+mod port_rules;
+mod rule_dialect;
+mod thread;
 
-pub(crate) use self::nic::SharedPort;
+pub(crate) use self::port_rules::SharedPort;
 
-use self::nic::{DEPTH, Nic, Terms, Wanted};
+use self::port_rules::{DEPTH, PortRules, RuleSpec, Terms};
 use super::clock::Clock;
 use config::plan::OffloadPlan;
 use config::{Bypass, Policy, RuleApi};
@@ -20,12 +20,12 @@ use dpdk::Port;
 use engine::{
     Engine, MarkLayout, Nanos, OffloadConfig, OffloadPolicy, RuleId, RuleRequest, RuleResult, Side,
 };
-use offload::{Limits, Pace, Programmer};
-use programming::{Gauge, Inquirer, Programming, Running};
+use offload::{CallPacer, Limits, Programmer};
 use report::summary::OffloadPort;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
+use thread::{Programming, Running, StatusCell, StatusClient};
 
 /// A worker's end of the rings between it and one port.
 type WorkerEnd = (Producer<RuleRequest>, Consumer<(RuleId, RuleResult)>);
@@ -75,7 +75,7 @@ pub(super) fn prepare(ports: [&mut Port; 2], plan: &OffloadPlan) {
 }
 
 /// A wire whose ports were asked what they take.
-pub(super) struct Offer {
+pub(super) struct PortOffer {
     ports: [SharedPort; 2],
     /// What each takes and how it is asked, or why it takes nothing.
     terms: [Result<Terms, String>; 2],
@@ -85,7 +85,7 @@ pub(super) struct Offer {
     reading: Nanos,
 }
 
-impl Offer {
+impl PortOffer {
     /// Asks both ports, which are started, on behalf of so many workers with engines like this.
     pub(super) fn of(
         ports: &[SharedPort; 2],
@@ -137,9 +137,9 @@ impl Offer {
         plan: &OffloadPlan,
         workers: usize,
         clock: Clock,
-    ) -> (Vec<Wishes>, [Rules; 2]) {
+    ) -> (Vec<RuleRequests>, [Rules; 2]) {
         let Self { ports, terms, offload, reading } = self;
-        let mut ends: Vec<_> = (0..workers).map(|_| Wishes::default()).collect();
+        let mut ends: Vec<_> = (0..workers).map(|_| RuleRequests::default()).collect();
         let rules = ports.into_iter().zip(terms).enumerate().map(|(side, (port, terms))| {
             let name = port.lock().info().devargs.clone();
             let (terms, layout) = match (terms, offload) {
@@ -151,10 +151,10 @@ impl Offer {
             let id = port.lock().id();
             let limits = Limits { waiting: WAITING, quarantine: plan.quarantine, reading };
             let no_bypass = terms.bypass.as_ref().err().cloned();
-            let nic = Nic::new(port, terms, plan.rules_max);
-            let pace = Pace::new(SHARE);
+            let nic = PortRules::new(port, terms, plan.rules_max);
+            let pace = CallPacer::new(SHARE);
             let programmer = Programmer::new(nic, layout, workers as u16, limits, pace);
-            let (held, gauge) = (None, Arc::new(Gauge::default()));
+            let (held, gauge) = (None, Arc::new(StatusCell::default()));
             let asked = mpsc::channel();
             let work =
                 Programming { name, no_bypass, programmer, rings, held, clock, gauge, asked };
@@ -171,19 +171,19 @@ fn terms(ports: &[SharedPort; 2], plan: &OffloadPlan) -> [Result<Terms, String>;
     let numbers = ports.each_ref().map(|port| port.lock().id());
     [0, 1].map(|side: usize| {
         let peer = (plan.bypass != Bypass::Off).then(|| numbers[1 - side]);
-        let wanted = Wanted { api: plan.api, rules_max: plan.rules_max, peer };
+        let wanted = RuleSpec { api: plan.api, rules_max: plan.rules_max, peer };
         Terms::of(&mut ports[side].lock(), wanted)
     })
 }
 
 /// What one worker has to do with rules.
 #[derive(Default)]
-pub(super) struct Wishes {
+pub(super) struct RuleRequests {
     sides: [Option<WorkerEnd>; 2],
     is_tied: bool,
 }
 
-impl Wishes {
+impl RuleRequests {
     fn tie(&mut self, side: usize) -> PortEnd {
         let (wishes, wish_ring) = RingBuffer::new(RING);
         let (answer_ring, answers) = RingBuffer::new(RING);
@@ -280,17 +280,17 @@ impl Rules {
     }
 
     /// Whom others may ask.
-    pub(super) fn line(&self) -> RulesLine {
+    pub(super) fn line(&self) -> RulesHandle {
         match self {
             Rules::On(running) => {
                 let name = running.name().to_owned();
-                RulesLine::On { name, inquirer: running.inquirer() }
+                RulesHandle::On { name, inquirer: running.inquirer() }
             }
             Rules::Off { name, reason } => {
-                RulesLine::Off { name: name.clone(), reason: reason.clone() }
+                RulesHandle::Off { name: name.clone(), reason: reason.clone() }
             }
             Rules::Ready(work, _) => {
-                RulesLine::Off { name: work.name.clone(), reason: "never started".to_owned() }
+                RulesHandle::Off { name: work.name.clone(), reason: "never started".to_owned() }
             }
         }
     }
@@ -328,28 +328,28 @@ impl Rules {
 }
 
 /// A line to the thread of a port, for who wants to know how its rules stand.
-pub(super) enum RulesLine {
+pub(super) enum RulesHandle {
     Off { name: String, reason: String },
-    On { name: String, inquirer: Inquirer },
+    On { name: String, inquirer: StatusClient },
 }
 
 /// A call of a driver takes no longer, if it ever comes back.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-impl RulesLine {
+impl RulesHandle {
     /// Of the port.
     pub(super) fn name(&self) -> &str {
-        let (RulesLine::Off { name, .. } | RulesLine::On { name, .. }) = self;
+        let (RulesHandle::Off { name, .. } | RulesHandle::On { name, .. }) = self;
         name
     }
 
     /// How its rules stand; `None` if there is nobody left to ask.
     pub(super) fn ask(&self) -> Option<OffloadPort> {
         let (name, inquirer) = match self {
-            RulesLine::Off { name, reason } => {
+            RulesHandle::Off { name, reason } => {
                 return Some(OffloadPort::off(name.clone(), reason.clone()));
             }
-            RulesLine::On { name, inquirer } => (name, inquirer),
+            RulesHandle::On { name, inquirer } => (name, inquirer),
         };
         let (reply, answer) = mpsc::sync_channel(1);
         inquirer.send(reply).ok()?;

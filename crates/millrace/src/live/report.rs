@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The summary of a live run, from the reports of its workers and the counters of its ports.
 
-use super::meter::{percent, wire_mbps};
+use super::rate_line::{percent, wire_mbps};
 use super::{Report, SharedPort, StageSample};
 use engine::Stats;
 use report::summary::{self, Ledger, Offload, Summary};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a running bump has counted so far, and what two readings of it come to.
 
-use super::meter::{percent, wire_mbps};
 use super::offload::Rules;
-use super::{Live, Snapshot};
+use super::rate_line::{percent, wire_mbps};
+use super::{Runtime, Snapshot};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -74,10 +74,10 @@ impl Totals {
     }
 }
 
-impl Live {
+impl Runtime {
     /// What was counted so far.
     pub(crate) fn totals(&self) -> Totals {
-        let workers = self.snapshots().iter().fold(Snapshot::default(), super::meter::add);
+        let workers = self.snapshots().iter().fold(Snapshot::default(), super::rate_line::add);
         let of_ports = self.rules.iter().map(Rules::inserted);
         let (inserts, insert_time) =
             of_ports.fold((0, Duration::ZERO), |sum, port| (sum.0 + port.0, sum.1 + port.1));

@@ -4,16 +4,16 @@
 //! No lock, no allocation, no system call, no logging. What it knows leaves through its board and
 //! the ring of flow records; a full ring makes flows stay longer, it never makes a packet wait.
 
-use super::board::{Board, Snapshot};
+use super::checkpointing::{CheckpointSource, CheckpointStatus};
 use super::clock::Clock;
-use super::desk::Desk;
-use super::exchange::Exchange;
+use super::command_queue::CommandQueue;
+use super::counters::{PublishedCounters, Snapshot};
 use super::frames::FrameLimits;
-use super::gaps::Gaps;
-use super::held::Shelf;
-use super::loan::{Borrower, Order, Pair};
-use super::offload::Wishes;
-use super::saving::{Gauge, Saver};
+use super::handoff::HandoffRings;
+use super::held_packets::HeldPackets;
+use super::offload::RuleRequests;
+use super::poll_gaps::PollGaps;
+use super::queue_lease::{LeaseCommand, Pair, QueueLease};
 use super::stages::StageSample;
 use checkpoint::Resume;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
@@ -47,25 +47,25 @@ const SNAPSHOT_NS: u64 = 1_000_000;
 
 /// One direction through the bump: what this queue receives goes out there. Queues of a port that
 /// is being reset are missing.
-struct Path {
+struct ForwardPath {
     rx: Option<RxQueue>,
     tx: Option<TxQueue>,
 }
 
 /// What ties a worker to the control thread.
-pub(super) struct Outlets {
-    pub(super) board: Arc<Board>,
+pub(super) struct WorkerChannels {
+    pub(super) board: Arc<PublishedCounters>,
     pub(super) records: Producer<FlowRecord>,
-    pub(super) wishes: Wishes,
-    pub(super) desk: Desk,
+    pub(super) wishes: RuleRequests,
+    pub(super) desk: CommandQueue,
     /// If connections are saved.
-    pub(super) saver: Option<Saver>,
+    pub(super) saver: Option<CheckpointSource>,
     /// Up and down, where frames may not be forwarded whole.
     pub(super) limits: [Option<FrameLimits>; 2],
     /// By side.
-    pub(super) loans: [Borrower; 2],
+    pub(super) loans: [QueueLease; 2],
     /// With the other workers of the wire.
-    pub(super) exchange: Exchange,
+    pub(super) exchange: HandoffRings,
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -75,14 +75,14 @@ const SIDES: [Side; 2] = [Side::A, Side::B];
 /// Everything a worker owns.
 pub(super) struct Worker {
     /// Up and down.
-    paths: [Path; 2],
+    paths: [ForwardPath; 2],
     engine: Engine,
     clock: Clock,
-    outlets: Outlets,
+    outlets: WorkerChannels,
     account: Account,
-    gaps: Gaps,
+    gaps: PollGaps,
     /// Packets that wait.
-    shelf: Shelf,
+    shelf: HeldPackets,
     /// There may be flows whose time is over.
     is_behind: bool,
 }
@@ -148,18 +148,18 @@ impl Worker {
         [a, b]: [Pair; 2],
         config: &engine::Config,
         clock: Clock,
-        outlets: Outlets,
+        outlets: WorkerChannels,
     ) -> Self {
         let engine = Engine::new(config);
-        let (account, gaps) = (Account::default(), Gaps::default());
+        let (account, gaps) = (Account::default(), PollGaps::default());
         let paths = [(a.rx, b.tx), (b.rx, a.tx)];
-        let paths = paths.map(|(rx, tx)| Path { rx: Some(rx), tx: Some(tx) });
-        let shelf = Shelf::new(engine.hold_slots());
+        let paths = paths.map(|(rx, tx)| ForwardPath { rx: Some(rx), tx: Some(tx) });
+        let shelf = HeldPackets::new(engine.hold_slots());
         Self { paths, engine, clock, outlets, account, gaps, shelf, is_behind: false }
     }
 
     /// Knows the connections of the run before, until now.
-    pub(super) fn resume(mut self, resume: Resume, gauge: &Gauge) -> Self {
+    pub(super) fn resume(mut self, resume: Resume, gauge: &CheckpointStatus) -> Self {
         let clock = self.clock;
         gauge.add(resume.restore(&mut self.engine, || clock.at(tsc())));
         self
@@ -260,16 +260,16 @@ impl Worker {
     }
 
     #[cold]
-    fn obey(&mut self, side: usize, order: Order) {
+    fn obey(&mut self, side: usize, order: LeaseCommand) {
         let rx = &mut self.paths[side].rx;
         match order {
-            Order::Use(pair) => {
+            LeaseCommand::Use(pair) => {
                 *rx = Some(pair.rx);
                 self.paths[1 - side].tx = Some(pair.tx);
                 // What was in the queues of before is gone with them.
                 self.engine.queue_drained(SIDES[side]);
             }
-            Order::GiveBack => {
+            LeaseCommand::GiveBack => {
                 if let (Some(rx), Some(tx)) = (rx.take(), self.paths[1 - side].tx.take()) {
                     self.outlets.loans[side].give_back(Pair { rx, tx });
                 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a NIC takes, in words.
 
-use super::Modelled;
+use super::ModelRule;
 use std::collections::BTreeMap;
 use twin::personality::{
     ActionFacts, Capacity, Chain, Duplicate, FieldFacts, ItemFacts, MaskRule, Steps,
@@ -12,7 +12,7 @@ use twin::{Kind, Personality, Place, Refusal};
 /// others may exclude it.
 pub(super) fn of(
     personality: &Personality,
-    rule: &Modelled,
+    rule: &ModelRule,
     refusal: Option<Refusal>,
 ) -> Vec<String> {
     let title = &personality.title;
@@ -55,7 +55,7 @@ fn ahead(engine: &Personality) -> String {
     )
 }
 
-fn in_the_way(personality: &Personality, rule: &Modelled) -> Vec<String> {
+fn in_the_way(personality: &Personality, rule: &ModelRule) -> Vec<String> {
     let mut lines = vec![format!("- {}", space(personality))];
     if rule.is_about_ports() {
         let why = "packets go between the ports of one switch only (of the software NIC, those \
@@ -134,7 +134,7 @@ fn actions(personality: &Personality) -> Vec<String> {
     lines
 }
 
-fn pattern(personality: &Personality, rule: &Modelled, refusal: Refusal) -> Vec<String> {
+fn pattern(personality: &Personality, rule: &ModelRule, refusal: Refusal) -> Vec<String> {
     let names = || rule.items.iter().map(|item| item.proto.name());
     let chains = &personality.chains;
     let title = &personality.title;

@@ -6,7 +6,7 @@
 //! aside for documentation (RFC 5737, RFC 3849). What comes out is tried on the model; what that
 //! refuses too is no advice.
 
-use super::Modelled;
+use super::ModelRule;
 use super::model::is_port;
 use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
 use twin::personality::{ActionFacts, Chain, FieldFacts, MaskRule, Ports, Steps};
@@ -16,7 +16,7 @@ use twin::{Field, Personality, Proto};
 pub(super) fn find(personality: &Personality, rule: &Rule, queues: u16) -> Option<Rule> {
     let by = |engine: &Personality| {
         let close = closest(engine, rule, queues);
-        let good = Modelled::of(&close)?.judged(personality, queues).is_ok();
+        let good = ModelRule::of(&close)?.judged(personality, queues).is_ok();
         (good && close != *rule).then_some(close)
     };
     let has_all = |engine: &&Personality| {

@@ -3,10 +3,10 @@
 
 use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
 use twin::rss::RssTypes;
-use twin::{Age, Given, HEADER_MAX, Personality, Proto, Refusal, Spread};
+use twin::{Age, HEADER_MAX, ItemSpec, Personality, Proto, Refusal, Spread};
 
 /// A rule that the model understands.
-pub struct Modelled {
+pub struct ModelRule {
     /// Group, priority and direction.
     pub attributes: twin::Attributes,
     /// The pattern, without items that match every packet.
@@ -15,7 +15,7 @@ pub struct Modelled {
     pub actions: Vec<twin::Action>,
 }
 
-impl Modelled {
+impl ModelRule {
     /// `None` if the rule has an item or an action that the model does not know.
     pub fn of(rule: &Rule) -> Option<Self> {
         let dpdk::flow::Attributes { group, priority, ingress, egress, transfer } = rule.attributes;
@@ -63,7 +63,7 @@ fn item(item: &Item) -> Option<twin::Item> {
         bytes
     };
     let (spec, mask) = (item.spec, item.mask);
-    let given = Given { spec: spec.is_some(), last: item.last.is_some(), mask: mask.is_some() };
+    let given = ItemSpec { spec: spec.is_some(), last: item.last.is_some(), mask: mask.is_some() };
     // The bit beside the header is the last of the byte behind it.
     let beside = |value: Option<Value>| match proto {
         Proto::Eth | Proto::Vlan | Proto::Ipv6 => {

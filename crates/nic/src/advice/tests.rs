@@ -137,11 +137,11 @@ fn advice_holds() {
         for (pattern, action) in patterns.iter().flat_map(|p| actions.iter().map(move |a| (p, a))) {
             let text = format!("ingress pattern {pattern} / end actions {action} / end");
             let rule = rule(&text);
-            let is_good = Modelled::of(&rule).unwrap().judged(&personality, 4).is_ok();
+            let is_good = ModelRule::of(&rule).unwrap().judged(&personality, 4).is_ok();
             let advice = advise(&personality, &rule, 4);
             let Some(instead) = advice.instead else { continue };
             assert!(!is_good, "{name}: {text}");
-            let judged = Modelled::of(&instead).unwrap().judged(&personality, 4);
+            let judged = ModelRule::of(&instead).unwrap().judged(&personality, 4);
             assert_eq!(judged, Ok(()), "{name}: {text}");
             advised += 1;
         }

@@ -6,7 +6,7 @@ use super::reader::Expected;
 
 /// What completion knows of the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct World {
+pub struct CompletionContext {
     /// The numbers of each port's rules.
     pub rules: Vec<Vec<u32>>,
     /// Receive queues of each port.
@@ -15,7 +15,7 @@ pub struct World {
 
 /// The words that may stand where `line` ends and begin as its last word does, and the byte where
 /// that one begins.
-pub fn complete(line: &str, world: &World) -> (usize, Vec<String>) {
+pub fn complete(line: &str, world: &CompletionContext) -> (usize, Vec<String>) {
     let start = line
         .rfind(char::is_whitespace)
         .map_or(0, |blank| blank + line[blank..].chars().next().map_or(0, char::len_utf8));
@@ -31,7 +31,7 @@ pub fn complete(line: &str, world: &World) -> (usize, Vec<String>) {
     (start, words)
 }
 
-impl World {
+impl CompletionContext {
     /// The values of a kind that there are.
     fn values(&self, what: &str, before: &str) -> Vec<String> {
         let numbers = |count: usize| (0..count).map(|number| number.to_string()).collect();
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     fn completions(line: &str) -> Vec<String> {
-        complete(line, &World { rules: vec![vec![0, 7], vec![3]], queues: 2 }).1
+        complete(line, &CompletionContext { rules: vec![vec![0, 7], vec![3]], queues: 2 }).1
     }
 
     #[test]
@@ -88,6 +88,6 @@ mod tests {
         ] {
             assert_eq!(completions(line), expected, "{line}");
         }
-        assert_eq!(complete("flow li", &World::default()).0, 5);
+        assert_eq!(complete("flow li", &CompletionContext::default()).0, 5);
     }
 }

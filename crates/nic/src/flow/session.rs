@@ -28,14 +28,14 @@ pub struct OpenPort {
 const ENOSYS: i32 = 38;
 
 /// A rule that was made, and what it was made of.
-struct Made {
+struct CreatedRule {
     rule: Rule,
     flow: FlowRule,
 }
 
 struct Place {
     port: Port,
-    rules: BTreeMap<u32, Made>,
+    rules: BTreeMap<u32, CreatedRule>,
     queues: (Vec<RxQueue>, Vec<TxQueue>),
     known: Option<Personality>,
 }
@@ -141,7 +141,7 @@ impl Place {
         match self.port.flow_create(&by_id(rule, ids)) {
             Ok(flow) => {
                 let id = self.rules.last_key_value().map_or(0, |(highest, _)| highest + 1);
-                self.rules.insert(id, Made { rule: rule.clone(), flow });
+                self.rules.insert(id, CreatedRule { rule: rule.clone(), flow });
                 Answer::done(vec![format!("Flow rule #{id} created")], json!({ "rule": id }))
             }
             Err(error) => self.refused(port, rule, &error),
@@ -171,16 +171,16 @@ impl Place {
     }
 
     fn destroy_one(&mut self, id: u32) -> Result<(), Answer> {
-        let Made { rule, flow } = self.rules.remove(&id).ok_or_else(|| not_found(id))?;
+        let CreatedRule { rule, flow } = self.rules.remove(&id).ok_or_else(|| not_found(id))?;
         self.port.flow_destroy(flow).map_err(|(flow, error)| {
             let answer = Answer::refused(Some(&rule), &error);
-            self.rules.insert(id, Made { rule, flow });
+            self.rules.insert(id, CreatedRule { rule, flow });
             answer
         })
     }
 
     fn query(&self, id: u32, what: Query) -> Answer {
-        let Some(Made { rule, flow }) = self.rules.get(&id) else { return not_found(id) };
+        let Some(CreatedRule { rule, flow }) = self.rules.get(&id) else { return not_found(id) };
         let answer = match what {
             Query::Count => self.port.flow_query_count(flow, false).map(|count| {
                 let number = |count: Option<u64>| count.unwrap_or_default();
@@ -216,7 +216,7 @@ impl Place {
     /// Rules by group, priority and number.
     fn list(&self, groups: &[u32]) -> Answer {
         let is_wanted =
-            |made: &Made| groups.is_empty() || groups.contains(&made.rule.attributes.group);
+            |made: &CreatedRule| groups.is_empty() || groups.contains(&made.rule.attributes.group);
         let mut rules: Vec<_> = self.rules.iter().filter(|(_, made)| is_wanted(made)).collect();
         rules.sort_by_key(|(id, made)| {
             (made.rule.attributes.group, made.rule.attributes.priority, **id)

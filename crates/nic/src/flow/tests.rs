@@ -287,7 +287,7 @@ proptest! {
 
     #[test]
     fn completion_is_never_refused(picks in proptest::collection::vec(any::<u8>(), 1..40)) {
-        let world = World { rules: vec![vec![1, 2]; 2], queues: 4 };
+        let world = CompletionContext { rules: vec![vec![1, 2]; 2], queues: 4 };
         let mut line = String::new();
         for pick in picks {
             let words = complete(&line, &world).1;

@@ -5,7 +5,7 @@ use super::attributes::bisect;
 use super::bench::{Bench, Stopped};
 use super::pattern::Pattern;
 use super::steps::{lines_of, steps};
-use super::subject::{Answer, Question};
+use super::subject::{Answer, RuleProbe};
 use std::collections::{BTreeMap, BTreeSet};
 use twin::personality::{ActionFacts, Steps, Told};
 use twin::rss::RssTypes;
@@ -45,10 +45,10 @@ pub(super) fn of(list: &[&str]) -> Vec<Action> {
 }
 
 /// A rule with a list, in a group where its actions have a place.
-pub(super) fn question(bench: &Bench<'_>, base: &Pattern, list: &[&str]) -> Question {
+pub(super) fn question(bench: &Bench<'_>, base: &Pattern, list: &[&str]) -> RuleProbe {
     let group = u32::from(!is_for_root(bench, list));
     let attributes = Attributes { group, ..bench.attributes };
-    Question { attributes, actions: of(list), ..bench.about(base) }
+    RuleProbe { attributes, actions: of(list), ..bench.about(base) }
 }
 
 /// Whether a list may be in the group that packets begin in.
@@ -65,7 +65,7 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<List>, 
     let answers = ask_lists(bench, base)?;
     let taken: Vec<List> =
         answers.iter().filter(|(_, answer)| answer.is_ok()).map(|(list, _)| list.clone()).collect();
-    let empty = Question { actions: Vec::new(), ..bench.about(base) };
+    let empty = RuleProbe { actions: Vec::new(), ..bench.about(base) };
     let answer = bench.ask(&empty)?;
     bench.draft.actions.empty = bench.news(&empty, &answer);
     let hypotheses = [Some(ActionFacts::default()), any_order(&taken), Some(in_order(&taken))];
@@ -95,10 +95,10 @@ fn not_in_root(bench: &mut Bench<'_>, base: &Pattern) -> Result<BTreeMap<String,
     let usual: List = bench.usual_actions.iter().map(Action::name).collect();
     for name in NAMES.into_iter().filter(|name| !usual.contains(name)) {
         for list in [vec![name], [&usual[..], &[name]].concat()] {
-            let root = Question { actions: of(&list), ..bench.about(base) };
+            let root = RuleProbe { actions: of(&list), ..bench.about(base) };
             let Err(refused) = bench.ask(&root)? else { break };
             let attributes = Attributes { group: 1, ..bench.attributes };
-            if bench.ask(&Question { attributes, ..root })?.is_ok() {
+            if bench.ask(&RuleProbe { attributes, ..root })?.is_ok() {
                 found.insert(name.to_owned(), refused.told());
                 break;
             }
@@ -191,7 +191,7 @@ fn refusals(bench: &mut Bench<'_>, base: &Pattern, answers: &BTreeMap<List, Answ
 
 /// Words for a list in which an action is missing, or one stands at the wrong place, whichever the
 /// draft then says at this place.
-fn explain(bench: &mut Bench<'_>, question: &Question, answer: &Answer, told: Told) {
+fn explain(bench: &mut Bench<'_>, question: &RuleProbe, answer: &Answer, told: Told) {
     type Slot = fn(&mut ActionFacts) -> &mut Option<Told>;
     let slots: [Slot; 2] = [|facts| &mut facts.missing, |facts| &mut facts.unknown];
     for slot in slots {
@@ -218,7 +218,7 @@ fn configurations(bench: &mut Bench<'_>, base: &Pattern, taken: &[List]) -> Resu
     };
     let queues = bench.subject.queues();
     let ask = |bench: &mut Bench<'_>, actions: Vec<Action>| {
-        let question = Question { actions, ..bench.about(base) };
+        let question = RuleProbe { actions, ..bench.about(base) };
         let answer = bench.ask(&question)?;
         Ok((question, answer))
     };

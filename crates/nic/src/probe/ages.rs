@@ -6,8 +6,8 @@
 use super::actions::question;
 use super::bench::{Bench, Stopped};
 use super::capacity::unique;
-use super::chains::Taken;
-use super::subject::{Question, RuleId};
+use super::chains::AcceptedChain;
+use super::subject::{RuleId, RuleProbe};
 
 /// The shortest timeout there is, that of the rules of [`super::actions::action`].
 const TIMEOUT_US: u64 = 1_000_000;
@@ -20,8 +20,8 @@ const GRAIN_US: u64 = 100_000;
 /// Finds it, and puts it into the draft; does `meanwhile` on the way.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
-    taken: &[Taken],
-    base: &Taken,
+    taken: &[AcceptedChain],
+    base: &AcceptedChain,
     lists: &[Vec<&'static str>],
     meanwhile: impl FnOnce(&mut Bench<'_>) -> Result<(), Stopped>,
 ) -> Result<(), Stopped> {
@@ -48,7 +48,7 @@ pub(super) fn probe(
 }
 
 /// A rule that is in no other rule's way, where the NIC has such.
-fn apart(bench: &Bench<'_>, taken: &[Taken], list: &[&str]) -> Option<Question> {
+fn apart(bench: &Bench<'_>, taken: &[AcceptedChain], list: &[&str]) -> Option<RuleProbe> {
     let draft = &bench.draft;
     if draft.pattern.other_fields.is_some() || !draft.conflicts.is_empty() {
         return None;

@@ -6,11 +6,11 @@
 
 use super::actions::{self, of};
 use super::bench::{Bench, INGRESS, Stopped};
-use super::chains::{self, Taken};
+use super::chains::{self, AcceptedChain};
 use super::fields::{self, context};
 use super::pattern::Bits;
-use super::subject::Question;
-use super::witness::Witness;
+use super::subject::RuleProbe;
+use super::witness::EffectObserver;
 use super::{attributes, behaviour, narrow, pairs, rules};
 use std::mem::replace;
 use twin::personality::{AttributeFacts, FieldFacts, Latency, MarkFacts, Operations, Told};
@@ -19,8 +19,8 @@ use twin::{Action, Attributes, Kind, Personality, Proto};
 /// Finds it, if there is one, and puts it into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
-    taken: &[Taken],
-    base: &Taken,
+    taken: &[AcceptedChain],
+    base: &AcceptedChain,
     lists: &[Vec<&'static str>],
 ) -> Result<(), Stopped> {
     bench.stage("another engine")?;
@@ -28,7 +28,7 @@ pub(super) fn probe(
     let attributes = Attributes { priority, ..INGRESS };
     let mut found = None;
     for list in lists {
-        let question = Question { attributes, actions: of(list), ..bench.about(&base.pattern()) };
+        let question = RuleProbe { attributes, actions: of(list), ..bench.about(&base.pattern()) };
         if bench.ask(&question)?.is_ok() {
             found = Some(of(list));
             break;
@@ -67,7 +67,7 @@ fn look(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     let base = super::base(&taken).clone();
     attributes::priorities(bench, &base.pattern())?;
     let lists = actions::probe(bench, &base.pattern())?;
-    let witness = Witness::find(bench, &taken, &lists)?;
+    let witness = EffectObserver::find(bench, &taken, &lists)?;
     if let Some(witness) = &witness {
         behaviour::classes(bench, &mut taken, witness)?;
     }
@@ -82,10 +82,14 @@ fn look(bench: &mut Bench<'_>) -> Result<(), Stopped> {
 
 /// Words that the usual engine does not say itself: they change with what the one ahead has to say
 /// of the same rule.
-fn silences(bench: &mut Bench<'_>, taken: &[Taken], base: &Taken) -> Result<(), Stopped> {
+fn silences(
+    bench: &mut Bench<'_>,
+    taken: &[AcceptedChain],
+    base: &AcceptedChain,
+) -> Result<(), Stopped> {
     let priority = bench.draft.attributes.priorities.unwrap_or(0);
     let attributes = Attributes { priority, ..INGRESS };
-    let question = Question { attributes, ..bench.about(&base.pattern()) };
+    let question = RuleProbe { attributes, ..bench.about(&base.pattern()) };
     if is_silent(bench, &question)? {
         bench.draft.attributes.priority = Some(SILENT);
     }
@@ -117,9 +121,9 @@ const SILENT: Told = Told::Full { errno: None, kind: Some(Kind::None), message: 
 
 /// Whether the words for a refused rule are those of the engine ahead, and still are with actions
 /// of which that one says something else.
-fn is_silent(bench: &mut Bench<'_>, question: &Question) -> Result<bool, Stopped> {
+fn is_silent(bench: &mut Bench<'_>, question: &RuleProbe) -> Result<bool, Stopped> {
     let beyond = vec![Action::Queue(bench.subject.queues())];
-    let other = Question { actions: beyond, ..question.clone() };
+    let other = RuleProbe { actions: beyond, ..question.clone() };
     let answers = [bench.ask(question)?.err(), bench.ask(&other)?.err()];
     let [Some(first), Some(second)] = answers else { return Ok(false) };
     let said = [question, &other].map(|question| bench.drafted_ahead(question));

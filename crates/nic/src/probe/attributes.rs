@@ -3,14 +3,14 @@
 //! wrong in two ways.
 
 use super::bench::{Bench, INGRESS, Stopped};
-use super::chains::Taken;
+use super::chains::AcceptedChain;
 use super::pattern::{Bits, Pattern};
-use super::subject::{Answer, Question};
+use super::subject::{Answer, RuleProbe};
 use twin::personality::Check;
 use twin::{Action, Attributes, Proto};
 
 /// One attribute and the words for its refusal.
-pub(super) fn probe(bench: &mut Bench<'_>, base: &Taken) -> Result<(), Stopped> {
+pub(super) fn probe(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), Stopped> {
     bench.stage("attributes")?;
     let base = base.pattern();
     let egress = with(bench, &base, Attributes { egress: true, ..INGRESS })?;
@@ -51,15 +51,15 @@ fn with(
     bench: &mut Bench<'_>,
     base: &Pattern,
     attributes: Attributes,
-) -> Result<(Question, Answer), Stopped> {
-    let question = Question { attributes, ..bench.about(base) };
+) -> Result<(RuleProbe, Answer), Stopped> {
+    let question = RuleProbe { attributes, ..bench.about(base) };
     let answer = bench.ask(&question)?;
     Ok((question, answer))
 }
 
 fn news(
     bench: &Bench<'_>,
-    (question, answer): &(Question, Answer),
+    (question, answer): &(RuleProbe, Answer),
 ) -> Option<twin::personality::Told> {
     bench.news(question, answer)
 }
@@ -96,9 +96,9 @@ pub(super) fn bisect(
 }
 
 /// Wrong in one way: what it does to a good question.
-type Sin = (Check, fn(&mut Question));
+type BadAttribute = (Check, fn(&mut RuleProbe));
 
-const SINS: [Sin; 8] = [
+const SINS: [BadAttribute; 8] = [
     (Check::Attributes, |question| question.attributes.egress = true),
     (Check::Attributes, |question| question.attributes.ingress = false),
     (Check::Pattern, |question| {
@@ -117,7 +117,7 @@ const SINS: [Sin; 8] = [
 ];
 
 /// Finds the order of checks, by the words for rules with two sins.
-pub(super) fn order(bench: &mut Bench<'_>, base: &Taken) -> Result<(), Stopped> {
+pub(super) fn order(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), Stopped> {
     let mut order = [Check::Attributes, Check::Pattern, Check::Actions];
     let pairs = [(0, 1), (0, 2), (1, 2)];
     let mut later = [0; 3];
@@ -145,14 +145,14 @@ pub(super) fn order(bench: &mut Bench<'_>, base: &Taken) -> Result<(), Stopped> 
 
 fn is_first(
     bench: &mut Bench<'_>,
-    base: &Taken,
+    base: &AcceptedChain,
     one: Check,
     other: Check,
 ) -> Result<Option<bool>, Stopped> {
     let good = bench.about(&base.pattern());
     let of = |check| SINS.into_iter().filter(move |(of, _)| *of == check);
     for ((_, sin), (_, other_sin)) in of(one).flat_map(|one| of(other).map(move |two| (one, two))) {
-        let with = |sins: &[fn(&mut Question)]| {
+        let with = |sins: &[fn(&mut RuleProbe)]| {
             let mut question = good.clone();
             sins.iter().for_each(|sin| sin(&mut question));
             question

@@ -3,9 +3,9 @@
 
 use super::actions::question;
 use super::bench::{Bench, Stopped};
-use super::chains::Taken;
+use super::chains::AcceptedChain;
 use super::frame::Frame;
-use super::witness::Witness;
+use super::witness::EffectObserver;
 use twin::{Action, Proto};
 
 /// Longest wait for a rule to come into effect or to go out of it.
@@ -14,11 +14,11 @@ const LATE_MAX_US: u64 = 2_000_000;
 /// Marks the chains of IP alone that packets with TCP, UDP and SCTP do not hit.
 pub(super) fn classes(
     bench: &mut Bench<'_>,
-    taken: &mut [Taken],
-    witness: &Witness,
+    taken: &mut [AcceptedChain],
+    witness: &EffectObserver,
 ) -> Result<(), Stopped> {
     bench.stage("kinds of packets")?;
-    let is_plain = |chain: &&mut Taken| {
+    let is_plain = |chain: &&mut AcceptedChain| {
         let is_ip = matches!(chain.headers.last(), Some(Proto::Ipv4 | Proto::Ipv6));
         is_ip && !chain.headers.iter().any(|proto| proto.header_len() == 8 || *proto == Proto::Gre)
     };
@@ -44,8 +44,8 @@ pub(super) fn classes(
 /// From when until when a rule is in effect.
 pub(super) fn delays(
     bench: &mut Bench<'_>,
-    base: &Taken,
-    witness: &Witness,
+    base: &AcceptedChain,
+    witness: &EffectObserver,
 ) -> Result<(), Stopped> {
     bench.stage("delays")?;
     let pattern = base.pattern();
@@ -67,7 +67,7 @@ pub(super) fn delays(
 
 impl Bench<'_> {
     /// Microseconds until packets hit a rule, or do so no more; `None` if that never happens.
-    fn until(&mut self, frame: &[u8], witness: &Witness, wanted: bool) -> Option<u32> {
+    fn until(&mut self, frame: &[u8], witness: &EffectObserver, wanted: bool) -> Option<u32> {
         let from = self.subject.now_us();
         let mut asked = from;
         let mut is_missed = false;
@@ -89,7 +89,7 @@ impl Bench<'_> {
 /// Whether flags arrive: as a flag, without a mark.
 pub(super) fn flags(
     bench: &mut Bench<'_>,
-    base: &Taken,
+    base: &AcceptedChain,
     lists: &[Vec<&'static str>],
 ) -> Result<(), Stopped> {
     bench.stage("flags")?;
@@ -113,8 +113,8 @@ pub(super) fn flags(
 /// Whether marks arrive as they were asked for.
 pub(super) fn marks(
     bench: &mut Bench<'_>,
-    base: &Taken,
-    witness: &Witness,
+    base: &AcceptedChain,
+    witness: &EffectObserver,
     can_mark: bool,
 ) -> Result<(), Stopped> {
     bench.stage("marks")?;

@@ -7,7 +7,7 @@
 
 use super::model::Model;
 use super::pattern::Pattern;
-use super::subject::{Answer, Delivery, Question, Refused, RuleId, Subject, wait_for_link};
+use super::subject::{Answer, Delivery, Refused, RuleId, RuleProbe, Subject, wait_for_link};
 use super::traces::Seen;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,7 +102,7 @@ pub(crate) struct Bench<'a> {
     pub(super) destroy_us: Vec<u64>,
     /// By the question's text.
     answers: HashMap<String, usize>,
-    pub(super) asked: Vec<(Question, Answer)>,
+    pub(super) asked: Vec<(RuleProbe, Answer)>,
     /// How many answers of `validate` were confirmed; `None` once one was wrong.
     pub(super) confirmed: Option<u32>,
 }
@@ -156,9 +156,9 @@ impl<'a> Bench<'a> {
     }
 
     /// A question about a pattern.
-    pub(super) fn about(&self, pattern: &Pattern) -> Question {
+    pub(super) fn about(&self, pattern: &Pattern) -> RuleProbe {
         let items = pattern.items.clone();
-        Question { attributes: self.attributes, items, actions: self.usual_actions.clone() }
+        RuleProbe { attributes: self.attributes, items, actions: self.usual_actions.clone() }
     }
 
     /// Whether a pattern is taken, with the usual actions.
@@ -167,7 +167,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Whether a rule is taken by an empty table.
-    pub(super) fn ask(&mut self, question: &Question) -> Result<Answer, Stopped> {
+    pub(super) fn ask(&mut self, question: &RuleProbe) -> Result<Answer, Stopped> {
         self.go_on()?;
         let text = format!("{question:?}");
         if let Some(&place) = self.answers.get(&text) {
@@ -179,7 +179,7 @@ impl<'a> Bench<'a> {
         Ok(answer)
     }
 
-    fn ask_anew(&mut self, question: &Question) -> Result<Answer, Stopped> {
+    fn ask_anew(&mut self, question: &RuleProbe) -> Result<Answer, Stopped> {
         let Some(confirmed) = self.confirmed.filter(|_| !self.draft.operations.no_validate) else {
             return self.with(question, |_, _| Ok(()));
         };
@@ -206,7 +206,7 @@ impl<'a> Bench<'a> {
     /// Makes a rule, lets `then` look at it, destroys it, and waits until packets do not hit it.
     pub(super) fn with<T>(
         &mut self,
-        question: &Question,
+        question: &RuleProbe,
         then: impl FnOnce(&mut Self, RuleId) -> Result<T, Stopped>,
     ) -> Result<Result<T, Refused>, Stopped> {
         self.go_on()?;
@@ -223,7 +223,7 @@ impl<'a> Bench<'a> {
         Ok(Ok(result))
     }
 
-    pub(super) fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
+    pub(super) fn create(&mut self, question: &RuleProbe) -> Result<RuleId, Refused> {
         self.calls.create += 1;
         let from = self.subject.now_us();
         let rule = self.subject.create(question)?;
@@ -284,20 +284,20 @@ impl<'a> Bench<'a> {
     }
 
     /// What the draft says of the same rule.
-    pub(super) fn drafted(&self, question: &Question) -> Answer {
+    pub(super) fn drafted(&self, question: &RuleProbe) -> Answer {
         let mut model = Model::member(self.draft.clone(), self.subject.queues());
         model.create(question).map(drop)
     }
 
     /// What the draft's engine ahead says of a rule, if there is one; else the draft.
-    pub(super) fn drafted_ahead(&self, question: &Question) -> Answer {
+    pub(super) fn drafted_ahead(&self, question: &RuleProbe) -> Answer {
         let ahead = self.draft.ahead.as_deref().unwrap_or(&self.draft);
         let mut model = Model::member(ahead.clone(), self.subject.queues());
         model.create(question).map(drop)
     }
 
     /// The words of a refusal that the draft does not say by itself.
-    pub(super) fn news(&self, question: &Question, answer: &Answer) -> Option<Told> {
+    pub(super) fn news(&self, question: &RuleProbe, answer: &Answer) -> Option<Told> {
         let refused = answer.as_ref().err()?;
         let is_said = self.drafted(question).is_err_and(|drafted| drafted.says_as(refused));
         (!is_said).then(|| refused.told())

@@ -5,12 +5,12 @@
 
 use super::actions::action;
 use super::bench::{Bench, INGRESS, Stopped};
-use super::chains::Taken;
+use super::chains::AcceptedChain;
 use super::latency::Times;
 use super::model::Model;
 use super::pattern::{Bits, Pattern};
 use super::rules::maskable;
-use super::subject::{Question, Refused, RuleId, Subject};
+use super::subject::{Refused, RuleId, RuleProbe, Subject};
 use twin::personality::Told;
 use twin::{Field, Proto};
 
@@ -32,7 +32,7 @@ pub(crate) struct Stage {
 }
 
 /// A table that was filled.
-struct Filled {
+struct FillResult {
     rules: u64,
     refused: Option<Refused>,
     create_us: Vec<u64>,
@@ -56,7 +56,7 @@ fn stages(create_us: &[u64]) -> Vec<Stage> {
 /// Fills the table, and with counters; puts what it finds into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
-    taken: &[Taken],
+    taken: &[AcceptedChain],
     lists: &[Vec<&'static str>],
     limit: u32,
 ) -> Result<Vec<Stage>, Stopped> {
@@ -94,7 +94,10 @@ pub(super) fn probe(
 }
 
 /// A pattern with a field whose values make rules different.
-pub(super) fn unique(bench: &Bench<'_>, taken: &[Taken]) -> Option<(Pattern, usize, Field)> {
+pub(super) fn unique(
+    bench: &Bench<'_>,
+    taken: &[AcceptedChain],
+) -> Option<(Pattern, usize, Field)> {
     let mut chains: Vec<_> = taken.iter().collect();
     chains.sort_by_key(|chain| (chain.headers.first() != Some(&Proto::Eth), chain.headers.len()));
     chains.into_iter().find_map(|chain| {
@@ -110,8 +113,8 @@ pub(super) fn unique(bench: &Bench<'_>, taken: &[Taken]) -> Option<(Pattern, usi
 fn fill(
     bench: &mut Bench<'_>,
     limit: u32,
-    question: impl Fn(&Bench<'_>, u64) -> Question,
-) -> Result<Filled, Stopped> {
+    question: impl Fn(&Bench<'_>, u64) -> RuleProbe,
+) -> Result<FillResult, Stopped> {
     let mut rules: Vec<RuleId> = Vec::new();
     let mut refused = None;
     let first = bench.create_us.len();
@@ -139,7 +142,7 @@ fn fill(
         destroyed = destroyed.and(bench.destroy(rule));
     }
     interrupted.and(destroyed)?;
-    Ok(Filled { rules: count, refused, create_us, has_more_in_others })
+    Ok(FillResult { rules: count, refused, create_us, has_more_in_others })
 }
 
 /// The words for a full table, if they are not the model's own.
@@ -170,7 +173,7 @@ fn counters(
 ) -> Result<(), Stopped> {
     let Some(list) = lists.iter().find(|list| list.contains(&"count")) else { return Ok(()) };
     bench.stage("counters that there are")?;
-    let filled = fill(bench, limit, |bench, number| Question {
+    let filled = fill(bench, limit, |bench, number| RuleProbe {
         actions: list.iter().map(|name| action(name)).collect(),
         ..bench.about(&numbered(number))
     })?;

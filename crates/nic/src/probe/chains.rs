@@ -4,14 +4,14 @@
 use super::bench::{Bench, Stopped};
 use super::pattern::{Bits, Pattern, words};
 use super::steps::lines_of;
-use super::subject::{Question, Refused};
+use super::subject::{Refused, RuleProbe};
 use std::collections::BTreeMap;
 use twin::personality::{Chain, INNER, Structure, Told};
 use twin::{Field, Place, Proto};
 
 /// A list of headers that is taken.
 #[derive(Clone, Debug)]
-pub(super) struct Taken {
+pub(super) struct AcceptedChain {
     pub(super) headers: Vec<Proto>,
     /// Fields whose full masks make it one that is taken: place of the header, field.
     pub(super) fields: Vec<(usize, Field)>,
@@ -25,7 +25,7 @@ pub(super) struct Taken {
     pub(super) only: Option<Vec<String>>,
 }
 
-impl Taken {
+impl AcceptedChain {
     /// As it is taken.
     pub(super) fn pattern(&self) -> Pattern {
         let pattern = Pattern::of(&self.headers);
@@ -121,7 +121,7 @@ pub(super) fn sets(headers: &[Proto]) -> Vec<Vec<(usize, Field)>> {
 /// Finds the chains, and puts them, or which headers may follow which, into the draft.
 ///
 /// Returns those taken, and whether that are all whose headers are known.
-pub(super) fn probe(bench: &mut Bench<'_>) -> Result<(Vec<Taken>, bool), Stopped> {
+pub(super) fn probe(bench: &mut Bench<'_>) -> Result<(Vec<AcceptedChain>, bool), Stopped> {
     bench.stage("lists of headers")?;
     let chains = sensible();
     let silly = bench.ask_pattern(&Pattern::of(&[Proto::Tcp, Proto::Eth]))?.err();
@@ -130,7 +130,7 @@ pub(super) fn probe(bench: &mut Bench<'_>) -> Result<(Vec<Taken>, bool), Stopped
     for (done, headers) in chains.iter().enumerate() {
         bench.step(done as u64, chains.len() as u64);
         match find(bench, headers, silly.as_ref())? {
-            Ok(fields) => taken.push(Taken {
+            Ok(fields) => taken.push(AcceptedChain {
                 headers: headers.clone(),
                 fields,
                 is_exact: false,
@@ -175,7 +175,7 @@ fn find(
 }
 
 /// Whether no other set of fields is taken; and how that is said.
-fn exactness(bench: &mut Bench<'_>, chain: &mut Taken) -> Result<(), Stopped> {
+fn exactness(bench: &mut Bench<'_>, chain: &mut AcceptedChain) -> Result<(), Stopped> {
     if chain.fields.len() < 2 {
         return Ok(());
     }
@@ -204,7 +204,7 @@ pub(super) fn is_whole(refused: &Refused, headers: &[Proto]) -> bool {
 /// refused for their order. If so the draft says it.
 fn are_free(
     bench: &mut Bench<'_>,
-    taken: &[Taken],
+    taken: &[AcceptedChain],
     refused: &[(Vec<Proto>, Refused)],
 ) -> Result<bool, Stopped> {
     let is_known = |proto: &Proto| taken.iter().any(|chain| chain.headers.contains(proto));
@@ -264,7 +264,7 @@ fn usual_words(refused: &[(Vec<Proto>, Refused)]) -> Option<Told> {
 }
 
 /// Writes the chains into the draft.
-pub(super) fn write(bench: &mut Bench<'_>, taken: &[Taken]) {
+pub(super) fn write(bench: &mut Bench<'_>, taken: &[AcceptedChain]) {
     type Kind = (Option<Vec<String>>, Option<Vec<String>>, bool);
     let mut kinds: BTreeMap<Kind, Vec<Vec<&'static str>>> = BTreeMap::new();
     for chain in taken {
@@ -283,7 +283,7 @@ pub(super) fn write(bench: &mut Bench<'_>, taken: &[Taken]) {
 }
 
 /// A question in words, for notes.
-pub(super) fn in_words(question: &Question) -> String {
+pub(super) fn in_words(question: &RuleProbe) -> String {
     let protos: Vec<_> = question.items.iter().map(|item| item.proto).collect();
     words(&protos)
 }

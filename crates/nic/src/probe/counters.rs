@@ -3,8 +3,8 @@
 
 use super::actions::action;
 use super::bench::{Bench, Stopped};
-use super::chains::Taken;
-use super::subject::{Question, Refused, RuleId};
+use super::chains::AcceptedChain;
+use super::subject::{Refused, RuleId, RuleProbe};
 
 /// Longest wait for a packet to be counted.
 const PATIENCE_US: u64 = 3_000_000;
@@ -13,7 +13,7 @@ const POLL_US: u64 = 1000;
 /// Finds it, and puts it into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
-    base: &Taken,
+    base: &AcceptedChain,
     lists: &[Vec<&'static str>],
 ) -> Result<(), Stopped> {
     bench.stage("counters")?;
@@ -23,7 +23,7 @@ pub(super) fn probe(
         Some(list) => list.iter().map(|name| action(name)).collect(),
         None => bench.usual_actions.clone(),
     };
-    let question = Question { actions, ..bench.about(&pattern) };
+    let question = RuleProbe { actions, ..bench.about(&pattern) };
     let frame = pattern.frame.filter(|_| bench.subject.has_wire());
     let refused = bench.with(&question, |bench, rule| match bench.subject.query(rule) {
         Err(refused) => Ok(Some(refused)),

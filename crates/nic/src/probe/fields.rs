@@ -5,18 +5,18 @@
 //! whole; where it is not, a packet tells that contradicts the mask and hits the rule all the same.
 
 use super::bench::{Bench, Stopped};
-use super::chains::{Taken, is_whole};
+use super::chains::{AcceptedChain, is_whole};
 use super::frame::NO_ETHER_TYPE;
 use super::pattern::{Bits, Pattern};
 use super::subject::{Answer, Refused};
-use super::witness::Witness;
+use super::witness::EffectObserver;
 use std::collections::BTreeMap;
 use twin::personality::{FieldFacts, ItemFacts, MaskRule, Told};
 use twin::{Field, Proto};
 
 /// Where the questions about a header are put.
 pub(super) struct Context<'a> {
-    pub(super) chain: &'a Taken,
+    pub(super) chain: &'a AcceptedChain,
     /// Place of the header.
     pub(super) at: usize,
     /// Whether a packet hits the rule as it is.
@@ -34,8 +34,8 @@ struct Seen {
 }
 
 /// The shortest list of headers with this one that says what is wrong.
-pub(super) fn context(taken: &[Taken], proto: Proto) -> Option<(&Taken, usize)> {
-    let has = |chain: &&Taken| chain.headers.contains(&proto);
+pub(super) fn context(taken: &[AcceptedChain], proto: Proto) -> Option<(&AcceptedChain, usize)> {
+    let has = |chain: &&AcceptedChain| chain.headers.contains(&proto);
     let chain =
         taken.iter().filter(has).min_by_key(|chain| (chain.is_deaf, chain.headers.len()))?;
     let at = chain.headers.iter().position(|other| *other == proto)?;
@@ -45,8 +45,8 @@ pub(super) fn context(taken: &[Taken], proto: Proto) -> Option<(&Taken, usize)> 
 /// Finds the facts of every header, and puts them into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
-    taken: &[Taken],
-    witness: Option<&Witness>,
+    taken: &[AcceptedChain],
+    witness: Option<&EffectObserver>,
 ) -> Result<(), Stopped> {
     bench.stage("masks of fields")?;
     for (done, proto) in Proto::ALL.into_iter().enumerate() {
@@ -75,7 +75,7 @@ pub(super) fn probe(
 fn header(
     bench: &mut Bench<'_>,
     context: &Context<'_>,
-    witness: Option<&Witness>,
+    witness: Option<&EffectObserver>,
 ) -> Result<Option<ItemFacts>, Stopped> {
     let proto = context.chain.headers[context.at];
     let mut seen = Vec::new();
@@ -171,7 +171,7 @@ impl Context<'_> {
         &self,
         bench: &mut Bench<'_>,
         field: Field,
-        witness: Option<&Witness>,
+        witness: Option<&EffectObserver>,
     ) -> Result<Seen, Stopped> {
         let none = self.ask(bench, field, Bits::None)?;
         let full = self.ask(bench, field, Bits::Full)?;
@@ -230,7 +230,7 @@ impl Context<'_> {
         &self,
         bench: &mut Bench<'_>,
         field: Field,
-        witness: Option<&Witness>,
+        witness: Option<&EffectObserver>,
     ) -> Result<MaskRule, Stopped> {
         let full = self.counts(bench, field, Bits::Full, witness)?;
         let part = self.counts(bench, field, Bits::ButLowest, witness)?;
@@ -247,7 +247,7 @@ impl Context<'_> {
         bench: &mut Bench<'_>,
         field: Field,
         bits: Bits,
-        witness: Option<&Witness>,
+        witness: Option<&EffectObserver>,
     ) -> Result<Option<bool>, Stopped> {
         if self.chain.is_exact {
             let is_asked_for = self.chain.fields.contains(&(self.at, field));

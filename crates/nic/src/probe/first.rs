@@ -4,7 +4,7 @@
 use super::bench::{Bench, Stopped};
 use super::chains::sets;
 use super::pattern::{Bits, Pattern};
-use super::subject::{Question, Refused};
+use super::subject::{Refused, RuleProbe};
 use twin::{Action, Proto};
 
 /// Lists of actions that NICs usually take.
@@ -39,7 +39,7 @@ pub(super) fn probe(bench: &mut Bench<'_>) -> Result<bool, Stopped> {
                 pattern.masked(at, field, Bits::Full)
             });
             for actions in usual_actions() {
-                let question = Question { actions, ..bench.about(&pattern) };
+                let question = RuleProbe { actions, ..bench.about(&pattern) };
                 match bench.with(&question, |_, _| Ok(()))? {
                     Ok(()) => {
                         bench.usual_actions = question.actions.clone();
@@ -62,7 +62,7 @@ pub(super) fn probe(bench: &mut Bench<'_>) -> Result<bool, Stopped> {
     Err(Stopped::TakesNothing(last))
 }
 
-fn operations(bench: &mut Bench<'_>, good: &Question) {
+fn operations(bench: &mut Bench<'_>, good: &RuleProbe) {
     bench.calls.validate += 1;
     let validated = bench.subject.validate(good);
     bench.draft.operations.no_validate = validated.is_err_and(|refused| refused.is_no_call());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The second way to make rules: by templates and a flow queue, whose results come later.
 
-use super::subject::{Answer, Question, Refused};
+use super::subject::{Answer, Refused, RuleProbe};
 
 /// What stood in the way of a table.
 #[derive(Clone, Debug)]
@@ -26,10 +26,10 @@ pub trait FlowQueue {
     /// Sets the queue up, while the port is stopped.
     fn configure(&mut self, operations: u32) -> Answer;
     /// Makes the table and its templates, for rules that differ from `like` in values only.
-    fn make_table(&mut self, like: &Question, room: u32) -> Result<(), NoTable>;
+    fn make_table(&mut self, like: &RuleProbe, room: u32) -> Result<(), NoTable>;
     fn destroy_table(&mut self) -> Answer;
     /// Puts an operation into the queue.
-    fn enqueue_create(&mut self, question: &Question, number: u64) -> Answer;
+    fn enqueue_create(&mut self, question: &RuleProbe, number: u64) -> Answer;
     fn enqueue_destroy(&mut self, number: u64) -> Answer;
     /// Has all of them begun.
     fn push(&mut self) -> Answer;

@@ -5,22 +5,22 @@
 //! them. The words then tell something about items that are innocent.
 
 use super::bench::{Bench, INGRESS, Stopped};
-use super::chains::Taken;
+use super::chains::AcceptedChain;
 use super::pattern::Pattern;
 use super::steps::lines_of;
-use super::subject::{Question, Refused};
+use super::subject::{Refused, RuleProbe};
 use std::collections::BTreeMap;
 use twin::personality::{LastParser, Told};
 use twin::{Attributes, Place, Proto};
 
 /// Marks the chains that do not say what is wrong.
-pub(super) fn find(bench: &mut Bench<'_>, taken: &mut [Taken]) -> Result<(), Stopped> {
+pub(super) fn find(bench: &mut Bench<'_>, taken: &mut [AcceptedChain]) -> Result<(), Stopped> {
     bench.stage("words that hide others")?;
     let mut same = Vec::new();
     for chain in taken.iter() {
         let good = bench.about(&chain.pattern());
-        let egress = bench.ask(&Question { attributes: EGRESS, ..good.clone() })?;
-        let empty = bench.ask(&Question { actions: Vec::new(), ..good })?;
+        let egress = bench.ask(&RuleProbe { attributes: EGRESS, ..good.clone() })?;
+        let empty = bench.ask(&RuleProbe { actions: Vec::new(), ..good })?;
         same.push(matches!((egress, empty), (Err(one), Err(other)) if one.says_as(&other)));
     }
     if same.contains(&false) {
@@ -42,7 +42,7 @@ struct Words {
 }
 
 /// Finds what they say, and writes it down.
-pub(super) fn probe(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
+pub(super) fn probe(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
     let mut parsers: Vec<Words> = Vec::new();
     for chain in taken.iter().filter(|chain| chain.is_deaf) {
         let words = words_of(bench, chain)?;
@@ -65,7 +65,7 @@ pub(super) fn probe(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stoppe
     Ok(())
 }
 
-fn words_of(bench: &mut Bench<'_>, chain: &Taken) -> Result<Words, Stopped> {
+fn words_of(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Words, Stopped> {
     let mut words = Words::default();
     words.lists.push(chain.headers.iter().map(|proto| proto.name()).collect());
     let mut pattern = Pattern::of(&chain.headers);
@@ -95,7 +95,7 @@ fn words_of(bench: &mut Bench<'_>, chain: &Taken) -> Result<Words, Stopped> {
 
 /// What is said of the item at `at`, if anything.
 fn told(bench: &mut Bench<'_>, pattern: &Pattern, at: usize) -> Result<Option<Refused>, Stopped> {
-    let question = Question { attributes: EGRESS, ..bench.about(pattern) };
+    let question = RuleProbe { attributes: EGRESS, ..bench.about(pattern) };
     let refused = bench.ask(&question)?.err();
     Ok(refused.filter(|refused| refused.place == Some(Place::Item(at))))
 }

@@ -2,7 +2,7 @@
 //! How long calls take on a table that is nearly empty.
 
 use super::bench::{Bench, Stopped};
-use super::chains::Taken;
+use super::chains::AcceptedChain;
 
 /// Calls to time.
 const SAMPLES: usize = 400;
@@ -52,7 +52,7 @@ impl Times {
 }
 
 /// Times calls until there are enough, and puts the figures into the draft.
-pub(super) fn probe(bench: &mut Bench<'_>, base: &Taken) -> Result<[Times; 2], Stopped> {
+pub(super) fn probe(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<[Times; 2], Stopped> {
     bench.stage("latency")?;
     let question = bench.about(&base.pattern());
     let from = bench.subject.now_us();

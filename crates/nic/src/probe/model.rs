@@ -5,7 +5,7 @@
 
 mod queue;
 
-use super::subject::{Age, Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
+use super::subject::{Age, Answer, Delivery, Refused, RuleId, RuleProbe, Subject, Tally};
 use queue::Queue;
 use std::collections::HashMap;
 #[cfg(test)]
@@ -76,13 +76,13 @@ impl Subject for Model {
         true
     }
 
-    fn validate(&mut self, question: &Question) -> Answer {
+    fn validate(&mut self, question: &RuleProbe) -> Answer {
         let items = with_usual_masks(&question.items);
         let rule = Rule { items: &items, ..question.rule() };
         self.nic.validate(rule).map_err(refused)
     }
 
-    fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
+    fn create(&mut self, question: &RuleProbe) -> Result<RuleId, Refused> {
         let items = with_usual_masks(&question.items);
         let mut actions = question.actions.clone();
         for action in &mut actions {

@@ -3,7 +3,7 @@
 //! there, and how many bytes of masks a rule may have.
 
 use super::bench::{Bench, Stopped};
-use super::chains::{Taken, write};
+use super::chains::{AcceptedChain, write};
 use super::frame::NO_ETHER_TYPE;
 use super::pattern::{Bits, Pattern};
 use super::rules::is_maskable;
@@ -11,7 +11,7 @@ use twin::personality::{FieldFacts, MaskRule};
 use twin::{Field, Item};
 
 /// Finds it, and puts it into the draft.
-pub(super) fn probe(bench: &mut Bench<'_>, taken: &mut [Taken]) -> Result<(), Stopped> {
+pub(super) fn probe(bench: &mut Bench<'_>, taken: &mut [AcceptedChain]) -> Result<(), Stopped> {
     // There are many such questions, and each would be a rule to make.
     if bench.draft.operations.no_validate {
         return Ok(());
@@ -31,7 +31,7 @@ pub(super) fn probe(bench: &mut Bench<'_>, taken: &mut [Taken]) -> Result<(), St
 }
 
 /// Fields of all headers of a list whose masks count somewhere.
-fn maskable(bench: &Bench<'_>, chain: &Taken) -> Vec<(usize, Field)> {
+fn maskable(bench: &Bench<'_>, chain: &AcceptedChain) -> Vec<(usize, Field)> {
     let headers = chain.headers.iter().enumerate();
     let fields = headers.flat_map(|(at, proto)| {
         let is_good = |field: &&Field| is_maskable(bench, *proto, **field);
@@ -41,7 +41,7 @@ fn maskable(bench: &Bench<'_>, chain: &Taken) -> Vec<(usize, Field)> {
 }
 
 /// Fields that have one of a few masks, and one of those.
-fn with_special_masks(bench: &Bench<'_>, chain: &Taken) -> Vec<(usize, Field, u64)> {
+fn with_special_masks(bench: &Bench<'_>, chain: &AcceptedChain) -> Vec<(usize, Field, u64)> {
     let headers = chain.headers.iter().enumerate();
     let fields = headers.flat_map(|(at, proto)| {
         let facts = bench.draft.items.get(proto.name());
@@ -65,7 +65,7 @@ fn masked(pattern: Pattern, at: usize, field: Field) -> Pattern {
 }
 
 /// Names of the fields that may be masked; `None` if that are all.
-fn allowed(bench: &mut Bench<'_>, chain: &Taken) -> Result<Option<Vec<String>>, Stopped> {
+fn allowed(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Option<Vec<String>>, Stopped> {
     let (mut names, mut refused) = (Vec::new(), Vec::new());
     let pattern = Pattern::of(&chain.headers);
     let full = maskable(bench, chain).into_iter();
@@ -90,8 +90,8 @@ fn allowed(bench: &mut Bench<'_>, chain: &Taken) -> Result<Option<Vec<String>>, 
 }
 
 /// Finds how many bytes of masks are taken, by the smallest list with too many.
-fn width(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
-    let widest = |bench: &Bench<'_>, chain: &Taken| {
+fn width(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
+    let widest = |bench: &Bench<'_>, chain: &AcceptedChain| {
         let fields = maskable(bench, chain).into_iter().filter(|&(at, field)| {
             chain.only.as_ref().is_none_or(|names| names.contains(&chain.name(at, field)))
         });

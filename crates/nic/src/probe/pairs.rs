@@ -3,21 +3,21 @@
 
 use super::actions::MARK;
 use super::bench::{Bench, Stopped};
-use super::chains::{Taken, in_words};
+use super::chains::{AcceptedChain, in_words};
 use super::model::Model;
 use super::pattern::{Bits, Pattern};
 use super::steps::lines_of;
-use super::subject::{Answer, Question, Subject};
-use super::witness::Witness;
+use super::subject::{Answer, RuleProbe, Subject};
+use super::witness::EffectObserver;
 use twin::personality::{CONFLICTS_MAX, Conflict, Duplicate, Steps, Told};
 use twin::{Action, Proto};
 
 /// Finds it, and puts it into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
-    taken: &[Taken],
-    base: &Taken,
-    witness: Option<&Witness>,
+    taken: &[AcceptedChain],
+    base: &AcceptedChain,
+    witness: Option<&EffectObserver>,
 ) -> Result<(), Stopped> {
     bench.stage("pairs of rules")?;
     duplicate(bench, base, witness)?;
@@ -26,7 +26,7 @@ pub(super) fn probe(
 }
 
 /// What the draft says of a rule after others.
-fn drafted_after(bench: &Bench<'_>, before: &[Question], question: &Question) -> Answer {
+fn drafted_after(bench: &Bench<'_>, before: &[RuleProbe], question: &RuleProbe) -> Answer {
     let mut model = Model::member(bench.draft.clone(), bench.subject.queues());
     for question in before {
         // One that is refused is not there.
@@ -37,8 +37,8 @@ fn drafted_after(bench: &Bench<'_>, before: &[Question], question: &Question) ->
 
 fn duplicate(
     bench: &mut Bench<'_>,
-    base: &Taken,
-    witness: Option<&Witness>,
+    base: &AcceptedChain,
+    witness: Option<&EffectObserver>,
 ) -> Result<(), Stopped> {
     let pattern = base.pattern();
     let first = match witness {
@@ -80,8 +80,8 @@ fn duplicate(
     Ok(())
 }
 
-fn other_fields(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
-    let has_ip = |chain: &&Taken| {
+fn other_fields(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
+    let has_ip = |chain: &&AcceptedChain| {
         let last = chain.headers.last();
         !chain.is_exact && matches!(last, Some(Proto::Ipv4 | Proto::Ipv6))
     };
@@ -104,9 +104,9 @@ fn other_fields(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
 }
 
 /// Lists of headers that may not be there together, found by rules for all of them at once.
-fn conflicts(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
+fn conflicts(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
     let begins = |first: Proto| taken.iter().any(|chain| chain.headers[0] == first);
-    let is_usual = |chain: &&Taken| chain.headers[0] == Proto::Eth || !begins(Proto::Eth);
+    let is_usual = |chain: &&AcceptedChain| chain.headers[0] == Proto::Eth || !begins(Proto::Eth);
     let chains: Vec<_> = taken.iter().filter(is_usual).collect();
     let questions: Vec<_> = chains.iter().map(|chain| bench.about(&chain.pattern())).collect();
     let mut pairs: Vec<(usize, usize, Told)> = Vec::new();
@@ -136,9 +136,9 @@ fn conflicts(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
 }
 
 /// Questions that are refused after those before them, and not by what the draft knows.
-fn unexplained(bench: &mut Bench<'_>, questions: &[Question]) -> Result<Vec<usize>, Stopped> {
+fn unexplained(bench: &mut Bench<'_>, questions: &[RuleProbe]) -> Result<Vec<usize>, Stopped> {
     let mut rules = Vec::new();
-    let mut there: Vec<Question> = Vec::new();
+    let mut there: Vec<RuleProbe> = Vec::new();
     let mut found = Vec::new();
     for (at, question) in questions.iter().enumerate() {
         bench.step(at as u64, questions.len() as u64);

@@ -3,7 +3,7 @@
 
 mod queue;
 
-use super::subject::{Age, Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
+use super::subject::{Age, Answer, Delivery, Refused, RuleId, RuleProbe, Subject, Tally};
 use dpdk::flow::{self, Cause, ErrorKind, FlowError, FlowRule, ItemKind, Value};
 use dpdk::{Burst, Mempool, Port, RxQueue, TxQueue};
 use std::collections::HashMap;
@@ -107,11 +107,11 @@ impl Subject for PortSubject {
         is_up(&self.side) && self.peer.as_ref().is_none_or(is_up)
     }
 
-    fn validate(&mut self, question: &Question) -> Answer {
+    fn validate(&mut self, question: &RuleProbe) -> Answer {
         self.side.port.flow_validate(&rule_of(question)).map_err(refused)
     }
 
-    fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
+    fn create(&mut self, question: &RuleProbe) -> Result<RuleId, Refused> {
         let rule = self.side.port.flow_create(&rule_of(question)).map_err(refused)?;
         self.next += 1;
         self.rules.insert(RuleId(self.next), rule);
@@ -188,7 +188,7 @@ impl Subject for PortSubject {
 }
 
 /// The rule as DPDK's other users write it.
-fn rule_of(question: &Question) -> flow::Rule {
+fn rule_of(question: &RuleProbe) -> flow::Rule {
     let twin::Attributes { group, priority, ingress, egress, transfer, .. } = question.attributes;
     flow::Rule {
         attributes: flow::Attributes { group, priority, ingress, egress, transfer },
@@ -209,7 +209,7 @@ fn item_of(item: &Item) -> flow::Item {
             value
         })
     };
-    let twin::Given { spec, last, mask } = item.given;
+    let twin::ItemSpec { spec, last, mask } = item.given;
     flow::Item {
         kind: kind_of(item.proto),
         spec: value(spec, &item.spec, item.followed == Some(true)),

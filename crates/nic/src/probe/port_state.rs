@@ -2,8 +2,8 @@
 //! What a port that stops does to rules.
 
 use super::bench::{Bench, Stopped};
-use super::chains::Taken;
-use super::witness::Witness;
+use super::chains::AcceptedChain;
+use super::witness::EffectObserver;
 use twin::personality::OnStop;
 
 const UNSEEN: &str = "what a stop does to rules was not seen";
@@ -11,8 +11,8 @@ const UNSEEN: &str = "what a stop does to rules was not seen";
 /// Stops and starts the port; finds what that does, and puts it into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
-    base: &Taken,
-    witness: Option<&Witness>,
+    base: &AcceptedChain,
+    witness: Option<&EffectObserver>,
 ) -> Result<(), Stopped> {
     bench.stage("stop and start")?;
     let pattern = base.pattern();

@@ -4,7 +4,7 @@
 
 use super::bench::{Bench, Stopped};
 use super::capacity::unique;
-use super::chains::Taken;
+use super::chains::AcceptedChain;
 use super::flow_queue::Done;
 use super::latency::Times;
 use super::pattern::Pattern;
@@ -76,7 +76,7 @@ pub(super) fn look(bench: &mut Bench<'_>) -> Result<Option<ByQueue>, Stopped> {
 /// Makes rules and destroys them by a queue. Stops the port for a moment.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
-    taken: &[Taken],
+    taken: &[AcceptedChain],
     by_queue: &mut ByQueue,
 ) -> Result<(), Stopped> {
     bench.stage("rules by a flow queue")?;

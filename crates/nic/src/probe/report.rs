@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What was found, for people and as JSON.
 
-use super::{Batch, Figures, Found, Seen, Stage, Times};
+use super::{Batch, Found, Measurements, Seen, Stage, Times};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use twin::personality::{
 
 /// What a port says of itself.
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Static {
+pub struct PortIdentity {
     /// Name of the port.
     pub port: String,
     /// Name of its driver.
@@ -27,7 +27,7 @@ pub struct Static {
     pub peer: Option<String>,
 }
 
-impl Static {
+impl PortIdentity {
     /// Names the personality and where its facts are from.
     pub fn sign(&self, personality: &mut Personality, name: &str) {
         let firmware = self.firmware.as_ref().map(|words| format!(", firmware {words}"));
@@ -44,7 +44,7 @@ impl Static {
 }
 
 /// All of it as one object.
-pub fn to_json(facts: &Static, found: &Found) -> Value {
+pub fn to_json(facts: &PortIdentity, found: &Found) -> Value {
     let super::Calls { validate, create, made, destroyed, packets } = found.calls;
     json!({
         "nic": facts,
@@ -69,7 +69,7 @@ pub fn to_json(facts: &Static, found: &Found) -> Value {
 const UNLIKE_MAX: usize = 5;
 
 /// All of it as a table.
-pub fn print(out: &mut impl Write, facts: &Static, found: &Found) -> io::Result<()> {
+pub fn print(out: &mut impl Write, facts: &PortIdentity, found: &Found) -> io::Result<()> {
     let mut table = Table { out, last: "" };
     let firmware = facts.firmware.as_deref().unwrap_or("no word of its firmware");
     table.row("NIC", format!("{}, {firmware}, {}", facts.driver, facts.dpdk))?;
@@ -349,7 +349,7 @@ fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
 }
 
 fn figures<W: Write>(table: &mut Table<'_, W>, found: &Found) -> io::Result<()> {
-    let Figures { times, by_queue, stages } = &found.figures;
+    let Measurements { times, by_queue, stages } = &found.figures;
     for (name, times) in ["create", "destroy"].into_iter().zip(times) {
         table.row("latency", of_calls(name, times))?;
     }

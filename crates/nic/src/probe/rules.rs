@@ -3,19 +3,19 @@
 //! headers that exclude each other.
 
 use super::bench::{Bench, Stopped};
-use super::chains::{Taken, is_whole};
+use super::chains::{AcceptedChain, is_whole};
 use super::fields::context;
 use super::pattern::{Bits, Pattern};
-use super::witness::Witness;
+use super::witness::EffectObserver;
 use twin::personality::{Exclusive, FieldFacts, MaskRule, Told};
 use twin::{Field, Proto};
 
 /// Finds them, and puts them into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
-    taken: &[Taken],
-    base: &Taken,
-    witness: Option<&Witness>,
+    taken: &[AcceptedChain],
+    base: &AcceptedChain,
+    witness: Option<&EffectObserver>,
 ) -> Result<(), Stopped> {
     bench.stage("patterns as a whole")?;
     empty(bench, taken)?;
@@ -25,7 +25,7 @@ pub(super) fn probe(
     exclusives(bench, taken)
 }
 
-fn empty(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
+fn empty(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
     for chain in taken.iter().filter(|chain| !chain.is_exact && !chain.fields.is_empty()) {
         let answer = bench.ask_pattern(&Pattern::of(&chain.headers))?;
         if let Some(refused) = answer.err().filter(|refused| is_whole(refused, &chain.headers)) {
@@ -36,7 +36,7 @@ fn empty(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
     Ok(())
 }
 
-fn ranges(bench: &mut Bench<'_>, base: &Taken) -> Result<(), Stopped> {
+fn ranges(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), Stopped> {
     let is_ip = |proto: &Proto| matches!(proto, Proto::Ipv4 | Proto::Ipv6);
     let at = base.headers.iter().position(is_ip).unwrap_or(0);
     let Some(field) = maskable(bench, base.headers[at]) else { return Ok(()) };
@@ -82,7 +82,7 @@ fn has_null_words(bench: &Bench<'_>, proto: Proto) -> bool {
     bench.draft.items.get(proto.name()).is_some_and(|facts| facts.null.is_some())
 }
 
-fn mask_alone(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
+fn mask_alone(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
     for proto in [Proto::Ipv4, Proto::Ipv6, Proto::Tcp, Proto::Eth] {
         let Some((chain, at)) = context(taken, proto) else { continue };
         let null = bench.ask_pattern(&chain.pattern().null(at))?;
@@ -104,8 +104,8 @@ fn mask_alone(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
 /// Whether a spec without a mask matches by the usual mask, or anything.
 fn default_mask(
     bench: &mut Bench<'_>,
-    taken: &[Taken],
-    witness: Option<&Witness>,
+    taken: &[AcceptedChain],
+    witness: Option<&EffectObserver>,
 ) -> Result<(), Stopped> {
     for proto in [Proto::Ipv4, Proto::Ipv6, Proto::Tcp, Proto::Udp, Proto::Eth] {
         let Some((chain, at)) = context(taken, proto) else { continue };
@@ -139,7 +139,7 @@ fn default_mask(
     Ok(())
 }
 
-fn exclusives(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
+fn exclusives(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
     let mut chains: Vec<_> =
         taken.iter().filter(|chain| !chain.is_exact && !chain.is_deaf).collect();
     chains.sort_by_key(|chain| chain.headers.len());
@@ -164,7 +164,7 @@ fn exclusives(bench: &mut Bench<'_>, taken: &[Taken]) -> Result<(), Stopped> {
 /// The words for bits in both of two headers, each of which may have some.
 fn exclusive(
     bench: &mut Bench<'_>,
-    chain: &Taken,
+    chain: &AcceptedChain,
     one: usize,
     other: usize,
 ) -> Result<Option<Told>, Stopped> {

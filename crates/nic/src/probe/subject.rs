@@ -12,13 +12,13 @@ use twin::{Action, Attributes, Errno, Item, Kind, Place, Rule};
 
 /// A rule that a subject is asked to take.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct RuleProbe {
     pub(crate) attributes: Attributes,
     pub(crate) items: Vec<Item>,
     pub(crate) actions: Vec<Action>,
 }
 
-impl Question {
+impl RuleProbe {
     pub(crate) fn rule(&self) -> Rule<'_> {
         Rule { attributes: self.attributes, items: &self.items, actions: &self.actions }
     }
@@ -98,8 +98,8 @@ pub trait Subject: FlowQueue {
     fn has_wire(&self) -> bool;
     /// Whether the link is up now; that of the peer too, where there is one.
     fn has_link(&mut self) -> bool;
-    fn validate(&mut self, question: &Question) -> Answer;
-    fn create(&mut self, question: &Question) -> Result<RuleId, Refused>;
+    fn validate(&mut self, question: &RuleProbe) -> Answer;
+    fn create(&mut self, question: &RuleProbe) -> Result<RuleId, Refused>;
     fn destroy(&mut self, rule: RuleId) -> Answer;
     fn flush(&mut self) -> Answer;
     /// Lines of the driver's description of all rules.

@@ -7,7 +7,7 @@ use super::bench::INGRESS;
 use super::chains::sensible;
 use super::frame::Frame;
 use super::pattern::{Bits, Pattern};
-use super::subject::{Question, Refused};
+use super::subject::{Refused, RuleProbe};
 use super::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -127,7 +127,7 @@ fn difference(one: &Personality, other: &Personality, seed: u64) -> Option<Strin
     for _ in 0..20 {
         let pattern = chance.pattern(&chains);
         let (attributes, actions) = (chance.attributes(), chance.actions());
-        let question = Question { attributes, items: pattern.items.clone(), actions };
+        let question = RuleProbe { attributes, items: pattern.items.clone(), actions };
         let describe = |answers: &dyn std::fmt::Debug| format!("{question:?}\n{answers:?}");
         let validated = models.each_mut().map(|model| model.validate(&question));
         if validated[0] != validated[1] {

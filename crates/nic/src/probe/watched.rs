@@ -7,7 +7,7 @@
 use super::Found;
 use super::bench::Stopped;
 use super::flow_queue::{Done, FlowQueue, NoTable};
-use super::subject::{Age, Answer, Delivery, Question, Refused, RuleId, Subject, Tally};
+use super::subject::{Age, Answer, Delivery, Refused, RuleId, RuleProbe, Subject, Tally};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -24,9 +24,9 @@ struct State {
 
 /// Both sides of the watch.
 #[derive(Clone, Default)]
-pub struct Watch(Arc<(Mutex<State>, Condvar)>);
+pub struct Watchdog(Arc<(Mutex<State>, Condvar)>);
 
-impl Watch {
+impl Watchdog {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,7 +63,7 @@ impl Watch {
 
 /// Ends the watch when it is dropped.
 pub struct Guard {
-    watch: Watch,
+    watch: Watchdog,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -79,14 +79,14 @@ impl Drop for Guard {
 }
 
 /// A subject under watch.
-pub struct Watched<S> {
+pub struct WatchedPort<S> {
     /// The port that is asked.
     pub subject: S,
     /// Tells how long a call has lasted.
-    pub watch: Watch,
+    pub watch: Watchdog,
 }
 
-impl<S> Watched<S> {
+impl<S> WatchedPort<S> {
     fn call<T>(&mut self, name: &'static str, call: impl FnOnce(&mut S) -> T) -> T {
         self.watch.state().call = Some((name, Instant::now()));
         let result = call(&mut self.subject);
@@ -95,7 +95,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: Subject> Subject for Watched<S> {
+impl<S: Subject> Subject for WatchedPort<S> {
     fn queues(&self) -> u16 {
         self.subject.queues()
     }
@@ -108,11 +108,11 @@ impl<S: Subject> Subject for Watched<S> {
         self.call("rte_eth_link_get_nowait", Subject::has_link)
     }
 
-    fn validate(&mut self, question: &Question) -> Answer {
+    fn validate(&mut self, question: &RuleProbe) -> Answer {
         self.call("rte_flow_validate", |subject| subject.validate(question))
     }
 
-    fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
+    fn create(&mut self, question: &RuleProbe) -> Result<RuleId, Refused> {
         self.call("rte_flow_create", |subject| subject.create(question))
     }
 
@@ -170,7 +170,7 @@ impl<S: Subject> Subject for Watched<S> {
     }
 }
 
-impl<S: FlowQueue> FlowQueue for Watched<S> {
+impl<S: FlowQueue> FlowQueue for WatchedPort<S> {
     fn most_operations(&mut self) -> Result<u32, Refused> {
         self.call("rte_flow_info_get", FlowQueue::most_operations)
     }
@@ -179,7 +179,7 @@ impl<S: FlowQueue> FlowQueue for Watched<S> {
         self.call("rte_flow_configure", |subject| subject.configure(operations))
     }
 
-    fn make_table(&mut self, like: &Question, room: u32) -> Result<(), NoTable> {
+    fn make_table(&mut self, like: &RuleProbe, room: u32) -> Result<(), NoTable> {
         self.call("rte_flow_template_table_create", |subject| subject.make_table(like, room))
     }
 
@@ -187,7 +187,7 @@ impl<S: FlowQueue> FlowQueue for Watched<S> {
         self.call("rte_flow_template_table_destroy", FlowQueue::destroy_table)
     }
 
-    fn enqueue_create(&mut self, question: &Question, number: u64) -> Answer {
+    fn enqueue_create(&mut self, question: &RuleProbe, number: u64) -> Answer {
         self.call("rte_flow_async_create", |subject| subject.enqueue_create(question, number))
     }
 

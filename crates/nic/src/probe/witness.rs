@@ -3,20 +3,20 @@
 
 use super::actions::{MARK, action};
 use super::bench::{Bench, Stopped};
-use super::chains::Taken;
+use super::chains::AcceptedChain;
 use super::pattern::Pattern;
-use super::subject::{Delivery, Question};
+use super::subject::{Delivery, RuleProbe};
 use twin::{Action, Proto};
 
 /// Actions, and what they do to a packet.
 #[derive(Clone, Debug)]
-pub(super) struct Witness {
+pub(super) struct EffectObserver {
     pub(super) actions: Vec<Action>,
-    sign: Sign,
+    sign: Effect,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sign {
+enum Effect {
     Mark,
     Flag,
     /// This queue, where packets without a rule do not go.
@@ -29,11 +29,11 @@ const CHAINS_MAX: usize = 16;
 /// A rule that is in effect later than that is hardly of use.
 const LATE_US: u64 = 100_000;
 
-impl Witness {
+impl EffectObserver {
     /// The first list that shows on packets of one of the chains.
     pub(super) fn find(
         bench: &mut Bench<'_>,
-        taken: &[Taken],
+        taken: &[AcceptedChain],
         lists: &[Vec<&'static str>],
     ) -> Result<Option<Self>, Stopped> {
         if !bench.subject.has_wire() {
@@ -41,10 +41,10 @@ impl Witness {
         }
         let chains = usual_chains(taken);
         let signs = [
-            ("mark", Sign::Mark),
-            ("flag", Sign::Flag),
-            ("queue", Sign::Queue(0)),
-            ("drop", Sign::Drop),
+            ("mark", Effect::Mark),
+            ("flag", Effect::Flag),
+            ("queue", Effect::Queue(0)),
+            ("drop", Effect::Drop),
         ];
         // Where nothing shows at once, it may show a while after.
         for late_us in [0, LATE_US] {
@@ -79,9 +79,9 @@ impl Witness {
     pub(super) fn of(&self, bench: &mut Bench<'_>, frame: &[u8]) -> Option<Self> {
         let mut witness = self.clone();
         let usual = bench.deliver(frame)?.queue;
-        if let Sign::Queue(_) = self.sign {
+        if let Effect::Queue(_) = self.sign {
             let queue = (0..bench.subject.queues()).find(|&queue| queue != usual)?;
-            witness.sign = Sign::Queue(queue);
+            witness.sign = Effect::Queue(queue);
             for action in &mut witness.actions {
                 if matches!(action, Action::Queue(_)) {
                     *action = Action::Queue(queue);
@@ -92,24 +92,24 @@ impl Witness {
     }
 
     pub(super) fn is_drop(&self) -> bool {
-        self.sign == Sign::Drop
+        self.sign == Effect::Drop
     }
 
     pub(super) fn is_mark(&self) -> bool {
-        self.sign == Sign::Mark
+        self.sign == Effect::Mark
     }
 
-    pub(super) fn question(&self, bench: &Bench<'_>, pattern: &Pattern) -> Question {
-        Question { actions: self.actions.clone(), ..bench.about(pattern) }
+    pub(super) fn question(&self, bench: &Bench<'_>, pattern: &Pattern) -> RuleProbe {
+        RuleProbe { actions: self.actions.clone(), ..bench.about(pattern) }
     }
 
     /// Whether what came out, if anything did, hit the rule.
     pub(super) fn is_hit(&self, delivery: Option<Delivery>) -> bool {
         match (self.sign, delivery) {
-            (Sign::Mark, Some(delivery)) => delivery.mark == Some(MARK),
-            (Sign::Flag, Some(delivery)) => delivery.flag,
-            (Sign::Queue(queue), Some(delivery)) => delivery.queue == queue,
-            (Sign::Drop, delivery) => delivery.is_none(),
+            (Effect::Mark, Some(delivery)) => delivery.mark == Some(MARK),
+            (Effect::Flag, Some(delivery)) => delivery.flag,
+            (Effect::Queue(queue), Some(delivery)) => delivery.queue == queue,
+            (Effect::Drop, delivery) => delivery.is_none(),
             (_, None) => false,
         }
     }
@@ -133,7 +133,7 @@ impl Witness {
         frame: &[u8],
     ) -> Result<Option<bool>, Stopped> {
         let witness = match self.sign {
-            Sign::Queue(_) => self.of(bench, frame),
+            Effect::Queue(_) => self.of(bench, frame),
             _ => Some(self.clone()),
         };
         let Some(witness) = witness else { return Ok(None) };
@@ -147,9 +147,9 @@ impl Witness {
 }
 
 /// Short ones, those with IP first: packets of other kinds may come in by other ways.
-fn usual_chains(taken: &[Taken]) -> Vec<&Taken> {
+fn usual_chains(taken: &[AcceptedChain]) -> Vec<&AcceptedChain> {
     let mut chains: Vec<_> = taken.iter().filter(|chain| chain.headers.len() <= 3).collect();
-    let has_ip = |chain: &Taken| {
+    let has_ip = |chain: &AcceptedChain| {
         let is_ip = |proto: &Proto| matches!(proto, Proto::Ipv4 | Proto::Ipv6);
         chain.headers.iter().any(is_ip)
     };

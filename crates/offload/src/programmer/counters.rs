@@ -3,7 +3,7 @@
 //! time, and told to the workers, whose flows live by them.
 
 use super::Programmer;
-use crate::account::{Kept, State};
+use crate::account::{RuleHandle, State};
 use crate::port::RulePort;
 use engine::{BypassCount, Nanos, RuleAction, RuleId, RuleResult};
 
@@ -12,7 +12,7 @@ const READ: usize = 16;
 
 impl<P: RulePort> Programmer<P> {
     /// A rule was made: if it counts, its counter is read from now on.
-    pub(super) fn begin_readings(&mut self, rule: RuleId, kept: &Kept, now: Nanos) {
+    pub(super) fn begin_readings(&mut self, rule: RuleId, kept: &RuleHandle, now: Nanos) {
         if kept.request.action == RuleAction::Bypass {
             self.readings.push_back((now + self.limits.reading, kept.number, rule));
         }
@@ -52,7 +52,7 @@ impl<P: RulePort> Programmer<P> {
     }
 
     /// The last count of a rule is not known, if it counts.
-    pub(super) fn miss_count(&mut self, kept: &Kept) {
+    pub(super) fn miss_count(&mut self, kept: &RuleHandle) {
         self.counts.uncounted += u64::from(kept.request.action == RuleAction::Bypass);
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What becomes of operations: results of the port, and answers to workers.
 
-use super::{Programmer, Stuck, Worker};
-use crate::account::{Kept, State};
-use crate::port::{Done, Refusal, RefusalClass, RulePort};
+use super::{LeakedRule, Programmer, Worker};
+use crate::account::{RuleHandle, State};
+use crate::port::{Completion, Refusal, RefusalClass, RulePort};
 use engine::{Nanos, RuleId, RuleResult};
 
 impl<P: RulePort> Programmer<P> {
@@ -34,7 +34,7 @@ impl<P: RulePort> Programmer<P> {
     }
 
     /// Takes a result; whether it tells of trouble.
-    fn end(&mut self, Done { rule: number, result }: Done, until: Nanos) -> bool {
+    fn end(&mut self, Completion { rule: number, result }: Completion, until: Nanos) -> bool {
         let Some((rule, kept)) = self.account.end(number) else { return false };
         if result.is_ok() {
             self.pace.went_well();
@@ -53,7 +53,7 @@ impl<P: RulePort> Programmer<P> {
                 self.account.remove(rule);
                 let awaited_by = kept.is_unwanted.then_some(kept.worker);
                 self.miss_count(&kept);
-                self.stuck.push(Stuck { rule, refusal, awaited_by });
+                self.stuck.push(LeakedRule { rule, refusal, awaited_by });
                 if let Some((worker, other, _)) = self.blocked.remove(&kept.request.tuple) {
                     self.answer(worker, other, RuleResult::Postponed);
                 }
@@ -67,7 +67,7 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    fn made(&mut self, rule: RuleId, kept: &Kept, until: Nanos) {
+    fn made(&mut self, rule: RuleId, kept: &RuleHandle, until: Nanos) {
         self.account.arrive(rule);
         self.counts.created += 1;
         self.begin_readings(rule, kept, until);
@@ -84,7 +84,7 @@ impl<P: RulePort> Programmer<P> {
         self.remind(rule, kept);
     }
 
-    fn not_made(&mut self, rule: RuleId, kept: &Kept, refusal: &Refusal) -> bool {
+    fn not_made(&mut self, rule: RuleId, kept: &RuleHandle, refusal: &Refusal) -> bool {
         let answer = self.refused(refusal.class);
         match self.account.get(rule) {
             Some(kept) if kept.is_told && refusal.class == RefusalClass::Trouble => {
@@ -104,7 +104,7 @@ impl<P: RulePort> Programmer<P> {
     }
 
     /// A rule that was on its way when its worker wanted it to go: now it can.
-    fn remind(&mut self, rule: RuleId, kept: &Kept) {
+    fn remind(&mut self, rule: RuleId, kept: &RuleHandle) {
         if kept.is_unwanted {
             self.desks[usize::from(kept.worker)].removes.push_front(rule);
         }

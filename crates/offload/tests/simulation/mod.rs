@@ -7,7 +7,8 @@ use engine::{
     OffloadPolicy, Side, Timeouts, Verdict,
 };
 use offload::{
-    Done, Fate, Limits, Next, Pace, Programmer, Refusal, RefusalClass, RuleNumber, RulePort,
+    CallPacer, Completion, Limits, Next, OperationResult, Programmer, Refusal, RefusalClass,
+    RuleNumber, RulePort,
 };
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -85,19 +86,19 @@ pub(crate) struct Nic {
     /// Flows with rules, by those.
     rules: HashMap<RuleNumber, u32>,
     now: Rc<Cell<u64>>,
-    done: Vec<Done>,
+    done: Vec<Completion>,
 }
 
 impl Nic {
     fn end(&mut self, rule: RuleNumber, result: Result<(), Refusal>) {
         self.now.set(self.now.get() + self.load.call_ns);
-        self.done.push(Done { rule, result });
+        self.done.push(Completion { rule, result });
     }
 }
 
 impl RulePort for Nic {
-    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: Fate) {
-        let Fate::Mark { mark, .. } = fate else { panic!("nothing is released") };
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult) {
+        let OperationResult::Mark { mark, .. } = fate else { panic!("nothing is released") };
         if self.rules.len() >= self.load.room as usize {
             let refusal = Refusal { class: RefusalClass::Full, words: String::new() };
             return self.end(rule, Err(refusal));
@@ -116,7 +117,7 @@ impl RulePort for Nic {
         self.end(rule, Ok(()));
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) {
+    fn poll(&mut self, done: &mut Vec<Completion>) {
         done.append(&mut self.done);
     }
 }
@@ -185,7 +186,7 @@ impl World {
         Self {
             load,
             engine: Engine::new(&config),
-            programmer: Programmer::new(nic, layout, 1, limits, Pace::new(256)),
+            programmer: Programmer::new(nic, layout, 1, limits, CallPacer::new(256)),
             now,
             urn: Urn::new(&weights, 7),
             frames: (0..all_flows)
@@ -253,7 +254,7 @@ impl World {
         engine.expire(time, 32);
         while engine.next_record().is_some() {}
         engine.revisit_rules(time, 16);
-        (0..32).map_while(|_| engine.next_request()).for_each(|wish| programmer.hear(0, wish));
+        (0..32).map_while(|_| engine.next_request()).for_each(|wish| programmer.submit(0, wish));
         while now.get() < time {
             match programmer.step(&mut || now.get()) {
                 Next::Now => {}

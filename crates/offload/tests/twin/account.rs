@@ -3,7 +3,7 @@
 
 use crate::port::Port;
 use engine::{FiveTuple, MarkLayout, RuleAction, RuleId, RuleRequest, RuleResult, Side};
-use offload::{Counts, Limits, Next, Pace, Programmer};
+use offload::{CallPacer, Counts, Limits, Next, Programmer};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ impl World {
         let now_ns = Rc::new(Cell::new(0));
         let port = Port::new(nic, Rc::clone(&now_ns), depth);
         let layout = MarkLayout::new(32, 1 << 16).unwrap();
-        let programmer = Programmer::new(port, layout, WORKERS, LIMITS, Pace::new(128));
+        let programmer = Programmer::new(port, layout, WORKERS, LIMITS, CallPacer::new(128));
         Self { programmer, now_ns, layout, known: BTreeMap::new(), next: 0 }
     }
 
@@ -48,7 +48,7 @@ impl World {
         self.known.insert(self.next, (rule, worker, None));
         self.next += 1;
         let action = RuleAction::Mark;
-        self.programmer.hear(worker, RuleRequest::Install { rule, side: Side::A, tuple, action });
+        self.programmer.submit(worker, RuleRequest::Install { rule, side: Side::A, tuple, action });
         self.listen();
     }
 
@@ -65,7 +65,7 @@ impl World {
         let rules: Vec<_> = self.known.values().filter(wished).copied().collect();
         let Some((rule, worker, _)) = rules.get(number % rules.len().max(1)) else { return };
         self.known.get_mut(&rule.index).unwrap().2 = Some(RuleResult::Removed);
-        self.programmer.hear(*worker, RuleRequest::Remove { rule: *rule, side: Side::A });
+        self.programmer.submit(*worker, RuleRequest::Remove { rule: *rule, side: Side::A });
     }
 
     fn step(&mut self) -> Next {

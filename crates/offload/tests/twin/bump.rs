@@ -6,13 +6,13 @@
 //! rules, and one that never heard of any. Whatever the NICs do, they must agree.
 
 use crate::port::Port;
-use crate::traffic::{Dice, Traffic};
+use crate::traffic::{Rng, Traffic};
 use engine::{
     BURST_MAX, Config, ConnView, Cursor, Engine, FlowRecord, MarkLayout, MarkStats,
     MarkVerification, Nanos, OffloadConfig, OffloadPolicy, OffloadStats, ProtoState, Query, RuleId,
     RuleRequest, RuleResult, Side, Stats, Timeouts, Verdict,
 };
-use offload::{Limits, Next, Pace, Programmer};
+use offload::{CallPacer, Limits, Next, Programmer};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -99,7 +99,7 @@ pub(crate) struct Bump {
     ends: [End; 2],
     workers: Vec<Worker>,
     traffic: Traffic,
-    dice: Dice,
+    dice: Rng,
     restarts: Option<u64>,
     resets: bool,
     now: Nanos,
@@ -134,7 +134,7 @@ impl Bump {
             ends: [0, 1].map(|side| End::new(case, layout, side)),
             workers: (0..workers).map(worker).collect(),
             traffic: Traffic::new(seed, case.connections, case.longest),
-            dice: Dice(!seed),
+            dice: Rng(!seed),
             restarts: case.restarts,
             resets: case.resets,
             now: MS,
@@ -349,7 +349,7 @@ impl End {
         let port = Port::new(nic, Rc::clone(&now), depth);
         let queues = || (0..workers).map(|_| VecDeque::new());
         Self {
-            programmer: Programmer::new(port, layout, workers, LIMITS, Pace::new(128)),
+            programmer: Programmer::new(port, layout, workers, LIMITS, CallPacer::new(128)),
             now,
             received: queues().collect(),
             wishes: (0..workers).map(|_| VecDeque::new()).collect(),
@@ -401,7 +401,7 @@ impl End {
             for (worker, wishes) in self.wishes.iter_mut().enumerate() {
                 while self.programmer.has_room(worker as u16) {
                     let Some(wish) = wishes.pop_front() else { break };
-                    self.programmer.hear(worker as u16, wish);
+                    self.programmer.submit(worker as u16, wish);
                 }
             }
             let now = Rc::clone(&self.now);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A port of the twin's model as the one who takes rules.
 
-use crate::traffic::Dice;
+use crate::traffic::Rng;
 use engine::{FiveTuple, Nanos};
-use offload::{Done, Fate, Refusal, RefusalClass, RuleNumber, RulePort};
+use offload::{Completion, OperationResult, Refusal, RefusalClass, RuleNumber, RulePort};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ pub(crate) struct Port {
     pub(crate) nic: Nic,
     pub(crate) now_ns: Rc<Cell<Nanos>>,
     depth: usize,
-    dice: Dice,
+    dice: Rng,
     rules: HashMap<RuleNumber, (Handle, FiveTuple)>,
     /// Packets that have a rule, or are to have one.
     tuples: HashMap<FiveTuple, RuleNumber>,
@@ -27,7 +27,7 @@ pub(crate) struct Port {
 enum Step {
     Create { rule: RuleNumber, tuple: FiveTuple, mark: u32, queue: u16 },
     Destroy(RuleNumber),
-    Tell(Done),
+    Tell(Completion),
 }
 
 /// Longest time until an operation is done, and from then until it is told.
@@ -35,7 +35,7 @@ const LATE: Nanos = 300_000;
 
 impl Port {
     pub(crate) fn new(nic: Nic, now_ns: Rc<Cell<Nanos>>, depth: usize) -> Self {
-        let (dice, steps) = (Dice(depth as u64), Vec::new());
+        let (dice, steps) = (Rng(depth as u64), Vec::new());
         let (rules, tuples) = (HashMap::new(), HashMap::new());
         Self { nic, now_ns, depth, dice, rules, tuples, steps }
     }
@@ -63,7 +63,7 @@ impl Port {
     }
 
     /// Does it; the result, and how long the NIC takes for it.
-    fn act(&mut self, step: Step) -> (Done, Nanos) {
+    fn act(&mut self, step: Step) -> (Completion, Nanos) {
         let now_us = self.now_ns.get() / 1000;
         let (rule, answer) = match step {
             Step::Create { rule, tuple, mark, queue } => {
@@ -87,7 +87,7 @@ impl Port {
             Step::Tell(_) => unreachable!("it is done"),
         };
         let took = 1000 * answer.as_ref().map_or(0, |wait_us| Nanos::from(*wait_us));
-        (Done { rule, result: answer.map(drop).map_err(refusal) }, took)
+        (Completion { rule, result: answer.map(drop).map_err(refusal) }, took)
     }
 }
 
@@ -134,8 +134,8 @@ impl RulePort for Port {
         self.depth
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: Fate) {
-        let Fate::Mark { mark, queue } = fate else { panic!("nothing is released") };
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult) {
+        let OperationResult::Mark { mark, queue } = fate else { panic!("nothing is released") };
         let other = self.tuples.insert(*tuple, rule);
         assert_eq!(other, None, "packets have one rule at a time");
         self.begin(Step::Create { rule, tuple: *tuple, mark, queue });
@@ -146,7 +146,7 @@ impl RulePort for Port {
         self.begin(Step::Destroy(rule));
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) {
+    fn poll(&mut self, done: &mut Vec<Completion>) {
         let now = self.now_ns.get();
         let (due, rest) =
             std::mem::take(&mut self.steps).into_iter().partition(|(at, _)| *at <= now);

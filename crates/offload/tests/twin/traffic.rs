@@ -10,9 +10,9 @@ use wire::{FrameBuilder, proto};
 
 /// Numbers that look random.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
-impl Dice {
+impl Rng {
     /// A number below `n`.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -55,7 +55,7 @@ struct Connection {
 
 /// The packets of some connections, one turn after the other.
 pub(crate) struct Traffic {
-    dice: Dice,
+    dice: Rng,
     connections: Vec<Connection>,
     /// Connections so far, which is where the ports of the next come from.
     count: u32,
@@ -66,7 +66,7 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// So many at a time, of which the longest have so many turns with data.
     pub(crate) fn new(seed: u64, concurrent: usize, longest: u32) -> Self {
-        let mut traffic = Self { dice: Dice(seed), connections: vec![], count: 0, longest };
+        let mut traffic = Self { dice: Rng(seed), connections: vec![], count: 0, longest };
         for _ in 0..concurrent {
             let connection = traffic.connection();
             traffic.connections.push(connection);

@@ -4,7 +4,7 @@
 use super::writer::Order;
 use super::{Lines, Writer};
 use crate::output::{Standstill, tell};
-use crate::top_flows::Top;
+use crate::top_flows::TopFlows;
 use engine::FlowRecord;
 use results::units::thousands;
 use std::io;
@@ -20,7 +20,7 @@ const NAP: Duration = Duration::from_millis(1);
 /// Takes every flow record of a run.
 pub struct RecordSink {
     file: Option<Block>,
-    top: Top,
+    top: TopFlows,
     /// `replay` waits for its reader until this is set.
     interrupted: Option<Arc<AtomicBool>>,
 }
@@ -28,7 +28,7 @@ pub struct RecordSink {
 /// What became of all records.
 pub struct WrittenRecords {
     /// The busiest flows.
-    pub top: Top,
+    pub top: TopFlows,
     /// Records that were not written.
     pub lost: u64,
     /// An error if there are any.
@@ -51,7 +51,7 @@ struct Block {
 
 impl RecordSink {
     /// Gives records to `writer`, if there is one, and offers them to `top`.
-    pub fn new(writer: Option<Writer>, top: Top) -> Self {
+    pub fn new(writer: Option<Writer>, top: TopFlows) -> Self {
         Self { file: writer.map(Block::new), top, interrupted: None }
     }
 

@@ -10,7 +10,7 @@ use crate::judge::Rule;
 use crate::nic::{Answer, Nic};
 use crate::refusal::Refusal;
 use crate::rules::Handle;
-use crate::tuple::Touched;
+use crate::tuple::AffectedPackets;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
@@ -19,7 +19,7 @@ use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 mod tests;
 
 /// Who keeps verdicts of a capture, and is told of changes.
-pub(super) struct Follower {
+pub(super) struct CaptureClient {
     index: Index,
     update: Box<dyn Fn(Packets<'_>) + Send>,
 }
@@ -51,12 +51,12 @@ impl TwinNic {
         let result = change(&mut nic);
         let touched = match nic.take_touched() {
             // The next time may be another by now: what is due comes with this generation.
-            _ if was_timed || self.is_timed() => Touched::Everything,
+            _ if was_timed || self.is_timed() => AffectedPackets::Everything,
             touched => touched,
         };
         match (touched, &*follower) {
-            (Touched::Nothing, _) => {}
-            (Touched::Packets(tuple), Some(Follower { index, update })) => {
+            (AffectedPackets::Nothing, _) => {}
+            (AffectedPackets::Packets(tuple), Some(CaptureClient { index, update })) => {
                 let sees_only_tuples = nic.sees_only_tuples();
                 drop(nic);
                 let Packets { numbers, are_alike } = index.packets(tuple);
@@ -138,6 +138,6 @@ pub(crate) unsafe extern "C" fn twin_nic_follow(
     let index = Index::of(capture.len(), |packet| capture.frame(packet as usize));
     let listener = Listener { update, context };
     let update = Box::new(move |packets: Packets<'_>| listener.tell(packets));
-    let follower = Some(Follower { index, update });
+    let follower = Some(CaptureClient { index, update });
     *nic.follower.lock().unwrap_or_else(PoisonError::into_inner) = follower;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Which patterns a NIC takes.
 
-use super::{Fields, Judge, Masked, Rule};
+use super::{Fields, Judge, MaskedField, Rule};
 use crate::fields::{Cover, Field};
 use crate::pattern::{Attributes, Item, Pattern, Proto};
 use crate::personality::{
@@ -209,7 +209,7 @@ impl Judge<'_> {
         let counting = all.filter(|(_, field)| field.cover(&item.mask) != Cover::None);
         let before = fields.set.len();
         let proto = item.proto;
-        fields.set.extend(counting.map(|(number, _)| Masked { proto, number, is_inner }));
+        fields.set.extend(counting.map(|(number, _)| MaskedField { proto, number, is_inner }));
         let (earlier, here) = fields.set.split_at(before);
         let is_in = |names: &[String], proto: Proto| names.iter().any(|name| name == proto.name());
         let broken = exclusives.iter().find(|exclusive| {
@@ -248,7 +248,7 @@ impl Judge<'_> {
     }
 }
 
-impl Masked {
+impl MaskedField {
     /// As chains name it.
     fn name(self) -> String {
         let Self { proto, number, is_inner } = self;

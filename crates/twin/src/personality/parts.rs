@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The parts of a personality that are not about patterns.
 //!
-//! A [`Told`] is a refusal as the file says it: a sentence, or a table where `errno` or `type` are
+//! A [`Reply`] is a refusal as the file says it: a sentence, or a table where `errno` or `type` are
 //! not those that are usual at this place. Every part has a `source` for people.
 
 use super::is_default;

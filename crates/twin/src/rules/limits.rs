@@ -2,7 +2,7 @@
 //! What rules leave to others: room in the table, and the ways of looking at packets that a NIC has
 //! only one of at a time.
 
-use crate::judge::{Checked, Fields, refusal};
+use crate::judge::{Fields, ValidRule, refusal};
 use crate::personality::Personality;
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::table::Stage;
@@ -56,7 +56,7 @@ impl Limits {
     pub(super) fn share(
         &mut self,
         engine: &Personality,
-        checked: &Checked,
+        checked: &ValidRule,
     ) -> Result<Share, Refusal> {
         let is_ahead = checked.stage == Stage::Ahead;
         let share = self.of(is_ahead).share(engine, checked)?;
@@ -96,7 +96,7 @@ impl EngineLimits {
         *self = Self::new(self.capacity);
     }
 
-    fn share(&mut self, personality: &Personality, checked: &Checked) -> Result<Share, Refusal> {
+    fn share(&mut self, personality: &Personality, checked: &ValidRule) -> Result<Share, Refusal> {
         let table = &personality.table;
         let is_root = checked.attributes.group == 0;
         let is_full = self.rules >= self.capacity;

@@ -5,7 +5,7 @@ use super::{At, Entry, Rules};
 use crate::action::Fate;
 use crate::pattern::Key;
 use crate::table::Table;
-use crate::tuple::{Touched, Tuple};
+use crate::tuple::{AffectedPackets, Tuple};
 use std::collections::VecDeque;
 
 impl Rules {
@@ -73,7 +73,7 @@ impl Rules {
 
     /// What may have other verdicts since this was asked last, because of rules that came or went.
     /// When some of these are in effect by the clock, [`Rules::next_change_us`] says.
-    pub(crate) fn take_touched(&mut self) -> Touched {
+    pub(crate) fn take_touched(&mut self) -> AffectedPackets {
         std::mem::take(&mut self.touched)
     }
 
@@ -83,7 +83,7 @@ impl Rules {
     }
 
     fn touch(&mut self, tuple: Option<Tuple>) {
-        let touched = tuple.map_or(Touched::Everything, Touched::Packets);
+        let touched = tuple.map_or(AffectedPackets::Everything, AffectedPackets::Packets);
         self.touched = self.touched.and(touched);
     }
 

@@ -3,8 +3,8 @@
 
 use twin::rss::RssTypes;
 use twin::{
-    Action, Age, Answer, Attributes, Cover, Given, Handle, Item, Nic, Personality, Proto, Refusal,
-    Rule, Spread,
+    Action, Age, Answer, Attributes, Cover, Handle, Item, ItemSpec, Nic, Personality, Proto,
+    Refusal, Rule, Spread,
 };
 
 /// A NIC with four queues, started, whose port stands alone.
@@ -24,7 +24,7 @@ fn item(text: &str) -> Item {
     let name = words.next().unwrap();
     let mut item = Item::any(Proto::of_name(name).unwrap_or_else(|| panic!("header {name}")));
     for word in words {
-        item.given = Given { spec: true, last: false, mask: !word.starts_with('?') };
+        item.given = ItemSpec { spec: true, last: false, mask: !word.starts_with('?') };
         let word = word.trim_start_matches('?');
         let (field, is_part) = match word.strip_suffix(":part") {
             Some(field) => (field, true),

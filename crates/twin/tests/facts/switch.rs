@@ -3,7 +3,7 @@
 
 use super::notation::{INGRESS, create_with, nic, told};
 use super::state::{frame, receive};
-use twin::{Attributes, Elsewhere, Nic};
+use twin::{Attributes, Nic, PortForwards};
 
 const TRANSFER: Attributes = Attributes { ingress: false, transfer: true, ..INGRESS };
 const FROM_PORT: Attributes = Attributes { names_port: true, ..TRANSFER };
@@ -114,7 +114,7 @@ fn the_switch_is_before_the_port() {
     let lowest = Attributes { priority: 9, ..TRANSFER };
     let switch = make(lowest, pattern, "count / represented_port 7");
     let came = receive(&nic, &frame(80), 0);
-    assert_eq!((came.elsewhere, came.mark, came.drop), (Some(Elsewhere::Wire(7)), None, false));
+    assert_eq!((came.elsewhere, came.mark, came.drop), (Some(PortForwards::Wire(7)), None, false));
     let hits = |nic: &Nic, rule| nic.query(rule, false, 0).unwrap().hits;
     assert_eq!((hits(&nic, switch), hits(&nic, port)), (1, 0));
     nic.destroy(switch, 0).unwrap();
@@ -128,7 +128,7 @@ fn the_switch_is_before_the_port() {
     create_with(&mut nic, TRANSFER, "eth / ipv4 / tcp", "port_representor 4").unwrap();
     nic.flush().unwrap();
     create_with(&mut nic, TRANSFER, "eth / ipv4 / tcp", "port_representor 4").unwrap();
-    assert_eq!(receive(&nic, &frame(80), 0).elsewhere, Some(Elsewhere::Port(4)));
+    assert_eq!(receive(&nic, &frame(80), 0).elsewhere, Some(PortForwards::Port(4)));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_rule_of_the_switch_is_shown_as_such() {
         dump.contains("transfer group 2 priority 0 eth / ipv4 => to the wire of port 5"),
         "{dump}"
     );
-    assert_eq!(receive(&nic, &frame(80), 0).elsewhere, Some(Elsewhere::Wire(5)));
+    assert_eq!(receive(&nic, &frame(80), 0).elsewhere, Some(PortForwards::Wire(5)));
     // Isolation is about what comes to the port.
     nic.isolate(true).unwrap();
     assert!(!receive(&nic, &frame(80), 0).drop);

@@ -2,7 +2,7 @@
 //! SCTP as a box between both ends can follow it (RFC 9260), told by what each packet is for; and
 //! random packets of it.
 
-use super::traffic::Dice;
+use super::traffic::Rng;
 use engine::{Anomaly, CtState, EndReason, Side, Timeouts};
 use wire::FrameBuilder;
 
@@ -329,7 +329,7 @@ impl Association {
 pub(crate) fn one_chunk(
     builder: FrameBuilder,
     len: usize,
-    dice: &mut Dice,
+    dice: &mut Rng,
 ) -> (FrameBuilder, Option<Spoken>) {
     let (tag, kind, is_bad) = (dice.pick(&[1, 1, 2]), dice.pick(&[0, 4]), dice.one_in(6));
     let mut chunk = vec![1; len];
@@ -342,7 +342,7 @@ pub(crate) fn one_chunk(
 }
 
 /// A random packet of few tags, and what it says.
-pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilder, Spoken) {
+pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Rng) -> (FrameBuilder, Spoken) {
     let (act, kind) = dice.pick(&[
         (Act::Init, 1),
         (Act::InitAck, 2),
@@ -363,7 +363,7 @@ pub(crate) fn any_chunks(builder: FrameBuilder, dice: &mut Dice) -> (FrameBuilde
     let (is_init, is_alone) =
         (matches!(kind, 1 | 2), matches!(act, Act::Init | Act::InitAck | Act::ShutdownComplete));
     let (t_bit, fault) = (dice.one_in(3), if dice.one_in(12) { dice.below(7) } else { 9 });
-    let of = |dice: &mut Dice| dice.pick(&[1, 2, 0x0102_0304, u32::MAX]);
+    let of = |dice: &mut Rng| dice.pick(&[1, 2, 0x0102_0304, u32::MAX]);
     let (mut tag, mut initiate) = (of(dice), if is_init { of(dice) } else { 0 });
     let len = dice.below(6) as usize;
     if dice.one_in(24) || act == Act::Init && fault != 0 {

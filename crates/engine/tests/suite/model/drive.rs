@@ -2,7 +2,7 @@
 //! One random operation after the other, on the engine and on the model.
 
 use super::reference::{Model, Record};
-use super::traffic::{self, Dice, Packet, Pools, VLANS};
+use super::traffic::{self, Packet, Pools, Rng, VLANS};
 use engine::{
     BURST_MAX, ChecksumCheck, Config, CtState, Cursor, EndpointMatch, Engine, Evict,
     FragmentLimits, InvalidPackets, MalformedPackets, RestoreOutcome, Side, Stats, TcpPickup,
@@ -42,7 +42,7 @@ impl Case {
     }
 
     fn new([a, b, secret]: [u64; 3], grid: u64) -> Self {
-        let mut dice = Dice(a);
+        let mut dice = Rng(a);
         // Few enough that the table is a bucket or two, and holds what it says whatever the hash.
         let capacities = [1000, 1, 2, 3, 7, 14];
         let config = Config {
@@ -104,7 +104,7 @@ impl Case {
 }
 
 /// Other policies of some zones.
-fn any_zones(dice: &mut Dice, config: &Config, grid: u64) -> Vec<(Vec<u16>, ZonePolicy)> {
+fn any_zones(dice: &mut Rng, config: &Config, grid: u64) -> Vec<(Vec<u16>, ZonePolicy)> {
     let zones = [&[0][..], &VLANS[..2], &VLANS, &[9, 0]];
     let mut policy = |_| {
         let policy = ZonePolicy {
@@ -122,9 +122,9 @@ fn any_zones(dice: &mut Dice, config: &Config, grid: u64) -> Vec<(Vec<u16>, Zone
 
 /// What puts some packets into other zones, most of which others are in as well: by these ports,
 /// and the zone that this tag makes.
-pub(crate) fn any_rules(dice: &mut Dice, [a, b]: [u16; 2], tag: u16) -> Vec<ZoneRule> {
+pub(crate) fn any_rules(dice: &mut Rng, [a, b]: [u16; 2], tag: u16) -> Vec<ZoneRule> {
     let nets = ["10.0.0.0/30", "10.0.0.1", "0.0.0.0/0", "2001:db8::/126", "::/0"];
-    let end = |dice: &mut Dice| EndpointMatch {
+    let end = |dice: &mut Rng| EndpointMatch {
         address: dice.pick(&nets).parse().ok().filter(|_| dice.one_in(3)),
         port: dice.pick(&[None, None, None, Some(a), Some(b)]),
     };
@@ -139,7 +139,7 @@ pub(crate) fn any_rules(dice: &mut Dice, [a, b]: [u16; 2], tag: u16) -> Vec<Zone
 }
 
 fn any_timeouts(bits: u64, grid: u64) -> Timeouts {
-    let mut dice = Dice(bits);
+    let mut dice = Rng(bits);
     let mut any = || dice.pick(&[600, 400, 0, 1, 3, 255, 256, 70_000]) * TICK / grid * grid;
     Timeouts {
         tcp_syn_sent: any(),
@@ -175,7 +175,7 @@ pub(crate) fn agree(case: Case, operations: &[u64]) {
         case,
     };
     for &operation in operations {
-        pair.apply(Dice(operation));
+        pair.apply(Rng(operation));
     }
     pair.burst();
     pair.flush(usize::MAX);
@@ -193,7 +193,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn apply(&mut self, mut dice: Dice) {
+    fn apply(&mut self, mut dice: Rng) {
         let what = dice.below(64);
         if what < 54 {
             self.waiting.push(Packet::new(&mut dice, self.case.pools));
@@ -309,7 +309,7 @@ impl Pair {
     }
 
     /// Something else holds in zones from now on.
-    fn reload(&mut self, mut dice: Dice) {
+    fn reload(&mut self, mut dice: Rng) {
         self.engine.expire(self.now, 0);
         let (config, grid) = (&self.case.config, self.case.grid);
         let config = Config {

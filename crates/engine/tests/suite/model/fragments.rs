@@ -6,7 +6,7 @@ use super::association::one_chunk;
 use super::drive::{any_rules, sorted, taken, without_cycles};
 use super::reference::{ACK, FIN, Model, RST, SYN, Seen};
 use super::sequence::Said;
-use super::traffic::Dice;
+use super::traffic::Rng;
 use engine::{
     BURST_MAX, Config, CtState, Engine, FragmentLimits, InvalidFragments, TcpWindowCheck, Timeouts,
     UntrackedReason, Verdict, ZoneSource,
@@ -44,7 +44,7 @@ fn host(i: u64, is_v4: bool) -> IpAddr {
     }
 }
 
-fn sent(dice: &mut Dice) -> Sent {
+fn sent(dice: &mut Rng) -> Sent {
     let is_v4 = dice.below(3) > 0;
     let (src, dst) = (host(dice.below(5), is_v4), host(1, is_v4));
     let id = dice.below(3) as u32;
@@ -117,7 +117,7 @@ fn sent(dice: &mut Dice) -> Sent {
 }
 
 /// The frame of one.
-pub(crate) fn any_fragment(dice: &mut Dice) -> Vec<u8> {
+pub(crate) fn any_fragment(dice: &mut Rng) -> Vec<u8> {
     sent(dice).frame
 }
 
@@ -402,7 +402,7 @@ struct Pair {
     slots: BTreeMap<u16, usize>,
 }
 
-fn config(dice: &mut Dice) -> Config {
+fn config(dice: &mut Rng) -> Config {
     let limits = FragmentLimits {
         datagrams: dice.pick(&[64, 1, 2, 5]),
         per_source: dice.pick(&[64, 1, 3]),
@@ -425,7 +425,7 @@ fn config(dice: &mut Dice) -> Config {
 }
 
 impl Pair {
-    fn apply(&mut self, mut dice: Dice) {
+    fn apply(&mut self, mut dice: Rng) {
         let what = dice.below(40);
         if what < 36 {
             self.waiting.push(sent(&mut dice));
@@ -519,7 +519,7 @@ proptest! {
         bits: u64,
         operations in prop::collection::vec(any::<u64>(), 1..400),
     ) {
-        let mut dice = Dice(bits);
+        let mut dice = Rng(bits);
         let burst = dice.pick(&[1, 7, 32, 64]);
         let config = config(&mut dice);
         let model = Reference {
@@ -533,7 +533,7 @@ proptest! {
         let (now, waiting, slots) = (1 << 40, vec![], BTreeMap::new());
         let mut pair = Pair { engine, model, now, burst, waiting, packets: 0, slots };
         for operation in operations {
-            pair.apply(Dice(operation));
+            pair.apply(Rng(operation));
         }
         pair.finish();
     }

@@ -5,7 +5,7 @@
 use super::life::Tcp;
 use super::reference::{Endpoint, Flow, ICMP, ICMPV6, Key, Model, Seen, TCP};
 use super::sequence::{Said, Stage};
-use super::traffic::{Dice, Draft, Packet, Pools, Shape};
+use super::traffic::{Draft, Packet, Pools, Rng, Shape};
 use engine::{CtState, InvalidPackets, UntrackedReason, Verdict};
 use std::net::IpAddr;
 use wire::FrameBuilder;
@@ -131,7 +131,7 @@ enum Fault {
 }
 
 /// A random error about a random packet.
-pub(crate) fn error(dice: &mut Dice, pools: Pools) -> Packet {
+pub(crate) fn error(dice: &mut Rng, pools: Pools) -> Packet {
     let fault = dice.pick(&[
         Fault::None,
         Fault::None,

@@ -3,7 +3,7 @@
 
 use super::drive::{Case, sorted, taken, without_cycles};
 use super::reference::Record;
-use super::traffic::{Dice, Packet, Shape};
+use super::traffic::{Packet, Rng, Shape};
 use engine::{BURST_MAX, Engine, Stats, Verdict};
 use proptest::prelude::*;
 use wire::{BytesPacket, Packet as _};
@@ -61,7 +61,7 @@ pub(crate) fn outcome_of<P>(
 }
 
 pub(crate) fn packets(case: &Case, bits: &[u64]) -> Vec<Packet> {
-    bits.iter().map(|&bits| Packet::new(&mut Dice(bits), case.pools)).collect()
+    bits.iter().map(|&bits| Packet::new(&mut Rng(bits), case.pools)).collect()
 }
 
 proptest! {

@@ -7,7 +7,7 @@ use super::icmp;
 use super::invariance::{Outcome, outcome, outcome_of, packets, process};
 use super::reference::Seen;
 use super::sequence::Said;
-use super::traffic::{Dice, Packet, Shape};
+use super::traffic::{Packet, Rng, Shape};
 use engine::{
     BURST_MAX, Config, EndReason, Engine, Evict, FiveTuple, FragmentLimits, MarkLayout, MarkStats,
     MarkVerification, OffloadConfig, OffloadPolicy, RuleRequest, RuleResult, Side, Timeouts,
@@ -91,7 +91,7 @@ impl Nic {
     }
 }
 
-fn with_offload(config: &Config, dice: &mut Dice, check: MarkVerification) -> (Config, MarkLayout) {
+fn with_offload(config: &Config, dice: &mut Rng, check: MarkVerification) -> (Config, MarkLayout) {
     let first_index = dice.pick(&[0, 5, 1000]);
     let slots = dice.pick(&[100, 1, 4]);
     let indices = first_index + OffloadConfig::indices(slots);
@@ -154,7 +154,7 @@ fn marked_outcome(
     check: MarkVerification,
     is_liar: bool,
 ) -> (Outcome, MarkStats) {
-    let mut dice = Dice(seed);
+    let mut dice = Rng(seed);
     let (config, layout) = with_offload(&case.config, &mut dice, check);
     let burst = dice.pick(&[64, 32, 7, 1]);
     let (rules, waiting, marks) = (HashMap::new(), vec![], vec![]);

@@ -16,9 +16,9 @@ use wire::{BytesPacket, FrameBuilder, ethernet::ether_type, proto};
 
 /// Random bits, taken from one by one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Dice(pub u64);
+pub(crate) struct Rng(pub u64);
 
-impl Dice {
+impl Rng {
     /// A number below `n`.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         let number = self.0 % n;
@@ -89,7 +89,7 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    pub(crate) fn new(dice: &mut Dice, pools: Pools) -> Self {
+    pub(crate) fn new(dice: &mut Rng, pools: Pools) -> Self {
         if dice.one_in(8) {
             return icmp::error(dice, pools);
         }
@@ -110,15 +110,15 @@ impl Packet {
 
 /// What two ends of TCP say, who begin more than once, forget what they have said, and are spoken
 /// for by others: each number fits to one that the other side may have begun with.
-pub(crate) fn talk(dice: &mut Dice, pools: Pools) -> Vec<Packet> {
+pub(crate) fn talk(dice: &mut Rng, pools: Pools) -> Vec<Packet> {
     const FIRST: [u32; 4] = [1000, 1 << 31, 3 << 30, u32::MAX];
-    let of_ends = Draft::new(&mut Dice(dice.0), Pools { is_sctp: false, ..pools });
+    let of_ends = Draft::new(&mut Rng(dice.0), Pools { is_sctp: false, ..pools });
     let ends = [(of_ends.src.0, PORTS[0]), (of_ends.dst.0, PORTS[pools.ports - 1])];
     let begun = [[dice.pick(&FIRST), dice.pick(&FIRST)], [dice.pick(&FIRST), dice.pick(&FIRST)]];
     let handshake = [(0, SYN), (1, SYN | ACK), (0, ACK)];
     let count = 3 + dice.below(14) as usize;
     let step = |n: usize| {
-        let mut dice = Dice((dice.0 ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8);
+        let mut dice = Rng((dice.0 ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8);
         let any = [SYN, SYN | ACK, ACK, ACK, RST, FIN | ACK, RST | ACK, SYN];
         let random = (dice.below(2) as usize, dice.pick(&any));
         let (from, flags) = match handshake.get(n) {
@@ -126,7 +126,7 @@ pub(crate) fn talk(dice: &mut Dice, pools: Pools) -> Vec<Packet> {
             _ => random,
         };
         let later = (n / 3).min(1);
-        let pick = |dice: &mut Dice| if dice.one_in(4) { 1 - later } else { later };
+        let pick = |dice: &mut Rng| if dice.one_in(4) { 1 - later } else { later };
         let seq = begun[from][pick(&mut dice)].wrapping_add(u32::from(flags & SYN == 0));
         let ack = begun[1 - from][pick(&mut dice)].wrapping_add(1);
         Draft::said(&mut dice, (ends[from], ends[1 - from]), flags, (seq, ack)).finish(&mut dice)
@@ -136,14 +136,14 @@ pub(crate) fn talk(dice: &mut Dice, pools: Pools) -> Vec<Packet> {
 
 /// What two ends of TCP say, of which some is not seen: now and then each continues just where the
 /// other one has come to.
-pub(crate) fn dialogue(dice: &mut Dice, pools: Pools) -> Vec<Packet> {
-    let of_ends = Draft::new(&mut Dice(dice.0), Pools { is_sctp: false, ..pools });
+pub(crate) fn dialogue(dice: &mut Rng, pools: Pools) -> Vec<Packet> {
+    let of_ends = Draft::new(&mut Rng(dice.0), Pools { is_sctp: false, ..pools });
     let ends = [(of_ends.src.0, PORTS[0]), (of_ends.dst.0, PORTS[pools.ports - 1])];
     let mut next = [dice.pick(&[1000, u32::MAX]), dice.pick(&[1 << 31, 5])];
     let count = 6 + dice.below(20) as usize;
     let mut packets = vec![];
     for n in 0..count {
-        let mut dice = Dice((dice.0 ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8);
+        let mut dice = Rng((dice.0 ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8);
         let (from, flags) = match [(0, SYN), (1, SYN | ACK), (0, ACK)].get(n) {
             Some(step) => *step,
             None => (n % 2, dice.pick(&[ACK, ACK, ACK, ACK, ACK, FIN | ACK, RST, RST | ACK])),
@@ -183,7 +183,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn new(dice: &mut Dice, pools: Pools) -> Self {
+    pub(crate) fn new(dice: &mut Rng, pools: Pools) -> Self {
         let is_v4 = dice.below(2) == 0;
         let mut host = || match (dice.below(pools.hosts as u64) as usize, is_v4) {
             (i, true) => IpAddr::V4(Ipv4Addr::from_bits(V4[i])),
@@ -223,12 +223,12 @@ impl Draft {
 
     /// A segment without data.
     fn said(
-        dice: &mut Dice,
+        dice: &mut Rng,
         (src, dst): (Endpoint, Endpoint),
         tcp_flags: u8,
         (seq, ack): (u32, u32),
     ) -> Self {
-        let (said, options) = any_numbers(&mut Dice(dice.below(1 << 16) << 9));
+        let (said, options) = any_numbers(&mut Rng(dice.below(1 << 16) << 9));
         let ack = if tcp_flags & ACK != 0 { ack } else { 0 };
         let said = Said { seq, ack, ..said };
         let builder = FrameBuilder::ip(src.0, dst.0).tcp(src.1, dst.1).flags(tcp_flags);
@@ -251,7 +251,7 @@ impl Draft {
         }
     }
 
-    fn transport(mut self, dice: &mut Dice, pools: Pools) -> Self {
+    fn transport(mut self, dice: &mut Rng, pools: Pools) -> Self {
         let [sport, dport] = [0, 1].map(|_| PORTS[dice.below(pools.ports as u64) as usize]);
         let is_v4 = self.src.0.is_ipv4();
         let builder = self.builder;
@@ -299,7 +299,7 @@ impl Draft {
         self
     }
 
-    fn tagged(mut self, dice: &mut Dice, pools: Pools) -> Self {
+    fn tagged(mut self, dice: &mut Rng, pools: Pools) -> Self {
         let mut vlan = || VLANS[dice.below(pools.vlans as u64) as usize];
         let (a, b) = (vlan(), vlan());
         // Priority and drop eligibility are not part of the identifier.
@@ -315,7 +315,7 @@ impl Draft {
     }
 
     /// Options, extension headers, first fragments.
-    fn extended(mut self, dice: &mut Dice) -> Self {
+    fn extended(mut self, dice: &mut Rng) -> Self {
         if !dice.one_in(4) {
             return self;
         }
@@ -401,7 +401,7 @@ impl Draft {
         }
     }
 
-    fn finish(mut self, dice: &mut Dice) -> Packet {
+    fn finish(mut self, dice: &mut Rng) -> Packet {
         let is_of_ip = dice.one_in(4);
         let is_spoilt = dice.one_in(12) && self.spoil(is_of_ip);
         if dice.one_in(3) {
@@ -451,7 +451,7 @@ impl Draft {
 }
 
 /// Numbers on and beside the bounds of each other's windows, and options.
-fn any_numbers(dice: &mut Dice) -> (Said, &'static [u8]) {
+fn any_numbers(dice: &mut Rng) -> (Said, &'static [u8]) {
     const NUMBERS: [u32; 20] = [
         1,
         1,
@@ -494,7 +494,7 @@ const OPTIONS: [(&[u8], Option<u8>, usize); 7] = [
 
 /// A protocol without ports: how many bytes of its header count, and the number that its packets
 /// have in common.
-fn numbered(builder: FrameBuilder, proto: u8, dice: &mut Dice) -> (FrameBuilder, usize, u32) {
+fn numbered(builder: FrameBuilder, proto: u8, dice: &mut Rng) -> (FrameBuilder, usize, u32) {
     let number = dice.pick(&[0, 7, 7 << 16, u32::MAX]);
     match (proto, dice.below(2)) {
         (proto::GRE, 0) => (builder.gre(0x0800, None), 4, 0),
@@ -505,7 +505,7 @@ fn numbered(builder: FrameBuilder, proto: u8, dice: &mut Dice) -> (FrameBuilder,
 }
 
 /// A message, and how many bytes of its header count.
-fn any_icmp(dice: &mut Dice, is_v4: bool) -> (Icmp, usize) {
+fn any_icmp(dice: &mut Rng, is_v4: bool) -> (Icmp, usize) {
     let with_id =
         if is_v4 { [8, 0, 13, 14, 8, 0, 17, 18] } else { [128, 129, 128, 129, 128, 129, 128, 129] };
     let without = if is_v4 { [9, 10, 6, 40] } else { [135, 136, 5, 127] };
@@ -518,7 +518,7 @@ fn any_icmp(dice: &mut Dice, is_v4: bool) -> (Icmp, usize) {
 }
 
 /// A packet without a flow: one fault each.
-fn faulty(dice: &mut Dice, draft: Draft) -> Packet {
+fn faulty(dice: &mut Rng, draft: Draft) -> Packet {
     let (frame, reason) = match dice.below(4) {
         0 => return cut_off(dice, draft),
         1 => not_followed(dice, draft),
@@ -533,7 +533,7 @@ fn faulty(dice: &mut Dice, draft: Draft) -> Packet {
 }
 
 /// Frames that end too early, on the wire or in the capture.
-fn cut_off(dice: &mut Dice, draft: Draft) -> Packet {
+fn cut_off(dice: &mut Rng, draft: Draft) -> Packet {
     let mut frame = draft.builder.build();
     let (l3, frame_len) = (draft.l3(), frame.len());
     let (below, reason) = match dice.below(3) {
@@ -557,7 +557,7 @@ fn cut_off(dice: &mut Dice, draft: Draft) -> Packet {
 }
 
 /// Frames that nothing is wrong with.
-fn not_followed(dice: &mut Dice, draft: Draft) -> (Vec<u8>, UntrackedReason) {
+fn not_followed(dice: &mut Rng, draft: Draft) -> (Vec<u8>, UntrackedReason) {
     let (is_v4, extra) = (draft.is_v4(), draft.extra);
     // Behind the first of two fragment headers is the second.
     let part_len = draft.segment_len() + if draft.has_fragment_header { 8 } else { 0 };
@@ -589,7 +589,7 @@ fn not_followed(dice: &mut Dice, draft: Draft) -> (Vec<u8>, UntrackedReason) {
     }
 }
 
-fn wrong_ip(dice: &mut Dice, draft: Draft) -> (Vec<u8>, UntrackedReason) {
+fn wrong_ip(dice: &mut Rng, draft: Draft) -> (Vec<u8>, UntrackedReason) {
     let too_long = draft.length_field(draft.extra + 2000);
     let inside_extensions = draft.length_field(draft.extra.saturating_sub(1));
     let builder = draft.builder.clone();
@@ -613,7 +613,7 @@ fn wrong_ip(dice: &mut Dice, draft: Draft) -> (Vec<u8>, UntrackedReason) {
     }
 }
 
-fn wrong_transport(dice: &mut Dice, draft: Draft) -> (Vec<u8>, UntrackedReason) {
+fn wrong_transport(dice: &mut Rng, draft: Draft) -> (Vec<u8>, UntrackedReason) {
     // The first of several fragments may point beyond itself, so there is none here.
     let (sport, dport) = (draft.src.1, draft.dst.1);
     let builder = FrameBuilder::ip(draft.src.0, draft.dst.0).pad();

@@ -3,7 +3,7 @@
 //! from which everything that is alive follows.
 
 use super::drive::Case;
-use super::traffic::{Dice, Packet};
+use super::traffic::{Packet, Rng};
 use engine::{
     BURST_MAX, ConnView, Cursor, EndReason, EndpointMatch, Engine, EventKind, Filter, FlowEvent,
     FlowRecord, Prefix, ProtoState, Query, Verdict,
@@ -31,11 +31,11 @@ impl World {
         for operations in operations.chunks(BURST_MAX) {
             let packets: Vec<_> = operations
                 .iter()
-                .map(|bits| Packet::new(&mut Dice(*bits), self.case.pools))
+                .map(|bits| Packet::new(&mut Rng(*bits), self.case.pools))
                 .collect();
             let packets: Vec<_> = packets.iter().map(Packet::bytes).collect();
             self.engine.process(self.now, &packets, &mut [Verdict::Forward; BURST_MAX]);
-            let mut dice = Dice(operations[0].rotate_left(32));
+            let mut dice = Rng(operations[0].rotate_left(32));
             self.now += dice.below(3) << dice.below(32);
             self.engine.expire(self.now, dice.below(40) as usize);
             self.take_records();
@@ -61,20 +61,20 @@ impl World {
     }
 }
 
-fn any_prefix(dice: &mut Dice, flow: &ConnView) -> Option<Prefix> {
+fn any_prefix(dice: &mut Rng, flow: &ConnView) -> Option<Prefix> {
     let address = dice.pick(&[flow.record.src, flow.record.dst]);
     let bits = if address.is_ipv4() { 32 } else { 128 };
     let len = dice.pick(&[bits, bits, bits - 1, bits - 8, 9, 1, 0]);
     dice.one_in(2).then(|| Prefix::new(address, len).unwrap())
 }
 
-fn any_end(dice: &mut Dice, flow: &ConnView) -> EndpointMatch {
+fn any_end(dice: &mut Rng, flow: &ConnView) -> EndpointMatch {
     let port = dice.pick(&[flow.record.sport, flow.record.dport]);
     EndpointMatch { address: any_prefix(dice, flow), port: dice.one_in(2).then_some(port) }
 }
 
 /// Such as this flow, or another one, might have.
-fn any_filter(mut dice: Dice, flow: &ConnView) -> Filter {
+fn any_filter(mut dice: Rng, flow: &ConnView) -> Filter {
     let mut filter = Filter::default();
     let (zone, proto, progress) = (flow.record.zone, flow.record.proto, flow.progress);
     filter.zone = dice.one_in(3).then_some(zone);
@@ -142,7 +142,7 @@ proptest! {
             prop_assert_eq!(now.embryonic as usize, embryonic);
         }
         for (bits, flow) in filters.into_iter().zip(all.iter().cycle()) {
-            let filter = any_filter(Dice(bits), flow);
+            let filter = any_filter(Rng(bits), flow);
             let meant: Vec<_> = all.iter().filter(|flow| is_meant(filter, flow)).cloned().collect();
             for flow in &all {
                 let is_taken = filter.matches_record(&flow.record, Some(flow.progress));
@@ -168,7 +168,7 @@ proptest! {
         let before = world.list(Filter::default(), 64);
         let Some(flow) = before.first() else { return Ok(()) };
         // What they have come to may change on the way.
-        let filter = Filter { progress: None, ..any_filter(Dice(filter), flow) };
+        let filter = Filter { progress: None, ..any_filter(Rng(filter), flow) };
         let (mut cursor, mut ended, began) = (Cursor::default(), 0, world.now);
         let already = world.records.len();
         let mut rest = meanwhile.iter();

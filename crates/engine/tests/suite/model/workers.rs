@@ -5,7 +5,7 @@
 use super::drive::{Case, sorted, taken};
 use super::fragments::any_fragment;
 use super::reference::Record;
-use super::traffic::{Dice, Packet};
+use super::traffic::{Packet, Rng};
 use engine::{
     Config, Engine, FragmentLimits, Handoff, InvalidPackets, RssFields, RssSpread, Side, Stats,
     SteeringConfig, SteeringMismatch, UntrackedReason, Verdict,
@@ -26,7 +26,7 @@ struct Nic {
 }
 
 impl Nic {
-    fn new(dice: &mut Dice) -> Self {
+    fn new(dice: &mut Rng) -> Self {
         // Repeats every 16 bits; no hash is missing.
         let pattern = dice.pick(&[0x6d5b_u16, 0x1f37, 0xa40b]).to_be_bytes();
         let key = pattern.into_iter().cycle().take(40).collect();
@@ -140,7 +140,7 @@ struct Both {
 }
 
 impl Both {
-    fn new(config: Config, dice: &mut Dice) -> Self {
+    fn new(config: Config, dice: &mut Rng) -> Self {
         let (config, nic) = (roomy(config), Nic::new(dice));
         let config_of = |steering: SteeringConfig| {
             let of_worker = config.of_worker(steering.me.into());
@@ -282,9 +282,9 @@ proptest! {
         operations in prop::collection::vec(any::<u64>(), 1..600),
     ) {
         let case = Case::on_ticks(bits);
-        let mut both = Both::new(case.config, &mut Dice(bits[0]));
+        let mut both = Both::new(case.config, &mut Rng(bits[0]));
         for operation in operations {
-            let mut dice = Dice(operation);
+            let mut dice = Rng(operation);
             if dice.one_in(40) {
                 both.wait(dice.below(4000) * MS);
             }
@@ -300,12 +300,12 @@ proptest! {
         bits: u64,
         operations in prop::collection::vec(any::<u64>(), 1..400),
     ) {
-        let mut dice = Dice(bits);
+        let mut dice = Rng(bits);
         let none = FragmentLimits { datagrams: 0, ..FragmentLimits::default() };
         let fragments = dice.pick(&[FragmentLimits::default(), FragmentLimits::default(), none]);
         let mut both = Both::new(Config { fragments, ..Config::default() }, &mut dice);
         for operation in operations {
-            let mut dice = Dice(operation);
+            let mut dice = Rng(operation);
             if dice.one_in(20) {
                 both.wait(dice.below(30) * MS);
             }
@@ -319,10 +319,10 @@ proptest! {
 /// So the tests above have something to say.
 #[test]
 fn much_goes_to_others() {
-    let mut both = Both::new(Config::default(), &mut Dice(9));
+    let mut both = Both::new(Config::default(), &mut Rng(9));
     let case = Case::on_ticks([5, 6, 7]);
     for operation in 0..4000_u64 {
-        let mut dice = Dice(operation.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut dice = Rng(operation.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let packet = Packet::new(&mut dice, case.pools);
         both.packet(&packet.frame, packet.bytes());
     }
@@ -333,7 +333,7 @@ fn much_goes_to_others() {
 /// An engine that was told nonsense of its port notices, and keeps what comes.
 #[test]
 fn a_port_that_spreads_otherwise_is_found_out() {
-    let mut dice = Dice(77);
+    let mut dice = Rng(77);
     let nic = Nic::new(&mut dice);
     let steering = nic.steerings(1 + WORKERS as u16).last();
     let config = Config { steering, sees_all: false, ..roomy(Config::default()) };
@@ -341,7 +341,7 @@ fn a_port_that_spreads_otherwise_is_found_out() {
     let (mut verdict, mut handed) = ([Verdict::Forward], vec![]);
     for round in 0..4 {
         for i in 0..2000_u64 {
-            let mut dice = Dice((round * 2000 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut dice = Rng((round * 2000 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let packet = Packet::new(&mut dice, Case::on_ticks([5, 6, 7]).pools);
             engine.process(1 << 40, &[packet.bytes()], &mut verdict);
             if verdict[0] == Verdict::Elsewhere {
@@ -476,7 +476,7 @@ proptest! {
     ) {
         let mut chains = [Chain::new(1), Chain::new(burst)];
         for (number, operation) in operations.into_iter().enumerate() {
-            let mut dice = Dice(operation);
+            let mut dice = Rng(operation);
             let frame = match dice.one_in(2) {
                 true => any_fragment(&mut dice),
                 false => Packet::new(&mut dice, Case::on_ticks([5, 6, 7]).pools).frame,

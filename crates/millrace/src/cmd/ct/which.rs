@@ -2,7 +2,7 @@
 //! The options that say which connections are meant.
 
 use clap::error::ErrorKind;
-use control::{Ask, Bits, Net, NoState, Request, StateName};
+use control::{Ask, Bits, NoState, PrefixText, Request, StateName};
 use engine::{MaskedBitsError, PrefixError};
 use wire::proto_names;
 
@@ -27,13 +27,13 @@ pub(super) struct FilterArgs {
     label: Option<Bits<128>>,
     /// Whose originator has this address, or one with the same first LEN bits
     #[arg(long, value_name = "ADDR[/LEN]", value_parser = net)]
-    src: Option<Net>,
+    src: Option<PrefixText>,
     /// Whose responder has
     #[arg(long, value_name = "ADDR[/LEN]", value_parser = net)]
-    dst: Option<Net>,
+    dst: Option<PrefixText>,
     /// Of which one end has
     #[arg(long, value_name = "ADDR[/LEN]", value_parser = net)]
-    address: Option<Net>,
+    address: Option<PrefixText>,
     /// Whose originator has this port
     #[arg(long, value_name = "PORT")]
     sport: Option<u16>,
@@ -49,7 +49,7 @@ fn state(text: &str) -> Result<StateName, NoState> {
     text.to_owned().try_into()
 }
 
-fn net(text: &str) -> Result<Net, PrefixError> {
+fn net(text: &str) -> Result<PrefixText, PrefixError> {
     text.to_owned().try_into()
 }
 

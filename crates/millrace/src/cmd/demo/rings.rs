@@ -3,9 +3,9 @@
 //! it, and nothing is offloaded.
 
 use super::{DemoArgs, choose_cpu};
-use crate::cmd::run::{Lines, Until, secret, watch};
-use crate::feed::{Fed, Feeder, Frames, Source};
-use crate::live::{Live, Wire};
+use crate::cmd::run::{Lines, StopCondition, secret, watch};
+use crate::feed::{FeedTotals, Feeder, Frames, Source};
+use crate::live::{PortPair, Runtime};
 use crate::start::start_eal;
 use crate::{signals, units};
 use anyhow::Context;
@@ -45,8 +45,11 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         tell(io::stdout(), title);
     }
     let (mut live, generator) = start(source)?;
-    let until =
-        Until { duration: Some(args.duration), interrupted: &interrupted, each_turn: &mut |_| () };
+    let until = StopCondition {
+        duration: Some(args.duration),
+        interrupted: &interrupted,
+        each_turn: &mut |_| (),
+    };
     let lines = Lines { interval: Duration::from_secs(1), are_printed: outputs.report };
     watch(&mut live, &mut sink, until, lines);
     let fed = generator.finish();
@@ -59,7 +62,7 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     Ok(if is_lossless && written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn generator_line(fed: Fed) -> String {
+fn generator_line(fed: FeedTotals) -> String {
     let [sent, received] = [fed.sent, fed.received].map(units::thousands);
     let lost = units::thousands(fed.sent - fed.received);
     format!("\ngenerator: {sent} packets sent, {received} received back, {lost} lost")
@@ -99,20 +102,20 @@ fn read_capture(path: &Path) -> anyhow::Result<Frames> {
 
 /// The generator on a thread of its own.
 struct Generator {
-    thread: JoinHandle<Fed>,
+    thread: JoinHandle<FeedTotals>,
     stop: Arc<AtomicBool>,
 }
 
 impl Generator {
     /// Stops it once all that is on its way has come back.
-    fn finish(self) -> Fed {
+    fn finish(self) -> FeedTotals {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("a panic ends the process")
     }
 }
 
 /// Brings up DPDK, both cables, the bump and the generator.
-fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
+fn start(source: Source) -> anyhow::Result<(Runtime, Generator)> {
     let data_bytes = u16::try_from(source.max_frame().max(2048)).context("frames too long")?;
     let (worker, placement) = choose_cpu();
     let mut eal = start_eal(&eal_config(worker, data_bytes))?;
@@ -121,7 +124,7 @@ fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
     let (a, mut far_a) = ring_cable(&eal, "demo_a", 1, CABLE)?;
     let (b, mut far_b) = ring_cable(&eal, "demo_b", 1, CABLE)?;
     let ends = [far_end(&mut far_a, mempool)?, far_end(&mut far_b, mempool)?];
-    let wire = Wire {
+    let wire = PortPair {
         a,
         b,
         workers: eal.take_lcores(),
@@ -135,7 +138,7 @@ fn start(source: Source) -> anyhow::Result<(Live, Generator)> {
         cuts_from: [None; 2],
     };
     let config = engine::Config { secret: secret()?, ..engine::Config::default() };
-    let live = Live::start(&eal, vec![wire], (&config, OffloadPlan::off(), vec![]), None)?;
+    let live = Runtime::start(&eal, vec![wire], (&config, OffloadPlan::off(), vec![]), None)?;
     let stop = Arc::new(AtomicBool::new(false));
     let feeder = Feeder { source, ends, mempool, window: WINDOW, stop: Arc::clone(&stop) };
     let thread = std::thread::Builder::new().name("generator".to_owned());

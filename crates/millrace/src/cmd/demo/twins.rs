@@ -8,7 +8,7 @@ use super::report::ReportFile;
 use super::{DemoArgs, choose_cpu, go_on_with_rings};
 use crate::cmd::run::secret;
 use crate::comparison::{Comparison, Readings, Run};
-use crate::live::{Live, Wire};
+use crate::live::{PortPair, Runtime};
 use crate::signals;
 use crate::start::start_eal;
 use ::twin::Personality;
@@ -193,7 +193,7 @@ impl<'a> Stage<'a> {
         let config = engine::Config { secret: secret()?, ..engine::Config::default() };
         let policy = if offload { self.args.offload } else { Policy::Off };
         let plan = OffloadPlan { policy, ..OffloadPlan::off() };
-        let mut live = Live::start(&self.eal, vec![wire], (&config, plan, vec![]), None)?;
+        let mut live = Runtime::start(&self.eal, vec![wire], (&config, plan, vec![]), None)?;
         let mut readings = Readings::default();
         let step = (self.args.duration / STEPS).max(STEP_MIN);
         let mut next = Duration::ZERO;
@@ -217,7 +217,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Two ports that receive a load, and the worker between them.
-    fn wire(&mut self, load: Load) -> anyhow::Result<Wire> {
+    fn wire(&mut self, load: Load) -> anyhow::Result<PortPair> {
         let DemoArgs { personality, speed, seed, .. } = self.args;
         let folder = tempfile::tempdir().context("cannot make a folder for captures")?;
         let paths = ["a.pcap", "b.pcap"].map(|name| folder.path().join(name));
@@ -231,7 +231,7 @@ impl<'a> Stage<'a> {
             );
             Port::probe(&self.eal, &devargs)
         };
-        Ok(Wire {
+        Ok(PortPair {
             a: port(0)?,
             b: port(1)?,
             workers: std::mem::take(&mut self.lcores),

@@ -7,8 +7,8 @@ use ::twin::Personality;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nic::probe::{
-    Extent, Found, PortSubject, Side, Static, Watch, Watched, Watcher, print, probe, to_json,
-    wait_for_link,
+    Extent, Found, PortIdentity, PortSubject, Side, Watchdog, WatchedPort, Watcher, print, probe,
+    to_json, wait_for_link,
 };
 use report::output::{is_dash, tell};
 use std::io::{self, BufWriter, Write};
@@ -85,7 +85,7 @@ pub(super) fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let devargs: Vec<_> = [Some(port.clone()), peer.clone()].into_iter().flatten().collect();
     let mut started = start(&devargs, args.queues)?.into_iter().map(side);
     let side = started.next().context("no port was started")?;
-    let facts = Static {
+    let facts = PortIdentity {
         port,
         driver: side.port.info().driver.clone(),
         firmware: side.port.firmware(),
@@ -104,12 +104,12 @@ pub(super) fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     }
     let (restart, force) = (args.restart || is_twin, args.force);
     let extent = Extent { restart, force, capacity: args.capacity };
-    let watch = Watch::default();
+    let watch = Watchdog::default();
     let guard = watch.begin(Duration::from_secs(args.patience), {
         let (facts, args) = (facts.clone(), args.clone());
         move |found| give_up(&args, &facts, found)
     });
-    let mut watched = Watched { subject, watch: watch.clone() };
+    let mut watched = WatchedPort { subject, watch: watch.clone() };
     let mut bar = Bar { bar: bar(), watch };
     let found = probe(&mut watched, extent, &mut bar, &interrupted);
     bar.bar.finish_and_clear();
@@ -118,7 +118,7 @@ pub(super) fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Writes and prints what was found.
-fn finish(args: &ProbeArgs, facts: &Static, mut found: Found) -> anyhow::Result<ExitCode> {
+fn finish(args: &ProbeArgs, facts: &PortIdentity, mut found: Found) -> anyhow::Result<ExitCode> {
     facts.sign(&mut found.personality, &name_of(args.output.as_deref(), facts));
     if let Some(path) = &args.output {
         write(path, &found.personality)?;
@@ -154,7 +154,7 @@ fn write(path: &Path, personality: &Personality) -> anyhow::Result<()> {
 }
 
 /// Ends the process because a call hangs: nothing can interrupt it.
-fn give_up(args: &ProbeArgs, facts: &Static, found: Found) {
+fn give_up(args: &ProbeArgs, facts: &PortIdentity, found: Found) {
     if let Err(error) = finish(args, facts, found) {
         tell(io::stderr(), format_args!("millrace: {error:#}"));
     }
@@ -187,7 +187,7 @@ fn side(started: StartedPort) -> Side {
 }
 
 /// A word for the personality: that of the file, or of the driver.
-fn name_of(output: Option<&Path>, facts: &Static) -> String {
+fn name_of(output: Option<&Path>, facts: &PortIdentity) -> String {
     let stem = output.filter(|path| !is_dash(path)).and_then(Path::file_stem);
     stem.map_or_else(|| facts.driver.clone(), |stem| stem.to_string_lossy().into_owned())
 }
@@ -195,7 +195,7 @@ fn name_of(output: Option<&Path>, facts: &Static) -> String {
 /// Progress on a terminal.
 struct Bar {
     bar: ProgressBar,
-    watch: Watch,
+    watch: Watchdog,
 }
 
 fn bar() -> ProgressBar {

@@ -2,7 +2,7 @@
 //! The flow shell for a person: line editing, completion and history.
 
 use super::flow::Shell;
-use nic::flow::{Command, World, complete, parse};
+use nic::flow::{Command, CompletionContext, complete, parse};
 use report::output::tell;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -24,7 +24,7 @@ const PROMPT: &str = "nic> ";
 const HISTORY_MAX: usize = 1000;
 
 /// Completes for rustyline.
-struct Words(World);
+struct Words(CompletionContext);
 
 impl Completer for Words {
     type Candidate = String;
@@ -129,8 +129,11 @@ impl History {
 }
 
 impl Shell {
-    fn world(&self) -> World {
+    fn world(&self) -> CompletionContext {
         let ports = 0..self.session.ports() as u16;
-        World { rules: ports.map(|port| self.session.rules(port)).collect(), queues: self.queues }
+        CompletionContext {
+            rules: ports.map(|port| self.session.rules(port)).collect(),
+            queues: self.queues,
+        }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Player {
 
 /// What one capture gave.
 #[derive(Default)]
-pub(crate) struct Played {
+pub(crate) struct ReplayTotals {
     /// Why it ended early.
     pub(super) fault: Option<Fault>,
     /// Packets of each link type that is not read.
@@ -60,8 +60,8 @@ impl Player {
         &mut self,
         capture: &mut Capture,
         interrupted: &AtomicBool,
-    ) -> io::Result<Played> {
-        let mut played = Played::default();
+    ) -> io::Result<ReplayTotals> {
+        let mut played = ReplayTotals::default();
         while !interrupted.load(Ordering::Relaxed) {
             match capture.next() {
                 Ok(Some(packet)) => self.push(&packet, &mut played)?,
@@ -93,7 +93,7 @@ impl Player {
         Ok((summary, self.records))
     }
 
-    fn push(&mut self, packet: &CapturedPacket<'_>, played: &mut Played) -> io::Result<()> {
+    fn push(&mut self, packet: &CapturedPacket<'_>, played: &mut ReplayTotals) -> io::Result<()> {
         self.rx += 1;
         self.advance(packet.time_ns, played)?;
         match packet.append_ethernet(&mut self.burst.bytes) {
@@ -108,7 +108,7 @@ impl Player {
     }
 
     /// Moves the clock to the time of the next packet and makes room for it in the burst.
-    fn advance(&mut self, time_ns: u64, played: &mut Played) -> io::Result<()> {
+    fn advance(&mut self, time_ns: u64, played: &mut ReplayTotals) -> io::Result<()> {
         let (first, now) = self.span_ns.unwrap_or((time_ns, time_ns));
         if time_ns < now {
             played.backwards += 1;
@@ -156,7 +156,7 @@ impl Player {
     }
 }
 
-impl Played {
+impl ReplayTotals {
     /// A capture that could not be opened.
     pub(super) fn faulty(fault: Fault) -> Self {
         Self { fault: Some(fault), ..Self::default() }

@@ -3,9 +3,10 @@
 //! walk through the tables waits for whoever takes them.
 
 use super::instance;
-use crate::live::{Errand, Found, Heard, Inquiry, Met, Walk, end_reason};
+use crate::live::{ListedConn, QueryClient, StreamItem, Walk, WalkItem, WalkKind, end_reason};
 use control::{
-    ConnectionLine, CountsLine, EventLine, Failure, Halt, Line, Request, Taker, ZoneLine,
+    AnswerError, ConnectionLine, CountsLine, EventLine, Failure, Line, LineWriter, Request,
+    ZoneLine,
 };
 use engine::{DirectionCounters, FlowEvent, FlowRecord, Query, WhenFull, ZonePolicy, ZoneStatus};
 use report::records::label;
@@ -16,15 +17,19 @@ use std::time::Duration;
 const NAP: Duration = Duration::from_millis(5);
 
 /// All connections that are meant, or the first so many; returns how many.
-pub(super) fn list(inquiry: &Inquiry, request: &Request, taker: &mut Taker) -> Result<u64, Halt> {
+pub(super) fn list(
+    inquiry: &QueryClient,
+    request: &Request,
+    taker: &mut LineWriter,
+) -> Result<u64, AnswerError> {
     let query = Query { filter: request.filter(), ..Query::default() };
-    let mut walk = Walk::new(Errand::List(query));
+    let mut walk = Walk::new(WalkKind::List(query));
     let (mut part, mut left) = (Vec::new(), request.limit.map_or(u64::MAX, u64::from));
     let mut given = 0;
     while left > 0 && inquiry.go_on(&mut walk, &mut |met| part.push(met))? {
         let now = inquiry.time();
         for met in part.drain(..).take(usize::try_from(left).unwrap_or(usize::MAX)) {
-            if let Met::Flow(found) = met {
+            if let WalkItem::Flow(found) = met {
                 taker.line(&Line::Connection(Box::new(live(&found, now))))?;
                 (given, left) = (given + 1, left - 1);
             }
@@ -35,37 +40,37 @@ pub(super) fn list(inquiry: &Inquiry, request: &Request, taker: &mut Taker) -> R
 }
 
 /// How many are meant.
-pub(super) fn count(inquiry: &Inquiry, request: &Request) -> Result<u64, Halt> {
+pub(super) fn count(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
     let query = Query { filter: request.filter(), ..Query::default() };
-    to_the_end(inquiry, Errand::Count(query))
+    to_the_end(inquiry, WalkKind::Count(query))
 }
 
 /// Ends those that are meant; returns how many. Whoever asked may go away meanwhile.
-pub(super) fn flush(inquiry: &Inquiry, request: &Request) -> Result<u64, Halt> {
-    to_the_end(inquiry, Errand::Flush(request.filter()))
+pub(super) fn flush(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
+    to_the_end(inquiry, WalkKind::Flush(request.filter()))
 }
 
 /// Writes to the marks and labels of those that are meant; returns to how many.
-pub(super) fn set(inquiry: &Inquiry, request: &Request) -> Result<u64, Halt> {
+pub(super) fn set(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
     if request.set_label.is_some() && !inquiry.has_labels() {
         return Err(Failure::NoLabels.into());
     }
-    to_the_end(inquiry, Errand::Mark(request.filter(), request.change()))
+    to_the_end(inquiry, WalkKind::Mark(request.filter(), request.change()))
 }
 
-fn to_the_end(inquiry: &Inquiry, errand: Errand) -> Result<u64, Halt> {
+fn to_the_end(inquiry: &QueryClient, errand: WalkKind) -> Result<u64, AnswerError> {
     let mut walk = Walk::new(errand);
     while inquiry.go_on(&mut walk, &mut |_| ())? {}
     Ok(walk.matched)
 }
 
 /// Zones that have connections, over all workers, and those in which something else holds.
-pub(super) fn zones(inquiry: &Inquiry) -> Result<Vec<Line>, Halt> {
+pub(super) fn zones(inquiry: &QueryClient) -> Result<Vec<Line>, AnswerError> {
     let rules = inquiry.zones();
     let mut zones: BTreeMap<_, _> = rules.named().map(|zone| (zone, vec![])).collect();
-    let mut walk = Walk::new(Errand::Zones);
+    let mut walk = Walk::new(WalkKind::Zones);
     let mut add = |met| {
-        if let Met::Zone { zone, now } = met {
+        if let WalkItem::Zone { zone, now } = met {
             zones.entry(zone).or_default().push(now);
         }
     };
@@ -104,10 +109,10 @@ fn zone_line(
 /// What becomes of those that are meant, until whoever asked goes, or the run ends. The first line
 /// says who tells: what comes after it is complete, but for what is said to be lost.
 pub(super) fn events(
-    inquiry: &Inquiry,
+    inquiry: &QueryClient,
     request: &Request,
-    taker: &mut Taker,
-) -> Result<Never, Halt> {
+    taker: &mut LineWriter,
+) -> Result<Never, AnswerError> {
     let mut hearing = inquiry.listen(request.filter())?;
     taker.line(&Line::Instance(instance(inquiry)))?;
     taker.flush()?;
@@ -120,7 +125,7 @@ pub(super) fn events(
         taker.flush()?;
         if heard == 0 {
             if taker.is_gone() {
-                return Err(Halt::Gone);
+                return Err(AnswerError::Gone);
             }
             std::thread::sleep(NAP);
         }
@@ -130,10 +135,10 @@ pub(super) fn events(
 /// In place of an end.
 pub(super) enum Never {}
 
-fn heard_line(heard: Heard, worker: u32) -> Line {
+fn heard_line(heard: StreamItem, worker: u32) -> Line {
     let (event, at) = match heard {
-        Heard::Event { event, at } => (event, at),
-        Heard::Lost(events) => return Line::Lost(events),
+        StreamItem::Event { event, at } => (event, at),
+        StreamItem::Lost(events) => return Line::Lost(events),
     };
     let FlowEvent { change, record, progress, is_assured } = &event;
     Line::Event(Box::new(EventLine {
@@ -148,7 +153,7 @@ fn heard_line(heard: Heard, worker: u32) -> Line {
     }))
 }
 
-fn live(found: &Found, now: engine::Nanos) -> ConnectionLine {
+fn live(found: &ListedConn, now: engine::Nanos) -> ConnectionLine {
     let flow = &found.flow;
     let left = flow.expires.saturating_sub(now);
     ConnectionLine {

@@ -7,15 +7,15 @@
 //! packets where the NIC can tell: the first fragment of a datagram tells whose the others are,
 //! which no rule knows.
 
-use super::nic::Calls;
-use super::shape::{KINDS, example, ip, item, kind, line, ports, whole_ip};
+use super::port_rules::Calls;
+use super::rule_dialect::{KINDS, example, ip, item, kind, line, ports, whole_ip};
 use dpdk::Port;
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rule, Value};
 use engine::FiveTuple;
 
 /// How a port is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct RequestStyle {
     /// For packets that are no fragments.
     is_whole: bool,
     peer: Peer,
@@ -30,18 +30,18 @@ enum Peer {
 }
 
 /// The best one first.
-const WAYS: [Way; 4] = [
-    Way { is_whole: true, peer: Peer::RepresentedPort },
-    Way { is_whole: true, peer: Peer::PortId },
-    Way { is_whole: false, peer: Peer::RepresentedPort },
-    Way { is_whole: false, peer: Peer::PortId },
+const WAYS: [RequestStyle; 4] = [
+    RequestStyle { is_whole: true, peer: Peer::RepresentedPort },
+    RequestStyle { is_whole: true, peer: Peer::PortId },
+    RequestStyle { is_whole: false, peer: Peer::RepresentedPort },
+    RequestStyle { is_whole: false, peer: Peer::PortId },
 ];
 
 /// What a port forwards by itself.
 pub(super) struct Bypass {
     /// Number of the peer port.
     peer: u16,
-    ways: [Option<Way>; KINDS],
+    ways: [Option<RequestStyle>; KINDS],
     pub(super) calls: Calls,
 }
 
@@ -83,9 +83,9 @@ impl Bypass {
 fn learn(
     peer: u16,
     mut ask: impl FnMut(&Rule) -> Result<(), String>,
-) -> Result<[Option<Way>; KINDS], String> {
+) -> Result<[Option<RequestStyle>; KINDS], String> {
     let (mut attempt, mut first_words) = (0, None);
-    let mut takes = |kind: usize, way: Way| {
+    let mut takes = |kind: usize, way: RequestStyle| {
         attempt += 1;
         let answer = ask(&way.rule(&example(kind, attempt), peer));
         let is_taken = answer.is_ok();
@@ -98,7 +98,7 @@ fn learn(
     if ways == [None; KINDS] { Err(first_words.unwrap_or_default()) } else { Ok(ways) }
 }
 
-impl Way {
+impl RequestStyle {
     fn rule(self, tuple: &FiveTuple, peer: u16) -> Rule {
         let is_tagged = tuple.zone != 0;
         let tag = is_tagged.then(|| only_tag(tuple.zone));
@@ -129,7 +129,7 @@ fn only_tag(zone: u16) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nic::advice::model::Modelled;
+    use nic::advice::model::ModelRule;
     use twin::{Handle, Nic, Personality};
     use wire::FrameBuilder;
 
@@ -142,8 +142,8 @@ mod tests {
     }
 
     fn create(nic: &mut Nic, rule: &Rule) -> Result<Handle, String> {
-        let Modelled { attributes, items, actions } =
-            Modelled::of(rule).ok_or("it is not known")?;
+        let ModelRule { attributes, items, actions } =
+            ModelRule::of(rule).ok_or("it is not known")?;
         let rule = twin::Rule { attributes, items: &items, actions: &actions };
         nic.create(rule, 0).map(|made| made.value).map_err(|_| "no".to_owned())
     }
@@ -198,7 +198,7 @@ mod tests {
         }
         // One that knows addresses and ports alone forwards what it can.
         let mut nic = nic(Personality::named("ideal").unwrap(), true);
-        let plain = Way { is_whole: false, peer: Peer::RepresentedPort };
+        let plain = RequestStyle { is_whole: false, peer: Peer::RepresentedPort };
         let bypass = Bypass { peer: 1, ways: [Some(plain); KINDS], calls: Calls::default() };
         let forwarded = forwarded(&mut nic, &bypass);
         assert!(forwarded.iter().all(|[whole, _]| *whole) && forwarded[0] == [true, true]);
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_rule_says_of_every_tag_whether_it_is_there() {
         let tuple = example(4, 9);
-        let rule = Way { is_whole: false, peer: Peer::PortId }.rule(&tuple, 7);
+        let rule = RequestStyle { is_whole: false, peer: Peer::PortId }.rule(&tuple, 7);
         let bits = |at: usize, byte: usize| {
             let [spec, mask] = [rule.pattern[at].spec, rule.pattern[at].mask];
             let byte = |value: Option<Value>| value.unwrap().bytes()[byte] & 1;

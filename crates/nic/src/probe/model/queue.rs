@@ -3,7 +3,7 @@
 //! needs for them.
 
 use super::super::flow_queue::{Done, FlowQueue, NoTable};
-use super::{Answer, Model, Question, Refused, RuleId, SILENT, Subject};
+use super::{Answer, Model, Refused, RuleId, RuleProbe, SILENT, Subject};
 use std::collections::{HashMap, VecDeque};
 use twin::{Errno, Kind};
 
@@ -13,7 +13,7 @@ const OPERATIONS_MAX: u32 = 4096;
 const PULL_US: u64 = 1;
 
 enum Operation {
-    Create(Question),
+    Create(RuleProbe),
     Destroy,
 }
 
@@ -44,7 +44,7 @@ impl FlowQueue for Model {
         self.most_operations().map(drop)
     }
 
-    fn make_table(&mut self, _: &Question, _: u32) -> Result<(), NoTable> {
+    fn make_table(&mut self, _: &RuleProbe, _: u32) -> Result<(), NoTable> {
         let made = self.most_operations().map(drop);
         made.map_err(|refused| NoTable { step: "template table".to_owned(), refused })
     }
@@ -59,7 +59,7 @@ impl FlowQueue for Model {
         Ok(())
     }
 
-    fn enqueue_create(&mut self, question: &Question, number: u64) -> Answer {
+    fn enqueue_create(&mut self, question: &RuleProbe, number: u64) -> Answer {
         self.queue.waiting.push_back((number, Operation::Create(question.clone())));
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! A DPDK port's templates and flow queue.
 
 use super::super::flow_queue::{Done, FlowQueue, NoTable};
-use super::{Answer, PortSubject, Question, Refused, refused, rule_of};
+use super::{Answer, PortSubject, Refused, RuleProbe, refused, rule_of};
 
 impl FlowQueue for PortSubject {
     fn most_operations(&mut self) -> Result<u32, Refused> {
@@ -14,7 +14,7 @@ impl FlowQueue for PortSubject {
         self.side.port.flow_configure(operations).map_err(refused)
     }
 
-    fn make_table(&mut self, like: &Question, room: u32) -> Result<(), NoTable> {
+    fn make_table(&mut self, like: &RuleProbe, room: u32) -> Result<(), NoTable> {
         let made = self.side.port.flow_table_make(&rule_of(like), room);
         made.map_err(|(step, error)| NoTable { step: step.to_string(), refused: refused(error) })
     }
@@ -23,7 +23,7 @@ impl FlowQueue for PortSubject {
         self.side.port.flow_tables_destroy().map_err(refused)
     }
 
-    fn enqueue_create(&mut self, question: &Question, number: u64) -> Answer {
+    fn enqueue_create(&mut self, question: &RuleProbe, number: u64) -> Answer {
         self.side.port.flow_enqueue_create(&rule_of(question), number).map_err(refused)
     }
 

@@ -4,7 +4,7 @@
 
 use super::super::flow_queue::{Done, FlowQueue, NoTable};
 use super::super::subject::{Age, Answer, Delivery, RuleId, Tally};
-use super::super::watched::{Watch, Watched};
+use super::super::watched::{Watchdog, WatchedPort};
 use super::*;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -68,11 +68,11 @@ impl Subject for Faulty {
         self.model.now_us() >= self.link_us
     }
 
-    fn validate(&mut self, question: &Question) -> Answer {
+    fn validate(&mut self, question: &RuleProbe) -> Answer {
         self.model.validate(question)
     }
 
-    fn create(&mut self, question: &Question) -> Result<RuleId, Refused> {
+    fn create(&mut self, question: &RuleProbe) -> Result<RuleId, Refused> {
         let has_sctp = question.items.iter().any(|item| item.proto == Proto::Sctp);
         match self.fault {
             Fault::OnlyValidate if has_sctp => Err(no_words()),
@@ -161,7 +161,7 @@ impl FlowQueue for Faulty {
         self.model.configure(operations)
     }
 
-    fn make_table(&mut self, like: &Question, room: u32) -> Result<(), NoTable> {
+    fn make_table(&mut self, like: &RuleProbe, room: u32) -> Result<(), NoTable> {
         self.model.make_table(like, room)
     }
 
@@ -169,7 +169,7 @@ impl FlowQueue for Faulty {
         self.model.destroy_table()
     }
 
-    fn enqueue_create(&mut self, question: &Question, number: u64) -> Answer {
+    fn enqueue_create(&mut self, question: &RuleProbe, number: u64) -> Answer {
         match (self.fault, number) {
             (Fault::ShortQueue, 9) => Err(no_words()),
             _ => self.model.enqueue_create(question, number),
@@ -377,7 +377,7 @@ fn every_fault_of_the_model_is_revealed() {
 fn of_others(model: &mut Model, list: &[&str]) -> RuleId {
     let pattern = Pattern::of(&[Proto::Eth, Proto::Ipv4, Proto::Tcp]);
     let actions = list.iter().map(|name| action(name)).collect();
-    model.create(&Question { attributes: INGRESS, items: pattern.items, actions }).unwrap()
+    model.create(&RuleProbe { attributes: INGRESS, items: pattern.items, actions }).unwrap()
 }
 
 #[test]
@@ -414,10 +414,10 @@ fn nothing_is_flushed_beside_rules_of_others() {
 #[test]
 fn a_call_that_hangs_is_named_with_what_is_known() {
     let (told, hears) = mpsc::channel();
-    let watch = Watch::default();
+    let watch = Watchdog::default();
     watch.know("marks", &named("e810"));
     let guard = watch.begin(Duration::from_millis(1), move |found| told.send(found).unwrap());
-    let mut watched = Watched { subject: Hanging(hears, None), watch };
+    let mut watched = WatchedPort { subject: Hanging(hears, None), watch };
     watched.flush().unwrap();
     drop(guard);
     let found = watched.subject.1.unwrap();
@@ -447,11 +447,11 @@ impl Subject for Hanging {
         unreachable!()
     }
 
-    fn validate(&mut self, _: &Question) -> Answer {
+    fn validate(&mut self, _: &RuleProbe) -> Answer {
         unreachable!()
     }
 
-    fn create(&mut self, _: &Question) -> Result<RuleId, Refused> {
+    fn create(&mut self, _: &RuleProbe) -> Result<RuleId, Refused> {
         unreachable!()
     }
 
@@ -513,7 +513,7 @@ impl FlowQueue for Hanging {
         unreachable!()
     }
 
-    fn make_table(&mut self, _: &Question, _: u32) -> Result<(), NoTable> {
+    fn make_table(&mut self, _: &RuleProbe, _: u32) -> Result<(), NoTable> {
         unreachable!()
     }
 
@@ -521,7 +521,7 @@ impl FlowQueue for Hanging {
         unreachable!()
     }
 
-    fn enqueue_create(&mut self, _: &Question, _: u64) -> Answer {
+    fn enqueue_create(&mut self, _: &RuleProbe, _: u64) -> Answer {
         unreachable!()
     }
 

@@ -49,7 +49,7 @@ impl Replay {
                 told.lock().unwrap().push((numbers.to_vec(), are_alike));
             }
         };
-        *nic.follower.lock().unwrap() = Some(Follower { index, update: Box::new(update) });
+        *nic.follower.lock().unwrap() = Some(CaptureClient { index, update: Box::new(update) });
         let verdicts = vec![Verdict::default(); frames.len()];
         let mut replay = Self { nic, now_us: 1, frames, blocks, verdicts, told };
         (0..replay.blocks.len()).for_each(|block| _ = replay.receive(block));

@@ -9,14 +9,14 @@ mod api;
 pub(super) use api::{Calls, DEPTH};
 
 use super::bypass::Bypass;
-use super::shape::{Dialect, KINDS, kind};
-use api::{Api, Ended, Said};
+use super::rule_dialect::{KINDS, RuleDialect, kind};
+use api::{Api, Completed, DriverError};
 use config::RuleApi;
 use dpdk::flow::Rule;
 use dpdk::{Port, Resets};
 use engine::{BypassCount, FiveTuple};
 use hdrhistogram::Histogram;
-use offload::{Done, Fate, Refusal, RefusalClass, RuleNumber, RulePort};
+use offload::{Completion, OperationResult, Refusal, RefusalClass, RuleNumber, RulePort};
 use report::summary::Times;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,13 +39,13 @@ impl SharedPort {
 }
 
 /// A rule that was asked for, and has not been refused or gone.
-struct Asked {
+struct RequestedRule {
     kind: u8,
     is_there: bool,
 }
 
 /// Takes rules of the shapes that its NIC takes.
-pub(super) struct Nic {
+pub(super) struct PortRules {
     port: SharedPort,
     pub(super) resets: Resets,
     /// Those that it knows of.
@@ -54,17 +54,17 @@ pub(super) struct Nic {
     is_new: bool,
     pub(super) terms: Terms,
     rules_max: u32,
-    asked: HashMap<RuleNumber, Asked>,
+    asked: HashMap<RuleNumber, RequestedRule>,
     /// Rules that the NIC has, by kind; last, those by which it forwards by itself.
     rules: [u32; KINDS + 1],
     /// What the NIC need not be asked.
-    unasked: Vec<Done>,
+    unasked: Vec<Completion>,
     /// Rules that were not asked for, since the NIC takes none of their kind.
     pub(super) unsupported: u64,
     /// What the NIC said last when it refused a rule.
     pub(super) last_refusal: Option<String>,
-    pub(super) inserts: Stopwatch,
-    pub(super) deletes: Stopwatch,
+    pub(super) inserts: LatencyStats,
+    pub(super) deletes: LatencyStats,
 }
 
 /// The kind of all rules by which a NIC forwards by itself.
@@ -72,7 +72,7 @@ const BYPASS: usize = KINDS;
 
 /// What is wanted of a port.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct RuleSpec {
     pub(super) api: RuleApi,
     pub(super) rules_max: u32,
     /// Number of the port that it is to forward to by itself, if it is.
@@ -81,8 +81,8 @@ pub(super) struct Wanted {
 
 /// What a port takes, and how it is asked.
 pub(super) struct Terms {
-    pub(super) dialect: Dialect,
-    wanted: Wanted,
+    pub(super) dialect: RuleDialect,
+    wanted: RuleSpec,
     api: Api,
     /// Why it is not asked through a flow queue.
     pub(super) why_sync: Option<String>,
@@ -96,8 +96,8 @@ impl Terms {
     /// # Errors
     ///
     /// Its words, if it takes no rules.
-    pub(super) fn of(port: &mut Port, wanted: Wanted) -> Result<Self, String> {
-        let dialect = Dialect::learn(|rule| {
+    pub(super) fn of(port: &mut Port, wanted: RuleSpec) -> Result<Self, String> {
+        let dialect = RuleDialect::learn(|rule| {
             let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
             // One that stays is for packets that nobody sends, and goes with the port.
             let _ = port.flow_destroy(made);
@@ -118,14 +118,14 @@ impl Terms {
     }
 
     /// What to ask for, and its kind, if there is a way.
-    fn rule(&self, tuple: &FiveTuple, fate: Fate) -> Option<(Rule, usize)> {
+    fn rule(&self, tuple: &FiveTuple, fate: OperationResult) -> Option<(Rule, usize)> {
         match (fate, &self.bypass) {
-            (Fate::Mark { mark, queue }, _) => {
+            (OperationResult::Mark { mark, queue }, _) => {
                 let shape = self.dialect.shape(tuple)?;
                 Some((shape.rule(tuple, mark, queue), kind(tuple)))
             }
-            (Fate::Peer, Ok(bypass)) => Some((bypass.rule(tuple)?, BYPASS)),
-            (Fate::Peer, Err(_)) => None,
+            (OperationResult::Peer, Ok(bypass)) => Some((bypass.rule(tuple)?, BYPASS)),
+            (OperationResult::Peer, Err(_)) => None,
         }
     }
 
@@ -141,7 +141,7 @@ impl Terms {
     }
 }
 
-impl Nic {
+impl PortRules {
     pub(super) fn new(port: SharedPort, terms: Terms, rules_max: u32) -> Self {
         let resets = port.lock().resets();
         Self {
@@ -156,8 +156,8 @@ impl Nic {
             unasked: Vec::new(),
             unsupported: 0,
             last_refusal: None,
-            inserts: Stopwatch::new(),
-            deletes: Stopwatch::new(),
+            inserts: LatencyStats::new(),
+            deletes: LatencyStats::new(),
         }
     }
 
@@ -209,10 +209,10 @@ impl Nic {
 
     fn refuse(&mut self, rule: RuleNumber, class: RefusalClass, words: &str) {
         let refusal = Refusal { class, words: words.to_owned() };
-        self.unasked.push(Done { rule, result: Err(refusal) });
+        self.unasked.push(Completion { rule, result: Err(refusal) });
     }
 
-    fn settle(&mut self, Ended { rule, took, result }: Ended) -> Done {
+    fn settle(&mut self, Completed { rule, took, result }: Completed) -> Completion {
         let asked = self.asked.get_mut(&rule).expect("a rule that was asked for");
         let (kind, was_there) = (usize::from(asked.kind), asked.is_there);
         asked.is_there = true;
@@ -222,7 +222,7 @@ impl Nic {
                 self.rules[kind] += 1;
                 Ok(())
             }
-            (false, Err(Said { errno, words })) => {
+            (false, Err(DriverError { errno, words })) => {
                 self.asked.remove(&rule);
                 self.last_refusal = Some(words.clone());
                 Err(Refusal { class: self.class(errno, kind), words })
@@ -234,11 +234,11 @@ impl Nic {
                 Ok(())
             }
             // It has its place in the NIC still.
-            (true, Err(Said { errno, words })) => {
+            (true, Err(DriverError { errno, words })) => {
                 Err(Refusal { class: RefusalClass::of_errno(errno), words })
             }
         };
-        Done { rule, result }
+        Completion { rule, result }
     }
 
     /// What to make of a refusal. Where the driver says no more than that something is wrong, as
@@ -258,12 +258,12 @@ impl Nic {
     }
 }
 
-impl RulePort for Nic {
+impl RulePort for PortRules {
     fn depth(&self) -> usize {
         self.terms.api.depth()
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: Fate) {
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult) {
         let Some((asked, kind)) = self.terms.rule(tuple, fate) else {
             self.unsupported += 1;
             let words = "the NIC takes no rule for such packets";
@@ -279,7 +279,7 @@ impl RulePort for Nic {
         };
         match self.ask(create) {
             Some(()) => {
-                self.asked.insert(rule, Asked { kind: kind as u8, is_there: false });
+                self.asked.insert(rule, RequestedRule { kind: kind as u8, is_there: false });
             }
             None => self.refuse(rule, RefusalClass::Trouble, "the port is being reset"),
         }
@@ -293,7 +293,7 @@ impl RulePort for Nic {
         };
         if self.ask(destroy).is_none() {
             // It went with the reset.
-            self.unasked.push(Done { rule, result: Ok(()) });
+            self.unasked.push(Completion { rule, result: Ok(()) });
         }
     }
 
@@ -301,7 +301,7 @@ impl RulePort for Nic {
         self.ask(|port, terms| terms.bypass.as_ref().ok()?.calls.count(port, rule)).flatten()
     }
 
-    fn poll(&mut self, done: &mut Vec<Done>) {
+    fn poll(&mut self, done: &mut Vec<Completion>) {
         done.append(&mut self.unasked);
         let poll = |port: &mut Port, terms: &mut Terms| {
             let (mut ended, polled) = terms.api.poll(port);
@@ -319,7 +319,7 @@ impl RulePort for Nic {
 const EEXIST: i32 = 17;
 
 /// How long operations took that went well.
-pub(super) struct Stopwatch {
+pub(super) struct LatencyStats {
     all: Histogram<u64>,
     time: Duration,
 }
@@ -327,7 +327,7 @@ pub(super) struct Stopwatch {
 /// One that takes longer counts as one that took so long.
 const LONGEST_NS: u64 = 60_000_000_000;
 
-impl Stopwatch {
+impl LatencyStats {
     fn new() -> Self {
         // Two digits: it is the span from microseconds to milliseconds that matters.
         let all = Histogram::new_with_bounds(1, LONGEST_NS, 2).expect("bounds and digits in range");

@@ -6,10 +6,10 @@
 //! walk is a command for each part of it, and the ring holds a whole part: however slowly a client
 //! reads, no worker waits for it.
 
+use super::checkpointing::CheckpointStatus;
 use super::clock::Clock;
-use super::desk::{Ask, Errand, Part, PartEnd, Told};
-use super::offload::RulesLine;
-use super::saving::Gauge;
+use super::command_queue::{Command, PartEnd, Reply, WalkKind, WalkPart};
+use super::offload::RulesHandle;
 use super::turns::Turns;
 use super::worker::Report;
 use super::{SharedPort, report};
@@ -33,14 +33,14 @@ const HELD_NAP: Duration = Duration::from_millis(20);
 const HELD_MAX: Duration = Duration::from_secs(5);
 
 /// A bump that may be asked.
-pub(crate) struct Inquiry {
-    pub(super) workers: Vec<Asked>,
+pub(crate) struct QueryClient {
+    pub(super) workers: Vec<WorkerHandle>,
     /// Upstream end and downstream end of each wire, in turn, and what takes their rules.
     pub(super) ports: Vec<SharedPort>,
-    pub(super) rules: Vec<RulesLine>,
+    pub(super) rules: Vec<RulesHandle>,
     pub(super) policy: String,
     pub(super) bypass: String,
-    pub(super) gauge: Gauge,
+    pub(super) gauge: CheckpointStatus,
     pub(super) zones: Mutex<Arc<ZoneRules>>,
     /// Who changes them.
     pub(super) reloads: Turns<()>,
@@ -55,27 +55,27 @@ pub(crate) struct Inquiry {
 }
 
 /// A worker that may be asked.
-pub(super) struct Asked {
+pub(super) struct WorkerHandle {
     pub(super) lcore: u32,
     /// Number of its wire.
     pub(super) wire: usize,
     /// Held for one push, and by no worker.
-    pub(super) asks: Mutex<Producer<Ask>>,
+    pub(super) asks: Mutex<Producer<Command>>,
 }
 
 /// The run is over, or about to be: there is nobody to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the run has come to its end")]
-pub(crate) struct Ending;
+pub(crate) struct RunEnding;
 
 /// A flow, and the worker that has it.
-pub(crate) struct Found {
+pub(crate) struct ListedConn {
     pub(crate) flow: ConnView,
     pub(crate) lcore: u32,
     pub(crate) wire: usize,
 }
 
-impl Found {
+impl ListedConn {
     /// What is known of the rules of its two directions, where that was asked for.
     pub(crate) fn rules(&self) -> &[RuleView; 2] {
         self.flow.rules.as_ref().unwrap_or(&RuleView::NONE)
@@ -84,8 +84,8 @@ impl Found {
 
 /// What a walk has come to.
 #[expect(clippy::large_enum_variant, reason = "nearly all of them are flows")]
-pub(crate) enum Met {
-    Flow(Found),
+pub(crate) enum WalkItem {
+    Flow(ListedConn),
     /// Of one worker.
     Zone {
         zone: u16,
@@ -95,7 +95,7 @@ pub(crate) enum Met {
 
 /// A walk through what the workers have, of one after the other.
 pub(crate) struct Walk {
-    errand: Errand,
+    errand: WalkKind,
     /// Flows that were meant so far, and told, counted or ended.
     pub(crate) matched: u64,
     /// Number of the worker it has come to, and how far.
@@ -107,7 +107,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    pub(crate) fn new(errand: Errand) -> Self {
+    pub(crate) fn new(errand: WalkKind) -> Self {
         let cursor = Cursor::default();
         Self { errand, matched: 0, worker: 0, cursor, held: 0, held_since: None }
     }
@@ -133,18 +133,22 @@ impl Walk {
 }
 
 /// One port, and how things stand with its rules.
-pub(crate) struct PortNow {
+pub(crate) struct PortStatus {
     pub(crate) rules: OffloadPort,
     /// Over all workers: the highest threshold, the longest horizon, and sums.
     pub(crate) state: OffloadStatus,
 }
 
-impl Inquiry {
+impl QueryClient {
     /// Gives all flows that are asked for to `found`, of one worker after the other.
-    pub(crate) fn flows(&self, query: Query, found: &mut impl FnMut(Found)) -> Result<(), Ending> {
-        let mut walk = Walk::new(Errand::List(query));
+    pub(crate) fn flows(
+        &self,
+        query: Query,
+        found: &mut impl FnMut(ListedConn),
+    ) -> Result<(), RunEnding> {
+        let mut walk = Walk::new(WalkKind::List(query));
         let mut met = |met| {
-            if let Met::Flow(flow) = met {
+            if let WalkItem::Flow(flow) = met {
                 found(flow);
             }
         };
@@ -154,19 +158,23 @@ impl Inquiry {
 
     /// Goes on with a walk; gives what its next part comes to to `met`, which must not take long.
     /// False: that was the last of it.
-    pub(crate) fn go_on(&self, walk: &mut Walk, met: &mut impl FnMut(Met)) -> Result<bool, Ending> {
+    pub(crate) fn go_on(
+        &self,
+        walk: &mut Walk,
+        met: &mut impl FnMut(WalkItem),
+    ) -> Result<bool, RunEnding> {
         let Some(worker) = self.workers.get(walk.worker) else { return Ok(false) };
         self.check()?;
-        let part = Part { errand: walk.errand, cursor: walk.cursor, places: PART };
+        let part = WalkPart { errand: walk.errand, cursor: walk.cursor, places: PART };
         let (told, mut replies) = RingBuffer::new(REPLIES);
-        worker.send(Ask::Walk(part, told))?;
+        worker.send(Command::Walk(part, told))?;
         let (lcore, wire) = (worker.lcore, worker.wire);
         let end = loop {
             match reply(&mut replies)? {
-                Told::Flow(flow) => met(Met::Flow(Found { flow, lcore, wire })),
-                Told::Zone { zone, now } => met(Met::Zone { zone, now }),
-                Told::End(end) => break end,
-                _ => return Err(Ending),
+                Reply::Flow(flow) => met(WalkItem::Flow(ListedConn { flow, lcore, wire })),
+                Reply::Zone { zone, now } => met(WalkItem::Zone { zone, now }),
+                Reply::End(end) => break end,
+                _ => return Err(RunEnding),
             }
         };
         free(replies);
@@ -181,15 +189,16 @@ impl Inquiry {
     }
 
     /// Whether there is somebody to ask.
-    pub(super) fn check(&self) -> Result<(), Ending> {
-        if self.is_ending.load(Ordering::Relaxed) { Err(Ending) } else { Ok(()) }
+    pub(super) fn check(&self) -> Result<(), RunEnding> {
+        if self.is_ending.load(Ordering::Relaxed) { Err(RunEnding) } else { Ok(()) }
     }
 
     /// What the summary would say if the run ended now.
-    pub(crate) fn summary(&self) -> Result<Summary, Ending> {
+    pub(crate) fn summary(&self) -> Result<Summary, RunEnding> {
         let reports: Vec<_> =
             self.now()?.into_iter().map(|(lcore, _, report)| (lcore, report)).collect();
-        let ports = self.rules.iter().map(RulesLine::ask).collect::<Option<_>>().ok_or(Ending)?;
+        let ports =
+            self.rules.iter().map(RulesHandle::ask).collect::<Option<_>>().ok_or(RunEnding)?;
         let (policy, bypass) = (self.policy.clone(), self.bypass.clone());
         let offload = Offload { policy, bypass, ports, ..Offload::default() };
         let duration = self.started.elapsed();
@@ -198,20 +207,20 @@ impl Inquiry {
     }
 
     /// All ports, in their order.
-    pub(crate) fn ports(&self) -> Result<Vec<PortNow>, Ending> {
+    pub(crate) fn ports(&self) -> Result<Vec<PortStatus>, RunEnding> {
         let workers = self.now()?;
-        let port = |(number, line): (usize, &RulesLine)| {
+        let port = |(number, line): (usize, &RulesHandle)| {
             let (wire, side) = (number / 2, number % 2);
             let of_wire = workers.iter().filter(|(_, at, _)| *at == wire);
             let states = of_wire.map(|(_, _, report)| report.admission[side]);
-            Some(PortNow { rules: line.ask()?, state: states.reduce(plus).unwrap_or_default() })
+            Some(PortStatus { rules: line.ask()?, state: states.reduce(plus).unwrap_or_default() })
         };
-        self.rules.iter().enumerate().map(port).collect::<Option<_>>().ok_or(Ending)
+        self.rules.iter().enumerate().map(port).collect::<Option<_>>().ok_or(RunEnding)
     }
 
     /// Names of all ports, in their order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.rules.iter().map(RulesLine::name)
+        self.rules.iter().map(RulesHandle::name)
     }
 
     /// Who gets rules, as `policy` says it.
@@ -240,26 +249,26 @@ impl Inquiry {
     }
 
     /// Lcore, wire, and how it stands, of each worker.
-    fn now(&self) -> Result<Vec<(u32, usize, Report)>, Ending> {
-        let ask = |worker: &Asked| {
+    fn now(&self) -> Result<Vec<(u32, usize, Report)>, RunEnding> {
+        let ask = |worker: &WorkerHandle| {
             let (told, replies) = RingBuffer::new(1);
-            worker.send(Ask::Now(told)).map(|()| replies)
+            worker.send(Command::Now(told)).map(|()| replies)
         };
         let asked: Vec<_> = self.workers.iter().map(ask).collect::<Result<_, _>>()?;
         let answer =
-            |(worker, replies): (&Asked, _)| Ok((worker.lcore, worker.wire, only(replies)?));
+            |(worker, replies): (&WorkerHandle, _)| Ok((worker.lcore, worker.wire, only(replies)?));
         self.workers.iter().zip(asked).map(answer).collect()
     }
 }
 
-impl Asked {
+impl WorkerHandle {
     /// Gives the worker a command.
-    fn send(&self, mut ask: Ask) -> Result<(), Ending> {
+    fn send(&self, mut ask: Command) -> Result<(), RunEnding> {
         loop {
             let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
             match asks.push(ask) {
                 Ok(()) => return Ok(()),
-                Err(_) if asks.is_abandoned() => return Err(Ending),
+                Err(_) if asks.is_abandoned() => return Err(RunEnding),
                 Err(PushError::Full(unsent)) => ask = unsent,
             }
             drop(asks);
@@ -268,7 +277,10 @@ impl Asked {
     }
 
     /// Gives the worker a command that has one reply, and waits for that.
-    pub(super) fn ask(&self, ask: impl FnOnce(Producer<Told>) -> Ask) -> Result<Told, Ending> {
+    pub(super) fn ask(
+        &self,
+        ask: impl FnOnce(Producer<Reply>) -> Command,
+    ) -> Result<Reply, RunEnding> {
         let (told, replies) = RingBuffer::new(1);
         self.send(ask(told))?;
         only(replies)
@@ -276,20 +288,20 @@ impl Asked {
 }
 
 /// Waits for the next reply.
-fn reply<T>(replies: &mut Consumer<T>) -> Result<T, Ending> {
+fn reply<T>(replies: &mut Consumer<T>) -> Result<T, RunEnding> {
     loop {
         // Looked at first: what was pushed before the worker let go is still to be taken.
         let is_abandoned = replies.is_abandoned();
         match replies.pop() {
             Ok(told) => return Ok(told),
-            Err(_) if is_abandoned => return Err(Ending),
+            Err(_) if is_abandoned => return Err(RunEnding),
             Err(_) => std::thread::sleep(NAP),
         }
     }
 }
 
 /// Waits for the only reply.
-fn only<T>(mut replies: Consumer<T>) -> Result<T, Ending> {
+fn only<T>(mut replies: Consumer<T>) -> Result<T, RunEnding> {
     let told = reply(&mut replies)?;
     free(replies);
     Ok(told)
@@ -330,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_walk_comes_again_for_flows_that_wait_for_their_nic() {
-        let mut walk = Walk::new(Errand::Flush(Filter::default()));
+        let mut walk = Walk::new(WalkKind::Flush(Filter::default()));
         let cursor = cursor();
         let end = PartEnd { cursor, more: true, matched: 1, held: 1 };
         walk.follow(end);

@@ -6,7 +6,7 @@
 //! and waits for nothing.
 
 use super::clock::{Clock, system_now};
-use checkpoint::{Place, Resume, Resumed, Snapshots};
+use checkpoint::{Place, Resume, ResumeOutcome, Snapshots};
 use dpdk::{rss_secret, tsc};
 use engine::{ConnSnapshot, Cursor, Engine, Nanos};
 use report::output::{Standstill, tell};
@@ -29,7 +29,7 @@ const NAP: Duration = Duration::from_micros(200);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A worker's end.
-pub(super) struct Saver {
+pub(super) struct CheckpointSource {
     asks: Consumer<()>,
     saved: Producer<Option<ConnSnapshot>>,
     cursor: Option<Cursor>,
@@ -43,7 +43,7 @@ struct Source {
     saved: Consumer<Option<ConnSnapshot>>,
 }
 
-impl Saver {
+impl CheckpointSource {
     fn new(place: Place, workers: u16) -> (Self, Source) {
         let (ask, asks) = RingBuffer::new(1);
         let (save, saved) = RingBuffer::new(RING);
@@ -83,12 +83,12 @@ impl Saver {
 
 /// What others see of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gauge {
+pub(super) struct CheckpointStatus {
     sum: Arc<Mutex<summary::Snapshot>>,
     complaints: Arc<Mutex<Vec<String>>>,
 }
 
-impl Gauge {
+impl CheckpointStatus {
     pub(super) fn read(&self) -> summary::Snapshot {
         self.lock().clone()
     }
@@ -104,7 +104,7 @@ impl Gauge {
     }
 
     /// Adds what a worker read before its first packet. Workers read side by side.
-    pub(super) fn add(&self, resumed: Resumed) {
+    pub(super) fn add(&self, resumed: ResumeOutcome) {
         let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         complaints.extend(resumed.complaints);
         let mut sum = self.lock();
@@ -116,21 +116,21 @@ impl Gauge {
 }
 
 /// Who saves, in preparation.
-pub(super) struct Saving {
+pub(super) struct Checkpointer {
     snapshots: Snapshots,
     sources: Vec<Source>,
     /// That of the workers.
     clock: Clock,
-    gauge: Gauge,
+    gauge: CheckpointStatus,
     /// Connections taken from workers, and files begun and finished.
     steps: Arc<AtomicU64>,
 }
 
 /// What a worker that is one of so many gives, and what it is to read, if connections are saved.
 pub(super) fn of_worker(
-    saving: &mut Option<Saving>,
+    saving: &mut Option<Checkpointer>,
     (place, workers): (Place, u16),
-) -> (Option<Saver>, Resume) {
+) -> (Option<CheckpointSource>, Resume) {
     let Some(saving) = saving else { return (None, Resume::default()) };
     (Some(saving.add(place, workers)), saving.snapshots.take(place))
 }
@@ -144,15 +144,15 @@ pub(super) struct Running {
     standstill: Option<Standstill>,
 }
 
-impl Saving {
-    pub(super) fn new(snapshots: Snapshots, clock: Clock, gauge: &Gauge) -> Self {
+impl Checkpointer {
+    pub(super) fn new(snapshots: Snapshots, clock: Clock, gauge: &CheckpointStatus) -> Self {
         let (sources, gauge, steps) = (Vec::new(), gauge.clone(), Arc::default());
         Self { snapshots, sources, clock, gauge, steps }
     }
 
     /// The end of a worker, which is one of so many.
-    fn add(&mut self, place: Place, workers: u16) -> Saver {
-        let (saver, source) = Saver::new(place, workers);
+    fn add(&mut self, place: Place, workers: u16) -> CheckpointSource {
+        let (saver, source) = CheckpointSource::new(place, workers);
         self.sources.push(source);
         saver
     }
@@ -319,10 +319,10 @@ mod tests {
 
     /// What is left of a connection with a timeout of 30 seconds that has been idle for 10, and
     /// when its time is over, after a run whose clock was set so far ahead of the system's.
-    fn restored(ahead: i64) -> (Resumed, Option<Nanos>) {
+    fn restored(ahead: i64) -> (ResumeOutcome, Option<Nanos>) {
         let scratch = tempfile::tempdir().unwrap();
         let clock = Clock::new(tsc(), SECOND).ahead_by(ahead);
-        let (mut saver, mut source) = Saver::new(PLACE, 1);
+        let (mut saver, mut source) = CheckpointSource::new(PLACE, 1);
         let before = engine(clock.at(tsc()), 10 * SECOND);
         let snapshots = open(scratch.path());
         std::thread::scope(|scope| {

@@ -2,7 +2,7 @@
 //! The two ways to make rules of a DPDK port: calls that wait for the NIC, and operations of a
 //! flow queue, from template tables, whose results come later.
 
-use super::super::shape::Dialect;
+use super::super::rule_dialect::RuleDialect;
 use config::RuleApi;
 use dpdk::Port;
 use dpdk::flow::{FlowError, FlowRule, Rule};
@@ -17,21 +17,21 @@ pub(in crate::live::offload) const DEPTH: u32 = 256;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An operation that came to its end.
-pub(super) struct Ended {
+pub(super) struct Completed {
     pub(super) rule: RuleNumber,
     /// From when it was asked for.
     pub(super) took: Duration,
-    pub(super) result: Result<(), Said>,
+    pub(super) result: Result<(), DriverError>,
 }
 
 /// What a driver says.
-pub(super) struct Said {
+pub(super) struct DriverError {
     /// 0: it says nothing.
     pub(super) errno: i32,
     pub(super) words: String,
 }
 
-impl Said {
+impl DriverError {
     fn of(error: &FlowError, rule: Option<&Rule>) -> Self {
         Self { errno: error.errno, words: error.of(rule) }
     }
@@ -52,7 +52,7 @@ pub(in crate::live::offload) enum Api {
 #[derive(Default)]
 pub(in crate::live::offload) struct Calls {
     rules: HashMap<RuleNumber, FlowRule>,
-    ended: Vec<Ended>,
+    ended: Vec<Completed>,
 }
 
 /// The operations of a flow queue.
@@ -61,7 +61,7 @@ pub(in crate::live::offload) struct Queue {
     /// When those were asked for that have no result yet.
     asked: HashMap<RuleNumber, Instant>,
     /// Those that the queue did not take.
-    ended: Vec<Ended>,
+    ended: Vec<Completed>,
 }
 
 impl Api {
@@ -69,7 +69,7 @@ impl Api {
     /// and why.
     pub(in crate::live::offload) fn best(
         port: &mut Port,
-        dialect: &Dialect,
+        dialect: &RuleDialect,
         (wanted, rules_max): (RuleApi, u32),
     ) -> (Self, Option<String>) {
         let queue = match wanted {
@@ -102,7 +102,7 @@ impl Api {
             Self::Sync(calls) => calls.create(port, number, rule),
             Self::Async(queue) => {
                 let asked = port.flow_enqueue_create(rule, number);
-                queue.begin(number, asked.map_err(|error| Said::of(&error, Some(rule))));
+                queue.begin(number, asked.map_err(|error| DriverError::of(&error, Some(rule))));
             }
         }
     }
@@ -112,13 +112,13 @@ impl Api {
             Self::Sync(calls) => calls.destroy(port, number),
             Self::Async(queue) => {
                 let asked = port.flow_enqueue_destroy(number);
-                queue.begin(number, asked.map_err(|error| Said::of(&error, None)));
+                queue.begin(number, asked.map_err(|error| DriverError::of(&error, None)));
             }
         }
     }
 
     /// What came to its end; an error says what keeps the others from it.
-    pub(super) fn poll(&mut self, port: &mut Port) -> (Vec<Ended>, Result<(), String>) {
+    pub(super) fn poll(&mut self, port: &mut Port) -> (Vec<Completed>, Result<(), String>) {
         match self {
             Self::Sync(calls) => (calls.take_ended(), Ok(())),
             Self::Async(queue) => {
@@ -135,8 +135,8 @@ impl Calls {
         let made = port.flow_create(rule);
         let took = begin.elapsed();
         let result = made.map(|made| _ = self.rules.insert(number, made));
-        let result = result.map_err(|error| Said::of(&error, Some(rule)));
-        self.ended.push(Ended { rule: number, took, result });
+        let result = result.map_err(|error| DriverError::of(&error, Some(rule)));
+        self.ended.push(Completed { rule: number, took, result });
     }
 
     /// What a rule has counted.
@@ -146,7 +146,7 @@ impl Calls {
     }
 
     /// What came to its end.
-    pub(super) fn take_ended(&mut self) -> Vec<Ended> {
+    pub(super) fn take_ended(&mut self) -> Vec<Completed> {
         std::mem::take(&mut self.ended)
     }
 
@@ -155,8 +155,8 @@ impl Calls {
         let begin = Instant::now();
         let gone = port.flow_destroy(rule);
         let took = begin.elapsed();
-        let result = gone.map_err(|(_, error)| Said::of(&error, None));
-        self.ended.push(Ended { rule: number, took, result });
+        let result = gone.map_err(|(_, error)| DriverError::of(&error, None));
+        self.ended.push(Completed { rule: number, took, result });
     }
 }
 
@@ -166,7 +166,7 @@ impl Queue {
     /// # Errors
     ///
     /// The port's words for what it has not, or does not do.
-    fn set_up(port: &mut Port, dialect: &Dialect, rules_max: u32) -> Result<Self, String> {
+    fn set_up(port: &mut Port, dialect: &RuleDialect, rules_max: u32) -> Result<Self, String> {
         let depth = port.flow_queue().map_err(|error| error.of(None))? as usize;
         let mut queue = Self { depth, asked: HashMap::new(), ended: Vec::new() };
         let tried = queue.make_tables(port, dialect, rules_max);
@@ -178,7 +178,7 @@ impl Queue {
     fn make_tables(
         &mut self,
         port: &mut Port,
-        dialect: &Dialect,
+        dialect: &RuleDialect,
         rules_max: u32,
     ) -> Result<(), String> {
         for rule in dialect.examples() {
@@ -187,10 +187,13 @@ impl Queue {
             // Numbers of a programmer begin with the lowest, and this one is gone by then.
             self.begin(
                 0,
-                port.flow_enqueue_create(&rule, 0).map_err(|e| Said::of(&e, Some(&rule))),
+                port.flow_enqueue_create(&rule, 0).map_err(|e| DriverError::of(&e, Some(&rule))),
             );
             self.wait(port).map_err(|words| format!("a rule by templates: {words}"))?;
-            self.begin(0, port.flow_enqueue_destroy(0).map_err(|error| Said::of(&error, None)));
+            self.begin(
+                0,
+                port.flow_enqueue_destroy(0).map_err(|error| DriverError::of(&error, None)),
+            );
             self.wait(port)
                 .map_err(|words| format!("a rule by templates that is to go: {words}"))?;
         }
@@ -212,12 +215,12 @@ impl Queue {
         }
     }
 
-    fn begin(&mut self, rule: RuleNumber, asked: Result<(), Said>) {
+    fn begin(&mut self, rule: RuleNumber, asked: Result<(), DriverError>) {
         match asked {
             Ok(()) => _ = self.asked.insert(rule, Instant::now()),
             Err(said) => {
                 let (took, result) = (Duration::ZERO, Err(said));
-                self.ended.push(Ended { rule, took, result });
+                self.ended.push(Completed { rule, took, result });
             }
         }
     }
@@ -235,9 +238,9 @@ impl Queue {
             let now = Instant::now();
             for done in done {
                 let Some(asked) = self.asked.remove(&done.number) else { continue };
-                let result = if done.is_good { Ok(()) } else { Err(Said::nothing()) };
+                let result = if done.is_good { Ok(()) } else { Err(DriverError::nothing()) };
                 let took = now.duration_since(asked);
-                self.ended.push(Ended { rule: done.number, took, result });
+                self.ended.push(Completed { rule: done.number, took, result });
             }
         }
     }

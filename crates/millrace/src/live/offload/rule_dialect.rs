@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// How packets of one kind are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct RuleShape {
     /// The Ethernet header is named, though nothing in it counts.
     has_ethernet: bool,
     fate: Fate,
@@ -29,14 +29,14 @@ enum Fate {
 }
 
 /// Every shape, those first that most drivers take and that say most.
-fn shapes() -> impl Iterator<Item = Shape> {
+fn shapes() -> impl Iterator<Item = RuleShape> {
     use Fate::{MarkAlone, MarkThenQueue, MarkThenRss, PassThenMark, QueueThenMark};
     let fates = [QueueThenMark, MarkThenQueue, MarkThenRss, PassThenMark, MarkAlone];
-    let with = |fate| [true, false].map(|has_ethernet| Shape { has_ethernet, fate });
+    let with = |fate| [true, false].map(|has_ethernet| RuleShape { has_ethernet, fate });
     fates.into_iter().flat_map(with)
 }
 
-impl Shape {
+impl RuleShape {
     /// Asks for `mark` on the packets of `tuple`, which are those of `queue`.
     pub(super) fn rule(self, tuple: &FiveTuple, mark: u32, queue: u16) -> Rule {
         let ethernet = self.has_ethernet.then(|| Item::any(ItemKind::Eth));
@@ -153,13 +153,13 @@ fn highest(width: u32) -> u32 {
 
 /// What one port takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Dialect {
-    shapes: [Option<Shape>; KINDS],
+pub(super) struct RuleDialect {
+    shapes: [Option<RuleShape>; KINDS],
     /// Bits of marks.
     pub(super) mark_bits: u32,
 }
 
-impl Dialect {
+impl RuleDialect {
     /// Asks a port, which answers in its own words if it does not take a rule; a rule that it takes
     /// goes again at once.
     ///
@@ -168,7 +168,7 @@ impl Dialect {
     /// It takes none: its words for the first.
     pub(super) fn learn(mut ask: impl FnMut(&Rule) -> Result<(), String>) -> Result<Self, String> {
         let (mut attempt, mut first_words) = (0, None);
-        let mut takes = |shape: Shape, kind: usize, mark: u32| {
+        let mut takes = |shape: RuleShape, kind: usize, mark: u32| {
             attempt += 1;
             let answer = ask(&shape.rule(&example(kind, attempt), mark, 0));
             let is_taken = answer.is_ok();
@@ -188,7 +188,7 @@ impl Dialect {
     }
 
     /// How to ask for packets like these, if there is a way.
-    pub(super) fn shape(&self, tuple: &FiveTuple) -> Option<Shape> {
+    pub(super) fn shape(&self, tuple: &FiveTuple) -> Option<RuleShape> {
         self.shapes[kind(tuple)]
     }
 
@@ -214,7 +214,7 @@ pub(super) fn line(rule: &Rule) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nic::advice::model::Modelled;
+    use nic::advice::model::ModelRule;
     use twin::{Nic, Personality};
 
     /// What a NIC of this personality is asked for, and the width of its marks.
@@ -225,8 +225,8 @@ mod tests {
         let words = |refusal: twin::Refusal| {
             refusal.message.map_or(String::new(), |words| words.to_string_lossy().into())
         };
-        let dialect = Dialect::learn(|rule| {
-            let Modelled { attributes, items, actions } = Modelled::of(rule).unwrap();
+        let dialect = RuleDialect::learn(|rule| {
+            let ModelRule { attributes, items, actions } = ModelRule::of(rule).unwrap();
             let rule = twin::Rule { attributes, items: &items, actions: &actions };
             let taken = nic.create(rule, 0).map_err(words)?;
             nic.destroy(taken.value, 0).map(drop).map_err(words)
@@ -265,8 +265,8 @@ mod tests {
             let mut nic = Nic::new(personality, 1);
             nic.set_queues(1);
             nic.set_started(true);
-            let dialect = Dialect::learn(|rule| {
-                let Modelled { attributes, items, actions } = Modelled::of(rule).unwrap();
+            let dialect = RuleDialect::learn(|rule| {
+                let ModelRule { attributes, items, actions } = ModelRule::of(rule).unwrap();
                 let rule = twin::Rule { attributes, items: &items, actions: &actions };
                 nic.create(rule, 0).map(drop).map_err(|_| "no".to_owned())
             });

@@ -2,16 +2,16 @@
 //! Ports of a bump that runs, as the control thread watches them, and what it has to tell of them.
 
 use super::SharedPort;
-use super::recovery::Recovery;
+use super::port_reset::PortReset;
 use crate::units;
 use dpdk::PortError;
 use std::fmt;
 use std::time::Duration;
 
 /// A port of a bump that runs.
-pub(super) struct Watched {
+pub(super) struct PortWatch {
     pub(super) port: SharedPort,
-    pub(super) recovery: Recovery,
+    pub(super) recovery: PortReset,
     pub(super) has_several_queues: bool,
     /// It was told that rules have no effect.
     is_unmarked: bool,
@@ -95,10 +95,10 @@ impl fmt::Display for PortEvent {
     }
 }
 
-impl Watched {
+impl PortWatch {
     pub(super) fn new(
         port: SharedPort,
-        recovery: Recovery,
+        recovery: PortReset,
         (has_several_queues, read_beside): (bool, Option<String>),
     ) -> Self {
         Self {

@@ -5,7 +5,7 @@
 //! A packet goes from one ring into a port and never into another ring, so no worker waits for
 //! another, not even at the end.
 
-use super::Wire;
+use super::PortPair;
 use config::plan::handed_mbufs;
 use dpdk::{Burst, Mbuf, PortSpread};
 use engine::{BURST_MAX, Handoff, RssFields, RssSpread, SteeringConfig, SteeringMismatch};
@@ -13,7 +13,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
 /// A packet on its way.
-pub(super) struct Traveller {
+pub(super) struct HandoffPacket {
     pub(super) mbuf: Mbuf,
     pub(super) errand: Handoff,
     /// 0 for up, 1 for down.
@@ -21,22 +21,22 @@ pub(super) struct Traveller {
 }
 
 /// The ends of one worker's rings.
-pub(super) struct Exchange {
+pub(super) struct HandoffRings {
     /// To each worker; to itself there is none.
-    to: Vec<Option<Producer<Traveller>>>,
-    from: Inlets<Traveller>,
+    to: Vec<Option<Producer<HandoffPacket>>>,
+    from: HandoffInputs<HandoffPacket>,
     /// Of the packets that were taken last, by direction.
     errands: [Vec<Handoff>; 2],
 }
 
 /// A ring from each of the others, in turn.
-struct Inlets<T> {
+struct HandoffInputs<T> {
     rings: Vec<Consumer<T>>,
     /// The one to look at first.
     next: usize,
 }
 
-impl<T> Inlets<T> {
+impl<T> HandoffInputs<T> {
     /// Gives a burst at most to `each`, of the next one that has some, in its order; returns how
     /// many.
     fn take(&mut self, mut each: impl FnMut(T)) -> usize {
@@ -54,12 +54,12 @@ impl<T> Inlets<T> {
     }
 }
 
-impl Exchange {
+impl HandoffRings {
     /// Those of so many workers.
     fn between(workers: usize) -> Vec<Self> {
         let none = |_| Self {
             to: Vec::with_capacity(workers),
-            from: Inlets { rings: Vec::with_capacity(workers), next: 0 },
+            from: HandoffInputs { rings: Vec::with_capacity(workers), next: 0 },
             errands: [Vec::with_capacity(BURST_MAX), Vec::with_capacity(BURST_MAX)],
         };
         let mut ends: Vec<Self> = (0..workers).map(none).collect();
@@ -76,7 +76,7 @@ impl Exchange {
     }
 
     /// Gives a packet to the worker that has its connection; back if there is no room.
-    pub(super) fn give(&mut self, traveller: Traveller) -> Result<(), Mbuf> {
+    pub(super) fn give(&mut self, traveller: HandoffPacket) -> Result<(), Mbuf> {
         let to = self.to.get_mut(usize::from(traveller.errand.worker()));
         match to.and_then(Option::as_mut) {
             Some(ring) => ring.push(traveller).map_err(|rtrb::PushError::Full(back)| back.mbuf),
@@ -95,7 +95,7 @@ impl Exchange {
         let Self { from, errands, .. } = self;
         let mut bursts = [Burst::new(), Burst::new()];
         errands.iter_mut().for_each(Vec::clear);
-        let taken = from.take(|Traveller { mbuf, errand, direction }| {
+        let taken = from.take(|HandoffPacket { mbuf, errand, direction }| {
             // There is room.
             let _ = bursts[direction].push(mbuf);
             errands[direction].push(errand);
@@ -121,19 +121,19 @@ impl Exchange {
 
 /// For each worker of a wire its rings, and which connections the others have.
 pub(super) fn of_workers(
-    wire: &Wire,
-) -> impl Iterator<Item = (Exchange, Option<SteeringConfig>)> + use<> {
+    wire: &PortPair,
+) -> impl Iterator<Item = (HandoffRings, Option<SteeringConfig>)> + use<> {
     let (spread, doubt) = (spread_of(wire), SteeringMismatch::default());
     let steering = move |me| {
         let spread = Arc::clone(spread.as_ref()?);
         Some(SteeringConfig { spread, me, doubt: doubt.clone() })
     };
-    let exchanges = Exchange::between(wire.workers.len()).into_iter();
+    let exchanges = HandoffRings::between(wire.workers.len()).into_iter();
     exchanges.zip((0..).map(steering))
 }
 
 /// How both ports of a wire spread packets over its workers, if they do it alike and say how.
-fn spread_of(wire: &Wire) -> Option<Arc<RssSpread>> {
+fn spread_of(wire: &PortPair) -> Option<Arc<RssSpread>> {
     let [a, b] = [&wire.a, &wire.b].map(dpdk::Port::spread);
     let (a, b) = (a?, b?);
     let is_one = a.queues == b.queues && a.types == b.types && is_prefix(&a.key, &b.key);
@@ -165,7 +165,7 @@ mod tests {
     fn rings_take_turns_and_give_bursts() {
         const ROOM: usize = 4 * BURST_MAX;
         let (mut producers, rings): (Vec<_>, _) = (0..3).map(|_| RingBuffer::new(ROOM)).unzip();
-        let mut inlets = Inlets { rings, next: 0 };
+        let mut inlets = HandoffInputs { rings, next: 0 };
         // The second one has nothing.
         for number in 0..ROOM {
             producers[0].push((0, number)).unwrap();

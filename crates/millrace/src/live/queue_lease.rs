@@ -15,20 +15,20 @@ pub(super) struct Pair {
 }
 
 /// What a worker is told.
-pub(super) enum Order {
+pub(super) enum LeaseCommand {
     GiveBack,
     Use(Pair),
 }
 
 /// The worker's end.
-pub(super) struct Borrower {
-    orders: Consumer<Order>,
+pub(super) struct QueueLease {
+    orders: Consumer<LeaseCommand>,
     returned: Producer<Pair>,
 }
 
 /// The control thread's end.
-pub(super) struct Lender {
-    orders: Producer<Order>,
+pub(super) struct QueueOwner {
+    orders: Producer<LeaseCommand>,
     returned: Consumer<Pair>,
 }
 
@@ -36,17 +36,17 @@ pub(super) struct Lender {
 const ORDERS: usize = 2;
 
 /// Both ends, of a worker that has a pair.
-pub(super) fn loan() -> (Lender, Borrower) {
+pub(super) fn loan() -> (QueueOwner, QueueLease) {
     let (orders, orders_here) = RingBuffer::new(ORDERS);
     let (returned, returned_here) = RingBuffer::new(1);
-    let lender = Lender { orders, returned: returned_here };
-    (lender, Borrower { orders: orders_here, returned })
+    let lender = QueueOwner { orders, returned: returned_here };
+    (lender, QueueLease { orders: orders_here, returned })
 }
 
-impl Borrower {
+impl QueueLease {
     /// An order, if there is one.
     #[inline(always)]
-    pub(super) fn order(&mut self) -> Option<Order> {
+    pub(super) fn order(&mut self) -> Option<LeaseCommand> {
         self.orders.pop().ok()
     }
 
@@ -55,10 +55,10 @@ impl Borrower {
     }
 }
 
-impl Lender {
+impl QueueOwner {
     /// Tells the worker to give its pair back, soon.
     pub(super) fn ask_back(&mut self) {
-        self.orders.push(Order::GiveBack).expect("it has a pair, and was not asked");
+        self.orders.push(LeaseCommand::GiveBack).expect("it has a pair, and was not asked");
     }
 
     /// The pair, once it is back.
@@ -67,6 +67,6 @@ impl Lender {
     }
 
     pub(super) fn lend(&mut self, pair: Pair) {
-        self.orders.push(Order::Use(pair)).expect("it has none, and gets one");
+        self.orders.push(LeaseCommand::Use(pair)).expect("it has none, and gets one");
     }
 }

@@ -13,7 +13,7 @@ const HEARD: usize = 4096;
 const LISTENERS_MAX: usize = 8;
 
 /// What somebody hears.
-pub(crate) enum Heard {
+pub(crate) enum StreamItem {
     Event {
         event: FlowEvent,
         /// When the worker handed it over.
@@ -24,23 +24,23 @@ pub(crate) enum Heard {
 }
 
 /// One who listens.
-pub(super) struct Listener {
+pub(super) struct Subscriber {
     id: u64,
     filter: Filter,
-    ring: Producer<Heard>,
+    ring: Producer<StreamItem>,
     lost: u64,
 }
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Listeners {
-    all: [Option<Listener>; LISTENERS_MAX],
+pub(super) struct Subscribers {
+    all: [Option<Subscriber>; LISTENERS_MAX],
     count: usize,
 }
 
-impl Listener {
+impl Subscriber {
     /// Both ends of a ring.
-    pub(super) fn new(id: u64, filter: Filter) -> (Self, Consumer<Heard>) {
+    pub(super) fn new(id: u64, filter: Filter) -> (Self, Consumer<StreamItem>) {
         let (ring, ear) = RingBuffer::new(HEARD);
         (Self { id, filter, ring, lost: 0 }, ear)
     }
@@ -55,7 +55,7 @@ impl Listener {
             return;
         }
         self.tell_lost();
-        let heard = Heard::Event { event: event.clone(), at };
+        let heard = StreamItem::Event { event: event.clone(), at };
         if self.lost > 0 || self.ring.push(heard).is_err() {
             self.lost += 1;
         }
@@ -63,15 +63,15 @@ impl Listener {
 
     /// Tells what was lost, if there is room for it.
     fn tell_lost(&mut self) {
-        if self.lost > 0 && self.ring.push(Heard::Lost(self.lost)).is_ok() {
+        if self.lost > 0 && self.ring.push(StreamItem::Lost(self.lost)).is_ok() {
             self.lost = 0;
         }
     }
 }
 
-impl Listeners {
+impl Subscribers {
     /// One more listens from now on; comes back where there are as many as there may be.
-    pub(super) fn join(&mut self, listener: Listener, engine: &mut Engine) -> Option<Listener> {
+    pub(super) fn join(&mut self, listener: Subscriber, engine: &mut Engine) -> Option<Subscriber> {
         let Some(place) = self.all.iter_mut().find(|place| place.is_none()) else {
             return Some(listener);
         };
@@ -85,8 +85,8 @@ impl Listeners {
 
     /// One listens no more, and comes back. What waits to be told is lost to it: with one round of
     /// telling just before, that is nothing but a backlog.
-    pub(super) fn leave(&mut self, id: u64, engine: &mut Engine) -> Option<Listener> {
-        let is_it = |place: &&mut Option<Listener>| {
+    pub(super) fn leave(&mut self, id: u64, engine: &mut Engine) -> Option<Subscriber> {
+        let is_it = |place: &&mut Option<Subscriber>| {
             place.as_ref().is_some_and(|listener| listener.id == id)
         };
         let mut left = self.all.iter_mut().find(is_it)?.take()?;
@@ -143,12 +143,12 @@ mod tests {
     }
 
     /// What has come: events, by change and port, and how many were lost.
-    fn heard(ear: &mut Consumer<Heard>) -> (Vec<(EventKind, u16)>, u64) {
+    fn heard(ear: &mut Consumer<StreamItem>) -> (Vec<(EventKind, u16)>, u64) {
         let (mut events, mut lost) = (Vec::new(), 0);
         while let Ok(next) = ear.pop() {
             match next {
-                Heard::Event { event, .. } => events.push((event.change, event.record.sport)),
-                Heard::Lost(count) => lost += count,
+                StreamItem::Event { event, .. } => events.push((event.change, event.record.sport)),
+                StreamItem::Lost(count) => lost += count,
             }
         }
         (events, lost)
@@ -157,14 +157,14 @@ mod tests {
     #[test]
     fn each_hears_what_it_listens_to_while_it_does() {
         let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
-        let mut listeners = Listeners::default();
+        let mut listeners = Subscribers::default();
         come_and_go(&mut engine, [1]);
         assert_eq!(listeners.tell(&mut engine, 100, 1), 0);
-        let (all, mut all_ear) = Listener::new(1, Filter::default());
+        let (all, mut all_ear) = Subscriber::new(1, Filter::default());
         assert!(listeners.join(all, &mut engine).is_none());
         come_and_go(&mut engine, [2]);
         let src = EndpointMatch { port: Some(3), ..EndpointMatch::default() };
-        let (some, mut some_ear) = Listener::new(2, Filter { src, ..Filter::default() });
+        let (some, mut some_ear) = Subscriber::new(2, Filter { src, ..Filter::default() });
         assert!(listeners.join(some, &mut engine).is_none());
         come_and_go(&mut engine, [3]);
         assert_eq!(listeners.tell(&mut engine, 3, 1), 3);
@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn what_waits_is_lost_to_one_who_leaves() {
         let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
-        let mut listeners = Listeners::default();
+        let mut listeners = Subscribers::default();
         let [mut first_ear, mut last_ear] = [1, 2].map(|id| {
-            let (listener, ear) = Listener::new(id, Filter::default());
+            let (listener, ear) = Subscriber::new(id, Filter::default());
             assert!(listeners.join(listener, &mut engine).is_none());
             ear
         });
@@ -210,10 +210,10 @@ mod tests {
     #[test]
     fn there_is_room_for_so_many() {
         let mut engine = Engine::new(&Config::default());
-        let mut listeners = Listeners::default();
+        let mut listeners = Subscribers::default();
         let mut ears = Vec::new();
         for id in 0..=LISTENERS_MAX as u64 {
-            let (listener, ear) = Listener::new(id, Filter::default());
+            let (listener, ear) = Subscriber::new(id, Filter::default());
             ears.push(ear);
             let is_refused = listeners.join(listener, &mut engine).is_some();
             assert_eq!(is_refused, id == LISTENERS_MAX as u64);
@@ -224,9 +224,9 @@ mod tests {
     #[test]
     fn what_is_lost_is_counted_for_those_who_lost_it() {
         let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
-        let mut listeners = Listeners::default();
-        let (slow, mut slow_ear) = Listener::new(1, Filter::default());
-        let (quick, mut quick_ear) = Listener::new(2, Filter::default());
+        let mut listeners = Subscribers::default();
+        let (slow, mut slow_ear) = Subscriber::new(1, Filter::default());
+        let (quick, mut quick_ear) = Subscriber::new(2, Filter::default());
         listeners.join(slow, &mut engine);
         listeners.join(quick, &mut engine);
         let mut quick_heard = 0;

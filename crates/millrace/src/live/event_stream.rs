@@ -2,9 +2,9 @@
 //! Listens to what becomes of the connections of a running bump: for a thread that serves somebody
 //! who wants to know. It ends with the value.
 
-use super::desk::{Ask, Told};
-use super::inquiry::{Ending, Inquiry};
-use super::listeners::{Heard, Listener};
+use super::command_queue::{Command, Reply};
+use super::query::{QueryClient, RunEnding};
+use super::subscribers::{StreamItem, Subscriber};
 use engine::Filter;
 use rtrb::Consumer;
 use std::sync::atomic::Ordering;
@@ -13,49 +13,52 @@ use std::sync::atomic::Ordering;
 const AT_ONCE: usize = 1024;
 
 /// One who listens to all workers.
-pub(crate) struct Hearing<'a> {
-    inquiry: &'a Inquiry,
+pub(crate) struct EventStream<'a> {
+    inquiry: &'a QueryClient,
     id: u64,
     /// Of each worker.
-    ears: Vec<Ear>,
+    ears: Vec<EventReceiver>,
     /// No worker tells it anything any more.
     has_left: bool,
 }
 
-struct Ear {
+struct EventReceiver {
     lcore: u32,
-    ring: Consumer<Heard>,
+    ring: Consumer<StreamItem>,
     /// Events that are missing behind the last one in the ring.
     missing: u64,
 }
 
-impl Inquiry {
+impl QueryClient {
     /// Hears of the connections that are meant, from now on.
-    pub(crate) fn listen(&self, filter: Filter) -> Result<Hearing<'_>, Ending> {
+    pub(crate) fn listen(&self, filter: Filter) -> Result<EventStream<'_>, RunEnding> {
         let id = self.listeners.fetch_add(1, Ordering::Relaxed);
-        let mut hearing = Hearing { inquiry: self, id, ears: Vec::new(), has_left: false };
+        let mut hearing = EventStream { inquiry: self, id, ears: Vec::new(), has_left: false };
         self.check()?;
         for worker in &self.workers {
-            let (listener, ring) = Listener::new(id, filter);
+            let (listener, ring) = Subscriber::new(id, filter);
             // There are as many places as clients: nobody is refused.
-            let Told::Listens = worker.ask(|told| Ask::Listen(listener, told))? else {
-                return Err(Ending);
+            let Reply::Listens = worker.ask(|told| Command::Listen(listener, told))? else {
+                return Err(RunEnding);
             };
-            hearing.ears.push(Ear { lcore: worker.lcore, ring, missing: 0 });
+            hearing.ears.push(EventReceiver { lcore: worker.lcore, ring, missing: 0 });
         }
         Ok(hearing)
     }
 }
 
-impl Hearing<'_> {
+impl EventStream<'_> {
     /// Gives what there is to hear to `heard`, with the lcore of the worker; returns how much. When
     /// the run is about to end, that is what happened before, and after it the end.
-    pub(crate) fn hear(&mut self, heard: &mut impl FnMut(u32, Heard)) -> Result<usize, Ending> {
+    pub(crate) fn hear(
+        &mut self,
+        heard: &mut impl FnMut(u32, StreamItem),
+    ) -> Result<usize, RunEnding> {
         if self.inquiry.check().is_err() {
             self.leave();
         }
         let (mut taken, mut is_over) = (0, self.has_left);
-        for Ear { lcore, ring, missing } in &mut self.ears {
+        for EventReceiver { lcore, ring, missing } in &mut self.ears {
             is_over |= ring.is_abandoned();
             let before = taken;
             while taken - before < AT_ONCE {
@@ -64,11 +67,11 @@ impl Hearing<'_> {
                 taken += 1;
             }
             if taken == before && *missing > 0 {
-                heard(*lcore, Heard::Lost(std::mem::take(missing)));
+                heard(*lcore, StreamItem::Lost(std::mem::take(missing)));
                 taken += 1;
             }
         }
-        if taken == 0 && is_over { Err(Ending) } else { Ok(taken) }
+        if taken == 0 && is_over { Err(RunEnding) } else { Ok(taken) }
     }
 
     /// Hears no more than what was told so far.
@@ -78,15 +81,15 @@ impl Hearing<'_> {
         }
         for (worker, ear) in self.inquiry.workers.iter().zip(&mut self.ears) {
             // Given back, so that no worker frees its ring; of a run that is over nothing is.
-            let left = worker.ask(|told| Ask::Leave(self.id, told));
-            if let Ok(Told::Left(Some(listener))) = left {
+            let left = worker.ask(|told| Command::Leave(self.id, told));
+            if let Ok(Reply::Left(Some(listener))) = left {
                 ear.missing = listener.lost();
             }
         }
     }
 }
 
-impl Drop for Hearing<'_> {
+impl Drop for EventStream<'_> {
     fn drop(&mut self) {
         self.leave();
     }

@@ -6,7 +6,7 @@
 //! housekeeping, and where a ring is full, it goes on another time. Rings are made and freed by
 //! clients, never by the worker.
 
-use super::listeners::{Listener, Listeners};
+use super::subscribers::{Subscriber, Subscribers};
 use super::worker::Report;
 use engine::{ConnView, Cursor, Engine, Filter, MarkChange, Nanos, Query, ZoneStatus};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -22,22 +22,22 @@ const WAITING: usize = 64;
 const WALKS: usize = 4;
 
 /// A command, with the ring for its replies.
-pub(super) enum Ask {
+pub(super) enum Command {
     /// What there is, one by one.
-    Walk(Part, Producer<Told>),
+    Walk(WalkPart, Producer<Reply>),
     /// How all counters stand.
     Now(Producer<Report>),
     /// A client wants to get events of connections.
-    Listen(Listener, Producer<Told>),
+    Listen(Subscriber, Producer<Reply>),
     /// A client wants no more events.
-    Leave(u64, Producer<Told>),
+    Leave(u64, Producer<Reply>),
     /// Replaces the policy of zones.
-    Zones(Arc<engine::ZonePolicies>, Producer<Told>),
+    Zones(Arc<engine::ZonePolicies>, Producer<Reply>),
 }
 
 /// What a walk is for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Errand {
+pub(crate) enum WalkKind {
     /// Which flows there are.
     List(Query),
     /// How many.
@@ -54,16 +54,16 @@ pub(crate) enum Errand {
 
 /// A part of a walk.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub(super) errand: Errand,
+pub(super) struct WalkPart {
+    pub(super) errand: WalkKind,
     /// Where it begins.
     pub(super) cursor: Cursor,
     /// Places to look at, at least 1.
     pub(super) places: u32,
 }
 
-/// A reply to a command; the last one of a walk is [`Told::EndpointMatch`], others have one only.
-pub(super) enum Told {
+/// A reply to a command; the last one of a walk is [`Reply::EndpointMatch`], others have one only.
+pub(super) enum Reply {
     Flow(ConnView),
     Zone {
         zone: u16,
@@ -73,7 +73,7 @@ pub(super) enum Told {
     /// The client gets events from now on.
     Listens,
     /// The client gets none any more, and gets its end of the ring back.
-    Left(Option<Listener>),
+    Left(Option<Subscriber>),
     /// The policy of zones until now.
     Zones(Arc<engine::ZonePolicies>),
 }
@@ -93,28 +93,28 @@ pub(super) struct PartEnd {
 
 /// A part under way.
 struct Walk {
-    errand: Errand,
+    errand: WalkKind,
     left: u32,
     next_zone: u32,
     end: PartEnd,
-    told: Producer<Told>,
+    told: Producer<Reply>,
 }
 
 /// The worker's end.
-pub(super) struct Desk {
-    asks: Consumer<Ask>,
+pub(super) struct CommandQueue {
+    asks: Consumer<Command>,
     walks: [Option<Walk>; WALKS],
     /// Walks that are served, and which of them is next.
     count: usize,
     next: usize,
-    listeners: Listeners,
+    listeners: Subscribers,
 }
 
-impl Desk {
+impl CommandQueue {
     /// A worker's end, and that of its clients, who share it.
-    pub(super) fn new() -> (Self, Producer<Ask>) {
+    pub(super) fn new() -> (Self, Producer<Command>) {
         let (ask, asks) = RingBuffer::new(WAITING);
-        let listeners = Listeners::default();
+        let listeners = Subscribers::default();
         (Self { asks, walks: [const { None }; WALKS], count: 0, next: 0, listeners }, ask)
     }
 
@@ -134,7 +134,7 @@ impl Desk {
     #[inline(never)]
     fn serve_some(&mut self, engine: &mut Engine, now: impl FnOnce(&Engine) -> Report) -> usize {
         let takes = match self.asks.peek() {
-            Ok(Ask::Walk(..)) => self.count < WALKS,
+            Ok(Command::Walk(..)) => self.count < WALKS,
             Ok(_) => true,
             Err(_) => false,
         };
@@ -142,20 +142,20 @@ impl Desk {
             return self.go_on(engine);
         };
         let (answer, mut told) = match ask {
-            Ask::Walk(part, told) => {
+            Command::Walk(part, told) => {
                 self.begin(Walk::new(part, told));
                 return self.go_on(engine);
             }
-            Ask::Now(mut told) => {
+            Command::Now(mut told) => {
                 let _ = told.push(now(engine));
                 return 1;
             }
-            Ask::Listen(listener, told) => {
+            Command::Listen(listener, told) => {
                 let refused = self.listeners.join(listener, engine);
-                (refused.map_or(Told::Listens, |refused| Told::Left(Some(refused))), told)
+                (refused.map_or(Reply::Listens, |refused| Reply::Left(Some(refused))), told)
             }
-            Ask::Leave(id, told) => (Told::Left(self.listeners.leave(id, engine)), told),
-            Ask::Zones(zones, told) => (Told::Zones(engine.set_zones(zones)), told),
+            Command::Leave(id, told) => (Reply::Left(self.listeners.leave(id, engine)), told),
+            Command::Zones(zones, told) => (Reply::Zones(engine.set_zones(zones)), told),
         };
         // The ring is new, and has room for one.
         let _ = told.push(answer);
@@ -188,7 +188,7 @@ impl Desk {
             }
             let looked_at = walk.step(engine, room.max(1));
             if walk.left == 0 || !walk.end.more || walk.told.is_abandoned() {
-                let _ = walk.told.push(Told::End(walk.end));
+                let _ = walk.told.push(Reply::End(walk.end));
                 self.walks[place] = None;
                 self.count -= 1;
             }
@@ -199,39 +199,39 @@ impl Desk {
 }
 
 impl Walk {
-    fn new(Part { errand, cursor, places }: Part, told: Producer<Told>) -> Self {
+    fn new(WalkPart { errand, cursor, places }: WalkPart, told: Producer<Reply>) -> Self {
         let end = PartEnd { cursor, more: true, ..PartEnd::default() };
         Self { errand, left: places.max(1), next_zone: 0, end, told }
     }
 
     /// Goes on where there is room for so many replies; returns how many places it looked at.
     fn step(&mut self, engine: &mut Engine, room: usize) -> usize {
-        if matches!(self.errand, Errand::Zones) {
+        if matches!(self.errand, WalkKind::Zones) {
             return self.step_zones(engine, room);
         }
         let budget = room.min(LISTED).min(self.left as usize);
         let told = &mut self.told;
         let PartEnd { cursor, more, matched, held } = &mut self.end;
         *more = match &self.errand {
-            Errand::List(query) => engine.list(query, cursor, budget as u32, &mut |flow| {
+            WalkKind::List(query) => engine.list(query, cursor, budget as u32, &mut |flow| {
                 *matched += 1;
                 // There is room, unless the client has gone.
-                let _ = told.push(Told::Flow(flow));
+                let _ = told.push(Reply::Flow(flow));
             }),
-            Errand::Count(query) => engine.count(query, cursor, budget as u32, matched),
-            Errand::Flush(filter) => {
+            WalkKind::Count(query) => engine.count(query, cursor, budget as u32, matched),
+            WalkKind::Flush(filter) => {
                 let swept = engine.sweep(filter, cursor, budget as u32);
                 *matched += u64::from(swept.ended);
                 *held += u64::from(swept.held);
                 swept.more
             }
-            Errand::Mark(filter, change) => {
+            WalkKind::Mark(filter, change) => {
                 let written = engine.mark((filter, *change), cursor, budget as u32);
                 *matched += u64::from(written.matched);
                 written.more
             }
-            Errand::Review => engine.review(cursor, budget as u32, matched),
-            Errand::Zones => false,
+            WalkKind::Review => engine.review(cursor, budget as u32, matched),
+            WalkKind::Zones => false,
         };
         self.left -= budget as u32;
         budget
@@ -245,7 +245,7 @@ impl Walk {
             let now = engine.zone_status(zone);
             if now != ZoneStatus::default() {
                 self.end.matched += 1;
-                let _ = self.told.push(Told::Zone { zone, now });
+                let _ = self.told.push(Reply::Zone { zone, now });
             }
         }
         self.next_zone = until;
@@ -272,14 +272,14 @@ mod tests {
     }
 
     /// The whole answer to a question, and the most places looked at in one round.
-    fn answer(engine: &mut Engine, ask: Part) -> (Vec<Told>, usize) {
-        let (mut desk, mut asks) = Desk::new();
+    fn answer(engine: &mut Engine, ask: WalkPart) -> (Vec<Reply>, usize) {
+        let (mut desk, mut asks) = CommandQueue::new();
         let mut replies = push(&mut asks, ask);
         let (mut told, mut most) = (Vec::new(), 0);
         loop {
             most = most.max(desk.serve(engine, |_| unreachable!("nobody asked for it")));
             while let Ok(next) = replies.pop() {
-                if let Told::End(_) = next {
+                if let Reply::End(_) = next {
                     told.push(next);
                     while engine.next_record().is_some() {}
                     return (told, most);
@@ -295,23 +295,23 @@ mod tests {
     const TOLD: usize = 512;
 
     /// Gives a command to a worker; returns where its replies come.
-    fn push(asks: &mut Producer<Ask>, part: Part) -> Consumer<Told> {
+    fn push(asks: &mut Producer<Command>, part: WalkPart) -> Consumer<Reply> {
         let (told, replies) = RingBuffer::new(TOLD);
-        asks.push(Ask::Walk(part, told)).ok().unwrap();
+        asks.push(Command::Walk(part, told)).ok().unwrap();
         replies
     }
 
-    fn walk(errand: Errand, places: u32) -> Part {
-        Part { errand, cursor: Cursor::default(), places }
+    fn walk(errand: WalkKind, places: u32) -> WalkPart {
+        WalkPart { errand, cursor: Cursor::default(), places }
     }
 
     #[test]
     fn a_worker_goes_on_when_there_is_room_for_answers() {
         let mut engine = engine();
-        let (mut desk, mut asks) = Desk::new();
+        let (mut desk, mut asks) = CommandQueue::new();
         let mut serve = || desk.serve(&mut engine, |_| unreachable!("nobody asked for it"));
         assert_eq!(serve(), 0);
-        let all = walk(Errand::List(Query::default()), u32::MAX);
+        let all = walk(WalkKind::List(Query::default()), u32::MAX);
         let mut replies = push(&mut asks, all);
         // Nobody listens: it stops, and waits for nothing.
         while serve() > 0 {}
@@ -319,7 +319,7 @@ mod tests {
         let mut flows = 0;
         let end = loop {
             match replies.pop() {
-                Ok(Told::End(end)) => break end,
+                Ok(Reply::End(end)) => break end,
                 Ok(_) => flows += 1,
                 Err(_) => assert!(serve() <= LISTED),
             }
@@ -334,13 +334,13 @@ mod tests {
         let mut engine = engine();
         let filter = Filter { zone: Some(7), ..Filter::default() };
         let query = Query { filter, ..Query::default() };
-        for errand in [Errand::Count(query), Errand::List(query), Errand::Flush(filter)] {
+        for errand in [WalkKind::Count(query), WalkKind::List(query), WalkKind::Flush(filter)] {
             let (mut part, mut matched, mut parts) = (walk(errand, 300), 0, 0);
             loop {
                 let (mut told, most) = answer(&mut engine, part);
                 assert!(most <= LISTED);
-                let Some(Told::End(end)) = told.pop() else { panic!("the end comes last") };
-                let is_list = matches!(errand, Errand::List(_));
+                let Some(Reply::End(end)) = told.pop() else { panic!("the end comes last") };
+                let is_list = matches!(errand, WalkKind::List(_));
                 assert_eq!(told.len() as u64, if is_list { end.matched } else { 0 });
                 assert!(end.matched <= 150);
                 (matched, parts) = (matched + end.matched, parts + 1);
@@ -355,16 +355,16 @@ mod tests {
         assert_eq!(engine.stats().active(), 1000);
         let either = EndpointMatch { port: Some(1999), ..EndpointMatch::default() };
         let rest = Query { filter: Filter { either, ..Filter::default() }, ..Query::default() };
-        let (told, _) = answer(&mut engine, walk(Errand::Count(rest), u32::MAX));
-        assert!(matches!(told[..], [Told::End(PartEnd { matched: 1, more: false, .. })]));
+        let (told, _) = answer(&mut engine, walk(WalkKind::Count(rest), u32::MAX));
+        assert!(matches!(told[..], [Reply::End(PartEnd { matched: 1, more: false, .. })]));
     }
 
     /// By what a round leaves behind, whatever it says of itself.
     #[test]
     fn a_round_is_short_however_much_is_asked_for() {
         let mut engine = engine();
-        let (mut desk, mut asks) = Desk::new();
-        let all = [Errand::List(Query::default()), Errand::Flush(Filter::default())];
+        let (mut desk, mut asks) = CommandQueue::new();
+        let all = [WalkKind::List(Query::default()), WalkKind::Flush(Filter::default())];
         for errand in all {
             let mut replies = push(&mut asks, walk(errand, u32::MAX));
             let mut touched = 0;
@@ -374,7 +374,7 @@ mod tests {
                 let (mut of_round, mut end) = (before - engine.stats().active(), None);
                 while let Ok(next) = replies.pop() {
                     match next {
-                        Told::End(last) => end = Some(last),
+                        Reply::End(last) => end = Some(last),
                         _ => of_round += 1,
                     }
                 }
@@ -391,14 +391,14 @@ mod tests {
 
     #[test]
     fn zones_that_have_connections_are_told_in_order() {
-        let (told, most) = answer(&mut engine(), walk(Errand::Zones, 1));
+        let (told, most) = answer(&mut engine(), walk(WalkKind::Zones, 1));
         const NOW: ZoneStatus = ZoneStatus { connections: 1000, embryonic: 1000, begun: 0 };
         assert!(matches!(
             told[..],
             [
-                Told::Zone { zone: 0, now: NOW },
-                Told::Zone { zone: 7, now: NOW },
-                Told::End(PartEnd { matched: 2, more: false, .. })
+                Reply::Zone { zone: 0, now: NOW },
+                Reply::Zone { zone: 7, now: NOW },
+                Reply::End(PartEnd { matched: 2, more: false, .. })
             ]
         ));
         assert!(most <= ZONES);
@@ -408,8 +408,8 @@ mod tests {
     #[test]
     fn walks_are_served_in_turn() {
         let mut engine = engine();
-        let (mut desk, mut asks) = Desk::new();
-        let all = walk(Errand::List(Query::default()), 256);
+        let (mut desk, mut asks) = CommandQueue::new();
+        let all = walk(WalkKind::List(Query::default()), 256);
         let mut replies: Vec<_> = (0..WALKS + 1).map(|_| push(&mut asks, all)).collect();
         let nobody = |_: &Engine| unreachable!("nobody asked for it");
         (0..WALKS * 4).for_each(|_| assert_eq!(desk.serve(&mut engine, nobody), LISTED));

@@ -3,12 +3,12 @@
 //! has the place that the engine said; what becomes of it, the engine says later. And packets that
 //! go to another worker, at once or after they have waited.
 
-use super::exchange::{Exchange, Traveller};
+use super::handoff::{HandoffPacket, HandoffRings};
 use dpdk::{Burst, Mbuf};
 use engine::{BURST_MAX, Engine, Release, Verdict};
 
 /// A fixed number of places for packets.
-pub(super) struct Shelf {
+pub(super) struct HeldPackets {
     places: Box<[Option<Waiting>]>,
 }
 
@@ -18,7 +18,7 @@ struct Waiting {
     direction: usize,
 }
 
-impl Shelf {
+impl HeldPackets {
     pub(super) fn new(places: usize) -> Self {
         Self { places: (0..places).map(|_| None).collect() }
     }
@@ -31,7 +31,7 @@ impl Shelf {
         direction: usize,
         burst: &mut Burst,
         verdicts: &[Verdict; BURST_MAX],
-        (engine, exchange): (&mut Engine, &mut Exchange),
+        (engine, exchange): (&mut Engine, &mut HandoffRings),
     ) {
         if engine.held().is_empty() && engine.handed().is_empty() {
             burst.retain(|i| verdicts[i] == Verdict::Forward);
@@ -51,7 +51,7 @@ impl Shelf {
             Verdict::Elsewhere => {
                 let mut handed = engine.handed().iter();
                 let handed = handed.find(|handed| usize::from(handed.position) == i)?;
-                let traveller = Traveller { mbuf, errand: handed.handoff, direction };
+                let traveller = HandoffPacket { mbuf, errand: handed.handoff, direction };
                 give(traveller, engine, exchange)
             }
         });
@@ -62,7 +62,7 @@ impl Shelf {
     pub(super) fn take(
         &mut self,
         engine: &mut Engine,
-        exchange: &mut Exchange,
+        exchange: &mut HandoffRings,
     ) -> Option<(usize, Mbuf)> {
         loop {
             let Release { slot, verdict, handoff: errand } = engine.next_release()?;
@@ -70,7 +70,9 @@ impl Shelf {
             let Some(Waiting { mbuf, direction }) = place.and_then(Option::take) else { continue };
             let forwarded = match (verdict, errand) {
                 (Verdict::Forward, _) => Some(mbuf),
-                (_, Some(errand)) => give(Traveller { mbuf, errand, direction }, engine, exchange),
+                (_, Some(errand)) => {
+                    give(HandoffPacket { mbuf, errand, direction }, engine, exchange)
+                }
                 _ => None,
             };
             if let Some(mbuf) = forwarded {
@@ -82,7 +84,11 @@ impl Shelf {
 
 /// Gives a packet to the worker that has its connection. If that has no room, it comes back to be
 /// forwarded.
-fn give(traveller: Traveller, engine: &mut Engine, exchange: &mut Exchange) -> Option<Mbuf> {
+fn give(
+    traveller: HandoffPacket,
+    engine: &mut Engine,
+    exchange: &mut HandoffRings,
+) -> Option<Mbuf> {
     let back = exchange.give(traveller).err()?;
     (engine.handoff_failed() == Verdict::Forward).then_some(back)
 }

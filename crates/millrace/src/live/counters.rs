@@ -43,7 +43,7 @@ impl Snapshot {
 
 /// A snapshot that one thread writes and others read.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct PublishedCounters {
     counters: [AtomicU64; 16],
     sample: [AtomicU64; StageSample::COUNTERS],
     /// The longest time between two polls, in cycles, that nobody has taken yet.
@@ -52,7 +52,7 @@ pub(crate) struct Board {
     wrong_checksums: AtomicU64,
 }
 
-impl Board {
+impl PublishedCounters {
     pub(crate) fn write(&self, snapshot: &Snapshot) {
         let Snapshot { sent: [up, down], received, dropped, active, .. } = *snapshot;
         let Snapshot { marked, aside, busy_cycles, idle_cycles, stalled_cycles, memory, .. } =
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let board = Board::default();
+        let board = PublishedCounters::default();
         assert_eq!(board.read(), Snapshot::default());
         let snapshot = Snapshot {
             sent: [(1, 2), (3, 4)],

@@ -7,20 +7,20 @@ use report::summary::PollGap;
 /// Counts of gaps by length in cycles, in quarters of octaves. All in place: a worker that is asked
 /// how it stands allocates nothing.
 #[derive(Debug)]
-pub(crate) struct Gaps {
+pub(crate) struct PollGaps {
     counts: [u64; Self::LENGTHS],
     /// Of those before the last look at the longest, and since then.
     before: u64,
     since: u64,
 }
 
-impl Default for Gaps {
+impl Default for PollGaps {
     fn default() -> Self {
         Self { counts: [0; Self::LENGTHS], before: 0, since: 0 }
     }
 }
 
-impl Gaps {
+impl PollGaps {
     const LENGTHS: usize = 4 * u64::BITS as usize;
 
     /// One of so many cycles.
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_share_of_the_gaps_is_no_longer() {
-        let (mut gaps, clock) = (Gaps::default(), Clock::new(0, 1_000_000));
+        let (mut gaps, clock) = (PollGaps::default(), Clock::new(0, 1_000_000));
         assert_eq!(gaps.summary(&clock).max, 0.0);
         (0..9_990).for_each(|i| gaps.add(1_000 + i % 20));
         (0..10).for_each(|i| gaps.add(1_000_000 * (1 + i)));

@@ -2,7 +2,7 @@
 //! The line that is printed every interval, which is a second by default: rates since the line
 //! before.
 
-use super::{Live, Snapshot};
+use super::{Runtime, Snapshot};
 use crate::units;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub(super) const WIRE_OVERHEAD: u64 = 24;
 
 /// Turns counters into rates.
-pub(crate) struct Meter {
+pub(crate) struct RateLine {
     /// Time between two lines.
     interval: Duration,
     at: Instant,
@@ -18,14 +18,14 @@ pub(crate) struct Meter {
     last: Snapshot,
 }
 
-impl Meter {
+impl RateLine {
     /// A meter that starts now.
     pub(crate) fn new(interval: Duration) -> Self {
         Self { interval, at: Instant::now(), last: Snapshot::default() }
     }
 
     /// Column headings for [`line`](Self::line).
-    pub(crate) fn heading(live: &Live) -> String {
+    pub(crate) fn heading(live: &Runtime) -> String {
         let row = |[time, up, up_mbps, down, down_mbps, drops, cpu, flows]: [&str; 8]| {
             format!(
                 "{time:>6}  {up:>9} {up_mbps:>9}  {down:>9} {down_mbps:>9}  {drops:>8}  {cpu:>5}  \
@@ -44,7 +44,7 @@ impl Meter {
     }
 
     /// The next line, if an interval has gone by.
-    pub(crate) fn line(&mut self, live: &Live) -> Option<String> {
+    pub(crate) fn line(&mut self, live: &Runtime) -> Option<String> {
         let elapsed = self.at.elapsed();
         if elapsed < self.interval {
             return None;

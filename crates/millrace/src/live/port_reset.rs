@@ -7,8 +7,8 @@
 //! anything more.
 
 use super::SharedPort;
-use super::loan::{Lender, Pair};
-use super::watched::PortEvent;
+use super::port_watch::PortEvent;
+use super::queue_lease::{Pair, QueueOwner};
 use dpdk::{PortError, Queues, Resets};
 use std::time::{Duration, Instant};
 
@@ -20,25 +20,25 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How it stands with resets of one port.
-pub(super) struct Recovery {
+pub(super) struct PortReset {
     port: SharedPort,
     resets: Resets,
     /// To each worker, in the order of its queues.
-    lenders: Vec<Lender>,
+    lenders: Vec<QueueOwner>,
     state: State,
 }
 
 enum State {
     Working,
     /// The queues that have come back.
-    Gathering(Outage, Queues),
-    Waiting(Outage, Retry),
+    Gathering(PortDown, Queues),
+    Waiting(PortDown, Retry),
     GivenUp,
 }
 
 /// A port that is out of service.
 #[derive(Clone, Copy)]
-struct Outage {
+struct PortDown {
     since: Instant,
     /// That it had, where it takes any.
     rules: Option<u64>,
@@ -51,8 +51,8 @@ struct Retry {
     at: Instant,
 }
 
-impl Recovery {
-    pub(super) fn new(port: SharedPort, lenders: Vec<Lender>) -> Self {
+impl PortReset {
+    pub(super) fn new(port: SharedPort, lenders: Vec<QueueOwner>) -> Self {
         let resets = port.lock().resets();
         Self { port, resets, lenders, state: State::Working }
     }
@@ -71,8 +71,8 @@ impl Recovery {
     pub(super) fn step(&mut self, rules: Option<u64>) -> Option<PortEvent> {
         match std::mem::replace(&mut self.state, State::Working) {
             State::Working if self.resets.is_needed() => {
-                self.lenders.iter_mut().for_each(Lender::ask_back);
-                let outage = Outage { since: Instant::now(), rules };
+                self.lenders.iter_mut().for_each(QueueOwner::ask_back);
+                let outage = PortDown { since: Instant::now(), rules };
                 self.gather(outage, Queues::default())
             }
             State::Gathering(outage, queues) => self.gather(outage, queues),
@@ -86,8 +86,8 @@ impl Recovery {
         }
     }
 
-    fn gather(&mut self, outage: Outage, mut queues: Queues) -> Option<PortEvent> {
-        for Pair { rx, tx } in self.lenders.iter_mut().filter_map(Lender::take_back) {
+    fn gather(&mut self, outage: PortDown, mut queues: Queues) -> Option<PortEvent> {
+        for Pair { rx, tx } in self.lenders.iter_mut().filter_map(QueueOwner::take_back) {
             queues.0.push(rx);
             queues.1.push(tx);
         }
@@ -99,7 +99,7 @@ impl Recovery {
     }
 
     /// Resets the port, which has failed `tries` times, with all queues that it has.
-    fn reset(&mut self, outage: Outage, tries: u32, queues: Queues) -> Option<PortEvent> {
+    fn reset(&mut self, outage: PortDown, tries: u32, queues: Queues) -> Option<PortEvent> {
         let mut port = self.port.lock();
         let port_name = port.info().devargs.clone();
         let result = port.reset(queues);
@@ -108,14 +108,14 @@ impl Recovery {
             Ok((rx, tx)) => {
                 let pairs = rx.into_iter().zip(tx).map(|(rx, tx)| Pair { rx, tx });
                 self.lenders.iter_mut().zip(pairs).for_each(|(lender, pair)| lender.lend(pair));
-                let Outage { since, rules } = outage;
+                let PortDown { since, rules } = outage;
                 Some(PortEvent::Reset { port: port_name, took: since.elapsed(), rules })
             }
             Err(error) => self.failed(outage, tries + 1, error),
         }
     }
 
-    fn failed(&mut self, outage: Outage, tries: u32, error: PortError) -> Option<PortEvent> {
+    fn failed(&mut self, outage: PortDown, tries: u32, error: PortError) -> Option<PortEvent> {
         if outage.since.elapsed() >= PATIENCE {
             self.state = State::GivenUp;
             return Some(PortEvent::GivenUp { tries, error });

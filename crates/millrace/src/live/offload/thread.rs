@@ -5,11 +5,11 @@
 //! run, and that not for long.
 
 use super::PortEnd;
-use super::nic::Nic;
+use super::port_rules::PortRules;
 use crate::live::clock::Clock;
 use dpdk::tsc;
 use engine::{Nanos, RuleId, RuleResult};
-use offload::{Next, Programmer, Stuck};
+use offload::{LeakedRule, Next, Programmer};
 use report::summary::{OffloadPort, Refused, RuleCounts};
 use std::io;
 use std::sync::Arc;
@@ -34,23 +34,23 @@ pub(in crate::live) struct Programming {
     pub(super) name: String,
     /// Why the port forwards nothing by itself.
     pub(super) no_bypass: Option<String>,
-    pub(super) programmer: Programmer<Nic>,
+    pub(super) programmer: Programmer<PortRules>,
     /// Of each worker.
     pub(super) rings: Vec<PortEnd>,
     /// An answer that found no room.
     pub(super) held: Option<(u16, RuleId, RuleResult)>,
     pub(super) clock: Clock,
-    pub(super) gauge: Arc<Gauge>,
+    pub(super) gauge: Arc<StatusCell>,
     /// Those who want to know how the rules stand.
-    pub(super) asked: (Inquirer, Receiver<SyncSender<OffloadPort>>),
+    pub(super) asked: (StatusClient, Receiver<SyncSender<OffloadPort>>),
 }
 
 /// Asks a thread for how its rules stand.
-pub(super) type Inquirer = Sender<SyncSender<OffloadPort>>;
+pub(super) type StatusClient = Sender<SyncSender<OffloadPort>>;
 
 /// What others see of the thread, and its end.
 #[derive(Debug, Default)]
-pub(super) struct Gauge {
+pub(super) struct StatusCell {
     stop: AtomicBool,
     rules: AtomicU64,
     /// Rules that were made, and nanoseconds that took.
@@ -63,8 +63,8 @@ pub(in crate::live) struct Running {
     name: String,
     no_bypass: Option<String>,
     thread: JoinHandle<OffloadPort>,
-    gauge: Arc<Gauge>,
-    inquirer: Inquirer,
+    gauge: Arc<StatusCell>,
+    inquirer: StatusClient,
 }
 
 impl Programming {
@@ -127,7 +127,7 @@ impl Programming {
             let mut left = HEARD;
             while left > 0 && self.programmer.has_room(worker) {
                 let Ok(wish) = wishes.pop() else { break };
-                self.programmer.hear(worker, wish);
+                self.programmer.submit(worker, wish);
                 left -= 1;
             }
             heard += HEARD - left;
@@ -182,7 +182,7 @@ impl Programming {
         let counts = self.programmer.counts();
         let flushed = self.programmer.len() as u64;
         let stuck = self.programmer.stuck().iter();
-        let stuck = stuck.map(|Stuck { rule, refusal, .. }| {
+        let stuck = stuck.map(|LeakedRule { rule, refusal, .. }| {
             format!("connection {} direction {}: {}", rule.index, rule.direction, refusal.words)
         });
         let stuck = stuck.collect();
@@ -233,7 +233,7 @@ impl Running {
         self.no_bypass.as_deref()
     }
 
-    pub(super) fn inquirer(&self) -> Inquirer {
+    pub(super) fn inquirer(&self) -> StatusClient {
         self.inquirer.clone()
     }
 
