@@ -35,10 +35,11 @@ test: deps-test
 twin: deps-run
 	$(BUILD_TWIN)
 
-## check: format, lints and documentation, without a warning
+## check: format, lints, drawings and documentation, without a warning
 check: deps-check
+	scripts/draw --check && $(CARGO) fmt --all --check
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir "$(TARGET)"
-	$(CARGO) fmt --all --check && $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 ## bench: micro-benchmarks, then testpmd and Millrace side by side (BENCH_ARGS="--help")
