@@ -37,10 +37,9 @@ twin: deps-run
 
 ## check: format, lints, drawings and documentation, without a warning
 check: deps-check
-	scripts/draw --check && $(CARGO) fmt --all --check
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir "$(TARGET)"
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	$(CARGO) fmt --all --check && $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	scripts/draw --check && RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 ## bench: micro-benchmarks, then testpmd and Millrace side by side (BENCH_ARGS="--help")
 bench: deps-bench
