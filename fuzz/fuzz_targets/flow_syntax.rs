@@ -9,7 +9,7 @@ mod edits;
 
 use edits::edited;
 use libfuzzer_sys::fuzz_target;
-use nic::flow::{Command, World, complete, parse, print_rule};
+use nic::flow::{Command, CompletionContext, complete, parse, print_rule};
 
 const SCRIPT: &str = "\
 flow create 0 group 1 priority 2 ingress pattern eth src is 02:00:00:00:00:01 / vlan vid is 5 / \
@@ -34,7 +34,7 @@ help ipv4
 /// What is wrong is said in one line, about characters of this one; completion offers only words
 /// that go on with what stands there.
 fn flow_command(line: &str) -> Option<String> {
-    let world = World { rules: vec![vec![0, 1]], queues: 2 };
+    let world = CompletionContext { rules: vec![vec![0, 1]], queues: 2 };
     let (start, words) = complete(line, &world);
     for word in words {
         let longer = format!("{}{word}", &line[..start]);

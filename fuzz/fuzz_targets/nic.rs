@@ -8,8 +8,8 @@ use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use std::collections::HashMap;
 use twin::rss::{KEY_LEN, Rss, RssTypes};
 use twin::{
-    Action, Attributes, Counted, Given, HEADER_MAX, Handle, Item, Nic, Personality, Place, Proto,
-    Refusal, Rule, Spread,
+    Action, Attributes, Counted, HEADER_MAX, Handle, Item, ItemSpec, Nic, Personality, Place,
+    Proto, Refusal, Rule, Spread,
 };
 
 /// As many as the C edge hands over.
@@ -194,7 +194,7 @@ fn item(input: &mut Unstructured<'_>) -> Result<Item> {
     let given: u8 = input.arbitrary()?;
     Ok(Item {
         proto,
-        given: Given { spec: spec(given), last: last(given), mask: mask(given) },
+        given: ItemSpec { spec: spec(given), last: last(given), mask: mask(given) },
         spec: bytes(input)?,
         last: bytes(input)?,
         mask: bytes(input)?,

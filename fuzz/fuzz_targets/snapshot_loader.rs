@@ -9,7 +9,7 @@
 
 mod edits;
 
-use checkpoint::{Damage, Reader, repair, sample};
+use checkpoint::{Reader, Truncation, repair, sample};
 use edits::edited;
 use engine::ConnSnapshot;
 use libfuzzer_sys::fuzz_target;
@@ -34,7 +34,7 @@ fn restore_snapshot(file: &[u8]) -> Option<Restoring> {
     let mut flows = Vec::new();
     loop {
         match reader.next(&mut flows) {
-            Ok(true) | Err(Damage::Page) => {}
+            Ok(true) | Err(Truncation::Page) => {}
             end => {
                 restoring.is_whole = end.is_ok() && reader.damaged == 0;
                 break;
