@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What happened: counters, queues of flow records and events, connections counted against limits.
+//! Owns counters, the queues of flow records and events, and the counts behind connection limits.
 
 mod events;
 
@@ -11,8 +11,8 @@ use events::EventQueue;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Flow records that may wait to be taken. `expire` and `flush` leave half of them to connections
-/// that end by a packet, which cannot wait.
+/// Most flow records in the queue. `expire` and `flush` leave half of it to connections that end by
+/// a packet, which cannot wait.
 const RECORDS_MAX: usize = 4096;
 
 /// Counters, flow records and events, and connections counted against limits.
@@ -38,34 +38,35 @@ impl Accounts {
         }
     }
 
-    /// Counts a connection that has begun, and who began it.
+    /// Counts a new connection, also against the limits of its originator.
     pub(crate) fn began<const W: usize>(&mut self, (key, swapped): (&Key<W>, u8), now: Nanos) {
         self.stats.created += 1;
         self.reopened((key, swapped), now);
     }
 
-    /// Counts a connection that has begun in the place of another, whose end counts it as created.
+    /// Counts against limits a connection that begins in the place of another one. The end of the
+    /// other one counts it as created.
     #[inline(always)]
     pub(crate) fn reopened<const W: usize>(&mut self, (key, swapped): (&Key<W>, u8), now: Nanos) {
         self.limits.began(key.zone(), || key.end(swapped), now);
     }
 
-    /// Queues an event for the subscribers that there are.
+    /// Queues an event for subscribers.
     pub(crate) fn emit(&mut self, event: FlowEvent) {
         self.events.push(event);
     }
 
-    /// Whether anybody has subscribed to events.
+    /// True if events have a subscriber.
     pub(crate) fn has_subscribers(&self) -> bool {
         self.events.has_subscribers()
     }
 
-    /// Whether a connection that can wait may end now.
+    /// True if the queue has room for a connection whose end can wait.
     pub(crate) fn has_room(&self) -> bool {
         self.records.len() < RECORDS_MAX / 2
     }
 
-    /// Whether anybody takes the flow record of a connection that ends.
+    /// True if the flow record of a connection that ends is needed, for the queue or for an event.
     pub(crate) fn keeps_records(&self) -> bool {
         self.keeps_records || self.events.has_subscribers()
     }
@@ -85,7 +86,8 @@ impl Accounts {
         if !self.keeps_records {
             return;
         }
-        // A caller that takes no record between bursts loses the oldest ones, not memory.
+        // If the caller takes no records between bursts, the oldest are lost and memory stays
+        // bounded.
         if self.records.len() == RECORDS_MAX {
             self.records.pop_front();
             self.stats.records_lost += 1;

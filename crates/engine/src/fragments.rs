@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Fragments without reassembly: a first fragment has the ports of its connection, and leaves them
-//! for the others of its datagram.
+//! Owns the datagrams that are known in part, and the packets that wait for a first fragment.
 //!
-//! Whatever comes behind a first fragment is one more packet of that direction. What comes before
-//! it may wait, for a short time and in a bounded number; it is counted right behind the first one.
-//! A fragment opens no connection, and of TCP it changes nothing. Nothing is put together and no
-//! payload is kept: packets that wait are kept by the caller, in slots that the engine names.
+//! Nothing is reassembled and no payload is kept. The first fragment has the ports of its
+//! connection; the store keeps them for the later fragments.
+//!
+//! A later fragment that arrives behind the first is one more packet of that direction. One that
+//! arrives before it may wait, for a short time and in a bounded number. The engine counts it
+//! directly behind the first fragment. A later fragment opens no connection and changes no TCP
+//! state, except how far its sender's data reaches. The caller keeps the waiting packets, in slots
+//! that the engine names.
 
 mod datagrams;
 mod hold;
@@ -19,19 +22,19 @@ pub(crate) use datagrams::{FragmentOutcome, ReadyFragments};
 pub(crate) use hold::{DatagramId, HeldFragment, HoldQueue};
 pub use hold::{HeldPacket, Release};
 
-/// Datagrams of both IP versions, and the packets that wait.
+/// Fragmented datagrams of both IP versions, and the packets that wait.
 pub(crate) struct FragmentStore {
     pub(crate) v4: FamilyDatagrams<2>,
     pub(crate) v6: FamilyDatagrams<5>,
     pub(crate) hold: HoldQueue,
-    /// Packets of this burst that are to wait.
+    /// Packets of this burst that the caller must keep, with their slots.
     pub(crate) held: Vec<HeldPacket>,
 }
 
-/// Datagrams of one IP version.
+/// Fragmented datagrams of one IP version.
 pub(crate) struct FamilyDatagrams<const W: usize> {
     pub(crate) datagrams: Datagrams<W>,
-    /// First fragments of this burst that others have waited for.
+    /// First fragments of this burst for which packets have waited.
     pub(crate) due: Vec<ReadyFragments<W>>,
 }
 
@@ -42,10 +45,10 @@ impl<const W: usize> FamilyDatagrams<W> {
 }
 
 impl FragmentStore {
-    /// None where none are to be known.
+    /// Allocates the store; `None` if the configuration allows no datagrams.
     ///
     /// # Panics
-    /// If a limit is out of its range: the caller's plan has checked them.
+    /// If a limit is out of its range. The caller's plan has checked the limits.
     pub(crate) fn new(config: &Config) -> Option<Box<Self>> {
         let FragmentLimits { datagrams, per_source, hold, patience, .. } = config.fragments;
         assert!(datagrams <= MAX_DATAGRAMS && per_source > 0 && hold <= MAX_HOLD);
@@ -64,23 +67,24 @@ impl FragmentStore {
         tables.into_iter().chain([self.hold.memory()]).sum()
     }
 
-    /// Begins a burst.
+    /// Forgets the held packets of the last burst.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.held.clear();
     }
 
-    /// Packets of the burst that are to wait.
+    /// Packets of the last burst that the caller must keep, with their slots.
     pub(crate) fn held(&self) -> &[HeldPacket] {
         &self.held
     }
 
-    /// The same where the burst was a part of another one.
+    /// Mutable list of the held packets. The caller changes positions if the burst was part of
+    /// another one.
     pub(crate) fn held_mut(&mut self) -> &mut [HeldPacket] {
         &mut self.held
     }
 
-    /// Where the caller keeps packets.
+    /// Number of slots that the caller provides for waiting packets.
     pub(crate) fn hold_slots(&self) -> usize {
         self.hold.len()
     }
@@ -94,14 +98,14 @@ impl FragmentStore {
         self.hold.next_release()
     }
 
-    /// Whether packets are to be counted behind a first fragment of this burst.
+    /// True if packets must be counted behind a first fragment of this burst.
     #[inline(always)]
     pub(crate) fn is_ready(&self) -> bool {
         !(self.v4.due.is_empty() && self.v6.due.is_empty())
     }
 }
 
-/// Has datagrams with keys of `W` words, and packets that wait.
+/// Access to the datagrams with keys of `W` words, and to the packets that wait.
 pub(crate) trait FamilyStore<const W: usize> {
     fn of(&mut self) -> (&mut FamilyDatagrams<W>, &mut HoldQueue);
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which flows the NIC gets a rule for, and what it was asked: the worker's side.
+//! Owns the worker's side of offload: which connections deserve a NIC rule, which have one, and
+//! what the NIC answered.
 //!
 //! A rule is for one direction of a connection, at the side where its packets arrive. The worker
-//! wishes, somebody else makes rules, and answers come back whenever they do: until then, and
-//! whatever they are, packets are tracked as before. Nothing here waits, and all of it is bounded.
+//! makes requests, the port's programming thread makes the rules, and results come back later.
+//! Until then, and whatever the result, packets are tracked as before. Nothing here waits, and all
+//! of it is bounded.
 //!
-//! Wishes are made late, when there is somebody to hear them: until then the best is chosen anew.
+//! A request is made only when the caller fetches it. Until then, the best candidate is chosen
+//! anew.
 
 mod activity;
 mod budget;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where the connections of one IP version lie: index, records, timers, all memory taken at start.
+//! Owns the connections of one IP version: index, records, timers. All memory is taken at start.
 //!
-//! Stores and decides nothing: the tracker admits, changes and ends connections. A record is in
-//! use if and only if it is in the index and its timer is armed.
+//! The table stores and decides nothing: the tracker admits, changes and ends connections. A record
+//! is in use if and only if it is in the index and its timer is armed.
 
 mod columns;
 mod embryonic;
@@ -19,7 +19,7 @@ use columns::{ColdColumn, MarkColumns};
 pub(crate) use embryonic::{EMBRYONIC_BYTES, EmbryonicList};
 use std::ops::Range;
 
-/// Connections with keys of `W` words.
+/// Table of connections with keys of `W` words.
 pub(crate) struct Table<const W: usize> {
     pub(crate) index: CuckooIndex,
     pub(crate) hot: HugeRegion<ConnHot<W>>,
@@ -28,16 +28,16 @@ pub(crate) struct Table<const W: usize> {
     pub(crate) wheel: TimerWheel,
     pub(crate) hasher: KeyedHasher,
     pub(crate) embryonic: EmbryonicList,
-    /// Connections there are.
+    /// Number of connections.
     pub(crate) live: u32,
-    /// Head of the list of records freed, through their links.
+    /// Head of the list of freed records, which runs through their timer links.
     pub(crate) free: u32,
-    /// Records from here on were never used.
+    /// Records from this number on were never used.
     pub(crate) fresh: u32,
 }
 
 impl<const W: usize> Table<W> {
-    /// Takes the memory for `capacity` connections.
+    /// Allocates the memory for `capacity` connections.
     pub(crate) fn new(capacity: u32, config: &Config) -> Self {
         let (len, huge) = (capacity as usize, config.huge_pages);
         Self {
@@ -54,7 +54,7 @@ impl<const W: usize> Table<W> {
         }
     }
 
-    /// Memory of all columns, of the index and of the wheel.
+    /// Returns the memory of all columns, of the index and of the timer wheel.
     pub(crate) fn memory(&self) -> MemoryUse {
         let wheel = MemoryUse { bytes: self.wheel.bytes(), ..MemoryUse::default() };
         let parts = [self.index.memory(), self.hot.memory(), self.cold.0.memory(), wheel];
@@ -75,7 +75,7 @@ impl<const W: usize> Table<W> {
         }
     }
 
-    /// Starts to load a record.
+    /// Starts to load the hot part of a record.
     #[inline(always)]
     pub(crate) fn prefetch(&self, record: u32) {
         self.hot.prefetch(record as usize, 0);
@@ -84,14 +84,15 @@ impl<const W: usize> Table<W> {
         }
     }
 
-    /// The same of its cold part, which most packets do without.
+    /// Starts to load the cold part of a record, which most packets do not need.
     #[inline(always)]
     pub(crate) fn prefetch_cold(&self, record: u32) {
         self.cold.0.prefetch(record as usize, 0);
         self.cold.0.prefetch(record as usize, size_of::<ConnCold>() - 1);
     }
 
-    /// The same where many are loaded at once, and none is needed soon.
+    /// Starts to load the hot part of a record into the second-level cache. Used where many records
+    /// are loaded and none is needed soon.
     #[inline(always)]
     pub(crate) fn prefetch_many(&self, record: u32) {
         self.hot.prefetch_many(record as usize, 0);
@@ -100,8 +101,8 @@ impl<const W: usize> Table<W> {
         }
     }
 
-    /// For each hash the record that may be its flow's, on the way to the second level, or
-    /// [`NO_RECORD`].
+    /// Finds for each hash the record that may be its connection's, or [`NO_RECORD`]. Starts to
+    /// load each record into the second-level cache.
     #[inline(always)]
     pub(crate) fn candidates(&self, hashes: &[u64], candidates: &mut [u32]) {
         for (&hash, candidate) in hashes.iter().zip(candidates) {
@@ -111,22 +112,22 @@ impl<const W: usize> Table<W> {
         }
     }
 
-    /// The record of the flow with this key.
+    /// Returns the record of the connection with this key.
     pub(crate) fn find(&self, hash: u64, key: &Key<W>) -> Option<u32> {
         self.index.find(hash, |record| self.hot[record as usize].key == *key)
     }
 
-    /// True if `record` is the flow with this key.
+    /// True if `record` has this key.
     pub(crate) fn holds(&self, record: u32, key: &Key<W>) -> bool {
         self.hot.get(record as usize).is_some_and(|hot| hot.key == *key)
     }
 
-    /// The record with this number, in use or not.
+    /// Returns both parts of the record with this number, whether it is in use or not.
     pub(crate) fn parts(&self, record: u32) -> (&ConnHot<W>, &ConnCold) {
         (&self.hot[record as usize], &self.cold.0[record as usize])
     }
 
-    /// Record numbers below this may be in use.
+    /// Returns the number of records that were ever used. Records from that number on are free.
     pub(crate) fn used(&self) -> u32 {
         self.fresh
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The queue of connection events.
+//! Owns the queue of connection events.
 //!
-//! Memory is taken at start; nothing is put there while nobody subscribes. Where nobody takes
-//! events fast enough, new ones are lost and counted: no packet waits.
+//! The memory is allocated at start. Nothing is queued without a subscriber. If the caller takes
+//! events too slowly, new ones are lost and counted; no packet waits.
 
 use crate::api::{EventKind, FlowEvent, FlowRecord};
 use std::collections::VecDeque;
 
-/// Events that may wait to be taken.
+/// Most events in the queue.
 const EVENTS_MAX: usize = 4096;
 
-/// The queue.
+/// Queue of connection events.
 pub(crate) struct EventQueue {
     pub(crate) listens: bool,
     pub(crate) queue: VecDeque<FlowEvent>,
@@ -22,18 +22,18 @@ impl EventQueue {
         Self { listens: false, queue: VecDeque::with_capacity(EVENTS_MAX), lost: 0 }
     }
 
-    /// Whether somebody listens.
+    /// True if events have a subscriber.
     #[inline(always)]
     pub(crate) fn has_subscribers(&self) -> bool {
         self.listens
     }
 
-    /// Whether one more would be lost.
+    /// True if the next event would be lost.
     pub(crate) fn is_full(&self) -> bool {
         self.listens && self.queue.len() >= EVENTS_MAX
     }
 
-    /// Somebody wants to know this, if anybody listens.
+    /// Queues an event, or counts it as lost if the queue is full.
     #[cold]
     pub(crate) fn push(&mut self, event: FlowEvent) {
         match self.queue.len() < EVENTS_MAX {
@@ -42,7 +42,7 @@ impl EventQueue {
         }
     }
 
-    /// A connection has ended.
+    /// Queues the end of a connection, if there is a subscriber.
     #[inline(always)]
     pub(crate) fn ended(&mut self, record: &FlowRecord) {
         if self.listens {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The datagrams of one IP version that have come in part: whose they are, once the first fragment
-//! has come, and which parts there were.
+//! Owns the datagrams of one IP version that have arrived in part: which parts, and the connection
+//! once the first fragment has arrived.
 //!
-//! A fixed table. When it is full the oldest datagram makes room: fragments of one datagram come
-//! together, so whoever wants to get at one that is still of use has to send a table full of others
-//! in between. A datagram leaves when it is whole, as its number is soon used again.
+//! The table has a fixed size. When it is full, the oldest datagram makes room. Fragments of one
+//! datagram arrive close together. To displace a datagram that is still in use, an attacker must
+//! send a table full of others in between. A complete datagram leaves at once, because its number
+//! is soon used again.
 
 use super::hold::{DatagramId, HeldFragment, HoldQueue};
 use super::ranges::{RangeOutcome, RangeSet};
@@ -15,8 +16,8 @@ use crate::base::{
 };
 use crate::packet::{FragmentHeader, Key, TcpHead, TcpReach, key_of};
 
-/// Whose packets the fragments of a datagram are: the last word of the connection's key, and the
-/// sender.
+/// Connection of a datagram: the last word of its key, the sender, and the extent of its TCP
+/// segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DatagramConn {
     pub(crate) last_word: u64,
@@ -24,7 +25,7 @@ struct DatagramConn {
     extent: TcpExtent,
 }
 
-/// Of a segment of TCP: what its first fragment says, and where that ends.
+/// What the first fragment says of a TCP segment, and where that fragment ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TcpExtent {
     pub(crate) front: TcpHead,
@@ -32,22 +33,22 @@ pub(crate) struct TcpExtent {
 }
 
 impl TcpExtent {
-    /// How far the segment reaches with a fragment that ends here.
+    /// Returns how far the segment reaches with a fragment that ends at byte `end` of the datagram.
     pub(crate) fn reach(self, end: u16) -> TcpReach {
         TcpReach { front: self.front, more: end.saturating_sub(self.first_end) }
     }
 }
 
-/// What is known of a datagram.
+/// State of a datagram that is known in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DatagramState {
-    /// The first fragment has not come. Others wait for it.
+    /// The first fragment has not arrived. Later fragments wait for it.
     Waiting,
-    /// Nor that; they do not wait any more.
+    /// The first fragment has not arrived, and the wait for it is over.
     Given,
-    /// It has.
+    /// The first fragment has arrived.
     Known(DatagramConn),
-    /// Fragments overlap.
+    /// Fragments overlap or disagree. All later ones are refused.
     Spoilt,
 }
 
@@ -58,26 +59,26 @@ struct Datagram<const W: usize> {
     born: Nanos,
     spans: RangeSet,
     pub(crate) source: u32,
-    /// Those that wait: slots, and how many.
+    /// Slots of the first and last waiting packet, and the number of packets that wait.
     first_held: u32,
     last_held: u32,
     held: u32,
 }
 
-/// What becomes of a fragment.
+/// Result for a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FragmentOutcome<const W: usize> {
-    /// It is the first, and goes its way.
+    /// It is the first fragment, processed like a whole packet.
     First,
-    /// It is a packet of this connection, by this sender.
+    /// It belongs to the connection with this key, sent by this end, with this reach.
     Of(Key<W>, u8, TcpReach),
-    /// It may wait in the datagram with this number.
+    /// It may wait for the first fragment of the datagram with this number.
     Waits(u32),
-    /// It has no connection.
+    /// It has no connection, for this reason.
     Refused(UntrackedReason),
 }
 
-/// Packets that waited for the first fragment, at `position` of the burst. They are to be counted
+/// Packets that waited for the first fragment at `position` of the burst. They are counted directly
 /// behind it.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadyFragments<const W: usize> {
@@ -88,18 +89,18 @@ pub(crate) struct ReadyFragments<const W: usize> {
     pub(crate) first_held: u32,
 }
 
-/// The table.
+/// Table of the datagrams of one IP version that are known in part.
 pub(crate) struct Datagrams<const W: usize> {
     index: CuckooIndex,
     datagrams: HugeRegion<Datagram<W>>,
     free: Vec<u32>,
-    /// In the order in which they began.
+    /// All datagrams in the table, the oldest first.
     ages: List,
     links: Links,
     sources: Sources,
     hasher: KeyedHasher,
     per_source: u32,
-    /// Most that wait of one sender.
+    /// Most packets of one sender that may wait.
     held_per_source: u32,
     timeout: Nanos,
 }
@@ -142,8 +143,11 @@ impl<const W: usize> Datagrams<W> {
         parts.into_iter().chain([self.sources.memory()]).sum()
     }
 
-    /// Takes a fragment. `way` is the key of a first one and its sender. `spoil` is told of packets
-    /// that wait and are to be refused, and why.
+    /// Adds a fragment to its datagram and returns its result.
+    ///
+    /// `way` is the connection key and the sender if the fragment is a first one. For each datagram
+    /// that loses its waiting packets, this calls `spoil` with the slot of the first of them and
+    /// the reason.
     pub(crate) fn take(
         &mut self,
         piece: &FragmentHeader<W>,
@@ -168,7 +172,7 @@ impl<const W: usize> Datagrams<W> {
             way.map(|(key, swapped)| DatagramConn { last_word: key.0[W - 1], swapped, extent });
         let fit = datagram.spans.add(piece.span);
         let is_other = match (datagram.phase, way) {
-            // RFC 1858 section 4: ports that come a second time are the same.
+            // RFC 1858 section 4: a second copy of the first fragment must have the same ports.
             (DatagramState::Known(known), Some(way)) => {
                 known != DatagramConn { extent: known.extent, ..way }
             }
@@ -189,7 +193,7 @@ impl<const W: usize> Datagrams<W> {
         self.fate(number, piece, way)
     }
 
-    /// After a fragment that fits.
+    /// Returns the result for a fragment that overlaps no other.
     fn fate(
         &mut self,
         number: u32,
@@ -202,7 +206,7 @@ impl<const W: usize> Datagrams<W> {
         }
         match (datagram.phase, way) {
             (DatagramState::Known(DatagramConn { last_word, swapped, extent }), way) => {
-                // What waits is still to be counted.
+                // Waiting packets must be counted before the datagram ends.
                 if datagram.spans.is_complete() && datagram.held == 0 {
                     self.end(number);
                 }
@@ -219,7 +223,8 @@ impl<const W: usize> Datagrams<W> {
         }
     }
 
-    /// Packets that waited for this first fragment, which is at `position` of the burst.
+    /// Takes the packets that waited for this first fragment, which is at `position` of the burst.
+    /// Returns `None` if none waited.
     pub(crate) fn ready(
         &mut self,
         piece: &FragmentHeader<W>,
@@ -244,7 +249,7 @@ impl<const W: usize> Datagrams<W> {
         Some(ReadyFragments { position, key, swapped, extent, first_held })
     }
 
-    /// Lets a packet wait.
+    /// Holds a packet until its first fragment arrives; returns its slot.
     pub(crate) fn hold(
         &mut self,
         number: u32,
@@ -272,7 +277,7 @@ impl<const W: usize> Datagrams<W> {
         Ok(slot)
     }
 
-    /// Waits no more for the first fragment of a datagram.
+    /// Gives up the wait for the first fragment of a datagram.
     pub(crate) fn expire_held(
         &mut self,
         number: u32,
@@ -305,7 +310,7 @@ impl<const W: usize> Datagrams<W> {
         self.index.find(hash, |number| self.datagrams[number as usize].name == *name)
     }
 
-    /// The datagram with this name, unless its time is over.
+    /// Returns the datagram with this name; evicts it if its timeout has passed.
     fn find(
         &mut self,
         hash: u64,
@@ -321,7 +326,8 @@ impl<const W: usize> Datagrams<W> {
         None
     }
 
-    /// Makes room for a datagram that begins with this fragment.
+    /// Starts a datagram with this fragment; evicts older ones if there is no room. Returns `None`
+    /// if an index has no room.
     fn begin(
         &mut self,
         hash: u64,
@@ -367,5 +373,5 @@ impl<const W: usize> Datagrams<W> {
     }
 }
 
-/// One sender may have this part of the packets that wait.
+/// One sender may have one in so many of the packets that wait.
 pub(super) const SHARE_OF_HOLD: u32 = 4;

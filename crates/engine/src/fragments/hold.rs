@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Fragments that wait for the first of their datagram. The packets themselves are with the caller,
-//! each in the slot that it was told; here is what is to be known to count and release them.
+//! Owns the slots of fragments that wait for the first of their datagram. The caller keeps the
+//! packets, each in the slot that the engine named. The engine keeps what it needs to count and
+//! release them.
 //!
-//! A slot is taken from the moment that a packet is to be kept until the caller has asked what
-//! becomes of it. So there are more slots than may wait: those that a burst sets free and those
-//! that it takes are not the same.
+//! A slot stays taken until the caller has fetched the release of its packet. The slots that a
+//! burst frees and those that it takes are not the same. So there are [`BURST_MAX`] more slots than
+//! packets that may wait.
 
 use crate::api::Verdict;
 use crate::base::{BURST_MAX, HugeRegion, Links, List, MemoryUse, NONE, Nanos};
 use crate::packet::{Handoff, PacketMeta};
 use std::collections::VecDeque;
 
-/// What has become of a packet that the caller keeps.
+/// Verdict for a packet that the caller has kept.
 #[derive(Clone, Copy)]
 pub struct Release {
-    /// Where it is.
+    /// The slot of the packet.
     pub slot: u16,
     /// Any but [`Verdict::Hold`].
     pub verdict: Verdict,
-    /// What goes with it to another worker.
+    /// The hand-off, if the verdict is [`Verdict::Elsewhere`].
     pub handoff: Option<Handoff>,
 }
 
-/// A packet of the last burst that the caller is to keep.
+/// A packet of the last burst that the caller must keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldPacket {
     /// Its place in the burst.
@@ -31,18 +32,18 @@ pub struct HeldPacket {
     pub slot: u16,
 }
 
-/// Whose datagram it is.
+/// Identifies a datagram: its IP version, and its number in that table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DatagramId {
     pub(crate) is_v6: bool,
     pub(crate) datagram: u32,
 }
 
-/// What is to be known of a packet that waits.
+/// What the engine needs to count a waiting packet.
 #[derive(Clone, Copy)]
 pub(crate) struct HeldFragment {
     pub(crate) meta: PacketMeta,
-    /// Where it ends in its datagram.
+    /// Offset in the datagram, in bytes, behind its last byte.
     pub(crate) end: u16,
 }
 
@@ -51,25 +52,25 @@ struct Slot {
     waiting: HeldFragment,
     since: Nanos,
     owner: DatagramId,
-    /// The next of its datagram.
+    /// Slot of the next waiting packet of the datagram.
     next: u32,
 }
 
-/// The slots, those that wait in the order in which they came, and what became of others.
+/// Slots, waiting packets in order of arrival, and releases for the caller.
 pub(crate) struct HoldQueue {
     slots: HugeRegion<Slot>,
     links: Links,
     free: Vec<u16>,
     waiting: List,
     waiting_len: usize,
-    /// Most that may wait.
+    /// Most packets that may wait.
     budget: usize,
     patience: Nanos,
     releases: VecDeque<Release>,
 }
 
 impl HoldQueue {
-    /// Room for `budget` that wait, each for `patience` at most.
+    /// Makes room for `budget` packets, each of which waits for `patience` at most.
     pub(super) fn new(budget: u16, patience: Nanos) -> Self {
         let len = if budget == 0 { 0 } else { usize::from(budget) + BURST_MAX };
         let owner = DatagramId { is_v6: false, datagram: NONE };
@@ -86,7 +87,7 @@ impl HoldQueue {
             waiting: List::EMPTY,
             waiting_len: 0,
             budget: budget.into(),
-            // Within a burst nobody's time is over.
+            // No packet may expire within its own burst.
             patience: patience.max(1),
             releases: VecDeque::with_capacity(len),
         }
@@ -96,33 +97,34 @@ impl HoldQueue {
         [self.slots.memory(), self.links.memory()].into_iter().sum()
     }
 
-    /// Whether anything is ever kept.
+    /// True if packets may wait at all.
     pub(crate) fn is_on(&self) -> bool {
         self.budget > 0
     }
 
-    /// All slots.
+    /// Number of slots, free or not.
     pub(super) fn len(&self) -> usize {
         if self.is_on() { self.slots.len() } else { 0 }
     }
 
-    /// Whether as many wait as may.
+    /// True if no more packets may wait.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting_len >= self.budget
     }
 
-    /// The datagram of the one that has waited longest.
+    /// Returns the datagram of the packet that has waited longest.
     pub(crate) fn oldest(&self) -> Option<DatagramId> {
         self.slots.get(self.waiting.first as usize).map(|slot| slot.owner)
     }
 
-    /// The same if it has waited for too long.
+    /// Returns the datagram of the packet that has waited longest, if its time is over at `now`.
     pub(crate) fn overdue(&self, now: Nanos) -> Option<DatagramId> {
         let slot = self.slots.get(self.waiting.first as usize)?;
         (slot.since.saturating_add(self.patience) <= now).then_some(slot.owner)
     }
 
-    /// Takes a slot for a packet, behind the others of its datagram, of which `last` is the last.
+    /// Takes a slot for a packet and links it behind `last`, the last waiting packet of its
+    /// datagram. Returns `None` if no slot is free.
     pub(crate) fn hold(
         &mut self,
         owner: DatagramId,
@@ -140,7 +142,7 @@ impl HoldQueue {
         Some(slot)
     }
 
-    /// Takes packets from those that wait, from this one of a datagram on.
+    /// Ends the wait of the packet in slot `first` and of those behind it in its datagram.
     pub(crate) fn leave(&mut self, first: u32) {
         let mut at = first;
         while let Some(slot) = self.slots.get(at as usize) {
@@ -151,17 +153,17 @@ impl HoldQueue {
         }
     }
 
-    /// What is known of the packet in a slot, and the next one of its datagram.
+    /// Returns the packet in a slot, and the slot of the next packet of its datagram.
     pub(crate) fn packet(&self, slot: u32) -> Option<(HeldFragment, u32)> {
         self.slots.get(slot as usize).map(|slot| (slot.waiting, slot.next))
     }
 
-    /// What becomes of the packet in a slot.
+    /// Queues the verdict for the packet in a slot.
     pub(crate) fn release(&mut self, slot: u16, verdict: Verdict) {
         self.releases.push_back(Release { slot, verdict, handoff: None });
     }
 
-    /// The packet in a slot goes to another worker.
+    /// Queues the hand-off of the packet in a slot to another worker.
     pub(crate) fn hand_off(&mut self, slot: u16, errand: Handoff) {
         let verdict = Verdict::Elsewhere;
         self.releases.push_back(Release { slot, verdict, handoff: Some(errand) });
@@ -171,7 +173,7 @@ impl HoldQueue {
         !self.releases.is_empty()
     }
 
-    /// The next release; its slot is free from then on.
+    /// Takes the next release. Its slot is free from then on.
     pub(crate) fn next_release(&mut self) -> Option<Release> {
         let release = self.releases.pop_front()?;
         self.free.push(release.slot);

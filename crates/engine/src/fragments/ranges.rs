@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which parts of a datagram have come: a fixed number of runs, each of neighbours of one length.
+//! Owns the parts of a datagram that have arrived, as a fixed number of runs. A run is a row of
+//! adjacent pieces of one length.
 //!
-//! A sender cuts a datagram into pieces of one length and a shorter one at its end. So two runs are
-//! enough where nothing is out of order, and a few more where something is; and from a run it
-//! follows where each of its pieces began, which is what tells a copy from an overlap.
+//! A sender cuts a datagram into pieces of one length, with a shorter one at the end. Two runs are
+//! therefore enough if the pieces arrive in order; out of order takes a few more. A run tells where
+//! each of its pieces began, which distinguishes a copy from an overlap.
 
 use crate::packet::{FragmentRange, UNIT};
 
-/// Runs of one datagram.
+/// Most runs of one datagram.
 const RUNS: usize = 8;
 
-/// What a span is to those before.
+/// How a new range relates to the ranges before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RangeOutcome {
     New,
-    /// Exactly what came before, which networks do.
+    /// It is an exact copy of a piece, as networks make them.
     Copy,
-    /// It holds a part of what came before, or lies behind the end.
+    /// It overlaps an earlier piece, or contradicts the end of the datagram.
     Overlap,
-    /// There is no room to write it down.
+    /// It fits, but all runs are in use.
     TooMany,
 }
 
-/// Pieces of `step` units each, from `start` to `end`, in units.
+/// A run: pieces of `step` units each, from `start` to `end`, in units of [`UNIT`] bytes.
 #[derive(Clone, Copy, Debug)]
 struct ByteRange {
     pub(crate) start: u16,
@@ -30,15 +31,15 @@ struct ByteRange {
     step: u16,
 }
 
-/// The parts of one datagram.
+/// The parts of one datagram that have arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RangeSet {
-    /// Without overlap; the first `len` count.
+    /// The first `len` are in use. They do not overlap.
     runs: [ByteRange; RUNS],
     len: u8,
     /// Units in all runs.
     covered: u16,
-    /// Bytes of the datagram, once its last piece has come.
+    /// Length of the datagram in bytes, once its last piece has arrived.
     total: Option<u16>,
 }
 
@@ -50,7 +51,7 @@ impl RangeSet {
         total: None,
     };
 
-    /// Adds a span, unless it does not fit.
+    /// Adds a range, unless it overlaps or there is no room.
     pub(super) fn add(&mut self, span: FragmentRange) -> RangeOutcome {
         let (start, end) = (span.start / UNIT, span.end.div_ceil(UNIT));
         let runs = &self.runs[..usize::from(self.len)];
@@ -77,13 +78,13 @@ impl RangeSet {
         RangeOutcome::New
     }
 
-    /// Whether all of the datagram has come. No two runs overlap, and none is behind the end, so
-    /// that it is enough to know how much there is.
+    /// True if the whole datagram has arrived. Runs neither overlap nor lie beyond the end, so the
+    /// sum of their lengths is enough to tell.
     pub(super) fn is_complete(&self) -> bool {
         self.total.is_some_and(|total| total.div_ceil(UNIT) == self.covered)
     }
 
-    /// Writes a piece that touches no run down; false: there is no room.
+    /// Records a piece that overlaps no run; false if there is no room.
     fn join(&mut self, start: u16, end: u16) -> bool {
         let step = end - start;
         let mut all = self.runs[..usize::from(self.len)].iter_mut();
@@ -100,7 +101,7 @@ impl RangeSet {
         true
     }
 
-    /// Makes one run of two of this step that have become neighbours.
+    /// Merges two runs of this step that have become adjacent.
     fn close_gap(&mut self, step: u16) {
         let len = usize::from(self.len);
         for first in 0..len {

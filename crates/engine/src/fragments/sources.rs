@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Who sends fragments, and how many of the table's datagrams each sender has: so that one that
-//! sends the most takes the places of its own, not of others.
+//! Owns the senders of fragments, and the number of datagrams of each. A sender above its share
+//! displaces its own datagrams, not those of others.
 
 use crate::base::{CuckooIndex, HugeRegion, KeyedHasher, Links, List, MemoryUse};
 use crate::packet::{Key, SourceKey};
@@ -8,10 +8,10 @@ use crate::packet::{Key, SourceKey};
 #[derive(Clone, Copy)]
 pub(super) struct Source {
     name: SourceKey,
-    /// Its datagrams, in the order in which they began.
+    /// Its datagrams, the oldest first.
     pub(crate) datagrams: List,
     len: u32,
-    /// Packets of them that wait.
+    /// Packets of its datagrams that wait.
     pub(crate) waiting: u32,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// For so many datagrams.
+    /// Makes room for the senders of `datagrams` datagrams.
     pub(super) fn new(datagrams: u32, secret: [u64; 2]) -> Self {
         let len = datagrams as usize;
         let source = Source { name: Key([0; 2]), datagrams: List::EMPTY, len: 0, waiting: 0 };
@@ -46,7 +46,7 @@ impl Sources {
         &mut self.sources[source as usize]
     }
 
-    /// The oldest datagram of a sender that has so many.
+    /// Returns the oldest datagram of a sender that has at least `most` of them.
     pub(super) fn oldest_of(&self, name: &SourceKey, most: u32) -> Option<u32> {
         let source = self.find(name).map(|source| &self.sources[source as usize])?;
         (source.len >= most).then_some(source.datagrams.first)
@@ -57,7 +57,8 @@ impl Sources {
         self.index.find(hash, |source| self.sources[source as usize].name == *name)
     }
 
-    /// Adds a datagram of this sender; gives the sender, unless there is no room.
+    /// Adds a datagram to its sender and returns the sender; `None` if there is no room for a new
+    /// sender.
     pub(super) fn add(&mut self, name: SourceKey, datagram: u32) -> Option<u32> {
         let source = match self.find(&name) {
             Some(source) => source,
@@ -79,7 +80,7 @@ impl Sources {
         Some(source)
     }
 
-    /// Takes a datagram of a sender out, and with the last of them the sender.
+    /// Removes a datagram from its sender. A sender without datagrams is removed too.
     pub(super) fn remove(&mut self, source: u32, datagram: u32) {
         let Source { name, datagrams, len, .. } = &mut self.sources[source as usize];
         self.links.remove(datagrams, datagram);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How busy a direction is, and whether its rule pays.
+//! Decides which directions are bypassed, and notes which rules take effect.
 
 use super::candidates::CandidateId;
 use super::effect::{MISSES_MAX, RuleKind, SETTLING};
@@ -10,11 +10,11 @@ use crate::api::Side;
 use crate::base::{Nanos, Tick};
 use crate::conn::ConnHot;
 
-/// A direction of which the NIC has counted nothing for so long is quiet.
+/// Time after which a direction is quiet if the NIC has counted nothing for it, in nanoseconds.
 const QUIET: Nanos = 2_000_000_000;
 
 impl RateState {
-    /// How busy a direction is by what the NIC counted.
+    /// Returns the rate of a bypassed direction, by the counts of the NIC.
     pub(super) fn rate_of_bypassed(&self, direction: usize, now: Tick) -> Score {
         let quiet = now.since(self.looked_at[direction]);
         let rate = self.rate[direction];
@@ -28,12 +28,12 @@ impl FlowRules {
         Some(&slot.rules[direction])
     }
 
-    /// Whether the NIC may forward a direction by itself.
+    /// True if the NIC may forward packets of a direction.
     pub(super) fn is_bypassed(&self, record: u32, direction: usize) -> bool {
         self.rule_of(record, direction).is_some_and(RuleEntry::is_forwarding)
     }
 
-    /// Whether a direction that has had so many packets is left to the NIC.
+    /// True if a direction with this packet count may be bypassed.
     pub(super) fn may_bypass_again<const W: usize>(
         &self,
         (who, side): (CandidateId, Side),
@@ -48,7 +48,8 @@ impl FlowRules {
             && !self.classes.is_aside(side, RuleKind::Bypass, self.now)
     }
 
-    /// Whether a direction with marks is to be left to the NIC: its rule makes room for the other.
+    /// True if a direction with a mark rule should be bypassed. The mark rule is then removed
+    /// first.
     pub(super) fn deserves_bypass<const W: usize>(
         &self,
         sight: RateSample,
@@ -64,7 +65,8 @@ impl FlowRules {
         is_here && self.may_bypass_again((who, self.side), packets, hot)
     }
 
-    /// A packet arrived of a direction that the NIC is to forward by itself.
+    /// Notes a packet of a direction that the NIC should have forwarded. After too many, withdraws
+    /// the rule for good.
     pub(super) fn saw_packet(&mut self, sight: RateSample) {
         let (now, direction) = (Tick::of(self.now), usize::from(sight.direction & 1));
         let watched = &mut self.watched[sight.record as usize];
@@ -89,7 +91,7 @@ impl FlowRules {
         self.withdraw(slot, direction);
     }
 
-    /// Counts a live rule with another worth.
+    /// Changes the score of a live rule.
     pub(super) fn update_score(&mut self, slot: u32, direction: usize, worth: Score) {
         let Some(slot) = self.slots.get_mut(slot) else { return };
         let rule = &mut slot.rules[direction];
@@ -98,7 +100,8 @@ impl FlowRules {
         self.live[rule.side as usize].add(worth);
     }
 
-    /// A packet had the mark of a rule; true if it is the first.
+    /// Notes that a rule has an effect: a packet had its mark, or the NIC counted packets for it.
+    /// True the first time.
     pub(super) fn take_effect(&mut self, slot: u32, direction: usize, kind: RuleKind) -> bool {
         let now = Tick::of(self.now);
         let Some(state) = self.slots.get_mut(slot) else { return false };

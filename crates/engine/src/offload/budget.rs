@@ -1,44 +1,46 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How many rules a side has room for, how fast they come, and what follows for who gets one.
+//! Owns the rule budget of each side: its capacity as far as known, its pace, and the requests in
+//! flight.
 
 use crate::api::{OffloadPolicy, RuleResult, Side};
 use crate::base::Nanos;
 
-/// In what time a rule should pay: the time that it takes to write all there is room for, within
-/// these bounds.
+/// Bounds of the payback time, in nanoseconds: the time in which a rule should pay. Between them,
+/// it is the time that the NIC takes to install as many rules as it has room for.
 const HORIZON_MIN: Nanos = 100_000_000;
 
 const HORIZON_MAX: Nanos = 10_000_000_000;
 
-/// Rules that are asked for and not answered: as many as are made while wishes and answers are on
-/// their way, but no fewer than keep the NIC busy and no more than leave a choice.
+/// Bounds of the install requests in flight. They are as many as the NIC completes in `AHEAD`
+/// nanoseconds. At least `AHEAD_MIN` keep the NIC busy; more than `AHEAD_MAX` would leave no
+/// choice.
 const AHEAD: Nanos = 10_000_000;
 
 const AHEAD_MIN: u64 = 4;
 
 const AHEAD_MAX: u64 = 1024;
 
-/// What a rule takes, as long as nobody knows.
+/// Time to install a rule, in nanoseconds, until it is measured.
 const INTERVAL: Nanos = 100_000;
 
-/// How often a side that was full is believed to have some more room.
+/// How often the assumed capacity of a side that was full grows, in nanoseconds.
 const GROWS_EVERY: Nanos = 1_000_000_000;
 
-/// One side.
+/// Budget of one side.
 #[derive(Clone, Copy, Debug)]
 struct SideBudget {
-    /// Rules that there is room for, as far as is known.
+    /// Rules that the NIC has room for, as far as known.
     room: u32,
-    /// Asked for and not answered.
+    /// Install requests without a result.
     asked: u32,
-    /// From one rule to the next, while some are asked for.
+    /// Average time from one rule to the next while requests are in flight, in nanoseconds.
     interval: Nanos,
     grew_at: Nanos,
-    /// After trouble, nothing is asked for until then.
+    /// End of the back-off: no request is made before this time.
     not_before: Nanos,
 }
 
-/// What both tables of a worker share.
+/// Rule budgets of both sides, which both tables of a worker share.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleBudget {
     rules_max: u32,
@@ -54,39 +56,39 @@ impl RuleBudget {
         Self { rules_max, is_measured, sides: [budget; 2] }
     }
 
-    /// Whether one more may be asked for beside those that are live.
+    /// True if one more rule may be requested while `live` rules are live.
     pub(crate) fn may_ask(&self, side: Side, live: u32, now: Nanos) -> bool {
         !self.is_full(side, live) && self.in_flight_max(side) > 0 && !self.is_backing_off(side, now)
     }
 
-    /// Whether a side is left alone for a moment, after trouble.
+    /// True if a side is in its back-off, after trouble.
     pub(crate) fn is_backing_off(&self, side: Side, now: Nanos) -> bool {
         now < self.sides[side as usize].not_before
     }
 
-    /// Whether a side has as many as there is room for.
+    /// True if `live` rules take all the room of a side.
     pub(crate) fn is_full(&self, side: Side, live: u32) -> bool {
         live >= self.sides[side as usize].room
     }
 
-    /// How many may be asked for at once.
+    /// Returns how many more rules may be requested now.
     pub(crate) fn in_flight_max(&self, side: Side) -> u32 {
         let budget = &self.sides[side as usize];
         let ahead = (AHEAD / budget.interval.max(1)).clamp(AHEAD_MIN, AHEAD_MAX) as u32;
         ahead.saturating_sub(budget.asked)
     }
 
-    /// Whether better flows take the places of others.
+    /// True if busier connections displace others.
     pub(crate) fn replaces(&self) -> bool {
         self.is_measured
     }
 
-    /// One is asked for.
+    /// Counts an install request.
     pub(crate) fn on_request(&mut self, side: Side) {
         self.sides[side as usize].asked += 1;
     }
 
-    /// One was answered; so many are live now.
+    /// Applies the result of an install request; `live` rules are live now.
     pub(crate) fn on_result(&mut self, side: Side, answer: RuleResult, now: Nanos, live: u32) {
         let budget = &mut self.sides[side as usize];
         budget.asked = budget.asked.saturating_sub(1);
@@ -103,14 +105,14 @@ impl RuleBudget {
         }
     }
 
-    /// In what time a rule should pay.
+    /// Returns the time in which a rule should pay, in nanoseconds.
     pub(crate) fn payback_time(&self, side: Side) -> Nanos {
         let budget = &self.sides[side as usize];
         let all = budget.interval.saturating_mul(u64::from(budget.room));
         all.clamp(HORIZON_MIN, HORIZON_MAX)
     }
 
-    /// Time goes on: a NIC that was full may have room again.
+    /// Raises the assumed capacity of sides that were full, because the NIC may have room again.
     pub(crate) fn probe_capacity(&mut self, now: Nanos) {
         for budget in &mut self.sides {
             if budget.room < self.rules_max && now >= budget.grew_at.saturating_add(GROWS_EVERY) {
@@ -120,7 +122,7 @@ impl RuleBudget {
         }
     }
 
-    /// Rules that a side has room for, as far as is known.
+    /// Returns the rules that a side has room for, as far as known.
     pub(crate) fn capacity(&self, side: Side) -> u32 {
         self.sides[side as usize].room
     }

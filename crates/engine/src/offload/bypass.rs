@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Directions that the NIC forwards by itself: which, what it has counted, and how they come back.
+//! Applies the NIC's counts to bypassed directions, and ends bypasses.
 //!
-//! No packet of theirs arrives, so their flows live by what the NIC counts. A flow does not end
-//! before its rule is gone and the last count is known, as long as that does not take too long.
+//! No packet of a bypassed direction arrives, so the NIC's counts keep its connection alive. A
+//! connection does not end before its rule is gone and the last count is known, unless that takes
+//! longer than `RECALL_MAX`.
 
 use super::effect::RuleKind;
 use super::rules::FlowRules;
@@ -10,19 +11,19 @@ use super::score::Score;
 use crate::api::{BypassCount, RuleId};
 use crate::base::{Nanos, Tick};
 
-/// A rule that is not gone by then keeps its flow no longer.
+/// How long the removal of a rule may delay the end of its connection, in nanoseconds.
 const RECALL_MAX: Nanos = 2_000_000_000;
 
 impl FlowRules {
-    /// The record of the flow that a rule forwards, if it lives.
+    /// Returns the record of the connection that a rule forwards, if it is alive.
     pub(crate) fn bypassed(&self, rule: RuleId) -> Option<u32> {
         let slot = self.slots.get(self.slots.of_rule(rule)?)?;
         let of_rule = &slot.rules[usize::from(rule.direction & 1)];
         slot.record().filter(|_| of_rule.is_forwarding())
     }
 
-    /// The NIC has forwarded so many more packets of the flow in a record, whose direction has had
-    /// `packets` with them.
+    /// Adds packets that the NIC has forwarded for the connection in a record. `packets` is the
+    /// total of the direction, with these.
     pub(crate) fn add_bypass_count(
         &mut self,
         (record, rule): (u32, RuleId),
@@ -48,8 +49,8 @@ impl FlowRules {
         }
     }
 
-    /// The time of the flow in a record is over. True if it has to wait until its last packets are
-    /// counted: what forwards them goes.
+    /// Withdraws the bypasses of a connection that is about to end. True if the end has to wait for
+    /// their last counts.
     pub(crate) fn withdraw_bypass(&mut self, record: u32, now: Nanos) -> bool {
         self.now = self.now.max(now);
         let slot = self.watched[record as usize].slot;
@@ -69,7 +70,7 @@ impl FlowRules {
         is_waiting
     }
 
-    /// The same for all flows, without waiting.
+    /// Withdraws the bypasses of all connections, without waiting for their last counts.
     pub(crate) fn withdraw_all_bypasses(&mut self) {
         for slot in 0..self.slots.used() {
             for direction in 0..2 {
@@ -81,7 +82,7 @@ impl FlowRules {
         }
     }
 
-    /// Rules by which the NIC may forward by itself.
+    /// Returns the number of rules by which the NIC may forward packets.
     pub(crate) fn bypasses(&self) -> u32 {
         self.bypasses
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Who would like a rule: the best first, and of equals the first.
+//! Owns the candidates for rules, by score. The best comes first; of equals, the one that came
+//! first.
 //!
-//! Bounded: where there is no room, the worst goes. Nobody is looked for in here: an entry that no
-//! longer holds stays until its turn, and whoever takes it knows.
+//! The queue is bounded: if it is full, the lowest score goes. Nothing searches the queue. An entry
+//! that no longer holds stays until its turn, and the caller recognises it then.
 
 use super::score::Score;
 
@@ -14,10 +15,10 @@ pub(crate) struct CandidateId {
     pub(crate) direction: u8,
 }
 
-/// Entries there may be.
+/// Most entries.
 const ENTRIES: usize = 1024;
 
-/// In place of the number of an entry: none.
+/// Stands for no entry.
 const NONE: u16 = u16::MAX;
 
 #[derive(Clone, Copy)]
@@ -26,17 +27,17 @@ struct Entry {
     next: u16,
 }
 
-/// First in, first out.
+/// Entries with one score, first in, first out.
 #[derive(Clone, Copy)]
 struct Queue {
     first: u16,
     last: u16,
 }
 
-/// Entries by score.
+/// Candidates by score.
 pub(crate) struct CandidateQueue {
     entries: Box<[Entry]>,
-    /// Entries not in use, one after the other.
+    /// First of the unused entries, which are linked.
     free: u16,
     queues: [Queue; Score::COUNT],
     /// Bit `i`: the queue of score `i` has entries.
@@ -57,7 +58,7 @@ impl CandidateQueue {
         }
     }
 
-    /// Adds one; returns who has to go for it, which may be the same.
+    /// Adds a candidate. Returns the one that has to go for it, which may be the same.
     pub(crate) fn push(&mut self, score: Score, who: CandidateId) -> Option<(Score, CandidateId)> {
         let mut gone = None;
         if self.free == NONE {
@@ -81,7 +82,8 @@ impl CandidateQueue {
         gone
     }
 
-    /// The best score of those for which `holds`; those before it that do not go.
+    /// Returns the best score of the candidates for which `holds` is true. Removes those before it
+    /// for which it is false.
     pub(crate) fn best(&mut self, holds: impl Fn(Score, CandidateId) -> bool) -> Option<Score> {
         while self.filled != 0 {
             let score = Score::from_number(self.filled.ilog2() as usize);
@@ -94,7 +96,7 @@ impl CandidateQueue {
         None
     }
 
-    /// Takes the first with this score.
+    /// Takes the first candidate with this score.
     pub(crate) fn pop(&mut self, score: Score) -> Option<CandidateId> {
         let queue = &mut self.queues[score.number()];
         let at = queue.first;

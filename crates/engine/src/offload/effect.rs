@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules that do nothing: a NIC may take what it does not do. Whole classes of rules are set aside
-//! then, and tried again later.
+//! Tracks which kinds of rules have an effect: a NIC may accept rules that it does not carry out.
+//! Kinds without effect are set aside, and tried again later.
 
 use crate::api::{PROTO_TCP, Side};
 use crate::base::Nanos;
 
-/// Looks in a row at packets without a mark that make a rule one without effect.
+/// Evaluations in a row at unmarked packets after which a rule counts as without effect.
 pub(crate) const MISSES_MAX: u8 = 3;
 
-/// From when a rule is there until its marks are missed.
+/// Time from the installation of a rule until missing marks count, in nanoseconds.
 pub(crate) const SETTLING: Nanos = 100_000_000;
 
-/// Rules without effect, where none has any, that are enough for all of their class.
+/// Rules without effect after which their kind is set aside, if no rule of the kind has any.
 const INEFFECTIVE_MAX: u32 = 8;
 
-/// How long a class is set aside, the first time; twice as long each time.
+/// How long a kind is set aside the first time, in nanoseconds. The time doubles with each
+/// repetition.
 const ASIDE: Nanos = 10_000_000_000;
 
 const ASIDE_MAX: Nanos = 600_000_000_000;
 
-/// Rules with the same items at the same port.
+/// Effect of the rules of one kind at one port.
 #[derive(Clone, Copy, Debug)]
 struct KindHealth {
     effective: u32,
@@ -28,25 +29,25 @@ struct KindHealth {
     next: Nanos,
 }
 
-/// Which class of a port.
+/// Kind of a rule: rules of one kind have the same items.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RuleKind {
-    /// Marks of UDP.
+    /// Marks on UDP packets.
     Udp,
-    /// Marks of TCP.
+    /// Marks on TCP packets.
     Tcp,
-    /// What the NIC forwards by itself.
+    /// Packets that the NIC forwards.
     Bypass,
 }
 
 impl RuleKind {
-    /// Of marks.
+    /// Returns the kind of a mark rule for this IP protocol, TCP or UDP.
     pub(crate) fn marks_of(proto: u8) -> Self {
         if proto == PROTO_TCP { RuleKind::Tcp } else { RuleKind::Udp }
     }
 }
 
-/// The classes of one table.
+/// Effect of all kinds of rules of one table, by side.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleKinds([[KindHealth; 3]; 2]);
 
@@ -60,18 +61,18 @@ impl RuleKinds {
         &mut self.0[side as usize][kind as usize]
     }
 
-    /// Whether rules of that kind are not asked for.
+    /// True if rules of that kind are not requested now.
     pub(crate) fn is_aside(&self, side: Side, kind: RuleKind, now: Nanos) -> bool {
         now < self.0[side as usize][kind as usize].until
     }
 
-    /// How many kinds of marks of a side are set aside.
+    /// Returns how many kinds of mark rules of a side are set aside.
     pub(crate) fn suspended(&self, side: Side, now: Nanos) -> u32 {
         let marks = &self.0[side as usize][..RuleKind::Bypass as usize];
         marks.iter().filter(|class| now < class.until).count() as u32
     }
 
-    /// A rule has an effect.
+    /// Notes that a rule has an effect.
     pub(crate) fn effect_seen(&mut self, side: Side, kind: RuleKind) {
         let class = self.class(side, kind);
         class.effective += 1;
@@ -79,7 +80,7 @@ impl RuleKinds {
         class.next = ASIDE;
     }
 
-    /// A rule has none.
+    /// Notes that a rule has no effect; sets its kind aside after too many.
     pub(crate) fn no_effect(&mut self, side: Side, kind: RuleKind, now: Nanos) {
         let class = self.class(side, kind);
         class.ineffective += 1;
@@ -87,7 +88,7 @@ impl RuleKinds {
             (class.ineffective, class.until) = (0, now.saturating_add(class.next));
             class.next = (2 * class.next).min(ASIDE_MAX);
         }
-        // What had an effect once is no excuse for ever.
+        // An effect seen once does not excuse the kind for ever.
         if class.ineffective >= INEFFECTIVE_MAX {
             (class.ineffective, class.effective) = (0, 0);
         }

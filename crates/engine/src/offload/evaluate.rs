@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Looks at flows: how busy they are, whether one is worth a rule, whether a rule does what it is
-//! for, and which one is to go for a better.
+//! Evaluates directions: how busy they are, whether one is worth a rule, whether a rule has an
+//! effect, and which rule makes room for a better one.
 //!
-//! Between two looks at a direction lie so many of its packets that nothing of it is per packet.
+//! Many packets of a direction lie between two evaluations, so that none of this costs per packet.
 
 use super::candidates::CandidateId;
 use super::effect::{MISSES_MAX, RuleKind, SETTLING};
@@ -15,7 +15,8 @@ use crate::base::{Nanos, Tick};
 use crate::conn::ConnHot;
 
 impl FlowRules {
-    /// Looks at a direction that may be worth a rule, or has one; its packet arrived at this side.
+    /// Evaluates a direction that may be worth a rule, or has one. `side` is where its packet
+    /// arrived.
     #[inline(never)]
     pub(crate) fn evaluate<const W: usize>(
         &mut self,
@@ -27,7 +28,7 @@ impl FlowRules {
         self.side = arriving;
     }
 
-    /// Starts to load what a look at a record takes, where its slot has its number.
+    /// Starts to load what the evaluation of a record reads, if its slot has its number.
     pub(crate) fn prefetch(&self, record: u32) {
         self.watched.prefetch(record as usize, 0);
         self.slots.prefetch(record);
@@ -69,7 +70,8 @@ impl FlowRules {
         }
     }
 
-    /// How busy a direction is, by what was seen of it until now.
+    /// Updates the rate of a direction with the packets since its last evaluation; returns the
+    /// rate.
     fn rate(&mut self, sight: RateSample) -> Score {
         let direction = usize::from(sight.direction & 1);
         let watched = &mut self.watched[sight.record as usize];
@@ -82,7 +84,7 @@ impl FlowRules {
         *rate = if last == Tick::ZERO {
             Score::of(sight.packets, self.now.saturating_sub(sight.start))
         } else {
-            // The second may come soon after the first.
+            // The second evaluation may come soon after the first.
             let apart = u64::from(number.wrapping_sub(before).max(1)) * u64::from(LOOKS_APART);
             let apart = apart.min(sight.packets - u64::from(self.looks.first()));
             rate.toward(Score::of(apart, now.since(last)))
@@ -90,14 +92,14 @@ impl FlowRules {
         *rate
     }
 
-    /// What a rule of a direction with so many packets and this rate would be worth, and what it
-    /// must be by the policy.
+    /// Returns the score of a direction with this packet count and rate, and the least score that
+    /// the policy admits.
     pub(crate) fn score(&self, side: Side, packets: u64, rate: Score) -> (Score, Score) {
         let side = side as usize;
         match self.offload.admission {
             OffloadPolicy::After { .. } => (Score::ZERO, Score::ZERO),
             OffloadPolicy::Rate { per_second } => (rate, Score::per_second_of(per_second)),
-            // Nobody knows how long a flow lasts; the best guess is, as long again.
+            // The best guess is that a connection lasts as long again.
             OffloadPolicy::Measured { .. } => {
                 (rate.min(Score::of(packets, self.horizon[side])), self.bar[side])
             }
@@ -128,7 +130,7 @@ impl FlowRules {
         }
     }
 
-    /// Whether a rule that the NIC has does what it is for.
+    /// Notes whether an evaluated packet has the rule's mark; withdraws a rule without effect.
     fn watch<const W: usize>(
         &mut self,
         (slot, direction): (u32, usize),
@@ -142,7 +144,7 @@ impl FlowRules {
             rule.misses = 0;
             return;
         }
-        // What was in the queues before the rule came has no mark.
+        // Packets that were queued before the rule was installed have no mark.
         if rule.standing == RuleLifecycle::Asked || now.since(rule.since) < SETTLING {
             return;
         }
@@ -163,9 +165,11 @@ impl FlowRules {
         self.withdraw(slot, direction);
     }
 
-    /// Frees slots, and visits up to `budget` to see whether what they have is still worth it: all
-    /// of them in the time in which a rule should pay. `wanted` are places, by side, for candidates
-    /// that are worth so much.
+    /// Frees slots, and rechecks up to `budget` slots: whether their rules are still worth their
+    /// place.
+    ///
+    /// Each slot is rechecked once in the payback time. `wanted` is, by side, the demand of
+    /// candidates for places.
     pub(crate) fn revisit<const W: usize>(
         &mut self,
         hot: &[ConnHot<W>],
@@ -183,10 +187,10 @@ impl FlowRules {
         }
     }
 
-    /// Visits that are due by now, for so many slots.
+    /// Returns how many of the `used` slots are due for a recheck.
     fn due_visits(&mut self, used: u32) -> u64 {
         if matches!(self.offload.admission, OffloadPolicy::After { .. }) {
-            // A rule stays whatever it is worth.
+            // Under this policy, no rule is removed for its score.
             return 0;
         }
         let pass = self.horizon.into_iter().min().unwrap_or(0).max(1);

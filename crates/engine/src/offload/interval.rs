@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! At which packets of a direction the worker evaluates whether it is worth a NIC rule.
+//! Decides at which packets of a direction the worker evaluates whether it is worth a NIC rule.
 
 use crate::api::{OffloadPolicy, Side};
 use crate::conn::Sampler;
@@ -17,48 +17,50 @@ impl OffloadPolicy {
     }
 }
 
-/// At which packets of a direction somebody looks whether it is worth a rule.
+/// At which packets of a direction the worker evaluates whether it is worth a rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EvalInterval {
-    /// At this one.
+    /// Number of the packet at the first evaluation.
     pub(super) first: u32,
     pub(super) later: MarkedInterval,
 }
 
-/// The same once there was a first look, as there was before any rule.
+/// At which packets of a direction the evaluations after the first one take place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkedInterval {
-    /// Of packets and phase, the bits that are 0 then.
+    /// An evaluation is due when these bits of the packet count plus `phase` are 0.
     mask: u16,
-    /// The flow's own, so that flows which keep step are not all looked at together.
+    /// Differs by record, so that connections in step are not all evaluated at once.
     phase: u16,
 }
 
 impl EvalInterval {
-    /// At packets with a mark.
+    /// Returns the interval for packets with a mark, which is longer.
     #[inline(always)]
     pub(crate) fn of_marked(self) -> MarkedInterval {
         MarkedInterval { mask: self.later.mask.max(LOOKS_APART_MARKED - 1), ..self.later }
     }
 
-    /// The number of a look, one for so many packets as are between two at least; it comes round.
+    /// Returns the number of an evaluation: one for every [`LOOKS_APART`] packets. It wraps.
     pub(crate) fn number(self, packets: u64, record: u32) -> u8 {
         ((packets + u64::from(record)) / u64::from(LOOKS_APART)) as u8
     }
 
-    /// Packets before which no look counts.
+    /// Returns the number of packets before which no evaluation counts.
     pub(crate) fn first(self) -> u32 {
         self.first
     }
 }
 
-/// Fewest packets between two looks, and as long as they are marked: a look costs more than a
-/// lookup, and of a flow with a rule less is to be known. At most so many that neither the packets
-/// nor the numbers of looks come round meanwhile.
+/// Fewest packets between two evaluations of a direction.
 pub(super) const LOOKS_APART: u32 = 64;
 
+/// Fewest packets between two evaluations of a direction with a mark. An evaluation costs more
+/// than a lookup, and less needs to be known of a direction with a rule.
 const LOOKS_APART_MARKED: u16 = 1024;
 
+/// Most packets between two evaluations: neither the packet count nor the number of evaluations
+/// may wrap meanwhile.
 const LOOKS_APART_MOST: u32 = 8192;
 
 impl Sampler for EvalInterval {
@@ -85,12 +87,12 @@ impl Sampler for MarkedInterval {
     }
 }
 
-/// A direction that is to be looked at.
+/// A direction that is due for evaluation.
 #[derive(Clone, Copy)]
 pub(crate) struct PendingEval {
     pub(crate) record: u32,
     pub(crate) direction: u8,
-    /// Where its packet arrived.
+    /// Side at which its packet arrived.
     pub(crate) side: Side,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rule requests to the owner of the port.
+//! Makes rule requests to the owner of the port, and confirms marks.
 
 use super::candidates::CandidateId;
 use super::effect::RuleKind;
@@ -11,8 +11,8 @@ use crate::base::Tick;
 use crate::conn::ConnHot;
 
 impl FlowRules {
-    /// Asks for the rule of a candidate, whose direction has had so many packets; `None` if no slot
-    /// is free.
+    /// Requests the rule of a candidate, whose direction has had `packets` packets; `None` if no
+    /// slot is free.
     pub(crate) fn request_rule<const W: usize>(
         &mut self,
         who: CandidateId,
@@ -49,7 +49,7 @@ impl FlowRules {
         state.zone = hot.key.zone();
         let old = std::mem::replace(&mut state.rules[usize::from(direction)], new);
         if is_bypass && old.is_seen {
-            // Marks of the rule before it are as good as they were, and so are the others'.
+            // Marks of the rule before it are trusted as much as before.
             state.rules[usize::from(direction)].checks = old.checks;
         }
         self.bypasses += u32::from(is_bypass);
@@ -61,7 +61,8 @@ impl FlowRules {
         Some(RuleRequest::Install { rule, side, tuple: self.tuple(&hot.key, direction), action })
     }
 
-    /// A packet with a mark of this record had its key; true if it is the first of its rule.
+    /// Notes that a packet with a mark of this record had its key. True if it is the first of its
+    /// rule.
     pub(crate) fn confirm_mark<const W: usize>(
         &mut self,
         record: u32,
@@ -75,7 +76,7 @@ impl FlowRules {
         let checks = &mut state.rules[direction].checks;
         *checks = checks.saturating_sub(u8::from(!is_strict));
         self.trust(slot, hot);
-        // One of before the NIC began to forward by itself.
+        // A marked packet of a bypassed direction is from before the bypass.
         !self.is_bypassed(record, direction)
             && self.take_effect(slot, direction, RuleKind::marks_of(hot.key.proto()))
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rules of one table's flows, from the wish for one until it is gone; and what packets with
-//! their marks may be believed.
+//! Owns the rules of one table's connections, from candidate to removal, and decides how far their
+//! marks are trusted.
 
 use super::candidates::{CandidateId, CandidateQueue};
 use super::effect::RuleKinds;
@@ -16,37 +16,37 @@ use crate::packet::{Key, PacketMeta};
 use crate::policy::ZoneTags;
 use std::collections::VecDeque;
 
-/// What is known of a direction that has no rule.
+/// Why a direction has no rule, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoRuleCause {
-    /// Nothing.
+    /// Nothing is known.
     None,
-    /// Waits with this score.
+    /// It is a candidate with this score.
     Candidate(Score),
-    /// The NIC does not take such a rule.
+    /// The NIC refuses such a rule.
     Refused,
-    /// The NIC took its rule, and no packet was marked.
+    /// The NIC took its rule, but no packet was marked.
     Ineffective,
 }
 
-/// What is known of a record for the sake of rules.
+/// What offload knows of one record.
 #[derive(Clone, Copy)]
 pub(super) struct RateState {
-    /// [`NO_SLOT`]: none.
+    /// Its slot; [`NO_SLOT`] if it has none.
     pub(super) slot: u32,
-    /// By direction.
+    /// When each direction was last evaluated.
     pub(super) looked_at: [Tick; 2],
-    /// Numbers of the last looks.
+    /// Numbers of the last evaluations.
     pub(super) look: [u8; 2],
     pub(crate) rate: [Score; 2],
     pub(super) note: [NoRuleCause; 2],
-    /// Where its packets arrived when somebody looked.
+    /// Side at which its packets arrived at the last evaluation.
     pub(crate) side: [Side; 2],
-    /// The NIC does not forward them by itself, as was tried.
+    /// True if a bypass was tried, and the NIC refused it or did not forward.
     pub(super) no_bypass: [bool; 2],
 }
 
-// A record has one beside it whether or not it ever gets a rule.
+// Each record has one, with or without rules.
 const _: () = assert!(size_of::<RateState>() == 24);
 
 impl RateState {
@@ -60,8 +60,8 @@ impl RateState {
         no_bypass: [false; 2],
     };
 
-    /// How busy a direction is, now that the next look would have this number. What came since the
-    /// last one says only that there is no more: a few packets say little.
+    /// Returns the rate of a direction now, if the next evaluation would have this number. Packets
+    /// since the last one can lower the rate but not raise it: a few packets say little.
     pub(super) fn rate_now(&self, direction: usize, number: u8, now: Tick) -> Score {
         let quiet = now.since(self.looked_at[direction]);
         let looks = number.wrapping_sub(self.look[direction]);
@@ -78,28 +78,29 @@ pub(crate) struct FlowRules {
     pub(super) watched: HugeRegion<RateState>,
     pub(crate) slots: MarkSlots,
     pub(super) candidates: [CandidateQueue; 2],
-    /// Rules that the NIC is to have, by side and worth.
+    /// Scores of live rules, by side.
     pub(super) live: [Histogram; 2],
     pub(super) zones: Zones,
-    /// No more than there are rules.
+    /// Removals to request; no more than there are rules.
     removes: VecDeque<(RuleId, Side)>,
     pub(super) classes: RuleKinds,
-    /// Where and when the packets arrived that are being looked at.
+    /// Side and time at which the burst arrived.
     pub(crate) side: Side,
     pub(super) now: Nanos,
-    /// What a candidate must at least be worth, by side; and in what time a rule should pay.
+    /// Least score of a candidate, and payback time in nanoseconds, by side.
     pub(super) bar: [Score; 2],
     pub(super) horizon: [Nanos; 2],
-    /// The slot that is visited next, and when the last one was.
+    /// The slot that was rechecked last, and the time up to which rechecks are done.
     pub(super) hand: u32,
     pub(super) visited_at: Nanos,
-    /// Rules by which the NIC forwards by itself, until they are known to be gone.
+    /// Bypass rules that are not known to be gone.
     pub(crate) bypasses: u32,
     pub(super) stats: OffloadStats,
 }
 
 impl FlowRules {
-    /// For `capacity` records; `offload.first_index` is that of the table's first slot.
+    /// Takes the memory for `capacity` records. `offload.first_index` is the index of the table's
+    /// first slot.
     pub(crate) fn new(
         capacity: usize,
         (offload, tagging): (OffloadConfig, ZoneTags),
@@ -144,7 +145,7 @@ impl FlowRules {
         &self.slots
     }
 
-    /// Where and when the next packets arrived, and how many.
+    /// Notes the side, the time and the number of packets of a burst.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, side: Side, now: Nanos, packets: usize) {
         self.side = side;
@@ -156,7 +157,7 @@ impl FlowRules {
         self.slots.queue_drained(side);
     }
 
-    /// What a candidate of a side must at least be worth, and in what time a rule should pay.
+    /// Sets the least score of a side's candidates, and its payback time in nanoseconds.
     pub(crate) fn set_terms(&mut self, side: Side, bar: Score, horizon: Nanos) {
         self.bar[side as usize] = bar;
         self.horizon[side as usize] = horizon;
@@ -170,22 +171,22 @@ impl FlowRules {
         self.stats
     }
 
-    /// Kinds of rules of a side that are set aside.
+    /// Returns how many kinds of mark rules of a side are set aside.
     pub(crate) fn suspended(&self, side: Side, now: Nanos) -> u32 {
         self.classes.suspended(side, now)
     }
 
-    /// Rules of a side that the NIC is to have.
+    /// Returns the number of live rules of a side: those that the NIC has or is to have.
     pub(crate) fn live_count(&self, side: Side) -> u32 {
         self.live[side as usize].total()
     }
 
-    /// What the one that is worth least is worth.
+    /// Returns the lowest score of a side's live rules.
     pub(crate) fn lowest(&self, side: Side) -> Option<Score> {
         self.live[side as usize].lowest()
     }
 
-    /// Asks that a live rule goes.
+    /// Requests the removal of a live rule.
     pub(super) fn withdraw(&mut self, slot: u32, direction: usize) {
         let rule_id = self.slots.rule(slot, direction as u8);
         let now = Tick::of(self.now);
@@ -203,12 +204,12 @@ impl FlowRules {
         self.removes.push_back((rule_id, side));
     }
 
-    /// Whether a rule of the NIC can tell packets in a zone from others.
+    /// True if a NIC rule can distinguish packets of a zone from others.
     pub(super) fn is_told_by_tags(&self, zone: u16) -> bool {
         self.tagging.tag(zone).is_some()
     }
 
-    /// The worth of the best candidate of a side.
+    /// Returns the score of the best candidate of a side.
     pub(crate) fn best(&mut self, side: Side) -> Option<Score> {
         let watched = &self.watched;
         self.candidates[side as usize].best(|score, who| {
@@ -217,15 +218,15 @@ impl FlowRules {
         })
     }
 
-    /// Takes the first candidate of a side with this worth, which is the best.
+    /// Takes the first candidate of a side with this score, which is the best.
     pub(crate) fn take_candidate(&mut self, side: Side, worth: Score) -> Option<CandidateId> {
         let who = self.candidates[side as usize].pop(worth)?;
         self.watched[who.record as usize].note[usize::from(who.direction)] = NoRuleCause::None;
         Some(who)
     }
 
-    /// Whether a candidate's zone may have one more rule; there may have been room when it became
-    /// one.
+    /// True if a candidate's zone may have one more rule. The zone may have filled since the
+    /// direction became a candidate.
     pub(crate) fn has_place(&mut self, zone: u16, (side, worth): (Side, Score)) -> bool {
         let is_full = self.zones.is_full(side, zone);
         if is_full {
@@ -235,24 +236,25 @@ impl FlowRules {
         !is_full
     }
 
-    /// The packets of a direction.
+    /// Returns the five-tuple of a direction's packets.
     pub(super) fn tuple<const W: usize>(&self, key: &Key<W>, direction: u8) -> FiveTuple {
         let tuple = key.tuple(direction == 1);
-        // Of who has no tag that can be told, nobody has asked for a rule.
+        // No rule is requested in a zone that no tag distinguishes.
         FiveTuple { zone: self.tagging.tag(tuple.zone).unwrap_or(0), ..tuple }
     }
 
-    /// A rule that is to go.
+    /// Takes the next removal to request.
     pub(crate) fn next_remove(&mut self) -> Option<RuleRequest> {
         self.removes.pop_front().map(|(rule, side)| RuleRequest::Remove { rule, side })
     }
 
-    /// Where the packets arrived that are being looked at.
+    /// Returns the side at which the burst arrived.
     pub(crate) fn side(&self) -> Side {
         self.side
     }
 
-    /// Whether marks are enough from now on.
+    /// Sets the mark that is enough for packets of this record from now on; 0 if keys must be
+    /// compared.
     pub(super) fn trust<const W: usize>(&self, slot: u32, hot: &mut ConnHot<W>) {
         let Some(state) = self.slots.get(slot) else { return };
         let is_doubted = |rule: &RuleEntry| rule.standing.is_live() && rule.checks > 0;
@@ -262,8 +264,8 @@ impl FlowRules {
         hot.expected = if is_sure && is_plain { expected } else { 0 };
     }
 
-    /// What is known of a packet with the mark of this rule, and which is in this zone; `record` is
-    /// what its slot has, if it has something.
+    /// Returns how far to trust a packet with the mark of this rule. `record` is the record that
+    /// the rule's slot named; `zone` is the zone of the packet.
     pub(crate) fn check_mark<const W: usize>(
         &self,
         (record, rule): (u32, RuleId),
@@ -278,8 +280,8 @@ impl FlowRules {
         if !rule.standing.is_live() {
             MarkCheck::Stale
         } else if !hot.is_steady() || !hot.is_plain_of_steady(meta) {
-            // Out of its place among the packets of the burst: where the flow is closing, a SYN
-            // before it would have made it another flow's.
+            // Such a packet must be tracked in its order in the burst. If the connection is
+            // closing, a SYN before it may have begun another connection.
             MarkCheck::NotPlain
         } else if rule.checks > 0 || hot.key.zone() != zone {
             MarkCheck::VerifyKey
@@ -288,7 +290,7 @@ impl FlowRules {
         }
     }
 
-    /// The rule of a direction marks packets from here on, of which it had so many.
+    /// Notes that the rule of a direction marks packets from here on; `packets` came before.
     pub(crate) fn begin_hits(&mut self, record: u32, direction: u8, packets: u64) {
         let slot = self.watched[record as usize].slot;
         if let Some(slot) = self.slots.get_mut(slot) {
@@ -296,14 +298,14 @@ impl FlowRules {
         }
     }
 
-    /// The flow of a record has entered another phase.
+    /// Updates the expected mark of a record whose connection changed its state.
     pub(crate) fn sync_mark<const W: usize>(&self, record: u32, hot: &mut ConnHot<W>) {
         if hot.was_evaluated() && hot.is_steady() {
             self.trust(self.watched[record as usize].slot, hot);
         }
     }
 
-    /// The flow of a record has ended: its rules are to go.
+    /// Withdraws the rules of a connection that has ended.
     #[inline(always)]
     pub(crate) fn end<const W: usize>(&mut self, record: u32, hot: &ConnHot<W>) {
         if hot.was_evaluated() {
@@ -325,8 +327,8 @@ impl FlowRules {
         self.slots.leave(slot);
     }
 
-    /// Learns what became of a wish; returns what an answered request for a rule tells. An answer
-    /// to nothing that is known is not believed.
+    /// Applies the result of a rule request; returns what follows from it. A result that fits no
+    /// request is ignored.
     pub(crate) fn apply_result(&mut self, rule: RuleId, answer: RuleResult) -> ResultEffect {
         let mut learnt = ResultEffect::default();
         let Some(slot) = self.slots.of_rule(rule) else { return learnt };
@@ -344,7 +346,7 @@ impl FlowRules {
             }
             (RuleLifecycle::Asked, RuleResult::Installed { .. }) => RuleLifecycle::Installed,
             (RuleLifecycle::Recalled, RuleResult::Installed { .. }) => RuleLifecycle::Leaving,
-            // A rule that was refused after it was to go is gone as well.
+            // A rule that is refused after its removal was requested is gone as well.
             (RuleLifecycle::Asked | RuleLifecycle::Recalled, _) if is_refusal => {
                 RuleLifecycle::None
             }
@@ -380,7 +382,7 @@ impl FlowRules {
         learnt
     }
 
-    /// The flow in `record` has a slot and no rule: it gives the slot back.
+    /// Gives back the slot of the connection in `record`, which has no rule.
     pub(crate) fn release<const W: usize>(&mut self, record: u32, hot: &mut ConnHot<W>) {
         let slot = std::mem::replace(&mut self.watched[record as usize].slot, NO_SLOT);
         hot.expected = 0;
@@ -390,31 +392,31 @@ impl FlowRules {
     }
 }
 
-/// What an answer tells beside where the rule stands.
+/// What follows from a result, beside the new state of the rule.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResultEffect {
-    /// A rule of this side that was asked for is answered.
+    /// Side of an install request that has its result now.
     pub(crate) answered: Option<Side>,
-    /// This record's flow has a slot and no rule: [`FlowRules::release`] must follow.
+    /// Record whose connection has a slot and no rule: [`FlowRules::release`] must follow.
     pub(crate) without_rule: Option<u32>,
 }
 
-/// What the record says of a packet whose mark names it.
+/// How far the mark of a packet is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MarkCheck {
-    /// It is one more packet.
+    /// The packet is counted without comparing keys.
     Trusted,
-    /// It is, if the key is the record's.
+    /// The packet is counted if its key is the record's.
     VerifyKey,
-    /// It is more than that.
+    /// The packet must be tracked in its order, not only counted.
     NotPlain,
-    /// The record is another generation's.
+    /// The mark is not of a live rule of this record.
     Stale,
 }
 
 impl OffloadConfig {
-    /// Bytes that an engine takes for so many records and slots, about, and for zones if they have
-    /// shares.
+    /// Returns about how many bytes an engine takes for this many records and slots, and for zones
+    /// if they have shares.
     pub const fn bytes(records: u64, slots: u64, has_shares: bool) -> u64 {
         let zones = if has_shares { 2 * zone_share::BYTES } else { 0 };
         records * size_of::<RateState>() as u64 + 2 * slots * slots::SLOT_BYTES + zones

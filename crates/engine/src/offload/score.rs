@@ -1,69 +1,69 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How much a rule would be worth, on a scale that is good enough to compare.
+//! Scores: the worth of a rule on a logarithmic scale that is exact enough to compare.
 
 use crate::base::Nanos;
 
-/// Packets per second, in quarters of octaves: from 1/8 to 2^28.
+/// A packet rate in quarters of octaves: from 1/8 to 2^28 packets per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Score(u8);
 
 impl Score {
-    /// Scores there are.
+    /// Number of scores.
     pub(crate) const COUNT: usize = 128;
 
-    /// Less than any packet.
+    /// The lowest score: less than 1/8 packets per second.
     pub(crate) const ZERO: Score = Score(0);
 
-    /// Of so many packets in a span of time.
+    /// Returns the score of `packets` packets in a span of time, in nanoseconds.
     pub(crate) fn of(packets: u64, span: Nanos) -> Self {
-        // What does not fit is more than any port brings.
+        // A rate that does not fit is higher than that of any port.
         let rate = packets.saturating_mul(16_000_000_000) / span.max(1);
         let rate = rate.min(u32::MAX.into()) as u32;
-        // Two bits behind the highest one.
+        // The two bits below the highest one.
         let octave = (rate | 1).ilog2();
         let quarter = if octave >= 2 { rate >> (octave - 2) & 3 } else { 0 };
         Score((octave * 4 + quarter) as u8)
     }
 
-    /// Of so many packets per second.
+    /// Returns the score of this many packets per second.
     pub(crate) fn per_second_of(packets: u32) -> Self {
         Score::of(packets.into(), 1_000_000_000)
     }
 
-    /// Its number, below [`Score::COUNT`].
+    /// Returns its number, below [`Score::COUNT`].
     pub(crate) fn number(self) -> usize {
         usize::from(self.0)
     }
 
-    /// The one with this number.
+    /// Returns the score with this number, or the highest one.
     pub(crate) fn from_number(number: usize) -> Self {
         Score(number.min(Self::COUNT - 1) as u8)
     }
 
-    /// Higher by so many quarters of an octave.
+    /// Returns the score that is this many quarters of an octave higher, or the highest one.
     pub(crate) fn plus(self, quarters: u8) -> Self {
         Score(self.0.saturating_add(quarters).min(Self::COUNT as u8 - 1))
     }
 
-    /// Half way to a later one: a single span of a few packets says little.
+    /// Returns the score half way to a later one: a single span of a few packets says little.
     pub(crate) fn toward(self, later: Score) -> Self {
         let up = u8::from(later > self);
         Score((self.0 + later.0 + up) / 2)
     }
 
-    /// Packets per second, the least with this score.
+    /// Returns the lowest rate with this score, in packets per second.
     pub(crate) fn per_second(self) -> f64 {
         let quarter = 1.0 + f64::from(self.0 % 4) / 4.0;
         quarter * f64::from(self.0 / 4).exp2() / 16.0
     }
 }
 
-/// How many things have each score.
+/// Number of rules with each score.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     total: u32,
     counts: [u32; Score::COUNT],
-    /// Bit `i`: somebody has score `i`.
+    /// Bit `i`: a rule has score `i`.
     filled: u128,
 }
 
@@ -86,59 +86,59 @@ impl Histogram {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of rules.
     pub(crate) fn total(&self) -> u32 {
         self.total
     }
 
-    /// The lowest score that somebody has.
+    /// Returns the lowest score of a rule.
     pub(crate) fn lowest(&self) -> Option<Score> {
         (self.filled != 0).then(|| Score::from_number(self.filled.trailing_zeros() as usize))
     }
 }
 
-/// How much better whoever takes another's place must be, in quarters of an octave: a score of a
-/// few packets is no better than that, and rules that come and go cost more than they bring.
+/// By how much a candidate must exceed a rule to displace it, in quarters of an octave. The score
+/// of a few packets is no more exact, and rules that come and go cost more than they bring.
 pub(super) const BETTER: u8 = 2;
 
-/// A flow that is looked at.
+/// A direction that is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateSample {
     pub(crate) record: u32,
     /// 1: the sender is the second end of the key.
     pub(crate) direction: u8,
-    /// Of this direction, so far.
+    /// Packets of this direction so far.
     pub(crate) packets: u64,
-    /// When the flow began.
+    /// When the connection began.
     pub(crate) start: Nanos,
-    /// Whether the packet was counted by its mark.
+    /// True if the packet was counted by its mark.
     pub(crate) is_marked: bool,
 }
 
-/// What the candidates of a side want of those that have rules.
+/// Demand of a side's candidates for the places of existing rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
-    /// Places.
+    /// Number of places.
     pub(super) places: u32,
-    /// What the best of them is worth.
+    /// Score of the best candidate.
     pub(super) worth: Score,
-    /// What the rule that is worth least is worth.
+    /// Lowest score of an existing rule.
     pub(super) lowest: Score,
-    /// What who would be one of them must be worth.
+    /// Least score of a new candidate.
     pub(crate) bar: Score,
 }
 
 impl Demand {
-    /// There is room.
+    /// Demand while there is room.
     pub(crate) const NOTHING: Demand =
         Demand { places: 0, worth: Score::ZERO, lowest: Score::ZERO, bar: Score::ZERO };
 
-    /// There is no room, and no candidate.
+    /// Returns the demand if there is neither room nor a candidate.
     pub(crate) fn none_above(lowest: Score) -> Self {
         Demand { lowest, bar: lowest.plus(BETTER), ..Self::NOTHING }
     }
 
-    /// So many places at most, for candidates of which the best is worth so much.
+    /// Returns the demand for up to `places` places, where the best candidate has score `worth`.
     pub(crate) fn places(places: u32, worth: Score, lowest: Score) -> Self {
         Demand { places, worth, ..Self::none_above(lowest) }
     }

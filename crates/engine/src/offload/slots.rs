@@ -1,52 +1,53 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What marks name: a slot, and through it the record of a connection.
+//! Owns the slots: a mark names a slot, and the slot names the record of a connection.
 //!
-//! A slot has one connection at a time and a generation for each. It is used again only when no
-//! packet with one of its marks can be left: the NIC has none of its rules any more, and what was
-//! in the receive queues then has come out of them.
+//! A slot has one connection at a time, and a new generation for each. It is used again only when
+//! no packet with one of its marks can arrive. For that, the NIC must have removed its rules, and
+//! the worker must have received what was in the receive queues then.
 //!
-//! Where there are as many slots as records, each is of the record with its number, and no packet
-//! has to look that up: one cache line less of three. A flow whose record had another a moment ago
-//! waits for its slot then. Where there are fewer, those free for longest are used first.
+//! If there are as many slots as records, each slot belongs to the record with its number. No
+//! packet has to look that up, which saves one cache line of three. A connection whose record held
+//! another one a moment ago then waits for its slot. If there are fewer slots, those that have been
+//! free longest are used first.
 
 use super::score::Score;
 use crate::api::{MarkLayout, RuleId, Side};
 use crate::base::{HugeRegion, MemoryUse, Tick};
 use std::collections::VecDeque;
 
-/// In place of the number of a slot: none.
+/// Stands for no slot.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 
-/// Packets that wait in a receive queue at most, in any NIC.
+/// Most packets in a receive queue of any NIC.
 const QUEUE_MAX: u32 = 1 << 15;
 
-/// In place of the number of a record: none.
+/// Stands for no record.
 const NO_RECORD: u32 = u32::MAX;
 
-/// Fewest generations of a slot that is of one record only, and so comes round faster than if all
-/// had their turn: a NIC that forgets to forget a rule is found by the keys that are compared.
+/// Fewest generations for slots that belong to one record each. Such a slot is used again sooner
+/// than if all slots took turns. If a NIC fails to remove a rule, the comparison of keys finds it.
 const GENERATIONS_MIN: u16 = 63;
 
-/// Where one rule stands, by what the worker knows.
+/// Lifecycle state of one rule, as far as the worker knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RuleLifecycle {
-    /// There is none.
+    /// There is no rule.
     None,
-    /// In somebody else's hands.
+    /// It is requested; the result has not come.
     Asked,
-    /// The NIC has it, and no packet had its mark yet.
+    /// The NIC has it; no packet has had its mark yet.
     Installed,
-    /// Packets had its mark.
+    /// Packets have had its mark.
     Effective,
-    /// Asked for, not answered, and to go.
+    /// Its removal is requested, and the request to install it has no result yet.
     Recalled,
-    /// To go.
+    /// Its removal is requested.
     Leaving,
 }
 
 impl RuleLifecycle {
-    /// Whether a mark may be of it.
+    /// True if the rule is requested or installed, and its removal is not requested.
     pub(crate) fn is_live(self) -> bool {
         matches!(self, RuleLifecycle::Asked | RuleLifecycle::Installed | RuleLifecycle::Effective)
     }
@@ -56,23 +57,23 @@ impl RuleLifecycle {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleEntry {
     pub(crate) standing: RuleLifecycle,
-    /// Where its packets arrive.
+    /// Side at which its packets arrive.
     pub(crate) side: Side,
-    /// As it is counted among those that are live.
+    /// Score with which it is counted among the live rules.
     pub(crate) weight: Score,
-    /// Looks in a row at which a packet had no mark.
+    /// Evaluations in a row at which a packet had no mark. For a bypass, packets that arrived.
     pub(crate) misses: u8,
-    /// Packets whose keys are compared before its mark is enough.
+    /// Packets whose keys are still to be compared before its mark is enough.
     pub(crate) checks: u8,
-    /// Whether a packet had its mark.
+    /// True once a packet had its mark, or once the NIC counted packets for it.
     pub(crate) is_seen: bool,
-    /// When it came to its standing.
+    /// When it entered its lifecycle state.
     pub(crate) since: Tick,
-    /// The NIC forwards its packets by itself.
+    /// True if the NIC forwards its packets: it is a bypass.
     pub(crate) is_bypass: bool,
-    /// Packets that its direction had had before the first with its mark.
+    /// Packets of its direction before the first one with its mark.
     pub(crate) marked_from: u64,
-    /// Packets that the NIC forwarded by itself.
+    /// Packets that the NIC has forwarded.
     pub(crate) passed: u64,
 }
 
@@ -90,7 +91,7 @@ impl RuleEntry {
         passed: 0,
     };
 
-    /// Whether the NIC may forward packets by it.
+    /// True if the NIC may forward packets by this rule.
     pub(crate) fn is_forwarding(&self) -> bool {
         self.is_bypass && self.standing != RuleLifecycle::None
     }
@@ -101,9 +102,9 @@ impl RuleEntry {
 pub(crate) struct MarkSlot {
     record: u32,
     pub(crate) generation: u16,
-    /// That of the connection.
+    /// Zone of the connection.
     pub(crate) zone: u16,
-    /// It is nobody's, and packets with its marks may be left.
+    /// It has no connection, and packets with its marks may still arrive.
     is_draining: bool,
     pub(crate) rules: [RuleEntry; 2],
 }
@@ -117,35 +118,36 @@ impl MarkSlot {
         rules: [RuleEntry::NONE; 2],
     };
 
-    /// The record whose flow has it, as long as that lives.
+    /// Returns the record of its connection, as long as that lives.
     pub(crate) fn record(&self) -> Option<u32> {
         (self.record != NO_RECORD).then_some(self.record)
     }
 
-    /// Whether the NIC may have a rule of it.
+    /// True if the NIC may have a rule of this slot.
     pub(super) fn has_rules(&self) -> bool {
         self.rules.iter().any(|rule| rule.standing != RuleLifecycle::None)
     }
 
-    /// Whether a connection may take it.
+    /// True if a connection may take this slot.
     fn is_free(&self) -> bool {
         self.record == NO_RECORD && !self.has_rules() && !self.is_draining
     }
 }
 
-/// Which records slots name.
+/// Maps slots to records.
 #[derive(Clone, Copy)]
 pub(crate) enum SlotIndex<'a> {
-    /// As many slots as these have a record, or had one: which is any, where there is none.
+    /// Record of each slot. A slot without a connection has any record here.
     Listed(&'a [u32]),
-    /// So many slots are of the record with their number.
+    /// Each of this many slots belongs to the record with its number.
     Same(u32),
 }
 
 impl SlotIndex<'_> {
     pub(crate) const NONE: SlotIndex<'static> = SlotIndex::Same(0);
 
-    /// The same without a branch: any record, and false, if there is no such slot.
+    /// Returns the record of a slot and true, or any record and false if there is no such slot. Has
+    /// no branch.
     #[inline(always)]
     pub(crate) fn by_or_any(self, slot: usize) -> (u32, bool) {
         match self {
@@ -160,7 +162,7 @@ impl SlotIndex<'_> {
         }
     }
 
-    /// The record that a slot names, if there is such a slot.
+    /// Returns the record that a slot names; `None` if there is no such slot.
     #[inline(always)]
     pub(crate) fn by(self, slot: usize) -> Option<u32> {
         match self {
@@ -170,39 +172,39 @@ impl SlotIndex<'_> {
     }
 }
 
-/// What has come out of the receive queue of each side; both come round.
+/// Progress of the receive queue of each side. All counters wrap.
 #[derive(Clone, Copy, Debug, Default)]
 struct QueueDrain {
-    /// Times that it was seen empty.
+    /// How often the queue was seen empty.
     empty: [u32; 2],
     packets: [u32; 2],
 }
 
-/// All that is kept for one slot: what is here, and two rules that are to go.
+/// Bytes kept for one slot: its entries here, and two queued removals.
 pub(super) const SLOT_BYTES: u64 = (size_of::<MarkSlot>()
     + 3 * size_of::<u32>()
     + size_of::<QueueDrain>()
     + 2 * size_of::<(RuleId, Side)>()) as u64;
 
-/// All slots of a table.
+/// The slots of one table.
 pub(crate) struct MarkSlots {
     layout: MarkLayout,
     first_index: u32,
-    /// By slot, for the packet path; 0, which is as wrong as any other, where there is none.
-    /// `None`: each is of the record with its number.
+    /// Record of each slot, for the packet path; 0 if a slot has no connection. `None`: each slot
+    /// belongs to the record with its number.
     records: Option<HugeRegion<u32>>,
     slots: HugeRegion<MarkSlot>,
-    /// Slots from here on were never used.
+    /// Slots from this number on were never used.
     used: u32,
-    /// Those that were, unless each is of one record.
+    /// Free slots that were used before; empty if each slot belongs to one record.
     free: VecDeque<u32>,
-    /// Without a rule in the NIC, from some time on.
+    /// Slots to be freed, with the progress of the receive queues when their last rule was gone.
     draining: VecDeque<(u32, QueueDrain)>,
     progress: QueueDrain,
 }
 
 impl MarkSlots {
-    /// For so many records; slots are as many at most.
+    /// Makes `count` slots for `records` records, but no more slots than records.
     pub(crate) fn new(
         (count, records): (u32, u32),
         layout: MarkLayout,
@@ -232,7 +234,7 @@ impl MarkSlots {
         [records, self.slots.memory(), waiting].into_iter().sum()
     }
 
-    /// Which records they name.
+    /// Returns the map from slots to records.
     #[inline(always)]
     pub(crate) fn named(&self) -> SlotIndex<'_> {
         match &self.records {
@@ -241,7 +243,7 @@ impl MarkSlots {
         }
     }
 
-    /// Slots in use, or that were: those below this number.
+    /// Returns the number of slots that were ever used; they come first.
     pub(crate) fn used(&self) -> u32 {
         self.used
     }
@@ -259,25 +261,25 @@ impl MarkSlots {
         self.slots.get_mut(slot as usize)
     }
 
-    /// The slot that a rule is of, if there is one and it is of this generation.
+    /// Returns the slot of a rule, if it exists and has the rule's generation.
     pub(crate) fn of_rule(&self, rule: RuleId) -> Option<u32> {
         let slot = rule.index.wrapping_sub(self.first_index);
         let is_so = |slot: &&MarkSlot| slot.generation == rule.generation;
         self.get(slot).filter(is_so).map(|_| slot)
     }
 
-    /// Names the rule of a direction.
+    /// Returns the identifier of a direction's rule.
     pub(crate) fn rule(&self, slot: u32, direction: u8) -> RuleId {
         let generation = self.slots[slot as usize].generation;
         RuleId { index: self.first_index + slot, generation, direction }
     }
 
-    /// The mark of the direction 0.
+    /// Returns the mark of direction 0.
     pub(crate) fn mark(&self, slot: u32) -> u32 {
         self.layout.encode(self.rule(slot, 0))
     }
 
-    /// A slot for the connection in `record`, if one is free.
+    /// Takes a slot for the connection in `record`; `None` if none is free for it.
     pub(crate) fn take(&mut self, record: u32) -> Option<u32> {
         let slot = match &mut self.records {
             None => Some(record).filter(|&slot| self.slots[slot as usize].is_free()),
@@ -293,7 +295,7 @@ impl MarkSlots {
         Some(slot)
     }
 
-    /// Its connection is no more.
+    /// Detaches a slot from its connection.
     pub(crate) fn leave(&mut self, slot: u32) {
         self.slots[slot as usize].record = NO_RECORD;
         self.name(slot, 0);
@@ -306,7 +308,7 @@ impl MarkSlots {
         }
     }
 
-    /// If neither a connection nor the NIC has anything of it, it is free once the queues are
+    /// Starts to drain a slot without connection and rules. It is free once both receive queues are
     /// drained.
     pub(crate) fn settle(&mut self, slot: u32) {
         let state = &mut self.slots[slot as usize];
@@ -316,20 +318,20 @@ impl MarkSlots {
         }
     }
 
-    /// Packets have come out of the receive queue of a side.
+    /// Notes packets that were received from the queue of a side.
     #[inline(always)]
     pub(crate) fn received(&mut self, side: Side, packets: usize) {
         self.progress.packets[side as usize] =
             self.progress.packets[side as usize].wrapping_add(packets as u32);
     }
 
-    /// The receive queue of a side was empty.
+    /// Notes that the receive queue of a side was empty.
     pub(crate) fn queue_drained(&mut self, side: Side) {
         let empty = &mut self.progress.empty[side as usize];
         *empty = empty.wrapping_add(1);
     }
 
-    /// Frees some slots whose packets have come out of both queues.
+    /// Frees up to 64 slots whose packets have left both receive queues.
     pub(crate) fn drain(&mut self) {
         for _ in 0..64 {
             let Some((slot, since)) = self.draining.front() else { return };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How things stand with the rule of one direction, for people: what there is, and if there is no
-//! rule, why not. Only looks; what it says of rates is what the admission goes by.
+//! Reports the rule of one direction to operators: its state, or the reason why there is none.
+//! Reports only read. Their rates are those that decide about admission.
 
 use super::effect::RuleKind;
 use super::rules::{FlowRules, NoRuleCause};
@@ -9,14 +9,14 @@ use super::slots::{RuleEntry, RuleLifecycle};
 use crate::api::{NoRuleReason, PROTO_TCP, PROTO_UDP, RuleState, RuleView, Side};
 use crate::base::{Nanos, Tick};
 
-/// What the answer depends on beside the flow, of one side.
+/// State of one side, on which a report depends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SideStatus {
     pub(crate) is_full: bool,
     pub(crate) is_backing_off: bool,
 }
 
-/// A direction that is looked at by somebody who wants to know.
+/// A direction to report on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ViewInput {
     pub(crate) record: u32,
@@ -24,15 +24,15 @@ pub(crate) struct ViewInput {
     pub(crate) direction: usize,
     pub(crate) proto: u8,
     pub(crate) zone: u16,
-    /// Of this direction, so far.
+    /// Packets of this direction so far.
     pub(crate) packets: u64,
-    /// When the flow began.
+    /// When the connection began.
     pub(crate) start: Nanos,
     pub(crate) now: Nanos,
 }
 
 impl FlowRules {
-    /// How things stand with the rule of a direction.
+    /// Returns the state of a direction's rule, or the reason why it has none.
     pub(crate) fn view(&self, subject: ViewInput, terms: &[SideStatus; 2]) -> RuleView {
         let ViewInput { record, direction, now, .. } = subject;
         let watched = &self.watched[record as usize];
@@ -65,7 +65,8 @@ impl FlowRules {
         }
     }
 
-    /// How busy a direction is: by the last looks, but no busier than the time since then allows.
+    /// Returns the rate of a direction: that of the last evaluations, limited by the packets and
+    /// the time since then.
     fn rate_now(&self, subject: ViewInput) -> Score {
         let ViewInput { record, direction, packets, start, now, .. } = subject;
         let watched = &self.watched[record as usize];
@@ -79,7 +80,7 @@ impl FlowRules {
         watched.rate_now(direction, self.looks.number(packets, record), Tick::of(now))
     }
 
-    /// Why a direction has no rule.
+    /// Returns why a direction has no rule.
     pub(crate) fn reason(
         &self,
         subject: ViewInput,
@@ -118,7 +119,7 @@ impl FlowRules {
         }
     }
 
-    /// The reason, if it is that a direction with this rate is not busy enough.
+    /// Returns [`NoRuleReason::BelowThreshold`] if a direction with this rate is not busy enough.
     fn below_threshold(&self, (side, packets): (Side, u64), rate: Score) -> Option<NoRuleReason> {
         let (worth, least) = self.score(side, packets, rate);
         (worth < least).then(|| NoRuleReason::BelowThreshold {
@@ -128,7 +129,7 @@ impl FlowRules {
     }
 }
 
-/// Packets since the first with the mark, or that the NIC forwarded.
+/// Returns the packets since the first one with the mark, or the packets that the NIC forwarded.
 pub(crate) fn hits(rule: &RuleEntry, packets: u64) -> u64 {
     match rule.standing {
         _ if rule.is_bypass => rule.passed,
@@ -137,7 +138,7 @@ pub(crate) fn hits(rule: &RuleEntry, packets: u64) -> u64 {
     }
 }
 
-/// What people call it, if there is a rule.
+/// Returns the reported state of a rule; `None` if there is no rule.
 fn state_of(rule: &RuleEntry) -> Option<RuleState> {
     match rule.standing {
         RuleLifecycle::None => None,

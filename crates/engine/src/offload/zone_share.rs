@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! No zone has more than its share of the rules: whoever fills one zone with busy flows takes
-//! nothing from the others. Within a zone a busier flow takes the place of one that is less so.
+//! Owns each zone's share of the rules, so that busy connections of one zone take no rules from
+//! others. Within a zone, a busier connection displaces one that is less busy.
 
 use super::score::Score;
 use crate::api::Side;
 use crate::base::{HugeRegion, MemoryUse};
 
-/// Zones there are.
+/// Number of zones.
 const ZONES: usize = 1 << 16;
 
-/// One zone, at one side.
+/// Rules of one zone at one side.
 #[derive(Clone, Copy)]
 struct ZoneShare {
-    /// Rules that the NIC is to have.
+    /// Live rules: those that the NIC has or is to have.
     live: u32,
-    /// What the best that found no place was worth, since one last made room.
+    /// Best score that found no place, since a rule of the zone last made room.
     missed: Score,
 }
 
-/// What all of them take.
+/// Bytes that the shares of all zones take in one table.
 pub(super) const BYTES: u64 = (ZONES * size_of::<[ZoneShare; 2]>()) as u64;
 
 impl ZoneShare {
@@ -27,9 +27,9 @@ impl ZoneShare {
 
 /// The rules of one table, by zone.
 pub(super) struct Zones {
-    /// Rules of a zone, at each side.
+    /// Most rules of a zone at each side.
     most: u32,
-    /// `None`: every zone may have all.
+    /// `None`: zones have no limit.
     shares: Option<HugeRegion<[ZoneShare; 2]>>,
 }
 
@@ -52,39 +52,39 @@ impl Zones {
         Some(&mut shares[usize::from(zone)][side as usize])
     }
 
-    /// There is one more rule of the zone.
+    /// Counts one more rule of the zone.
     pub(super) fn add(&mut self, side: Side, zone: u16) {
         if let Some(share) = self.share(side, zone) {
             share.live += 1;
         }
     }
 
-    /// There is one less.
+    /// Counts one rule less of the zone.
     pub(super) fn remove(&mut self, side: Side, zone: u16) {
         if let Some(share) = self.share(side, zone) {
             share.live -= 1;
         }
     }
 
-    /// Whether the zone has all the rules it may have.
+    /// True if the zone has as many rules as it may have.
     pub(super) fn is_full(&self, side: Side, zone: u16) -> bool {
         self.get(side, zone).is_some_and(|share| share.live >= self.most)
     }
 
-    /// Somebody in a full zone is worth so much, and gets no rule.
+    /// Notes the score of a candidate that gets no rule, because its zone is full.
     pub(super) fn miss(&mut self, side: Side, zone: u16, worth: Score) {
         if let Some(share) = self.share(side, zone) {
             share.missed = share.missed.max(worth);
         }
     }
 
-    /// What the best that missed a place in a full zone is worth; nothing where there is room.
+    /// Returns the best score that missed a place in a full zone; zero if the zone has room.
     pub(super) fn missed(&self, side: Side, zone: u16) -> Score {
         let share = self.get(side, zone).filter(|share| share.live >= self.most);
         share.map_or(Score::ZERO, |share| share.missed)
     }
 
-    /// A rule of the zone makes room for whoever missed one.
+    /// Forgets missed scores, because a rule of the zone makes room.
     pub(super) fn make_room(&mut self, side: Side, zone: u16) {
         if let Some(share) = self.share(side, zone) {
             share.missed = Score::ZERO;

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Marks and labels of connections, each beside its record: no packet reads them.
+//! Owns the connection marks and labels, in columns of their own: no packet reads them.
 //!
-//! As long as nobody has written any, connections begin and end without a look at them.
+//! Until one is written, connections begin and end without touching these columns.
 
 use crate::api::{Config, CtMark};
 use crate::base::{HugeRegion, LinkStore, MemoryUse, TimerLink};
 use crate::conn::ConnCold;
 
-/// Those of all records.
+/// Connection marks and labels of all records.
 pub(crate) struct MarkColumns {
     pub(super) marks: HugeRegion<u32>,
-    /// If anybody asked for some.
+    /// `None` if the configuration has no labels.
     pub(super) labels: Option<HugeRegion<u128>>,
-    /// Some may be other than 0.
+    /// True once a mark or label was written. Before, all are 0.
     pub(super) are_used: bool,
 }
 
 impl MarkColumns {
-    /// For so many records.
+    /// Allocates columns for `len` records.
     pub(crate) fn new(len: usize, config: &Config) -> Self {
         let huge = config.huge_pages;
         let labels = config.labels.then(|| HugeRegion::new(len, 0, huge));
         Self { marks: HugeRegion::new(len, 0, huge), labels, are_used: false }
     }
 
-    /// A connection begins in a record.
+    /// Clears mark and label of a record in which a connection begins.
     #[inline(always)]
     pub(crate) fn begin(&mut self, record: u32) {
         if self.are_used {
@@ -46,7 +46,7 @@ impl MarkColumns {
     }
 }
 
-/// The cold parts; the wheel's links run through them.
+/// The cold parts of all records. The links of the timer wheel run through them.
 pub(crate) struct ColdColumn(pub(crate) HugeRegion<ConnCold>);
 
 impl LinkStore for ColdColumn {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The embryonic flows of a table in the order in which they began, and who of them goes when there
-//! is no room.
+//! Owns the list of a table's embryonic connections, in the order in which they began, and their
+//! number per zone. If there is no room, the tracker evicts from it.
 
 use super::columns::ColdColumn;
 use crate::api::{Config, Evict, ZONES};
 use crate::base::{HugeRegion, NO_RECORD};
 use crate::conn::{ConnHot, ListLinks};
 
-/// Bytes that a table counts the embryonic flows of a zone in.
+/// Bytes per zone of the counter of embryonic connections.
 pub(crate) const EMBRYONIC_BYTES: usize = size_of::<u32>();
 
-/// A list through the records.
+/// List of embryonic connections, linked through their records.
 pub(crate) struct EmbryonicList {
     pub(crate) oldest: u32,
     youngest: u32,
     pub(crate) len: u32,
-    /// Most that there may be.
+    /// Most embryonic connections of the table.
     pub(super) max: u32,
     pub(crate) evicts: bool,
-    /// How many each zone has.
+    /// Number of embryonic connections per zone.
     pub(super) of_zone: Box<[u32]>,
 }
 
@@ -63,7 +63,8 @@ impl EmbryonicList {
         self.of_zone[usize::from(hot[record as usize].key.zone())] -= 1;
     }
 
-    /// Of a record, or [`NO_RECORD`], which is before the oldest.
+    /// Sets the younger neighbour of a record. For [`NO_RECORD`], which stands before the oldest,
+    /// sets the oldest.
     fn set_younger(&mut self, cold: &mut ColdColumn, record: u32, younger: u32) {
         match cold.0.get_mut(record as usize) {
             Some(cold) => cold.set_neighbours(ListLinks { younger, ..cold.neighbours() }),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Records that are not in use: those that were freed, in a list through their links, and those
-//! that never were.
+//! Allocates and frees records: freed ones form a list through their links, the others were never
+//! used. Also links embryonic connections, and reads and writes connection marks.
 
 use super::Table;
 use super::columns::MarkColumns;
@@ -8,7 +8,7 @@ use crate::api::CtMark;
 use crate::base::{BURST_MAX, NO_RECORD, TimerLink};
 
 impl<const W: usize> Table<W> {
-    /// A record that is in the index.
+    /// Takes a free record and enters it into the index; `None` if either has no room.
     pub(crate) fn alloc_record(&mut self, hash: u64) -> Option<u32> {
         let record = self.pop_free()?;
         if self.index.insert(hash, record) {
@@ -35,41 +35,42 @@ impl<const W: usize> Table<W> {
         self.free = record;
     }
 
-    /// Whether a burst of new flows may find too little room. Then what comes first counts first.
+    /// True if a burst of new connections may not find room. Then packets are tracked in their
+    /// order.
     pub(crate) fn is_near_full(&self) -> bool {
         let (records, embryonic) = (self.hot.len() as u32 - self.live, &self.embryonic);
         records.min(embryonic.max.saturating_sub(embryonic.len)) < BURST_MAX as u32
     }
 
-    /// Whether such a burst may end a flow to make room: that may be one with a mark.
+    /// True if such a burst may evict a connection to make room. That connection may have a mark.
     pub(crate) fn may_evict(&self) -> bool {
         self.embryonic.evicts && self.embryonic.len > 0 && self.is_near_full()
     }
 
-    /// Whether one more embryonic flow may begin, as every flow does.
+    /// True if one more connection may begin: every connection begins as embryonic.
     pub(crate) fn can_start(&self) -> bool {
         self.embryonic.len < self.embryonic.max
     }
 
-    /// Embryonic flows of a zone.
+    /// Returns the number of embryonic connections of a zone.
     pub(crate) fn embryonic_in(&self, zone: u16) -> u32 {
         self.embryonic.of_zone[usize::from(zone)]
     }
 
-    /// A flow has begun.
+    /// Adds a connection that has begun to the embryonic list, as its youngest.
     pub(crate) fn link_embryonic(&mut self, record: u32) {
         self.unlink_embryonic(record);
         self.embryonic.push((&mut self.hot, &mut self.cold), record);
     }
 
-    /// A flow is assured, or over.
+    /// Removes a connection that is assured, or has ended, from the embryonic list.
     pub(crate) fn unlink_embryonic(&mut self, record: u32) {
         if self.hot[record as usize].is_embryonic() {
             self.embryonic.remove((&mut self.hot, &mut self.cold), record);
         }
     }
 
-    /// What was written to the connection in a record.
+    /// Returns the connection mark and label of a record.
     pub(crate) fn ct_mark(&self, record: u32) -> CtMark {
         let (MarkColumns { marks, labels, are_used }, at) = (&self.markings, record as usize);
         if !are_used {
@@ -78,7 +79,8 @@ impl<const W: usize> Table<W> {
         CtMark { mark: marks[at], label: labels.as_ref().map_or(0, |labels| labels[at]) }
     }
 
-    /// Writes to it. Where labels are not kept, that is lost.
+    /// Sets the connection mark and label of a record. Without labels in the configuration, the
+    /// label is lost.
     pub(crate) fn set_ct_mark(&mut self, record: u32, ct_mark: CtMark) {
         self.markings.are_used = true;
         self.markings.set(record, ct_mark);
