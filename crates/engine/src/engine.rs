@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The engine of one worker: packets and `now` in, verdicts out; one call per burst.
+//! The engine of one worker: packets and `now` in, verdicts out, in one call per burst.
 
 mod fragments;
 mod handoff;
@@ -21,16 +21,16 @@ use wire::Packet;
 ///
 /// # Model
 /// A *connection* is what two endpoints exchange under one key: protocol, two addresses, two ports,
-/// zone. Its first packet makes its record and names the originator. Every further packet of either
+/// zone. Its first packet makes its record and names the originator. Every later packet of either
 /// direction finds the record by the sorted key and is counted to its direction. The record stays
-/// until the connection has been silent for the timeout of its phase; what is left of it then is a
+/// until the connection has been silent for the timeout of its phase. What is left of it then is a
 /// [`FlowRecord`].
 ///
 /// # Invariants
 /// - Every packet given to [`process`](Engine::process) is in exactly one counter of [`Stats`].
-/// - A record is indexed iff its timer is armed iff its flow is alive (`table`).
-/// - Nothing is removed but by `expire`, `flush`, `sweep` and packets: by the reuse of a closed TCP
-///   connection's ports, and by eviction.
+/// - A record is indexed iff its timer is armed iff its connection is alive (`table`).
+/// - Only `expire`, `flush`, `sweep` and packets end connections. Packets do so by the reuse of a
+///   closed TCP connection's ports, and by eviction.
 /// - The result does not depend on how packets are cut into bursts or frames into segments.
 pub struct Engine {
     pub(crate) trackers: Trackers,
@@ -40,22 +40,22 @@ pub struct Engine {
     cycle_counter: fn() -> u64,
     pub(crate) now: Nanos,
     bursts: u32,
-    /// Next record to flush, of IPv4 and of IPv6.
+    /// Next record to flush, by IP version.
     pub(crate) flushed: (u32, u32),
     limits_bytes: usize,
 }
 
-/// One burst in this many is measured by stage: the counter itself costs as much as a stage. An odd
-/// number: a worker takes bursts from two ports in turn, and an even one would measure the bursts
-/// of one port only.
+/// One burst in this many is measured by stage, because reading the counter costs as much as a
+/// stage. The number is odd: a worker takes bursts from two ports in turn, and an even number would
+/// measure only one port.
 pub const SAMPLE_EVERY: u32 = 63;
 
 impl Engine {
-    /// Takes all the memory `config` asks for, touched once so that no page fault is left for the
-    /// packet path.
+    /// Allocates all memory that `config` asks for and touches it once, so that the packet path has
+    /// no page faults.
     ///
     /// # Panics
-    /// If a capacity is 0 or above [`MAX_CAPACITY`]: the caller's plan has checked them.
+    /// If a capacity is 0 or above [`MAX_CAPACITY`]. The caller's plan has checked them.
     pub fn new(config: &Config) -> Self {
         for capacity in [config.capacity_ipv4, config.capacity_ipv6] {
             assert!((1..=MAX_CAPACITY).contains(&capacity), "capacity {capacity} out of range");
@@ -91,8 +91,7 @@ impl Engine {
     }
 
     /// Tracks one burst, as [`process`](Self::process) does, and writes the connection state of
-    /// each packet. Marks of the NIC are not looked at, so that this takes longer where packets
-    /// have some.
+    /// each packet. It ignores marks of the NIC, so that packets with marks take longer.
     ///
     /// # Panics
     /// As [`process`](Self::process) does, or if there are fewer states than packets.
@@ -166,8 +165,7 @@ impl Engine {
         self.pipeline.check_steering();
     }
 
-    /// Begins a burst of so many packets. Returns their verdicts as they are if nothing else is
-    /// found.
+    /// Begins a burst of `len` packets. Returns their verdicts, set to [`Verdict::Forward`].
     #[inline(always)]
     fn arrive<'a>(
         &mut self,
@@ -179,7 +177,7 @@ impl Engine {
         assert!(len <= BURST_MAX && len <= verdicts.len());
         let verdicts = &mut verdicts[..len];
         match verdicts.first_chunk_mut::<BURST_MAX>() {
-            // A few stores, where any other length is a call.
+            // A full burst takes a few stores; any other length is a call.
             Some(all) => *all = [Verdict::Forward; BURST_MAX],
             None => forward_few(verdicts),
         }
@@ -201,9 +199,9 @@ impl Engine {
         self.now = self.now.max(whole_micros(now));
     }
 
-    /// Ends flows whose time is over, looking at no more than `budget` timers. Returns the timers
-    /// looked at: fewer than `budget` means that nothing more is due at `now`, or that flow records
-    /// wait to be taken.
+    /// Ends connections whose timeout has passed, and processes at most `budget` timers. Returns
+    /// the number of timers processed. If it is below `budget`, nothing more is due at `now`, or
+    /// flow records wait to be taken.
     pub fn expire(&mut self, now: Nanos, budget: usize) -> usize {
         self.advance(now);
         if let Some(fragments) = self.pipeline.fragments_mut() {
@@ -211,7 +209,7 @@ impl Engine {
         }
         let mut looked_at = 0;
         while looked_at < budget && self.accounts.has_room() {
-            // In turns, so that neither IP version waits for the other's backlog.
+            // The IP versions take turns, so that neither waits for the other's backlog.
             let accounts = &mut self.accounts;
             let mut end = |flow| accounts.end(flow);
             let left = budget - looked_at;
@@ -225,14 +223,14 @@ impl Engine {
         looked_at
     }
 
-    /// The oldest flow record not yet taken. The queue is bounded: while it is half full, `expire`
-    /// and `flush` end nothing. Only the reuse of ports cannot wait: a caller that takes no record
-    /// over many bursts loses the oldest, counted in [`Stats::records_lost`].
+    /// Takes the oldest flow record. The queue is bounded: while it is half full, `expire` and
+    /// `flush` end nothing. Only the reuse of ports cannot wait. A caller that takes no record over
+    /// many bursts loses the oldest, which [`Stats::records_lost`] counts.
     pub fn next_record(&mut self) -> Option<FlowRecord> {
         self.accounts.records.pop_front()
     }
 
-    /// Counters so far.
+    /// Returns the counters so far.
     pub fn stats(&self) -> &Stats {
         &self.accounts.stats
     }

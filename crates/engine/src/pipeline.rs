@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The passes over one burst of packets, and the verdict of each.
+//! Runs the passes over one burst of packets, and writes the verdict of each packet.
 //!
-//! Marked packets first; then parse, look up, count or track what has a connection, and admit what
-//! has none, in packet order. Each pass is a loop over the burst that starts the loads of the next.
+//! Marked packets come first. The passes then parse, look up, count or track packets with a
+//! connection, and admit those without one, in packet order. Each pass is a loop over the burst
+//! that starts the loads of the next.
 
 mod admission;
 mod fragments;
@@ -36,7 +37,7 @@ use verdicts::Verdicts;
 pub(crate) use verdicts::{CtStates, NoCtStates};
 use wire::Packet;
 
-/// What the passes over a burst work on, of one engine.
+/// State of the passes over a burst.
 pub(crate) struct Pipeline {
     intake: Intake,
     lookups: Box<Lookups>,
@@ -45,7 +46,7 @@ pub(crate) struct Pipeline {
     zones: Arc<ZonePolicies>,
 }
 
-/// What a burst meets: the connections and the accounts of its engine, at a time.
+/// What a burst is tracked against: the connections and accounts of its engine, and the time.
 pub(crate) struct Context<'a> {
     pub(crate) trackers: &'a mut Trackers,
     pub(crate) accounts: &'a mut Accounts,
@@ -63,7 +64,7 @@ impl Pipeline {
         }
     }
 
-    /// Begins a burst of so many packets that arrived at this side.
+    /// Begins a burst of `packets` packets that arrived at this side.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, side: Option<Side>, packets: usize, context: &mut Context) {
         context.trackers.arrive(side, context.now, packets);
@@ -74,8 +75,8 @@ impl Pipeline {
         context.accounts.drops.sees_all = self.steering.sees_all_connections();
     }
 
-    /// Packets with a mark first; the others, and those whose mark does not do, in their order.
-    /// `done` is called behind each stage.
+    /// Tracks a burst. Counts packets with a mark first; the others, and those whose mark is not
+    /// enough, follow in their order. Calls `done` after each stage.
     #[inline(always)]
     pub(crate) fn process<P: Packet>(
         &mut self,
@@ -129,7 +130,8 @@ impl Pipeline {
         }
     }
 
-    /// Tracks packets without a look at marks, and writes their connection states, if asked.
+    /// Tracks packets without reading marks, and writes their connection states if they are
+    /// requested.
     #[inline(always)]
     pub(crate) fn process_unmarked<P: Packet, S: CtStates>(
         &mut self,
@@ -150,7 +152,7 @@ impl Pipeline {
             done(Stage::Lookup);
         }
         lookups.advance(&intake.batches, trackers);
-        // Those that find the table full are taken off again.
+        // Packets that find the table full are subtracted again.
         let tracked = intake.batches.v4.len() + intake.batches.v6.len();
         verdicts.accounts.stats.tracked += tracked as u64;
         done(Stage::Lookup);
@@ -177,24 +179,24 @@ impl Pipeline {
     pub(crate) fn process_handoffs<P: Packet>(
         &mut self,
         Context { trackers, accounts, now }: Context,
-        (packets, errands): (&[P], &[Handoff]),
+        (packets, handoffs): (&[P], &[Handoff]),
         out: &mut [Verdict],
     ) {
         let Self { intake: Intake { batches, .. }, lookups, steering: others, zones, .. } = self;
         batches.clear();
         lookups.clear();
-        for (position, errand) in (0..).zip(errands) {
-            let mut opening = errand.opening;
+        for (position, handoff) in (0..).zip(handoffs) {
+            let mut opening = handoff.opening;
             opening.position = position;
-            let [a, b, ..] = errand.words;
-            match errand.is_v6 {
+            let [a, b, ..] = handoff.words;
+            match handoff.is_v6 {
                 true => {
-                    let key = Key(errand.words);
-                    batches.v6.push_parsed(key, errand.meta, opening, errand.reach);
+                    let key = Key(handoff.words);
+                    batches.v6.push_parsed(key, handoff.meta, opening, handoff.reach);
                 }
                 false => {
                     let key = Key([a, b]);
-                    batches.v4.push_parsed(key, errand.meta, opening, errand.reach);
+                    batches.v4.push_parsed(key, handoff.meta, opening, handoff.reach);
                 }
             }
         }
@@ -210,7 +212,7 @@ impl Pipeline {
         track_in_order(passes, (packets, now), &mut verdicts, &mut |_, _, _, _| ());
     }
 
-    /// Compares one packet of the last burst with what the port says of its queues.
+    /// Compares where one packet of the last burst arrived with the RSS configuration of the port.
     #[inline(never)]
     pub(crate) fn check_steering(&mut self) {
         if let Some((key, _)) = self.intake.batches.v4.first() {
@@ -220,27 +222,27 @@ impl Pipeline {
         }
     }
 
-    /// Datagrams on their way, if any are remembered.
+    /// Returns the store of fragments, unless the configuration has none.
     pub(crate) fn fragments(&self) -> Option<&FragmentStore> {
         self.intake.fragments.as_deref()
     }
 
-    /// The same, to change them.
+    /// Returns the store of fragments, to change it.
     pub(crate) fn fragments_mut(&mut self) -> Option<&mut FragmentStore> {
         self.intake.fragments.as_deref_mut()
     }
 
-    /// The short cut of marked packets, if the NIC may mark any.
+    /// Returns the state of marked packets, if the NIC may mark any.
     pub(crate) fn marked(&self) -> Option<&MarkedBatch> {
         self.marked.as_deref()
     }
 
-    /// Rules that put packets into zones.
+    /// Returns the rules that put packets into zones.
     pub(crate) fn zone_rules(&self) -> &ZoneClassifier {
         &self.intake.zone_rules
     }
 
-    /// Packets of the last burst that go to other workers.
+    /// Returns the packets of the last burst that go to other workers.
     pub(crate) fn handed(&self) -> &[HandedOff] {
         &self.steering.handed
     }
@@ -250,7 +252,7 @@ impl Pipeline {
         std::mem::replace(&mut self.zones, zones)
     }
 
-    /// Has the parser use these SIMD instructions.
+    /// Makes the parser use these SIMD instructions.
     #[cfg(test)]
     pub(crate) fn set_simd(&mut self, level: crate::base::SimdLevel) {
         self.intake.simd = level;
@@ -261,7 +263,7 @@ impl Pipeline {
     }
 }
 
-/// Counts packets by their marks; the others are in what it returns.
+/// Counts packets by their marks; returns those that were not counted.
 fn count_marked<P: Packet>(
     marked: &mut MarkedBatch,
     zoning: &ZoneClassifier,

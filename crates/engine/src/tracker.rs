@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One packet meets one connection: counted, tracked, admitted, reopened, expired.
+//! Applies one packet to one connection: counts, tracks, admits, reopens, expires.
 //!
 //! Keeps the table and the NIC rules in step.
 
@@ -50,8 +50,8 @@ impl Trackers {
         }
     }
 
-    /// Notes at which side and when the packets of the next calls arrived, and how many. Without a
-    /// side there is but one.
+    /// Notes the side, the time and the number of packets of a burst. `None`: the caller has one
+    /// side only.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, side: Option<Side>, now: Nanos, packets: usize) {
         self.v4.arrive(side, now, packets);
@@ -64,21 +64,22 @@ impl Trackers {
 pub(crate) struct Tracker<const W: usize> {
     pub(crate) table: Table<W>,
     timeouts: AdaptiveTimeouts,
-    /// Checksums are verified before a state changes.
+    /// True if checksums are verified before a state changes.
     verifies: bool,
-    /// Where the packets of this burst came, if there are two ports.
+    /// Side at which the packets of this burst arrived, if there are two.
     side: Option<Side>,
     pending_syns: PendingSyns,
     misfits: OutOfSync,
-    /// Rules of the NIC, if there may be any.
+    /// NIC rules; `None` if offload is off.
     rules: Option<Box<FlowRules>>,
     eval_interval: Option<EvalInterval>,
-    /// What is to be looked at when the next one is: all that it takes is on its way meanwhile.
+    /// The marked direction that is due for evaluation. It is evaluated when the next one is due;
+    /// what it reads is loaded meanwhile.
     pending_eval: Option<PendingEval>,
 }
 
 impl<const W: usize> Tracker<W> {
-    /// The tracker that comes at this place among those of its engine.
+    /// Makes a tracker; `place` is its number among those of its engine.
     fn new(capacity: u32, config: &Config, zones: Arc<ZonePolicies>, place: u32) -> Self {
         let rules = config.offload.map(|offload| {
             let first_index = offload.first_index + place * offload.slots;
@@ -104,37 +105,37 @@ impl<const W: usize> Tracker<W> {
         [self.table.memory()].into_iter().chain(rules).sum()
     }
 
-    /// Whether the sender of this packet can have sent this sequence number.
+    /// True if the sender of this packet can have sent this sequence number.
     pub(crate) fn has_sent(&self, record: u32, meta: PacketMeta, seq: u32) -> bool {
         self.table.hot[record as usize].has_sent(meta, seq)
     }
 
-    /// Whether a packet of a flow is one of the responder.
+    /// True if the responder sent this packet of the connection in `record`.
     pub(crate) fn is_reply(&self, record: u32, meta: PacketMeta) -> bool {
         self.table.hot[record as usize].is_reply(meta)
     }
 
-    /// What a packet, which was tracked, is to the flow in `record`.
+    /// Returns the connection state of a tracked packet of the connection in `record`.
     pub(crate) fn ct_state(&self, record: u32, meta: PacketMeta) -> CtState {
         self.table.hot[record as usize].state(meta)
     }
 
-    /// Whether TCP of this zone is judged by its numbers.
+    /// True if TCP of this zone has its sequence numbers checked.
     pub(crate) fn checks_window(&self, zone: u16) -> bool {
         self.timeouts.zones().of(zone).tcp == TcpWindowCheck::Judged
     }
 
-    /// Whether checksums are verified before a state changes.
+    /// True if checksums are verified before a state changes.
     pub(crate) fn verifies(&self) -> bool {
         self.verifies
     }
 
-    /// The port by which the packets of this burst came, if there are two.
+    /// Returns the side at which the packets of this burst arrived, if there are two.
     pub(crate) fn side(&self) -> Option<Side> {
         self.side
     }
 
-    /// Whether TCP of this zone may begin without a SYN.
+    /// True if TCP of this zone may begin without a SYN.
     pub(crate) fn allows_pickup(&self, zone: u16) -> bool {
         self.timeouts.zones().of(zone).pick_up == TcpPickup::Loose
     }

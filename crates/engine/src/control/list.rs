@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What there is now, for those who ask: connections and their rules, a few records at a time; and
-//! the end of those that somebody wants to have ended.
+//! Lists, counts and ends connections, a few records at a time.
 //!
-//! A walk goes through the records in their order, so many in each call. It takes no snapshot: a
-//! flow that begins or ends meanwhile may be in it or not; every other one is in it once.
+//! A walk goes through the records in their order, up to `budget` in each call. It takes no
+//! snapshot: it may or may not include a connection that begins or ends meanwhile. It includes
+//! every other one once.
 
 use crate::api::{ConnView, Cursor, EndReason, Filter, Query, Side, SweepProgress, ZoneStatus};
 use crate::engine::Engine;
@@ -11,8 +11,9 @@ use crate::offload::{RuleBudget, SideStatus};
 use crate::tracker::SweepOutcome;
 
 impl Engine {
-    /// Goes on with a walk, which begins with `Cursor::default()`: looks at up to `budget` places,
-    /// and gives the flows in them that are asked for to `found`. False: that was the last of it.
+    /// Continues a walk, which begins with `Cursor::default()`. Visits up to `budget` places, and
+    /// passes the connections in them that match the query to `found`. False once the walk is
+    /// complete.
     pub fn list(
         &self,
         query: &Query,
@@ -30,12 +31,13 @@ impl Engine {
         })
     }
 
-    /// The same of a walk that only counts: adds how many there are in these places to `count`.
+    /// Continues a walk that only counts. Visits up to `budget` places, and adds the number of
+    /// matching connections in them to `count`. False once the walk is complete.
     pub fn count(&self, query: &Query, cursor: &mut Cursor, budget: u32, count: &mut u64) -> bool {
         self.walk(query, cursor, budget, &mut |_, _| *count += 1)
     }
 
-    /// How a zone stands.
+    /// Returns the connection counts of a zone.
     pub fn zone_status(&self, zone: u16) -> ZoneStatus {
         ZoneStatus {
             connections: self.accounts.limits.of_zone(zone),
@@ -45,9 +47,9 @@ impl Engine {
         }
     }
 
-    /// Goes on with a walk that ends the flows that are meant, with [`EndReason::Flushed`]:
-    /// eval_interval at up to `budget` places. Stops short where flow records wait to be taken. A
-    /// flow that began after the walk is not ended by it.
+    /// Continues a walk that ends the matching connections, with [`EndReason::Flushed`]. Visits up
+    /// to `budget` places, and stops early if flow records wait to be taken. It does not end
+    /// connections that began after the walk.
     pub fn sweep(&mut self, filter: &Filter, cursor: &mut Cursor, budget: u32) -> SweepProgress {
         let since = cursor.since(self.now);
         match cursor.is_v6 {
@@ -90,8 +92,8 @@ impl Engine {
         swept
     }
 
-    /// Ends live flows with [`EndReason::Exit`], looking at no more than `budget` records. False
-    /// once none is left: call again after taking the records.
+    /// Ends connections with [`EndReason::Exit`]; visits at most `budget` records. False once none
+    /// is left. Until then, call again after taking the records.
     pub fn flush(&mut self, budget: usize) -> bool {
         for _ in 0..budget {
             if !self.accounts.has_room() {
@@ -105,7 +107,7 @@ impl Engine {
                 *v6 += 1;
                 self.trackers.v6.flush_one(*v6 - 1, EndReason::Exit)
             } else {
-                // Flows that began behind the cursor meanwhile are for the next round.
+                // The next round ends connections that began behind the cursor meanwhile.
                 self.flushed = (0, 0);
                 return self.accounts.stats.active() > 0;
             };

@@ -4,19 +4,19 @@
 use crate::api::{Cursor, Filter, MarkChange};
 use crate::engine::Engine;
 
-/// What a part of a walk that writes marks has done.
+/// Result of one part of a walk that writes marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkProgress {
-    /// Connections that have what was to be written, and some of them had it before.
+    /// Connections that matched, including those that had this mark and label before.
     pub matched: u32,
-    /// There is more to walk.
+    /// True if the walk is not complete.
     pub more: bool,
 }
 
 impl Engine {
-    /// Goes on with a walk that writes to the marks and labels of the connections that are meant:
-    /// looks at up to `budget` places. Stops short where those who listen are behind. One that
-    /// began after the walk is left as it is.
+    /// Continues a walk that changes the marks and labels of the matching connections. Visits up to
+    /// `budget` places, and stops early if the event queue is full. It leaves connections that
+    /// began after the walk unchanged.
     pub fn mark(
         &mut self,
         (filter, change): (&Filter, MarkChange),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The engine's dealings with whoever makes rules: wishes out, answers in, and a look at what there
-//! is now and then. What both tables share is settled here.
+//! Makes rule requests, applies their results, and rechecks rules. What both tables share is
+//! decided here.
 
 use crate::api::{MarkStats, OffloadStats, OffloadStatus, RuleId, RuleRequest, RuleResult, Side};
 use crate::base::Nanos;
@@ -8,9 +8,11 @@ use crate::engine::Engine;
 use crate::offload::{Demand, FlowRules, RuleBudget, Score};
 
 impl Engine {
-    /// What a port is to do next, if there is something. Rules that are to go come first: they make
-    /// room, and their marks are the ones that can do harm. No more new ones are wished for than
-    /// are made in a moment, so that the best are.
+    /// Returns the next rule request to the port, if there is one.
+    ///
+    /// Removals come first: they make room, and their marks are the ones that can do harm. The
+    /// number of install requests in flight is small, so that each takes the best candidate of its
+    /// moment.
     pub fn next_request(&mut self) -> Option<RuleRequest> {
         let remove = self.trackers.v4.rules_mut().and_then(FlowRules::next_remove);
         let remove =
@@ -24,15 +26,15 @@ impl Engine {
             return None;
         }
         let best = self.best(side);
-        let wish = match best {
+        let request = match best {
             (v4, v6) if v4 >= v6 => self.trackers.v4.request_rule(side, v4?),
             (_, v6) => self.trackers.v6.request_rule(side, v6?),
         }?;
         self.budget.as_mut()?.on_request(side);
-        Some(wish)
+        Some(request)
     }
 
-    /// Learns what became of a wish.
+    /// Applies the result of a rule request.
     pub fn apply_result(&mut self, rule: RuleId, answer: RuleResult) {
         let Some(marked) = self.pipeline.marked() else { return };
         let is_of_v6 = marked.is_of_v6(rule.index);
@@ -53,7 +55,7 @@ impl Engine {
         }
     }
 
-    /// Looks at up to `budget` rules, whether they are still worth their place. Call it between
+    /// Rechecks up to `budget` rules: whether they are still worth their place. Call it between
     /// bursts.
     pub fn revisit_rules(&mut self, now: Nanos, budget: usize) {
         self.advance(now);
@@ -73,7 +75,7 @@ impl Engine {
         self.budget = Some(governor);
     }
 
-    /// What a side's candidates want of those that have rules.
+    /// Returns the demand of a side's candidates for the places of existing rules.
     fn wanted(&mut self, side: Side, governor: &RuleBudget) -> Demand {
         let is_full = governor.is_full(side, self.live(side));
         if !(is_full && governor.replaces()) {
@@ -89,20 +91,20 @@ impl Engine {
         }
     }
 
-    /// The worth of the best candidates of both tables.
+    /// Returns the scores of the best candidates of both tables.
     fn best(&mut self, side: Side) -> (Option<Score>, Option<Score>) {
         let best = |rules: Option<&mut FlowRules>| rules.and_then(|rules| rules.best(side));
         (best(self.trackers.v4.rules_mut()), best(self.trackers.v6.rules_mut()))
     }
 
-    /// Rules of a side that the NIC is to have.
+    /// Returns the number of live rules of a side: those that the NIC has or is to have.
     pub(crate) fn live(&self, side: Side) -> u32 {
         let of = |rules: Option<&FlowRules>| rules.map_or(0, |rules| rules.live_count(side));
         of(self.trackers.v4.rules()) + of(self.trackers.v6.rules())
     }
 
-    /// Has every flow come back that the NIC forwards by itself, and wishes for no rule any more:
-    /// for the end, before [`flush`](Self::flush).
+    /// Withdraws all bypasses, and requests no more rules. For the end of a run, before
+    /// [`flush`](Self::flush).
     pub fn withdraw_bypass(&mut self) {
         self.budget = None;
         for rules in
@@ -112,15 +114,16 @@ impl Engine {
         }
     }
 
-    /// Rules by which the NIC may still forward by itself. What it counted is known once there is
-    /// none.
+    /// Returns the number of rules by which the NIC may still forward packets. Once it is 0, all
+    /// counts of the NIC are known.
     pub fn bypasses(&self) -> u32 {
         let of = |rules: Option<&FlowRules>| rules.map_or(0, FlowRules::bypasses);
         of(self.trackers.v4.rules()) + of(self.trackers.v6.rules())
     }
 
-    /// The receive queue of a side was empty: no packet with an older mark is left in it. Who never
-    /// says so, or not often, gets rules again after as many packets as a queue holds.
+    /// Notes that the receive queue of a side was empty, so that no packet with an older mark is
+    /// left in it. Without these calls, slots are used again after as many packets as a queue
+    /// holds.
     pub fn queue_drained(&mut self, side: Side) {
         for rules in
             [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
@@ -129,19 +132,19 @@ impl Engine {
         }
     }
 
-    /// What became of packets with a mark.
+    /// Returns the counters of marked packets.
     pub fn mark_stats(&self) -> MarkStats {
         self.pipeline.marked().map_or(MarkStats::default(), |marked| marked.stats)
     }
 
-    /// What became of rules.
+    /// Returns the counters of rules.
     pub fn offload_stats(&self) -> OffloadStats {
         let of =
             |rules: Option<&FlowRules>| rules.map_or(OffloadStats::default(), FlowRules::stats);
         of(self.trackers.v4.rules()).plus(of(self.trackers.v6.rules()))
     }
 
-    /// How things stand with the rules of a side.
+    /// Returns the state of the rules of a side.
     pub fn offload_state(&self, side: Side) -> OffloadStatus {
         let Some(governor) = &self.budget else { return OffloadStatus::default() };
         let of =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changes the policy of zones, and applies it to the connections that there are.
+//! Changes the policy of zones, and applies it to existing connections.
 
 use crate::api::Cursor;
 use crate::engine::Engine;
@@ -7,18 +7,19 @@ use crate::policy::ZonePolicies;
 use std::sync::Arc;
 
 impl Engine {
-    /// What holds from now on; returns what held before. A [`review`](Self::review) is to follow:
-    /// until it has come to a connection, that may live longer than it should, and TCP is judged by
-    /// numbers, or not, as it was.
+    /// Replaces the zone policies; returns the old ones.
+    ///
+    /// A [`review`](Self::review) must follow. Until it reaches a connection, that one may live
+    /// longer than it should, and keeps its old setting of the TCP window check.
     pub fn set_zones(&mut self, zones: Arc<ZonePolicies>) -> Arc<ZonePolicies> {
         self.trackers.v4.set_zones(zones.clone());
         self.trackers.v6.set_zones(zones.clone());
         self.pipeline.set_zones(zones)
     }
 
-    /// Goes on with a walk that holds connections against what holds in their zones now: looks at
-    /// up to `budget` places, and adds to `retimed` how many of them end sooner than their timers
-    /// knew. Stops short where those who listen are behind. False: that was the last of it.
+    /// Continues a walk that applies the policy of their zones to connections. Visits up to
+    /// `budget` places, and adds to `retimed` the number of connections whose timers were moved
+    /// forward. Stops early if the event queue is full. False once the walk is complete.
     pub fn review(&mut self, cursor: &mut Cursor, budget: u32, retimed: &mut u64) -> bool {
         for _ in 0..budget {
             let used = if cursor.is_v6 {

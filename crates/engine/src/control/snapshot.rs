@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What outlives the engine: connections in a form of their own, to be written down and to be
-//! known again by the next one.
+//! Saves connections to snapshots, and restores them into another engine.
 //!
-//! Embryonic flows are left out. They are cheap to begin anew, and most of what a flood is made of.
-//! So are rules of the NIC: they are gone with whoever made them.
+//! Embryonic connections are left out. They are cheap to begin anew, and most of a flood consists
+//! of them. NIC rules are left out too: they are gone with the program that made them.
 
 use crate::api::{ConnSnapshot, Cursor, RestoreOutcome};
 use crate::base::Nanos;
@@ -11,11 +10,11 @@ use crate::engine::Engine;
 use crate::packet::Key;
 
 impl Engine {
-    /// Goes on with saving, which begins with `Cursor::default()`: looks at up to `budget` places
-    /// and gives the connections in them to `saved`. False: that was the last of it.
+    /// Continues to save, which begins with `Cursor::default()`. Visits up to `budget` places and
+    /// passes the connections in them to `saved`. False once all are saved.
     ///
-    /// As with [`list`](Self::list), what begins or ends meanwhile may be in it or not. Of two
-    /// connections that had one key, one after the other, both may be.
+    /// As with [`list`](Self::list), connections that begin or end meanwhile may or may not be
+    /// included. Of two connections that had one key one after the other, both may be.
     pub fn save(
         &self,
         cursor: &mut Cursor,
@@ -50,8 +49,8 @@ impl Engine {
         }
     }
 
-    /// Makes a connection known that another engine has saved. It counts against limits as if it
-    /// had begun here, but none of them keeps it out: it is there, whatever is known of it.
+    /// Restores a connection that another engine has saved. It counts against limits as if it had
+    /// begun here, but no limit keeps it out: the connection exists in any case.
     pub fn restore(&mut self, flow: &ConnSnapshot, now: Nanos) -> RestoreOutcome {
         self.advance(now);
         let zone = self.pipeline.zone_rules().of_saved(flow);
@@ -65,12 +64,12 @@ impl Engine {
             Ok(replaced) => replaced,
             Err(restored) => return restored,
         };
-        let books = &mut self.accounts;
+        let accounts = &mut self.accounts;
         match replaced {
-            Some(source) => books.limits.ended(flow.zone, || source),
-            None => books.stats.restored += 1,
+            Some(source) => accounts.limits.ended(flow.zone, || source),
+            None => accounts.stats.restored += 1,
         }
-        books.limits.restored(flow.zone, flow.src);
+        accounts.limits.restored(flow.zone, flow.src);
         RestoreOutcome::Known
     }
 }

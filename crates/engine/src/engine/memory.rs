@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How much memory an engine takes.
+//! Computes how much memory an engine takes.
 
 use super::Engine;
 use crate::api::{Config, ZONES};
@@ -9,7 +9,7 @@ use crate::table::EMBRYONIC_BYTES;
 use crate::tracker::{FORGOTTEN_BYTES, MISFIT_BYTES};
 
 impl Config {
-    /// Bytes that an engine takes beside its tables: counts of zones and of sources.
+    /// Returns the bytes that an engine takes beside its tables: counts of zones and of sources.
     pub fn limits_bytes(&self) -> usize {
         let sources = self.source_max.map_or(0, |_| 2 * SourceSketch::counts(self));
         let of_zones = size_of::<u32>() + size_of::<ZoneRate>() + 2 * EMBRYONIC_BYTES;
@@ -18,12 +18,12 @@ impl Config {
 }
 
 impl Engine {
-    /// Bytes of memory taken at start: table, records, timers.
+    /// Returns the bytes of memory taken at start: table, records, timers.
     pub fn memory_bytes(&self) -> usize {
         self.memory().bytes
     }
 
-    /// Memory taken at start, by where it lies.
+    /// Returns the memory taken at start, by where it lies.
     pub fn memory(&self) -> MemoryUse {
         let limits = MemoryUse { bytes: self.limits_bytes, ..MemoryUse::default() };
         let parts = [self.trackers.v4.memory(), self.trackers.v6.memory(), limits];

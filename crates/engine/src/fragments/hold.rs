@@ -164,9 +164,9 @@ impl HoldQueue {
     }
 
     /// Queues the hand-off of the packet in a slot to another worker.
-    pub(crate) fn hand_off(&mut self, slot: u16, errand: Handoff) {
+    pub(crate) fn hand_off(&mut self, slot: u16, handoff: Handoff) {
         let verdict = Verdict::Elsewhere;
-        self.releases.push_back(Release { slot, verdict, handoff: Some(errand) });
+        self.releases.push_back(Release { slot, verdict, handoff: Some(handoff) });
     }
 
     pub(crate) fn has_releases(&self) -> bool {

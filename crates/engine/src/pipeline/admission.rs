@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The one place that asks whether a connection may begin: limits today, access lists later.
+//! Decides whether a connection may begin, in this one place: limits today, access lists later.
 //!
-//! Asked for a packet without a connection, and for one that asks for a new connection in place of
-//! the one that it has. Packets of connections that have begun are never asked about.
+//! The question arises for a packet without a connection, and for one that asks for a new
+//! connection in place of its own. Packets of existing connections are not checked.
 
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::{Anomaly, CtState};
@@ -39,8 +39,8 @@ pub(super) fn may_begin<const W: usize>(
     if !packet.is_intact(&key) {
         return verdicts.cannot_start(position, Anomaly::Checksum);
     }
-    // Begins no connection. Unless it is dropped, it is tracked all the same, as one that has not
-    // begun.
+    // No connection begins with such a packet. Unless it is dropped, it gets a record all the same,
+    // as one that has not begun.
     if packet.anomaly(&key).is_some_and(|anomaly| verdicts.drop_or_count(position, anomaly)) {
         return;
     }

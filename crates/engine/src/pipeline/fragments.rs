@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Fragments find their connection, wait for their first one, or pass without it.
+//! Finds the connections of fragments, holds those that came before the first of their datagram,
+//! and passes those without a connection.
 
 use super::in_order::track_in_order;
 use super::pass::Passes;
@@ -16,8 +17,8 @@ use crate::tracker::Tracker;
 use wire::Packet;
 
 impl FragmentStore {
-    /// Finds the connections of the fragments in both batches, in the order in which they came, and
-    /// takes those that have none out.
+    /// Finds the connections of the fragments in both batches, in order of arrival. Takes those
+    /// without one out.
     #[inline(never)]
     pub(crate) fn resolve(
         &mut self,
@@ -65,9 +66,9 @@ impl FragmentStore {
             FragmentOutcome::First => {
                 let due = known.datagrams.ready(&piece, position, hold);
                 match batch.handoff_of_fragment(which, verdicts.steering) {
-                    Some(errand) => {
+                    Some(handoff) => {
                         batch.remove(which);
-                        verdicts.hand_off(errand);
+                        verdicts.hand_off(handoff);
                         due.iter().for_each(|due| due.hand_off(hold, verdicts));
                     }
                     None => known.due.extend(due),
@@ -75,9 +76,9 @@ impl FragmentStore {
             }
             FragmentOutcome::Of(key, swapped, reach) => {
                 batch.attach(which, (key, swapped), reach);
-                if let Some(errand) = batch.handoff_of_fragment(which, verdicts.steering) {
+                if let Some(handoff) = batch.handoff_of_fragment(which, verdicts.steering) {
                     batch.remove(which);
-                    verdicts.hand_off(errand);
+                    verdicts.hand_off(handoff);
                 }
             }
             FragmentOutcome::Refused(reason) => {
@@ -102,14 +103,14 @@ impl FragmentStore {
         }
     }
 
-    /// Lets go of those that have waited for too long.
+    /// Releases packets that have waited too long.
     pub(crate) fn expire_overdue(&mut self, now: Nanos, accounts: &mut Accounts) {
         while let Some(owner) = self.hold.overdue(now) {
             self.expire_held(owner, accounts);
         }
     }
 
-    /// Lets go of all that wait.
+    /// Releases all packets that wait.
     pub(crate) fn expire_all_held(&mut self, accounts: &mut Accounts) {
         while self.hold.oldest().is_some() {
             self.expire_oldest_held(accounts);
@@ -131,7 +132,7 @@ impl FragmentStore {
         }
     }
 
-    /// Counts the packets of a burst, and behind each first fragment those that waited for it.
+    /// Counts the packets of a burst, and after each first fragment those that waited for it.
     #[inline(never)]
     pub(super) fn count_ready<P: Packet>(
         &mut self,
@@ -157,7 +158,7 @@ impl<const W: usize> FamilyDatagrams<W> {
         tracker: &mut Tracker<W>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        // The state that was asked for is that of the first one.
+        // A requested connection state is that of the first fragment.
         let mut verdicts = verdicts.without_ct_states();
         let is_here = |due: &&ReadyFragments<W>| usize::from(due.position) == position;
         for ReadyFragments { position, key, swapped, extent, first_held } in
@@ -185,7 +186,7 @@ impl<const W: usize> FamilyDatagrams<W> {
 }
 
 impl<const W: usize> ReadyFragments<W> {
-    /// The connection is that of another worker: the packets follow the first one.
+    /// Hands the waiting packets to the worker of the first fragment's connection.
     fn hand_off(&self, hold: &mut HoldQueue, verdicts: &mut Verdicts<impl CtStates>) {
         let mut at = self.first_held;
         while let Some((waiting, next)) = hold.packet(at) {
@@ -194,9 +195,9 @@ impl<const W: usize> ReadyFragments<W> {
             let fragment = LaterFragment { meta, position: self.position, reach };
             verdicts.accounts.stats.held -= 1;
             match verdicts.steering.handoff_of_fragment(&self.key, fragment) {
-                Some(errand) => {
+                Some(handoff) => {
                     verdicts.accounts.stats.handed += 1;
-                    hold.hand_off(at as u16, errand);
+                    hold.hand_off(at as u16, handoff);
                 }
                 None => {
                     hold.release(
@@ -210,7 +211,7 @@ impl<const W: usize> ReadyFragments<W> {
     }
 }
 
-/// Releases packets that wait and have no connection, from this one of a datagram on.
+/// Releases waiting packets that have no connection, from slot `first` of a datagram on.
 fn release_held(
     hold: &mut HoldQueue,
     first: u32,
@@ -227,7 +228,8 @@ fn release_held(
     }
 }
 
-/// Takes all but first fragments out of the batches.
+/// Takes later fragments out of both batches, and hands off first fragments of other workers'
+/// connections.
 pub(crate) fn remove_later_fragments(
     batches: &mut Batches,
     verdicts: &mut Verdicts<impl CtStates>,
@@ -245,9 +247,9 @@ fn remove_later_fragments_of<const W: usize>(
         if way.is_none() {
             batch.remove(which);
             verdicts.keyless(position, UntrackedReason::Fragment);
-        } else if let Some(errand) = batch.handoff_of_fragment(which, verdicts.steering) {
+        } else if let Some(handoff) = batch.handoff_of_fragment(which, verdicts.steering) {
             batch.remove(which);
-            verdicts.hand_off(errand);
+            verdicts.hand_off(handoff);
         }
         which += 1;
     }

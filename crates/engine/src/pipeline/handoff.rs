@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Packets whose connection another worker has: ICMP errors and fragments.
+//! Hands off packets whose connection another worker has: ICMP errors and fragments.
 //!
-//! They are parsed where they arrive and go, with what is known of them, to the worker that has the
-//! connection. There they are tracked like any other; nothing goes further.
+//! A packet is parsed where it arrives. It then goes, with what the parser found, to the worker
+//! that has the connection. That worker tracks it like any other, and hands nothing on.
 
 use super::steering::Steering;
 use super::verdicts::{CtStates, Verdicts};
 use crate::base::BURST_MAX;
 use crate::packet::{Batch, Batches, Handoff, Key};
 
-/// ICMP errors in a batch about connections of other workers leave it.
+/// Hands off the ICMP errors in a batch that are about connections of other workers.
 fn hand_off_errors<const W: usize>(batch: &mut Batch<W>, verdicts: &mut Verdicts<impl CtStates>) {
     let mut errors = batch.take_errors();
     while errors != 0 {
         let at = errors.trailing_zeros() as usize;
         errors &= errors - 1;
-        if let Some(errand) = batch.handoff(at, verdicts.steering) {
+        if let Some(handoff) = batch.handoff(at, verdicts.steering) {
             batch.remove_at(at);
-            verdicts.hand_off(errand);
+            verdicts.hand_off(handoff);
         }
     }
 }
 
-/// The same of both batches.
+/// Hands off the ICMP errors in both batches that are about connections of other workers.
 pub(crate) fn hand_off_all_errors(batches: &mut Batches, verdicts: &mut Verdicts<impl CtStates>) {
     if verdicts.steering.are_known() {
         hand_off_errors(&mut batches.v4, verdicts);
@@ -31,8 +31,8 @@ pub(crate) fn hand_off_all_errors(batches: &mut Batches, verdicts: &mut Verdicts
 }
 
 impl<const W: usize> Batch<W> {
-    /// With what the packet at this place in the batch goes to another worker, if that has its
-    /// connection.
+    /// Returns the hand-off for the packet at this place in the batch; `None` if its connection is
+    /// ours.
     pub(crate) fn handoff(&self, at: usize, others: &Steering) -> Option<Handoff> {
         let at = at % BURST_MAX;
         let key = Key::from_words(&self.keys, at);
@@ -42,7 +42,7 @@ impl<const W: usize> Batch<W> {
         }
     }
 
-    /// The same of a fragment.
+    /// Returns the hand-off for a fragment of the batch; `None` if its connection is ours.
     pub(crate) fn handoff_of_fragment(&self, which: usize, others: &Steering) -> Option<Handoff> {
         self.handoff(self.index_of_fragment(which), others)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tracking packet by packet, where the order within a burst matters: near a limit, and where
-//! packets wait for others.
+//! Tracks packet by packet where the order within a burst matters: near a limit, and where packets
+//! wait for others.
 
 use super::pass::{Pass, Passes};
 use super::verdicts::{CtStates, Verdicts};
@@ -8,8 +8,8 @@ use crate::packet::Burst;
 use crate::tracker::Tracker;
 use wire::Packet;
 
-/// Tracks packets of both IP versions one after the other, and begins connections on the way.
-/// `then` is called behind each packet with its position in the burst.
+/// Tracks packets of both IP versions in their order, and begins connections as they come. Calls
+/// `then` after each packet with its position in the burst.
 #[inline(never)]
 pub(super) fn track_in_order<P: Packet, S: CtStates>(
     Passes { mut v4, mut v6 }: Passes,

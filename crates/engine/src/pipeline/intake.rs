@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! From frames to batches: parses, puts packets into zones, finds the connections of fragments.
+//! Turns frames into batches: parses, puts packets into zones, finds the connections of fragments.
 
 use super::fragments::remove_later_fragments;
 use super::handoff::hand_off_all_errors;
@@ -12,7 +12,7 @@ use crate::packet::parse::SubBurst;
 use crate::policy::ZoneClassifier;
 use wire::Packet;
 
-/// Parser, zone rules and fragments: what is known of packets before any lookup.
+/// Parser, zone rules and fragments: the steps before any lookup.
 pub(super) struct Intake {
     pub(super) batches: Box<Batches>,
     pub(super) fragments: Option<Box<FragmentStore>>,
@@ -30,8 +30,8 @@ impl Intake {
         }
     }
 
-    /// Sorts packets, of which the first has this position in the burst, into batches. Those
-    /// without a key get their verdict here.
+    /// Sorts packets into batches; the first has position `first` in the burst. Packets without a
+    /// key get their verdict here.
     #[inline(never)]
     pub(super) fn parse<P: Packet>(
         &mut self,
@@ -53,7 +53,7 @@ impl Intake {
         verdicts.accounts.stats.bytes += bytes as u64;
     }
 
-    /// Finds the connections of fragments, and takes out what belongs to other workers.
+    /// Finds the connections of fragments, and takes packets of other workers' connections out.
     #[inline(never)]
     fn resolve_detached(&mut self, verdicts: &mut Verdicts<impl CtStates>) {
         hand_off_all_errors(&mut self.batches, verdicts);

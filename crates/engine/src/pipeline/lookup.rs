@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! From keys to candidate records: hash and bucket first, then the record that the bucket names.
+//! Finds candidate records for keys: hash and bucket first, then the record that the bucket names.
 //!
 //! Each pass starts the loads that the next one needs.
 
@@ -26,7 +26,7 @@ impl Lookups {
         self.v6.clear();
     }
 
-    /// Goes one step on with the packets of both batches: [`Lookup::advance`].
+    /// Advances the lookup of both batches by one step: [`Lookup::advance`].
     #[inline(always)]
     pub(super) fn advance(&mut self, batches: &Batches, trackers: &Trackers) {
         self.v4.advance(&batches.v4, &trackers.v4.table);
@@ -37,11 +37,11 @@ impl Lookups {
 /// Hashes and candidate records of the packets of one batch, and which of them have no record.
 pub(super) struct Lookup {
     pub(super) hashes: [u64; BURST_MAX],
-    /// Packets whose hash is known and whose bucket is on its way to the cache.
+    /// Number of packets whose hash is known and whose bucket is being loaded.
     hashed: usize,
-    /// [`NO_RECORD`]: not in the table.
+    /// Candidate record of each packet; [`NO_RECORD`] if it is not in the table.
     pub(super) candidates: [u32; BURST_MAX],
-    /// Packets whose candidate is known.
+    /// Number of packets whose candidate is known.
     looked_up: usize,
     /// Indices of packets without a record, in packet order.
     misses: [u8; BURST_MAX],
@@ -67,12 +67,11 @@ impl Lookup {
         self.missed = 0;
     }
 
-    /// Hashes the packets that were added since the last call and starts to load their buckets;
-    /// then finds the candidates of those before, whose buckets have had the time to come. A last
+    /// Hashes the packets added since the last call and starts to load their buckets. Then finds
+    /// the candidates of the packets before them, whose buckets have been loaded meanwhile. A last
     /// call with nothing added completes the burst.
     ///
-    /// Each pass is a function of its own, never inlined: the loops then have the registers to
-    /// themselves.
+    /// Each pass is a function of its own, never inlined, so that its loops have all registers.
     #[inline(never)]
     pub(super) fn advance<const W: usize>(&mut self, batch: &Batch<W>, table: &Table<W>) {
         let len = batch.len.min(BURST_MAX);
@@ -96,8 +95,8 @@ impl Lookup {
         if flags & SYN_FIN_RST == 0 {
             return;
         }
-        // Without a branch, as which packet is one of them is anyone's guess: of the others
-        // that of record 0 is loaded, which costs nothing more once it is there.
+        // Without a branch, because it could not be predicted. For the other packets, record 0 is
+        // loaded, which costs nothing once it is in the cache.
         for (meta, &record) in batch.metas[range.clone()].iter().zip(&self.candidates[range]) {
             let changes = u32::from(meta.tcp_flags() & SYN_FIN_RST != 0);
             table.prefetch_cold(record & changes.wrapping_neg());
@@ -110,7 +109,7 @@ impl Lookup {
         self.missed += 1;
     }
 
-    /// The packet of this miss.
+    /// Returns the index of the packet of this miss.
     pub(super) fn missing(&self, miss: usize) -> usize {
         usize::from(self.misses[miss % BURST_MAX]) % BURST_MAX
     }

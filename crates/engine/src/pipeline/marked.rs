@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The short cut: packets whose mark names their record are counted to it without key, hash and
-//! lookup.
+//! Counts packets whose mark names their record, without key, hash and lookup.
 //!
-//! A mark is believed as far as its generation is the record's; with the first packets of a rule,
-//! and a sample of the rest, the key is compared too. Whatever is more than one packet more of a
-//! flow goes the way of unmarked packets, in its place among them, and so does what a wrong mark is
-//! on: that costs one lookup, and a counter.
+//! A mark is trusted if its generation is that of the record. For the first packets of a rule, and
+//! for a sample of the rest, the key is compared too. A packet that does more than count is
+//! processed with the unmarked packets, in its order among them. So is a packet with a wrong mark:
+//! that costs one lookup, and a counter.
 
 mod conflicts;
 
@@ -20,40 +19,40 @@ use conflicts::ConflictSet;
 use std::ops::Range;
 use wire::Packet;
 
-/// Which packets of a burst: bit `i` for packet `i`.
+/// A set of packets of a burst: bit `i` for packet `i`.
 pub(crate) type BurstMask = u64;
 
 const _: () = assert!(BURST_MAX as u32 <= BurstMask::BITS);
 
-/// The packets of a burst that name a record, in their order.
+/// The packets of a burst whose marks name records, in their order.
 pub(crate) struct MarkedBatch {
     layout: MarkLayout,
-    /// Index of the first slot of IPv4; those of IPv6 come so many behind.
+    /// Index of the first slot of IPv4. The first slot of IPv6 is `slots_apart` behind it.
     first_index: u32,
     slots_apart: u32,
     check: MarkVerification,
-    /// None is counted before one that came earlier.
+    /// True if no packet may be counted before one that came earlier.
     is_in_order: bool,
-    /// Packets until the next sample, of bursts with a mark in them.
+    /// Packets until the next sample. Only bursts with a mark in them count.
     until_check: u32,
     simd: SimdLevel,
-    /// Of those that name one, first all of IPv4 and then all of IPv6, each in their order: places
-    /// in the burst, marks, records, and what is counted.
+    /// Columns of the packets whose marks name a record: first all of IPv4, then all of IPv6, each
+    /// in their order. They hold the place in the burst, the mark, the record, and what is counted.
     places: [u8; BURST_MAX],
     marks: [u32; BURST_MAX],
     records: [u32; BURST_MAX],
     metas: [PacketMeta; BURST_MAX],
-    /// How many of each.
+    /// Number of packets of each IP version.
     of_v4: usize,
     of_v6: usize,
-    /// Flows that one of them may end.
+    /// Connections that one of the packets may end.
     conflicts: ConflictSet,
-    /// Where keys are made to be compared.
+    /// Scratch memory for keys that are compared.
     batches: Box<Batches>,
     pub(crate) stats: MarkStats,
 }
 
-/// What all packets of a call have in common.
+/// What all packets of a burst have in common.
 #[derive(Clone, Copy)]
 pub(crate) struct BurstContext<'a> {
     pub(crate) now: Nanos,
@@ -83,17 +82,18 @@ impl MarkedBatch {
         }
     }
 
-    /// Whether a slot with this index is one of IPv6, if it is one.
+    /// True if the slot with this index, if it is one of this engine, is of IPv6.
     pub(crate) fn is_of_v6(&self, index: u32) -> bool {
         index.wrapping_sub(self.first_index) >= self.slots_apart
     }
 
-    /// Whether flows with marks may end in the next burst to make room for others.
+    /// Sets whether connections with marks may be evicted in the next burst. Then packets are
+    /// counted in order.
     pub(crate) fn set_tight(&mut self, may_evict: bool) {
         self.is_in_order = may_evict || self.check == MarkVerification::Always;
     }
 
-    /// Packets that have a mark which names a slot. The others are in what it returns.
+    /// Finds the records that the marks of a burst name. Returns the packets whose mark names none.
     #[inline(never)]
     pub(crate) fn resolve_marks<P: Packet>(
         &mut self,
@@ -109,7 +109,7 @@ impl MarkedBatch {
             // 0 names no slot.
             let mark = packet.mark_or_zero();
             let Some(record) = of_v4.by(slot(mark)) else { break };
-            // It comes while lengths and flags are read.
+            // The record is loaded while lengths and flags are read.
             v4.table.prefetch_many(record);
             (*to_mark, *to_record) = (mark, record);
             claimed += 1;
@@ -121,14 +121,15 @@ impl MarkedBatch {
         first(packets.len()) & !self.resolve_other_marks(packets, (v4, v6))
     }
 
-    /// The slot of IPv4 that is in a mark.
+    /// Returns the function that computes the IPv4 slot of a mark.
     fn slot_of(&self) -> impl Fn(u32) -> usize + use<> {
-        // The index of a mark is the slot plus one, and all before it.
+        // The index in a mark is the slot plus one, plus all slots before this engine's.
         let (shift, before) = (self.layout.shift(), self.first_index + 1);
         move |mark| (mark >> shift).wrapping_sub(before) as usize
     }
 
-    /// The same from the first packet on whose mark names no slot of IPv4. Returns which have one.
+    /// Finds the records that marks name, from the first packet on whose mark names no IPv4 slot.
+    /// Returns all packets of the burst whose mark names a record.
     #[inline(never)]
     fn resolve_other_marks<P: Packet>(
         &mut self,
@@ -138,7 +139,7 @@ impl MarkedBatch {
         let (slot, of_v4, of_v6) = (self.slot_of(), v4.named(), v6.named());
         let (from, mut marked) = (self.of_v4, 0);
         let mut claimed = first(from);
-        // Without a branch: whether the next one has a mark is anyone's guess.
+        // Without a branch, because it could not be predicted.
         for (i, packet) in (from..BURST_MAX).zip(&packets[from..]) {
             prefetch_head(packet);
             let mark = packet.mark_or_zero();
@@ -175,7 +176,7 @@ impl MarkedBatch {
         self.records[at] = record;
     }
 
-    /// Leaves nothing but the first packets, as far as they are claimed and of one IP version.
+    /// Keeps only the leading packets of the burst, as far as all have a record and one IP version.
     fn keep_in_order(&mut self) -> BurstMask {
         let claimed = self.of_v4 + self.of_v6;
         let in_front =
@@ -183,7 +184,7 @@ impl MarkedBatch {
         let v6 = self.of_v4..claimed;
         let of_v4 = in_front(&self.places[..self.of_v4]);
         let of_v6 = in_front(&self.places[v6.clone()]);
-        // One of them is 0: only one can have the first place.
+        // One of them is 0: only one can have the first place in the burst.
         if of_v6 > 0 {
             self.marks.copy_within(v6.clone(), 0);
             self.records.copy_within(v6, 0);
@@ -193,8 +194,8 @@ impl MarkedBatch {
         first(of_v4 + of_v6)
     }
 
-    /// Counts what is true of them; what is not, or needs more, is in what it returns. `bytes` are
-    /// those of the packets counted.
+    /// Counts packets by their marks. Returns the packets that must be processed without mark, and
+    /// the bytes of those counted.
     #[inline(never)]
     pub(crate) fn count<P: Packet>(
         &mut self,
@@ -220,7 +221,7 @@ impl MarkedBatch {
         (sum.rest, sum.bytes)
     }
 
-    /// Settles packets of one tracker.
+    /// Counts the packets of one tracker by their marks.
     #[inline(always)]
     fn count_run<P: Packet, const W: usize>(
         &mut self,
@@ -267,7 +268,7 @@ impl MarkedBatch {
         self.conflicts.settle(tracker);
     }
 
-    /// What is not simply good: true if it was counted all the same.
+    /// Checks one packet that was not counted at once. True if it was counted after all.
     #[inline(never)]
     fn check_one<P: Packet, const W: usize>(
         &mut self,
@@ -287,7 +288,7 @@ impl MarkedBatch {
             }
             plain => (plain, zoning.from.untagged(), ETHERNET),
         };
-        // Without tags that say so, it is in that of the record if it is of the record.
+        // If zones do not come from tags, a packet of the record is in the record's zone.
         let of_zone = if zoning.from.is_by_tag() { of_zone } else { tracker.zone(record) };
         let rule = self.layout.decode(mark);
         let meta = meta.sent_by(rule.direction);
@@ -310,7 +311,8 @@ impl MarkedBatch {
                     self.stats.mismatched += 1;
                     return false;
                 }
-                // The first of a rule: earlier packets of this burst may have come without.
+                // The first marked packet of a rule is not counted here: earlier packets of this
+                // burst may have no mark.
                 check == MarkCheck::Trusted || !tracker.confirm_mark(record, rule.direction)
             }
         };
@@ -324,15 +326,15 @@ impl MarkedBatch {
         false
     }
 
-    /// The packet is more than one more. Those behind it in this burst may be of another flow, if
-    /// this one ends by it.
+    /// Notes a packet that does more than count. It may end its connection, so packets behind it in
+    /// this burst may belong to another one.
     #[inline(always)]
     fn defer<const W: usize>(&mut self, record: u32, tracker: &mut Tracker<W>) {
         self.stats.unusual += 1;
         self.conflicts.add(record, tracker);
     }
 
-    /// Whether a packet has the key of a record, and this direction.
+    /// True if a packet has the key of a record, and this direction.
     fn has_key<P: Packet, const W: usize>(
         &mut self,
         packet: &P,
@@ -352,7 +354,7 @@ impl MarkedBatch {
         })
     }
 
-    /// Which packets of this burst have their key compared for the sample.
+    /// Returns the packets of this burst whose keys are compared for the sample.
     #[inline(always)]
     fn sample(&mut self, len: usize) -> BurstMask {
         let MarkVerification::Sampled { one_in, .. } = self.check else { return 0 };
@@ -366,24 +368,24 @@ impl MarkedBatch {
     }
 }
 
-/// Packets in a row, and what is to be known of them.
+/// Adjacent packets, and what is needed to count them.
 #[derive(Clone)]
 struct Run<'a> {
     run: Range<usize>,
-    /// Those whose key is compared for the sample.
+    /// Packets whose keys are compared for the sample.
     sampled: BurstMask,
     moment: BurstContext<'a>,
 }
 
-/// What became of the packets of a burst.
+/// Totals of the marked packets of a burst.
 struct MarkedTotals {
     pub(crate) counted: u64,
     bytes: u64,
-    /// Places of packets that go the way of others.
+    /// Places of packets that must be processed without mark.
     rest: BurstMask,
 }
 
-/// Every place, in order.
+/// All places, in order.
 const IN_ORDER: [u8; BURST_MAX] = {
     let mut places = [0; BURST_MAX];
     let mut i = 0;
@@ -394,7 +396,7 @@ const IN_ORDER: [u8; BURST_MAX] = {
     places
 };
 
-/// The first so many places.
+/// Returns the set of the first `count` places.
 #[inline(always)]
 pub(crate) fn first(count: usize) -> BurstMask {
     if count >= BURST_MAX { BurstMask::MAX } else { (1 << count) - 1 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The pass over packets without a connection, in packet order.
+//! Runs the pass over packets without a connection, in packet order.
 //!
-//! They are looked up again, so that two packets of one new connection in one burst make one.
+//! Each packet is looked up again, so that two packets of one new connection in one burst begin
+//! only one.
 
 use super::admission::may_begin;
 use super::pass::{Pass, Passes};
@@ -11,7 +12,8 @@ use crate::packet::{Burst, HeaderInfo, Key};
 use wire::Packet;
 
 impl<const W: usize> Pass<'_, W> {
-    /// Position in the burst of the packet of this miss; beyond all if there is none.
+    /// Returns the position in the burst of the packet of this miss; `usize::MAX` if there is no
+    /// such miss.
     fn position_of_miss(&self, miss: usize) -> usize {
         match miss < self.lookup.missed {
             true => self.batch.position(self.lookup.missing(miss)),
@@ -19,7 +21,7 @@ impl<const W: usize> Pass<'_, W> {
         }
     }
 
-    /// Begins a connection with the packet of this miss, if none of those before it did.
+    /// Begins a connection with the packet of this miss, unless an earlier packet began it.
     pub(super) fn admit<P: Packet>(
         &mut self,
         miss: usize,

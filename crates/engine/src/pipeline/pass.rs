@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a pass over the packets of one IP version needs.
+//! The data of a pass over the packets of one IP version.
 
 use super::lookup::{Lookup, Lookups};
 use crate::packet::{Batch, Batches};
@@ -31,7 +31,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Whether so little room is left that it matters which packet of the burst comes first.
+    /// True if so little room is left that the order of packets in the burst matters.
     #[inline(always)]
     pub(super) fn are_near_a_limit(&self) -> bool {
         self.v4.batch.len() > 0 && self.v4.tracker.table.is_near_full()

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which worker the packets of a connection come to, where several share the queues of a port.
+//! Computes which worker receives the packets of a connection, if several share the queues of a
+//! port.
 //!
-//! The port spreads by a hash of addresses and ports. ICMP errors come by the addresses of whoever
-//! reports, and fragments by addresses alone: the same hash, made here of what they are about,
-//! says whose connection that is.
+//! The port distributes packets by a hash of addresses and ports. ICMP errors arrive by the address
+//! of whichever host reports, and fragments by addresses alone. The same hash, computed here over
+//! the connection that they belong to, tells which worker has it.
 
 use crate::api::{Config, PROTO_SCTP, PROTO_TCP, PROTO_UDP, RssSpread, SteeringConfig};
 use crate::base::BURST_MAX;
@@ -12,11 +13,11 @@ use crate::packet::{
 };
 use std::net::IpAddr;
 
-/// Bytes of two addresses and two ports of IPv6.
+/// Bytes of two IPv6 addresses and two ports.
 const INPUT_MAX: usize = 36;
 
 impl RssSpread {
-    /// The worker to which the packets of this connection come, unless they are fragments.
+    /// Returns the worker that receives the packets of this connection, except fragments.
     pub(crate) fn worker<const W: usize>(&self, key: &Key<W>) -> u16 {
         let KeyParts { low, high, low_port, high_port, proto, .. } = key.parts();
         let hashed = self.hashed[usize::from(W > 2)];
@@ -50,8 +51,8 @@ impl RssSpread {
     }
 }
 
-/// The hash of Microsoft's "RSS hashing functions": for each bit that is set the 32 bits of the key
-/// from its place on.
+/// Returns the Toeplitz hash of Microsoft's "RSS hashing functions". For each input bit that is
+/// set, it XORs the 32 bits of the key from that place on.
 fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
     let byte = |at: usize| u32::from(key.get(at).copied().unwrap_or(0));
     let mut window = (0..4).fold(0, |window, at| window << 8 | byte(at));
@@ -66,18 +67,19 @@ fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
     hash
 }
 
-/// Whether a port spreads as it says: every so often a packet that has come is held against it.
+/// Checks whether a port distributes packets as configured, by a sample of packets that arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SteeringCheck {
     right: u64,
     wrong: u64,
 }
 
-/// So many times it may be wrong without more ado.
+/// Mismatches up to this number are always tolerated.
 const DOUBTS: u64 = 16;
 
 impl SteeringCheck {
-    /// One more has come where it was to come, or not. False: most have not.
+    /// Counts a packet that arrived at the expected worker, or did not. False if there are more
+    /// than [`DOUBTS`] mismatches and they outnumber the matches.
     pub(crate) fn holds_after(&mut self, is_right: bool) -> bool {
         self.right += u64::from(is_right);
         self.wrong += u64::from(!is_right);
@@ -85,12 +87,12 @@ impl SteeringCheck {
     }
 }
 
-/// What an engine knows of others.
+/// What an engine knows of other workers, and the packets that it hands to them.
 pub(crate) struct Steering {
     sees_all: bool,
     steering: Option<SteeringConfig>,
     trust: SteeringCheck,
-    /// Packets of this burst that are to go to them.
+    /// Packets of this burst that go to other workers.
     pub(crate) handed: Vec<HandedOff>,
 }
 
@@ -106,30 +108,32 @@ impl Steering {
         }
     }
 
-    /// Whether it is known who has which connection.
+    /// True if it is known which worker has which connection.
     pub(crate) fn are_known(&self) -> bool {
         self.steering.is_some()
     }
 
-    /// True if a connection that is not here cannot be on another worker. A port that mostly
-    /// spreads as it says need not do so with two tags, extension headers or tunnels.
+    /// True if a connection missing from this table cannot be on another worker. A port that mostly
+    /// distributes as configured may not do so with two tags, extension headers or tunnels.
     pub(crate) fn sees_all_connections(&self) -> bool {
         let is_trusted = |steering: &SteeringConfig| !steering.doubt.is_there();
         self.sees_all || self.steering.as_ref().is_some_and(is_trusted)
     }
 
-    /// Begins a burst.
+    /// Forgets the hand-offs of the last burst.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.handed.clear();
     }
 
-    /// Packets of the burst, where the burst was a part of another one.
+    /// Mutable list of handed-off packets. The caller changes positions if the burst was part of
+    /// another one.
     pub(crate) fn handed_mut(&mut self) -> &mut [HandedOff] {
         &mut self.handed
     }
 
-    /// With what a packet of this connection goes to another worker, if it is not ours.
+    /// Returns the hand-off for a packet whose connection belongs to another worker; `None` if it
+    /// is ours.
     pub(crate) fn handoff<const W: usize>(
         &self,
         key: &Key<W>,
@@ -142,7 +146,8 @@ impl Steering {
         Some(Handoff { words, meta, opening, reach: TcpReach::NONE, worker, is_v6: W > 2 })
     }
 
-    /// The same of a fragment behind the first of its datagram.
+    /// Returns the hand-off for a later fragment whose connection belongs to another worker; `None`
+    /// if it is ours.
     pub(crate) fn handoff_of_fragment<const W: usize>(
         &self,
         key: &Key<W>,
@@ -151,7 +156,8 @@ impl Steering {
         Some(Handoff { reach, ..self.handoff(key, meta, HeaderInfo::later_fragment(position))? })
     }
 
-    /// A packet with this key has come here.
+    /// Checks that a packet with this key should have arrived here. Ends hand-offs if most should
+    /// not have.
     pub(crate) fn check<const W: usize>(&mut self, key: &Key<W>) {
         let Some(SteeringConfig { spread, me, doubt }) = &self.steering else { return };
         let is_right = spread.worker(key) == *me;

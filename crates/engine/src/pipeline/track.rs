@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The pass over packets of known connections: counts most of them, tracks the others.
+//! Runs the pass over packets of known connections: counts most of them, tracks the others.
 
 use super::admission::may_reopen;
 use super::pass::Pass;
@@ -14,7 +14,7 @@ use crate::packet::{
 use crate::tracker::{FastPathPacket, Step};
 use wire::Packet;
 
-/// How many packets before its own a record is brought from the second level to the first.
+/// How many packets ahead a record is loaded from the second-level cache to the first.
 const NEAR: usize = 4;
 
 impl<const W: usize> Pass<'_, W> {
@@ -42,7 +42,7 @@ impl<const W: usize> Pass<'_, W> {
         let mut pass = self.reborrow();
         let len = pass.batch.len.min(BURST_MAX);
         for i in 0..len {
-            // It is in the second level by now, or on its way there.
+            // The record is in the second-level cache by now, or about to be.
             pass.tracker.table.prefetch(pass.lookup.candidates[(i + NEAR) % BURST_MAX]);
             pass.track_one((i, looks), burst, verdicts);
         }
@@ -60,8 +60,8 @@ impl<const W: usize> Pass<'_, W> {
         }
     }
 
-    /// Counts packet `i`, which may be a fragment. Rules are for packets that are whole: nobody
-    /// looks at others, whether they have a mark, or are worth one.
+    /// Counts packet `i`, which may be a fragment. Fragments are not evaluated: NIC rules match
+    /// whole packets only.
     pub(super) fn track_any<P: Packet>(
         &mut self,
         i: usize,
@@ -96,8 +96,8 @@ impl<const W: usize> Pass<'_, W> {
         }
     }
 
-    /// What is more than to count packet `i`: it opens, changes or ends a connection, or the
-    /// candidate is another one with the same tag (1 in some thousand lookups).
+    /// Handles packet `i` if it does more than count: it opens, changes or ends a connection. Also
+    /// if the candidate is another connection with the same tag (1 in some thousand lookups).
     #[inline(never)]
     fn track_rare<P: Packet>(
         self,
@@ -160,8 +160,8 @@ impl<const W: usize> Pass<'_, W> {
     }
 
     /// Writes the verdict of packet `i`, an ICMP error, by the record of the packet that it quotes.
-    /// It comes in its turn among the packets of that connection: those before it are known, those
-    /// behind not.
+    /// It is processed in its order among the packets of that connection: those before it have been
+    /// tracked, those behind it not.
     pub(super) fn relate_error(
         &self,
         i: usize,
@@ -171,7 +171,7 @@ impl<const W: usize> Pass<'_, W> {
         let (meta, opening) = (self.batch.metas[i], &self.batch.headers[i]);
         let seq = opening.quoted().unwrap_or(0);
         let is_related = record.map(|record| self.tracker.has_sent(record, meta, seq));
-        // Who has sent what is quoted is told about it.
+        // The error goes to the sender of the quoted packet.
         let is_reply = record.is_some_and(|record| !self.tracker.is_reply(record, meta));
         verdicts.error(opening.position, is_related, is_reply);
     }
@@ -182,7 +182,7 @@ impl<const W: usize> Pass<'_, W> {
     }
 }
 
-/// Packet `i` with all that the tracker needs to know of it.
+/// Returns packet `i` with all that the tracker needs.
 #[inline(always)]
 pub(super) fn view<'a, P: Packet, const W: usize>(
     pass: &Pass<'a, W>,

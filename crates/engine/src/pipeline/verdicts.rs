@@ -15,7 +15,7 @@ pub(crate) trait CtStates {
     fn write(&mut self, position: u8, state: impl FnOnce() -> CtState);
 }
 
-/// Nobody asks for connection states.
+/// Discards connection states, for callers that do not request them.
 pub(crate) struct NoCtStates;
 
 impl CtStates for NoCtStates {
@@ -45,7 +45,7 @@ impl Accounts {
     }
 }
 
-/// The verdicts of one burst, and what is counted with them.
+/// The verdicts of one burst, and what is needed to count them.
 pub(crate) struct Verdicts<'a, S> {
     /// By position in the burst. [`Verdict::Forward`] unless written.
     pub(crate) out: &'a mut [Verdict],
@@ -57,19 +57,20 @@ pub(crate) struct Verdicts<'a, S> {
 }
 
 impl<S: CtStates> Verdicts<'_, S> {
-    /// The same, without connection states.
+    /// Returns these verdicts without writing connection states.
     pub(super) fn without_ct_states(&mut self) -> Verdicts<'_, NoCtStates> {
         let Self { out, accounts, steering: others, zones, now, .. } = self;
         Verdicts { out, ct_states: NoCtStates, accounts, steering: others, zones, now: *now }
     }
 
-    /// The packet at this position was counted to its connection, whose state is asked for.
+    /// Writes the connection state of a packet that was counted to its connection.
     #[inline(always)]
     pub(super) fn counted(&mut self, position: u8, state: impl FnOnce() -> CtState) {
         self.ct_states.write(position, state);
     }
 
-    /// Writes what the packet at this position did to its connection in this zone.
+    /// Writes verdict, counter and connection state for the result of a packet whose connection is
+    /// in this zone.
     pub(super) fn write(
         &mut self,
         position: u8,
@@ -98,7 +99,8 @@ impl<S: CtStates> Verdicts<'_, S> {
         self.untracked(position, UntrackedReason::Invalid, true);
     }
 
-    /// Counts an anomaly of a packet that no connection can begin with. True: it is dropped.
+    /// Counts an anomaly of a packet that no connection can begin with. True if the packet is
+    /// dropped.
     pub(super) fn drop_or_count(&mut self, position: u8, anomaly: Anomaly) -> bool {
         if self.accounts.drops.drops(anomaly) {
             self.invalid(position, anomaly);
@@ -108,26 +110,28 @@ impl<S: CtStates> Verdicts<'_, S> {
         false
     }
 
-    /// The packet began no connection in this zone, for want of room.
+    /// Passes or drops a packet that found no room to begin a connection in this zone.
     fn no_room(&mut self, position: u8, zone: u16, reason: UntrackedReason) {
         let is_dropped = self.zones.of(zone).when_full == WhenFull::Drop;
         self.untracked(position, reason, is_dropped);
     }
 
-    /// The packet has no connection, and none can begin with it.
+    /// Passes or drops a packet that has no connection and cannot begin one.
     pub(super) fn cannot_start(&mut self, position: u8, anomaly: Anomaly) {
         self.accounts.stats.irregular[anomaly as usize] += 1;
         self.untracked(position, UntrackedReason::Invalid, self.accounts.drops.drops_invalid());
     }
 
-    /// The fragment has no connection to be counted to.
+    /// Passes a fragment whose connection is not in the table.
     pub(super) fn no_connection(&mut self, position: u8) {
         self.untracked(position, UntrackedReason::Fragment, false);
     }
 
-    /// The packet is an ICMP error about a connection: `is_related` is true if that connection is
-    /// here and its sender can have sent the quoted packet, false if it can not, `None` if it is
-    /// not here. The error is a reply if it goes to the originator.
+    /// Writes the verdict of an ICMP error about a connection.
+    ///
+    /// `is_related` is true if that connection is here and its sender can have sent the quoted
+    /// packet. It is false if the sender cannot have, and `None` if the connection is not here. The
+    /// error is a reply if it goes to the originator.
     pub(super) fn error(&mut self, position: u8, is_related: Option<bool>, is_reply: bool) {
         let drops = self.accounts.drops;
         match is_related {
@@ -142,29 +146,29 @@ impl<S: CtStates> Verdicts<'_, S> {
         }
     }
 
-    /// The packet has no key, and was not counted as tracked.
+    /// Writes the verdict of a packet without a key, which was not counted as tracked.
     pub(super) fn keyless(&mut self, position: u8, reason: UntrackedReason) {
         self.out[usize::from(position)] = self.accounts.drop_or_pass(reason);
         self.ct_states.write(position, || CtState::of_reason(reason));
     }
 
-    /// The packet waits for the first fragment of its datagram.
+    /// Notes that the packet waits for the first fragment of its datagram.
     pub(super) fn hold(&mut self, position: u8) {
         self.accounts.stats.held += 1;
         self.out[usize::from(position)] = Verdict::Hold;
         self.ct_states.write(position, || CtState::UNTRACKED);
     }
 
-    /// The packet goes to another worker.
-    pub(super) fn hand_off(&mut self, errand: Handoff) {
-        let position = errand.opening.position;
+    /// Notes that the packet goes to another worker.
+    pub(super) fn hand_off(&mut self, handoff: Handoff) {
+        let position = handoff.opening.position;
         self.accounts.stats.handed += 1;
-        self.steering.handed.push(HandedOff { position, handoff: errand });
+        self.steering.handed.push(HandedOff { position, handoff });
         self.out[usize::from(position)] = Verdict::Elsewhere;
         self.ct_states.write(position, || CtState::UNTRACKED);
     }
 
-    /// A packet that was counted as tracked, and is not.
+    /// Moves a packet that was counted as tracked to the counters of passed or dropped packets.
     fn untracked(&mut self, position: u8, reason: UntrackedReason, is_dropped: bool) {
         let stats = &mut self.accounts.stats;
         stats.tracked -= 1;

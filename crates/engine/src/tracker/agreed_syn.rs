@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A SYN of a connection that both ends have forgotten, and the SYN+ACK that agrees with it: they
-//! begin another connection in its place.
+//! Recognises a SYN on a connection that both ends have forgotten, and the SYN+ACK that answers it.
+//! The two begin another connection in its place.
 
 use super::Tracker;
 use super::pending_syn::PendingSyn;
@@ -8,7 +8,7 @@ use crate::api::Anomaly;
 use crate::packet::{ACK, PacketView, SYN};
 
 impl<const W: usize> Tracker<W> {
-    /// A packet that changes nothing was let pass: if it is a SYN, there may be an answer to it.
+    /// Keeps a packet that does not fit its connection, if it is a SYN: an answer may come.
     pub(super) fn store_pending_syn(&mut self, record: u32, packet: &PacketView) {
         let hot = &self.table.hot[record as usize];
         let is_syn = packet.meta.tcp_flags() & (SYN | ACK) == SYN;
@@ -36,10 +36,11 @@ impl<const W: usize> Tracker<W> {
         let asked = self.pending_syns.of(record);
         let (Some(answer), Some(asked)) = (packet.segment(), asked) else { return false };
         let (from, now) = (hot.direction(packet.meta), self.side);
-        // Nobody who knows of the connection has said anything since, but that it is over.
+        // Since the SYN, no end that has the connection has sent anything that fits, except to
+        // close it.
         let is_silent = hot.last_seen(&self.table.cold.0[record as usize]) == asked.last_seen
             || hot.phase().is_closing();
-        // Answers come from where the SYN goes.
+        // An answer comes from the side to which the SYN went.
         let is_opposite = asked.direction != from && (now.is_none() || asked.side != now);
         let is_agreed = is_silent && is_opposite && asked.syn.is_answered_by(answer);
         is_agreed && packet.is_intact(&hot.key)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ends connections: by silence, for want of room, at the end of the run.
+//! Ends connections: after their timeout, to make room, or at the end of the run.
 
 use super::Tracker;
 use super::offload::RECALL_WAIT;
@@ -9,11 +9,11 @@ use crate::conn::ConnHot;
 use crate::table::EmbryonicList;
 
 impl<const W: usize> Tracker<W> {
-    /// Looks at up to `budget` timers, at most [`BURST_MAX`], that are due by `now`; the flows they
-    /// end go to `ended`. Returns how many it looked at.
+    /// Processes up to `budget` timers, at most [`BURST_MAX`], that are due by `now`. Connections
+    /// that end go to `ended`. Returns the number of timers processed.
     ///
-    /// In passes like those over a burst of packets, because every record and bucket is most likely
-    /// out of the cache by now.
+    /// Works in passes like those over a burst of packets, because each record and bucket is most
+    /// likely no longer in the cache.
     pub(crate) fn expire(
         &mut self,
         now: Nanos,
@@ -35,7 +35,7 @@ impl<const W: usize> Tracker<W> {
         looked_at
     }
 
-    /// Ends those of some flows that were silent for too long; arms the timers of the others.
+    /// Ends the connections whose timeout has passed; arms the timers of the others again.
     #[inline(never)]
     fn end_silent(&mut self, popped: &mut [u32], now: Nanos, ended: &mut impl FnMut(FlowRecord)) {
         let (mut words, mut hashes) = ([[0; BURST_MAX]; W], [0; BURST_MAX]);
@@ -65,7 +65,7 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// Ends the live flow in `record`, if there is one.
+    /// Ends the connection in `record`, if there is one.
     pub(crate) fn flush_one(&mut self, record: u32, reason: EndReason) -> Option<FlowRecord> {
         if self.table.hot[record as usize].is_free() {
             return None;
@@ -75,7 +75,7 @@ impl<const W: usize> Tracker<W> {
         Some(self.end(record, hash, reason))
     }
 
-    /// Takes a flow, its timer already disarmed, out of the table.
+    /// Removes a connection, whose timer is already disarmed, from the table.
     pub(crate) fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
         let flow = self.record(record, reason);
         self.pending_syns.end(record);
@@ -93,8 +93,8 @@ impl<const W: usize> Tracker<W> {
         flow
     }
 
-    /// Makes room for a flow that is about to begin, if there is none: the oldest embryonic one
-    /// goes, and is returned.
+    /// Makes room for a connection that is about to begin, if there is none. Ends the oldest
+    /// embryonic connection and returns its flow record.
     pub(crate) fn make_room(&mut self) -> Option<FlowRecord> {
         let is_full = !self.table.can_start() || self.table.live == self.table.hot.len() as u32;
         if is_full { self.evict() } else { None }
@@ -110,8 +110,8 @@ impl<const W: usize> Tracker<W> {
         Some(self.end(oldest, hash, EndReason::Evicted))
     }
 
-    /// A flow is about to begin in the place of one that is over. If there are as many embryonic
-    /// ones as there may be, and it is none of them, the oldest goes.
+    /// Makes room in the embryonic list for a connection that replaces the one in `record`. If the
+    /// list is full and that one is not in it, ends the oldest embryonic connection.
     pub(super) fn make_room_for_reuse(&mut self, record: u32) -> Option<FlowRecord> {
         let is_one_more = !self.table.hot[record as usize].is_embryonic();
         if is_one_more && !self.table.can_start() { self.evict() } else { None }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Segments that lead a connection of TCP where they nearly always do.
+//! Tracks the usual TCP segments: those that take a connection to the state that nearly always
+//! follows.
 
 use super::Tracker;
 use super::step::{Cause, Step};
@@ -13,7 +14,7 @@ use crate::packet::{
 };
 use wire::Packet;
 
-/// A packet as it was parsed.
+/// A parsed packet.
 pub(crate) struct FastPathPacket<'a, P> {
     pub(crate) packet: &'a P,
     pub(crate) meta: PacketMeta,
@@ -22,7 +23,7 @@ pub(crate) struct FastPathPacket<'a, P> {
 }
 
 impl<P: Packet> FastPathPacket<'_, P> {
-    /// Its TCP header, if all of its bytes lie in one place.
+    /// Returns its TCP header, if all its bytes lie in one segment.
     #[inline(always)]
     fn header(&self) -> Option<TcpHeader<'_>> {
         let bytes = self.packet.head();
@@ -30,14 +31,16 @@ impl<P: Packet> FastPathPacket<'_, P> {
         is_whole.then(|| TcpHeader::of_whole(bytes, self.opening)).flatten()
     }
 
-    /// The packet for the tracker, whose checksum has been verified: it came in at this side.
+    /// Returns the view of this packet for the tracker. Its checksum has been verified, and it
+    /// arrived at this side.
     pub(crate) fn view(&self, side: Option<Side>) -> PacketView<'_> {
         let &FastPathPacket { meta, opening, now, .. } = self;
         let (header, evidence) = (self.header(), ChecksumSource::Trusted);
         PacketView { meta, header_info: opening, now, side, header, chunks: None, evidence }
     }
 
-    /// Whether it came as it was sent, if anybody asks. False as well if that is not easily said.
+    /// True if its checksum is right, or is not to be verified. False also if that takes more work
+    /// to say.
     #[inline(always)]
     fn is_intact<const W: usize>(&self, verifies: bool) -> bool {
         !verifies
@@ -47,8 +50,8 @@ impl<P: Packet> FastPathPacket<'_, P> {
 }
 
 impl<const W: usize> Tracker<W> {
-    /// Tracks a packet of the connection in `record` if it is one of the usual life of TCP. `None`:
-    /// nothing has changed, and it may be anything.
+    /// Tracks a packet of the connection in `record` if it is a usual TCP segment. `None`: nothing
+    /// has changed, and the packet may be anything.
     #[inline(always)]
     pub(crate) fn track_fast<P: Packet>(
         &mut self,

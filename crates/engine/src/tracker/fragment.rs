@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Fragments behind the first of their datagram, counted to the connection of that.
+//! Counts later fragments to the connection of their datagram.
 
 use super::Tracker;
 use super::step::Step;
@@ -10,7 +10,7 @@ use crate::conn::Sampler;
 use crate::packet::{HeaderInfo, Key, LaterFragment, PacketView};
 
 impl<const W: usize> Tracker<W> {
-    /// Counts a fragment to the flow in `record`.
+    /// Counts a later fragment to the connection in `record`.
     pub(crate) fn track_later_fragment(
         &mut self,
         record: u32,
@@ -20,7 +20,7 @@ impl<const W: usize> Tracker<W> {
     ) -> Step {
         let looks = self.eval_interval.of(record);
         let hot = &mut self.table.hot[record as usize];
-        // What these say of themselves is in the first fragment, and was judged there.
+        // For these protocols, only the first fragment has the header, and it was checked there.
         if !matches!(hot.key.proto(), PROTO_TCP | PROTO_SCTP) {
             let opening = HeaderInfo::later_fragment(position);
             let packet = PacketView::of_fragment(meta.without_flags(), &opening, now);
@@ -32,8 +32,8 @@ impl<const W: usize> Tracker<W> {
         Step::Tracked
     }
 
-    /// Counts one that has waited for the first of its datagram. `None`: its connection is not
-    /// here.
+    /// Counts a fragment that has waited for the first of its datagram. `None`: its connection is
+    /// not in this table.
     #[must_use]
     pub(crate) fn track_held(
         &mut self,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a table does for rules of the NIC, and counts by their marks.
+//! Counts packets by their marks, and notes directions that are due for evaluation.
 
 use super::Tracker;
 use crate::api::{RuleId, Side};
@@ -9,9 +9,10 @@ use crate::offload::{EvalInterval, MarkCheck, PendingEval};
 use crate::packet::{FIN, Key, PacketMeta, RST, SYN_FIN_RST, SeqNumbers};
 
 impl<const W: usize> Tracker<W> {
-    /// Counts packets whose marks name records, in their order, up to one that is more than one
-    /// more of its flow, or not of it. Returns how many it counted; directions are those of the
-    /// marks.
+    /// Counts packets whose marks name records, in their order. Stops at a packet that does more
+    /// than count, or is not of its record.
+    ///
+    /// Returns the number of packets counted. Directions are those of the marks.
     #[inline(always)]
     pub(crate) fn count_marked(
         &mut self,
@@ -35,7 +36,8 @@ impl<const W: usize> Tracker<W> {
         counted
     }
 
-    /// The same, up to one for which [`handle_rare`](Self::handle_rare) must follow.
+    /// Counts marked packets in their order, up to one for which [`handle_rare`](Self::handle_rare)
+    /// must follow. Returns the number counted, and true if it must follow.
     #[inline(always)]
     fn count_until_rare(
         &mut self,
@@ -63,17 +65,17 @@ impl<const W: usize> Tracker<W> {
         (counted, false)
     }
 
-    /// The key of the connection in `record`.
+    /// Returns the key of the connection in `record`.
     pub(crate) fn key(&self, record: u32) -> &Key<W> {
         &self.table.hot[record as usize].key
     }
 
-    /// The zone of a record's flow.
+    /// Returns the zone of the connection in `record`.
     pub(crate) fn zone(&self, record: u32) -> u16 {
         self.table.hot[record as usize].key.zone()
     }
 
-    /// What is known of a packet whose mark names the record.
+    /// Returns how far to trust a packet whose mark names the record.
     pub(crate) fn check_mark(
         &self,
         record: u32,
@@ -81,7 +83,7 @@ impl<const W: usize> Tracker<W> {
         (meta, zone): (PacketMeta, u16),
     ) -> MarkCheck {
         let hot = &self.table.hot[record as usize];
-        // What the record says by itself spares the slot, which comes from afar.
+        // If the record alone decides, the slot, which is rarely in the cache, is not loaded.
         if zone == hot.key.zone() && hot.direction_of(mark, meta).is_some() {
             return MarkCheck::Trusted;
         }
@@ -89,18 +91,18 @@ impl<const W: usize> Tracker<W> {
         rules.map_or(MarkCheck::Stale, |rules| rules.check_mark((record, rule), hot, (meta, zone)))
     }
 
-    /// Whether a packet whose mark is enough for this record is more than one more of its flow, by
-    /// its flags alone.
+    /// True if a packet whose mark is enough for this record does more than count, by its flags
+    /// alone.
     #[inline(always)]
     pub(crate) fn is_more_by_flags(&self, (record, mark, meta): (u32, u32, PacketMeta)) -> bool {
         let (hot, flags) = (&self.table.hot[record as usize], meta.tcp_flags());
-        // Without numbers a SYN is no more than an ACK.
+        // Without the window check, a SYN does no more than an ACK.
         let more = if hot.checks_window() { SYN_FIN_RST } else { FIN | RST };
         meta != PacketMeta::UNUSUAL && (mark ^ hot.expected) & !1 == 0 && flags & more != 0
     }
 
-    /// Whether a packet that is one more of the record's flow by its flags has the right numbers,
-    /// if they are judged; if so, they are taken.
+    /// True if a packet that only counts has valid sequence numbers, or if they are not checked.
+    /// Notes the numbers then.
     pub(crate) fn accepts(
         &mut self,
         record: u32,
@@ -111,7 +113,7 @@ impl<const W: usize> Tracker<W> {
         !hot.checks_window() || hot.accepts_of_sender(meta, numbers())
     }
 
-    /// Counts a packet that is one more of the record's flow.
+    /// Counts a packet that does no more to the connection in `record`.
     #[inline(always)]
     pub(crate) fn count_one(&mut self, record: u32, meta: PacketMeta, now: Micros) {
         let looks = self.eval_interval.map(EvalInterval::of_marked);
@@ -120,8 +122,8 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// Where and when the packets of the next calls arrived, and how many. Without a side there is
-    /// but one.
+    /// Notes the side, the time and the number of packets of a burst. `None`: the caller has one
+    /// side only.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, side: Option<Side>, now: Nanos, packets: usize) {
         self.side = side;
@@ -130,7 +132,8 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// What is rare about a packet that was counted, by its mark or not.
+    /// Does what is rare for a counted packet: carries full counters, and evaluates its direction
+    /// if that is due.
     #[cold]
     pub(super) fn handle_rare(&mut self, record: u32, swapped: u8, is_marked: bool) {
         if self.table.hot[record as usize].is_full_of_responder() {

@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The last segments of connections that do not fit their windows: a few places beside the table.
+//! Owns the last segments that did not fit the window of their connection: a few places beside the
+//! table.
 
 use crate::api::Side;
 use crate::base::Micros;
 use crate::conn::Segment;
 
-/// Places for connections.
+/// Number of places for connections.
 const PLACES: usize = 1024;
 
-/// Bytes of those of a table.
+/// Bytes of the places of one table.
 pub(crate) const MISFIT_BYTES: usize = PLACES * size_of::<Option<Misfits>>();
 
 /// The last packets of a connection that do not fit it.
 #[derive(Clone, Copy)]
 pub(super) struct Misfits {
     pub(super) record: u32,
-    /// When something was seen last that fitted.
+    /// When the last packet that fitted was seen.
     pub(super) last_seen: Micros,
-    /// The last segment that is no RST.
+    /// The last segment without RST.
     pub(super) segment: Option<(Speaker, Segment)>,
-    /// Who has sent a FIN or an RST last.
+    /// Sender of the last FIN or RST.
     pub(super) closer: Option<Speaker>,
 }
 
-/// Who has sent a packet: 0 for the originator; and where it came in, if that is known.
+/// Sender of a packet: 0 for the originator; and the side at which it arrived, if known.
 #[derive(Clone, Copy)]
 pub(super) struct Speaker {
     pub(super) direction: usize,
     pub(super) side: Option<Side>,
 }
 
-/// The connections of which something is kept: each record has one place.
+/// Misfits of all connections that have some. Each record has one place, which it shares with
+/// others.
 pub(crate) struct OutOfSync {
     misfits: Box<[Option<Misfits>]>,
-    /// Places that are taken, usually none: then the end of a connection need not look.
+    /// Number of places in use. It is usually 0, and then the end of a connection skips the search.
     taken: u32,
 }
 
@@ -42,18 +44,18 @@ impl OutOfSync {
         Self { misfits: vec![None; PLACES].into(), taken: 0 }
     }
 
-    /// Returns what is kept of the connection in a record.
+    /// Returns the misfits of the connection in a record.
     pub(super) fn of(&self, record: u32) -> Option<Misfits> {
         self.misfits[record as usize % PLACES].filter(|misfits| misfits.record == record)
     }
 
-    /// Keeps this, in place of what another connection has there.
+    /// Keeps misfits, and drops those of another connection in their place.
     pub(super) fn keep(&mut self, misfits: Misfits) {
         let before = self.misfits[misfits.record as usize % PLACES].replace(misfits);
         self.taken += u32::from(before.is_none());
     }
 
-    /// The connection in a record has ended.
+    /// Drops the misfits of a connection that has ended.
     #[inline(always)]
     pub(crate) fn end(&mut self, record: u32) {
         if self.taken != 0 {
@@ -71,7 +73,7 @@ impl OutOfSync {
 }
 
 impl Speaker {
-    /// Whether the other one is the other end, at the other port.
+    /// True if `other` is the other end, and its packet arrived at the other port.
     pub(super) fn is_across(self, other: Speaker) -> bool {
         let is_across = self.side.zip(other.side).is_none_or(|(a, b)| a != b);
         self.direction != other.direction && is_across

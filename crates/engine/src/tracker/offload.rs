@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a table does for flows that the NIC forwards by itself.
+//! Connects the table with its NIC rules: counts of bypasses, requests, results and evaluations.
 
 use super::Tracker;
 use crate::api::{BypassCount, RuleId, RuleRequest, RuleResult, Side};
@@ -8,11 +8,11 @@ use crate::offload::{
     Demand, EvalInterval, FlowRules, PendingEval, RateSample, ResultEffect, Score, SlotIndex,
 };
 
-/// Between two looks whether a flow whose time is over may end.
+/// Time between two checks whether a bypassed connection may end, in nanoseconds.
 pub(super) const RECALL_WAIT: Nanos = 20_000_000;
 
 impl<const W: usize> Tracker<W> {
-    /// The NIC has forwarded so many more packets by a rule, until now.
+    /// Counts packets that the NIC has forwarded by a rule until now.
     pub(crate) fn add_bypass_count(&mut self, rule: RuleId, passed: BypassCount, now: Nanos) {
         let Some(rules) = self.rules.as_deref_mut() else { return };
         let Some(record) = rules.bypassed(rule) else { return };
@@ -22,18 +22,19 @@ impl<const W: usize> Tracker<W> {
         rules.add_bypass_count((record, rule), passed, hot.totals(cold, rule.direction).0);
     }
 
-    /// Whether a flow whose time is over has to wait for the NIC's last count of it.
+    /// True if a connection whose timeout has passed must wait for the NIC's last count.
     pub(crate) fn bypass_pending(&mut self, record: u32, now: Nanos) -> bool {
         self.rules.as_deref_mut().is_some_and(|rules| rules.withdraw_bypass(record, now))
     }
 
-    /// When somebody looks at a direction; never without rules.
+    /// Returns when a direction is evaluated; `None` without rules.
     #[inline(always)]
     pub(crate) fn eval_interval(&self) -> Option<EvalInterval> {
         self.eval_interval
     }
 
-    /// A packet with the mark of this record had its key; true if it is the first of its rule.
+    /// Notes that a packet with the mark of this record had its key. True if it is the first of its
+    /// rule.
     pub(crate) fn confirm_mark(&mut self, record: u32, direction: u8) -> bool {
         let Some(rules) = &mut self.rules else { return false };
         let hot = &mut self.table.hot[record as usize];
@@ -45,36 +46,36 @@ impl<const W: usize> Tracker<W> {
         is_first
     }
 
-    /// Which mark is enough for packets of this record from here on; 0: none. Returns which was.
+    /// Sets the mark that is enough for packets of this record; 0 for none. Returns the old one.
     #[inline(always)]
     pub(crate) fn set_expected_mark(&mut self, record: u32, mark: u32) -> u32 {
         std::mem::replace(&mut self.table.hot[record as usize].expected, mark)
     }
 
-    /// The rules of its flows.
+    /// Returns the NIC rules of its connections.
     pub(crate) fn rules(&self) -> Option<&FlowRules> {
         self.rules.as_deref()
     }
 
-    /// The same, to change them.
+    /// Returns the NIC rules of its connections, to change them.
     pub(crate) fn rules_mut(&mut self) -> Option<&mut FlowRules> {
         self.rules.as_deref_mut()
     }
 
-    /// Which records slots name.
+    /// Returns the map from slots to records.
     #[inline(always)]
     pub(crate) fn named(&self) -> SlotIndex<'_> {
         self.rules.as_deref().map_or(SlotIndex::NONE, |rules| rules.slots().named())
     }
 
-    /// Visits rules: [`FlowRules::revisit`].
+    /// Rechecks rules: [`FlowRules::revisit`].
     pub(crate) fn revisit(&mut self, turn: (Nanos, usize), wanted: &mut [Demand; 2]) {
         if let Some(rules) = &mut self.rules {
             rules.revisit(&self.table.hot, turn, wanted);
         }
     }
 
-    /// Asks for a rule of the best candidate of a side, which is worth so much.
+    /// Requests a rule for the best candidate of a side, which has score `worth`.
     pub(crate) fn request_rule(&mut self, side: Side, worth: Score) -> Option<RuleRequest> {
         let rules = self.rules.as_deref_mut()?;
         for _ in 0..CANDIDATES {
@@ -89,7 +90,7 @@ impl<const W: usize> Tracker<W> {
         None
     }
 
-    /// Learns what became of a wish.
+    /// Applies the result of a rule request.
     pub(crate) fn apply_result(&mut self, rule: RuleId, answer: RuleResult) -> ResultEffect {
         let Some(rules) = &mut self.rules else { return ResultEffect::default() };
         let learnt = rules.apply_result(rule, answer);
@@ -111,5 +112,5 @@ impl<const W: usize> Tracker<W> {
     }
 }
 
-/// Candidates that are tried for one rule: more are for the next time.
+/// Most candidates that are tried for one rule. The others wait for the next request.
 const CANDIDATES: usize = 16;

@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Connections that both ends have forgotten, which nobody saw, and that this table has not.
+//! Owns SYNs that did not fit their connection and may be answered, because both ends may have
+//! forgotten it.
 //!
-//! What they begin then on the same ports is a SYN where there is a connection. An end that has it
-//! still answers with an ACK of its own (RFC 5961 section 4.2); a SYN+ACK that acknowledges just
-//! this SYN says that neither has it any more. So some SYNs that were none of their connection's
-//! are kept until that answer comes. There are few places: a SYN that has lost its place is sent
-//! again.
+//! If both ends begin anew on the same ports, the table sees a SYN on a known connection. An end
+//! that still has the connection answers with an ACK of its own (RFC 5961 section 4.2). A SYN+ACK
+//! that acknowledges exactly this SYN shows that neither has it any more. Some such SYNs are
+//! therefore kept until the answer comes. There are few places: a SYN that has lost its place is
+//! sent again.
 //!
-//! A stranger can make up a SYN, and learns nothing by it; to end a connection of others he has to
-//! make up its answer as well, at the other side of the bump, before the end that has got his SYN
-//! says anything that fits. Whoever can do that is on both ways between the ends: he sees the
-//! numbers, and could end it with an RST.
+//! A stranger can forge a SYN, and gains nothing by it. To end a connection of others, he must
+//! forge the answer as well, at the other side of the bump. That must arrive before the end that
+//! received his SYN sends anything that fits. Whoever can do that sees both directions: he knows
+//! the numbers, and could end the connection with an RST.
 
 use crate::api::Side;
 use crate::base::Nanos;
 use crate::packet::TcpSegment;
 
-/// Places for SYNs.
+/// Number of places for SYNs.
 const PLACES: usize = 1024;
 
-/// Bytes of those of a table.
+/// Bytes of the places of one table.
 pub(crate) const FORGOTTEN_BYTES: usize = PLACES * size_of::<Option<PendingSyn>>();
 
-/// A SYN that was none of its connection's.
+/// A SYN that did not fit its connection.
 #[derive(Clone, Copy)]
 pub(super) struct PendingSyn {
     pub(super) record: u32,
-    /// Who sent it: 0 for the originator.
+    /// Its sender: 0 for the originator.
     pub(super) direction: usize,
-    /// Where it came in, if that is known.
+    /// Side at which it arrived, if that is known.
     pub(super) side: Option<Side>,
     pub(super) syn: TcpSegment,
-    /// When something was seen last that fitted into the connection.
+    /// When the last packet that fitted the connection was seen.
     pub(super) last_seen: Nanos,
 }
 
-/// Those that wait for an answer: each record has one place, which it shares with others.
+/// SYNs that wait for an answer. Each record has one place, which it shares with others.
 pub(crate) struct PendingSyns {
     asked: Box<[Option<PendingSyn>]>,
 }
@@ -45,17 +46,17 @@ impl PendingSyns {
         Self { asked: vec![None; PLACES].into() }
     }
 
-    /// What is kept of the connection in `record`.
+    /// Returns the SYN that is kept for the connection in `record`.
     pub(super) fn of(&self, record: u32) -> Option<PendingSyn> {
         self.asked[record as usize % PLACES].filter(|asked| asked.record == record)
     }
 
-    /// Keeps a SYN, in place of what another connection has there.
+    /// Keeps a SYN, and drops the one of another connection in its place.
     pub(super) fn keep(&mut self, asked: PendingSyn) {
         self.asked[asked.record as usize % PLACES] = Some(asked);
     }
 
-    /// The connection in `record` has ended.
+    /// Drops the SYN of a connection that has ended.
     pub(super) fn end(&mut self, record: u32) {
         let place = &mut self.asked[record as usize % PLACES];
         if place.as_ref().is_some_and(|asked| asked.record == record) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Flow records and events made of a connection in the table.
+//! Makes flow records and events of connections in the table.
 
 use super::Tracker;
 use super::track::StateChange;
@@ -7,7 +7,7 @@ use crate::account::Accounts;
 use crate::api::{CtMark, EndReason, EventKind, Filter, FlowEvent, FlowRecord, MarkRule};
 
 impl<const W: usize> Tracker<W> {
-    /// Emits the event of a connection that has begun in `record`, if anybody has subscribed.
+    /// Emits the event of a connection that has begun in `record`, if there is a subscriber.
     #[inline(always)]
     pub(super) fn emit_new(&self, record: u32, accounts: &mut Accounts) {
         if accounts.has_subscribers() {
@@ -15,7 +15,8 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// Emits what has become of the connection in `record`, if that shows outside.
+    /// Emits the event of a state change of the connection in `record`, if the change is visible
+    /// outside.
     #[inline(never)]
     pub(super) fn emit_update(
         &self,
@@ -33,7 +34,7 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// What became of the flow in a record.
+    /// Returns an event of the connection in a record.
     pub(crate) fn event(&self, record: u32, change: EventKind) -> FlowEvent {
         let (hot, _) = self.table.parts(record);
         FlowEvent {
@@ -44,7 +45,7 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// A connection has begun in a record: what rules have for it is written to it.
+    /// Gives a connection that begins in a record the mark and label that rules have for it.
     #[inline(always)]
     pub(super) fn write_marks_of_new(&mut self, record: u32) {
         self.table.markings.begin(record);
@@ -67,13 +68,13 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// What would be left of the connection in a record.
+    /// Returns the flow record of the connection in a record, as if it ended now for this reason.
     pub(crate) fn record(&self, record: u32, reason: EndReason) -> FlowRecord {
         let (hot, cold) = self.table.parts(record);
         FlowRecord { ct_mark: self.table.ct_mark(record), ..hot.record(cold, reason) }
     }
 
-    /// Whether there is a connection in a record, and a filter means it.
+    /// True if there is a connection in a record, and the filter matches it.
     pub(crate) fn matches(&self, record: u32, filter: &Filter) -> bool {
         let (hot, _) = self.table.parts(record);
         !hot.is_free()

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A connection that begins in the place of another one with the same key, which ends by the same
-//! packet.
+//! Begins a connection in the place of another one with the same key, which the same packet ends.
 
 use super::Tracker;
 use super::step::{Cause, Step};
@@ -11,7 +10,7 @@ use crate::conn::ConnCold;
 use crate::packet::PacketView;
 
 impl<const W: usize> Tracker<W> {
-    /// Who began the connection in `record`, and who begins the one that the packet asks for: each
+    /// Returns the originators of the connection in `record` and of the one that would replace it:
     /// the end of the key that sent the first packet.
     pub(crate) fn originators(&self, record: u32, packet: &PacketView, cause: Cause) -> [u8; 2] {
         let swapped = packet.meta.swapped();
@@ -20,7 +19,7 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Ends the connection in `record`, begins another there, and counts the packet to it. The
-    /// caller has asked whether it may begin.
+    /// caller has checked that it may begin.
     pub(crate) fn reopen(
         &mut self,
         record: u32,
@@ -46,7 +45,7 @@ impl<const W: usize> Tracker<W> {
         Step::Tracked
     }
 
-    /// Makes the record that of a new connection.
+    /// Begins a new connection in the record.
     fn restart(&mut self, record: u32, packet: &PacketView, cause: Cause) {
         let hot = &mut self.table.hot[record as usize];
         if let Some(rules) = &mut self.rules {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Connections out of and back into the table, as snapshots hold them.
+//! Saves connections to snapshots, and restores them into the table.
 
 use super::Tracker;
 use crate::api::{ConnSnapshot, CtMark, RestoreOutcome};
@@ -9,7 +9,8 @@ use crate::packet::Key;
 use std::net::IpAddr;
 
 impl<const W: usize> Tracker<W> {
-    /// The flow in a record, if there is one and it is worth saving.
+    /// Returns the snapshot of the connection in a record; `None` if there is none, or it is
+    /// embryonic.
     pub(crate) fn saved(&self, record: u32) -> Option<ConnSnapshot> {
         let (hot, cold) = self.table.parts(record);
         if hot.is_free() || hot.is_embryonic() {
@@ -18,7 +19,8 @@ impl<const W: usize> Tracker<W> {
         Some(ConnSnapshot { ct_mark: self.table.ct_mark(record), ..hot.saved(cold)? })
     }
 
-    /// Who began the flow whose place it took, if there was one with this key.
+    /// Restores a saved connection. Returns the address of the originator whose connection with the
+    /// same key it replaced, if there was one.
     pub(crate) fn restore(
         &mut self,
         (key, swapped): (Key<W>, bool),
@@ -36,13 +38,13 @@ impl<const W: usize> Tracker<W> {
 }
 
 impl<const W: usize> Tracker<W> {
-    /// When a flow ends if no packet comes.
+    /// Returns when a connection ends if no packet comes.
     pub(crate) fn deadline(&self, hot: &ConnHot<W>, cold: &ConnCold) -> Nanos {
         hot.last_seen(cold).saturating_add(self.timeouts.of(hot))
     }
 
-    /// Takes a flow into the table, in the place of one with its key if that was not seen later:
-    /// then it returns who began that one.
+    /// Puts a connection into the table. It replaces one with its key that was seen earlier; then
+    /// this returns the address of that one's originator.
     pub(crate) fn put(
         &mut self,
         (hot, cold): (ConnHot<W>, ConnCold),
@@ -53,7 +55,8 @@ impl<const W: usize> Tracker<W> {
         let known = self.table.find(hash, &hot.key);
         if let Some(record) = known {
             let (there, cold_there) = self.table.parts(record);
-            // Only what was put here a moment ago is never embryonic.
+            // A connection that begins here is embryonic first. Only one that was just restored
+            // never is.
             if there.is_embryonic() || there.last_seen(cold_there) >= hot.last_seen(&cold) {
                 return Err(RestoreOutcome::Refused);
             }

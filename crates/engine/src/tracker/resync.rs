@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TCP connections whose ends go on with other numbers than the table has: a packet was not seen,
-//! and everything behind it acknowledges that.
+//! Resynchronises TCP connections whose ends use other numbers than the table has: it missed a
+//! packet, and everything behind that acknowledges it.
 //!
-//! Two segments bring such a connection back: one that does not fit, and the other side's answer
-//! to it, with just the numbers that the first one asks for, before anything that fits. And where
-//! a FIN or an RST of each side does not fit, the connection is most likely over and lives
-//! [`OUT_OF_SYNC_TIMEOUT`] from there on, as in Linux since 6.1 (`nf_tcp_handle_invalid`).
+//! Two segments bring such a connection back: one that does not fit, and the answer of the other
+//! side. The answer must have exactly the numbers that the first one asks for, and must come before
+//! anything that fits. If a FIN or an RST of each side does not fit, the connection is most likely
+//! over. It then lives for `OUT_OF_SYNC_TIMEOUT` (300 s), as in Linux since 6.1
+//! (`nf_tcp_handle_invalid`).
 //!
-//! A stranger at one side can do neither: what two sides say has to come in at different ports.
-//! Records have no room for it, so there are a few places beside the table, which records share.
-//!
-//! [`OUT_OF_SYNC_TIMEOUT`]: crate::flow::OUT_OF_SYNC_TIMEOUT
+//! A stranger at one side can do neither: what two sides send must arrive at different ports.
+//! Records have no room for this, so records share a few places beside the table.
 
 use super::Tracker;
 use super::misfits::{Misfits, Speaker};
@@ -20,8 +19,8 @@ use crate::conn::{Segment, State, Transition};
 use crate::packet::{FIN, PacketView, RST, SYN};
 
 impl<const W: usize> Tracker<W> {
-    /// Returns what a packet does that does not fit for this reason: nothing, unless it answers
-    /// another one that does not fit either.
+    /// Returns what a packet does that does not fit its connection: nothing, unless it answers
+    /// another packet that does not fit either.
     pub(super) fn resync(
         &mut self,
         record: u32,
@@ -62,7 +61,8 @@ impl<const W: usize> Tracker<W> {
         Err(reason)
     }
 
-    /// Both sides have ended the connection in `record` with numbers that do not fit.
+    /// Shortens the timeout of a connection that both sides have ended with numbers that do not
+    /// fit.
     fn shorten(&mut self, record: u32, now: Nanos) {
         let (hot, cold) = self.table.parts(record);
         let deadline = now.saturating_add(self.timeouts.of_phase(hot, State::TcpOutOfSync));
@@ -76,7 +76,7 @@ impl<const W: usize> Tracker<W> {
     }
 }
 
-/// Whether these are numbers that do not fit.
+/// True if the anomaly means numbers that do not fit.
 fn is_misfit(reason: Anomaly) -> bool {
     matches!(
         reason,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What one packet did to its connection.
+//! The result of one packet for its connection.
 
 use crate::api::{Anomaly, UntrackedReason};
 
-/// What one packet did to its connection. Returned in a register.
+/// Result of one packet for its connection. Returned in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It was counted.

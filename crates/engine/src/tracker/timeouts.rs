@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Arms timers, and applies a changed policy to connections that there are.
+//! Arms timers, and applies a changed policy to existing connections.
 
 use super::Tracker;
 use crate::api::{EventKind, FlowEvent};
@@ -8,7 +8,8 @@ use crate::policy::{AT_ONCE, ZonePolicies};
 use std::sync::Arc;
 
 impl<const W: usize> Tracker<W> {
-    /// Looks at how full the table is, and arms some timers anew if that makes timeouts shorter.
+    /// Adapts timeouts to the fill level of the table. If they became shorter, arms some timers
+    /// again.
     pub(crate) fn adapt(&mut self, now: Nanos) {
         self.timeouts.adapt(self.table.live);
         if self.timeouts.next >= self.table.fresh {
@@ -23,21 +24,21 @@ impl<const W: usize> Tracker<W> {
         self.timeouts.next = until;
     }
 
-    /// Has the timer of a flow come up when its time is over as timeouts are now. False: it does so
-    /// as it is.
+    /// Makes the timer of a connection expire when its current timeout passes. False if it does so
+    /// already.
     fn rearm(&mut self, record: u32, now: Nanos) -> bool {
         let (hot, cold) = self.table.parts(record);
         let deadline = self.deadline(hot, cold).max(now);
         self.rearm_earlier(record, deadline)
     }
 
-    /// What holds in zones from now on.
+    /// Replaces the policy of zones.
     pub(crate) fn set_zones(&mut self, zones: Arc<ZonePolicies>) {
         self.timeouts.zones = zones;
     }
 
-    /// Holds the flow in a record, if there is one, against what holds in its zone. Whether its
-    /// timer was armed anew; and what became of it, if it has come to another state by that.
+    /// Applies the policy of its zone to the connection in a record. Returns true if its timer was
+    /// armed again, and an event if its state changed.
     pub(crate) fn review_one(&mut self, record: u32, now: Nanos) -> (bool, Option<FlowEvent>) {
         let hot = &self.table.hot[record as usize];
         if hot.is_free() {

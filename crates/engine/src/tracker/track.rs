@@ -9,18 +9,18 @@ use crate::base::{LinkStore, Micros, Nanos};
 use crate::conn::{Sampler, State, Transition};
 use crate::packet::{HeaderInfo, Key, PacketMeta, PacketView, SeqNumbers};
 
-/// How the state of a connection has changed by a packet, and which one it was in before.
+/// How a packet changed the state of a connection, and the state before.
 #[derive(Clone, Copy)]
 pub(super) enum StateChange {
-    /// It has come from this state to another.
+    /// The connection has left this state for another.
     From(State),
-    /// It is another connection, in the place of one that was in this state.
+    /// Another connection has begun in the place of one that was in this state.
     New(State),
 }
 
 impl<const W: usize> Tracker<W> {
-    /// If `record` is the flow with this key and the packet no more than one more of it, counts it.
-    /// False, and nothing has changed: `record` is another flow, or none, or the packet does more.
+    /// Counts a packet if `record` has its key and the packet only counts. False if not, and
+    /// nothing has changed: the record is another's or free, or the packet does more.
     #[inline(always)]
     #[must_use]
     pub(crate) fn count(
@@ -44,7 +44,7 @@ impl<const W: usize> Tracker<W> {
         true
     }
 
-    /// Counts any packet of the connection in `record` and moves that from state to state.
+    /// Counts a packet of the connection in `record`, and changes the connection's state.
     pub(crate) fn track(
         &mut self,
         record: u32,
@@ -74,7 +74,8 @@ impl<const W: usize> Tracker<W> {
         Step::Tracked
     }
 
-    /// The flow in `record` has come from one phase to another.
+    /// Updates the expected mark and the embryonic list after the connection in `record` changed
+    /// its state.
     #[inline(always)]
     pub(super) fn entered(&mut self, record: u32) {
         let hot = &mut self.table.hot[record as usize];
@@ -136,8 +137,7 @@ impl<const W: usize> Tracker<W> {
         Step::Ignored(anomaly)
     }
 
-    /// Has the timer of a flow come up by a deadline that may be earlier than the one before.
-    /// False: it does so as it is.
+    /// Makes the timer of a connection expire by `deadline`. False if it does so already.
     pub(crate) fn rearm_earlier(&mut self, record: u32, deadline: Nanos) -> bool {
         let is_late = !self.table.wheel.comes_by(*self.table.cold.link(record), deadline);
         if is_late {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a walk does with one record: list, sweep, mark.
+//! Processes one record of a walk: list, sweep, mark.
 
 use super::Tracker;
 use crate::api::{
@@ -11,8 +11,8 @@ use crate::offload::{SideStatus, ViewInput};
 use std::ops::Range;
 
 impl<const W: usize> Tracker<W> {
-    /// Whether the connection in a record is meant and began by a time; and what became of it, if
-    /// it has another mark or label now.
+    /// Changes the mark and label of the connection in a record, if the filter matches and it began
+    /// by `since`. Returns true if so, and an event if mark or label differ now.
     pub(crate) fn mark_one(
         &mut self,
         record: u32,
@@ -30,7 +30,7 @@ impl<const W: usize> Tracker<W> {
     }
 }
 
-/// What is to become of a flow that a walk has come to.
+/// Result of a sweep for one record.
 pub(crate) enum SweepOutcome {
     Stays,
     Held,
@@ -38,7 +38,7 @@ pub(crate) enum SweepOutcome {
 }
 
 impl<const W: usize> Tracker<W> {
-    /// Places of a walk.
+    /// Returns the number of places in a walk.
     pub(crate) fn places(&self, query: &Query) -> u32 {
         match self.rules() {
             _ if !query.has_rules => self.table.used(),
@@ -47,13 +47,13 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// Records of those that are asked for.
+    /// Finds the records in these places that match the query.
     pub(crate) fn find_all(&self, query: &Query, places: Range<u32>, found: &mut impl FnMut(u32)) {
         let record_at = |place: u32| match self.rules() {
             Some(rules) if query.has_rules => rules.slots().get(place)?.record(),
             _ => Some(place),
         };
-        // They lie far apart where the walk goes through slots.
+        // A walk through slots visits records that lie far apart.
         places.clone().filter_map(record_at).for_each(|record| self.table.prefetch(record));
         for record in places.filter_map(record_at) {
             if self.matches(record, &query.filter) {
@@ -67,8 +67,8 @@ impl<const W: usize> Tracker<W> {
             .for_each(|record| self.table.prefetch(record));
     }
 
-    /// Ends the flow in a record if it is meant and began by a time. What the NIC has counted of it
-    /// is waited for.
+    /// Ends the connection in a record if the filter matches and it began by `since`. If a bypass
+    /// still has to report its last count, the connection stays and is reported as held.
     pub(crate) fn sweep_one(
         &mut self,
         record: u32,
@@ -85,8 +85,8 @@ impl<const W: usize> Tracker<W> {
         self.flush_one(record, EndReason::Flushed).map_or(SweepOutcome::Stays, SweepOutcome::Ends)
     }
 
-    /// What there is to tell of the connection in a record; of its rules only with the standing of
-    /// both sides, as that takes longer than all the rest.
+    /// Returns the view of the connection in a record. Its rules are included only if `sides` is
+    /// given, as that takes longer than all the rest.
     pub(crate) fn live_flow(
         &self,
         record: u32,
@@ -96,7 +96,7 @@ impl<const W: usize> Tracker<W> {
         let flow = self.record(record, EndReason::Exit);
         ConnView {
             expires: self.deadline(hot, cold),
-            // Only a record that is not in use has none.
+            // Only a free record has no progress.
             progress: hot.phase().progress().unwrap_or(ProtoState::OtherFirst),
             is_assured: !hot.is_embryonic(),
             rules: sides.map(|sides| self.rule_views(record, &flow, (sides, now))),
@@ -104,7 +104,7 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// What is known of the rules of a connection, of the originator's packets first.
+    /// Returns the views of a connection's rules, that of the originator's direction first.
     fn rule_views(
         &self,
         record: u32,

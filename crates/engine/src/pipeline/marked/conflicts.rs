@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Flows that a packet of the burst may end, so that those behind it may be of others.
+//! Owns the connections that a packet of the burst may end, so that later packets may belong to
+//! others.
 
 use crate::base::BURST_MAX;
 use crate::tracker::Tracker;
 
-/// Flows of one tracker. No mark is expected of them: packets are not counted in passing.
+/// Connections of one tracker. Their records expect no mark meanwhile, so that no mark alone counts
+/// a packet.
 pub(super) struct ConflictSet {
-    /// One bit for each, by the lowest bits of its record: most often, none has it.
+    /// One bit for each, by the lowest bits of its record. Usually none is set.
     any: u64,
     len: usize,
     records: [u32; BURST_MAX],
-    /// Their marks, until they are settled.
+    /// Their expected marks, until the end of the burst.
     expected: [u32; BURST_MAX],
 }
 
@@ -18,13 +20,13 @@ impl ConflictSet {
     pub(super) const NONE: ConflictSet =
         ConflictSet { any: 0, len: 0, records: [0; BURST_MAX], expected: [0; BURST_MAX] };
 
-    /// Whether the flow of this record is one.
+    /// True if the connection in this record is in the set.
     #[inline(always)]
     pub(super) fn has(&self, record: u32) -> bool {
         self.any & Self::bit(record) != 0 && self.records[..self.len].contains(&record)
     }
 
-    /// It is, from here on. One that is so already stays as it is.
+    /// Adds the connection in this record, unless it is in the set already.
     #[inline(always)]
     pub(super) fn add<const W: usize>(&mut self, record: u32, tracker: &mut Tracker<W>) {
         if self.has(record) || self.len == BURST_MAX {
@@ -36,7 +38,7 @@ impl ConflictSet {
         self.len += 1;
     }
 
-    /// The burst is over: what will be in the next one is not behind these.
+    /// Ends the burst: restores the expected marks and empties the set.
     #[inline(always)]
     pub(super) fn settle<const W: usize>(&mut self, tracker: &mut Tracker<W>) {
         for (&record, &expected) in self.records[..self.len].iter().zip(&self.expected) {
