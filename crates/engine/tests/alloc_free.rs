@@ -58,7 +58,7 @@ fn frames(flows: u16, flags: u8) -> Vec<Vec<u8>> {
     (0..flows).map(frame).collect()
 }
 
-/// The same frames whole, in two segments, and cut by a capture.
+/// Packets of these frames: whole, in two segments, and cut by a capture.
 fn packets(frames: &[Vec<u8>]) -> Vec<BytesPacket<'_>> {
     let shape = |(i, frame): (usize, &'_ Vec<u8>)| match i % 5 {
         0 => (20, frame.len()),

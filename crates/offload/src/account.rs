@@ -1,73 +1,73 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules of a port as its programmer knows them. What is asked for is not there, and what is asked
-//! to go is not gone, until its result has come.
+//! Owns the account of a port's rules. A rule exists only once the result of its creation has come,
+//! and is gone only once the result of its removal has come.
 
 use crate::port::RuleNumber;
 use crate::programmer::Worker;
 use engine::{BypassCount, FiveTuple, Nanos, RuleAction, RuleId};
 use std::collections::HashMap;
 
-/// How far a rule is.
+/// State of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It is asked for.
+    /// Its creation has no result yet.
     Coming,
     /// The port has it.
     There,
-    /// It is asked to go.
+    /// Its removal has no result yet.
     Leaving,
-    /// The port had it, and is to have it again.
+    /// The port had it, and is to have it again after a reset.
     Lost,
 }
 
-/// What is to be done with packets.
+/// What a rule does with which packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) tuple: FiveTuple,
     pub(crate) action: RuleAction,
 }
 
-/// A rule.
+/// A rule of the port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleHandle {
     pub(crate) state: State,
     pub(crate) request: Request,
     pub(crate) worker: Worker,
-    /// Its worker knows that it was made.
+    /// True once its worker has the result that it was installed.
     pub(crate) is_told: bool,
-    /// Its worker wants it no more, and waits for it to go.
+    /// True if its worker has requested its removal and waits for the result.
     pub(crate) is_unwanted: bool,
-    /// When the last operation was begun.
+    /// When its last operation began.
     pub(crate) begun: Nanos,
-    /// Of before, where it was lost.
+    /// Its number at the port; of a lost rule, the last one.
     pub(crate) number: RuleNumber,
-    /// What its worker knows that it has forwarded.
+    /// Packets and bytes of the NIC's count that its worker has received.
     pub(crate) told: BypassCount,
 }
 
-/// All rules of a port, at most one for the same packets.
+/// All rules of a port, at most one for each five-tuple.
 #[derive(Default)]
 pub(crate) struct RuleTable {
     rules: HashMap<RuleId, RuleHandle>,
     by_tuple: HashMap<FiveTuple, RuleId>,
     operations: HashMap<RuleNumber, RuleId>,
-    /// Rules that the port has.
+    /// Number of rules that the port has.
     there: usize,
     next: RuleNumber,
 }
 
 impl RuleTable {
-    /// Rules that the port has.
+    /// Returns the number of rules that the port has.
     pub(crate) fn there(&self) -> usize {
         self.there
     }
 
-    /// Rules of all states.
+    /// Returns the number of rules in all states.
     pub(crate) fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Operations that have no result yet.
+    /// Returns the number of operations without a result.
     pub(crate) fn operations(&self) -> usize {
         self.operations.len()
     }
@@ -76,20 +76,20 @@ impl RuleTable {
         self.rules.get_mut(&rule)
     }
 
-    /// The rule of these packets.
+    /// Returns the rule for these packets, with its state.
     pub(crate) fn of_tuple(&self, tuple: &FiveTuple) -> Option<(RuleId, State)> {
         let rule = *self.by_tuple.get(tuple)?;
         Some((rule, self.rules[&rule].state))
     }
 
-    /// So many rules at most of which nothing is on its way.
+    /// Returns up to `most` rules without an operation in flight.
     pub(crate) fn at_rest(&self, most: usize) -> Vec<RuleId> {
         let is_at_rest = |kept: &RuleHandle| matches!(kept.state, State::There | State::Lost);
         let rules = self.rules.iter().filter(|(_, kept)| is_at_rest(kept));
         rules.take(most).map(|(rule, _)| *rule).collect()
     }
 
-    /// A rule is asked for, of packets that have none.
+    /// Begins the creation of a rule for packets that have none. Returns its number.
     pub(crate) fn begin(
         &mut self,
         rule: RuleId,
@@ -105,7 +105,7 @@ impl RuleTable {
         number
     }
 
-    /// A lost rule is asked for again.
+    /// Begins the creation of a lost rule again. Returns its new number.
     pub(crate) fn begin_again(&mut self, rule: RuleId, begun: Nanos) -> RuleNumber {
         let number = self.take_number(rule);
         let kept = self.rules.get_mut(&rule).expect("a lost rule is kept");
@@ -114,7 +114,7 @@ impl RuleTable {
         number
     }
 
-    /// A rule that is there is asked to go.
+    /// Begins the removal of a rule that the port has. Returns its number.
     pub(crate) fn leave(&mut self, rule: RuleId, begun: Nanos) -> RuleNumber {
         let kept = self.rules.get_mut(&rule).expect("a rule that is there is kept");
         (kept.state, kept.begun) = (State::Leaving, begun);
@@ -122,33 +122,34 @@ impl RuleTable {
         kept.number
     }
 
-    /// The rule that has a result; `None` for one of before all were lost.
+    /// Ends an operation and returns its rule; `None` if the operation began before all rules were
+    /// lost.
     pub(crate) fn end(&mut self, number: RuleNumber) -> Option<(RuleId, RuleHandle)> {
         let rule = self.operations.remove(&number)?;
         Some((rule, self.rules[&rule]))
     }
 
-    /// A rule that was asked for is made. Whether it is to go is asked anew.
+    /// Notes that a rule was created. A removal requested meanwhile must be requested again.
     pub(crate) fn arrive(&mut self, rule: RuleId) {
         let kept = self.rules.get_mut(&rule).expect("a rule that comes is kept");
         (kept.state, kept.is_told, kept.is_unwanted) = (State::There, true, false);
         self.there += 1;
     }
 
-    /// Nothing more is known of it.
+    /// Forgets a rule.
     pub(crate) fn remove(&mut self, rule: RuleId) {
         let Some(kept) = self.rules.remove(&rule) else { return };
         self.by_tuple.remove(&kept.request.tuple);
         self.there -= usize::from(matches!(kept.state, State::There | State::Leaving));
     }
 
-    /// All rules are lost and no operation will end; returns them as they were before. Whether they
-    /// are to go is asked anew.
+    /// Marks all rules as lost and forgets all operations. Returns the rules as they were before.
+    /// Removals requested meanwhile must be requested again.
     pub(crate) fn lose(&mut self) -> Vec<(RuleId, RuleHandle)> {
         self.operations.clear();
         self.there = 0;
         let mut rules: Vec<_> = self.rules.iter().map(|(rule, kept)| (*rule, *kept)).collect();
-        // Another order each time would be nobody's gain.
+        // Sorted, so that the order is always the same.
         rules.sort_unstable_by_key(|(rule, _)| (rule.index, rule.direction));
         for kept in self.rules.values_mut() {
             (kept.state, kept.is_unwanted) = (State::Lost, false);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! From the wishes of workers to rules of a NIC: what programs one port.
+//! Programs the rules of one NIC port from the rule requests of workers.
 //!
-//! Sans-I/O: wishes in, answers out, and in between operations of the port that are begun now and
-//! have their results later. No thread, no clock but the one it is shown, and nothing of DPDK: a
-//! [`RulePort`] is whoever takes rules. It never relies on the NIC for what is there: it keeps its
-//! own account, and rules that a NIC does not part with are named and never used again.
+//! Sans-I/O: requests go in, results come out. In between, operations of the port begin now and
+//! have their results later. There is no thread, no DPDK, and no clock but the one that the caller
+//! passes; a [`RulePort`] is anything that takes rules. The programmer keeps its own account, and
+//! does not rely on the NIC for the rules that exist. It names rules that a NIC fails to remove,
+//! and never uses them again.
 #![forbid(unsafe_code)]
 
 mod account;

@@ -1,55 +1,56 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How often the port is asked: so that calls take no more than a share of the time, whatever one
-//! takes, and less after trouble.
+//! Paces the calls to a port: they take no more than a share of the time, whatever one call takes,
+//! and less after trouble.
 
 use engine::Nanos;
 
-/// When the port may be asked again.
+/// When the port may be called again.
 #[derive(Clone, Copy, Debug)]
 pub struct CallPacer {
-    /// Of the time, in 1/256.
+    /// Share of the time that calls may take, in 1/256.
     share: u64,
-    /// Not before.
+    /// No call before this time.
     next: Nanos,
-    /// After trouble: twice as long each time.
+    /// Length of the next rest after trouble. It doubles each time.
     rest: Nanos,
-    /// The end of the last rest.
+    /// End of the last rest.
     rested: Nanos,
 }
 
-/// The first rest after trouble, and the longest.
+/// The first rest after trouble, and the longest, in nanoseconds.
 const REST_MIN: Nanos = 1_000_000;
 const REST_MAX: Nanos = 1_000_000_000;
 
 impl CallPacer {
-    /// Calls may take `share` of 256 parts of the time (1 to 256).
+    /// Makes a pacer whose calls may take `share` of 256 parts of the time (1 to 256).
     pub fn new(share: u32) -> Self {
         Self { share: u64::from(share.clamp(1, 256)), next: 0, rest: REST_MIN, rested: 0 }
     }
 
-    /// Not before then.
+    /// Returns the earliest time of the next call.
     pub(crate) fn next(&self) -> Nanos {
         self.next
     }
 
-    /// From one call to the next, where each takes so long.
+    /// Returns the time from one call to the next, in nanoseconds, if each takes `took`.
     pub(crate) fn interval(&self, took: Nanos) -> Nanos {
         took.saturating_mul(256) / self.share
     }
 
-    /// Calls took from one time to another, which costs the port the same whatever it said.
+    /// Notes that calls took from one time to another. Their result does not matter: they cost the
+    /// port the same.
     pub(crate) fn took(&mut self, from: Nanos, until: Nanos) {
         let took = until.saturating_sub(from);
         self.next = self.next.max(until + took * (256 - self.share) / self.share);
     }
 
-    /// Something went well.
+    /// Notes a success: the next rest is short again.
     pub(crate) fn went_well(&mut self) {
         self.rest = REST_MIN;
     }
 
-    /// The port has a problem. One that shows during a rest is what the rest is for: nothing was
-    /// asked since.
+    /// Begins a rest, because the port has a problem. During a rest, trouble begins no other one:
+    /// no operation began since.
     pub(crate) fn rest(&mut self, until: Nanos) {
         if until >= self.rested {
             self.rested = until + self.rest;
@@ -58,7 +59,7 @@ impl CallPacer {
         }
     }
 
-    /// The port is another by now: what was is no guide.
+    /// Starts over after a reset of the port: earlier calls say nothing about it.
     pub(crate) fn begin_anew(&mut self) {
         *self = Self { share: self.share, ..Self::new(256) };
     }

@@ -1,77 +1,77 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Who takes rules, and what it says.
+//! Defines the port that takes rules, and its results.
 
 use engine::{BypassCount, FiveTuple};
 
-/// Names a rule to its port, from when it is asked for until it is gone, and nothing else ever.
+/// Number of a rule at its port, from its creation to its removal. Numbers are not used again.
 pub type RuleNumber = u64;
 
-/// A port that takes rules for exact packets. Operations are begun, many at a time if it likes,
-/// and what came of each is known later, in any order; a port whose calls wait for the NIC knows
-/// it when it is asked next.
+/// A port that takes rules for exact packets.
+///
+/// Operations begin, many at a time if the port allows it, and their results come later, in any
+/// order. A port whose calls wait for the NIC reports the result at the next [`poll`](Self::poll).
 pub trait RulePort {
-    /// Operations that may be on their way at a time, at least one.
+    /// Returns how many operations may be in flight, at least 1.
     fn depth(&self) -> usize {
         1
     }
 
-    /// Asks for what becomes of packets of `tuple`. There is no other rule of `tuple`, nor any on
-    /// its way, unless one did not go when it was to.
+    /// Begins to create a rule for packets of `tuple`, which does `fate`. No other rule for `tuple`
+    /// exists or is in flight, unless its removal failed.
     fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult);
 
-    /// Asks that a rule goes that was made.
+    /// Begins to remove a rule that was created.
     fn destroy(&mut self, rule: RuleNumber);
 
-    /// What a rule that was made with [`OperationResult::Peer`] has counted from its beginning on;
-    /// `None` if that cannot be known now. It may be late, as far as the NIC is.
+    /// Returns what a rule with [`OperationResult::Peer`] has counted since its creation; `None` if
+    /// that cannot be known now. The count may be late, as far as the NIC is.
     fn counted(&mut self, rule: RuleNumber) -> Option<BypassCount> {
         let _ = rule;
         None
     }
 
-    /// Has the NIC begin with all that was asked, and tells what came to an end since. Each
-    /// operation has one result.
+    /// Makes the NIC begin all requested operations, and adds the operations that have ended since
+    /// to `done`. Each operation has one result.
     fn poll(&mut self, done: &mut Vec<Completion>);
 }
 
-/// What becomes of the packets of a rule.
+/// What the NIC does with the packets of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationResult {
-    /// They get a mark, and otherwise go where they would have gone; where the NIC has no such
-    /// rule, to this receive queue, whose worker they belong to.
+    /// They get a mark, and otherwise go where they would have gone. If the NIC has no rule that
+    /// only marks, they go to the receive queue of their worker.
     Mark {
         /// Its value.
         mark: u32,
-        /// Of their worker.
+        /// Receive queue of their worker.
         queue: u16,
     },
-    /// The NIC counts them and sends them out of the peer port by itself. Asked only of a port that
-    /// can.
+    /// The NIC counts them and sends them out of the peer port. Requested only of a port that can.
     Peer,
 }
 
 /// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Of this rule.
+    /// Rule of the operation.
     pub rule: RuleNumber,
-    /// It is made, or gone; else all is as before, as far as anyone knows.
+    /// `Ok`: the rule is created, or removed. Otherwise all is as before, as far as known.
     pub result: Result<(), Refusal>,
 }
 
-/// How a port says no.
+/// Refusal of an operation by the port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What to make of it.
+    /// Its class.
     pub class: RefusalClass,
-    /// The NIC's own words, for people.
+    /// Message of the NIC or its driver, for operators.
     pub words: String,
 }
 
-/// What to make of a refusal.
+/// Class of a refusal, which decides what follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalClass {
-    /// There is no room now.
+    /// The NIC has no room now.
     Full,
     /// The port or its driver has a problem now.
     Trouble,
@@ -80,8 +80,8 @@ pub enum RefusalClass {
 }
 
 impl RefusalClass {
-    /// By `rte_errno`. What Intel's drivers answer to a full table, `EINVAL`, cannot be told from
-    /// a rule that they do not take.
+    /// Returns the class of an `rte_errno`. Intel's drivers return `EINVAL` for a full table, which
+    /// cannot be distinguished from a rule that they do not take.
     pub fn of_errno(errno: i32) -> Self {
         match errno {
             // EAGAIN, ENOMEM, ENOSPC, ENOBUFS.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is wished of a port, and what it has.
+//! Owns the rule requests for one port, and the rules that it has.
 //!
-//! Operations are begun as many as the port has room for, and end when their results come. Rules
-//! that are to go come first: they make room, and their marks are the ones that can do harm; then
-//! those that make room for another of the same packets, then new ones. Each worker has its turn. A
-//! rule that went is quarantined before its worker hears of it, so that packets which it marked
-//! have come out of the port.
+//! As many operations begin as the port has room for. They end when their results come.
+//!
+//! Removals come first: they make room, and their marks are the ones that can do harm. Next are
+//! removals that make room for another rule for the same packets, then new rules. The workers take
+//! turns. A removed rule is quarantined before its worker gets the result, so that all packets with
+//! its mark have left the port.
 
 mod counters;
 mod results;
@@ -19,71 +20,71 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// A worker, by its receive queue.
 pub type Worker = u16;
 
-/// What is bounded.
+/// Limits of a programmer.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// New rules of one worker that may wait.
+    /// New rules of one worker that may wait for the port.
     pub waiting: usize,
-    /// From a rule's end until its worker hears of it.
+    /// Time from a rule's removal to the result for its worker, in nanoseconds.
     pub quarantine: Nanos,
-    /// From one reading of a counter to the next.
+    /// Time between two readings of a counter, in nanoseconds.
     pub reading: Nanos,
 }
 
-/// When to go on.
+/// When the next step is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// At once: there is more to do.
     Now,
-    /// Not before then.
+    /// At this time.
     At(Nanos),
-    /// Once there is another wish.
+    /// Once there is another request.
     Idle,
 }
 
-/// What was done so far.
+/// Counters of a programmer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Rules that the port took.
+    /// Rules that the port created.
     pub created: u64,
-    /// Rules that it parted with.
+    /// Rules that the port removed.
     pub destroyed: u64,
-    /// Rules that it lost; those that it took again are among those that it took.
+    /// Rules that the port lost. If it creates them again, `created` counts them again.
     pub lost: u64,
-    /// Wishes that were withdrawn before the port heard of them.
+    /// Requests that were withdrawn before they reached the port.
     pub withdrawn: u64,
-    /// Refused for want of room.
+    /// Rules refused because the port had no room.
     pub full: u64,
-    /// Refused for trouble.
+    /// Rules refused because the port had trouble.
     pub trouble: u64,
-    /// Refused for what they are.
+    /// Rules refused because the NIC does not take such rules.
     pub unsuitable: u64,
-    /// Not asked for, because the port rests.
+    /// Requests that were not passed on after the port refused another for room or trouble.
     pub resting: u64,
-    /// Rules of which the last count is not known: what they forwarded since the one before is
-    /// lost with it.
+    /// Bypass rules whose last count is unknown: what they forwarded since the count before is
+    /// lost.
     pub uncounted: u64,
 }
 
-/// A rule that the port did not part with.
+/// A rule that the port failed to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeakedRule {
-    /// Which.
+    /// The rule.
     pub rule: RuleId,
-    /// Why, in the port's words.
+    /// The refusal of the port.
     pub refusal: Refusal,
-    /// Who waits to hear that it is gone.
+    /// Worker that waits for the result of the removal.
     awaited_by: Option<Worker>,
 }
 
-/// What one worker wants.
+/// Requests of one worker that wait for the port.
 #[derive(Default)]
 struct WorkerQueue {
     removes: VecDeque<RuleId>,
     installs: VecDeque<(RuleId, Request)>,
 }
 
-/// How long to wait before one looks for results again.
+/// Time until the next poll for results, in nanoseconds.
 const POLL: Nanos = 50_000;
 
 /// Programs one port.
@@ -93,33 +94,33 @@ pub struct Programmer<P> {
     limits: Limits,
     pace: CallPacer,
     desks: Vec<WorkerQueue>,
-    /// Whose turn it is.
+    /// Number of the worker whose turn it is.
     turn: usize,
     account: RuleTable,
-    /// What one operation took of late, in calls.
+    /// Average duration of one operation in the last call, in nanoseconds.
     call: Nanos,
-    /// To go, so that others can come.
+    /// Rules to remove, so that others for the same packets can be created.
     replaced: VecDeque<RuleId>,
-    /// Those others, which wait for packets that have another rule still.
+    /// Rules that wait because their packets still have another rule.
     blocked: HashMap<FiveTuple, (Worker, RuleId, RuleAction)>,
-    /// Lost, and to be made again unless they are to go meanwhile.
+    /// Lost rules to create again, unless their removal is requested meanwhile.
     lost: VecDeque<RuleId>,
-    /// Waiting, and no longer wished for.
+    /// Rules that wait for the port although they were withdrawn.
     withdrawn: HashSet<RuleId>,
-    /// Gone, and not told yet.
+    /// Removed rules in quarantine, with its end: their workers have no result yet.
     quarantined: VecDeque<(Nanos, Worker, RuleId)>,
-    /// Not gone, though they were to go; nobody hears of them.
+    /// Rules that the port failed to remove. Their workers get no result.
     stuck: Vec<LeakedRule>,
     answers: VecDeque<(Worker, RuleId, RuleResult)>,
     counts: Counts,
-    /// Rules whose counters are read, each when it is due.
+    /// Rules whose counters are read, each with the time when it is due.
     readings: VecDeque<(Nanos, RuleNumber, RuleId)>,
-    /// Room for results.
+    /// Scratch memory for results.
     done: Vec<Completion>,
 }
 
 impl<P: RulePort> Programmer<P> {
-    /// For `workers` workers, with marks as `layout` has them.
+    /// Makes a programmer for `workers` workers, with marks as `layout` has them.
     pub fn new(port: P, layout: MarkLayout, workers: u16, limits: Limits, pace: CallPacer) -> Self {
         Self {
             port,
@@ -143,16 +144,16 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    /// Hears a worker. A wish for a new rule that finds no room is answered at once, as is one to
-    /// remove a rule that the port has not heard of: what is refused later is refused once.
-    pub fn submit(&mut self, worker: Worker, wish: RuleRequest) {
-        let desk = &mut self.desks[usize::from(worker)];
-        match wish {
+    /// Takes a worker's request. An install request that finds no room gets its result at once. So
+    /// does the removal of a rule that has not reached the port: that rule gets no other result.
+    pub fn submit(&mut self, worker: Worker, request: RuleRequest) {
+        let queue = &mut self.desks[usize::from(worker)];
+        match request {
             RuleRequest::Remove { rule, .. } => self.hear_remove(worker, rule),
             RuleRequest::Install { rule, tuple, action, .. }
-                if desk.installs.len() < self.limits.waiting =>
+                if queue.installs.len() < self.limits.waiting =>
             {
-                desk.installs.push_back((rule, Request { tuple, action }));
+                queue.installs.push_back((rule, Request { tuple, action }));
             }
             RuleRequest::Install { rule, .. } => self.answer(worker, rule, RuleResult::Postponed),
         }
@@ -169,13 +170,14 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    /// Whether a worker's wish for a new rule would find room.
+    /// True if an install request of this worker would find room.
     pub fn has_room(&self, worker: Worker) -> bool {
         self.desks[usize::from(worker)].installs.len() < self.limits.waiting
     }
 
-    /// Has so many rules at most destroyed, whoever wished for them and whatever the pace: for the
-    /// end, when nobody waits for answers. Returns how many are not known to be gone.
+    /// Begins the removal of up to `most` rules, whatever the pace, and whether requested or not.
+    /// For the end of a run, when no worker waits for results. Returns how many rules are not known
+    /// to be gone.
     pub fn clear(&mut self, most: usize, clock: &mut impl FnMut() -> Nanos) -> usize {
         let mut rules = self.account.at_rest(most).into_iter().peekable();
         loop {
@@ -189,11 +191,13 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    /// The port has none of its rules any more: it was reset, or flushed and stopped, and what was
-    /// on its way there will not be done. Rules that their workers still want are made again, with
-    /// the same marks, which are as right as before: a mark is of a connection, not of a call. One
-    /// that the port does not take again goes without a word: its worker sees that marks come no
-    /// more. Those that were stuck stay so, for want of anybody who knows.
+    /// Notes that the port has none of its rules any more: it was reset, or flushed and stopped.
+    /// Operations in flight will not be done.
+    ///
+    /// Rules that their workers still want are created again with the same marks. Those are still
+    /// right, because a mark belongs to a connection, not to a call. If the port refuses such a
+    /// rule, its worker gets no result: it sees that marks no longer arrive. Rules that the port
+    /// failed to remove before stay listed, because their state is unknown.
     pub fn lose(&mut self) {
         self.counts.lost += self.len() as u64;
         self.replaced.clear();
@@ -203,11 +207,11 @@ impl<P: RulePort> Programmer<P> {
                 self.miss_count(&kept);
             }
             match kept.state {
-                // Nobody was told that it is there: it is as if it was not asked for yet.
+                // Its worker has no result yet, so it waits as if it had not begun.
                 State::Coming if !kept.is_told => {
                     self.account.remove(rule);
-                    let desk = &mut self.desks[usize::from(kept.worker)];
-                    desk.installs.push_front((rule, kept.request));
+                    let queue = &mut self.desks[usize::from(kept.worker)];
+                    queue.installs.push_front((rule, kept.request));
                 }
                 State::Leaving => self.account.remove(rule),
                 State::Coming | State::There | State::Lost => self.lost.push_back(rule),
@@ -220,8 +224,8 @@ impl<P: RulePort> Programmer<P> {
         tuples.iter().for_each(|tuple| self.unblock(tuple));
     }
 
-    /// As [`lose`](Self::lose), and so thoroughly that those are gone, too, that were stuck: the
-    /// NIC itself was reset.
+    /// Notes that the NIC itself was reset. As [`lose`](Self::lose), but rules that the port failed
+    /// to remove are gone too.
     pub fn lose_all(&mut self, now: Nanos) {
         self.lose();
         self.pace.begin_anew();
@@ -233,8 +237,8 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    /// Begins what there is room for, reads counters and takes results. `clock` is read before and
-    /// after.
+    /// Begins as many operations as there is room for, reads counters and takes results. Reads
+    /// `clock` before and after. Returns when the next step is due.
     pub fn step(&mut self, clock: &mut impl FnMut() -> Nanos) -> Next {
         let now = clock();
         self.release(now);
@@ -250,32 +254,33 @@ impl<P: RulePort> Programmer<P> {
         if begun + read + ended > 0 { Next::Now } else { self.later(until) }
     }
 
-    /// What became of a wish, for its worker.
+    /// Takes the next result, with its worker and rule.
     pub fn next_answer(&mut self) -> Option<(Worker, RuleId, RuleResult)> {
         self.answers.pop_front()
     }
 
-    /// Rules that the port has, by this account, without those that are stuck.
+    /// Returns the number of rules that the port has, by this account, without those that it failed
+    /// to remove.
     pub fn len(&self) -> usize {
         self.account.there()
     }
 
-    /// Whether it has none.
+    /// True if the port has no rules, by this account.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Rules that the port did not part with.
+    /// Returns the rules that the port failed to remove.
     pub fn stuck(&self) -> &[LeakedRule] {
         &self.stuck
     }
 
-    /// What was done so far.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&mut self) -> &mut P {
         &mut self.port
     }
@@ -285,13 +290,16 @@ impl<P: RulePort> Programmer<P> {
     }
 
     fn later(&self, now: Nanos) -> Next {
-        let has_wishes = !(self.lost.is_empty() && self.replaced.is_empty())
-            || self.desks.iter().any(|desk| !(desk.removes.is_empty() && desk.installs.is_empty()));
-        // Where it is not the pace that they wait for, it is results.
-        let pace = Some(self.pace.next()).filter(|&at| has_wishes && at > now);
+        let has_requests = !(self.lost.is_empty() && self.replaced.is_empty())
+            || self
+                .desks
+                .iter()
+                .any(|queue| !(queue.removes.is_empty() && queue.installs.is_empty()));
+        // Requests that the pace does not hold up wait for results.
+        let pace = Some(self.pace.next()).filter(|&at| has_requests && at > now);
         let release = self.quarantined.front().map(|(until, ..)| *until);
         let results = (self.account.operations() > 0).then_some(now + POLL);
-        // As long as answers wait, nothing more is read.
+        // No counter is read while results wait to be taken.
         let reading = self.readings.front().filter(|_| self.answers.is_empty());
         let reading = reading.map(|(due, ..)| self.pace.next().max(*due));
         let first = [pace, release, results, reading].into_iter().flatten().min();
@@ -315,30 +323,31 @@ impl<P: RulePort> Programmer<P> {
         self.quarantined.push_back((now + self.limits.quarantine, worker, rule));
     }
 
-    /// Looks at as many wishes as the port has room for; returns at how many.
+    /// Begins as many requests as the port has room for; returns their number.
     fn begin(&mut self, now: Nanos) -> usize {
         let depth = self.depth();
         let room = depth.saturating_sub(self.account.operations());
         (0..room).take_while(|_| self.begin_one(now)).count()
     }
 
-    /// False if there is nothing to begin.
+    /// Begins the next request. False if there is none.
     fn begin_one(&mut self, now: Nanos) -> bool {
-        if let Some((worker, rule)) = self.next_of(|desk| desk.removes.pop_front()) {
+        if let Some((worker, rule)) = self.next_of(|queue| queue.removes.pop_front()) {
             self.remove(worker, rule, now);
         } else if let Some(rule) = self.replaced.pop_front() {
             self.destroy(rule, now);
         } else if let Some(rule) = self.lost.pop_front() {
             self.remake(rule, now);
-        } else if let Some((worker, wish)) = self.next_of(|desk| desk.installs.pop_front()) {
-            self.install(worker, wish, now);
+        } else if let Some((worker, request)) = self.next_of(|queue| queue.installs.pop_front()) {
+            self.install(worker, request, now);
         } else {
             return false;
         }
         true
     }
 
-    /// Of the first worker that has some, beginning with the one whose turn it is.
+    /// Takes a request of the first worker that has one, beginning with the worker whose turn it
+    /// is.
     fn next_of<T>(&mut self, take: impl Fn(&mut WorkerQueue) -> Option<T>) -> Option<(Worker, T)> {
         let (turn, count) = (self.turn, self.desks.len());
         let mut order = (0..count).map(|place| (turn + place) % count);
@@ -354,19 +363,19 @@ impl<P: RulePort> Programmer<P> {
             if kept.state == State::Lost {
                 self.quarantine(worker, rule, now);
             }
-            // One that comes goes when it has come.
+            // A rule that is being created is removed once that is done.
             return self.destroy(rule, now);
         }
-        // It did not go, now or when it had to make room for another of its packets.
+        // The port failed to remove it, now or when it had to make room for another rule.
         if let Some(stuck) = self.stuck.iter_mut().rfind(|stuck| stuck.rule == rule) {
             stuck.awaited_by = Some(worker);
             return;
         }
-        // It was refused, or made room; when, nobody noted.
+        // It was refused, or removed to make room, at an unknown time.
         self.quarantine(worker, rule, now);
     }
 
-    /// Whether a rule was waiting, which it then does no more.
+    /// Withdraws a rule that waits for the port. False if it does not wait.
     fn withdraws(&mut self, worker: Worker, rule: RuleId) -> bool {
         let is_it = |other: RuleId| other == rule;
         let waiting = &self.desks[usize::from(worker)].installs;
@@ -378,7 +387,7 @@ impl<P: RulePort> Programmer<P> {
         tuple.and_then(|tuple| self.blocked.remove(&tuple)).is_some()
     }
 
-    /// Asks that a rule goes, if it is there.
+    /// Begins the removal of a rule, if the port has it.
     fn destroy(&mut self, rule: RuleId, now: Nanos) {
         match self.account.get(rule).map(|kept| kept.state) {
             Some(State::There) => {
@@ -395,7 +404,7 @@ impl<P: RulePort> Programmer<P> {
         if self.withdrawn.remove(&rule) {
             return;
         }
-        // Its worker will have the other removed, and hears then that it is.
+        // Its worker will request the removal of the other rule, and get the result then.
         match self.account.of_tuple(&tuple) {
             Some((other, State::Lost)) => self.account.remove(other),
             Some((other, _)) => {
@@ -420,7 +429,7 @@ impl<P: RulePort> Programmer<P> {
         self.port.create(number, &request.tuple, fate);
     }
 
-    /// Asks for a rule that was lost, if it is to be made still.
+    /// Begins to create a lost rule again, if it is still wanted.
     fn remake(&mut self, rule: RuleId, now: Nanos) {
         let kept = self.account.get(rule).filter(|kept| kept.state == State::Lost).copied();
         let Some(kept) = kept else { return };
@@ -428,7 +437,7 @@ impl<P: RulePort> Programmer<P> {
         self.create(number, rule, (kept.worker, kept.request));
     }
 
-    /// Lets what waited for packets to have no rule have its turn.
+    /// Queues the rule that waited until these packets have no other one.
     fn unblock(&mut self, tuple: &FiveTuple) {
         if let Some((worker, rule, action)) = self.blocked.remove(tuple) {
             let request = Request { tuple: *tuple, action };

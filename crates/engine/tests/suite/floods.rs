@@ -18,8 +18,8 @@ fn frames(seed: u64, target: Target) -> Vec<Vec<u8>> {
     frames
 }
 
-/// The same tuples as IPv6 flows: their addresses are the last words of longer ones. What is the
-/// same in all of them, and an exclusive or, leave them colliding.
+/// Frames of IPv6 connections whose addresses end in the IPv4 addresses of the flood's tuples. With
+/// an equal prefix, or one combined by exclusive or, they would still collide.
 fn frames_ipv6(seed: u64, target: Target) -> Vec<Vec<u8>> {
     let prefix = 0x2001_0db8_u128 << 96;
     let tuples = flood::tuples(seed, target, (CAPACITY + LATE) as u32);

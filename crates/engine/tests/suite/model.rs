@@ -35,7 +35,7 @@ proptest! {
         agree(Case::on_ticks(bits), &operations);
     }
 
-    /// The same at times that do not fall on ticks of the wheel.
+    /// Compares every record, verdict and counter at times that do not fall on ticks of the wheel.
     #[test]
     fn agrees_with_the_reference_within_a_tick(
         bits: [u64; 3],

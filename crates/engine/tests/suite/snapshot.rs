@@ -82,7 +82,8 @@ fn mixture() -> Vec<FrameBuilder> {
     mixture_with(handshake)
 }
 
-/// The same with these packets of TCP.
+/// Connections of every protocol, each with packets of both directions; `of_tcp` makes those of
+/// TCP.
 fn mixture_with(of_tcp: fn(&[FrameBuilder; 2]) -> Vec<FrameBuilder>) -> Vec<FrameBuilder> {
     let mut frames = vec![];
     for i in 1..100 {

@@ -57,7 +57,7 @@ fn list(engine: &Engine) -> Vec<ConnView> {
     flows
 }
 
-/// The same time in every phase.
+/// Timeouts of `seconds` seconds in every phase.
 fn all(seconds: u64) -> Timeouts {
     let time = seconds * SECOND;
     Timeouts {

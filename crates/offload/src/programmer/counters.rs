@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counters of rules by which the NIC forwards by itself: read one after the other, a few at a
-//! time, and told to the workers, whose flows live by them.
+//! Reads the counters of bypass rules, a few at a time, and passes the counts to the workers, whose
+//! connections live by them.
 
 use super::Programmer;
 use crate::account::{RuleHandle, State};
 use crate::port::RulePort;
 use engine::{BypassCount, Nanos, RuleAction, RuleId, RuleResult};
 
-/// Counters that are read between two operations.
+/// Most counters read between two operations.
 const READ: usize = 16;
 
 impl<P: RulePort> Programmer<P> {
-    /// A rule was made: if it counts, its counter is read from now on.
+    /// Schedules the reading of a created rule's counter, if it is a bypass.
     pub(super) fn begin_readings(&mut self, rule: RuleId, kept: &RuleHandle, now: Nanos) {
         if kept.request.action == RuleAction::Bypass {
             self.readings.push_back((now + self.limits.reading, kept.number, rule));
         }
     }
 
-    /// Reads counters that are due, unless what was read before has not been taken yet; returns how
-    /// many.
+    /// Reads counters that are due, unless earlier results have not been taken yet. Returns how
+    /// many it read.
     pub(super) fn read_counters(&mut self, now: Nanos) -> usize {
         if !self.answers.is_empty() {
             return 0;
@@ -31,7 +31,7 @@ impl<P: RulePort> Programmer<P> {
                 break;
             }
             self.readings.pop_front();
-            // One of the same name may have taken its place.
+            // Another rule with the same identifier may have taken its place.
             let kept = self.account.get(rule).filter(|kept| kept.number == number);
             if kept.is_none_or(|kept| kept.state != State::There) {
                 continue;
@@ -43,7 +43,7 @@ impl<P: RulePort> Programmer<P> {
         read
     }
 
-    /// The same of a rule that is to go, and for the last time.
+    /// Reads the counter of a rule, if it is a bypass, for the last time before its removal.
     pub(super) fn count_last(&mut self, rule: RuleId) {
         let Some(kept) = self.account.get(rule).copied() else { return };
         if kept.request.action == RuleAction::Bypass && !self.count(rule) {
@@ -51,16 +51,17 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    /// The last count of a rule is not known, if it counts.
+    /// Notes that the last count of a rule is unknown, if it is a bypass.
     pub(super) fn miss_count(&mut self, kept: &RuleHandle) {
         self.counts.uncounted += u64::from(kept.request.action == RuleAction::Bypass);
     }
 
-    /// Tells what a rule has forwarded since the last time; whether that is known.
+    /// Passes the packets that a rule has forwarded since the last reading to its worker. False if
+    /// the count is unknown.
     fn count(&mut self, rule: RuleId) -> bool {
         let Some(kept) = self.account.get(rule) else { return false };
         let Some(counted) = self.port.counted(kept.number) else { return false };
-        // A NIC whose counters go back is not believed until they have caught up.
+        // If the counters of a NIC go back, they are ignored until they have caught up.
         if counted.packets > kept.told.packets && counted.bytes >= kept.told.bytes {
             let packets = counted.packets - kept.told.packets;
             let passed = BypassCount { packets, bytes: counted.bytes - kept.told.bytes };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What becomes of operations: results of the port, and answers to workers.
+//! Takes the results of operations from the port, and makes results for workers.
 
 use super::{LeakedRule, Programmer, Worker};
 use crate::account::{RuleHandle, State};
@@ -7,8 +7,8 @@ use crate::port::{Completion, Refusal, RefusalClass, RulePort};
 use engine::{Nanos, RuleId, RuleResult};
 
 impl<P: RulePort> Programmer<P> {
-    /// Takes results after so many operations were asked for since `from`; returns when that was,
-    /// and how many came.
+    /// Takes results after `asked` operations began since `from`. Returns the time after the call,
+    /// and how many results came.
     pub(super) fn poll(
         &mut self,
         (from, asked): (Nanos, usize),
@@ -26,14 +26,14 @@ impl<P: RulePort> Programmer<P> {
             is_in_trouble |= self.end(one, until);
         }
         self.done = done;
-        // Once, however many were on their way.
+        // One rest, however many operations failed.
         if is_in_trouble {
             self.pace.rest(until);
         }
         (until, ended)
     }
 
-    /// Takes a result; whether it tells of trouble.
+    /// Takes a result. True if it shows trouble.
     fn end(&mut self, Completion { rule: number, result }: Completion, until: Nanos) -> bool {
         let Some((rule, kept)) = self.account.end(number) else { return false };
         if result.is_ok() {
@@ -72,7 +72,7 @@ impl<P: RulePort> Programmer<P> {
         self.counts.created += 1;
         self.begin_readings(rule, kept, until);
         if !kept.is_told {
-            // With as many on their way as may be, one ends in this part of the time of one.
+            // With `depth` operations in flight, one ends in this part of an operation's time.
             let share = until.saturating_sub(kept.begun) / self.depth() as u64;
             let pace = self.pace.interval(self.call).max(share);
             let pace = pace.min(u32::MAX.into()) as u32;
@@ -96,14 +96,14 @@ impl<P: RulePort> Programmer<P> {
         if kept.is_told {
             self.remind(rule, kept);
         } else {
-            // Whoever wants it to go meanwhile need not hear more.
+            // A worker that has requested its removal meanwhile gets no other result.
             self.answer(kept.worker, rule, answer);
         }
         self.unblock(&kept.request.tuple);
         refusal.class == RefusalClass::Trouble
     }
 
-    /// A rule that was on its way when its worker wanted it to go: now it can.
+    /// Queues the removal of a rule that was in flight when its worker requested it.
     fn remind(&mut self, rule: RuleId, kept: &RuleHandle) {
         if kept.is_unwanted {
             self.desks[usize::from(kept.worker)].removes.push_front(rule);
@@ -123,7 +123,7 @@ impl<P: RulePort> Programmer<P> {
         answer
     }
 
-    /// Those that wait are not worth a call that would be refused too.
+    /// Gives the requests that wait the same result: their calls would be refused too.
     fn answer_waiting(&mut self, answer: RuleResult) {
         for worker in 0..self.desks.len() {
             let waiting = std::mem::take(&mut self.desks[worker].installs);

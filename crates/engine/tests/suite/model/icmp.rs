@@ -123,7 +123,7 @@ enum Fault {
     Receiver,
     /// The quote ends before there is what is needed.
     Ends,
-    /// The same, as far as it was captured.
+    /// The capture ends within the quote, before there is what is needed.
     Captured,
     Version,
     /// The quote is of a fragment that is not the first.

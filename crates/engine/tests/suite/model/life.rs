@@ -16,9 +16,10 @@ pub(crate) enum Tcp {
     /// There was an answer to the SYN, and nothing to the answer.
     Answered,
     Confirmed,
-    /// The same, and both sides have ended it with numbers that do not fit.
+    /// The handshake is complete, and both sides have ended the connection with numbers that do not
+    /// fit.
     OutOfSync,
-    /// The same before a restart; its numbers are to be learnt.
+    /// The handshake was complete before a restart; the numbers are to be learnt.
     Resumed(Learning),
     /// A FIN of one side, while the other may send.
     HalfClosed,

@@ -256,7 +256,8 @@ fn of_one_flow() -> (Engine, MarkLayout) {
     of_one_slot(1)
 }
 
-/// The same with room for more, of which one may have rules at a time.
+/// An engine with room for `capacity` connections of each IP version, of which one may have rules
+/// at a time.
 fn of_one_slot(capacity: u32) -> (Engine, MarkLayout) {
     of_timeouts(capacity, Timeouts::SHORT)
 }

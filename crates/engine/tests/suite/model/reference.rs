@@ -319,7 +319,7 @@ impl Flow {
         irregular
     }
 
-    /// The same of one whose checksums are right.
+    /// Counts a packet whose checksums are right; returns its anomaly if it has one.
     fn count_intact(&mut self, packet: &Seen, now: u64) -> Option<Anomaly> {
         let (flags, before) = (packet.tcp_flags, self.tcp);
         let is_orig = packet.src == self.first.src;

@@ -324,7 +324,8 @@ impl Sequence {
         (0..=FIELD_MAX * self.ends[1 - from].unit.max(1)).contains(&age)
     }
 
-    /// The same of a window without a shift: so old is what comes late, hardly older.
+    /// True if a SYN ends at most one window without a shift before what was sent. Late packets are
+    /// that old, hardly older.
     pub(crate) fn is_late(&self, from: usize, flags: u8, said: Said) -> bool {
         (0..=FIELD_MAX).contains(&from_to(said.end(flags), self.ends[from].sent))
     }

@@ -40,7 +40,8 @@ impl Account {
         header.opens() && (is_over || self.asked[side].is_some_and(|asked| asked != header.seq))
     }
 
-    /// The same of the answer to a SYN that was irregular: both hosts have forgotten it.
+    /// True if a packet of this side answers a SYN that was an anomaly: both hosts have forgotten
+    /// the connection.
     fn is_forgotten_by(&self, side: usize, header: &Header) -> bool {
         let is_other = self.asked[side].is_some_and(|asked| asked != header.seq);
         header.flags & (SYN | ACK) == SYN | ACK && is_other
