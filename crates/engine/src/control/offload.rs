@@ -10,9 +10,9 @@ use crate::offload::{Demand, FlowRules, RuleBudget, Score};
 impl Engine {
     /// Returns the next rule request to the port, if there is one.
     ///
-    /// Removals come first: they make room, and their marks are the ones that can do harm. The
-    /// number of install requests in flight is small, so that each takes the best candidate of its
-    /// moment.
+    /// Removals come first: they make room, and their marks are the ones that can do harm. Install
+    /// requests in flight are limited to what the NIC installs in a moment, so that the best
+    /// candidates get rules.
     pub fn next_request(&mut self) -> Option<RuleRequest> {
         let remove = self.trackers.v4.rules_mut().and_then(FlowRules::next_remove);
         let remove =

@@ -18,8 +18,8 @@ impl Engine {
     }
 
     /// Continues a walk that applies the policy of their zones to connections. Visits up to
-    /// `budget` places, and adds to `retimed` the number of connections whose timers were moved
-    /// forward. Stops early if the event queue is full. False once the walk is complete.
+    /// `budget` places, and adds to `retimed` the number of connections whose timers now expire
+    /// earlier. Stops early if the event queue is full. False once the walk is complete.
     pub fn review(&mut self, cursor: &mut Cursor, budget: u32, retimed: &mut u64) -> bool {
         for _ in 0..budget {
             let used = if cursor.is_v6 {

@@ -373,5 +373,5 @@ impl<const W: usize> Datagrams<W> {
     }
 }
 
-/// One sender may have one in so many of the packets that wait.
+/// One sender may have this fraction of the packets that wait: one in `SHARE_OF_HOLD`.
 pub(super) const SHARE_OF_HOLD: u32 = 4;

@@ -70,7 +70,7 @@ impl RateState {
     }
 }
 
-/// The rules of one table's flows.
+/// NIC rules of one table's connections.
 pub(crate) struct FlowRules {
     pub(super) offload: OffloadConfig,
     tagging: ZoneTags,

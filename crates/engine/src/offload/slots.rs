@@ -61,7 +61,7 @@ pub(crate) struct RuleEntry {
     pub(crate) side: Side,
     /// Score with which it is counted among the live rules.
     pub(crate) weight: Score,
-    /// Evaluations in a row at which a packet had no mark. For a bypass, packets that arrived.
+    /// Evaluations in a row at which a packet had no mark. For a bypass: at which a packet arrived.
     pub(crate) misses: u8,
     /// Packets whose keys are still to be compared before its mark is enough.
     pub(crate) checks: u8,

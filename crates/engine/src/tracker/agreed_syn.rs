@@ -20,8 +20,8 @@ impl<const W: usize> Tracker<W> {
         self.pending_syns.keep(PendingSyn { record, direction, side, syn, last_seen });
     }
 
-    /// True if this packet, which does not fit its connection for this reason, answers a SYN that
-    /// did not fit either: both ends have forgotten the connection and begin another.
+    /// True if this packet, an anomaly for its connection, answers a SYN that did not fit either.
+    /// Then both ends have forgotten the connection and begin another.
     pub(super) fn answers_pending_syn(
         &self,
         record: u32,

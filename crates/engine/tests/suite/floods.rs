@@ -18,8 +18,9 @@ fn frames(seed: u64, target: Target) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Frames of IPv6 connections whose addresses end in the IPv4 addresses of the flood's tuples. With
-/// an equal prefix, or one combined by exclusive or, they would still collide.
+/// Frames of IPv6 connections with the tuples of a flood, whose addresses are the last bits of
+/// longer ones. The equal prefix leaves them colliding, also where a hash folds words by exclusive
+/// or.
 fn frames_ipv6(seed: u64, target: Target) -> Vec<Vec<u8>> {
     let prefix = 0x2001_0db8_u128 << 96;
     let tuples = flood::tuples(seed, target, (CAPACITY + LATE) as u32);
