@@ -2,7 +2,7 @@
 //! Counts packets whose mark names their record, without key, hash and lookup.
 //!
 //! A mark is trusted if its generation is that of the record. For the first packets of a rule, and
-//! for a sample of the rest, the key is compared too. A packet that does more than count is
+//! for a sample of the rest, the key is compared too. A packet that changes more than counters is
 //! processed with the unmarked packets, in its order among them. So is a packet with a wrong mark:
 //! that costs one lookup, and a counter.
 
@@ -326,8 +326,8 @@ impl MarkedBatch {
         false
     }
 
-    /// Notes a packet that does more than count. It may end its connection, so packets behind it in
-    /// this burst may belong to another one.
+    /// Notes a packet that changes more than counters. It may end its connection, so packets behind
+    /// it in this burst may belong to another one.
     #[inline(always)]
     fn defer<const W: usize>(&mut self, record: u32, tracker: &mut Tracker<W>) {
         self.stats.unusual += 1;

@@ -96,8 +96,8 @@ impl<const W: usize> Pass<'_, W> {
         }
     }
 
-    /// Handles packet `i` if it does more than count: it opens, changes or ends a connection. Also
-    /// if the candidate is another connection with the same tag (1 in some thousand lookups).
+    /// Handles packet `i` if it changes more than counters: it opens, changes or ends a connection.
+    /// Also if the candidate is another connection with the same tag (1 in some thousand lookups).
     #[inline(never)]
     fn track_rare<P: Packet>(
         self,

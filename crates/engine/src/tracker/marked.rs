@@ -9,8 +9,8 @@ use crate::offload::{EvalInterval, MarkCheck, PendingEval};
 use crate::packet::{FIN, Key, PacketMeta, RST, SYN_FIN_RST, SeqNumbers};
 
 impl<const W: usize> Tracker<W> {
-    /// Counts packets whose marks name records, in their order. Stops at a packet that does more
-    /// than count, or is not of its record.
+    /// Counts packets whose marks name records, in their order. Stops at a packet that changes more
+    /// than counters, or is not of its record.
     ///
     /// Returns the number of packets counted. Directions are those of the marks.
     #[inline(always)]
@@ -91,8 +91,8 @@ impl<const W: usize> Tracker<W> {
         rules.map_or(MarkCheck::Stale, |rules| rules.check_mark((record, rule), hot, (meta, zone)))
     }
 
-    /// True if a packet whose mark is enough for this record does more than count, by its flags
-    /// alone.
+    /// True if a packet whose mark is enough for this record changes more than counters, by its
+    /// flags alone.
     #[inline(always)]
     pub(crate) fn is_more_by_flags(&self, (record, mark, meta): (u32, u32, PacketMeta)) -> bool {
         let (hot, flags) = (&self.table.hot[record as usize], meta.tcp_flags());
@@ -101,8 +101,8 @@ impl<const W: usize> Tracker<W> {
         meta != PacketMeta::UNUSUAL && (mark ^ hot.expected) & !1 == 0 && flags & more != 0
     }
 
-    /// True if a packet that only counts has valid sequence numbers, or if they are not checked.
-    /// Notes the numbers then.
+    /// True if a packet has valid sequence numbers, or if they are not checked. Notes the numbers
+    /// then. By its flags, the packet changes only counters.
     pub(crate) fn accepts(
         &mut self,
         record: u32,
@@ -113,7 +113,7 @@ impl<const W: usize> Tracker<W> {
         !hot.checks_window() || hot.accepts_of_sender(meta, numbers())
     }
 
-    /// Counts a packet that does no more to the connection in `record`.
+    /// Counts a packet that changes only counters of the connection in `record`.
     #[inline(always)]
     pub(crate) fn count_one(&mut self, record: u32, meta: PacketMeta, now: Micros) {
         let looks = self.eval_interval.map(EvalInterval::of_marked);

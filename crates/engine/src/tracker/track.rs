@@ -19,8 +19,8 @@ pub(super) enum StateChange {
 }
 
 impl<const W: usize> Tracker<W> {
-    /// Counts a packet if `record` has its key and the packet only counts. False if not, and
-    /// nothing has changed: the record is another's or free, or the packet does more.
+    /// Counts a packet if `record` has its key and the packet changes only counters. False if not,
+    /// and nothing has changed: the record is another's or free, or the packet changes more.
     #[inline(always)]
     #[must_use]
     pub(crate) fn count(
