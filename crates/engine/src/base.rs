@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Data structures and processor features that know nothing of packets or connections.
+//! Owns data structures without domain meaning: memory regions, cuckoo index, timer wheel, keyed
+//! hash, lists, SIMD level and time.
 //!
-//! Owns memory regions, the cuckoo index, the timer wheel, keyed hashing, SIMD detection and time.
 //! Imports no other room.
 
 mod columns;

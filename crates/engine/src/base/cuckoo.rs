@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The index of the flow table: hash to record number, in one or two cache lines.
+//! The index of the flow table: maps a hash to a record number with one or two cache lines.
 //!
-//! Two-choice, bucketized, fixed: every bucket is one cache line of eight slots, a slot is a 15-bit
-//! tag and the number of a record. A flow lives in its primary bucket or, where that was full, in
-//! the alternate one, which follows from bucket and tag alone, so that making room never touches a
-//! record. A bucket remembers which tags moved out of it; a miss therefore reads one line. Full
-//! keys are compared in the record: this file knows no keys. It is a table, not a cache: what was
-//! inserted stays until it is removed.
+//! It is a two-choice bucketized cuckoo table of fixed size. Each bucket is one cache line of eight
+//! slots; a slot holds a 15-bit tag and a record number. An entry lives in its primary bucket or,
+//! if that was full, in the alternate one. The alternate bucket follows from bucket and tag alone,
+//! so moving an entry never touches its record. A bucket remembers which tags moved out of it, so a
+//! miss usually reads one line.
+//!
+//! Full keys are in the records; this file has no keys. It is a table, not a cache: an inserted
+//! entry stays until it is removed.
 
 use super::memory::{HugeRegion, MemoryUse, match_tags};
 
 const SLOTS: usize = 8;
 
-/// Buckets looked at to make room before an insert is given up. At 95 % load the search needs a
-/// few dozen; without a way to aim at buckets nobody can make it need more.
+/// Maximum steps of the search for room, before an insert fails. At 95 % load the search needs a
+/// few dozen. The hash is keyed, so an attacker cannot aim at buckets and make it need more.
 const SEARCH_MAX: usize = 256;
 
-/// One cache line: eight slots and the memory of who moved out.
+/// One cache line: eight slots, and a summary of the entries that moved out.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Bucket {
-    /// 0 = empty slot.
+    /// Tag of each slot; 0 if the slot is empty.
     tags: [u16; SLOTS],
     records: [u32; SLOTS],
     /// Bit `tag % 64` is set while an entry with such a tag may live in its alternate bucket.
     moved_tags: u64,
-    /// Entries whose primary bucket this is and who live in the alternate one.
+    /// Number of entries whose primary bucket this is and that live in the alternate one.
     moved: u16,
-    /// Bit per slot: the entry's primary bucket is the other one.
+    /// Bit per slot, set if this bucket is the entry's alternate bucket.
     away: u8,
 }
 
@@ -53,26 +55,27 @@ impl Bucket {
     }
 }
 
-/// Tag of a hash: its upper bits, which do not choose the bucket; never 0.
+/// Returns the tag of a hash: its upper bits, which do not choose the bucket. Never 0.
 #[inline(always)]
 fn tag_of(hash: u64) -> u16 {
     (hash >> 48) as u16 | 1 << 15
 }
 
-/// Where the two buckets of a hash are, and its tag.
+/// The primary bucket and the tag of a hash.
 #[derive(Clone, Copy)]
 struct BucketPair {
     primary: usize,
     tag: u16,
 }
 
-/// Hash to record number.
+/// Maps hashes to record numbers.
 pub(crate) struct CuckooIndex {
     buckets: HugeRegion<Bucket>,
 }
 
 impl CuckooIndex {
-    /// An index with room for `capacity` entries at a load that inserts never fail at.
+    /// Creates an index for `capacity` entries. It is large enough that inserts never fail at this
+    /// load.
     pub(crate) fn new(capacity: u32, huge_pages: bool) -> Self {
         // At most 90 % load; a power of two so that the alternate bucket is an XOR away.
         // Below 8 buckets that load is not always reached.
@@ -89,7 +92,8 @@ impl CuckooIndex {
         BucketPair { primary: hash as usize & (self.buckets.len() - 1), tag: tag_of(hash) }
     }
 
-    /// The other bucket of an entry with `tag` that is in `bucket`; its own inverse.
+    /// Returns the other bucket of an entry with `tag` in `bucket`. The function is its own
+    /// inverse.
     #[inline(always)]
     fn other(&self, bucket: usize, tag: u16) -> usize {
         // Odd, so that the two buckets differ.
@@ -97,14 +101,15 @@ impl CuckooIndex {
         (bucket ^ step) & (self.buckets.len() - 1)
     }
 
-    /// Starts to load the primary bucket of `hash`, many at once.
+    /// Prefetches the primary bucket of `hash` into the second-level cache.
     #[inline(always)]
     pub(crate) fn prefetch(&self, hash: u64) {
         self.buckets.prefetch_many(hash as usize & (self.buckets.len() - 1), 0);
     }
 
-    /// A record that may be the one for `hash`: right in all but 1 of some thousand cases, to be
-    /// confirmed by its key. [`NO_RECORD`]: there is no such record, for certain.
+    /// Returns a record that may belong to `hash`, or [`NO_RECORD`] if certainly none does.
+    ///
+    /// The caller must compare the key: about 1 candidate in some thousands is wrong.
     #[inline(always)]
     pub(crate) fn candidate(&self, hash: u64) -> u32 {
         let tag = tag_of(hash);
@@ -129,7 +134,7 @@ impl CuckooIndex {
         }
     }
 
-    /// The record for `hash` that `is_it` confirms: every slot that the tag allows is tried.
+    /// Returns the record for `hash` that `is_it` confirms. Tries every slot with a matching tag.
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let BucketPair { primary, tag } = self.place(hash);
         let mut search = |bucket: &Bucket| {
@@ -150,7 +155,8 @@ impl CuckooIndex {
         })
     }
 
-    /// Adds an entry; its key must not be present. False: no room was found, nothing has changed.
+    /// Adds an entry, whose key must not be present. Returns false if no room was found; then
+    /// nothing has changed.
     #[must_use]
     pub(crate) fn insert(&mut self, hash: u64, record: u32) -> bool {
         let BucketPair { primary, tag } = self.place(hash);
@@ -193,7 +199,7 @@ impl CuckooIndex {
         bucket.records[slot] = record;
     }
 
-    /// Notes that the entry in `slot` of bucket `other` belongs to `primary`.
+    /// Records that the entry in `slot` of bucket `other` has `primary` as its primary bucket.
     fn mark_moved(&mut self, primary: usize, other: usize, (tag, slot): (u16, usize)) {
         self.buckets[other].away |= 1 << slot;
         let primary = &mut self.buckets[primary];
@@ -201,7 +207,7 @@ impl CuckooIndex {
         primary.moved_tags |= 1 << (tag % 64);
     }
 
-    /// Empties a slot and what its primary bucket remembers of it.
+    /// Empties a slot, updates the summary in the entry's primary bucket, and returns the entry.
     fn take(&mut self, at: usize, slot: usize) -> (u16, u32) {
         let bucket = &mut self.buckets[at];
         let entry = (bucket.tags[slot], bucket.records[slot]);
@@ -212,7 +218,8 @@ impl CuckooIndex {
             let primary = self.other(at, entry.0);
             let primary = &mut self.buckets[primary];
             primary.moved -= 1;
-            // A bit may stand for several entries, so bits go only when all of them are back.
+            // A bit may stand for several entries, so bits are cleared only when all of them are
+            // back.
             if primary.moved == 0 {
                 primary.moved_tags = 0;
             }
@@ -220,7 +227,7 @@ impl CuckooIndex {
         entry
     }
 
-    /// Moves the entry in a full bucket to the free slot `to` of its other bucket.
+    /// Moves the entry at `from`, in a full bucket, to the free slot `to` of its other bucket.
     fn relocate(&mut self, from: (usize, usize), to: (usize, usize)) {
         let was_away = self.buckets[from.0].away >> from.1 & 1 != 0;
         let entry = self.take(from.0, from.1);
@@ -231,8 +238,10 @@ impl CuckooIndex {
     }
 
     /// Frees a slot in one of two full buckets by the shortest chain of moves (breadth first).
+    ///
+    /// Returns bucket and slot; `None` if the search found no free slot in [`SEARCH_MAX`] steps.
     fn make_room(&mut self, a: usize, b: usize) -> Option<(usize, usize)> {
-        /// A slot whose entry could move, and the step of the search that wants it free.
+        /// A slot whose entry could move, and the search step that needs it free.
         #[derive(Clone, Copy)]
         struct Step {
             bucket: usize,
@@ -273,7 +282,7 @@ impl CuckooIndex {
     }
 }
 
-/// In place of a record number: none.
+/// Stands for "no record" where a record number is expected.
 pub(crate) const NO_RECORD: u32 = u32::MAX;
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lists in the order of their making, through numbers: to add, to take the first, and to take any
-//! one out are a few stores each.
+//! Doubly linked lists of numbers, in order of insertion.
+//!
+//! Appending, taking the first and removing any number each cost a few stores.
 
 use super::memory::{HugeRegion, MemoryUse};
 
-/// In place of a number: none.
+/// Stands for "no number" at the ends of a list.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The two ends of a list.
@@ -18,18 +19,18 @@ impl List {
     pub(crate) const EMPTY: List = List { first: NONE, last: NONE };
 }
 
-/// What is before a number in its list, and what behind it.
+/// The neighbours of a number in its list.
 #[derive(Clone, Copy)]
 struct Link {
     before: u32,
     behind: u32,
 }
 
-/// The links of numbers, each of which is in one list at most.
+/// The links of all numbers. Each number is in one list at most.
 pub(crate) struct Links(HugeRegion<Link>);
 
 impl Links {
-    /// For numbers below `len`, which is at least 1.
+    /// Creates links for numbers below `len`, which is at least 1.
     pub(crate) fn new(len: usize) -> Self {
         Links(HugeRegion::new(len, Link { before: NONE, behind: NONE }, false))
     }
@@ -38,7 +39,7 @@ impl Links {
         self.0.memory()
     }
 
-    /// Adds a number that is in no list behind the others.
+    /// Appends a number that is in no list.
     pub(crate) fn push(&mut self, list: &mut List, number: u32) {
         self.0[number as usize] = Link { before: list.last, behind: NONE };
         match list.last {
@@ -48,7 +49,7 @@ impl Links {
         list.last = number;
     }
 
-    /// Takes a number out of the list that it is in.
+    /// Removes a number from `list`, which must contain it.
     pub(crate) fn remove(&mut self, list: &mut List, number: u32) {
         let Link { before, behind } = self.0[number as usize];
         match before {

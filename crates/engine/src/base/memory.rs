@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The only unsafe code of the table: memory taken once, and what the compiler cannot be told in
-//! safe Rust (prefetch, one compare for eight tags).
+//! Owns the fixed memory regions of the engine, prefetch instructions, and the compare of eight
+//! tags.
+//!
+//! The flow table has no other unsafe code.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -12,34 +14,36 @@ const HUGE_PAGE: usize = 2 << 20;
 
 const CACHE_LINE: usize = 64;
 
-/// A fixed array taken at start: aligned to cache lines, on huge pages where the system grants
-/// them, every page touched before the first packet.
+/// A fixed array, allocated at start and aligned to cache lines.
+///
+/// It lies on huge pages where the system grants them. Every page is touched before the first
+/// packet.
 pub(crate) struct HugeRegion<T: Copy> {
     base: NonNull<T>,
     len: usize,
     pages: Backing,
 }
 
-/// Where a region lies.
+/// Source of a region's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backing {
-    /// In memory of the allocator, as it should: small, or huge pages were not asked for.
+    /// The allocator: the region is small, or huge pages were not requested.
     Ordinary,
-    /// On pages of the system's pool.
+    /// Huge pages from the system's pool.
     Huge,
-    /// In memory of the allocator, since the pool had too few pages.
+    /// The allocator, because the pool had too few huge pages.
     Refused,
 }
 
-/// Memory taken at start, in bytes.
+/// Memory that was allocated at start, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// All of it.
+    /// Total.
     pub bytes: usize,
-    /// The part on 2 MB pages of the system's pool.
+    /// Part on 2 MB pages of the system's pool.
     pub huge_page_bytes: usize,
-    /// The part that was to lie there too, had there been room. Transparent huge pages may be
-    /// under it.
+    /// Part for which the pool had too few pages. The kernel may back it with transparent huge
+    /// pages.
     pub refused_bytes: usize,
 }
 
@@ -54,8 +58,13 @@ impl Sum for MemoryUse {
 }
 
 impl<T: Copy> HugeRegion<T> {
-    /// `len` (at least 1) copies of `value`. With `huge_pages` those of the system's pool are tried
-    /// first; transparent ones always.
+    /// Allocates a region with `len` (at least 1) copies of `value`.
+    ///
+    /// With `huge_pages`, huge pages from the system's pool are tried first. Transparent huge pages
+    /// are always requested for memory of the allocator.
+    ///
+    /// # Panics
+    /// If `len` or the size of `T` is 0, or if the region is larger than the address space.
     pub(crate) fn new(len: usize, value: T, huge_pages: bool) -> Self {
         let layout = Self::layout(len);
         let mapped = if huge_pages { map_huge_pages(layout) } else { None };
@@ -87,7 +96,7 @@ impl<T: Copy> HugeRegion<T> {
         layout.align_to(align).expect("region larger than the address space")
     }
 
-    /// What was taken.
+    /// Returns the size of this region and the kind of pages it lies on.
     pub(crate) fn memory(&self) -> MemoryUse {
         let bytes = Self::layout(self.len).size();
         let part = |pages| if self.pages == pages { bytes } else { 0 };
@@ -98,7 +107,7 @@ impl<T: Copy> HugeRegion<T> {
         }
     }
 
-    /// Element `i`, modulo the length where that is a power of two.
+    /// Returns element `i` modulo the length if the length is a power of two; else some element.
     #[inline(always)]
     pub(crate) fn wrapping_get(&self, i: usize) -> &T {
         // SAFETY: `x & (len - 1)` is at most `len - 1`, `len` is at least 1, and `new` initialised
@@ -106,15 +115,18 @@ impl<T: Copy> HugeRegion<T> {
         unsafe { &*self.base.as_ptr().add(i & (self.len - 1)) }
     }
 
-    /// Starts to load the cache line at byte `offset` of element `i`; any index is allowed, one
-    /// outside the region loads nothing of use.
+    /// Prefetches the cache line at byte `offset` of element `i` into the first-level cache.
+    ///
+    /// Any index is allowed; a prefetch outside the region has no effect on the program.
     #[inline(always)]
     pub(crate) fn prefetch(&self, i: usize, offset: usize) {
         prefetch(self.base.as_ptr().wrapping_add(i).cast::<u8>().wrapping_add(offset));
     }
 
-    /// The same into the second level only: more loads are on their way then, as none of them waits
-    /// in one of the few buffers between the first level and the second (16 on Sapphire Rapids).
+    /// Prefetches the cache line at byte `offset` of element `i` into the second-level cache only.
+    ///
+    /// More loads can run at once this way: none of them occupies one of the few buffers between
+    /// the first level and the second (16 on Sapphire Rapids).
     #[inline(always)]
     pub(crate) fn prefetch_many(&self, i: usize, offset: usize) {
         prefetch_into::<FAR>(self.base.as_ptr().wrapping_add(i).cast::<u8>().wrapping_add(offset));
@@ -157,9 +169,10 @@ unsafe impl<T: Copy + Send> Send for HugeRegion<T> {}
 // SAFETY: shared access only reads, like a `Box<[T]>`.
 unsafe impl<T: Copy + Sync> Sync for HugeRegion<T> {}
 
-/// Memory for `layout` from the pool of huge pages that the administrator has set apart, which is
-/// there even where memory is in pieces or transparent huge pages are off. None: there are too few,
-/// or the region is too small to be worth one.
+/// Maps memory for `layout` from the system's pool of huge pages.
+///
+/// The pool is available even if memory is fragmented or transparent huge pages are off. Returns
+/// `None` if the pool has too few pages, or if the region is smaller than one page.
 fn map_huge_pages(layout: Layout) -> Option<NonNull<u8>> {
     #[cfg(all(target_os = "linux", not(miri)))]
     if layout.align() == HUGE_PAGE {
@@ -171,8 +184,8 @@ fn map_huge_pages(layout: Layout) -> Option<NonNull<u8>> {
         if base == libc::MAP_FAILED {
             return None;
         }
-        // A page that is promised but may not be had (a container's limit) would end the process
-        // at its first use. SAFETY: fills the new mapping with pages, or says that it cannot.
+        // The kernel may promise a page that a container's limit denies. Using it would end the
+        // process. SAFETY: fills the new mapping with pages, or returns an error.
         if unsafe { libc::madvise(base, len, libc::MADV_POPULATE_WRITE) } != 0 {
             unmap_huge_pages(base.cast(), layout);
             return None;
@@ -183,7 +196,7 @@ fn map_huge_pages(layout: Layout) -> Option<NonNull<u8>> {
     None
 }
 
-/// Ends what `map_huge_pages` has made for `layout` at `base`.
+/// Unmaps the memory that `map_huge_pages` mapped for `layout` at `base`.
 fn unmap_huge_pages(base: *mut u8, layout: Layout) {
     #[cfg(all(target_os = "linux", not(miri)))]
     // SAFETY: `map_huge_pages` mapped this range, and no reference into it is left: its region is
@@ -195,13 +208,15 @@ fn unmap_huge_pages(base: *mut u8, layout: Layout) {
     let _ = (base, layout);
 }
 
-/// Whole pages.
+/// Returns the size of `layout` in bytes, rounded up to whole huge pages.
 fn mapped_len(layout: Layout) -> usize {
     layout.size().next_multiple_of(HUGE_PAGE)
 }
 
-/// Random probes over hundreds of megabytes miss the TLB at every packet on 4 KiB pages. Advice
-/// only: a refusal (no THP in this kernel) costs speed, so the result is not looked at.
+/// Asks the kernel for transparent huge pages under this memory.
+///
+/// On 4 KiB pages, random probes over hundreds of megabytes miss the TLB at every packet. A kernel
+/// without transparent huge pages refuses; that costs only speed, so the result is ignored.
 fn advise_huge_pages(base: NonNull<u8>, layout: Layout) {
     #[cfg(all(target_os = "linux", not(miri)))]
     if layout.align() == HUGE_PAGE {
@@ -212,13 +227,13 @@ fn advise_huge_pages(base: NonNull<u8>, layout: Layout) {
     let _ = (base, layout);
 }
 
-/// Starts to load the cache line of `address`, which need not be valid.
+/// Prefetches the cache line of `address`, which need not be valid, into the first-level cache.
 #[inline(always)]
 pub(crate) fn prefetch(address: *const u8) {
     prefetch_into::<NEAR>(address);
 }
 
-/// The nearest cache, and the one behind it.
+/// Selects the first-level cache in `prefetch_into`. [`FAR`] selects the second level.
 const NEAR: u8 = 1;
 
 const FAR: u8 = 2;
@@ -247,7 +262,7 @@ fn prefetch_into<const CACHE: u8>(address: *const u8) {
     let _ = address;
 }
 
-/// One bit per tag that equals `tag`.
+/// Returns a bit mask of the tags that equal `tag`: bit `i` is set if `tags[i] == tag`.
 #[inline(always)]
 pub(crate) fn match_tags(tags: &[u16; 8], tag: u16) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -265,7 +280,8 @@ pub(crate) fn match_tags(tags: &[u16; 8], tag: u16) -> u32 {
     match_tags_portable(tags, tag)
 }
 
-/// The same for processors without SSE2; the compiler vectorises it where it can.
+/// Returns a bit mask of the tags that equal `tag`, without SSE2. The compiler vectorises it where
+/// it can.
 #[cfg(any(test, miri, not(target_arch = "x86_64")))]
 fn match_tags_portable(tags: &[u16; 8], tag: u16) -> u32 {
     tags.iter().enumerate().map(|(i, &t)| u32::from(t == tag) << i).sum()
@@ -277,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_region_is_aligned_initialised_and_counted() {
-        // With huge pages, whether or not there are any.
+        // Must pass with and without huge pages in the pool.
         for (len, huge_pages) in
             [(1, true), (7, false), (64, true), (100_000, false), (99_999, true)]
         {

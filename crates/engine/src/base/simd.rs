@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which vector extensions there are: asked of the processor once, at start.
+//! Detects the vector extensions of the processor, once at start.
 
-/// What the processor has.
+/// The best level of vector extensions that the processor supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SimdLevel {
     None,

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SipHash-1-3 of a burst of keys at once.
+//! Computes SipHash-1-3 of a burst of keys.
 //!
-//! Keyed with 128 secret bits per table, so that nobody outside can prepare keys that share a
-//! bucket; linear hashes (CRC32c, XOR folds, Toeplitz) cannot be keyed to that end. One key alone
-//! is mostly latency, each step waiting for the one before; many side by side fill the execution
-//! units.
-//! The vector version is chosen at run time.
+//! Each table has its own secret of 128 bits, so an attacker cannot prepare keys that share a
+//! bucket. Linear hashes (CRC32c, XOR folds, Toeplitz) cannot be keyed for that purpose. Hashing
+//! one key is mostly latency, because each step waits for the one before. Many keys side by side
+//! fill the execution units. The vector version is chosen at run time.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
@@ -19,13 +18,13 @@ use super::simd::SimdLevel;
 use block::{LANES, length_block};
 use std::ops::Range;
 
-/// Up to here one key after the other is as fast.
+/// Up to this number of keys, hashing one key after the other is as fast as vectors.
 const SCALAR_MAX: usize = 4;
 
 /// A keyed hash function.
 #[derive(Clone)]
 pub(crate) struct KeyedHasher {
-    /// The state before the first word: the secret, mixed with the constants.
+    /// Hash state before the first word: the secret, mixed with SipHash's constants.
     init: [u64; 4],
     vectors: SimdLevel,
 }
@@ -42,8 +41,10 @@ impl KeyedHasher {
         Self { init, vectors: SimdLevel::detect() }
     }
 
-    /// Writes the hashes of the keys in `range`; those beside it, up to [`LANES`] of them, are of
-    /// no meaning where no key is.
+    /// Writes the hashes of the keys in `range`.
+    ///
+    /// It may also overwrite hashes outside `range`, up to [`LANES`] of them. These are meaningless
+    /// if there is no key in their place.
     #[inline(always)]
     pub(crate) fn hash_burst<const W: usize>(
         &self,
@@ -58,7 +59,7 @@ impl KeyedHasher {
             return;
         }
         for start in range.step_by(LANES) {
-            // The last ones may be hashed twice.
+            // The last group may overlap the one before, so some keys are hashed twice.
             let start = start.min(BURST_MAX - LANES);
             match self.vectors {
                 SimdLevel::None => unreachable!("{start} is done above"),
@@ -72,7 +73,8 @@ impl KeyedHasher {
         }
     }
 
-    /// Hash of one key (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012).
+    /// Returns the hash of one key (Aumasson and Bernstein, "SipHash: a fast short-input PRF",
+    /// 2012).
     pub(crate) fn hash_one<const W: usize>(&self, words: &[u64; W]) -> u64 {
         let mut v = self.init;
         for word in words.iter().copied().chain([length_block::<W>()]) {
@@ -88,21 +90,24 @@ impl KeyedHasher {
     }
 }
 
-/// What a secret is derived for.
+/// The purpose for which a secret is derived.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyDomain {
-    /// The table of keys with this many words.
+    /// The table of keys with this number of words.
     Table(u64),
-    /// The engine of this worker.
+    /// The engine of the worker with this number.
     Worker(u64),
-    /// The counts of sources.
+    /// The connection counts of sources.
     Sources,
-    /// Datagrams whose names have this many words, and the senders of them.
+    /// Keys of fragmented datagrams with this number of words. [`Senders`](Self::Senders) is for
+    /// their senders.
     Datagrams(u64),
     Senders(u64),
 }
 
-/// Another secret: the hash is a pseudorandom function, so neither tells anything about the other.
+/// Derives the secret for a purpose from another secret.
+///
+/// SipHash is a pseudorandom function, so neither secret reveals anything about the other.
 pub(crate) fn derive(secret: [u64; 2], purpose: KeyDomain) -> [u64; 2] {
     let [kind, number] = match purpose {
         KeyDomain::Table(words) => [0, words],

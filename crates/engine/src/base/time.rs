@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Time as the engine keeps it: nanoseconds at its interface, microseconds in records, ticks in
-//! statistics of NIC rules.
+//! Owns the engine's units of time.
+//!
+//! The interface uses nanoseconds, records use microseconds, statistics of NIC rules use ticks.
 
-/// Nanoseconds: a span, or a time since the Unix epoch.
+/// Nanoseconds: a duration, or a time since the Unix epoch.
 pub type Nanos = u64;
 
-/// Records keep times to the microsecond; timers go by the same clock.
+/// Rounds a time down to whole microseconds, the resolution of records and timers.
 #[inline(always)]
 pub(crate) fn whole_micros(now: Nanos) -> Nanos {
     now - now % 1000
 }
 
-/// Time in 2^16 ns, coming round after three days: enough to tell rates by.
+/// A time in units of 2^16 ns. It wraps after three days, which suffices to compute rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tick(u32);
 
 impl Tick {
-    /// Never.
+    /// A value that no time has.
     pub(crate) const ZERO: Tick = Tick(0);
 
     pub(crate) fn of(now: Nanos) -> Self {
         Tick(((now >> 16) as u32).max(1))
     }
 
-    /// From an earlier one.
+    /// Returns the time that has passed since `earlier`.
     pub(crate) fn since(self, earlier: Tick) -> Nanos {
         u64::from(self.0.wrapping_sub(earlier.0)) << 16
     }
 }
 
-/// Microseconds since the Unix epoch as far as a flow keeps them: they come round after 4.4 years,
-/// which no flow lives.
+/// Lower 47 bits of the microseconds since the Unix epoch, as stored in a record.
+///
+/// They wrap after 4.4 years; no connection lives that long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Micros(pub(crate) u64);
 
@@ -42,7 +44,7 @@ impl Micros {
         Micros(now / 1000 & Self::MASK)
     }
 
-    /// The time, which is that of `start` or later.
+    /// Returns the full time, given that it is not before `start`.
     pub(crate) fn since(self, start: Nanos) -> Nanos {
         let later = self.0.wrapping_sub(start / 1000) & Self::MASK;
         (start / 1000 + later) * 1000

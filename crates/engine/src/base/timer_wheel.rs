@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Timer wheel: which flows may be over, without looking at those that are not.
+//! Hierarchical timer wheel that finds connections whose timeout may have passed.
 //!
-//! Hierarchical, three levels of 256 slots, doubly linked lists of record numbers through the
-//! records themselves. Packets never touch it: a flow's deadline is its last packet plus its
-//! timeout, and a timer that comes up early is put back by whoever pops it (lazy re-arming). Only
-//! one that would come up too late, since a timeout got shorter, must be re-armed at once. An entry
-//! never comes up before its deadline and at most one tick after, if the caller keeps up.
+//! It has three levels of 256 slots. Each slot is a doubly linked list of record numbers; the links
+//! are in the records. Packets never touch the wheel. A connection's deadline is its last packet
+//! plus its timeout, and the caller re-arms a timer that expires early (lazy re-arming). Only if a
+//! timeout became shorter, so that the timer would expire too late, must the caller re-arm it at
+//! once.
+//!
+//! An entry never expires before its deadline, and at most one tick after it, if the caller keeps
+//! up.
 
 use super::cuckoo::NO_RECORD;
 use super::time::Nanos;
 
-/// 2^13 microseconds = 8.2 ms: times of packets are whole microseconds, and some are whole ticks.
+/// Length of a tick: 2^13 microseconds = 8.2 ms. Packet times are whole microseconds, so some are
+/// whole ticks.
 const TICK: Nanos = 8_192_000;
 
 const LEVEL_BITS: u32 = 8;
@@ -19,11 +23,13 @@ const SLOTS: usize = 1 << LEVEL_BITS;
 
 const LEVELS: usize = 3;
 
-/// Furthest slot: 38 hours. Later deadlines wait there and are put back.
+/// Maximum distance of a deadline in ticks: 38 hours. Timers with later deadlines expire there and
+/// are re-armed.
 const HORIZON: u64 = (1 << (LEVEL_BITS * LEVELS as u32)) - 1;
 
-/// A record's place in the wheel, kept in the record. Packed so that the cold part of a record is
-/// 48 bytes.
+/// The place of a record in the wheel. It is stored in the record.
+///
+/// It is packed so that the cold part of a record has 48 bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(2))]
 pub(crate) struct TimerLink {
@@ -35,22 +41,22 @@ pub(crate) struct TimerLink {
 impl TimerLink {
     pub(crate) const UNLINKED: TimerLink = TimerLink { prev: NO_RECORD, next: NO_RECORD, slot: 0 };
 
-    /// A link outside the wheel, in a singly linked list.
+    /// Creates a link of a singly linked list outside the wheel.
     pub(crate) const fn listed(next: u32) -> Self {
         TimerLink { next, ..Self::UNLINKED }
     }
 }
 
-/// Something with a link per record number.
+/// A store with one link per record number.
 pub(crate) trait LinkStore {
-    /// The link of `record`.
+    /// Returns the link of `record`.
     fn link(&mut self, record: u32) -> &mut TimerLink;
 }
 
-/// The wheel: heads of lists, and how far time has come.
+/// The wheel: the heads of its lists, and its current tick.
 pub(crate) struct TimerWheel {
     heads: Box<[u32]>,
-    /// Armed timers per level.
+    /// Number of armed timers per level.
     armed: [u32; LEVELS],
     /// The tick whose slots are being emptied.
     tick: u64,
@@ -65,8 +71,8 @@ impl TimerWheel {
         size_of_val(&*self.heads)
     }
 
-    /// Lets an empty wheel come up to `now` at once, so that timers armed before the next `pop`
-    /// are placed from there.
+    /// Advances the wheel to `now` if it is empty. Timers that are armed before the next
+    /// [`pop`](Self::pop) are then placed relative to `now`.
     pub(crate) fn catch_up(&mut self, now: Nanos) {
         if self.armed == [0; LEVELS] {
             self.tick = self.tick.max(now / TICK);
@@ -85,7 +91,7 @@ impl TimerWheel {
         self.armed[slot / SLOTS] += 1;
     }
 
-    /// Takes `record`, which must be armed, out of the wheel.
+    /// Removes `record`, whose timer must be armed, from the wheel.
     pub(crate) fn disarm(&mut self, links: &mut impl LinkStore, record: u32) {
         let TimerLink { prev, next, slot } = *links.link(record);
         let slot = usize::from(slot);
@@ -99,23 +105,25 @@ impl TimerWheel {
         self.armed[slot / SLOTS] -= 1;
     }
 
-    /// Whether a timer that is armed comes up by `deadline` as it is.
+    /// True if the armed timer with this link expires by `deadline` without re-arming.
     pub(crate) fn comes_by(&self, link: TimerLink, deadline: Nanos) -> bool {
         let (level, slot) = (usize::from(link.slot) / SLOTS, u64::from(link.slot) % SLOTS as u64);
         let shift = LEVEL_BITS * level as u32;
         let range = self.tick >> shift;
         let ahead = slot.wrapping_sub(range) % SLOTS as u64;
-        // What is in the slot of this very range came there when the round was at its end.
+        // An entry in the slot of the current range was placed there for the next round.
         let ahead = if ahead == 0 && level > 0 { SLOTS as u64 } else { ahead };
         (range + ahead) << shift <= deadline.div_ceil(TICK)
     }
 
-    /// The next record whose slot has come by `now`, taken out of the wheel. The caller ends the
-    /// flow or arms it again; a deadline not yet due never lands in the slot being emptied.
+    /// Removes and returns the next record whose slot is due by `now`; `None` if no slot is due.
+    ///
+    /// The caller ends the connection or re-arms its timer. A timer with a future deadline is never
+    /// placed in the slot that is being emptied.
     pub(crate) fn pop(&mut self, links: &mut impl LinkStore, now: Nanos) -> Option<u32> {
         let now = now / TICK;
         loop {
-            // Coarse first: an entry of level 1 or 2 whose range begins now may be due now.
+            // Coarse levels first: an entry of level 1 or 2 whose range begins now may be due now.
             for level in (0..LEVELS).rev() {
                 let shift = LEVEL_BITS * level as u32;
                 let range_begins = self.tick & ((1 << shift) - 1) == 0;
@@ -133,7 +141,7 @@ impl TimerWheel {
         }
     }
 
-    /// The next tick at which any slot can hold something.
+    /// Returns the next tick at which a slot may hold an entry.
     fn next_tick(&self) -> u64 {
         let round_up = |shift: u32| ((self.tick >> shift) + 1) << shift;
         match self.armed {
@@ -145,7 +153,7 @@ impl TimerWheel {
     }
 
     fn slot_of(&self, deadline: Nanos) -> usize {
-        // Rounded up, so that nothing comes up early.
+        // Rounded up, so that no timer expires early.
         let due = deadline.div_ceil(TICK).clamp(self.tick, self.tick + HORIZON);
         let level = match due - self.tick {
             0..0x100 => 0,
@@ -173,7 +181,8 @@ mod tests {
         Table(vec![TimerLink::UNLINKED; len])
     }
 
-    /// Pops until nothing is due; puts early ones back. Returns those due, as the engine does.
+    /// Pops until no slot is due and re-arms early timers, like the engine. Returns the due
+    /// records.
     fn due(
         wheel: &mut TimerWheel,
         table: &mut Table,
@@ -216,13 +225,14 @@ mod tests {
                             ends.insert(record, now + span);
                         }
                     }
-                    // A packet came: the deadline moves on, the wheel is not told.
+                    // A packet arrived: the deadline moves, the wheel is not updated.
                     2 if random & 1 == 0 => {
                         if let Some(end) = ends.get_mut(&record) {
                             *end = (*end).max(now + span);
                         }
                     }
-                    // It moves, maybe closer: the wheel is told if it has to be.
+                    // The deadline moves, maybe closer: the timer is re-armed only if it would
+                    // expire too late.
                     2 => if let Some(end) = ends.get_mut(&record) {
                         *end = now + span;
                         if !wheel.comes_by(*table.link(record), now + span) {

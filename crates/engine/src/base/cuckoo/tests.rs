@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The index against a map: whatever the order of operations, it holds what was put in.
+//! Compares the index with a map: after any order of operations, it holds the inserted entries.
 
 use super::*;
 use crate::base::siphash::KeyedHasher;
@@ -90,7 +90,7 @@ fn fills_to_its_capacity_without_a_failed_insert() {
 #[test]
 fn one_place_for_all_is_refused_without_harm() {
     let mut index = CuckooIndex::new(1_000, false);
-    // All of them have the same two buckets: 16 fit, however much room there is elsewhere.
+    // All entries have the same two buckets: 16 fit, regardless of room elsewhere.
     let fit = (0..40).filter(|&i| index.insert(77 << 48 | 5, i)).count();
     assert_eq!(fit, 16);
     assert_eq!(index.audit(), 16);

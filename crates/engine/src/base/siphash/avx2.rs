@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SipHash-1-3 with AVX2: sixteen keys side by side in four vectors, which hides the latency of a
-//! round (about 15 cycles) behind its 20 instructions per vector. Left to itself the compiler keeps
-//! these loops scalar, because AVX2 has no rotate.
+//! Computes SipHash-1-3 of sixteen keys side by side with AVX2, in four vectors.
+//!
+//! Four vectors hide the latency of a round (about 15 cycles) behind its 20 instructions per
+//! vector. AVX2 has no rotate, so the compiler does not vectorise these loops by itself.
 
 // Needed up to Rust 1.86, where these intrinsics are unsafe even with the feature enabled.
 #![allow(unused_unsafe)]
@@ -18,7 +19,7 @@ const VECTORS: usize = LANES / 4;
 
 type SimdWord = [__m256i; VECTORS];
 
-/// Hashes of the [`LANES`] keys from `start` on.
+/// Writes the hashes of the [`LANES`] keys from `start` on.
 ///
 /// # Safety
 /// The processor must have AVX2.
@@ -30,7 +31,7 @@ pub(super) unsafe fn sip13<const W: usize>(
     hashes: &mut [u64; BURST_MAX],
 ) {
     let out = &mut hashes[start..start + LANES];
-    // SAFETY: AVX2 is there by the caller's promise; loads and stores are unaligned, and each is of
+    // SAFETY: the caller guarantees AVX2; loads and stores are unaligned, and each is of
     // a slice of four words.
     unsafe {
         let mut v: [SimdWord; 4] = init.map(|word| [_mm256_set1_epi64x(word as i64); VECTORS]);
@@ -60,7 +61,7 @@ pub(super) unsafe fn sip13<const W: usize>(
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn compress(v: &mut [SimdWord; 4], message: SimdWord) {
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         v[3].iter_mut().zip(message).for_each(|(v3, word)| *v3 = _mm256_xor_si256(*v3, word));
         round(v);
@@ -73,7 +74,7 @@ unsafe fn compress(v: &mut [SimdWord; 4], message: SimdWord) {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn round([a, b, c, d]: &mut [SimdWord; 4]) {
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         for (((v0, v1), v2), v3) in a.iter_mut().zip(b).zip(c).zip(d) {
             *v0 = _mm256_add_epi64(*v0, *v1);
@@ -95,18 +96,19 @@ unsafe fn round([a, b, c, d]: &mut [SimdWord; 4]) {
 #[target_feature(enable = "avx2")]
 unsafe fn rotate<const LEFT: i32, const RIGHT: i32>(x: __m256i) -> __m256i {
     const { assert!(LEFT + RIGHT == 64) };
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     unsafe { _mm256_or_si256(_mm256_slli_epi64::<LEFT>(x), _mm256_srli_epi64::<RIGHT>(x)) }
 }
 
-/// Whole bytes: one shuffle instead of three instructions.
+/// Rotates each word left by 16 bits. These are whole bytes, so one shuffle does the work of three
+/// instructions.
 ///
 /// # Safety
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn rotate_16(x: __m256i) -> __m256i {
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let left_by_two_bytes = _mm256_setr_epi8(
             6, 7, 0, 1, 2, 3, 4, 5, 14, 15, 8, 9, 10, 11, 12, 13, 6, 7, 0, 1, 2, 3, 4, 5, 14, 15,
@@ -121,6 +123,6 @@ unsafe fn rotate_16(x: __m256i) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn rotate_32(x: __m256i) -> __m256i {
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     unsafe { _mm256_shuffle_epi32::<0b10_11_00_01>(x) }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SipHash-1-3 with AVX-512, sixteen keys side by side in two vectors. The rotate that AVX2 lacks
-//! makes it a third of the instructions.
+//! Computes SipHash-1-3 of sixteen keys side by side with AVX-512, in two vectors.
+//!
+//! AVX-512 has the rotate that AVX2 lacks, so it needs a third of the instructions.
 
 // build.rs compiles this file only where the compiler has these intrinsics (Rust 1.89).
 #![allow(clippy::incompatible_msrv)]
@@ -16,7 +17,7 @@ const VECTORS: usize = LANES / 8;
 
 type SimdWord = [__m512i; VECTORS];
 
-/// Hashes of the [`LANES`] keys from `start` on.
+/// Writes the hashes of the [`LANES`] keys from `start` on.
 ///
 /// # Safety
 /// The processor must have AVX-512F.
@@ -28,7 +29,7 @@ pub(super) unsafe fn sip13<const W: usize>(
     hashes: &mut [u64; BURST_MAX],
 ) {
     let out = &mut hashes[start..start + LANES];
-    // SAFETY: AVX-512F is there by the caller's promise; loads and stores are unaligned, and each
+    // SAFETY: the caller guarantees AVX-512F; loads and stores are unaligned, and each
     // is of a slice of eight words.
     unsafe {
         let mut v: [SimdWord; 4] = init.map(|word| [_mm512_set1_epi64(word as i64); VECTORS]);
