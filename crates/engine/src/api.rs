@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Every plain type that a caller of the engine sees: configuration, verdicts, records, events,
-//! filters, NIC rule requests and results, statistics.
+//! Owns the plain types that a caller of the engine sees.
 //!
-//! No behaviour beyond reading, printing and comparing; imports only `base`.
+//! These are configuration, verdicts, records, events, filters, NIC rule requests and results, and
+//! statistics. They only parse, print and compare. This room imports only `base`.
 
 mod anomaly;
 mod behaviour;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One connection: its two records, its state machines, TCP window and SCTP tags.
+//! Owns one connection: its two records, state machines, TCP window and SCTP tags.
 //!
-//! A pure function of record and packet; knows no table.
+//! All functions depend on record and packet only; this room has no table.
 
 mod bypass;
 mod embryonic;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What an operator has decided: zones, zone rules, limits, timeouts.
+//! Owns the operator's policy: zones, zone rules, limits, timeouts and drops.
 
 mod drops;
 mod limits;

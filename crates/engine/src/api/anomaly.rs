@@ -1,54 +1,55 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Why a packet does not fit its connection, or cannot begin one.
+//! Owns the anomalies: reasons why a packet does not fit its connection, or cannot begin one.
 
-/// Why a packet changes nothing about its connection, and is no sign of life. It is forwarded and
-/// counted all the same, unless told otherwise.
+/// Reason why a packet changes no state of its connection and does not restart its timeout.
+///
+/// By default the packet is forwarded and counted to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Anomaly {
-    /// Flags that no segment has together, or none.
+    /// No TCP flags, or a combination that no correct sender makes.
     TcpFlags,
-    /// An RST outside of the window (RFC 5961 section 3.2).
+    /// An RST outside the window (RFC 5961 section 3.2).
     TcpRst,
-    /// Sequence number beyond the window of the receiver.
+    /// A sequence number beyond the window of the receiver.
     TcpBeyondWindow,
-    /// Acknowledges what was not sent.
+    /// An acknowledgment of data that was not sent.
     TcpAckBeyond,
-    /// A SYN that this side cannot send: the responder's where there is a connection, or the answer
-    /// of the originator to none.
+    /// A SYN that this side cannot send: a SYN of the responder, or a SYN+ACK of the originator.
     TcpSynOfOther,
-    /// It is of no connection that is known, and none may begin with it: there has to be a SYN.
+    /// A segment without a known connection that is not a SYN, where only a SYN may begin a
+    /// connection.
     TcpNoSyn,
-    /// An RST in the window that is not what the receiver waits for: it asks back (RFC 5961 section
-    /// 3.2).
+    /// An RST in the window with a sequence number that the receiver does not expect. The receiver
+    /// sends a challenge ACK (RFC 5961 section 3.2).
     TcpRstInWindow,
-    /// A SYN where there is a connection: the other end asks back (RFC 5961 section 4.2).
+    /// A SYN on an existing connection. The other end sends a challenge ACK (RFC 5961 section 4.2).
     TcpSyn,
-    /// All of it is older than a window.
+    /// A segment that is completely older than a window.
     TcpOld,
-    /// Acknowledges less than was acknowledged a window ago, or something of before the SYN.
+    /// An acknowledgment older than a window, or of something before the SYN.
     TcpAckOld,
-    /// It would begin a connection, or change the state of one, and a checksum is wrong: its
-    /// receiver drops it.
+    /// A wrong checksum of a packet that would begin a connection or change its state. The receiver
+    /// drops such a packet.
     Checksum,
-    /// A verification tag that its association does not have (RFC 9260 section 8.5).
+    /// A verification tag that the association does not have (RFC 9260 section 8.5).
     SctpTag,
-    /// Chunks that no packet of SCTP has together, or none.
+    /// No SCTP chunks, or a combination that no correct sender makes.
     SctpChunk,
-    /// SCTP of no association that is known, and none may begin with it.
+    /// SCTP without a known association that is not an INIT, where only an INIT may begin one.
     SctpNoInit,
-    /// An INIT where there is an association, and not the one it began with: the other end answers
+    /// An INIT on an existing association, other than the one it began with. The other end answers
     /// (RFC 9260 section 5.2.2).
     SctpInit,
-    /// A reply of ICMP that nobody has asked for.
+    /// An ICMP reply without a request.
     IcmpReply,
-    /// A HEARTBEAT with a verification tag that its association does not have: between other
-    /// addresses it may have begun anew, which the answer says.
+    /// A HEARTBEAT with a verification tag that the association does not have. The association may
+    /// have restarted between other addresses; the answer will tell.
     SctpHeartbeat,
 }
 
 impl Anomaly {
-    /// Every reason, in the order of the counters.
+    /// Every anomaly, in the order of the counters.
     pub const ALL: [Anomaly; 17] = [
         Anomaly::TcpFlags,
         Anomaly::TcpRst,
@@ -69,8 +70,9 @@ impl Anomaly {
         Anomaly::SctpHeartbeat,
     ];
 
-    /// Whether its connection cannot have it. The others are such as their receiver has to see: it
-    /// answers them, and goes on.
+    /// True if the connection cannot have this packet.
+    ///
+    /// The other anomalies are packets that the receiver must see: it answers them and continues.
     pub const fn is_invalid(self) -> bool {
         match self {
             Anomaly::TcpFlags
@@ -93,7 +95,7 @@ impl Anomaly {
         }
     }
 
-    /// The name in `--json`, metrics and documentation.
+    /// Returns the name in `--json`, metrics and documentation.
     pub const fn name(self) -> &'static str {
         match self {
             Anomaly::TcpFlags => "tcp_flags",
@@ -116,7 +118,7 @@ impl Anomaly {
         }
     }
 
-    /// One line for people.
+    /// Returns a one-line description for reports and documentation.
     pub const fn doc(self) -> &'static str {
         match self {
             Anomaly::TcpFlags => "TCP flags that no segment has together, or none",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Choices of an operator: what happens to packets and connections that are not as they should be.
+//! Owns the choices of an operator for unusual packets and connections.
 
-/// Behaviour for a new flow when the table is full.
+/// Treatment of a new connection when the table is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
     /// Forward the packet without tracking it; counted as passed, `table_full`.
@@ -10,16 +10,16 @@ pub enum WhenFull {
     Drop,
 }
 
-/// Who goes when there is no room for a flow that begins.
+/// Selects the connection that is evicted when a new one finds no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evict {
-    /// Nobody: there is no room.
+    /// None: the new connection finds no room.
     Nothing,
-    /// The embryonic flow that began first. One that has had its answer is never evicted.
+    /// The oldest embryonic connection. A connection that has its answer is never evicted.
     Embryonic,
 }
 
-/// Behaviour for malformed packets.
+/// Treatment of malformed packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MalformedPackets {
     /// Forward them as they are.
@@ -28,51 +28,51 @@ pub enum MalformedPackets {
     Drop,
 }
 
-/// What is believed of a packet that begins a connection, or changes its state.
+/// Verification of checksums of a packet that begins a connection or changes its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumCheck {
-    /// That it came as it was sent if its checksums are right. If one is wrong, the packet is
-    /// [irregular](crate::Anomaly::Checksum).
+    /// Checksums are verified. A packet with a wrong one is an [anomaly](crate::Anomaly::Checksum).
     Verified,
-    /// That it came as it was sent: in a capture of the host that sends, there are sums that its
-    /// NIC had yet to fill in.
+    /// Checksums are ignored. In a capture taken on the sending host, the NIC had yet to fill some
+    /// in.
     Trusted,
 }
 
-/// What is believed of a TCP segment.
+/// Check of TCP segments against the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpWindowCheck {
-    /// Sequence numbers, acknowledgments and windows are followed, and what does not fit into them
-    /// is [irregular](crate::Anomaly): it changes nothing.
+    /// Sequence numbers, acknowledgments and windows are tracked. A segment outside of them is an
+    /// [anomaly](crate::Anomaly) and changes no state.
     Judged,
-    /// Its flags, whatever the numbers are: where only one direction is seen, or captures have
-    /// lost packets.
+    /// Only flags count. For links where only one direction is visible, or captures that lost
+    /// packets.
     Ignored,
 }
 
-/// Behaviour for packets their connection cannot have.
+/// Treatment of packets that their connection cannot have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidPackets {
-    /// Forward them, and count them to the flow.
+    /// Forward them, and count them to the connection.
     Pass,
-    /// Drop them; counted as dropped, `invalid`. ICMP errors about no connection as `unrelated`.
+    /// Drop them, counted as dropped, `invalid`. ICMP errors about no connection are counted as
+    /// `unrelated`.
     Drop,
 }
 
-/// What becomes of fragments that no correct sender makes.
+/// Treatment of fragments that no correct sender makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidFragments {
-    /// They are forwarded as they are.
+    /// Forward them as they are.
     Pass,
-    /// They are dropped.
+    /// Drop them.
     Drop,
 }
 
-/// What a TCP connection may begin with.
+/// Packets with which a TCP connection may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpPickup {
-    /// Any packet: a connection that was there before is known from its next packet on.
+    /// Any packet: Millrace picks up an existing connection with its next packet.
     Loose,
-    /// A SYN.
+    /// Only a SYN.
     Strict,
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What an engine is built from. Every value has a default; none is read from anywhere.
+//! Owns the configuration of an engine.
+//!
+//! Every value has a default. No value is read from elsewhere.
 
 use super::behaviour::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,
@@ -13,81 +15,88 @@ use super::timeouts::Timeouts;
 use super::zone::{ZonePolicy, ZoneRule, ZoneSource};
 use crate::base::{KeyDomain, derive};
 
-/// Parameters of one [`Engine`](crate::Engine). All memory follows from them and is taken at start.
+/// Configuration of one [`Engine`](crate::Engine). It determines all memory, which is allocated at
+/// start.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// IPv4 flows the table holds. At least 1, at most [`MAX_CAPACITY`].
+    /// Number of IPv4 connections that the table holds. At least 1, at most [`MAX_CAPACITY`].
     pub capacity_ipv4: u32,
-    /// IPv6 flows the table holds. At least 1, at most [`MAX_CAPACITY`].
+    /// Number of IPv6 connections that the table holds. At least 1, at most [`MAX_CAPACITY`].
     pub capacity_ipv6: u32,
-    /// What happens to the first packet of a flow that finds no room.
+    /// Treatment of the first packet of a connection that finds no room.
     pub when_full: WhenFull,
-    /// What happens to packets whose [`UntrackedReason`](crate::UntrackedReason) is malformed.
+    /// Treatment of packets whose [`UntrackedReason`](crate::UntrackedReason) is malformed.
     pub malformed: MalformedPackets,
-    /// Whether TCP is judged by its numbers.
+    /// Whether TCP segments are checked against the window.
     pub tcp: TcpWindowCheck,
-    /// Whether checksums are taken for granted.
+    /// Whether checksums are verified.
     pub checksums: ChecksumCheck,
-    /// What happens to packets their connection cannot have.
+    /// Treatment of packets that their connection cannot have.
     pub invalid: InvalidPackets,
-    /// Whether the engine sees every packet of its connections. One of several sees not all: what
-    /// an ICMP error is about may be with another, and it is not dropped for want of a connection,
-    /// unless [`steering`](Self::steering) says that it would be here, and was right so far.
+    /// True if the engine sees every packet of its connections.
+    ///
+    /// Set it to false for one of several workers. The connection that an ICMP error is about may
+    /// then belong to another worker. Such an error is not dropped for want of a connection, unless
+    /// [`steering`](Self::steering) shows that the connection would be here. A mismatch of RSS ends
+    /// this exception.
     pub sees_all: bool,
-    /// One of several: which connections the others have.
+    /// For one of several workers: which connections the others have.
     pub steering: Option<SteeringConfig>,
-    /// What is remembered of fragments.
+    /// Limits of fragment tracking.
     pub fragments: FragmentLimits,
-    /// What happens to fragments that no correct sender makes.
+    /// Treatment of fragments that no correct sender makes.
     pub odd_fragments: InvalidFragments,
-    /// Where the zone of a flow comes from, unless a rule says so.
+    /// Source of a packet's zone, unless a zone rule matches.
     pub zone: ZoneSource,
-    /// What puts packets into another one: the first rule that means a packet. At most
+    /// Rules that put packets into another zone; the first rule that matches applies. At most
     /// [`ZoneRule::MAX`].
     pub zone_rules: Vec<ZoneRule>,
-    /// How long a flow lives without a packet.
+    /// Timeouts of connections.
     pub timeouts: Timeouts,
-    /// What a TCP connection may begin with.
+    /// Packets with which a TCP connection may begin.
     pub pick_up: TcpPickup,
-    /// Zones in which something else holds than [`policy`](Self::policy), and what.
+    /// Zones with a policy other than [`policy`](Self::policy), and their policies.
     pub zones: Vec<(Vec<u16>, ZonePolicy)>,
-    /// What is written to connections as they begin, by one rule after the other.
+    /// Rules that write marks and labels to new connections, applied in order.
     pub mark_rules: Vec<MarkRule>,
-    /// How much of each table embryonic flows may take, those without an answer or a handshake: a
-    /// whole number of percent, at least 1, at most 100.
+    /// Maximum share of embryonic connections in each table, in percent, from 1 to 100. A
+    /// connection is embryonic until it has an answer, or a complete handshake.
     pub embryonic_percent: u8,
-    /// Who goes when there is no room for a flow that begins.
+    /// Selects the connection that is evicted when a new one finds no room.
     pub evict: Evict,
-    /// From where on timeouts shrink, and where they would be 0: percent of the capacity of a
-    /// table. The first is at most 100, the second more than that.
+    /// Load of a table at which timeouts begin to shrink, and load at which they would be 0, in
+    /// percent of its capacity. The first is at most 100, the second is larger.
     pub adaptive_percent: Option<(u8, u8)>,
-    /// Flows at one time whose first packets came from one /24 of IPv4, or /64 of IPv6, and zone.
+    /// Maximum number of connections at a time from one source: an IPv4 /24 or IPv6 /64, and a
+    /// zone.
     pub source_max: Option<u32>,
-    /// Flows that may begin in a second.
+    /// Maximum number of new connections per second.
     pub new_per_second: Option<u32>,
-    /// Whether connections have labels: 128 bits each.
+    /// Whether connections have labels, of 128 bits each.
     pub labels: bool,
-    /// Whether flow records are kept for who takes them. Flows end all the same, and are counted.
+    /// Whether flow records are queued for the caller. Without them, connections still end and are
+    /// counted.
     pub records: bool,
-    /// Whether the tables take 2 MB pages of the system's pool, if there are enough. Transparent
-    /// huge pages are asked for in any case.
+    /// Whether the tables use 2 MB pages of the system's pool, if there are enough. Transparent
+    /// huge pages are requested in any case.
     pub huge_pages: bool,
     /// 128 random bits from the operating system, from which each table derives the secret of its
     /// keyed hash.
     pub secret: [u64; 2],
-    /// A free-running cycle counter for the stage account; the engine itself knows no clock.
+    /// A free-running cycle counter, to measure stages. The engine itself reads no clock.
     pub cycle_counter: fn() -> u64,
-    /// Rules of the NIC for the busiest flows, if its port may have some.
+    /// NIC rules for the busiest connections, if the port supports them.
     pub offload: Option<OffloadConfig>,
 }
 
 impl Config {
-    /// The same for one of several workers: what shows of one table tells nothing about another.
+    /// Returns the configuration of one of several workers, with a secret of its own. Neither
+    /// secret reveals anything about the other.
     pub fn of_worker(&self, worker: u64) -> Self {
         Self { secret: derive(self.secret, KeyDomain::Worker(worker)), ..self.clone() }
     }
 
-    /// What holds in zones that are not named.
+    /// Returns the policy of zones that are not listed in [`zones`](Self::zones).
     pub fn policy(&self) -> ZonePolicy {
         ZonePolicy {
             timeouts: self.timeouts,
@@ -99,7 +108,7 @@ impl Config {
     }
 }
 
-/// Largest capacity of one table: indices are 31 bits wide, and marks narrower still.
+/// Maximum capacity of one table: indices have 31 bits, and marks fewer.
 pub const MAX_CAPACITY: u32 = 1 << 28;
 
 impl Default for Config {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A connection in the form in which it outlives the engine, and what became of restoring it.
+//! Owns the snapshot of a connection, the form in which it outlives the engine, and the outcome of
+//! its restoration.
 //!
-//! Connections without an answer are left out: they are cheap to begin anew, and most of what a
-//! flood is made of. NIC rules are left out too: they are gone with the process that made them.
+//! Connections without an answer have no snapshot: they are cheap to begin anew, and a flood
+//! consists mostly of them. NIC rules have none either: they end with the process that made them.
 
 use super::ct_mark::CtMark;
 use super::flow_record::{DirectionCounters, VlanTags};
 use crate::base::{Nanos, whole_micros};
 use std::net::IpAddr;
 
-/// A connection, with all of it that is worth keeping. What it says may come from a file that
-/// anyone has written: [`Engine::restore`](crate::Engine::restore) believes nothing that cannot be.
+/// Everything about a connection that is worth keeping.
+///
+/// A snapshot may come from a file that anyone has written.
+/// [`Engine::restore`](crate::Engine::restore) rejects impossible values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnSnapshot {
     /// Address of the originator.
@@ -19,14 +22,16 @@ pub struct ConnSnapshot {
     pub dst: IpAddr,
     /// IP protocol number.
     pub proto: u8,
-    /// Port of the originator; of ICMP the identifier, of GRE and ESP the upper half of the key or
-    /// SPI.
+    /// Port of the originator; for ICMP the identifier; for GRE and ESP the upper half of the key
+    /// or SPI.
     pub sport: u16,
-    /// Port of the responder; of ICMP type * 256 + code of the request; else the lower half.
+    /// Port of the responder; for ICMP type * 256 + code of the request; for GRE and ESP the lower
+    /// half.
     pub dport: u16,
-    /// Of ICMP, type * 256 + code of the first packet.
+    /// For ICMP, type * 256 + code of the first packet.
     pub icmp: u16,
-    /// Zone it was tracked in. Where it is restored is said by what puts packets into zones then.
+    /// Zone of the connection when it was saved. The configuration at restoration decides its new
+    /// zone.
     pub zone: u16,
     /// VLAN tags of the first packet.
     pub vlan: VlanTags,
@@ -38,34 +43,34 @@ pub struct ConnSnapshot {
     pub orig: DirectionCounters,
     /// Packets from `dst` to `src`.
     pub reply: DirectionCounters,
-    /// Where it is in its life.
+    /// State of the connection.
     pub phase: SnapshotState,
-    /// Of TCP that is judged by its numbers, by how much windows of the originator and of the
-    /// responder are shifted. The numbers themselves are soon of yesterday, and are not kept.
+    /// For TCP with window check, the window shifts of originator and responder. Sequence numbers
+    /// are not saved: they are soon out of date.
     pub scales: Option<[u8; 2]>,
-    /// Of SCTP that is judged by its tags, those that packets of the originator and of the
-    /// responder carry; 0 for one that is not known. They stay what they are while nobody looks.
+    /// For SCTP with tag check, the tags in packets of originator and responder; 0 if unknown. Tags
+    /// stay valid while Millrace does not run.
     pub tags: [u32; 2],
-    /// What somebody has written to it.
+    /// Connection mark and label that users have set.
     pub ct_mark: CtMark,
 }
 
-/// Where a saved connection is in its life. The numbers are written to files: they never change,
-/// and none is used again.
+/// State of a saved connection. The numbers are written to files: they never change, and no number
+/// is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SnapshotState {
-    /// TCP, and neither side has ended it.
+    /// TCP; neither side has ended it.
     TcpEstablished = 1,
-    /// A FIN of the originator.
+    /// TCP: a FIN from the originator.
     TcpFinWait = 2,
-    /// A FIN of the responder.
+    /// TCP: a FIN from the responder.
     TcpCloseWait = 3,
-    /// A FIN of both, of which one is not acknowledged.
+    /// TCP: a FIN from both sides, one of which is not acknowledged.
     TcpLastAck = 4,
-    /// A FIN of both.
+    /// TCP: a FIN from both sides.
     TcpTimeWait = 5,
-    /// An RST.
+    /// TCP: an RST.
     TcpClose = 6,
     /// UDP of both directions.
     Udp = 7,
@@ -73,18 +78,18 @@ pub enum SnapshotState {
     Icmp = 8,
     /// Any other protocol, both directions.
     Other = 9,
-    /// SCTP, and neither side has ended it.
+    /// SCTP; neither side has ended it.
     SctpEstablished = 10,
-    /// A SHUTDOWN of one side, or of both.
+    /// SCTP: a SHUTDOWN from one side or both.
     SctpShutdown = 11,
-    /// SHUTDOWN COMPLETE.
+    /// SCTP: SHUTDOWN COMPLETE.
     SctpClosed = 12,
-    /// ABORT.
+    /// SCTP: ABORT.
     SctpAborted = 13,
 }
 
 impl SnapshotState {
-    /// Every one of them.
+    /// Every state.
     pub const ALL: [SnapshotState; 13] = [
         SnapshotState::TcpEstablished,
         SnapshotState::TcpFinWait,
@@ -101,25 +106,27 @@ impl SnapshotState {
         SnapshotState::SctpAborted,
     ];
 
-    /// That with this number.
+    /// Returns the state with this number; `None` if there is none.
     pub fn of_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| *phase as u8 == number)
     }
 }
 
-/// What became of a saved connection.
+/// Outcome of restoring a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreOutcome {
-    /// It is known again.
+    /// The connection is in the table.
     Known,
-    /// Its timeout is over.
+    /// Its timeout has passed.
     Expired,
-    /// There is no room for it, it is known already and was seen later, or it cannot be.
+    /// There is no room, the table has a more recent connection with this key, or the snapshot is
+    /// invalid.
     Refused,
 }
 
 impl ConnSnapshot {
-    /// The same by a clock on which it is `now`: that of the machine may have been put back.
+    /// Returns a copy whose times are at most `now`. The machine's clock may have been set back
+    /// since.
     pub(crate) fn at_most(&self, now: Nanos) -> Self {
         let last_seen = whole_micros(self.last_seen).min(now);
         Self { last_seen, start: whole_micros(self.start).min(last_seen), ..self.clone() }

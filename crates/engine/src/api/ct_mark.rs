@@ -1,46 +1,52 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The mark and the label of a connection: bits that mean something to whoever sets them, and
-//! nothing here. Not to be confused with the mark that a NIC gives a packet (`mark.rs`).
+//! Owns the mark and the label of a connection: bits that users set and Millrace does not
+//! interpret.
+//!
+//! They are unrelated to the mark that a NIC puts on a packet (`flow_mark.rs`).
 
 use std::fmt;
 
-/// What somebody has written to a connection; of a new one, 0.
+/// Connection mark and label; 0 for a new connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CtMark {
-    /// 32 bits: `ct_mark` of Open vSwitch, `ct mark` of nftables.
+    /// The mark, 32 bits: `ct_mark` of Open vSwitch, `ct mark` of nftables.
     pub mark: u32,
-    /// 128 bits: `ct_label`, `ct label`. Kept where [`Config::labels`](crate::Config::labels) asks
-    /// for it.
+    /// The label, 128 bits: `ct_label` of Open vSwitch, `ct label` of nftables. It is only kept if
+    /// [`Config::labels`](crate::Config::labels) is set.
     pub label: u128,
 }
 
-/// Some bits of a mark or a label: those of a mask, and what they are or are to be.
+/// Some bits of a mark or a label: a mask and a value, to match or to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaskedBits {
     value: u128,
     mask: u128,
 }
 
-/// What are no [`MaskedBits`].
+/// Reason why a text is no [`MaskedBits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaskedBitsError {
-    /// Not `VALUE` or `VALUE/MASK`, or more bits than so many.
+    /// The text is not `VALUE` or `VALUE/MASK`, or a number has more than this many bits.
     Syntax(u32),
-    /// The value has bits that are not in the mask.
+    /// The value has bits outside the mask.
     BesideMask,
 }
 
-/// What is to be written to connections.
+/// Change of the mark and label of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkChange {
-    /// To their marks.
+    /// Bits to write to marks.
     pub mark: Option<MaskedBits>,
-    /// To their labels, if there are any.
+    /// Bits to write to labels, if connections have labels.
     pub label: Option<MaskedBits>,
 }
 
 impl MaskedBits {
-    /// Reads `VALUE` or `VALUE/MASK`, in decimal or behind `0x`, of at most so many bits.
+    /// Parses `VALUE` or `VALUE/MASK`, each decimal or with `0x`, and each of at most `bits` bits.
+    ///
+    /// # Errors
+    /// [`MaskedBitsError`] if the syntax is wrong, a number is too large, or the value exceeds the
+    /// mask.
     pub fn read(text: &str, bits: u32) -> Result<Self, MaskedBitsError> {
         let all = u128::MAX >> (128 - bits.clamp(1, 128));
         let number = |text: &str| {
@@ -96,7 +102,7 @@ impl MarkChange {
     pub(crate) fn written_to(self, old: CtMark) -> CtMark {
         let write = |bits: Option<MaskedBits>, old| bits.map_or(old, |bits| bits.written_to(old));
         CtMark {
-            // What is read for a mark has no more bits.
+            // Bits for a mark were parsed with at most 32 bits.
             mark: write(self.mark, old.mark.into()) as u32,
             label: write(self.label, old.label),
         }

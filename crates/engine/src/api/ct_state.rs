@@ -1,36 +1,39 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a packet is to its connection, in the words that firewalls have for it.
+//! Owns the relation of a packet to its connection, in the terms of nftables and Open vSwitch.
 
 use super::untracked_reason::UntrackedReason;
 use std::fmt;
 use std::ops::BitOr;
 
-/// What a packet is to its connection: a set of words with the meaning that they have for nftables
-/// (nft(8), `ct state`) and Open vSwitch (ovs-fields(7), `ct_state`). No packet has none.
+/// Relation of a packet to its connection: a set of flags.
+///
+/// Flags mean the same as in nftables (nft(8), `ct state`) and Open vSwitch (ovs-fields(7),
+/// `ct_state`). Every packet has at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CtState(u8);
 
 impl CtState {
-    /// It begins a connection, or there was no answer yet to what its sender has begun.
+    /// The packet begins a connection, or its connection has no answer yet.
     pub const NEW: CtState = CtState(1);
 
-    /// Of a connection in which both ends have spoken.
+    /// The packet belongs to a connection in which both ends have sent packets.
     pub const ESTABLISHED: CtState = CtState(1 << 1);
 
     /// An ICMP error about a packet of a known connection.
     pub const RELATED: CtState = CtState(1 << 2);
 
-    /// On its way to who began the connection; beside [`ESTABLISHED`](Self::ESTABLISHED) or
+    /// The packet goes to the originator. Set with [`ESTABLISHED`](Self::ESTABLISHED) or
     /// [`RELATED`](Self::RELATED).
     pub const REPLY: CtState = CtState(1 << 3);
 
-    /// Its connection cannot have it, it is about none, or no correct sender makes it.
+    /// The connection cannot have this packet, there is no such connection, or no correct sender
+    /// makes it.
     pub const INVALID: CtState = CtState(1 << 4);
 
-    /// Nobody has asked to which connection it belongs, or there was no room for one.
+    /// The packet was not tracked, or there was no room for its connection.
     pub const UNTRACKED: CtState = CtState(1 << 5);
 
-    /// The words by their names.
+    /// Every flag and its name.
     pub const ALL: [(CtState, &'static str); 6] = [
         (CtState::NEW, "new"),
         (CtState::ESTABLISHED, "established"),
@@ -40,13 +43,15 @@ impl CtState {
         (CtState::UNTRACKED, "untracked"),
     ];
 
-    /// Whether every word of `other` is among them.
+    /// True if every flag of `other` is set.
     pub const fn contains(self, other: CtState) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Of a packet that is counted to none. A fragment whose first one was not here is what a
-    /// correct sender makes: Linux and Open vSwitch would wait for the others, and say nothing yet.
+    /// Returns the flags of a packet that was not counted to a connection.
+    ///
+    /// A later fragment without a first one is untracked, not invalid: a correct sender makes it.
+    /// Linux and Open vSwitch would wait for the others before they set flags.
     pub(crate) fn of_reason(reason: UntrackedReason) -> Self {
         match reason {
             UntrackedReason::Invalid | UntrackedReason::Unrelated => Self::INVALID,
@@ -66,7 +71,7 @@ impl BitOr for CtState {
 }
 
 impl fmt::Display for CtState {
-    /// The words in their order, with commas.
+    /// Writes the names of the flags in their order, separated by commas.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = Self::ALL.iter().filter(|(word, _)| self.contains(*word));
         for (i, (_, name)) in words.enumerate() {

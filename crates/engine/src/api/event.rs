@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What becomes of connections, one change after the other, for those who listen: beginnings,
-//! states, ends.
+//! Owns the events of connections: beginnings, changes of state, ends.
 //!
-//! A queue as that of flow records, taken at start; nothing is put there while nobody listens.
-//! Where nobody takes events fast enough, new ones are lost and counted: no packet waits.
+//! Events are kept in a queue that is allocated at start, like that of flow records. Without a
+//! subscriber nothing is queued. If a subscriber is too slow, new events are lost and counted; no
+//! packet waits.
 
 use super::flow_record::FlowRecord;
 use super::proto_state::ProtoState;
 
-/// What became of a connection.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// It has begun.
+    /// The connection has begun.
     New,
-    /// It has come to another state, or has another mark or label.
+    /// The connection has another state, mark or label.
     Update,
-    /// It has ended.
+    /// The connection has ended.
     Destroy,
 }
 
 impl EventKind {
-    /// The name in the stream of events.
+    /// Returns the name in the stream of events.
     pub const fn name(self) -> &'static str {
         match self {
             EventKind::New => "new",
@@ -30,16 +30,16 @@ impl EventKind {
     }
 }
 
-/// One change of one connection.
+/// One event of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowEvent {
-    /// What became of it.
+    /// Kind of the event.
     pub change: EventKind,
-    /// The record that it left, or would leave if the engine were flushed with the packet that
-    /// changed it.
+    /// Flow record of the ended connection, or the record it would have if it ended with this
+    /// packet.
     pub record: FlowRecord,
-    /// How far it has come; `None` of one that has ended.
+    /// Protocol state; `None` if the connection has ended.
     pub progress: Option<ProtoState>,
-    /// Both ends have shown that they want it; of one that has ended this is not known.
+    /// True if both ends have confirmed the connection. Meaningless if it has ended.
     pub is_assured: bool,
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which connections somebody means: by zone, protocol, ends, state, mark and label.
+//! Owns the filter of connections by zone, protocol, ends, state, mark and label.
 //!
-//! Looked at where connections are: what is cheapest first, and addresses last.
+//! Cheap criteria are checked first, addresses last.
 
 use super::ct_mark::{CtMark, MaskedBits};
 use super::flow_record::FlowRecord;
@@ -11,62 +11,63 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// What a connection must have to be meant. Nothing is asked for where there is `None`.
+/// Criteria that a connection must meet. `None` matches everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Its zone.
+    /// Zone of the connection.
     pub zone: Option<u16>,
-    /// Its IP protocol number.
+    /// IP protocol number.
     pub proto: Option<u8>,
-    /// How far it has come.
+    /// Protocol state.
     pub progress: Option<ProtoState>,
-    /// Bits of its mark.
+    /// Bits of the connection mark.
     pub mark: Option<MaskedBits>,
-    /// Bits of its label.
+    /// Bits of the label.
     pub label: Option<MaskedBits>,
-    /// Of the originator.
+    /// Criteria for the originator.
     pub src: EndpointMatch,
-    /// Of the responder.
+    /// Criteria for the responder.
     pub dst: EndpointMatch,
-    /// Of the one or the other: address and port of the same end.
+    /// Criteria that one of the two ends must meet: address and port of the same end.
     pub either: EndpointMatch,
 }
 
-/// What an end must have.
+/// Criteria for one end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointMatch {
-    /// Its address.
+    /// Prefix that contains the address.
     pub address: Option<Prefix>,
-    /// Its port. What ICMP, GRE and ESP have in the place of ports is none.
+    /// Port. Numbers that ICMP, GRE and ESP have in the place of ports never match.
     pub port: Option<u16>,
 }
 
-/// Addresses of one IP version that begin with the same bits.
+/// A network: the addresses of one IP version that begin with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     address: IpAddr,
     len: u8,
 }
 
-/// What is no [`Prefix`].
+/// Error: the text is not a [`Prefix`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefixError;
 
-/// One end of a connection; no port where the protocol has none.
+/// Address and port of one end; no port if the protocol has none.
 type OneEnd = (IpAddr, Option<u16>);
 
 impl Prefix {
-    /// Those that have the first `len` bits of this one; `None` if it has fewer.
+    /// Returns the network of the first `len` bits of `address`; `None` if `len` exceeds the
+    /// address.
     pub fn new(address: IpAddr, len: u8) -> Option<Self> {
         (len <= bits(address)).then_some(Self { address, len })
     }
 
-    /// Whether these are addresses of IPv4.
+    /// True for a network of IPv4.
     pub fn is_ipv4(&self) -> bool {
         self.address.is_ipv4()
     }
 
-    /// Those bits, and which they are.
+    /// Returns the network address, and the mask of its fixed bits.
     pub(crate) fn bits(&self) -> (IpAddr, IpAddr) {
         let left = |all: u32| all.saturating_sub(self.len.into());
         match self.address {
@@ -83,7 +84,7 @@ impl Prefix {
         }
     }
 
-    /// Whether this is one of them.
+    /// True if the network contains this address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let len = u32::from(self.len);
         match (self.address, address) {
@@ -100,7 +101,7 @@ impl Prefix {
     }
 }
 
-/// Bits of an address.
+/// Returns the number of bits of an address: 32 or 128.
 fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
@@ -151,12 +152,13 @@ impl EndpointMatch {
 }
 
 impl Filter {
-    /// Whether it means every connection.
+    /// True if the filter matches every connection.
     pub fn is_any(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it means the connection with this record. One that has ended has come nowhere.
+    /// True if the filter matches the connection of this flow record. `progress` is `None` for a
+    /// connection that has ended; a filter with a protocol state never matches it.
     pub fn matches_record(&self, record: &FlowRecord, progress: Option<ProtoState>) -> bool {
         let port = |port| has_ports(record.proto).then_some(port);
         self.takes_kind(record.zone, record.proto, progress)
@@ -178,12 +180,12 @@ impl Filter {
 }
 
 impl Filter {
-    /// Whether it asks for bits of marks or labels.
+    /// True if the filter has criteria for the mark or the label.
     pub(crate) fn asks_for_marks(&self) -> bool {
         self.mark.is_some() || self.label.is_some()
     }
 
-    /// Whether it means what has these.
+    /// True if the filter matches this mark and label.
     pub(crate) fn matches_mark(&self, CtMark { mark, label }: CtMark) -> bool {
         self.mark.is_none_or(|bits| bits.matches(mark.into()))
             && self.label.is_none_or(|bits| bits.matches(label))

@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a mark says: which connection, in which generation, which of its directions.
+//! Owns the layout of marks: the bits for index, generation and direction.
 //!
-//! From the top: index plus one, generation, direction. So no mark is 0, and none is all ones: both
-//! mean "no mark" on some NIC (`personalities/` of the twin). A mark comes from hardware and is a
-//! hint: whoever decodes one checks the bounds of the index.
+//! From the top bit down, a mark holds the index plus one, the generation, and the direction. So no
+//! mark is 0 or all ones; both mean "no mark" on some NIC (`personalities/` of the twin). A mark
+//! comes from hardware and is a hint: the code that decodes it must check the bounds of the index.
 
-/// Names a rule: one direction of the connection with an index, in one of its generations.
+/// Identifies a rule: one direction of the connection with this index and generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId {
-    /// Of the connection, over all workers.
+    /// Index of the connection's slot, unique over all workers.
     pub index: u32,
-    /// From 1; another each time that the index has another connection.
+    /// Generation, from 1; it changes each time that the index gets another connection.
     pub generation: u16,
-    /// 1: the sender is the second end of the flow key.
+    /// 0 if the sender is the first end of the flow key, 1 if it is the second.
     pub direction: u8,
 }
 
-/// How the bits of a mark are shared out.
+/// Number of bits in each part of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkLayout {
     generation_bits: u8,
-    /// Indices there are: the highest mark is below all ones.
+    /// Number of indices: the highest mark is less than all ones.
     indices: u32,
 }
 
-/// Fewest generations that are of use: fewer come round before the NIC has forgotten the last one.
+/// Minimum number of generation bits: with fewer, generations repeat before the NIC has removed the
+/// last rule that used them.
 const GENERATION_BITS_MIN: u32 = 3;
 
-/// Generations are kept in 16 bits.
+/// Maximum number of generation bits; a generation is stored in 16 bits.
 const GENERATION_BITS_MAX: u32 = 15;
 
 impl MarkLayout {
-    /// For marks of `width` bits (12 to 32) and so many connections. `None`: they are too many.
+    /// Creates a layout for marks of `width` bits (12 to 32) and this many connections. `None`: the
+    /// marks are too narrow for so many.
     pub fn new(width: u32, indices: u32) -> Option<Self> {
-        // One more than the highest index, and not the one that is all ones.
+        // The highest index plus one must fit, and must not be all ones.
         let index_bits = 32 - indices.checked_add(1)?.leading_zeros();
         let left = width.min(32).checked_sub(1 + index_bits)?;
         let generation_bits = left.min(GENERATION_BITS_MAX);
@@ -41,41 +43,42 @@ impl MarkLayout {
         (generation_bits >= GENERATION_BITS_MIN).then_some(layout)
     }
 
-    /// Most connections that marks of `width` bits can tell apart.
+    /// Returns the maximum number of connections that marks of `width` bits can distinguish.
     pub fn most(width: u32) -> u32 {
         let index_bits = width.min(32).saturating_sub(1 + GENERATION_BITS_MIN);
         (1_u32 << index_bits).saturating_sub(2)
     }
 
-    /// Indices it is for.
+    /// Returns the number of indices.
     pub fn indices(self) -> u32 {
         self.indices
     }
 
-    /// How many generations there are.
+    /// Returns the number of generations.
     pub(crate) fn generations(self) -> u16 {
         (1 << self.generation_bits) - 1
     }
 
-    /// The generation after another; they come round.
+    /// Returns the generation after this one; after the last comes 1.
     pub(crate) fn next(self, generation: u16) -> u16 {
         if generation >= self.generations() { 1 } else { generation + 1 }
     }
 
-    /// The mark of a rule.
+    /// Returns the mark of a rule.
     pub fn encode(self, rule: RuleId) -> u32 {
         let RuleId { index, generation, direction } = rule;
         debug_assert!(index < self.indices);
         ((index + 1) << self.generation_bits | u32::from(generation)) << 1 | u32::from(direction)
     }
 
-    /// Bits below the index, of which one more than it is there.
+    /// Returns the number of bits below the index, which is stored plus one.
     #[inline(always)]
     pub(crate) fn shift(self) -> u32 {
         u32::from(self.generation_bits) + 1
     }
 
-    /// The rule that a mark names. Its index may be any number, above all one that is none.
+    /// Returns the rule that a mark names. The index may be out of bounds; the caller must check
+    /// it.
     #[inline(always)]
     pub fn decode(self, mark: u32) -> RuleId {
         let above = mark >> 1;

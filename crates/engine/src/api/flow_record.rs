@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The flow record: what is left of a connection when it ends.
+//! Owns the flow record: the output for a connection when it ends.
 
 use super::ct_mark::CtMark;
 use crate::base::Nanos;
 use std::net::IpAddr;
 
-/// One ended (or, at exit, live) connection. `src` is the originator: the sender of its first
-/// packet.
+/// One connection that has ended, or that was alive at exit.
+///
+/// `src` is the originator: the sender of its first packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
     /// Address of the originator.
@@ -21,7 +22,7 @@ pub struct FlowRecord {
     /// Port of the responder; for ICMP type * 256 + code of the first packet; for GRE and ESP the
     /// lower half; 0 without ports.
     pub dport: u16,
-    /// Zone the flow was tracked in.
+    /// Zone of the connection.
     pub zone: u16,
     /// VLAN tags of the first packet, outermost first.
     pub vlan: VlanTags,
@@ -35,9 +36,9 @@ pub struct FlowRecord {
     pub reply: DirectionCounters,
     /// State at the end.
     pub state: FlowState,
-    /// Why the flow ended.
+    /// Reason of the end.
     pub end_reason: EndReason,
-    /// What somebody has written to it.
+    /// Connection mark and label that users have set.
     pub ct_mark: CtMark,
 }
 
@@ -50,8 +51,8 @@ pub struct DirectionCounters {
     pub bytes: u64,
     /// IP bytes: header and payload as the IP header says, no padding.
     pub ip_bytes: u64,
-    /// Union of the TCP flags of all packets but irregular ones (FIN 1, SYN 2, RST 4, PSH 8,
-    /// ACK 16, URG 32, ECE 64, CWR 128).
+    /// Union of the TCP flags of all packets without an anomaly (FIN 1, SYN 2, RST 4, PSH 8, ACK
+    /// 16, URG 32, ECE 64, CWR 128).
     pub tcp_flags: u8,
 }
 
@@ -61,21 +62,21 @@ pub struct VlanTags {
     pub(crate) ids: [u16; 2],
 }
 
-/// Marks a place in [`VlanTags`] without a tag: identifiers are 12 bits wide.
+/// Stands for a missing tag in [`VlanTags`]: identifiers are 12 bits wide.
 const NO_TAG: u16 = 0xffff;
 
 impl VlanTags {
-    /// No tag.
+    /// The tags of an untagged frame.
     pub const NONE: VlanTags = VlanTags { ids: [NO_TAG; 2] };
 
-    /// Up to two identifiers, outermost first; more are left out.
+    /// Creates tags from identifiers, outermost first. Only the first two are kept.
     pub fn new(ids: &[u16]) -> Self {
         let mut tags = Self::NONE;
         tags.ids.iter_mut().zip(ids).for_each(|(place, id)| *place = *id);
         tags
     }
 
-    /// The identifiers, outermost first; empty for an untagged frame.
+    /// Returns the identifiers, outermost first; empty for an untagged frame.
     pub fn ids(&self) -> &[u16] {
         &self.ids[..self.count()]
     }
@@ -86,7 +87,7 @@ impl VlanTags {
     }
 }
 
-/// Where a flow is in its life.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FlowState {
@@ -94,12 +95,12 @@ pub enum FlowState {
     New,
     /// Packets of both directions.
     Open,
-    /// TCP only: FIN seen from both sides, or RST from one.
+    /// TCP: FIN from both sides, or RST. SCTP: SHUTDOWN ACK, SHUTDOWN COMPLETE or ABORT.
     Closing,
 }
 
 impl FlowState {
-    /// The name in flow records.
+    /// Returns the name in flow records.
     pub const fn name(self) -> &'static str {
         match self {
             FlowState::New => "new",
@@ -109,24 +110,24 @@ impl FlowState {
     }
 }
 
-/// Why a flow ended.
+/// Reason for which a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EndReason {
-    /// No packet for as long as the timeout of its phase.
+    /// The timeout of its state passed without a packet.
     Idle,
-    /// TCP: FIN of both sides, then quiet for `tcp_close`.
+    /// TCP: FIN from both sides. SCTP: SHUTDOWN ACK or SHUTDOWN COMPLETE. Then the timeout passed.
     Fin,
-    /// TCP: RST, then quiet for `tcp_close`.
+    /// TCP: RST. SCTP: ABORT. Then the timeout passed.
     Rst,
     /// TCP: a new SYN took the ports of a closing connection, or of one that both ends had
     /// forgotten.
     Reuse,
-    /// It was embryonic, and the oldest one, when another one needed its room.
+    /// It was the oldest embryonic connection when a new one needed room.
     Evicted,
-    /// Somebody asked for its end.
+    /// A user flushed it.
     Flushed,
-    /// The engine was flushed: the flow was alive at exit.
+    /// The connection was alive when the engine was flushed at exit.
     Exit,
 }
 
@@ -142,7 +143,7 @@ impl EndReason {
         EndReason::Exit,
     ];
 
-    /// The name in flow records and counters.
+    /// Returns the name in flow records and counters.
     pub const fn name(self) -> &'static str {
         match self {
             EndReason::Idle => "idle",

@@ -1,36 +1,41 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Limits on what the engine remembers of fragmented datagrams.
+//! Owns the limits of fragment tracking.
 
 use crate::base::Nanos;
 
-/// Limits of what is remembered of fragments.
+/// Limits of fragment tracking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentLimits {
-    /// Datagrams of each IP version that may be known in part; 0: none, and only first fragments
-    /// have a connection. At most [`MAX_DATAGRAMS`].
+    /// Maximum number of incomplete datagrams per IP version, at most [`MAX_DATAGRAMS`].
+    ///
+    /// With 0, no datagram is tracked, and only first fragments are counted to a connection.
     pub datagrams: u32,
-    /// Those of one sender: an IPv4 address, or an IPv6 network of 64 bits. At least 1.
+    /// Maximum number of datagrams of one sender: an IPv4 address, or an IPv6 /64. At least 1.
     pub per_source: u32,
-    /// How long one is known, from its fragment that came first.
+    /// Lifetime of a datagram, from its first fragment to arrive.
     pub timeout: Nanos,
-    /// Packets that may wait for the first fragment of their datagram; 0: none waits. A quarter of
-    /// them may be of one sender. At most [`MAX_HOLD`].
+    /// Maximum number of packets that wait for the first fragment of their datagram, at most
+    /// [`MAX_HOLD`].
+    ///
+    /// With 0, none waits. A quarter of them may belong to one sender.
     pub hold: u16,
-    /// How long each may wait.
+    /// Maximum time that a packet waits.
     pub patience: Nanos,
 }
 
-/// Most datagrams of one IP version.
+/// Maximum number of datagrams of one IP version.
 pub const MAX_DATAGRAMS: u32 = 1 << 22;
 
-/// Most packets that wait.
+/// Maximum number of packets that wait.
 pub const MAX_HOLD: u16 = 1 << 14;
 
 impl Default for FragmentLimits {
-    /// Fragments of a datagram come together, or within the few milliseconds by which one way is
-    /// longer than another. What is left is lost, and its number comes round: after 65,536
-    /// datagrams between two hosts of IPv4 (RFC 4963). Hosts wait for 30 s (Linux) to 60 s (RFC
-    /// 8200 section 4.5), as they have to; Open vSwitch for 15 s, which is this.
+    /// Fragments of a datagram arrive together, or within the few milliseconds by which paths
+    /// differ.
+    ///
+    /// Missing fragments are lost, and the datagram's identification is used again: after 65,536
+    /// datagrams between two IPv4 hosts (RFC 4963). Hosts must wait for 30 s (Linux) to 60 s (RFC
+    /// 8200 section 4.5). Open vSwitch waits for 15 s, and so does this default.
     fn default() -> Self {
         Self {
             datagrams: 4096,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules that write marks and labels to connections as they begin.
+//! Owns the rules that write marks and labels to new connections.
 
 use super::ct_mark::MarkChange;
 use super::filter::Filter;
 
-/// What is written to connections as they begin.
+/// A change of mark and label for new connections that match a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkRule {
-    /// Those that are meant. A new one has no more of a state, a mark and a label than what rules
-    /// before have written to it.
+    /// Connections that the rule applies to. The mark and label of a new connection are 0, or the
+    /// values that earlier rules have written.
     pub filter: Filter,
-    /// To these.
+    /// Change of mark and label.
     pub change: MarkChange,
 }
 
 impl MarkRule {
-    /// Most rules there may be: a connection is held against all of them, one after the other.
+    /// Maximum number of rules: each new connection is compared with all of them in turn.
     pub const MAX: usize = 256;
 }

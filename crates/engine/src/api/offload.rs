@@ -1,79 +1,81 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! NIC rules as the engine and the owner of a port speak about them: configuration, requests,
-//! results.
+//! Owns the types by which the engine and the owner of a port exchange NIC rules: configuration,
+//! requests, results.
 
 use super::flow_mark::{MarkLayout, RuleId};
 use std::net::IpAddr;
 
-/// How often the key of a marked packet is compared with that of the record its mark names.
+/// How often the key of a marked packet is compared with the key of the record that its mark names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkVerification {
-    /// With every packet; and none is counted before one that came earlier. So it is right whatever
-    /// the NIC does, and short only as long as all packets of a burst are marked.
+    /// With every packet, and no packet is counted before an earlier one.
+    ///
+    /// The result is right even if the NIC is wrong. It saves work only while all packets of a
+    /// burst are marked.
     Always,
-    /// With the first packets of each rule, and a sample of the rest.
+    /// With the first packets of each rule, and with a sample of the others.
     Sampled {
-        /// Of each rule.
+        /// Number of first packets of each rule.
         first: u8,
-        /// One of so many packets, of bursts with a mark in them; at least 1.
+        /// Sampling interval: one of this many packets, counted in bursts with a mark; at least 1.
         one_in: u32,
     },
 }
 
-/// What a worker needs for rules of the NIC.
+/// Configuration of a worker for NIC rules.
 #[derive(Clone, Copy, Debug)]
 pub struct OffloadConfig {
-    /// How marks are made; for the slots of all workers.
+    /// Layout of marks, for the slots of all workers.
     pub layout: MarkLayout,
     /// Index of this worker's first slot: `slots` for IPv4, then as many for IPv6.
     pub first_index: u32,
-    /// Connections of one IP version that may have rules at a time; at least 1.
+    /// Maximum number of connections of one IP version with rules at a time; at least 1.
     pub slots: u32,
-    /// Which marked packets have their key compared.
+    /// Selects the marked packets whose key is compared.
     pub check: MarkVerification,
-    /// Who is worth a rule.
+    /// Selects the connections that get a rule.
     pub admission: OffloadPolicy,
-    /// Rules that the worker may have at a time, at each side.
+    /// Maximum number of rules of this worker at a time, per side.
     pub rules_max: u32,
-    /// The same of one zone and IP version; `None`: as many as there are.
+    /// Maximum number of rules of one zone and IP version, per side; `None`: no limit.
     pub zone_rules_max: Option<u32>,
-    /// By side: packets after which the NIC forwards a direction of an open UDP connection by
-    /// itself, if it has a rule; `None`: never. TCP is never left to it: its FIN and RST must be
-    /// seen.
+    /// Per side: number of packets after which the NIC forwards a direction of an open UDP
+    /// connection by itself, if it has a rule. `None`: never.
+    ///
+    /// TCP is never bypassed: Millrace must see its FIN and RST.
     pub bypass: [Option<u32>; 2],
 }
 
 impl OffloadConfig {
-    /// Indices that one worker needs for so many slots.
+    /// Returns the number of indices that a worker with this many slots per IP version needs.
     pub const fn indices(slots: u32) -> u32 {
         2 * slots
     }
 }
 
-/// Who is worth a rule.
+/// Policy that selects the directions of connections for NIC rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffloadPolicy {
-    /// A direction with so many packets, as long as there is room. One that finds none is looked at
-    /// again, 64 packets later or as many more.
+    /// A direction with this many packets, while there is room. If there is none, it is evaluated
+    /// again 64 packets later, or `packets` later if that is more.
     After {
         /// At least 1.
         packets: u32,
     },
-    /// A direction with so many packets in a second; when it has less than half of them, its rule
-    /// goes.
+    /// A direction with this rate. Its rule is removed when the rate falls below half of it.
     Rate {
-        /// Packets.
+        /// Packets per second.
         per_second: u32,
     },
-    /// The busiest ones, by what the NIC has room and time for: a busier flow takes the place of
-    /// one that is less so.
+    /// The busiest directions, as the room and the speed of the NIC allow. A busier connection
+    /// replaces a less busy one.
     Measured {
-        /// No flow with fewer packets in a direction; at least 1.
+        /// Minimum number of packets in a direction; at least 1.
         least: u32,
     },
 }
 
-/// Of the two ports of a bump, the one at which packets arrive.
+/// Port of a bump at which packets arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Side {
@@ -88,7 +90,7 @@ impl Side {
     pub(crate) const BOTH: [Side; 2] = [Side::A, Side::B];
 }
 
-/// The packets of one direction.
+/// The five-tuple and zone that select the packets of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FiveTuple {
     /// Source address.
@@ -101,68 +103,70 @@ pub struct FiveTuple {
     pub sport: u16,
     /// Destination port.
     pub dport: u16,
-    /// Identifier of the VLAN tag that is the zone of the connection; 0 if none is.
+    /// Identifier of the VLAN tag that gives the zone of the connection; 0 if the zone has no tag.
     pub zone: u16,
 }
 
-/// What a rule has the NIC do with its packets.
+/// Action of a rule on its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleAction {
-    /// They arrive with the mark of the rule.
+    /// The packets arrive with the mark of the rule.
     Mark,
-    /// The NIC counts them and sends them out of the peer port by itself: none arrives.
+    /// The NIC counts the packets and sends them out of the peer port itself; no worker sees them.
     Bypass,
 }
 
-/// What a worker wants of a port.
+/// Request of a worker to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleRequest {
-    /// That something is done with packets.
+    /// Install a rule.
     Install {
-        /// What the mark says, where it is a mark.
+        /// Identifies the rule. The mark encodes it if the action is [`RuleAction::Mark`].
         rule: RuleId,
-        /// At this port.
+        /// Port of the rule.
         side: Side,
-        /// These packets.
+        /// Packets that the rule matches.
         tuple: FiveTuple,
-        /// This is done.
+        /// Action of the rule.
         action: RuleAction,
     },
-    /// That a rule goes, or does not come.
+    /// Remove a rule, or withdraw its installation.
     Remove {
-        /// As it was asked for.
+        /// The identifier from the install request.
         rule: RuleId,
-        /// At this port.
+        /// Port of the rule.
         side: Side,
     },
 }
 
-/// What became of a wish. One for a new rule is answered once by any of them but `Removed` and
-/// `BypassCount`, unless it was withdrawn before; one that a rule goes, by `Removed`. `BypassCount`
-/// comes in between, now and then, and for the last time before `Removed`.
+/// Result of a rule request.
+///
+/// An install request gets exactly one result other than `Removed` and `Passed`, unless it was
+/// withdrawn before. A remove request gets `Removed`. `Passed` may come any number of times in
+/// between, for the last time before `Removed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleResult {
-    /// The NIC has the rule.
+    /// The NIC has installed the rule.
     Installed {
-        /// Until there could be one more, in nanoseconds.
+        /// Time until the NIC could install the next rule, in nanoseconds.
         pace: u32,
     },
-    /// The NIC has no room for it.
+    /// The NIC has no room for the rule.
     Full,
-    /// Not now: the port has trouble.
+    /// The port has trouble; the request may succeed later.
     Postponed,
-    /// The NIC does not take such a rule.
+    /// The NIC does not support such a rule.
     Refused,
-    /// The NIC has it no more.
+    /// The rule is no longer installed.
     Removed,
-    /// The NIC has forwarded so many more by itself.
+    /// Packets that the bypass rule has forwarded since the last result of this kind.
     Passed(BypassCount),
 }
 
-/// Packets that the NIC forwarded by itself.
+/// Number of packets that the NIC forwarded by itself, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BypassCount {
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
     /// Their frame bytes, without FCS.
     pub bytes: u64,

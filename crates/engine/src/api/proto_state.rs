@@ -1,62 +1,65 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How far a connection has come, in words: what decides its timeout, and finer than the state that
-//! flow records have.
+//! Owns the protocol state of a connection, which decides its timeout.
+//!
+//! It is finer than the state in flow records.
 
-/// How far a connection has come. Of TCP the states of RFC 9293 section 3.3.2 as a box between both
-/// ends sees them; of SCTP those of RFC 9260 section 4; of others, named as their timeouts.
+/// Protocol state of a connection, as a box between both ends sees it.
+///
+/// TCP has the states of RFC 9293 section 3.3.2, SCTP those of RFC 9260 section 4. States of other
+/// protocols are named like their timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum ProtoState {
-    /// TCP: a SYN, no answer.
+    /// TCP: a SYN without an answer.
     SynSent,
-    /// A SYN of both sides.
+    /// TCP: a SYN from both sides.
     SynSent2,
-    /// The first packet was no SYN, and there is no answer.
+    /// TCP: the first packet was not a SYN, and there is no answer.
     PickedUp,
-    /// SYN and SYN+ACK.
+    /// TCP: SYN and SYN+ACK.
     SynRecv,
-    /// Packets of both sides; of SCTP, the COOKIE ACK.
+    /// TCP: packets from both sides. SCTP: the COOKIE ACK.
     Established,
-    /// A FIN of the originator.
+    /// TCP: a FIN from the originator.
     FinWait,
-    /// A FIN of the responder.
+    /// TCP: a FIN from the responder.
     CloseWait,
-    /// A FIN of both, of which one is not acknowledged.
+    /// TCP: a FIN from both sides, one of which is not acknowledged.
     LastAck,
-    /// A FIN of both.
+    /// TCP: a FIN from both sides.
     TimeWait,
-    /// An RST.
+    /// TCP: an RST.
     Close,
-    /// SCTP: an INIT, and its answer maybe.
+    /// SCTP: an INIT, and possibly an INIT ACK.
     CookieWait,
-    /// A COOKIE ECHO.
+    /// SCTP: a COOKIE ECHO.
     CookieEchoed,
-    /// A SHUTDOWN of one side.
+    /// SCTP: a SHUTDOWN from one side.
     ShutdownSent,
-    /// A SHUTDOWN ACK.
+    /// SCTP: a SHUTDOWN ACK.
     ShutdownAckSent,
-    /// SHUTDOWN COMPLETE, or an ABORT.
+    /// SCTP: SHUTDOWN COMPLETE or ABORT.
     Closed,
-    /// The first packet was no INIT, and there is no answer.
+    /// SCTP: the first packet was not an INIT, and there is no answer.
     HeartbeatSent,
     /// UDP: one packet.
     UdpFirst,
-    /// Several packets of one direction.
+    /// UDP: several packets of one direction.
     UdpSingle,
-    /// Packets of both directions.
+    /// UDP: packets of both directions.
     UdpMultiple,
     /// ICMP and ICMPv6: one direction only.
     IcmpFirst,
-    /// Both directions.
+    /// ICMP and ICMPv6: both directions.
     IcmpReply,
     /// Any other protocol: one direction only.
     OtherFirst,
-    /// Both directions.
+    /// Any other protocol: both directions.
     OtherMultiple,
 }
 
 impl ProtoState {
-    /// Every one of them.
+    /// Every state.
     pub const ALL: [ProtoState; 23] = [
         ProtoState::SynSent,
         ProtoState::SynSent2,
@@ -83,7 +86,7 @@ impl ProtoState {
         ProtoState::OtherMultiple,
     ];
 
-    /// The name in lists and events.
+    /// Returns the name in lists and events.
     pub const fn name(self) -> &'static str {
         match self {
             ProtoState::SynSent => "SYN_SENT",
@@ -112,7 +115,7 @@ impl ProtoState {
         }
     }
 
-    /// The one with this name, in large or small letters.
+    /// Returns the state with this name, in upper or lower case; `None` if there is none.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|progress| progress.name().eq_ignore_ascii_case(name))
     }

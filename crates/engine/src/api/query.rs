@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Questions about connections, the place where a walk stands, and the answers.
+//! Owns queries about connections, the cursor of a walk, and the views that queries return.
 
 use super::filter::Filter;
 use super::flow_record::FlowRecord;
@@ -7,73 +7,74 @@ use super::proto_state::ProtoState;
 use super::rule_view::RuleView;
 use crate::base::Nanos;
 
-/// Which flows somebody asks for.
+/// Selects connections, and what is returned of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Only those that it means.
+    /// Select only connections that match this filter.
     pub filter: Filter,
-    /// Only those that have a rule, or are to have one. That is a short walk: it goes through what
-    /// marks can name.
+    /// Select only connections with a NIC rule, or with one that was requested.
+    ///
+    /// Such a walk is short: it goes through the slots of marks instead of all records.
     pub has_rules: bool,
-    /// Whether to tell what is known of NIC rules: that takes longer than all the rest.
+    /// Also return the view of NIC rules, which takes longer than all the rest.
     pub with_rules: bool,
 }
 
-/// How far a walk has come.
+/// Position of a walk through all connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     pub(crate) is_v6: bool,
     pub(crate) next: u32,
-    /// When a walk that changes flows, or ends them, began.
+    /// Start time of a walk that changes or ends connections.
     pub(crate) since: Option<Nanos>,
 }
 
-/// A connection that is alive.
+/// View of a connection that is alive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnView {
-    /// The record that it would leave if the engine were flushed now.
+    /// Flow record that the connection would have if the engine were flushed now.
     pub record: FlowRecord,
-    /// How far it has come.
+    /// Protocol state.
     pub progress: ProtoState,
-    /// Both ends have shown that they want it.
+    /// True if both ends have confirmed the connection.
     pub is_assured: bool,
-    /// When it ends if no packet comes before.
+    /// Time at which the connection ends without another packet.
     pub expires: Nanos,
-    /// Rules of the packets from `src` to `dst`, and of those that come back.
+    /// Rules for the packets from `src` to `dst`, and for those from `dst` to `src`.
     pub rules: Option<[RuleView; 2]>,
 }
 
-/// How a zone stands.
+/// Number of connections of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneStatus {
-    /// Connections that it has, of both IP versions.
+    /// Connections of the zone, of both IP versions.
     pub connections: u32,
-    /// Those of them that are embryonic.
+    /// Embryonic connections among them.
     pub embryonic: u32,
     /// Connections that began in the last full second.
     pub begun: u32,
 }
 
-/// What a part of a walk that ends flows has done.
+/// Progress of one part of a walk that ends connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepProgress {
-    /// Flows that it has ended.
+    /// Connections that this part ended.
     pub ended: u32,
-    /// Flows that it would have ended, but the NIC forwards them by itself: it was told to stop,
-    /// and what it has counted is on its way. They are for another walk from the beginning.
+    /// Connections that this part did not end because the NIC forwards them. Their bypass was
+    /// stopped, and its counters are on the way. Another walk from the beginning ends them.
     pub held: u32,
-    /// There is more to walk.
+    /// True if the walk is not complete.
     pub more: bool,
 }
 
 impl Cursor {
-    /// The beginning of another walk that ends flows, and those only that were there when this one
+    /// Returns the cursor of a new walk, which ends only connections that existed when this walk
     /// began.
     pub fn again(self) -> Self {
         Self { since: self.since, ..Self::default() }
     }
 
-    /// When the walk began, if not `now`.
+    /// Returns the start time of the walk, which is `now` if it has not begun.
     pub(crate) fn since(&mut self, now: Nanos) -> Nanos {
         *self.since.get_or_insert(now)
     }

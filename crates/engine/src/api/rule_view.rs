@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What can be told about the NIC rule of one direction of a connection, or why it has none.
+//! Owns the view of a direction's NIC rule: its state, or why there is none.
 
 use super::offload::Side;
 use crate::base::Nanos;
 
-/// What there is of a rule.
+/// State of the NIC rule of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RuleState {
-    /// Nothing.
+    /// There is no rule.
     #[default]
     None,
-    /// It is worth one and waits.
+    /// The direction deserves a rule and waits for one.
     Candidate,
-    /// The port was asked for it.
+    /// The rule was requested from the port.
     Asked,
-    /// The NIC has it, and no packet had its mark yet.
+    /// The NIC has installed it, and no packet carried its mark yet.
     Installed,
-    /// Packets have its mark.
+    /// Packets carry its mark.
     Effective,
-    /// The NIC forwards its packets by itself.
+    /// The NIC forwards the packets by itself.
     Bypassed,
-    /// It is to go.
+    /// Its removal was requested.
     Leaving,
 }
 
 impl RuleState {
-    /// The name in `--json`.
+    /// Returns the name in `--json`.
     pub const fn name(self) -> &'static str {
         match self {
             RuleState::None => "none",
@@ -42,42 +42,43 @@ impl RuleState {
 /// Why a direction has no rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NoRuleReason {
-    /// There are none.
+    /// Rules are not enabled.
     Off,
-    /// Only TCP and UDP have some.
+    /// The protocol is neither TCP nor UDP.
     Protocol,
-    /// Rules put packets into its zone, so that no tag says which are in it.
+    /// Zone rules put packets into this zone, so no VLAN tag identifies its packets.
     ZoneByRule,
-    /// It has had fewer packets than the first look at it needs.
+    /// It had too few packets to be evaluated.
     TooFewPackets {
-        /// As many as that.
+        /// Number of packets before the first evaluation.
         least: u32,
     },
-    /// It is not busy enough.
+    /// Its rate is below the threshold.
     BelowThreshold {
-        /// Packets per second that it counts for: its rate, or less if it is not known for long.
+        /// Rate that is compared with the threshold, in packets per second. It is lower than the
+        /// measured rate if the connection is young.
         worth: f64,
-        /// Packets per second that are enough.
+        /// Current threshold, in packets per second.
         threshold: f64,
     },
-    /// The side has as many as it has room for.
+    /// The side has as many rules as it has room for.
     NoCapacity,
-    /// Its zone has as many as it may have.
+    /// Its zone has reached its maximum number of rules.
     ZoneFull,
-    /// The NIC does not take such a rule.
+    /// The NIC does not support such a rule.
     Refused,
-    /// The NIC took it, and no packet was marked.
+    /// The NIC installed the rule, but packets had no mark.
     Ineffective,
-    /// Rules of its kind had no effect, so they are not asked for.
+    /// Rules of this kind had no effect, so they are not requested for now.
     KindAside,
-    /// The side had trouble just now.
+    /// The side recently had trouble.
     BackOff,
-    /// Nothing speaks against it: the port is busy, or it will be looked at again.
+    /// There is no obstacle: the port is busy, or the direction awaits its next evaluation.
     Waiting,
 }
 
 impl NoRuleReason {
-    /// The name in `--json`.
+    /// Returns the name in `--json`.
     pub const fn name(self) -> &'static str {
         match self {
             NoRuleReason::Off => "off",
@@ -99,22 +100,24 @@ impl NoRuleReason {
 /// The rule of one direction, or why there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RuleView {
-    /// What there is.
+    /// State of the rule.
     pub state: RuleState,
-    /// Why not more; `None` from [`RuleState::Asked`] on.
+    /// Reason why there is no rule; `None` from [`RuleState::Asked`] on.
     pub reason: Option<NoRuleReason>,
-    /// When a rule came to its state, to 65 µs; without one, when the direction was looked at last.
+    /// Time at which the rule entered its state, to 65 µs; without a rule, time of the last
+    /// evaluation.
     pub since: Option<Nanos>,
-    /// Where its packets arrive, as far as somebody has looked.
+    /// Side at which the packets arrive; `None` before the first evaluation.
     pub side: Option<Side>,
-    /// Packets per second, by the last looks.
+    /// Packets per second, by the last evaluations.
     pub rate: f64,
-    /// Packets since the first with the mark of the rule, or those that the NIC forwarded itself.
+    /// Packets since the first one with the mark of the rule; for a bypass, packets that the NIC
+    /// forwarded.
     pub hits: u64,
 }
 
 impl RuleView {
-    /// Both directions of a connection where there are no rules.
+    /// View of both directions if rules are not enabled.
     pub const NONE: [RuleView; 2] = [RuleView {
         state: RuleState::None,
         reason: Some(NoRuleReason::Off),

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counters of one engine. Plain numbers with one writer; whoever shares them copies them out.
+//! Owns the counters of an engine: packets, stages, marks and NIC rules.
+//!
+//! They are plain numbers with one writer; to share them, copy them.
 
 use super::anomaly::Anomaly;
 use super::flow_record::EndReason;
@@ -7,83 +9,87 @@ use super::offload::BypassCount;
 use super::untracked_reason::UntrackedReason;
 use crate::base::Nanos;
 
-/// What the engine did so far. Every packet given to [`Engine::process`](crate::Engine::process)
-/// is in exactly one of `tracked`, `passed[..]`, `dropped[..]`, `held`, `handed`; so is every
-/// packet that was taken over from another engine.
+/// Counters of an engine since its start.
+///
+/// Every packet given to [`Engine::process`](crate::Engine::process) is in exactly one of
+/// `tracked`, `passed[..]`, `dropped[..]`, `held`, `handed`. So is every packet taken over from
+/// another engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Frame bytes of all packets, without FCS.
     pub bytes: u64,
-    /// Packets counted to a flow.
+    /// Packets counted to a connection.
     pub tracked: u64,
-    /// Packets forwarded without a flow, by [`UntrackedReason`].
+    /// Packets forwarded without a connection, by [`UntrackedReason`].
     pub passed: [u64; UntrackedReason::ALL.len()],
     /// Packets to drop, by [`UntrackedReason`].
     pub dropped: [u64; UntrackedReason::ALL.len()],
-    /// Fragments that wait for the first of their datagram.
+    /// Fragments kept until the first fragment of their datagram arrives.
     pub held: u64,
-    /// Packets given to other engines, which have their connections.
+    /// Packets handed to the engines that have their connections.
     pub handed: u64,
     /// Packets taken over from other engines.
     pub taken: u64,
-    /// Packets that changed nothing, by [`Anomaly`]: forwarded and counted to a flow, but for
-    /// those that are dropped.
+    /// Packets that do not fit their connection, by [`Anomaly`]. They changed no state. Those that
+    /// were not dropped are also counted to their connection.
     pub irregular: [u64; Anomaly::ALL.len()],
-    /// Flows created.
+    /// Connections created.
     pub created: u64,
-    /// Flows that another engine has saved.
+    /// Connections restored from a snapshot of another engine.
     pub restored: u64,
-    /// Flows ended, by [`EndReason`].
+    /// Connections ended, by [`EndReason`].
     pub ended: [u64; EndReason::ALL.len()],
-    /// Flow records overwritten before anyone took them.
+    /// Flow records overwritten before the caller took them.
     pub records_lost: u64,
-    /// Cycles per [`Stage`] over the sampled bursts, but for stages longer than [`STALL_CYCLES`].
+    /// Cycles per [`Stage`] over the sampled bursts, without stages longer than [`STALL_CYCLES`].
     pub stage_cycles: [u64; Stage::ALL.len()],
-    /// Readings of the cycle counter that these cycles contain, by [`Stage`]: each takes some.
+    /// Number of readings of the cycle counter in these cycles, by [`Stage`]. Each reading costs
+    /// some cycles.
     pub stage_readings: [u64; Stage::ALL.len()],
     /// Packets in the sampled bursts.
     pub sampled_packets: u64,
 }
 
 impl Stats {
-    /// Packets given to the engine, or taken over.
+    /// Returns the number of packets given to the engine or taken over.
     pub fn packets(&self) -> u64 {
         let untracked = self.passed.iter().chain(&self.dropped).sum::<u64>();
         self.tracked + untracked + self.held + self.handed
     }
 
-    /// Flows in the table.
+    /// Returns the number of connections in the table.
     pub fn active(&self) -> u64 {
         self.created + self.restored - self.ended.iter().sum::<u64>()
     }
 }
 
-/// No stage of a burst takes so long (half a millisecond and more) unless the worker was
-/// interrupted: what others did with its cpu says nothing about the stage.
+/// Stages longer than this, about half a millisecond, are not counted.
+///
+/// Only an interrupted worker takes so long, and the time of the interruption belongs to no stage.
 pub const STALL_CYCLES: u64 = 1 << 21;
 
-/// The engine's part of a packet's path.
+/// A step of packet processing in the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
-    /// Packets that are counted by their marks.
+    /// Packets counted by their marks.
     Mark,
-    /// Headers to key and direction.
+    /// Parsing of headers into key and direction.
     Parse,
-    /// Hash, bucket, candidate record.
+    /// Hash, bucket of the index, candidate record.
     Lookup,
-    /// Key compare, state, counters.
+    /// Comparison of keys, state, counters.
     Track,
-    /// New flows: second lookup, insert, timer.
+    /// New connections: second lookup, insert, timer.
     Miss,
 }
 
 impl Stage {
-    /// Every stage in packet order.
+    /// Every stage, in packet order.
     pub const ALL: [Stage; 5] =
         [Stage::Mark, Stage::Parse, Stage::Lookup, Stage::Track, Stage::Miss];
 
-    /// The name in `--json`.
+    /// Returns the name in `--json`.
     pub const fn name(self) -> &'static str {
         match self {
             Stage::Mark => "mark",
@@ -95,65 +101,70 @@ impl Stage {
     }
 }
 
-/// What became of packets with a mark, of which 0 is none. Every one of them is in one of these;
-/// all but the first are counted to their flow as if they had none.
+/// Counters of packets with a mark other than 0. Each packet is in exactly one counter but
+/// `checked`.
+///
+/// All but the `counted` packets are then processed like packets without a mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkStats {
-    /// Counted by the mark.
+    /// Counted to a connection by the mark alone.
     pub counted: u64,
-    /// Not plain, or more than one more packet of its flow: TCP's SYN, FIN and RST, first answers.
-    /// With [`MarkVerification::Always`](crate::MarkVerification::Always), and where there is
-    /// little room for flows, also those in whose place one counted might come too early.
+    /// Packets that need full processing: headers that are not plain, TCP's SYN, FIN and RST, first
+    /// answers.
+    ///
+    /// With [`MarkVerification::Always`](crate::MarkVerification::Always), or when connections may
+    /// be evicted, also packets that would otherwise be counted before an earlier packet.
     pub unusual: u64,
-    /// Names no record of this worker.
+    /// The mark names no record of this worker.
     pub foreign: u64,
-    /// Of another generation than the record.
+    /// The mark has another generation than the record.
     pub stale: u64,
     /// The packet has another key than the record.
     pub mismatched: u64,
-    /// Packets whose key was compared; not a part of the sum.
+    /// Packets whose key was compared. They are also in one of the other counters.
     pub checked: u64,
 }
 
-/// What became of rules, and how things stand with them.
+/// Counters of NIC rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OffloadStats {
-    /// Rules that the NIC was asked for.
+    /// Rules whose installation was requested.
     pub asked: u64,
-    /// Rules that it took.
+    /// Rules that the NIC installed.
     pub installed: u64,
-    /// Rules whose mark a packet had.
+    /// Rules whose mark at least one packet carried.
     pub effective: u64,
-    /// Not taken for want of room.
+    /// Requests that failed because the NIC had no room.
     pub full: u64,
-    /// Not taken for trouble.
+    /// Requests that failed because the port had trouble.
     pub postponed: u64,
-    /// Not taken for what they are.
+    /// Requests that the NIC refused because it does not support such a rule.
     pub refused: u64,
-    /// Rules that went.
+    /// Rules removed on request.
     pub removed: u64,
-    /// Of those, to make room for busier flows, or for having become too slow.
+    /// Rules whose removal was requested to make room for busier connections, or because they
+    /// became too slow.
     pub evicted: u64,
-    /// Taken, without any effect.
+    /// Rules that were installed and never had an effect.
     pub ineffective: u64,
     /// Rules that had an effect and lost it.
     pub lost_effect: u64,
-    /// Candidates that better ones took the place of.
+    /// Candidates that better ones displaced.
     pub crowded_out: u64,
-    /// Candidates for which no slot was free.
+    /// Candidates that found no free slot.
     pub no_slot: u64,
-    /// Candidates whose zone had as many rules as it may have.
+    /// Candidates whose zone had reached its maximum number of rules.
     pub zone_full: u64,
-    /// Rules that the NIC took to forward by itself.
+    /// Bypass rules that the NIC installed.
     pub bypasses: u64,
-    /// What it forwarded by them, as far as it is counted to flows.
+    /// Packets and bytes that bypass rules forwarded and that were counted to connections.
     pub passed: BypassCount,
-    /// Of these rules, those that were not known to be gone when their flow ended.
+    /// Bypass rules whose removal was not confirmed when their connection ended.
     pub unsettled: u64,
 }
 
 impl OffloadStats {
-    /// Of two tables.
+    /// Returns the sum of the counters of two tables.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             asked: self.asked + other.asked,
@@ -179,18 +190,18 @@ impl OffloadStats {
     }
 }
 
-/// How things stand with the rules of one side.
+/// Status of the NIC rules of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OffloadStatus {
-    /// Rules that the NIC has, or is to have.
+    /// Rules that are installed or requested.
     pub live: u32,
-    /// Rules that it has room for, as far as is known.
+    /// Estimated number of rules that the NIC has room for.
     pub room: u32,
-    /// Packets per second that are enough for a rule now.
+    /// Current threshold for a rule, in packets per second.
     pub threshold: f64,
-    /// In what time a rule should pay.
+    /// Time in which a rule should pay for itself.
     pub horizon_ns: Nanos,
-    /// Kinds of rules, by IP version and protocol, that are not asked for because they had no
+    /// Number of rule kinds (by IP version and protocol) that are not requested because they had no
     /// effect.
     pub kinds_aside: u32,
 }

@@ -1,50 +1,53 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How a port spreads packets over workers (RSS), so that a worker can tell which of them has a
+//! Owns the description of a port's RSS, from which a worker computes which worker has a
 //! connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How the packets of a port are spread over workers, and who of them this one is.
+/// RSS configuration of a port, and the index of this worker in it.
 #[derive(Clone, Debug)]
 pub struct SteeringConfig {
-    /// The same for all.
+    /// RSS of the port; all of its workers share it.
     pub spread: Arc<RssSpread>,
-    /// The worker that has this engine.
+    /// Index of the worker that owns this engine.
     pub me: u16,
-    /// The same for all.
+    /// Set when RSS was found wrong; all workers of the port share it.
     pub doubt: SteeringMismatch,
 }
 
-/// How a port spreads packets over its queues, both directions of a connection to one of them:
-/// Toeplitz, with a key for which the order of source and destination makes no difference, or over
-/// the smaller address and the smaller port first.
+/// How a port distributes packets over its queues, so that both directions of a connection get the
+/// same queue.
+///
+/// The hash is Toeplitz. Either the key makes the order of source and destination irrelevant, or
+/// the smaller address and the smaller port are hashed first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RssSpread {
-    /// Of the hash.
+    /// Key of the Toeplitz hash.
     pub key: Vec<u8>,
-    /// The worker by the remainder of the hash. At least one.
+    /// Worker for each remainder of the hash. At least one entry.
     pub workers: Vec<u16>,
-    /// What is hashed of IPv4, and of IPv6.
+    /// Hashed fields of IPv4, and of IPv6.
     pub hashed: [RssFields; 2],
 }
 
-/// What is hashed of the packets of an IP version; of the rest nothing, and it comes to the first
-/// worker.
+/// Fields that are hashed for an IP version. A packet without any of them gets the first worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RssFields {
     /// Addresses and ports of TCP.
     pub tcp: bool,
-    /// Those of UDP.
+    /// Addresses and ports of UDP.
     pub udp: bool,
-    /// Those of SCTP.
+    /// Addresses and ports of SCTP.
     pub sctp: bool,
-    /// Addresses of all others.
+    /// Addresses of all other packets.
     pub addresses: bool,
 }
 
-/// Whether any worker of a port has had a packet that was to come to another. They share it: who
-/// misses a connection is not the one to which its packets come. There is no way back.
+/// A flag that is set once any worker of a port receives a packet of another worker's connection.
+///
+/// All workers of the port share it: the worker that misses a connection is not the one that gets
+/// its packets. It is never cleared.
 #[derive(Clone, Debug, Default)]
 pub struct SteeringMismatch(Arc<AtomicBool>);
 
@@ -53,7 +56,7 @@ impl SteeringMismatch {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there is any.
+    /// True if a worker has reported a mismatch.
     pub(crate) fn is_there(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

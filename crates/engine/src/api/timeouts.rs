@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long a connection may be silent before it ends, by protocol and state.
+//! Owns the timeouts of connections, by protocol and state.
 
 use crate::base::Nanos;
 
-/// Idle limits in nanoseconds by phase of the flow. Names and defaults are those of OVS's timeout
-/// policy (lib/ct-dpif.h, lib/conntrack-tp.c) where the phase is the same.
+/// Timeouts in nanoseconds, by protocol state of the connection.
+///
+/// Where the state is the same, names and defaults are those of OVS's timeout policy
+/// (lib/ct-dpif.h, lib/conntrack-tp.c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// TCP, a SYN of one side or of both, or packets of one direction only.
+    /// TCP, a SYN from one side or both, or packets of one direction only.
     pub tcp_syn_sent: Nanos,
     /// TCP, SYN and SYN+ACK.
     pub tcp_syn_recv: Nanos,
     /// TCP, packets of both directions.
     pub tcp_established: Nanos,
-    /// TCP after a FIN of one side.
+    /// TCP after a FIN from one side.
     pub tcp_fin_wait: Nanos,
-    /// TCP after a FIN of both: late packets still belong to the flow.
+    /// TCP after a FIN from both sides: late packets still belong to the connection.
     pub tcp_time_wait: Nanos,
     /// TCP after RST.
     pub tcp_close: Nanos,
@@ -29,7 +31,7 @@ pub struct Timeouts {
     pub icmp_first: Nanos,
     /// ICMP and ICMPv6, both directions.
     pub icmp_reply: Nanos,
-    /// SCTP, an INIT, and an INIT ACK that answers it.
+    /// SCTP, an INIT, with or without the INIT ACK that answers it.
     pub sctp_init: Nanos,
     /// SCTP, a COOKIE ECHO.
     pub sctp_cookie: Nanos,
@@ -48,9 +50,9 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// Those of measurement, where a connection is what comes without a pause: 5 s in all phases,
-    /// 2 s after the end of TCP
-    /// and SCTP.
+    /// Timeouts for measurement, where a pause ends a connection.
+    ///
+    /// They are 5 s in all states, and 2 s after the end of TCP and SCTP.
     pub const SHORT: Self = {
         const IDLE: Nanos = 5 * SECOND;
         const CLOSE: Nanos = 2 * SECOND;

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Why a packet was not tracked: one list that is the enum, the counters, the member names in
-//! `--json` and the table in the documentation.
+//! Owns the reasons why a packet was not tracked.
+//!
+//! The list defines the enum, the counters, the member names in `--json` and the table in the
+//! documentation.
 
-/// Why the engine could not count a packet to a flow. One counter each.
+/// Reason why the engine did not count a packet to a connection. Each reason has a counter.
 ///
-/// A bump in the wire is transparent: by default all of these are passed on untouched. What may be
-/// dropped instead is the class [`malformed`](UntrackedReason::is_malformed) (`[policy]
-/// malformed`), what found no room (`[table] when_full`), and [`Invalid`](UntrackedReason::Invalid)
-/// and [`Unrelated`](UntrackedReason::Unrelated) (`[policy] invalid`).
+/// A bump in the wire is transparent: by default it passes all of these packets untouched. Some can
+/// be dropped instead:
+///
+/// - [`malformed`](UntrackedReason::is_malformed) packets (`[policy] malformed`)
+/// - packets that found no room (`[table] when_full`)
+/// - [`Invalid`](UntrackedReason::Invalid) and [`Unrelated`](UntrackedReason::Unrelated) packets
+///   (`[policy] invalid`)
+/// - [odd fragments](UntrackedReason::is_odd_fragment) (`[policy] fragments`)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum UntrackedReason {
@@ -17,17 +23,18 @@ pub enum UntrackedReason {
     Llc,
     /// More than two VLAN tags.
     VlanDepth,
-    /// A fragment other than the first, whose first one was not here: there are no ports to look
-    /// at. Or its connection is over.
+    /// A later fragment whose first fragment did not arrive, so its ports are unknown. Or the
+    /// connection of the datagram has ended.
     Fragment,
-    /// A fragment of a datagram for which there was no room.
+    /// A fragment of a datagram that found no room.
     FragmentFull,
-    /// A fragment of a datagram whose fragments overlap (RFC 5722), or lie behind its end.
+    /// A fragment of a datagram whose fragments overlap (RFC 5722) or lie beyond its end.
     FragmentOverlap,
-    /// A first fragment that ends inside the headers with ports and flags, or one that could
-    /// overwrite the flags of TCP (RFC 1858, RFC 3128, RFC 7112).
+    /// A first fragment that ends inside the headers with ports and flags, or a fragment that could
+    /// overwrite the TCP flags (RFC 1858, RFC 3128, RFC 7112).
     FragmentTiny,
-    /// A fragment that is empty, that ends beyond 65,535 bytes, or in the middle of 8.
+    /// A fragment that is empty, that ends beyond 65,535 bytes, or whose length is no multiple of 8
+    /// though more fragments follow. Also a fragment of a jumbogram (RFC 2675 section 4).
     FragmentLength,
     /// More than 8 IPv6 extension headers, or more than 256 bytes of them.
     ExtensionLimit,
@@ -51,23 +58,25 @@ pub enum UntrackedReason {
     TcpOffset,
     /// The UDP length is below 8 or beyond the packet.
     UdpLength,
-    /// A new flow found the flow table full.
+    /// A new connection found the flow table full.
     TableFull,
-    /// A new flow found its zone full.
+    /// A new connection found its zone full.
     ZoneFull,
-    /// The source of a new flow has as many as it may.
+    /// The source of a new connection has reached its limit of connections.
     SourceFull,
-    /// As many flows have begun in this second as may.
+    /// The limit of new connections per second was reached.
     NewRate,
-    /// None its connection can have, by one of the reasons in [`Anomaly`](crate::Anomaly).
+    /// The connection cannot have this packet, for one of the reasons in
+    /// [`Anomaly`](crate::Anomaly).
     Invalid,
-    /// An ICMP error about a packet of a known connection. It belongs to the connection, changes
-    /// nothing about it, and is counted to none.
+    /// An ICMP error about a packet of a known connection. It is not counted to the connection and
+    /// changes no state.
     Related,
-    /// An ICMP error about no known connection, about what its sender has not sent, or that quotes
-    /// no packet at all.
+    /// An ICMP error that quotes no packet, a packet of no known connection, or one that was not
+    /// sent.
     Unrelated,
-    /// An ICMP error or a fragment whose connection another worker has, which had no room for it.
+    /// An ICMP error or a fragment whose connection belongs to another worker, which had no room
+    /// for it.
     WorkerBusy,
 }
 
@@ -103,7 +112,7 @@ impl UntrackedReason {
         UntrackedReason::WorkerBusy,
     ];
 
-    /// The name in `--json`, metrics and documentation.
+    /// Returns the name in `--json`, metrics and documentation.
     pub const fn name(self) -> &'static str {
         match self {
             UntrackedReason::NonIp => "non_ip",
@@ -136,7 +145,7 @@ impl UntrackedReason {
         }
     }
 
-    /// One line for people.
+    /// Returns a one-line description for reports and documentation.
     pub const fn doc(self) -> &'static str {
         match self {
             UntrackedReason::NonIp => "neither IPv4 nor IPv6 (ARP, LLDP, MPLS, ...)",
@@ -189,8 +198,8 @@ impl UntrackedReason {
         )
     }
 
-    /// True for packets that no correct sender makes, but for
-    /// [odd fragments](Self::is_odd_fragment).
+    /// True for packets that no correct sender makes, except [odd
+    /// fragments](Self::is_odd_fragment).
     pub const fn is_malformed(self) -> bool {
         matches!(
             self,

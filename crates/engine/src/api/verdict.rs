@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What to do with a packet.
+//! Owns the verdict, the engine's decision on a packet.
 
-/// What to do with a packet.
+/// The engine's decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verdict {
     /// Send it out of the peer port.
     Forward,
-    /// Free it; a counter in [`Stats::dropped`](crate::Stats::dropped) says why.
+    /// Free it. A counter in [`Stats::dropped`](crate::Stats::dropped) gives the reason.
     Drop,
-    /// Keep it in the slot that [`Engine::held`](crate::Engine::held) says, until
-    /// [`Engine::next_release`](crate::Engine::next_release) says what becomes of it.
+    /// Keep it in the slot that [`Engine::held`](crate::Engine::held) returns, until
+    /// [`Engine::next_release`](crate::Engine::next_release) returns the slot and its final
+    /// verdict.
     Hold,
-    /// Give it to the worker that [`Engine::handed`](crate::Engine::handed) says.
+    /// Hand it to the worker that [`Engine::handed`](crate::Engine::handed) returns.
     Elsewhere,
 }

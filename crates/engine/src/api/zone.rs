@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Zones: where the zone of a packet comes from, and which policy holds in one.
+//! Owns the configuration of zones: the source of a packet's zone, zone policies and zone rules.
 
 use super::behaviour::{TcpPickup, TcpWindowCheck, WhenFull};
 use super::filter::EndpointMatch;
 use super::timeouts::Timeouts;
 
-/// Where the zone, the number that separates overlapping address spaces, comes from.
+/// Source of a packet's zone, the number that separates overlapping address spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneSource {
     /// Every packet is in zone 0.
     None,
-    /// VLAN identifier of the outer tag; 0 without one.
+    /// VLAN identifier of the outer tag; 0 without a tag.
     OuterVlan,
-    /// VLAN identifier of the innermost tag; 0 without one.
+    /// VLAN identifier of the innermost tag; 0 without a tag.
     InnerVlan,
-    /// Every packet is in this one, whatever its tags.
+    /// Every packet is in this zone, whatever its tags.
     Fixed(u16),
 }
 
 impl ZoneSource {
-    /// Whether packets say by their tags in which zone they are.
+    /// True if VLAN tags give the zone.
     #[inline(always)]
     pub(crate) fn is_by_tag(self) -> bool {
         matches!(self, ZoneSource::OuterVlan | ZoneSource::InnerVlan)
     }
 
-    /// The zone of packets without a tag.
+    /// Returns the zone of packets without a tag.
     #[inline(always)]
     pub(crate) fn untagged(self) -> u16 {
         match self {
@@ -35,40 +35,40 @@ impl ZoneSource {
     }
 }
 
-/// What holds for the connections of a zone.
+/// Policy for the connections of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZonePolicy {
-    /// How long they live without a packet.
+    /// Timeouts of connections.
     pub timeouts: Timeouts,
-    /// Whether TCP is judged by its numbers.
+    /// Whether TCP segments are checked against the window.
     pub tcp: TcpWindowCheck,
-    /// Whether TCP may begin with anything.
+    /// Packets with which a TCP connection may begin.
     pub pick_up: TcpPickup,
-    /// How many there may be at one time, of both IP versions.
+    /// Maximum number of connections at a time, of both IP versions; `None`: no limit.
     pub connections_max: Option<u32>,
-    /// What happens to the first packet of one that finds no room.
+    /// Treatment of the first packet of a connection that finds no room.
     pub when_full: WhenFull,
 }
 
-/// How many zones there are.
+/// Number of zones.
 pub(crate) const ZONES: usize = 1 << 16;
 
-/// Puts the packets that it means into a zone. Nothing is asked for where there is `None`.
+/// A rule that puts matching packets into a zone. `None` matches everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneRule {
-    /// The zone that they would be in without any rule.
+    /// Zone of the packet without any rule.
     pub from: Option<u16>,
-    /// Their IP protocol number.
+    /// IP protocol number.
     pub proto: Option<u8>,
-    /// Of one end, be it the source or the destination.
+    /// Criteria for one end, either source or destination.
     pub end: EndpointMatch,
-    /// Of the other one.
+    /// Criteria for the other end.
     pub peer: EndpointMatch,
-    /// Where they are put.
+    /// Zone of matching packets.
     pub zone: u16,
 }
 
 impl ZoneRule {
-    /// Most rules of an engine: a packet may be held against all of them.
+    /// Maximum number of rules of an engine: a packet may be compared with all of them.
     pub const MAX: usize = 256;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counting packets that nobody saw, because the NIC forwarded them by itself.
+//! Counts packets that the NIC forwarded by itself, so that no worker saw them.
 
 use super::record::{ConnCold, ConnHot, PackedCounters};
 use super::state::State;
@@ -7,14 +7,15 @@ use crate::api::BypassCount;
 use crate::base::{Micros, Nanos};
 
 impl<const W: usize> ConnHot<W> {
-    /// Whether it is UDP, of both directions.
+    /// True for a UDP connection with packets of both directions.
     pub(crate) fn is_open_udp(&self) -> bool {
         self.phase() == State::UdpMultiple
     }
 
-    /// Adds packets of the sender that is this end of the key, which have passed by now. What their
-    /// frames have beside IP bytes, the NIC does not say: it is taken to be as of those that were
-    /// seen.
+    /// Adds packets that the NIC has forwarded, sent by the end of the key that `swapped` names.
+    ///
+    /// The NIC does not report how many frame bytes are not IP bytes. Their average over the
+    /// packets seen so far is assumed.
     pub(crate) fn add_bypass_count(
         &mut self,
         cold: &mut ConnCold,

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Flows of which nobody knows yet whether both ends want them: who has asked and got no answer, or
-//! has not confirmed it. They are what a flood is made of, so they are kept in a list of their own.
+//! Owns the list links of embryonic connections: those not yet confirmed by both ends.
 //!
-//! Its links take no memory: they lie in the high words of the responder's counters, which are 0
-//! as long as it has not sent thousands of packets. A flow that comes so far leaves the list.
+//! Their originator has no answer yet, or has not confirmed it. A flood consists of them, so they
+//! are kept in a list of their own.
+//!
+//! The links take no memory: they lie in the high words of the responder's counters. These words
+//! are 0 until the responder has sent thousands of packets; then the connection leaves the list.
 
 use super::record::{ConnCold, ConnHot};
 
-/// Those beside a flow in the list, by the order in which they began; [`NO_RECORD`] for none.
+/// Neighbours of a connection in the list, which is ordered by begin. [`NO_RECORD`] if there is
+/// none.
 ///
-/// [`NONE`]: crate::table::NO_RECORD
+/// [`NO_RECORD`]: crate::base::NO_RECORD
 #[derive(Clone, Copy)]
 pub(crate) struct ListLinks {
     pub(crate) older: u32,
@@ -17,18 +20,18 @@ pub(crate) struct ListLinks {
 }
 
 impl<const W: usize> ConnHot<W> {
-    /// Whether it is in the list.
+    /// True if the connection is in the list.
     pub(crate) fn is_embryonic(&self) -> bool {
         self.state_word.is_embryonic()
     }
 
-    /// It is from now on.
+    /// Enters the connection into the list, between these neighbours.
     pub(crate) fn join(&mut self, cold: &mut ConnCold, neighbours: ListLinks) {
         self.state_word = self.state_word.with_embryonic(true);
         cold.set_neighbours(neighbours);
     }
 
-    /// It is no more. Returns those who were beside it.
+    /// Removes the connection from the list and returns its former neighbours.
     pub(crate) fn leave(&mut self, cold: &mut ConnCold) -> ListLinks {
         self.state_word = self.state_word.with_embryonic(false);
         let neighbours = cold.neighbours();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What one packet does to the state of its connection.
+//! Determines the effect of a packet on the state of its connection, by its flags.
 
 use super::record::ConnHot;
 use super::state::State;
@@ -7,14 +7,14 @@ use super::tcp::states::FlagKind;
 use crate::api::Anomaly;
 use crate::packet::{FIN, PacketView, is_syn};
 
-/// What a packet does to its flow beyond being counted.
+/// Effect of a packet on its connection, beyond being counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transition {
-    /// Nothing.
+    /// No effect.
     None,
-    /// The flow enters this phase.
+    /// The connection enters this state.
     Enter(State),
-    /// A SYN takes the ports of a closing connection: the old flow ends, a new one begins.
+    /// A new connection takes the ports of this one, which ends.
     Reuse,
 }
 
@@ -25,7 +25,10 @@ impl Transition {
 }
 
 impl<const W: usize> ConnHot<W> {
-    /// What this packet does to the flow by its flags. Before [`count`](Self::count).
+    /// Returns the effect of this packet by its flags. Call it before [`count`](Self::count).
+    ///
+    /// # Errors
+    /// [`Anomaly::IcmpReply`] for another ICMP reply without a request.
     pub(super) fn event_by_flags(&self, packet: &PacketView) -> Result<Transition, Anomaly> {
         let (meta, phase) = (packet.meta, self.phase());
         let (direction, flags) = (self.direction(meta), meta.tcp_flags());
@@ -33,7 +36,7 @@ impl<const W: usize> ConnHot<W> {
             return Ok(Transition::Reuse);
         }
         if phase == State::IcmpStray {
-            // One more reply; or now somebody asks, with a header that says so.
+            // Either another reply, or now a request, whose header must be in the packet.
             let asks = direction == 1 && !packet.header_info.is_later_fragment();
             return if asks { Ok(Transition::Reuse) } else { Err(Anomaly::IcmpReply) };
         }
@@ -42,8 +45,8 @@ impl<const W: usize> ConnHot<W> {
         Ok(Transition::entering(if is_over { State::TcpTimeWait } else { next }, phase))
     }
 
-    /// Whether a flag has come of both sides, with these of the sender. One of them may have come
-    /// before there was a state for it.
+    /// True if both sides have sent a flag, including the flags of this packet. One side may have
+    /// sent it before the current state.
     pub(super) fn is_of_both(&self, flag: u8, direction: usize, flags: u8) -> bool {
         let of_peer = self.counters[1 - direction].tcp_flags();
         let of_sender = self.counters[direction].tcp_flags() | flags;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The usual life of a TCP connection: handshake, end, and its ports used again, by one table.
+//! Applies the usual transitions of a TCP connection by one table: handshake, end, reuse of ports.
 //!
-//! [`ConnHot::event`] knows every segment; this knows those that nearly every connection has, and
-//! says the same of them (a property test holds both against each other). What a segment is for
-//! nobody foretells, so each question about it is a wrong guess of the processor's most of the
-//! time. Here there is one: where it leads.
+//! [`ConnHot::event`] handles every segment. This file handles the segments that nearly every
+//! connection has, with the same result; a property test compares the two. The kind of a segment is
+//! unpredictable, so the processor mispredicts most branches on it. Here there is only one: the
+//! next state.
 
 use super::record::ConnHot;
 use super::state::State;
 use crate::packet::{ACK, FIN, PacketMeta, RST, SYN, TcpSegment, URG};
 
-/// What a segment is by its flags; PSH and those of RFC 3168 do not matter.
+/// Class of a segment by its flags. PSH and the flags of RFC 3168 do not matter.
 #[derive(Clone, Copy)]
 enum FlagClass {
     Syn,
@@ -40,8 +40,9 @@ const CLASS_OF_FLAGS: [FlagClass; 64] = {
     classes
 };
 
-/// State, sender, segment, and where it leads: to `TcpTimeWait` only if all is acknowledged, else
-/// to `TcpLastAck`.
+/// Transitions: state, sender, segment, next state.
+///
+/// `TcpTimeWait` is entered only if everything is acknowledged, else `TcpLastAck`.
 const LIFE: [(State, usize, FlagClass, State); 12] = {
     use State::*;
     [
@@ -53,7 +54,7 @@ const LIFE: [(State, usize, FlagClass, State); 12] = {
         (TcpCloseWait, 0, FlagClass::FinAck, TcpTimeWait),
         (TcpLastAck, 0, FlagClass::Ack, TcpTimeWait),
         (TcpLastAck, 1, FlagClass::Ack, TcpTimeWait),
-        // Another connection with the same ports.
+        // Another connection reuses the ports.
         (TcpTimeWait, 0, FlagClass::Syn, TcpSynSent),
         (TcpTimeWait, 1, FlagClass::Syn, TcpSynSent),
         (TcpClose, 0, FlagClass::Syn, TcpSynSent),
@@ -61,8 +62,9 @@ const LIFE: [(State, usize, FlagClass, State); 12] = {
     ]
 };
 
-/// The same by bits of the state, sender and class; [`State::Free`], which is 0, if it is not
-/// there.
+/// The transitions of [`LIFE`], indexed by bits of the state, sender and class.
+///
+/// [`State::Free`], which is 0, stands for a transition that is not in the table.
 const LEADS: [[[u8; CLASSES]; 2]; State::BITS] = {
     let mut leads = [[[State::Free as u8; CLASSES]; 2]; State::BITS];
     let mut i = 0;
@@ -75,8 +77,10 @@ const LEADS: [[[u8; CLASSES]; 2]; State::BITS] = {
 };
 
 impl<const W: usize> ConnHot<W> {
-    /// Where a segment with these flags leads if its numbers are right; [`State::TcpSynSent`]: the
-    /// flow is over, another begins.
+    /// Returns the next state after a segment with these flags, if its numbers are right.
+    ///
+    /// [`State::TcpSynSent`]: the connection has ended and another one begins. `None`: the table
+    /// has no such transition, or the window of the connection is not tracked.
     #[inline(always)]
     pub(crate) fn fast_next_state(&self, meta: PacketMeta) -> Option<State> {
         let class = CLASS_OF_FLAGS[usize::from(meta.tcp_flags() & 0x3f)];
@@ -85,12 +89,14 @@ impl<const W: usize> ConnHot<W> {
         (leads != State::Free as u8 && self.checks_window()).then(|| State::of_bits(leads))
     }
 
-    /// Takes a segment that [leads there](Self::fast_next_state), where that is a state of the
-    /// same flow, if its numbers are right and it came as it was sent. False: nothing has changed,
-    /// and it may be something else.
+    /// Applies a segment that leads to [`next`](Self::fast_next_state), a state of the same
+    /// connection.
     ///
-    /// Numbers are followed where they are: a copy would be written in small pieces and read in
-    /// large ones, for which a processor waits.
+    /// It does so if the numbers are right and `is_intact` confirms the checksum. False: nothing
+    /// has changed, and the segment needs full processing.
+    ///
+    /// The window is updated in place: a copy would be written in small pieces and read in large
+    /// ones, which stalls the processor.
     #[inline(always)]
     pub(crate) fn apply_fast(
         &mut self,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The states of a connection in order: which comes first, which follows, how long each may last.
+//! Defines the order of a connection's states: the first one, the next one, and their timeouts.
 
 use super::state::State;
 use super::tcp::states::FlagKind;
@@ -7,7 +7,7 @@ use crate::api::{FlowState, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PRO
 use crate::base::Nanos;
 
 impl State {
-    /// Of a flow that begins with this kind of segment, if it is TCP.
+    /// Returns the first state of a connection. `kind` matters for TCP only.
     pub(super) fn first(proto: u8, kind: FlagKind) -> Self {
         match (proto, kind) {
             (PROTO_TCP, FlagKind::Syn) => State::TcpSynSent,
@@ -16,13 +16,13 @@ impl State {
             (PROTO_TCP, _) => State::TcpPickedUp,
             (PROTO_UDP, _) => State::UdpFirst,
             (PROTO_ICMP | PROTO_ICMPV6, _) => State::IcmpFirst,
-            // Its chunks, which decide, are not there.
+            // The chunks, which would decide, are missing.
             (PROTO_SCTP, _) => State::SctpHeartbeat,
             _ => State::OtherFirst,
         }
     }
 
-    /// After one more packet, of the originator (0) or the responder (1).
+    /// Returns the state after one more packet, from the originator (0) or the responder (1).
     pub(super) fn after(self, direction: usize, kind: FlagKind) -> Self {
         match (self, direction) {
             (State::UdpFirst, 0) => State::UdpSingle,
@@ -30,13 +30,13 @@ impl State {
             (State::IcmpFirst, 1) => State::IcmpReply,
             (State::SctpHeartbeat, 1) => State::SctpEstablished,
             (State::OtherFirst, 1) => State::OtherMultiple,
-            // Something fits after all.
+            // A segment fits again.
             (State::TcpOutOfSync, _) => kind.next_state(State::TcpEstablished, direction),
             _ => kind.next_state(self, direction),
         }
     }
 
-    /// Whether [it is over](Self::is_closing) for an association of SCTP.
+    /// True if an SCTP association has ended; compare [`is_closing`](Self::is_closing).
     pub(super) fn is_over_for_sctp(self) -> bool {
         matches!(
             self,
@@ -85,6 +85,6 @@ impl State {
     }
 }
 
-/// How long a connection lives whose ends have both sent a FIN or an RST that does not fit:
-/// Linux's `nf_conntrack_tcp_timeout_unacknowledged`.
+/// Timeout of a connection whose ends have both sent a FIN or RST that does not fit: Linux's
+/// `nf_conntrack_tcp_timeout_unacknowledged`.
 pub(crate) const OUT_OF_SYNC_TIMEOUT: Nanos = 300_000_000_000;

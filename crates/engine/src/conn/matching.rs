@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether a filter matches a connection.
+//! Matches a filter with the record of a connection.
 
 use super::record::ConnHot;
 use crate::api::{Filter, has_ports};
 
 impl Filter {
-    /// Whether it means this one, which is alive, but for its mark and label.
+    /// True if the filter matches this live connection. Mark and label are not checked.
     pub(crate) fn matches<const W: usize>(&self, hot: &ConnHot<W>) -> bool {
         let (zone, proto) = (hot.key.zone(), hot.key.proto());
         if !self.takes_kind(zone, proto, hot.phase().progress()) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The record of a connection: a hot line that every packet reads and writes, and a cold part for
-//! birth, death and the high words of counters.
+//! Owns the record of a connection: a hot part that every packet reads and writes, and a cold part.
 //!
-//! The hot part of an IPv4 flow is one cache line, of an IPv6 flow two. Counters there are low
-//! words of 13, 15 or 25 bits; what goes beyond them, once in 2^13 packets or 2^15 bytes of
-//! link-layer headers, is moved to the cold part. That makes 64 + 48 bytes per IPv4 flow.
+//! The cold part is for begin, end and the high words of counters. The hot part of an IPv4
+//! connection is one cache line, of an IPv6 connection two. Its counters are low words of 13, 15 or
+//! 25 bits. Once in 2^13 packets or 2^15 bytes of link-layer headers, the excess moves to the cold
+//! part. An IPv4 connection takes 64 + 48 bytes.
 
 use super::sampler::Sampler;
 use super::state::State;
@@ -16,15 +16,17 @@ use crate::packet::{
     BYTES_SHIFT, FIN, HeaderInfo, Key, OVERHEAD_SHIFT, PACKETS_SHIFT, PacketMeta, RST, SYN_FIN_RST,
 };
 
-/// The union of TCP flags, packets, frame bytes that are not IP bytes and frame bytes of one
-/// direction, laid out as in a [`PacketMeta`], so that one addition counts a packet. The top bit of
-/// each number is 0 before it: no sum carries.
+/// Counters of one direction: union of TCP flags, packets, frame bytes that are not IP bytes, frame
+/// bytes.
+///
+/// They are laid out as in a [`PacketMeta`], so that one addition counts a packet. The top bit of
+/// each number is 0 before the addition, so no sum overflows into the next.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct PackedCounters(pub(super) u64);
 
 impl PackedCounters {
-    /// The top bits: time to move them to the cold part.
+    /// Top bits of the numbers. If one is set, the numbers must move to the cold part.
     const HIGH: u64 = 1 << 63 | 1 << (BYTES_SHIFT - 1) | 1 << (OVERHEAD_SHIFT - 1);
 
     /// Bits of each number below its top bit.
@@ -34,7 +36,7 @@ impl PackedCounters {
 
     pub(super) const BYTES_BITS: u32 = 63 - BYTES_SHIFT;
 
-    /// The low bits of these.
+    /// Creates counters from the low bits of these numbers.
     pub(super) fn new(tcp_flags: u8, packets: u64, overhead: u64, bytes: u64) -> Self {
         let low = |number: u64, bits: u32| number & ((1 << bits) - 1);
         let packets = low(packets, Self::PACKETS_BITS) << PACKETS_SHIFT;
@@ -67,37 +69,41 @@ impl PackedCounters {
     }
 }
 
-/// What every packet of a flow touches.
+/// Hot part of a record, which every packet touches.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct ConnHot<const W: usize> {
     pub(crate) key: Key<W>,
-    /// Of the originator and of the responder.
+    /// Counters of the originator's and of the responder's packets.
     pub(super) counters: [PackedCounters; 2],
     pub(super) state_word: StateWord,
-    /// The mark of the originator's packets, if that is enough to count them; 0, which no mark is,
-    /// if not. That of the responder's differs from it in the lowest bit.
+    /// Mark of the originator's packets if the mark alone suffices to count them, else 0, which no
+    /// mark is.
+    ///
+    /// The mark of the responder's packets differs from it in the lowest bit.
     pub(crate) expected: u32,
-    /// Of TCP that is judged by its numbers.
+    /// Window of TCP, or tags of SCTP; empty if they are not checked.
     pub(super) window: TcpWindow,
 }
 
 const _: () = assert!(size_of::<ConnHot<2>>() == 64 && size_of::<ConnHot<5>>() == 128);
 
-/// What only the first packet, the last, and one that fills a counter touch.
+/// Cold part of a record, which only the first packet, the last, and one that fills a counter
+/// touch.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ConnCold {
     pub(super) start: Nanos,
-    /// Of an embryonic flow, the second of each is a link (`embryonic.rs`).
+    /// High words of packets. In an embryonic connection, the second word of `packets_high` and of
+    /// `bytes_high` is a link (`embryonic.rs`).
     pub(super) packets_high: [u32; 2],
     pub(super) bytes_high: [u32; 2],
     pub(super) overhead_high: [u32; 2],
-    /// Timer, or next free record.
+    /// Timer, or link to the next free record.
     pub(crate) link: TimerLink,
     /// Identifiers of up to two VLAN tags of the first packet.
     pub(super) vlan: VlanTags,
-    /// ICMP: type * 256 + code of the first packet; the key has that of its first end's.
+    /// ICMP: type * 256 + code of the first packet. The key holds those that its first end sends.
     pub(super) icmp: u16,
 }
 
@@ -122,18 +128,18 @@ impl<const W: usize> ConnHot<W> {
         State::of_bits(self.state_word.phase_bits())
     }
 
-    /// Whether somebody has looked whether it is worth a rule.
+    /// True if the connection was evaluated for a NIC rule.
     #[inline(always)]
     pub(crate) fn was_evaluated(&self) -> bool {
         self.state_word.was_evaluated()
     }
 
-    /// Somebody has.
+    /// Marks the connection as evaluated for a NIC rule.
     pub(crate) fn set_evaluated(&mut self) {
         self.state_word = self.state_word.with_evaluated();
     }
 
-    /// When its last packet came, to the microsecond.
+    /// Returns the time of the last packet, to the microsecond.
     pub(crate) fn last_seen(&self, cold: &ConnCold) -> Nanos {
         self.state_word.last_seen(cold.start)
     }
@@ -146,8 +152,9 @@ impl<const W: usize> ConnHot<W> {
         }
     }
 
-    /// True for a packet that does no more than to be counted. One with a flag that can change the
-    /// state may turn out to be no more either: [`event`](Self::event) knows.
+    /// True for a packet that does no more than being counted.
+    ///
+    /// False does not imply a change of state: [`event`](Self::event) decides.
     #[inline(always)]
     pub(crate) fn is_plain(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
@@ -161,24 +168,27 @@ impl<const W: usize> ConnHot<W> {
         meta.tcp_flags() & (FIN | RST) | direction & self.state_word.phase_bits() & 1 == 0
     }
 
-    /// Whether the flow goes on as it is, but for flags and first answers.
+    /// True if only flags and first answers can change the state.
     pub(crate) fn is_steady(&self) -> bool {
         let phase = self.phase();
         !phase.is_open() && !phase.is_closing()
     }
 
-    /// Where to count a packet with this mark, 0 for the originator and 1 for the responder, if it
-    /// is no more than one more. What is expected of a flow that is not steady is no mark.
+    /// Returns the direction of a packet with this mark, 0 for the originator and 1 for the
+    /// responder.
+    ///
+    /// `None`: the mark is not the expected one, or the packet does more than being counted. A
+    /// connection that is not steady expects mark 0, which no packet has.
     #[inline(always)]
     pub(crate) fn direction_of(&self, mark: u32, meta: PacketMeta) -> Option<usize> {
         let direction = mark ^ self.expected;
-        // The responder's first is more than that.
+        // The first packet of the responder does more.
         let more = u32::from(self.state_word.phase_bits()) & 1 | !1;
         let is_so = (direction & more == 0) & (meta.tcp_flags() & (FIN | RST) == 0);
         is_so.then_some(direction as usize)
     }
 
-    /// What a packet, which was tracked, is to the flow.
+    /// Returns the relation of a tracked packet to the connection.
     pub(crate) fn state(&self, meta: PacketMeta) -> CtState {
         let of_responder = self.counters[1].tcp_flags();
         let is_answered = match self.key.proto() {
@@ -193,29 +203,30 @@ impl<const W: usize> ConnHot<W> {
         }
     }
 
-    /// Whether a packet is one of the responder.
+    /// True if the responder sent the packet.
     pub(crate) fn is_reply(&self, meta: PacketMeta) -> bool {
         self.direction(meta) == 1
     }
 
-    /// Who sent a packet: 0 for the originator, 1 for the responder.
+    /// Returns the direction of a packet: 0 if the originator sent it, 1 for the responder.
     #[inline(always)]
     pub(crate) fn direction(&self, meta: PacketMeta) -> usize {
         usize::from(meta.swapped() ^ self.originator()) & 1
     }
 
-    /// Adds a packet to the counters of its sender. True: one has reached its top bit, and
-    /// [`carry_counters`] must follow, or the packets are so many that somebody is to look at them.
+    /// Adds a packet to the counters of its direction.
     ///
-    /// [`carry_counters`]: Self::carry_counters
+    /// True: a counter has reached its top bit and [`carry_counters`] must follow, or an evaluation
+    /// for offload is due.
     #[inline(always)]
     #[must_use]
     pub(crate) fn count(&mut self, meta: PacketMeta, now: Micros, looks: impl Sampler) -> bool {
         self.count_to(self.direction(meta), meta, now, looks)
     }
 
-    /// The same of a packet that changes nothing: no sign of life, and its flags are not the
-    /// connection's.
+    /// Counts a packet with an anomaly: the time of the last packet and the flags do not change.
+    ///
+    /// The result is that of [`count`](Self::count).
     #[must_use]
     pub(crate) fn count_irregular(&mut self, meta: PacketMeta, looks: impl Sampler) -> bool {
         let counters = &mut self.counters[self.direction(meta)];
@@ -223,7 +234,10 @@ impl<const W: usize> ConnHot<W> {
         counters.0 & PackedCounters::HIGH != 0 || looks.is_sample_due(counters.packets())
     }
 
-    /// The same where they are known: 0 for those of the originator, 1 for the responder's.
+    /// Adds a packet to the counters of a known direction: 0 for the originator, 1 for the
+    /// responder.
+    ///
+    /// The result is that of [`count`](Self::count).
     #[inline(always)]
     #[must_use]
     pub(crate) fn count_to(
@@ -240,17 +254,18 @@ impl<const W: usize> ConnHot<W> {
         counters.0 & PackedCounters::HIGH != 0 || looks.is_sample_due(counters.packets())
     }
 
-    /// Whether a packet that was counted made it so many.
+    /// True if an evaluation for offload is due after the last counted packet of this end of the
+    /// key.
     pub(crate) fn is_sample_due(&self, swapped: u8, looks: impl Sampler) -> bool {
         looks.is_sample_due(self.packets(swapped))
     }
 
-    /// Whether packets or bytes of the responder have reached their top bit.
+    /// True if the responder's packets or bytes have reached their top bit.
     pub(crate) fn is_full_of_responder(&self) -> bool {
         self.counters[1].0 & PackedCounters::HIGH & !(1 << (BYTES_SHIFT - 1)) != 0
     }
 
-    /// Whether a counter has reached its top bit.
+    /// True if a counter has reached its top bit.
     pub(crate) fn is_full(&self) -> bool {
         let [a, b] = self.counters;
         (a.0 | b.0) & PackedCounters::HIGH != 0
@@ -270,24 +285,24 @@ impl<const W: usize> ConnHot<W> {
         }
     }
 
-    /// Packets of the direction whose sender is this end of the key; they come round at 2^13.
+    /// Returns the packets sent by this end of the key, modulo 2^13.
     pub(crate) fn packets(&self, swapped: u8) -> u16 {
         self.counters[usize::from(swapped ^ self.originator()) & 1].packets()
     }
 
-    /// 1: the originator is the second end of the key.
+    /// Returns 1 if the originator is the second end of the key, else 0.
     #[inline(always)]
     pub(crate) fn originator(&self) -> u8 {
         self.state_word.orig_swapped()
     }
 
-    /// Whether there was a FIN of both sides.
+    /// True if both sides have sent a FIN.
     fn is_fin(&self) -> bool {
         let [a, b] = self.counters;
         a.tcp_flags() & b.tcp_flags() & FIN != 0
     }
 
-    /// Why a flow ends whose time is over.
+    /// Returns the reason of the end of a connection whose timeout has passed.
     pub(crate) fn end_reason(&self) -> EndReason {
         match self.phase() {
             State::TcpLastAck | State::SctpShutdownAck | State::SctpClosed => EndReason::Fin,
@@ -310,12 +325,12 @@ impl ConnCold {
         icmp: 0,
     };
 
-    /// When its first packet came.
+    /// Returns the time of the first packet.
     pub(crate) fn began(&self) -> Nanos {
         self.start
     }
 
-    /// The cold part of a flow that begins now; its timer is the caller's.
+    /// Returns the cold part of a connection that begins now. The caller arms the timer in `link`.
     pub(crate) fn begin(opening: &HeaderInfo, now: Nanos, link: TimerLink) -> Self {
         ConnCold { start: now, link, vlan: opening.vlan, icmp: opening.icmp, ..Self::FREE }
     }

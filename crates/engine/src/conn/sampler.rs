@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! When a packet of a connection is looked at for offload, besides being counted.
+//! Decides at which packets of a connection its offload is evaluated.
 
-/// When to look.
+/// Selects packets at which a connection is evaluated for offload.
 pub(crate) trait Sampler: Copy {
-    /// For the flow in a record.
+    /// Returns the sampler for the connection in a record.
     fn of(self, record: u32) -> Self;
-    /// Whether that is at the packet that made it so many, as far as 13 bits tell. It may be an
-    /// earlier one.
+    /// True if the evaluation is due at the packet with this number in its direction. Only 13 bits
+    /// of the number are known, so an earlier packet may match too.
     fn is_sample_due(self, packets: u16) -> bool;
 }
 
-/// Where there may be no rules, and then nothing to look at.
+/// Without NIC rules, no sample is due.
 impl<T: Sampler> Sampler for Option<T> {
     #[inline(always)]
     fn is_sample_due(self, packets: u16) -> bool {
@@ -23,7 +23,7 @@ impl<T: Sampler> Sampler for Option<T> {
     }
 }
 
-/// There are no rules.
+/// Sampler without NIC rules.
 #[derive(Clone, Copy)]
 pub(crate) struct NoSampling;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A record as it is saved, and made again of what was saved.
+//! Converts a record into a snapshot, and a snapshot into a record.
 
 use super::record::{ConnCold, ConnHot, PackedCounters};
 use super::sctp::tags::SctpTags;
@@ -45,8 +45,8 @@ impl<const W: usize> ConnHot<W> {
         })
     }
 
-    /// The flow with this key, whose originator is its second end if `swapped`. `None`: there is no
-    /// such flow.
+    /// Returns the records of a saved connection with this key. If `swapped`, the originator is the
+    /// second end of the key. `None`: the snapshot is invalid.
     pub(crate) fn restored(
         (key, swapped): (Key<W>, bool),
         flow: &ConnSnapshot,
@@ -54,7 +54,8 @@ impl<const W: usize> ConnHot<W> {
     ) -> Option<(Self, ConnCold)> {
         let [kind, _] = flow.icmp.to_be_bytes();
         if flow.proto == Key::<W>::ICMP && is_reply(flow.proto, kind) {
-            // Of a version that did not tell who asks. The next request begins it anew.
+            // A snapshot of a version that did not record who requests. The next request begins the
+            // connection anew.
             return None;
         }
         let (phase, scales) = resumed(flow, is_judged)?;
@@ -66,7 +67,7 @@ impl<const W: usize> ConnHot<W> {
         }
         hot.state_word = hot.state_word.with_scales(scales).at(Micros::of(flow.last_seen));
         if flow.proto == PROTO_SCTP && is_judged {
-            // A tag that is not known is learnt from the next packet.
+            // An unknown tag is learnt from the next packet.
             hot.set_tags(&SctpTags { known: flow.tags, ..SctpTags::default() });
         }
         hot.enter(phase);
@@ -74,7 +75,7 @@ impl<const W: usize> ConnHot<W> {
     }
 }
 
-/// Whether each end has one. All else has numbers that are the same both ways.
+/// True if each end has a port. Other protocols have numbers that are the same in both directions.
 fn has_ports(proto: u8) -> bool {
     matches!(proto, PROTO_TCP | PROTO_UDP | PROTO_SCTP)
 }
@@ -83,7 +84,8 @@ fn is_icmp(proto: u8) -> bool {
     matches!(proto, PROTO_ICMP | PROTO_ICMPV6)
 }
 
-/// The phase in which a saved flow goes on, and what is known of its windows; of tags nothing.
+/// Returns the state and window shifts with which a saved connection continues. `None`: protocol
+/// and state do not fit.
 fn resumed(flow: &ConnSnapshot, is_judged: bool) -> Option<(State, WindowScales)> {
     let is_of_proto = match flow.phase {
         SnapshotState::Udp => flow.proto == PROTO_UDP,
@@ -102,10 +104,10 @@ fn resumed(flow: &ConnSnapshot, is_judged: bool) -> Option<(State, WindowScales)
     is_of_proto.then_some(match (flow.phase, scales) {
         (SnapshotState::TcpEstablished, Some(scales)) => (State::TcpResumed, scales),
         (SnapshotState::TcpEstablished, None) => unjudged(State::TcpEstablished),
-        // What is about to end is not judged any more: there may be one side left to learn from.
+        // An ending connection is not checked any more: only one side may be left to learn from.
         (SnapshotState::TcpFinWait, _) => unjudged(State::TcpFinWait),
         (SnapshotState::TcpCloseWait, _) => unjudged(State::TcpCloseWait),
-        // Which acknowledgment is the last one is known by its number.
+        // Without sequence numbers, the last acknowledgment cannot be recognised.
         (SnapshotState::TcpLastAck | SnapshotState::TcpTimeWait, _) => unjudged(State::TcpTimeWait),
         (SnapshotState::TcpClose, _) => unjudged(State::TcpClose),
         (SnapshotState::Udp, _) => unjudged(State::UdpMultiple),
@@ -114,15 +116,15 @@ fn resumed(flow: &ConnSnapshot, is_judged: bool) -> Option<(State, WindowScales)
         (SnapshotState::SctpShutdown, _) => unjudged(State::SctpShutdown),
         (SnapshotState::SctpClosed, _) => unjudged(State::SctpClosed),
         (SnapshotState::SctpAborted, _) => unjudged(State::SctpAborted),
-        // Written when nothing was known of its states.
+        // Written by a version without SCTP states.
         (SnapshotState::Other, _) if flow.proto == PROTO_SCTP => unjudged(State::SctpEstablished),
         (SnapshotState::Other, _) => unjudged(State::OtherMultiple),
     })
 }
 
 impl ConnCold {
-    /// Puts the high words of a tally in their place, and returns the low ones. `None`: they are
-    /// more than any flow has.
+    /// Stores the high words of the counters and returns the low ones. `None`: a number is too
+    /// large for any connection.
     fn count_up(&mut self, direction: usize, tally: DirectionCounters) -> Option<PackedCounters> {
         let DirectionCounters { packets, bytes, ip_bytes, tcp_flags } = tally;
         let overhead = bytes.checked_sub(ip_bytes)?;
@@ -139,7 +141,7 @@ impl ConnSnapshot {
         let ([a, b], [c, d]) = (self.sport.to_be_bytes(), self.dport.to_be_bytes());
         match has_ports(self.proto) {
             true => L4Id::Pair([a, b, c, d]),
-            // What the originator has sent.
+            // The identifier as the originator sent it.
             false if self.proto == Key::<W>::ICMP => {
                 icmp_ports(self.proto, self.icmp.to_be_bytes(), [a, b])
             }
@@ -149,7 +151,8 @@ impl ConnSnapshot {
 }
 
 impl Key<2> {
-    /// Of a flow of IPv4, and whether its originator is the second end.
+    /// Returns the key of an IPv4 connection, and whether its originator is the second end. `None`
+    /// if it is not IPv4.
     pub(crate) fn of_saved_v4(flow: &ConnSnapshot) -> Option<(Self, bool)> {
         let (IpAddr::V4(src), IpAddr::V4(dst)) = (flow.src, flow.dst) else { return None };
         let ([a, b, c, d], [e, f, g, h]) = (src.octets(), dst.octets());
@@ -159,7 +162,8 @@ impl Key<2> {
 }
 
 impl Key<5> {
-    /// The same of IPv6.
+    /// Returns the key of an IPv6 connection, and whether its originator is the second end. `None`
+    /// if it is not IPv6.
     pub(crate) fn of_saved_v6(flow: &ConnSnapshot) -> Option<(Self, bool)> {
         let (IpAddr::V6(src), IpAddr::V6(dst)) = (flow.src, flow.dst) else { return None };
         let mut addresses = [0; 32];
@@ -170,7 +174,7 @@ impl Key<5> {
 }
 
 impl State {
-    /// As it is written down.
+    /// Returns the state in a snapshot; `None` if the connection is not saved in this state.
     pub(crate) fn saved(self) -> Option<SnapshotState> {
         Some(match self {
             State::TcpEstablished

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SCTP associations: states and verification tags.
+//! Owns SCTP associations: states and verification tags.
 
 mod association;
 mod states;

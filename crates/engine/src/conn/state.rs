@@ -1,83 +1,85 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where a flow is in its life: decides its timeout, and which of its packets do more than to be
-//! counted.
+//! Owns the state of a connection.
+//!
+//! It decides the timeout, and which packets do more than being counted.
 
 use crate::api::ProtoState;
 
-/// Six bits. The lowest is for the packet path: a packet of the responder does more.
-/// [`State::OPEN`] is another: any packet does.
+/// State in six bits. If the lowest bit is set, a packet of the responder does more than being
+/// counted. With [`State::OPEN`], any packet does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
     /// The record is not in use.
     Free = 0,
-    /// TCP: a SYN, no answer.
+    /// TCP: a SYN without an answer.
     TcpSynSent = 0x21,
-    /// A SYN of both sides (RFC 9293 figure 7, and split handshakes).
+    /// TCP: a SYN from both sides (RFC 9293 figure 7, and split handshakes).
     TcpSynSent2 = 0x23,
-    /// The first packet was no SYN, and there is no answer.
+    /// TCP: the first packet was not a SYN, and there is no answer.
     TcpPickedUp = 0x03,
-    /// SYN+ACK is the answer.
+    /// TCP: SYN and SYN+ACK.
     TcpSynRecv = 0x22,
     TcpEstablished = 0x02,
-    /// The same, and a FIN or an RST of both sides did not fit.
+    /// TCP: established, and both sides have sent a FIN or RST that did not fit.
     TcpOutOfSync = 0x3a,
-    /// It was established before a restart, and nobody was heard since.
+    /// TCP: established before a restart; neither side has sent a packet since.
     TcpResumed = 0x26,
-    /// The same, and the originator was heard; or the responder.
+    /// TCP: established before a restart; one side has sent a packet since, the originator or the
+    /// responder.
     TcpResumedOrig = 0x28,
     TcpResumedReply = 0x2a,
-    /// A FIN of the originator.
+    /// TCP: a FIN from the originator.
     TcpFinWait = 0x04,
-    /// A FIN of the responder.
+    /// TCP: a FIN from the responder.
     TcpCloseWait = 0x06,
-    /// Of both, of which one is not acknowledged.
+    /// TCP: a FIN from both sides, one of which is not acknowledged.
     TcpLastAck = 0x24,
-    /// Of both.
+    /// TCP: a FIN from both sides.
     TcpTimeWait = 0x08,
-    /// An RST.
+    /// TCP: an RST.
     TcpClose = 0x0a,
-    /// The first packet was an RST, or has flags that nobody sends.
+    /// TCP: the first packet was an RST, or had flags that no correct sender uses.
     TcpStray = 0x12,
     /// UDP: one packet.
     UdpFirst = 0x25,
-    /// Several of one direction.
+    /// UDP: several packets of one direction.
     UdpSingle = 0x05,
     UdpMultiple = 0x0c,
     IcmpFirst = 0x07,
     IcmpReply = 0x0e,
-    /// The first packet was a reply.
+    /// ICMP: the first packet was a reply.
     IcmpStray = 0x2f,
-    /// SCTP: an INIT, no answer.
+    /// SCTP: an INIT without an answer.
     SctpInit = 0x27,
-    /// The first packet was no INIT, and there is no answer: a HEARTBEAT most often, of another
-    /// pair of addresses of an association.
+    /// SCTP: the first packet was not an INIT, and there is no answer. Usually it is a HEARTBEAT
+    /// between another pair of addresses of an association.
     SctpHeartbeat = 0x29,
     SctpInitAck = 0x2c,
     SctpCookie = 0x2e,
     SctpEstablished = 0x30,
-    /// A SHUTDOWN of one side.
+    /// SCTP: a SHUTDOWN from one side.
     SctpShutdown = 0x32,
     SctpShutdownAck = 0x34,
-    /// SHUTDOWN COMPLETE.
+    /// SCTP: SHUTDOWN COMPLETE.
     SctpClosed = 0x36,
     SctpAborted = 0x38,
-    /// An ABORT of the originator, to which nobody had answered.
+    /// SCTP: an ABORT of the originator before any answer.
     SctpWithdrawn = 0x2b,
-    /// The first packet was one that no association begins with.
+    /// SCTP: the first packet cannot begin an association.
     SctpStray = 0x2d,
     OtherFirst = 0x09,
     OtherMultiple = 0x10,
 }
 
 impl State {
-    /// Any packet does more than to be counted.
+    /// Bit of states in which any packet does more than being counted.
     pub(super) const OPEN: u8 = 0x20;
 
-    /// How many values its bits can have.
+    /// Number of values of the six bits.
     pub(crate) const BITS: usize = 64;
 
-    /// Every one of them.
+    /// Every state.
     const ALL: [State; 35] = [
         State::TcpSynSent,
         State::TcpSynSent2,
@@ -116,7 +118,7 @@ impl State {
         State::Free,
     ];
 
-    /// That with these bits.
+    /// Returns the state with these bits; [`State::Free`] if there is none.
     pub(crate) fn of_bits(bits: u8) -> Self {
         const BY_BITS: [State; State::BITS] = {
             let mut phases = [State::Free; State::BITS];
@@ -130,34 +132,36 @@ impl State {
         BY_BITS[usize::from(bits) % BY_BITS.len()]
     }
 
-    /// 1 until the responder has answered, then 0.
+    /// Returns 1 until the responder has answered, then 0.
     #[inline(always)]
     pub(crate) fn is_first(self) -> u8 {
         self as u8 & 1
     }
 
-    /// Whether any packet does more than to be counted.
+    /// True if any packet does more than being counted.
     pub(crate) fn is_open(self) -> bool {
         self as u8 & Self::OPEN != 0
     }
 
-    /// Whether both sides have ended the connection, or one has at once: its ports may be another's
-    /// at any time.
+    /// True if the TCP connection has ended, so that a SYN may begin another one on its ports.
     pub(crate) fn is_closing(self) -> bool {
         matches!(self, State::TcpTimeWait | State::TcpClose | State::TcpStray)
     }
 
-    /// Whether the first packet was one that no connection begins with.
+    /// True if the first packet cannot begin a connection.
     pub(super) fn is_stray(self) -> bool {
         matches!(self, State::TcpStray | State::SctpStray | State::IcmpStray)
     }
 
-    /// After a restart, when this direction was heard.
+    /// Returns the state after a restart once this direction has sent a packet.
     pub(super) fn resumed(direction: usize) -> Self {
         if direction == 0 { State::TcpResumedOrig } else { State::TcpResumedReply }
     }
 
-    /// Where its numbers are to be learnt anew after a restart: which direction was heard, if any.
+    /// Returns, for a TCP connection that is resumed after a restart, the side that has sent a
+    /// packet since.
+    ///
+    /// The outer `None`: it is not being resumed. The inner `None`: neither side has sent a packet.
     pub(super) fn side_heard_since(self) -> Option<Option<usize>> {
         match self {
             State::TcpResumed => Some(None),
@@ -167,14 +171,14 @@ impl State {
         }
     }
 
-    /// Whether its numbers are to be learnt anew after a restart.
+    /// True if the connection is resumed after a restart, so its numbers must be learnt anew.
     pub(super) fn is_resumed(self) -> bool {
         self.side_heard_since().is_some()
     }
 }
 
 impl State {
-    /// The same for others; `None` of a record that is not in use.
+    /// Returns the protocol state for users; `None` for a record that is not in use.
     pub(crate) fn progress(self) -> Option<ProtoState> {
         Some(match self {
             State::Free => return None,
@@ -182,7 +186,7 @@ impl State {
             State::TcpSynSent2 => ProtoState::SynSent2,
             State::TcpPickedUp => ProtoState::PickedUp,
             State::TcpSynRecv => ProtoState::SynRecv,
-            // What has to be learnt anew changes nothing for those who look.
+            // Users do not see that numbers are learnt anew.
             State::TcpEstablished
             | State::TcpOutOfSync
             | State::TcpResumed
@@ -214,8 +218,10 @@ impl State {
 }
 
 impl State {
-    /// Whether both ends have shown that they want the flow. One that is refused has not come so
-    /// far by that, and one that was assured stays so.
+    /// True if a connection that enters this state has been confirmed by both ends.
+    ///
+    /// A refused connection is not confirmed by the refusal. One that was confirmed before stays
+    /// so.
     pub(crate) fn is_assured(self) -> bool {
         let is_refused = matches!(
             self,
@@ -232,7 +238,8 @@ impl State {
 }
 
 impl State {
-    /// Whether both ends know the connection, and its numbers are judged.
+    /// True if the state is one in which a connection can get out of sync: both ends know the
+    /// connection.
     pub(crate) fn can_be_out_of_sync(self) -> bool {
         matches!(
             self,

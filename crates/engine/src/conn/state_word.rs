@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One word that every packet of a flow reads and writes: when it was seen last, where it is in its
-//! life, and what is the same for all its packets.
+//! Owns the state word of a record, which every packet reads and writes.
+//!
+//! It holds the time of the last packet, the state, and some constants of the connection.
 
 use super::state::State;
 use super::tcp::window::WindowScales;
 use crate::base::{Micros, Nanos};
 
-/// From bit 0: microseconds (47 bits), 1 if it is among the embryonic flows of its table, shifts of
-/// the windows (8 bits), phase (6), 1 if the originator is the second end of the key, 1 if somebody
-/// has looked whether it is worth a rule.
+/// From bit 0 on: microseconds (47 bits), 1 if the connection is embryonic (1 bit), window shifts
+/// (8 bits), state (6), 1 if the originator is the second end of the key (1), 1 if the connection
+/// was evaluated for a NIC rule (1).
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct StateWord(u64);
@@ -26,16 +27,17 @@ const SWAPPED_SHIFT: u32 = 62;
 const RULED: u64 = 1 << 63;
 
 impl StateWord {
-    /// Of a record that is not in use.
+    /// State word of a record that is not in use.
     pub(super) const FREE: StateWord = StateWord(0);
 
-    /// All of it.
+    /// Returns all bits.
     #[cfg(test)]
     pub(super) fn bits(self) -> u64 {
         self.0
     }
 
-    /// Of a flow that nothing is known of yet; 1: its originator is the second end of the key.
+    /// Returns the word of a new connection. `orig_swapped` is 1 if its originator is the second
+    /// end of the key.
     pub(super) fn begin(orig_swapped: u8) -> Self {
         let scales = u64::from(WindowScales::NOT_JUDGED.0) << SCALES_SHIFT;
         StateWord(scales | u64::from(orig_swapped & 1) << SWAPPED_SHIFT)
@@ -54,7 +56,7 @@ impl StateWord {
         self.micros().since(start)
     }
 
-    /// The bits of the [`State`].
+    /// Returns the bits of the [`State`].
     #[inline(always)]
     pub(super) fn phase_bits(self) -> u8 {
         (self.0 >> PHASE_SHIFT) as u8 & (PHASE_MASK >> PHASE_SHIFT) as u8
@@ -73,7 +75,7 @@ impl StateWord {
         StateWord(self.0 & !(0xff << SCALES_SHIFT) | u64::from(scales.0) << SCALES_SHIFT)
     }
 
-    /// 1: the originator is the second end of the key.
+    /// Returns 1 if the originator is the second end of the key, else 0.
     #[inline(always)]
     pub(super) fn orig_swapped(self) -> u8 {
         (self.0 >> SWAPPED_SHIFT) as u8 & 1

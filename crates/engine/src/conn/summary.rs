@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Totals of a connection: from its two records to counters and a flow record.
+//! Computes the totals of a connection, and its flow record, from its two records.
 
 use super::record::{ConnCold, ConnHot, PackedCounters};
 use crate::api::{
@@ -12,7 +12,7 @@ impl<const W: usize> ConnHot<W> {
     pub(super) fn tally(&self, cold: &ConnCold, direction: usize) -> DirectionCounters {
         let wide = |high: u32, bits: u32, low: u32| (u64::from(high) << bits) + u64::from(low);
         let counters = self.counters[direction];
-        // Where there are links, there are no high words.
+        // An embryonic connection has links in place of these high words.
         let is_link = direction == 1 && self.is_embryonic();
         let high = |words: [u32; 2]| if is_link { 0 } else { words[direction] };
         let bytes = wide(high(cold.bytes_high), PackedCounters::BYTES_BITS, counters.bytes());
@@ -27,13 +27,13 @@ impl<const W: usize> ConnHot<W> {
         }
     }
 
-    /// Packets of a direction so far, and when the flow began.
+    /// Returns the number of packets of a direction, and the start of the connection.
     pub(crate) fn totals(&self, cold: &ConnCold, swapped: u8) -> (u64, Nanos) {
         let direction = usize::from(swapped ^ self.originator()) & 1;
         (self.tally(cold, direction).packets, cold.start)
     }
 
-    /// What is left of the flow, but for what is beside its record.
+    /// Returns the flow record without mark and label, which are not in the two records.
     pub(crate) fn record(&self, cold: &ConnCold, end_reason: EndReason) -> FlowRecord {
         let parts = self.key.parts();
         let low = (parts.low, parts.low_port);

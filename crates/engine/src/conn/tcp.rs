@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TCP: states, sequence window, resynchronisation.
+//! Owns TCP: states, sequence window, resynchronisation.
 
 pub(super) mod resync;
 pub(super) mod states;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The first packet of a connection, and what each further one changes: chooses between the rules
-//! of TCP, SCTP and of protocols without states.
+//! Determines the first state of a connection, and the effect of each later packet.
+//!
+//! Chooses between the rules of TCP, of SCTP and of protocols without states.
 
 use super::event::Transition;
 use super::record::{ConnHot, PackedCounters};
@@ -15,8 +16,9 @@ use crate::packet::{
 };
 
 impl<const W: usize> ConnHot<W> {
-    /// Makes it a flow before its first packet is counted. It is judged by numbers if there is a
-    /// segment, and that can be the first of a connection.
+    /// Initialises the record for a connection, before its first packet is counted.
+    ///
+    /// The window is tracked if the packet has a TCP segment that can begin a connection.
     #[inline(always)]
     pub(crate) fn begin(&mut self, key: Key<W>, packet: &PacketView) {
         let (meta, segment) = (packet.meta, packet.segment());
@@ -27,14 +29,14 @@ impl<const W: usize> ConnHot<W> {
         self.state_word = StateWord::begin(meta.swapped());
         self.window = TcpWindow::NONE;
         if let Some(segment) = segment {
-            // What no connection begins with is not to stand for one that does begin.
+            // A packet that cannot begin a connection must not look like one that can.
             phase = if has_valid_flags(flags) { phase } else { State::TcpStray };
             self.open_window(phase, segment);
         }
         if let Some(chunks) = packet.chunks {
             phase = self.open_association(chunks);
         }
-        // A reply must not name the originator of the request that follows it.
+        // If a reply comes first, its sender must not become the originator of the next request.
         if phase == State::IcmpFirst && packet.is_icmp_reply(&key) {
             phase = State::IcmpStray;
         }
@@ -42,8 +44,9 @@ impl<const W: usize> ConnHot<W> {
         self.enter(phase);
     }
 
-    /// Makes it the flow that has begun with this SYN of the other side, and that the packet
-    /// answers, before that is counted.
+    /// Initialises the record for a connection that began with `syn` of the other side.
+    ///
+    /// `packet` answers the SYN. Call this before the packet is counted.
     pub(crate) fn begin_answered(&mut self, syn: TcpSegment, packet: &PacketView) {
         self.counters = [PackedCounters(0); 2];
         self.state_word = StateWord::begin(packet.meta.swapped() ^ 1);
@@ -56,9 +59,11 @@ impl<const W: usize> ConnHot<W> {
         self.enter(State::TcpSynRecv);
     }
 
-    /// Its zone is one that judges by numbers now, or is not. Numbers that nobody has followed are
-    /// learnt anew, as after a restart, where the flow neither begins nor ends: there, both sides
-    /// are to be heard. One that is not judged any more goes by its flags.
+    /// Turns the window check (TCP) or tag check (SCTP) of the connection on or off.
+    ///
+    /// When turned on, the numbers of an established connection are learnt anew from both sides, as
+    /// after a restart. Connections that are beginning or ending are not checked. When turned off,
+    /// only flags count.
     pub(crate) fn set_window_check(&mut self, is_judged: bool) {
         if self.checks_window() == is_judged {
             return;
@@ -83,14 +88,16 @@ impl<const W: usize> ConnHot<W> {
                 });
             }
             (false, State::TcpOutOfSync) => self.enter(State::TcpEstablished),
-            // Which acknowledgment is the last one is known by its number.
+            // Without sequence numbers, the last acknowledgment cannot be recognised.
             (false, State::TcpLastAck) => self.enter(State::TcpTimeWait),
             _ => {}
         }
     }
 
-    /// Whether the sender of a quoted packet can have sent this sequence number, as far as anybody
-    /// knows (RFC 5927 section 4.1).
+    /// True if the sender of a quoted packet can have sent this sequence number (RFC 5927 section
+    /// 4.1), or for SCTP this tag.
+    ///
+    /// Also true if too little is known to decide.
     pub(crate) fn has_sent(&self, meta: PacketMeta, seq: u32) -> bool {
         if !self.checks_window() {
             return true;
@@ -100,24 +107,29 @@ impl<const W: usize> ConnHot<W> {
         }
         match (self.phase(), self.direction(meta)) {
             (State::TcpSynSent, 0) => self.window.is_asked_with(seq),
-            // Nothing came of the responder: of one that was picked up it may have gone before.
+            // The responder has sent nothing. In a picked-up connection it may have, before the
+            // pick-up.
             (State::TcpSynSent, _) => false,
             (State::TcpPickedUp, 1) | (State::TcpClose, _) => true,
-            // What both have sent before the restart is learnt as soon as both are heard.
+            // After a restart, nothing is known until both sides have sent a packet.
             (phase, _) if phase.is_resumed() => true,
             (_, direction) => self.window.has_sent(self.state_word.scales(), direction, seq),
         }
     }
 
-    /// What this packet does to the flow, if it came as it was sent. Before [`count`](Self::count).
+    /// Returns the effect of this packet on the connection. Call it before [`count`](Self::count).
+    ///
+    /// # Errors
+    /// [`Anomaly`] if the packet does not fit the connection. A packet that would change the state
+    /// must have a right checksum ([`Anomaly::Checksum`]).
     pub(crate) fn event(&mut self, packet: &PacketView) -> Result<Transition, Anomaly> {
         if let Some(chunks) = &packet.chunks {
             return self.event_of_association(packet, chunks);
         }
         let (untouched, flags) = (*self, packet.meta.tcp_flags());
         let event = self.event_of_sound(packet)?;
-        // With such a flag numbers may have changed where the phase has not, or flags that count
-        // later. A SYN without numbers is no more than an ACK.
+        // With one of these flags, numbers may have changed though the state has not, or the flags
+        // count later. Without window check, a SYN does no more than an ACK.
         let telling = if self.checks_window() { SYN_FIN_RST } else { FIN | RST };
         let is_more = event != Transition::None || flags & telling != 0;
         if is_more && !packet.is_intact(&self.key) {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which packets without a connection, or beside the state of theirs, are dropped.
+//! Decides which packets are dropped: those without a connection, or that do not fit theirs.
 
 use crate::api::{
     Anomaly, Config, InvalidFragments, InvalidPackets, MalformedPackets, UntrackedReason,
 };
 
-/// What the configuration says of packets that are malformed, invalid or odd fragments.
+/// Drop policy of the configuration for malformed packets, invalid packets and odd fragments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DropPolicy {
     malformed: bool,
     invalid: bool,
     odd_fragments: bool,
-    /// No connection of these packets can be on another worker.
+    /// True if no connection of these packets can be on another worker.
     pub(crate) sees_all: bool,
 }
 
@@ -36,7 +36,7 @@ impl DropPolicy {
 
     /// True if a packet that does not fit its connection is dropped. Others are counted to it.
     pub(crate) fn drops(self, anomaly: Anomaly) -> bool {
-        // The request of a reply may have gone by way of another worker.
+        // The request of a reply may have passed another worker.
         let is_sure = anomaly != Anomaly::IcmpReply || self.sees_all;
         self.invalid && anomaly.is_invalid() && is_sure
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How many connections there may be, of all, of a zone and of a source, and how many may begin in
-//! a second.
+//! Limits the number of connections of a zone and of a source, and of new connections per second.
 //!
-//! Who ends makes room at once. Sources are prefixes, of which there are more than anybody has
-//! memory for: they are counted together with some others, in two ways, and the lower number holds.
-//! So no source has more than its share, and one may have a few less where the table is full.
+//! A connection that ends makes room at once. Sources are prefixes, and there are more prefixes
+//! than memory for counters. So each source has two counters that it shares with other sources, and
+//! the lower one is compared with the limit. No source exceeds its limit, but a source may get
+//! slightly fewer connections if the table is full.
 
 use super::zones::ZonePolicies;
 use crate::api::{Config, UntrackedReason, ZONES};
@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 const SECOND: Nanos = 1_000_000_000;
 
-/// Counts connections of both tables.
+/// Counts connections of both tables, and checks limits.
 pub(crate) struct Limits {
     of_zone: Box<[u32]>,
     paces: Box<[ZoneRate]>,
@@ -22,7 +22,7 @@ pub(crate) struct Limits {
     valve: Option<RateLimiter>,
 }
 
-/// Connections of a zone that have begun in a second, and in the one before.
+/// Number of connections of a zone that began in a second, and in the second before it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ZoneRate {
     second: u32,
@@ -30,15 +30,15 @@ pub(crate) struct ZoneRate {
     before: u32,
 }
 
-/// Connections by the prefix of who began them.
+/// Number of connections by the prefix of their originator.
 pub(crate) struct SourceSketch {
     max: u32,
     hasher: KeyedHasher,
-    /// Two counts of each prefix, each shared with others.
+    /// Two counters for each prefix, each shared with other prefixes.
     pub(crate) counts: [Box<[u32]>; 2],
 }
 
-/// New connections in the second that runs.
+/// Number of new connections in the current second, and its maximum.
 struct RateLimiter {
     max: u32,
     second: u64,
@@ -55,14 +55,20 @@ impl Limits {
         }
     }
 
-    /// Whether one of them might be met within a burst of which some packets take the place of
-    /// others' connections. Then what comes first counts first. A zone has no more by that.
+    /// True if a limit may be reached within a burst in which connections replace others.
+    ///
+    /// The burst must then be processed in packet order. Limits of zones do not matter here: a
+    /// replaced connection leaves the count of its zone unchanged.
     pub(crate) fn is_near_limit(&mut self, now: Nanos) -> bool {
         let is_valve_near = |valve: &mut RateLimiter| valve.left(now) < BURST_MAX as u32;
         self.sources.is_some() || self.valve.as_mut().is_some_and(is_valve_near)
     }
 
-    /// Whether a connection may begin now, and if not, why.
+    /// Checks whether a connection may begin now.
+    ///
+    /// # Errors
+    /// [`UntrackedReason`] of the first limit that is reached: zone, source, or new connections per
+    /// second.
     pub(crate) fn check<const W: usize>(
         &mut self,
         zones: &ZonePolicies,
@@ -81,8 +87,14 @@ impl Limits {
         self.check_valve(now)
     }
 
-    /// Whether a connection may begin in the place of another one with its key, and if not, why.
-    /// Its zone has no more by that, nor has its source if it is the same.
+    /// Checks whether a connection may replace the one with its key, from originator `before` to
+    /// `next`.
+    ///
+    /// The count of its zone does not change, nor that of its source if the source is the same.
+    ///
+    /// # Errors
+    /// [`UntrackedReason`] of the first limit that is reached: source, or new connections per
+    /// second.
     pub(crate) fn check_next<const W: usize>(
         &mut self,
         key: &Key<W>,
@@ -107,17 +119,17 @@ impl Limits {
         }
     }
 
-    /// Connections of a zone.
+    /// Returns the number of connections of a zone.
     pub(crate) fn of_zone(&self, zone: u16) -> u32 {
         self.of_zone[usize::from(zone)]
     }
 
-    /// Connections of a zone that began in the second before this one.
+    /// Returns the number of connections of a zone that began in the previous second.
     pub(crate) fn pace(&self, zone: u16, now: Nanos) -> u32 {
         self.paces[usize::from(zone)].at(now).before
     }
 
-    /// A connection of this zone has begun, by a packet from `source`.
+    /// Counts a new connection of this zone, begun by a packet from `source`.
     pub(crate) fn began(&mut self, zone: u16, source: impl FnOnce() -> IpAddr, now: Nanos) {
         self.count(zone, source);
         let pace = &mut self.paces[usize::from(zone)];
@@ -128,7 +140,7 @@ impl Limits {
         }
     }
 
-    /// One has that began elsewhere: not in the second that runs.
+    /// Counts a restored connection. It does not count as new in the current second.
     pub(crate) fn restored(&mut self, zone: u16, source: IpAddr) {
         self.count(zone, || source);
     }
@@ -150,7 +162,7 @@ impl Limits {
 }
 
 impl ZoneRate {
-    /// How it stands at this time.
+    /// Returns the counts as of `now`.
     fn at(self, now: Nanos) -> Self {
         let second = (now / SECOND) as u32;
         match second.wrapping_sub(self.second) {
@@ -162,7 +174,7 @@ impl ZoneRate {
 }
 
 impl RateLimiter {
-    /// How many more may begin in this second.
+    /// Returns how many more connections may begin in this second.
     fn left(&mut self, now: Nanos) -> u32 {
         if self.second != now / SECOND {
             (self.second, self.begun) = (now / SECOND, 0);
@@ -172,7 +184,7 @@ impl RateLimiter {
 }
 
 impl SourceSketch {
-    /// Bits of an IPv4 address, and of an IPv6 address, that are one source.
+    /// Prefix length that defines a source: of an IPv4 address, and of an IPv6 address.
     const PREFIX_V4: u32 = 24;
 
     const PREFIX_V6: u32 = 64;
@@ -186,13 +198,14 @@ impl SourceSketch {
         }
     }
 
-    /// Half as many as connections: two of a full table share one.
+    /// Returns the number of counters per array: about half the connections, at least 2^14. So two
+    /// connections of a full table share a counter.
     pub(crate) fn counts(config: &Config) -> usize {
         let connections = config.capacity_ipv4 as usize + config.capacity_ipv6 as usize;
         (connections / 2).next_power_of_two().max(1 << 14)
     }
 
-    /// Where the counts of a source are.
+    /// Returns the indices of the two counters of a source.
     fn places(&self, zone: u16, source: IpAddr) -> [usize; 2] {
         let prefix = match source {
             IpAddr::V4(address) => u64::from(u32::from(address) >> (32 - Self::PREFIX_V4)),
@@ -211,7 +224,7 @@ impl SourceSketch {
         }
     }
 
-    /// Connections of a source, and some of others at most.
+    /// Returns an upper bound of the connections of a source; it may include some of other sources.
     fn count(&self, zone: u16, source: IpAddr) -> u32 {
         let [first, second] = self.places(zone, source);
         self.counts[0][first].min(self.counts[1][second])

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long the flows of a table live without a packet: as their zone says, and less where it is
-//! nearly full (pf.conf(5), "adaptive timeouts").
+//! Computes the timeouts of a table's connections: the zone's, reduced if the table is nearly full
+//! (pf.conf(5), "adaptive timeouts").
 //!
-//! A timer may come up early but never late. So where timeouts get shorter, as the table is fuller
-//! or somebody says so, the timers of all flows are armed anew, a few records at a time.
+//! A timer may expire early but never late. So if timeouts become shorter, by load or by
+//! configuration, all timers are re-armed, a few records at a time.
 
 use super::zones::ZonePolicies;
 use crate::api::Config;
@@ -11,24 +11,24 @@ use crate::base::Nanos;
 use crate::conn::{ConnHot, State};
 use std::sync::Arc;
 
-/// Parts of a timeout.
+/// Denominator of the share of a timeout.
 const WHOLE: u32 = 1 << 10;
 
-/// All timers are armed anew when timeouts have got shorter by so many of them.
+/// Reduction of the share at which all timers are re-armed, in units of 1 / [`WHOLE`].
 const STEP: u32 = WHOLE / 16;
 
-/// Records in one round.
+/// Number of records that are re-armed in one round.
 pub(crate) const AT_ONCE: u32 = 16;
 
-/// What decides it.
+/// Timeouts of one table: policy of the zones, and the share by load.
 pub(crate) struct AdaptiveTimeouts {
     pub(crate) zones: Arc<ZonePolicies>,
-    /// From so many flows on timeouts shrink, and would be 0 with so many.
+    /// Number of connections at which timeouts begin to shrink, and at which they would be 0.
     adaptive: Option<(u32, u32)>,
-    /// What is left of each timeout now, and what it was when timers were last armed anew.
+    /// Current share of each timeout, and the share when timers were last re-armed.
     share: u32,
     share_armed: u32,
-    /// The next record whose timer is to be armed anew.
+    /// The next record whose timer is to be re-armed.
     pub(crate) next: u32,
 }
 
@@ -48,13 +48,13 @@ impl AdaptiveTimeouts {
         &self.zones
     }
 
-    /// How long a flow lives.
+    /// Returns the timeout of a connection.
     #[inline(always)]
     pub(crate) fn of<const W: usize>(&self, hot: &ConnHot<W>) -> Nanos {
         self.of_phase(hot, hot.phase())
     }
 
-    /// The same in this phase.
+    /// Returns the timeout of a connection if it were in this state.
     #[inline(always)]
     pub(crate) fn of_phase<const W: usize>(&self, hot: &ConnHot<W>, phase: State) -> Nanos {
         let timeout = self.zones.timeout(hot.key.zone(), phase);
@@ -64,7 +64,7 @@ impl AdaptiveTimeouts {
         (u128::from(timeout) * u128::from(self.share) / u128::from(WHOLE)) as Nanos
     }
 
-    /// There are so many flows.
+    /// Adapts the share to the number of connections in the table.
     pub(crate) fn adapt(&mut self, live: u32) {
         let Some((start, end)) = self.adaptive else { return };
         let above = u64::from(live.saturating_sub(start));

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! In which zone a packet is: where its tags or its pair put it, unless a rule puts it elsewhere.
+//! Determines the zone of a packet: by its tags or its pair, or by the first zone rule that
+//! matches.
 //!
-//! Both directions of a connection are in one zone, so the two ends of a rule have no order: it is
-//! held against a key in either. Without rules nothing is looked at.
+//! Both directions of a connection are in one zone, so the two ends of a rule have no order. Each
+//! rule becomes two patterns, one per order. Without rules, no key is compared.
 
 use crate::api::{Config, ConnSnapshot, EndpointMatch, ZoneRule, ZoneSource, has_ports};
 use crate::packet::{Batches, Key, zone_of, zone_proto};
 use std::net::IpAddr;
 
-/// Where packets get their zones from.
+/// Determines the zones of packets.
 pub(crate) struct ZoneClassifier {
-    /// Where no rule means them.
+    /// Source of the zone if no rule matches.
     pub(crate) from: ZoneSource,
     v4: Box<[KeyPattern<2>]>,
     v6: Box<[KeyPattern<5>]>,
 }
 
-/// A rule, in one order of its ends: bits of keys of one IP version.
+/// A rule in one order of its ends: bits of a key of one IP version.
 struct KeyPattern<const W: usize> {
     value: Key<W>,
     mask: Key<W>,
-    /// Of protocols that have some.
+    /// True if the rule matches only protocols with ports.
     has_ports: bool,
     pub(crate) zone: u16,
 }
 
 impl ZoneClassifier {
-    /// That of a configuration.
+    /// Creates the classifier of a configuration.
     ///
     /// # Panics
-    /// If there are more than [`ZoneRule::MAX`] rules: the caller's plan has counted them.
+    /// If there are more than [`ZoneRule::MAX`] rules. The caller's plan has checked their number.
     pub(crate) fn new(config: &Config) -> Self {
         let rules = &config.zone_rules;
         assert!(rules.len() <= ZoneRule::MAX, "{} rules of zones", rules.len());
@@ -40,7 +41,7 @@ impl ZoneClassifier {
         }
     }
 
-    /// Goes by the rules, if there are some, for the packets in the batches from these places on.
+    /// Applies the rules to the packets in the batches, beginning at index `from` in each batch.
     #[inline(always)]
     pub(crate) fn apply(&self, batches: &mut Batches, from: (usize, usize)) {
         if !self.v4.is_empty() || !self.v6.is_empty() {
@@ -54,7 +55,7 @@ impl ZoneClassifier {
         batches.v6.assign_zones(from_v6, |key| zone_by(&self.v6, key));
     }
 
-    /// Where a connection is that another engine has saved, whose zones came from anywhere.
+    /// Returns the zone of a restored connection; the zone in the snapshot is ignored.
     pub(crate) fn of_saved(&self, flow: &ConnSnapshot) -> u16 {
         let zone = zone_of(&flow.vlan, self.from);
         let flow = ConnSnapshot { zone, ..flow.clone() };
@@ -67,10 +68,10 @@ impl ZoneClassifier {
     }
 }
 
-/// What the zone of a connection says of the tags of its packets.
+/// Maps the zone of a connection to the VLAN tag of its packets.
 pub(crate) struct ZoneTags {
     is_by_tag: bool,
-    /// Zones of rules, in order.
+    /// Zones of rules, sorted.
     given: Box<[u16]>,
 }
 
@@ -81,8 +82,10 @@ impl ZoneTags {
         Self { is_by_tag: config.zone.is_by_tag(), given: given.into() }
     }
 
-    /// Identifier of the tag that packets in a zone have, 0 if they have none or none is asked for;
-    /// `None` if a rule may have put packets of several tags there.
+    /// Returns the identifier of the tag that packets of a zone have.
+    ///
+    /// 0: they have no tag, or zones do not depend on tags. `None`: a rule may have put packets
+    /// with different tags into the zone.
     pub(crate) fn tag(&self, zone: u16) -> Option<u16> {
         match self.is_by_tag {
             false => Some(0),
@@ -90,25 +93,25 @@ impl ZoneTags {
         }
     }
 
-    /// Whether a zone has packets without a tag.
+    /// True if packets of a zone have no tag.
     pub(crate) fn is_untagged(&self, zone: u16) -> bool {
         self.tag(zone) == Some(0)
     }
 }
 
-/// The zone of the first rule that means it.
+/// Returns the zone of the first pattern that matches the key.
 fn zone_by<const W: usize>(patterns: &[KeyPattern<W>], key: &Key<W>) -> Option<u16> {
     patterns.iter().find(|pattern| pattern.matches(key)).map(|pattern| pattern.zone)
 }
 
-/// One end of a pattern: address and port, and which of their bits count.
+/// One end of a pattern: value and mask of address and port.
 struct Bits<const N: usize> {
     address: [[u8; N]; 2],
     port: [u16; 2],
 }
 
 impl<const N: usize> Bits<N> {
-    /// `None` if it asks for an address of the other IP version.
+    /// Returns the bits of an end; `None` if its address has the other IP version.
     fn of(end: &EndpointMatch, octets: impl Fn(IpAddr) -> Option<[u8; N]>) -> Option<Self> {
         let port = end.port.map_or([0; 2], |port| [port, u16::MAX]);
         let address = match end.address {
@@ -141,7 +144,8 @@ impl KeyPattern<5> {
 }
 
 impl<const W: usize> KeyPattern<W> {
-    /// Of a rule, in both orders of its ends; none if it is of the other IP version.
+    /// Returns the patterns of a rule in both orders of its ends; none if it is for the other IP
+    /// version.
     fn of<const N: usize>(
         rule: &ZoneRule,
         octets: impl Fn(IpAddr) -> Option<[u8; N]> + Copy,
@@ -177,7 +181,7 @@ mod tests {
     use crate::packet::{KeyParts, L4Id, key4, key6};
     use proptest::prelude::*;
 
-    /// What a rule says, without keys: whether it means what is between these ends.
+    /// True if a rule matches a connection between these ends; computed without keys.
     fn means(rule: &ZoneRule, parts: &KeyParts) -> bool {
         let ends = [(parts.low, parts.low_port), (parts.high, parts.high_port)];
         let takes = |end: &EndpointMatch, (address, port): (IpAddr, u16)| {
@@ -190,7 +194,7 @@ mod tests {
             && (both(0) || both(1))
     }
 
-    /// Few values, so that rules mean packets.
+    /// Few values, so that rules match packets.
     fn address() -> impl Strategy<Value = IpAddr> {
         let few = 0..4_u8;
         (few.clone(), few, any::<bool>()).prop_map(|(net, host, is_v6)| match is_v6 {

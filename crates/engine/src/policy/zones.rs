@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What holds in a zone: how long its connections live, how they are judged, how many there may be.
+//! Owns the policy of each zone: timeouts, window check, limits of connections.
 //!
-//! It may change while there are connections. New ones go by it at once, and so does every look at
-//! a timer; those that are there are reviewed, a few records at a time.
+//! The policies can be replaced while there are connections. New connections use the new ones at
+//! once, and so does each expired timer. A review updates existing connections, a few records at a
+//! time.
 
 use crate::api::{Config, MarkRule, ZONES, ZonePolicy};
 use crate::base::Nanos;
 use crate::conn::State;
 
-/// The policy of every zone, and what else of a configuration may change while it holds.
+/// The policy of every zone, and other configuration that can change at run time.
 #[derive(Clone, Debug)]
 pub struct ZonePolicies {
-    /// The first is of all zones that are not named.
+    /// Policies; the first one is for all zones that are not listed.
     policies: Box<[ZonePolicy]>,
-    /// By zone, the place of its policy. Empty where there is but one.
+    /// Index of each zone's policy. Empty if there is only one policy.
     places: Box<[u16]>,
-    /// What is written to connections as they begin.
+    /// Rules that write marks and labels to new connections.
     mark_rules: Box<[MarkRule]>,
-    /// Timeouts of each policy by the bits of a phase: which one comes next nobody foretells, so a
-    /// branch for each would be a wrong guess most of the time.
+    /// Timeouts of each policy by the bits of a state. States come in no predictable order, so a
+    /// table is faster than branches.
     by_phase: Box<[[Nanos; State::BITS]]>,
 }
 
 impl ZonePolicies {
-    /// Entries that a configuration may have.
+    /// Maximum number of entries in [`Config::zones`].
     pub const MAX: usize = u16::MAX as usize;
 
-    /// Those of a configuration. Of several entries that name a zone the last one holds.
+    /// Creates the policies of a configuration. If several entries list a zone, the last one
+    /// applies.
     ///
     /// # Panics
     /// If there are more than [`ZonePolicies::MAX`] entries.
@@ -46,7 +48,7 @@ impl ZonePolicies {
         Self { policies, places, mark_rules: config.mark_rules.as_slice().into(), by_phase }
     }
 
-    /// How long a flow of this zone lives in this phase without a packet.
+    /// Returns the timeout of a connection of this zone in this state.
     #[inline(always)]
     pub(crate) fn timeout(&self, zone: u16, phase: State) -> Nanos {
         self.by_phase[self.place(zone)][phase as usize % State::BITS]
@@ -57,13 +59,13 @@ impl ZonePolicies {
         self.places.get(usize::from(zone)).map_or(0, |place| usize::from(*place))
     }
 
-    /// What is written to connections as they begin.
+    /// Returns the rules that write marks and labels to new connections.
     #[inline(always)]
     pub(crate) fn mark_rules(&self) -> &[MarkRule] {
         &self.mark_rules
     }
 
-    /// The policy of a zone.
+    /// Returns the policy of a zone.
     pub fn of(&self, zone: u16) -> &ZonePolicy {
         &self.policies[self.place(zone)]
     }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use wire::FrameBuilder;
 
-/// The states of TCP that are judged by numbers, and others.
+/// TCP states with window check, and a state of another protocol.
 const PHASES: [State; 15] = [
     State::TcpSynSent,
     State::TcpSynSent2,
@@ -30,7 +30,7 @@ const PHASES: [State; 15] = [
     State::UdpMultiple,
 ];
 
-/// A flow in any of them.
+/// A connection in any of these states.
 #[derive(Clone, Debug)]
 struct Known {
     phase: State,
@@ -43,7 +43,7 @@ struct Known {
 }
 
 impl Known {
-    /// One whose numbers are near these.
+    /// Generates a connection whose numbers are near `base`.
     fn near(base: u32) -> impl Strategy<Value = Self> {
         let number = move || (0..4u32).prop_map(move |ahead| base.wrapping_add(ahead));
         let numbers = move || [number(), number()];
@@ -76,7 +76,7 @@ impl Known {
     }
 }
 
-/// A segment whose numbers are near these.
+/// Generates a segment whose numbers are near these.
 fn frame(base: u32) -> impl Strategy<Value = Vec<u8>> {
     let near = move || (0..6u32).prop_map(move |ahead| base.wrapping_add(ahead).wrapping_sub(1));
     let flags = prop_oneof![

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SCTP by its chunks and its tags: what a packet does to its association, or why it is none of its
-//! own.
+//! Determines the effect of an SCTP packet on its association by chunks and tag, or its anomaly.
 
 use super::tags::TagOutcome;
 use crate::api::Anomaly;
@@ -10,7 +9,11 @@ use crate::conn::state::State;
 use crate::packet::{ChunkKind, PacketView, SctpChunks};
 
 impl<const W: usize> ConnHot<W> {
-    /// What this packet does to the association, if it came as it was sent.
+    /// Returns the effect of this packet on the association.
+    ///
+    /// # Errors
+    /// [`Anomaly`] if the packet does not fit the association. A packet that would change anything
+    /// must have a right checksum ([`Anomaly::Checksum`]).
     pub(crate) fn event_of_association(
         &mut self,
         packet: &PacketView,
@@ -18,7 +21,7 @@ impl<const W: usize> ConnHot<W> {
     ) -> Result<Transition, Anomaly> {
         let untouched = *self;
         let event = self.event_of_chunks(packet, chunks);
-        // An INIT is remembered though it changes nothing else.
+        // An INIT is remembered though it changes no state.
         let is_more = self.window != untouched.window
             || self.state_word.scales() != untouched.state_word.scales()
             || event.is_ok_and(|event| event != Transition::None);

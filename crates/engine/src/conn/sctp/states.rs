@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The state table of SCTP associations (RFC 9260, as Linux' nf_conntrack_proto_sctp.c tells it
-//! from outside).
+//! Owns the state table of SCTP associations (RFC 9260), after Linux's nf_conntrack_proto_sctp.c.
 
 use crate::conn::state::State;
 use crate::conn::state::State::{
@@ -12,10 +11,12 @@ use crate::packet::ChunkKind;
 
 const STATES: [State; 9] = [IN, IA, CE, ES, SD, SA, CL, AB, HB];
 
-/// By sender, packet and state: the next state. INIT leads nowhere: in place of an association that
-/// has ended it begins another, and in one that goes on it asks for a restart (section 5.2.2).
+/// Next state by sender, packet and state.
+///
+/// An INIT changes no state. If the association has ended, it begins another one; else it requests
+/// a restart (section 5.2.2).
 const NEXT: [[[State; STATES.len()]; 9]; 2] = [
-    // Of the originator.
+    // Packets of the originator.
     [
         /* in:       IN  IA  CE  ES  SD  SA  CL  AB  HB */
         /* INIT */
@@ -23,23 +24,23 @@ const NEXT: [[[State; STATES.len()]; 9]; 2] = [
         /* I+A */ [IN, IA, CE, ES, SD, SA, CL, AB, HB],
         /* C.E. */ [IN, CE, CE, ES, SD, SA, CL, AB, HB],
         /* C.A. */ [IN, IA, ES, ES, SD, SA, CL, AB, HB],
-        // Of one who was not answered it says nothing.
+        // A SHUTDOWN before an answer has no effect.
         /* SHUT */
         [IN, IA, CE, SD, SD, SA, CL, AB, HB],
-        // The SHUTDOWN may have gone between other addresses.
+        // The SHUTDOWN may have passed between other addresses.
         /* S.A. */
         [IN, IA, CE, SA, SA, SA, CL, AB, HB],
         /* S.C. */ [IN, IA, CE, ES, SD, CL, CL, AB, HB],
         /* ABRT */ [WD, AB, AB, AB, AB, AB, CL, AB, WD],
         /* else */ [IN, IA, CE, ES, SD, SA, CL, AB, HB],
     ],
-    // Of the responder.
+    // Packets of the responder.
     [
         /* in:       IN  IA  CE  ES  SD  SA  CL  AB  HB */
         /* INIT */
         [IN, IA, CE, ES, SD, SA, CL, AB, HB],
         /* I+A */ [IA, IA, CE, ES, SD, SA, CL, AB, HB],
-        // Of both where both have asked at once (section 5.2.1).
+        // Both sides send it if both have sent an INIT (section 5.2.1).
         /* C.E. */
         [CE, CE, CE, ES, SD, SA, CL, AB, ES],
         /* C.A. */ [IN, IA, ES, ES, SD, SA, CL, AB, ES],
@@ -47,14 +48,14 @@ const NEXT: [[[State; STATES.len()]; 9]; 2] = [
         /* S.A. */ [IN, IA, CE, SA, SA, SA, CL, AB, SA],
         /* S.C. */ [IN, IA, CE, ES, SD, CL, CL, AB, HB],
         /* ABRT */ [AB, AB, AB, AB, AB, AB, CL, AB, AB],
-        // A COOKIE ACK that was lost: data of the responder says the same.
+        // If the COOKIE ACK was lost, data of the responder implies it.
         /* else */
         [IN, IA, ES, ES, SD, SA, CL, AB, ES],
     ],
 ];
 
 impl ChunkKind {
-    /// The state after it, sent by the originator (0) or the responder (1).
+    /// Returns the state after this packet, sent by the originator (0) or the responder (1).
     pub(crate) fn next_state(self, from: State, direction: usize) -> State {
         let by_kind = NEXT[direction & 1].get(self as usize);
         let state = STATES.iter().position(|state| *state == from);
@@ -66,11 +67,11 @@ impl ChunkKind {
         }
     }
 
-    /// The state of an association of which it is the first packet that is seen.
+    /// Returns the state of an association whose first seen packet this is.
     pub(crate) fn first_state(self) -> State {
         match self {
             ChunkKind::Init => IN,
-            // A stray one must not name the originator of the INIT that follows it.
+            // The sender of a stray packet must not become the originator of the next INIT.
             kind if kind.ends() => ST,
             _ => HB,
         }

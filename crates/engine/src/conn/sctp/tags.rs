@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Verification tags (RFC 9260 section 8.5): which the packets of each side carry, as far as a box
-//! between both ends can know it.
+//! Owns the verification tags of an association (RFC 9260 section 8.5), as a box between both ends
+//! can know them.
 //!
-//! Each side chooses what the other has to send, in INIT or INIT ACK. A responder keeps nothing and
-//! chooses anew for each INIT ACK (section 5.1.3), and a side that was restarted begins again
-//! (section 5.2.2). So what is chosen while tags are known is an offer: the COOKIE ECHO that
-//! carries it decides, as only who has seen the INIT ACK can send that. INIT alone, which anybody
-//! can send, decides nothing; and whoever sends both INIT and INIT ACK would have to be at both
-//! ports of the wire.
+//! Each side chooses the tag that the other must send, in INIT or INIT ACK. A responder keeps no
+//! state and chooses anew for each INIT ACK (section 5.1.3). A restarted side begins again (section
+//! 5.2.2). So tags that are chosen while others are known are only an offer. The COOKIE ECHO that
+//! carries the offer decides, because only a side that has seen the INIT ACK can send it. An INIT
+//! alone, which anybody can send, decides nothing. To forge both INIT and INIT ACK, an attacker
+//! must be at both ports of the wire.
 //!
-//! Where an association has begun anew between other addresses, its first packet between these is
-//! a HEARTBEAT with a tag that is not known here. The HEARTBEAT ACK of the other side, at the other
-//! port, says that it is right: nobody answers one with a wrong tag (section 8.5). Linux takes over
-//! tags likewise (`SCTP_FLAG_HEARTBEAT_VTAG_FAILED`).
+//! If an association has restarted between other addresses, its first packet here is a HEARTBEAT
+//! with an unknown tag. The HEARTBEAT ACK from the other port confirms the tag: a HEARTBEAT with a
+//! wrong tag is never answered (section 8.5). Linux takes over tags likewise
+//! (`SCTP_FLAG_HEARTBEAT_VTAG_FAILED`).
 
 use crate::api::{Anomaly, Side};
 use crate::conn::tcp::window::{TcpWindow, WindowScales};
 use crate::packet::{ChunkKind, Probe, SctpChunks};
 
-/// Tags of the packets of the originator and of the responder; 0 for none.
+/// Tags of the packets of the originator and of the responder; 0 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SctpTags {
     pub(crate) known: [u32; 2],
-    /// Those that an INIT and an INIT ACK have agreed upon since.
+    /// Tags that a later INIT and INIT ACK have agreed on.
     pub(crate) offered: [u32; 2],
-    /// What the last INIT has asked for, if it was not the first; or the tag of a HEARTBEAT since.
+    /// Tag that the last INIT requested, if it was not the first; or the tag of a later HEARTBEAT.
     pub(crate) asked: u32,
     pub(crate) asker: InitSender,
 }
 
-/// Who has sent an INIT: the originator (0) or the responder (1), and by which port, if there are
-/// two. Or it was a HEARTBEAT with another tag.
+/// Sender of an INIT, or of a HEARTBEAT with an unknown tag: the originator (0) or the responder
+/// (1).
+///
+/// Holds the port too, if there are two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InitSender {
     sender: u8,
@@ -39,7 +41,7 @@ pub(crate) struct InitSender {
 }
 
 impl InitSender {
-    /// In four bits.
+    /// Encodes the sender in four bits.
     pub(crate) fn to_bits(self) -> u8 {
         let side = match self.side {
             None => 0,
@@ -49,7 +51,7 @@ impl InitSender {
         self.sender & 1 | side | u8::from(self.is_probe) << 3
     }
 
-    /// What [`to_bits`](Self::to_bits) has made.
+    /// Decodes the result of [`to_bits`](Self::to_bits).
     pub(crate) fn of_bits(bits: u8) -> Self {
         let side = match bits & 6 {
             2 => Some(Side::A),
@@ -59,26 +61,26 @@ impl InitSender {
         InitSender { sender: bits & 1, side, is_probe: bits & 8 != 0 }
     }
 
-    /// Whether this can be the one who answers: the other end, at the other port.
+    /// True if this sender can answer: the other end, at the other port.
     fn is_answered_by(self, sender: usize, side: Option<Side>) -> bool {
         let is_across = self.side.zip(side).is_none_or(|(a, b)| a != b);
         usize::from(self.sender) != sender && is_across
     }
 }
 
-/// What a packet means by its tag.
+/// Result of the tag check of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TagOutcome {
-    /// It is of the association.
+    /// The packet belongs to the association.
     Fits,
-    /// It is, and both sides have begun anew.
+    /// The packet belongs to the association, which both sides have restarted.
     Restarts,
-    /// Nobody can tell: it changes nothing.
+    /// Too little is known to decide: the packet changes no state.
     Unknown,
 }
 
 impl SctpTags {
-    /// After the first packet, which is the originator's.
+    /// Returns the tags after the first packet, which the originator sent.
     pub(crate) fn first(chunks: &SctpChunks) -> Self {
         let known = match chunks.kind {
             ChunkKind::Init => [0, chunks.initiate],
@@ -88,9 +90,14 @@ impl SctpTags {
         SctpTags { known, ..Self::default() }
     }
 
-    /// Takes a packet, sent by the originator (0) or the responder (1), if its tag is right; by
-    /// which port, if there are two. `is_asking`: nothing but an INIT of the originator has been
-    /// seen.
+    /// Checks the tag of a packet, and learns tags from it.
+    ///
+    /// `direction` is 0 for the originator, 1 for the responder; `side` is the port, if there are
+    /// two. `is_asking`: only an INIT of the originator was seen so far.
+    ///
+    /// # Errors
+    /// [`Anomaly`] if the tag is wrong, or if the packet is an INIT or HEARTBEAT that awaits its
+    /// answer.
     pub(crate) fn take(
         &mut self,
         (direction, side): (usize, Option<Side>),
@@ -103,7 +110,7 @@ impl SctpTags {
             let asker = InitSender { sender: sender as u8, side, is_probe: false };
             return self.take_init(asker, chunks.initiate, is_asking);
         }
-        // Nobody has told the originator which tag it is to send, but an INIT of both.
+        // The originator knows no tag to send, unless both sides have sent an INIT.
         let has_none = is_asking && sender == 0;
         let is_init_ack = chunks.kind == ChunkKind::InitAck;
         let answers = is_init_ack
@@ -132,15 +139,15 @@ impl SctpTags {
         match self.known[sender] {
             0 => self.known[sender] = tag,
             known if known != tag => return self.take_probe((sender, side), chunks),
-            // They are the right ones after all.
+            // The known tags are right after all.
             _ if chunks.probe.is_some() && self.asker.is_probe => self.forget_asked(),
             _ => {}
         }
         Ok(TagOutcome::Fits)
     }
 
-    /// Takes a packet whose tag is not the known one: a HEARTBEAT is remembered, and its answer
-    /// makes both tags known.
+    /// Checks a packet with another tag than the known one. A HEARTBEAT is remembered, and its
+    /// answer makes both tags known.
     fn take_probe(
         &mut self,
         (sender, side): (usize, Option<Side>),
@@ -178,7 +185,7 @@ impl SctpTags {
             return Ok(TagOutcome::Fits);
         }
         (self.asked, self.asker) = (initiate, asker);
-        // Whoever asks anew before there is an answer has forgotten what it asked before.
+        // An originator that sends another INIT before an answer has forgotten the first.
         if is_asking && asker.sender == 0 { Ok(TagOutcome::Fits) } else { Err(Anomaly::SctpInit) }
     }
 
@@ -202,14 +209,15 @@ impl SctpTags {
         Ok(TagOutcome::Fits)
     }
 
-    /// Whether a side can have sent this packet, which comes by behind the end, as far as anybody
-    /// knows.
+    /// True if this side can have sent this packet after the end of the association. Also true if
+    /// too little is known.
     pub(crate) fn has_left(&self, direction: usize, chunks: &SctpChunks) -> bool {
         self.has_sent(direction ^ usize::from(chunks.reflects), chunks.tag, false)
     }
 
-    /// Whether a side can have sent a packet with this tag, as far as anybody knows. One without is
-    /// its INIT.
+    /// True if this side can have sent a packet with this tag. Also true if too little is known.
+    ///
+    /// Tag 0 is that of an INIT.
     pub(crate) fn has_sent(&self, direction: usize, tag: u32, is_asking: bool) -> bool {
         let known = self.known[direction & 1];
         match tag {
@@ -221,19 +229,19 @@ impl SctpTags {
 }
 
 impl WindowScales {
-    /// In place of shifts, of an association of SCTP whose tags are judged.
+    /// Encodes the sender of an INIT in place of window shifts, for an association with tag check.
     pub(crate) fn of_tags(tags: &SctpTags) -> Self {
         WindowScales(tags.asker.to_bits())
     }
 }
 
 impl TcpWindow {
-    /// The tags of SCTP, in the same place.
+    /// Stores the tags in place of the window.
     pub(crate) fn of_tags(&SctpTags { known, offered, asked, .. }: &SctpTags) -> Self {
         TcpWindow { ends: known, acks: offered, rooms: [(asked >> 16) as u16, asked as u16] }
     }
 
-    /// The tags that are in these.
+    /// Returns the tags that are stored in place of window and shifts.
     pub(crate) fn tags(&self, scales: WindowScales) -> SctpTags {
         let [high, low] = self.rooms.map(u32::from);
         let asker = InitSender::of_bits(scales.0);

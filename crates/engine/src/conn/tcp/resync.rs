@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A TCP connection that is out of sync with its ends: where it goes on, and how long it lives.
+//! Resynchronises a TCP connection whose ends have gone on with other numbers.
 
 use super::window::TcpWindow;
 use crate::base::Micros;
@@ -9,8 +9,9 @@ use crate::conn::state::State;
 use crate::packet::{FIN, SeqNumbers};
 
 impl<const W: usize> ConnHot<W> {
-    /// Goes on with the numbers of a segment and of the answer to it, which this direction has
-    /// sent. The flags of neither have been counted.
+    /// Continues with the numbers of a segment and of its answer, which `direction` has sent.
+    ///
+    /// Call it before the flags of either are counted.
     pub(crate) fn resync(
         &mut self,
         direction: usize,
@@ -23,8 +24,9 @@ impl<const W: usize> ConnHot<W> {
         Transition::entering(self.phase_by_fins(direction, answer.flags), self.phase())
     }
 
-    /// Where a connection is whose numbers are known anew, by the FINs of both sides, with these
-    /// flags of one of them.
+    /// Returns the state of a connection whose numbers are known again, by the FINs of both sides.
+    ///
+    /// `flags` are those of the current segment of `direction`.
     pub(super) fn phase_by_fins(&self, direction: usize, flags: u8) -> State {
         let has_fin = |of: usize| {
             let now = if of == direction { flags } else { 0 };
@@ -39,19 +41,21 @@ impl<const W: usize> ConnHot<W> {
         }
     }
 
-    /// Both ends have ended it with numbers that do not fit: it lives a while from now on.
+    /// Marks a connection as out of sync: both ends have sent a FIN or RST that does not fit.
+    ///
+    /// Its timeout begins at `now`.
     pub(crate) fn lose_sync(&mut self, now: Micros) {
         self.state_word = self.state_word.at(now);
         self.enter(State::TcpOutOfSync);
     }
 
-    /// When its last packet came that fits, as far as a flow keeps it.
+    /// Returns the time of the last packet that fits, as stored in the record.
     pub(crate) fn last_micros(&self) -> Micros {
         self.state_word.micros()
     }
 }
 
-/// What a segment says.
+/// Flags and numbers of a segment.
 #[derive(Clone, Copy)]
 pub(crate) struct Segment {
     pub(crate) flags: u8,
@@ -59,7 +63,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Whether a segment of the other side continues just where this one says, and acknowledges
+    /// True if a segment of the other side continues exactly where this one ends, and acknowledges
     /// all of it.
     pub(crate) fn is_answered_by(self, answer: SeqNumbers) -> bool {
         (answer.seq, answer.ack) == (self.numbers.ack, self.numbers.end())

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The states of a TCP connection (RFC 9293 section 3.3.2) as a box between both ends sees them,
-//! and what leads from one to the next.
+//! Owns the state table of TCP (RFC 9293 section 3.3.2), as a box between both ends sees it.
 //!
-//! Which end is in which state depends on what arrives there, and not all does. So a state here is
-//! what was seen: of the originator, who sent the first packet, and of the responder.
+//! An end's state depends on which packets reach it, and some are lost. So a state here says which
+//! segments were seen from the originator, who sent the first packet, and from the responder.
 
 use crate::conn::state::State;
 use crate::conn::state::State::{
@@ -12,7 +11,7 @@ use crate::conn::state::State::{
 };
 use crate::packet::{ACK, FIN, RST, SYN};
 
-/// What a segment is by its flags. The first one of these that it has decides.
+/// Kind of a segment: the first of these flags that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagKind {
     Rst,
@@ -24,16 +23,17 @@ pub(crate) enum FlagKind {
 
 const STATES: [State; 10] = [SS, S2, PU, SR, ES, FW, CW, LA, TW, CL];
 
-/// By sender, segment and state: the next state.
+/// Next state by sender, segment and state.
 ///
-/// A SYN leads out of no connection that both sides have confirmed: where it is a new one that
-/// takes the ports, [`opens`] says so. What is not a SYN and has none before it, of the one side or
-/// of the other, is of a connection that began elsewhere, which is picked up.
+/// A SYN never ends a connection that both sides have confirmed. A new connection on the same ports
+/// is recognised elsewhere ([`Transition::Reuse`](crate::conn::event::Transition::Reuse)). A
+/// segment without any SYN before it belongs to a connection that began elsewhere, which is picked
+/// up.
 ///
-/// Where a mark is enough, no segment without FIN and RST leads anywhere: marked packets are looked
-/// at before others of their burst.
+/// In states where a mark suffices, only segments with FIN or RST change the state. Marked packets
+/// are processed before the others of their burst.
 const NEXT: [[[State; STATES.len()]; 5]; 2] = [
-    // Of the originator.
+    // Segments of the originator.
     [
         /* in:      SS  S2  PU  SR  ES  FW  CW  LA  TW  CL */
         /* RST */
@@ -43,7 +43,7 @@ const NEXT: [[[State; STATES.len()]; 5]; 2] = [
         /* FIN */ [SS, S2, PU, FW, FW, FW, TW, LA, TW, CL],
         /* else */ [SS, ES, PU, ES, ES, FW, CW, LA, TW, CL],
     ],
-    // Of the responder.
+    // Segments of the responder.
     [
         /* in:      SS  S2  PU  SR  ES  FW  CW  LA  TW  CL */
         /* RST */
@@ -66,8 +66,9 @@ impl FlagKind {
         }
     }
 
-    /// The state after it, sent by the originator (0) or the responder (1); one that is not TCP's
-    /// stays.
+    /// Returns the state after this segment, sent by the originator (0) or the responder (1).
+    ///
+    /// A state of another protocol does not change.
     pub(crate) fn next_state(self, from: State, direction: usize) -> State {
         let state = STATES.iter().position(|state| *state == from);
         state.map_or(from, |state| NEXT[direction & 1][self as usize][state])

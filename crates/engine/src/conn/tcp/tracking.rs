@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TCP by its numbers: what a segment does to its connection, or why it is none of its own.
+//! Determines the effect of a TCP segment on its connection by its numbers, or its anomaly.
 
 use super::states::FlagKind;
 use super::window::{TcpWindow, WindowScales};
@@ -14,9 +14,9 @@ use crate::packet::{
 };
 
 impl<const W: usize> ConnHot<W> {
-    /// Takes a segment that is no more than [one more](Self::is_plain) of its flow by its flags,
-    /// if its numbers are right, or not to be known. False, and nothing has changed, if they are
-    /// wrong.
+    /// Applies a [plain](Self::is_plain) segment to the window, if its numbers fit or are unknown.
+    ///
+    /// False: the numbers do not fit, and nothing has changed.
     #[inline(always)]
     pub(crate) fn accepts(
         &mut self,
@@ -34,8 +34,9 @@ impl<const W: usize> ConnHot<W> {
         true
     }
 
-    /// Counts another fragment of TCP or SCTP, which is no sign of life. What it has of a segment
-    /// may be acknowledged, if the connection can have that.
+    /// Counts a later fragment of TCP or SCTP. It does not restart the timeout.
+    ///
+    /// Its part of the segment may be acknowledged later, so it extends the window if it fits.
     #[must_use]
     pub(crate) fn count_later_fragment(
         &mut self,
@@ -51,12 +52,13 @@ impl<const W: usize> ConnHot<W> {
         self.count_irregular(meta, looks)
     }
 
-    /// Whether the connection can have a segment whose first fragment says this. Nobody has written
-    /// down what became of that one, so all of it is judged once more.
+    /// True if a segment with this first fragment fits the connection.
+    ///
+    /// The result for the first fragment is not stored, so the whole segment is checked again.
     fn can_go_on(&self, direction: usize, TcpReach { front, more }: TcpReach) -> bool {
         let TcpHead { seq, ack, flags, len } = front;
         if self.phase() == State::TcpSynSent {
-            // Data beside a SYN (RFC 7413); of who has not answered no numbers are known.
+            // Data with a SYN (RFC 7413). No numbers of the responder are known yet.
             return direction == 0 && is_syn(flags);
         }
         let len = u32::from(len) + u32::from(more);
@@ -65,7 +67,8 @@ impl<const W: usize> ConnHot<W> {
         is_data && self.window.check(self.state_word.scales(), direction, segment).is_ok()
     }
 
-    /// The same by who sent it.
+    /// Applies a plain segment to the window like [`accepts`](Self::accepts), with the direction
+    /// taken from `meta`.
     #[inline(always)]
     pub(crate) fn accepts_of_sender(
         &mut self,
@@ -91,7 +94,7 @@ impl<const W: usize> ConnHot<W> {
         let next = match (kind, phase) {
             (FlagKind::Rst, _) => {
                 self.check_rst(direction, flags, segment.numbers)?;
-                // Of what nobody has confirmed, some numbers are not known.
+                // In an unanswered connection, some numbers are unknown.
                 if phase.is_first() == 1 {
                     self.state_word = self.state_word.with_scales(WindowScales::NOT_JUDGED);
                 }
@@ -105,8 +108,10 @@ impl<const W: usize> ConnHot<W> {
         Ok(Transition::entering(next, phase))
     }
 
-    /// What a packet does by its flags: its flow is not judged, or a capture has cut its numbers. A
-    /// connection whose beginning lacks numbers is not judged: nothing could be held against them.
+    /// Returns the effect of a packet by its flags: there is no window check, or a capture cut its
+    /// numbers.
+    ///
+    /// If the numbers of the beginning are missing, the connection is never checked.
     #[inline(never)]
     fn event_without_numbers(&mut self, packet: &PacketView) -> Result<Transition, Anomaly> {
         if self.checks_window() && self.phase().is_first() == 1 {
@@ -116,9 +121,10 @@ impl<const W: usize> ConnHot<W> {
         self.event_by_flags(packet)
     }
 
-    /// Whether a connection of which one side was heard, and not its SYN, has to give way to this
-    /// SYN, as it is none that comes late: anybody may have said what was heard, and nobody has
-    /// said anything to it.
+    /// True if a picked-up connection gives way to this SYN, unless the SYN is a late one.
+    ///
+    /// In such a connection, one side has sent a segment without a SYN and the other has not
+    /// answered. Anybody may have made up that segment.
     fn yields_to_syn(&self, direction: usize, syn: SeqNumbers) -> bool {
         let is_late = || self.window.is_repeated(WindowScales(0), direction, syn);
         self.phase() == State::TcpPickedUp && !is_late()
@@ -127,19 +133,19 @@ impl<const W: usize> ConnHot<W> {
     fn check_rst(&self, direction: usize, flags: u8, rst: SeqNumbers) -> Result<(), Anomaly> {
         let checked = self.window.check_rst(self.state_word.scales(), direction, rst);
         match (self.phase(), direction) {
-            // RFC 9293 section 3.5.1: it ends a connection of before, of which only the responder
-            // knows, and not this one. RFC 9293 section 3.10.7.1: or it answers what came late.
+            // RFC 9293 section 3.5.1: it ends an earlier connection that only the responder knows,
+            // not this one. Or it answers a late segment (RFC 9293 section 3.10.7.1).
             (State::TcpSynSent, 0) | (State::TcpClose, _) => {
                 checked.map_err(|_| Anomaly::TcpRstInWindow)
             }
-            // RFC 9293 section 3.10.7.3: nothing is known of who answers but what it acknowledges.
+            // RFC 9293 section 3.10.7.3: of the responder only its acknowledgment is known.
             (State::TcpSynSent, _) => {
                 let is_answer = flags & ACK != 0 && self.window.is_answer(rst);
                 if is_answer { Ok(()) } else { Err(Anomaly::TcpRst) }
             }
             _ => match self.phase().side_heard_since() {
                 None => checked,
-                // Only an answer to what the other side has said is more than a guess.
+                // Only an answer to a segment of the other side is more than a guess.
                 Some(heard) if heard == Some(1 - direction) && checked.is_ok() => checked,
                 Some(_) => Err(Anomaly::TcpRstInWindow),
             },
@@ -155,7 +161,7 @@ impl<const W: usize> ConnHot<W> {
         let (phase, scales, numbers) = (self.phase(), self.state_word.scales(), segment.numbers);
         match (phase, direction, kind) {
             (State::TcpSynSent, 0, FlagKind::Syn) => {
-                // Whoever asks anew has forgotten what it asked before.
+                // An originator that sends another SYN has forgotten the first.
                 if !self.window.is_asked_by(numbers) {
                     self.open_window(phase, segment);
                 }
@@ -169,7 +175,8 @@ impl<const W: usize> ConnHot<W> {
                 let scales = self.window.on_syn_ack(scales, segment, is_ack);
                 self.state_word = self.state_word.with_scales(scales);
             }
-            // It has seen the SYN of its peer, and whoever has asked in its name has not.
+            // Its sender has seen the SYN of its peer; a sender that forged the earlier SYN has
+            // not.
             (State::TcpSynSent2, _, FlagKind::SynAck)
                 if self.window.is_answer_of_another(direction, numbers) =>
             {
@@ -184,16 +191,18 @@ impl<const W: usize> ConnHot<W> {
                 return Ok(phase);
             }
             (_, 0, FlagKind::Syn) | (_, 1, FlagKind::SynAck) => return Err(Anomaly::TcpSyn),
-            // Where its start was not seen, who is the originator is a guess.
+            // If the start was not seen, the originator is a guess.
             _ if scales == WindowScales::UNKNOWN => return Err(Anomaly::TcpSyn),
             _ => return Err(Anomaly::TcpSynOfOther),
         }
         Ok(phase.after(direction, kind))
     }
 
-    /// After data of a connection whose numbers are of before a restart. Once a side fits to what
-    /// the other has said since, both are judged. Until then whoever was heard last is believed,
-    /// and nobody is refused: a packet that someone has made up keeps no other from being known.
+    /// Returns the state after data of a connection whose numbers date from before a restart.
+    ///
+    /// Once one side's segment fits the other side's segments since the restart, both are checked.
+    /// Until then the last segment is believed and none is refused. So a forged packet cannot keep
+    /// the real numbers from being learnt.
     fn after_restart(&mut self, direction: usize, flags: u8, numbers: SeqNumbers) -> State {
         let (scales, heard) = (self.state_word.scales(), self.phase().side_heard_since().flatten());
         let mut window = self.window;
@@ -212,7 +221,11 @@ impl<const W: usize> ConnHot<W> {
         self.phase_by_fins(direction, flags)
     }
 
-    /// After something that is no SYN, where there should be an answer to one.
+    /// Returns the state after a segment without SYN in answer to a SYN.
+    ///
+    /// # Errors
+    /// [`Anomaly::TcpAckBeyond`] for a segment of the originator, [`Anomaly::TcpAckOld`] if it does
+    /// not acknowledge the SYN.
     fn after_answer(
         &mut self,
         direction: usize,
@@ -223,8 +236,8 @@ impl<const W: usize> ConnHot<W> {
             return Err(Anomaly::TcpAckBeyond);
         }
         if !self.window.is_answer(numbers) {
-            // RFC 9293 section 3.5.1: it has a connection of before, and has to be told by an RST
-            // that the originator has not.
+            // RFC 9293 section 3.5.1: the responder has an earlier connection. An RST of the
+            // originator must end it.
             return Err(Anomaly::TcpAckOld);
         }
         let scales = self.window.joined(numbers);

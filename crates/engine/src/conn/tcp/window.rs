@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which numbers a segment may have (RFC 9293 section 3.4), as far as a box between both ends can
-//! know it: by what it has seen of both (G. van Rooij, "Real Stateful TCP Packet Filtering in IP
-//! Filter", 2001).
+//! Checks the sequence numbers of TCP segments (RFC 9293 section 3.4), and tracks the window.
 //!
-//! All comparisons are of distances in a space that comes round (RFC 9293 section 3.4, RFC 1982).
+//! A box between both ends decides by the segments that it has seen of both (G. van Rooij, "Real
+//! Stateful TCP Packet Filtering in IP Filter", 2001). All comparisons are of distances modulo 2^32
+//! (RFC 9293 section 3.4, RFC 1982).
 
 use crate::api::Anomaly;
 use crate::packet::{SCALE_MAX, SeqNumbers, TcpReach, TcpSegment};
 
-/// Without a shift.
+/// Maximum window without a shift, in bytes.
 const WINDOW_MAX: i64 = u16::MAX as i64;
 
-/// Acknowledgments may be older than this in any case: one window of a sender without a shift, and
-/// a segment.
+/// Minimum of the maximum age of acknowledgments, in bytes: one window without a shift, and a
+/// segment.
 const ACK_AGE_MIN: i64 = 66_000;
 
-/// How old a segment may be, by the shift of its receiver's windows: one of them.
+/// Maximum age of a segment in bytes, by the window shift of its receiver: one window.
 const AGE_MAX: [u32; 16] = by_shift(0);
 
-/// How old an acknowledgment may be, by the shift of its sender's windows.
+/// Maximum age of an acknowledgment in bytes, by the window shift of its sender.
 const ACK_AGE_MAX: [u32; 16] = by_shift(ACK_AGE_MIN);
 
-/// The largest window with each shift, where that is not less than `least`.
+/// Returns the largest window with each shift, but at least `least`.
 const fn by_shift(least: i64) -> [u32; 16] {
     let (mut windows, mut shift) = ([0; 16], 0);
     while shift < 16 {
@@ -32,27 +32,27 @@ const fn by_shift(least: i64) -> [u32; 16] {
     windows
 }
 
-/// By how much windows of both sides are shifted left (RFC 7323 section 2): the originator's in the
-/// upper half.
+/// Window shifts of both sides (RFC 7323 section 2), the originator's in the upper half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowScales(pub(crate) u8);
 
 impl WindowScales {
-    /// In place of a shift: none was offered.
+    /// Stands for a shift that was not offered.
     const NOT_OFFERED: u8 = 15;
 
-    /// Of a connection that is not judged by numbers.
+    /// Stands for a connection without window check.
     pub(crate) const NOT_JUDGED: WindowScales = WindowScales(0xff);
 
-    /// Nobody has seen the handshake: as large as they can be.
+    /// Shifts of a connection whose handshake was not seen: the maximum.
     pub(crate) const UNKNOWN: WindowScales = WindowScales(SCALE_MAX << 4 | SCALE_MAX);
 
-    /// What a SYN of the originator says, before there is an answer.
+    /// Returns the shifts after a SYN of the originator.
     pub(crate) fn on_syn(offer: Option<u8>) -> Self {
         WindowScales(offer.unwrap_or(Self::NOT_OFFERED) << 4)
     }
 
-    /// What both say; if one does not, there is no shift.
+    /// Returns the shifts after the responder's SYN. Unless both sides offer a shift, there is
+    /// none.
     fn on_syn_ack(self, offer: Option<u8>) -> Self {
         match (self.0 >> 4, offer) {
             (Self::NOT_OFFERED, _) | (_, None) => WindowScales(0),
@@ -60,24 +60,24 @@ impl WindowScales {
         }
     }
 
-    /// The same where one says something else than was believed of it.
+    /// Returns the shifts after a SYN+ACK of `direction` that replaces what was believed of it.
     fn answered_anew(self, direction: usize, offer: Option<u8>) -> Self {
         let Some(shift) = offer else { return WindowScales(0) };
         let of_peer = match self.0 {
-            // Nobody answers an offer with a shift that there was not (RFC 7323 section 2.2): what
-            // the peer has offered was lost, as the other had none.
+            // A shift of 0 says that one side offered none, so the peer's offer was lost. A peer
+            // never answers with a shift that was not offered (RFC 7323 section 2.2).
             0 => SCALE_MAX,
             _ => self.of(1 - direction) as u8,
         };
         WindowScales(if direction == 0 { shift << 4 | of_peer } else { of_peer << 4 | shift })
     }
 
-    /// Both of them, to be written down; `None` if it is not judged.
+    /// Returns both shifts for a snapshot; `None` without window check.
     pub(crate) fn saved(self) -> Option<[u8; 2]> {
         (self != Self::NOT_JUDGED).then_some([self.0 >> 4, self.0 & 0xf])
     }
 
-    /// Those that were written down, if they can be.
+    /// Returns the shifts of a snapshot; `None` if they are invalid.
     pub(crate) fn of_saved(shifts: [u8; 2]) -> Option<Self> {
         let [a, b] = shifts;
         (a <= SCALE_MAX && b <= SCALE_MAX).then_some(WindowScales(a << 4 | b))
@@ -89,21 +89,21 @@ impl WindowScales {
     }
 }
 
-/// What both ends of a connection have sent: of the originator and of the responder.
+/// Sequence numbers of both ends: of the originator and of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct TcpWindow {
-    /// Behind the highest sequence number sent.
+    /// End of the data sent: the highest sequence number plus one.
     pub(crate) ends: [u32; 2],
-    /// The highest acknowledgment; of the responder, before there is one, the least that answers
-    /// the SYN.
+    /// Highest acknowledgment sent. Before the responder's first one, the lowest that answers the
+    /// SYN.
     pub(crate) acks: [u32; 2],
-    /// What may be sent to it from there on, in units of its shift, rounded up. So an edge that
-    /// stays where it is, while acknowledgments come closer to it, is never put too low.
+    /// Window that this side offers from its acknowledgment on, in units of its shift, rounded up.
+    /// So a fixed right edge never moves left as acknowledgments approach it.
     pub(crate) rooms: [u16; 2],
 }
 
-/// How far `to` lies ahead of `from`.
+/// Returns the distance from `from` ahead to `to`, modulo 2^32; negative if `to` is behind.
 #[inline(always)]
 fn distance(from: u32, to: u32) -> i64 {
     i64::from(to.wrapping_sub(from) as i32)
@@ -112,31 +112,33 @@ fn distance(from: u32, to: u32) -> i64 {
 impl TcpWindow {
     pub(crate) const NONE: TcpWindow = TcpWindow { ends: [0; 2], acks: [0; 2], rooms: [0; 2] };
 
-    /// Of any numbers.
+    /// Creates a window from these numbers.
     #[cfg(test)]
     pub(crate) fn of_parts(ends: [u32; 2], acks: [u32; 2], rooms: [u16; 2]) -> Self {
         TcpWindow { ends, acks, rooms }
     }
 
-    /// After the first SYN, or another one that takes its place.
+    /// Creates the window after the first SYN, or one that replaces it.
     pub(crate) fn on_syn(TcpSegment { numbers: syn, scale }: TcpSegment) -> (Self, WindowScales) {
         let window = TcpWindow {
             ends: [syn.end(), 0],
             // Data in the SYN need not be acknowledged with it (RFC 7413 section 4.1.2).
             acks: [0, syn.seq.wrapping_add(1)],
-            // A window beside SYN has no shift.
+            // The window field of a SYN has no shift.
             rooms: [syn.window, 0],
         };
         (window, WindowScales::on_syn(scale))
     }
 
-    /// After a first packet that is no SYN. Its sender knows what the peer has sent; how much it
-    /// may send itself is not known.
+    /// Creates the window after a first packet that is not a SYN.
+    ///
+    /// Its acknowledgment tells what the peer has sent. How much the sender itself may send is
+    /// unknown.
     pub(crate) fn picked_up(first: SeqNumbers) -> (Self, WindowScales) {
         (Self::learn_side(0, first), WindowScales::UNKNOWN)
     }
 
-    /// What one segment says, of a connection of which no numbers are known.
+    /// Creates the window from one segment of a connection whose numbers are unknown.
     pub(crate) fn learn_side(direction: usize, first: SeqNumbers) -> Self {
         let of_both = |sender: u32, peer: u32| match direction {
             0 => [sender, peer],
@@ -150,7 +152,7 @@ impl TcpWindow {
         }
     }
 
-    /// After a segment and the answer to it, which this direction has sent.
+    /// Creates the window after a segment and its answer, which `direction` has sent.
     pub(crate) fn answered_by(direction: usize, asked: SeqNumbers, answer: SeqNumbers) -> Self {
         let by_sender = |first: SeqNumbers, second: SeqNumbers| {
             let [ends, acks] = [[first.end(), second.end()], [first.ack, second.ack]];
@@ -159,31 +161,34 @@ impl TcpWindow {
         if direction == 0 { by_sender(answer, asked) } else { by_sender(asked, answer) }
     }
 
-    /// Whether a SYN is the one that asked, once more.
+    /// True if a SYN repeats the originator's SYN.
     pub(crate) fn is_asked_by(&self, syn: SeqNumbers) -> bool {
         self.acks[1] == syn.seq.wrapping_add(1)
     }
 
-    /// Whether a segment of the responder acknowledges the SYN it has been asked with.
+    /// True if a segment of the responder acknowledges the originator's SYN.
     pub(crate) fn is_answer(&self, answer: SeqNumbers) -> bool {
         self.is_answer_of(1, answer)
     }
 
-    /// The same of one of either side, where both have asked.
+    /// True if a segment of this side acknowledges its peer's SYN, after SYNs from both sides.
     fn is_answer_of(&self, direction: usize, answer: SeqNumbers) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let more = distance(self.acks[sender], answer.ack);
         (0..=distance(self.acks[sender], self.ends[peer])).contains(&more)
     }
 
-    /// Whether a SYN+ACK, where both have asked, acknowledges what its peer has asked with, and is
-    /// not of who has asked in its sender's name.
+    /// True if a SYN+ACK acknowledges its peer's SYN and has another sequence number than its
+    /// sender's SYN.
+    ///
+    /// Both sides have sent a SYN; the sender's earlier SYN was then a forgery.
     pub(crate) fn is_answer_of_another(&self, direction: usize, answer: SeqNumbers) -> bool {
         let is_other = self.acks[1 - (direction & 1)] != answer.seq.wrapping_add(1);
         is_other && self.is_answer_of(direction, answer)
     }
 
-    /// Such a SYN+ACK in place of what its sender was believed to have sent.
+    /// Replaces the numbers of a forged SYN by those of its sender's SYN+ACK. Returns the new
+    /// shifts.
     pub(crate) fn answered_anew(
         &mut self,
         scales: WindowScales,
@@ -204,7 +209,7 @@ impl TcpWindow {
         scales
     }
 
-    /// A SYN of the responder, alone or beside an answer, which is `acks`.
+    /// Tracks a SYN of the responder, and its acknowledgment if `acks`. Returns the new shifts.
     pub(crate) fn on_syn_ack(
         &mut self,
         scales: WindowScales,
@@ -225,7 +230,7 @@ impl TcpWindow {
         scales
     }
 
-    /// The responder answers without a SYN: that one was not seen.
+    /// Tracks an answer of the responder without SYN: its SYN was not seen. Returns the new shifts.
     pub(crate) fn joined(&mut self, answer: SeqNumbers) -> WindowScales {
         self.ends[1] = answer.end();
         self.acks = [answer.seq, answer.ack];
@@ -233,8 +238,8 @@ impl TcpWindow {
         WindowScales::UNKNOWN
     }
 
-    /// Takes an acknowledgment for granted, up to the largest window ahead: nobody has seen how
-    /// much the peer had sent before.
+    /// Accepts an acknowledgment up to the largest window ahead, because the peer's earlier data
+    /// was not seen.
     pub(crate) fn accept_ack(&mut self, direction: usize, ack: u32) {
         let peer = 1 - direction;
         if (0..=WINDOW_MAX << SCALE_MAX).contains(&distance(self.ends[peer], ack)) {
@@ -242,7 +247,10 @@ impl TcpWindow {
         }
     }
 
-    /// Whether a sender may send this segment, which has an ACK, and if not, why.
+    /// Checks whether this side may send this segment, which has an ACK.
+    ///
+    /// # Errors
+    /// [`Anomaly`] of the first bound that the segment violates.
     #[inline(always)]
     pub(crate) fn check(
         &self,
@@ -256,13 +264,16 @@ impl TcpWindow {
         Err(self.violation(scales, direction, segment))
     }
 
-    /// Whether it is not beyond what the peer allows, not older than a window, and acknowledges
-    /// nothing that was not sent, nor anything older than a window.
+    /// True if the segment is in the window.
+    ///
+    /// It must not exceed the peer's window or be older than a window. It must not acknowledge
+    /// unsent data or be an acknowledgment older than a window.
     #[inline(always)]
     fn in_window(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let room = i64::from(self.rooms[peer]) << scales.of(peer);
-        // As no window is half of all numbers: one comparison, where what is ahead is far behind.
+        // No window is half of the number space. So one unsigned comparison suffices: what lies
+        // ahead appears far behind.
         let unacked = self.ends[peer].wrapping_sub(segment.ack);
         distance(self.acks[peer], segment.seq) <= room
             && self.new_bytes(direction, segment)
@@ -270,7 +281,7 @@ impl TcpWindow {
             && unacked <= ACK_AGE_MAX[scales.of(sender) as usize % 16]
     }
 
-    /// The first of these bounds that it is outside of; one there is.
+    /// Returns the first bound that the segment violates. The caller knows that there is one.
     #[cold]
     #[inline(never)]
     fn violation(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> Anomaly {
@@ -286,8 +297,11 @@ impl TcpWindow {
         }
     }
 
-    /// How far a segment ends behind all that was sent before. Both are seen from what the peer
-    /// has acknowledged: else what is half of all numbers away were old there and new here.
+    /// Returns the number of new bytes: distance from the end of all data sent to the segment's
+    /// end.
+    ///
+    /// Both are measured from the peer's acknowledgment. Otherwise a distance of half the number
+    /// space would be old in one check and new in another.
     #[inline(always)]
     fn new_bytes(&self, direction: usize, segment: SeqNumbers) -> i64 {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
@@ -295,8 +309,9 @@ impl TcpWindow {
         ahead - distance(self.acks[peer], self.ends[sender])
     }
 
-    /// After a segment that passed the [`check`](Self::check). Without a branch: whether it has
-    /// something new is anyone's guess.
+    /// Tracks a segment that passed the [`check`](Self::check).
+    ///
+    /// There are no branches: whether the segment has new data is unpredictable.
     #[inline(always)]
     pub(crate) fn follow(&mut self, scales: WindowScales, direction: usize, segment: SeqNumbers) {
         let sender = direction & 1;
@@ -306,15 +321,15 @@ impl TcpWindow {
         let more = distance(self.acks[sender], segment.ack);
         let acked = more.max(0);
         self.acks[sender] = self.acks[sender].wrapping_add(acked as u32);
-        // Both edges from the acknowledgment of before on, and the farther one from that of now.
+        // Both edges relative to the old acknowledgment; the farther one relative to the new one.
         let (before, now) =
             (i64::from(self.rooms[sender]) << shift, i64::from(segment.window) << shift);
         let room = before.max(now + more) - acked;
-        // Rounded up: shifts round down.
+        // Rounded up, because shifts round down.
         self.rooms[sender] = (-(-room >> shift)).min(WINDOW_MAX) as u16;
     }
 
-    /// A segment that the connection can have goes on behind its first fragment, if that was sent.
+    /// Extends the data sent by the later fragments of a segment, if its first fragment was sent.
     pub(crate) fn reach(&mut self, direction: usize, TcpReach { front, more }: TcpReach) {
         let sent = &mut self.ends[direction & 1];
         let seen = front.end();
@@ -324,7 +339,10 @@ impl TcpWindow {
         }
     }
 
-    /// Whether an RST of this sender ends the connection (RFC 5961 section 3.2), and if not, why.
+    /// Checks whether an RST of this side ends the connection (RFC 5961 section 3.2).
+    ///
+    /// # Errors
+    /// [`Anomaly::TcpRstInWindow`] or [`Anomaly::TcpRst`] if it does not.
     pub(crate) fn check_rst(
         &self,
         scales: WindowScales,
@@ -342,7 +360,8 @@ impl TcpWindow {
         })
     }
 
-    /// Whether a segment, a SYN most likely, has been sent before: it ends not behind what has.
+    /// True if a segment, usually a SYN, was sent before: it ends at most one window before the end
+    /// of all data sent, and not beyond it.
     pub(crate) fn is_repeated(
         &self,
         scales: WindowScales,
@@ -353,9 +372,11 @@ impl TcpWindow {
         (0..=WINDOW_MAX << scales.of(1 - (direction & 1))).contains(&age)
     }
 
-    /// Whether a segment that starts here can be one of the sender's: up to the end of all that was
-    /// sent, where one without data is, and from what is acknowledged on. A window before that is
-    /// let pass: the segment may have been sent once more, and acknowledged before the error came.
+    /// True if this side can have sent a segment with this sequence number.
+    ///
+    /// The range begins one window before the acknowledged data: the segment may have been a
+    /// retransmission that was acknowledged before the error came. It ends at the end of all data
+    /// sent, where segments without data are.
     pub(crate) fn has_sent(&self, scales: WindowScales, direction: usize, seq: u32) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let age = WINDOW_MAX << scales.of(peer);
@@ -363,12 +384,13 @@ impl TcpWindow {
         (-age..=distance(self.acks[peer], self.ends[sender])).contains(&ahead)
     }
 
-    /// The same of the originator before there is an answer: its SYN, or data behind it.
+    /// True if the originator can have sent this sequence number before any answer: its SYN, or
+    /// data behind it.
     pub(crate) fn is_asked_with(&self, seq: u32) -> bool {
         (-1..=distance(self.acks[1], self.ends[0])).contains(&distance(self.acks[1], seq))
     }
 
-    /// Whether all that was sent is acknowledged.
+    /// True if both sides have acknowledged all data.
     pub(crate) fn is_all_acked(&self) -> bool {
         self.acks[0] == self.ends[1] && self.acks[1] == self.ends[0]
     }
@@ -377,7 +399,7 @@ impl TcpWindow {
 const _: () = assert!(size_of::<TcpWindow>() == 20);
 
 impl TcpSegment {
-    /// Whether a segment acknowledges this SYN, with data in it or without.
+    /// True if a segment acknowledges this SYN, with or without its data.
     pub(crate) fn is_answered_by(self, answer: TcpSegment) -> bool {
         TcpWindow::on_syn(self).0.is_answer(answer.numbers)
     }
@@ -388,7 +410,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// By how much a segment is inside of each bound, in words of the bounds.
+    /// Returns the distance of a segment from each bound, computed directly; negative if violated.
     fn margins(
         window: &TcpWindow,
         scales: WindowScales,
@@ -408,7 +430,7 @@ mod tests {
         ]
     }
 
-    /// What both edges come to, step by step.
+    /// Returns the window after a segment, computed step by step.
     fn followed(
         mut window: TcpWindow,
         scales: WindowScales,
@@ -432,7 +454,7 @@ mod tests {
         window
     }
 
-    /// Numbers that are near one another, near a bound, or anything.
+    /// Numbers near one another, near a bound, or arbitrary.
     fn near() -> impl Strategy<Value = u32> {
         const BOUNDS: [u32; 6] = [0, 1 << 31, 65_535, 66_000, 65_535 << 7, 65_535 << 14];
         let signed = (proptest::sample::select(&BOUNDS[..]), -3..4_i32, any::<bool>()).prop_map(
