@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What one packet says: key, descriptor, TCP and SCTP headers, checksum, fragment header; and the
-//! batch of parsed packets, column by column.
+//! Owns what a packet contains: key, counters, TCP and SCTP headers, checksum, fragment header; and
+//! the batch of parsed packets in columns.
 //!
-//! Knows no connection: imports `base` and `api` only.
+//! It knows no connection: it imports `base` and `api` only.
 
 mod batch;
 mod checksum;

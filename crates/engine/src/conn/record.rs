@@ -162,7 +162,8 @@ impl<const W: usize> ConnHot<W> {
             == 0
     }
 
-    /// The same of a [steady](Self::is_steady) flow, where a SYN does no more than an ACK does.
+    /// True for a packet of a [steady](Self::is_steady) connection that does no more than being
+    /// counted. There a SYN does no more than an ACK.
     pub(crate) fn is_plain_of_steady(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
         meta.tcp_flags() & (FIN | RST) | direction & self.state_word.phase_bits() & 1 == 0

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The parsed packets of one burst and one IP version, column by column.
+//! Owns the batch: the parsed packets of one burst and one IP version, in columns.
 //!
-//! Fragments whose connection is not known yet, and ICMP errors, are noted by their place; what
-//! cannot be tracked here leaves the batch again.
+//! It records the positions of ICMP errors, and of fragments whose connection is yet unknown.
+//! Packets that cannot be tracked here are removed from the batch.
 
 use super::descriptor::{HeaderInfo, PacketMeta, TcpReach};
 use super::fragment::FragmentHeader;
@@ -15,21 +15,21 @@ pub(crate) struct Batch<const W: usize> {
     pub(crate) keys: Columns<W>,
     pub(crate) metas: [PacketMeta; BURST_MAX],
     pub(crate) headers: [HeaderInfo; BURST_MAX],
-    /// Of fragments behind the first, by their place in the burst.
+    /// Extents of later fragments, by their position in the burst.
     reaches: [TcpReach; BURST_MAX],
-    /// Fragments whose connection is to be found, and which packets they are.
+    /// Fragments whose connection is to be found, and their index in the batch.
     fragments_found: Vec<(FragmentHeader<W>, u8)>,
-    /// Those that have none.
+    /// Packets to remove from the batch, a bit for each index.
     removed: u64,
-    /// Places of ICMP errors.
+    /// ICMP errors, a bit for each index.
     errors: u64,
-    /// Places of fragments.
+    /// Fragments, a bit for each index.
     pub(crate) fragments: u64,
 }
 
 const _: () = assert!(BURST_MAX <= u64::BITS as usize);
 
-/// The packets of a burst, by their positions, and when they came.
+/// The packets of a burst by position, and their time of arrival.
 pub(crate) type Burst<'a, P> = (&'a [P], Nanos);
 
 impl<const W: usize> Batch<W> {
@@ -63,7 +63,7 @@ impl<const W: usize> Batch<W> {
         self.len += 1;
     }
 
-    /// Four at once; the words of their keys one after the other.
+    /// Appends four packets. `words` are the keys, column by column.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(crate) fn push_four(
@@ -81,15 +81,19 @@ impl<const W: usize> Batch<W> {
         self.len += 4;
     }
 
-    /// Key of the first packet, and what its flow needs of it. An ICMP error is no packet of the
-    /// connection that it stands with.
+    /// Returns the key of the first packet, and its word for the counters.
+    ///
+    /// `None` if the batch is empty. Also `None` for an ICMP error or a later fragment, which RSS
+    /// distributes otherwise than the connection.
     pub(crate) fn first(&self) -> Option<(Key<W>, PacketMeta)> {
         let is_packet = self.len > 0 && !self.headers[0].has_no_header();
         is_packet.then(|| (Key::from_words(&self.keys, 0), self.metas[0]))
     }
 
-    /// Puts packets into zones, from this one on; where there is none they stay in theirs. A
-    /// fragment behind the first has no key yet, and goes where that is.
+    /// Assigns zones to the packets from index `from` on. If `zone` returns `None`, a packet keeps
+    /// its zone.
+    ///
+    /// A later fragment has no key yet; it gets the zone of its connection.
     pub(crate) fn assign_zones(&mut self, from: usize, zone: impl Fn(&Key<W>) -> Option<u16>) {
         for i in from..self.len.min(BURST_MAX) {
             let key = Key::from_words(&self.keys, i);
@@ -99,20 +103,22 @@ impl<const W: usize> Batch<W> {
         }
     }
 
-    /// Packets in the burst.
+    /// Returns the number of packets in the batch.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Place in the burst of packet `i` of the batch; beyond all if there is none.
+    /// Returns the position in the burst of packet `i` of the batch; [`usize::MAX`] if there is
+    /// none.
     pub(crate) fn position(&self, i: usize) -> usize {
         let opening = self.headers.get(i).filter(|_| i < self.len);
         opening.map_or(usize::MAX, |opening| opening.position.into())
     }
 
-    /// The same of a packet that may be a fragment: a first one with the key of its connection,
-    /// another with anything in its place.
+    /// Appends a packet that may be a fragment.
+    ///
+    /// A first fragment has the key of its connection; the key of a later fragment is meaningless.
     pub(crate) fn push_maybe_fragment(
         &mut self,
         key: Key<W>,
@@ -127,8 +133,7 @@ impl<const W: usize> Batch<W> {
         self.push(key, meta, opening);
     }
 
-    /// The same of a packet that was parsed elsewhere; a segment reaches so far if it is another
-    /// fragment of it.
+    /// Appends a packet that another worker has parsed. `reach` is the extent of a later fragment.
     pub(crate) fn push_parsed(
         &mut self,
         key: Key<W>,
@@ -140,24 +145,24 @@ impl<const W: usize> Batch<W> {
         self.push(key, meta, opening);
     }
 
-    /// The same of an ICMP error.
+    /// Appends an ICMP error.
     pub(crate) fn push_error(&mut self, key: Key<W>, meta: PacketMeta, opening: HeaderInfo) {
         self.errors |= 1 << (self.len % BURST_MAX);
         self.push(key, meta, opening);
     }
 
-    /// Whether there are any.
+    /// True if the batch has unresolved fragments or ICMP errors.
     #[inline(always)]
     pub(crate) fn has_detached(&self) -> bool {
         !self.fragments_found.is_empty() || self.errors != 0
     }
 
-    /// ICMP errors in the batch, a bit for each place, that were not taken before.
+    /// Returns the ICMP errors in the batch, a bit for each index, and forgets them.
     pub(crate) fn take_errors(&mut self) -> u64 {
         std::mem::take(&mut self.errors)
     }
 
-    /// One of them.
+    /// Returns the unresolved fragment with this number.
     pub(crate) fn fragment(&self, which: usize) -> Option<BatchFragment<W>> {
         let (piece, at) = self.fragments_found.get(which)?;
         let at = usize::from(*at) % BURST_MAX;
@@ -166,13 +171,13 @@ impl<const W: usize> Batch<W> {
         Some(BatchFragment { piece: *piece, position, way, meta: meta.without_flags() })
     }
 
-    /// Where in the batch one of them is.
+    /// Returns the index in the batch of the unresolved fragment with this number.
     pub(crate) fn index_of_fragment(&self, which: usize) -> usize {
         self.fragments_found.get(which).map_or(0, |(_, at)| usize::from(*at)) % BURST_MAX
     }
 
-    /// One of them belongs to this connection and comes from this end of it. A segment reaches so
-    /// far with it.
+    /// Assigns an unresolved fragment to a connection. `swapped` is 1 if the second end of the key
+    /// sent it.
     pub(crate) fn attach(&mut self, which: usize, (key, swapped): (Key<W>, u8), reach: TcpReach) {
         let at = self.index_of_fragment(which);
         key.to_words(&mut self.keys, at);
@@ -182,7 +187,7 @@ impl<const W: usize> Batch<W> {
         self.reaches[usize::from(position) % BURST_MAX] = reach;
     }
 
-    /// The packet at this place, if it is a fragment behind the first of its datagram.
+    /// Returns the packet at this index if it is a later fragment.
     pub(crate) fn later_fragment(&self, at: usize) -> Option<LaterFragment> {
         let HeaderInfo { position, .. } = self.headers[at];
         let reach = self.reaches[usize::from(position) % BURST_MAX];
@@ -193,17 +198,17 @@ impl<const W: usize> Batch<W> {
         })
     }
 
-    /// One of them has none.
+    /// Marks an unresolved fragment for removal.
     pub(crate) fn remove(&mut self, which: usize) {
         self.remove_at(self.index_of_fragment(which));
     }
 
-    /// The packet at this place leaves the batch.
+    /// Marks the packet at this index for removal.
     pub(crate) fn remove_at(&mut self, at: usize) {
         self.removed |= 1 << (at % BURST_MAX);
     }
 
-    /// All of them are known: takes those out that have no connection here.
+    /// Ends the resolution of fragments and errors: removes the packets that are marked for it.
     pub(crate) fn resolved(&mut self) {
         self.fragments_found.clear();
         self.errors = 0;
@@ -223,7 +228,8 @@ impl<const W: usize> Batch<W> {
         self.removed = 0;
     }
 
-    /// All of them have come by way of another worker: there are no others that do.
+    /// Marks all packets as fragments, because all came from another worker. Only fragments and
+    /// ICMP errors do.
     pub(crate) fn mark_all_as_fragments(&mut self) {
         self.fragments = u64::MAX;
     }
@@ -232,9 +238,9 @@ impl<const W: usize> Batch<W> {
 /// A fragment in a batch.
 pub(crate) struct BatchFragment<const W: usize> {
     pub(crate) piece: FragmentHeader<W>,
-    /// Place in the burst.
+    /// Position in the burst.
     pub(crate) position: u8,
-    /// Of a first one: its key and its sender.
+    /// For a first fragment: its key and its sender.
     pub(crate) way: Option<(Key<W>, u8)>,
     pub(crate) meta: PacketMeta,
 }
@@ -246,7 +252,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// A function of its own, as it takes much of the stack on the way to the heap.
+    /// Not inlined, because it takes much of the stack on the way to the heap.
     #[inline(never)]
     pub(crate) fn new() -> Box<Self> {
         Box::new(Batches { v4: Batch::new(), v6: Batch::new() })
@@ -258,17 +264,16 @@ impl Batches {
         self.v6.clear();
     }
 
-    /// Whether there are packets that may be of another worker's connections, or fragments whose
-    /// connections are to be found.
+    /// True if a batch has ICMP errors or fragments whose connections are to be found.
     #[inline(always)]
     pub(crate) fn have_detached(&self) -> bool {
         self.v4.has_detached() | self.v6.has_detached()
     }
 }
 
-/// Has a batch for keys of `W` words.
+/// Gives access to the batch for keys of `W` words.
 pub(crate) trait FamilyBatch<const W: usize> {
-    /// That batch.
+    /// Returns the batch.
     fn batch(&self) -> &Batch<W>;
 }
 
@@ -284,11 +289,11 @@ impl FamilyBatch<5> for Batches {
     }
 }
 
-/// A fragment behind the first of its datagram, as a packet of the connection of that.
+/// A later fragment, as a packet of its datagram's connection.
 #[derive(Clone, Copy)]
 pub(crate) struct LaterFragment {
     pub(crate) meta: PacketMeta,
-    /// Place in the burst.
+    /// Position in the burst.
     pub(crate) position: u8,
     pub(crate) reach: TcpReach,
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether the checksums of a packet are right: of IPv4's header, and of TCP, UDP, SCTP, ICMP and
-//! ICMPv6.
+//! Verifies the checksums of a packet: of the IPv4 header, and of TCP, UDP, SCTP, ICMP and ICMPv6.
 //!
-//! Only packets that open a connection or lead it elsewhere are asked about: a sum reads every byte
-//! of the packet.
+//! A checksum reads every byte of the packet. So it is only verified for packets that begin a
+//! connection or change its state.
 
 use super::descriptor::HeaderInfo;
 use super::headers::{FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV6, ROUTING, extension_len, total_len4};
@@ -12,25 +11,25 @@ use std::ops::Range;
 use wire::Packet;
 use wire::checksum::{Crc32c, Sum, internet};
 
-/// What the sum of a transport header is made of.
+/// The parts of a transport checksum: pseudo header, and a range of the frame.
 struct ChecksumRange {
     pseudo_header: Sum,
     range: Range<usize>,
 }
 
-/// What there is to verify a packet by.
+/// The bytes by which a packet can be verified.
 #[derive(Clone, Copy)]
 pub(crate) enum ChecksumSource<'a> {
-    /// Nothing is needed: the NIC has looked, or nobody asks.
+    /// No verification: the NIC has verified the packet, or checksums are ignored.
     Trusted,
-    /// All of its bytes.
+    /// All bytes of the frame.
     Whole(&'a [u8]),
-    /// The packet, whose bytes lie in several places, or are not all there.
+    /// The packet; its bytes lie in several segments, or a capture has cut them.
     Parts(&'a dyn Packet),
 }
 
 impl<'a> ChecksumSource<'a> {
-    /// Of a packet.
+    /// Returns the source for a packet.
     #[inline(always)]
     pub(crate) fn of<P: Packet>(packet: &'a P) -> Self {
         match packet.head() {
@@ -40,8 +39,10 @@ impl<'a> ChecksumSource<'a> {
         }
     }
 
-    /// Whether the checksums of the packet, which was parsed, are right, as far as anybody can
-    /// know: what a capture has cut, and what is in fragments, counts as right.
+    /// True if the checksums of a parsed packet are right.
+    ///
+    /// Checksums that cannot be verified count as right: those of fragments, and of packets that a
+    /// capture has cut.
     #[inline(always)]
     pub(crate) fn is_right(self, opening: &HeaderInfo, proto: u8, is_v6: bool) -> bool {
         match self {
@@ -56,8 +57,10 @@ impl<'a> ChecksumSource<'a> {
     }
 }
 
-/// Whether the checksums of a segment of TCP, whose bytes are these, are right: the same in short.
-/// False as well for what is not plain: IPv4 with options, IPv6 with extensions, fragments.
+/// True if the checksums of a plain TCP segment are right.
+///
+/// False also for a packet that is not plain: IPv4 with options, IPv6 with extension headers,
+/// fragments.
 #[inline(always)]
 pub(crate) fn is_plain_tcp_right(bytes: &[u8], opening: &HeaderInfo, is_v6: bool) -> bool {
     let (l4, ip_header) = (opening.l4(), opening.ip_header());
@@ -75,7 +78,8 @@ pub(crate) fn is_plain_tcp_right(bytes: &[u8], opening: &HeaderInfo, is_v6: bool
     }
 }
 
-/// Sum of the addresses, and bytes behind a header that is right and plain.
+/// Returns the sum of the addresses and the length of the payload, if the IPv4 header is plain and
+/// its checksum right.
 #[inline(always)]
 fn plain_v4(ip: &[u8], ip_header: usize) -> Option<(Sum, u16)> {
     let header: &[u8; 20] = ip.first_chunk()?;
@@ -89,7 +93,9 @@ fn plain_v4(ip: &[u8], ip_header: usize) -> Option<(Sum, u16)> {
     is_right.then(|| (Sum::default().add_u32(u32_at(12)).add_u32(u32_at(16)), len))
 }
 
-/// The same of IPv6, whose header has no sum. A jumbogram says no length.
+/// Returns the sum of the addresses and the length of the payload, if the IPv6 header is plain.
+///
+/// It has no checksum. A jumbogram, which has no length here, is not plain.
 #[inline(always)]
 fn plain_v6(ip: &[u8], ip_header: usize) -> Option<(Sum, u16)> {
     let header: &[u8; IPV6] = ip.first_chunk()?;
@@ -106,7 +112,8 @@ fn are_right_in_parts(packet: &dyn Packet, opening: &HeaderInfo, proto: (u8, boo
     are_right((&gathered[..n], packet.frame_len()), opening, proto, (sum_of, crc_of))
 }
 
-/// The same of a frame of so many bytes by their sums; the headers are in `bytes`.
+/// True if the checksums of a frame of `len` bytes are right. `bytes` holds its headers; `sum_of`
+/// and `crc_of` return the sums of ranges.
 fn are_right(
     (bytes, len): (&[u8], usize),
     opening: &HeaderInfo,
@@ -136,7 +143,7 @@ fn are_right(
     }
 }
 
-/// Sum of the addresses, and where the IP packet has its payload; `None` for a fragment.
+/// Returns the sum of the addresses and the range of the IPv4 payload; `None` for a fragment.
 fn covered_v4(ip: &[u8], frame_len: usize, l4: usize) -> Option<(Sum, Range<usize>)> {
     let header: &[u8; 20] = ip.first_chunk()?;
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
@@ -145,8 +152,10 @@ fn covered_v4(ip: &[u8], frame_len: usize, l4: usize) -> Option<(Sum, Range<usiz
     (fragment == 0).then_some((addresses, l4..l4 + len.checked_sub(ip.len())?))
 }
 
-/// The same; `None` as well for a packet whose last destination is not the one in the header (RFC
-/// 8200 section 8.1).
+/// Returns the sum of the addresses and the range of the IPv6 payload.
+///
+/// `None` for a fragment, and for a packet whose last destination is in a routing header (RFC 8200
+/// section 8.1).
 fn covered_v6(ip: &[u8], frame_len: usize, l4: usize) -> Option<(Sum, Range<usize>)> {
     let (header, mut extensions): (&[u8; IPV6], _) = ip.split_first_chunk()?;
     let mut next = header[6];
@@ -167,7 +176,7 @@ fn covered_v6(ip: &[u8], frame_len: usize, l4: usize) -> Option<(Sum, Range<usiz
     Some((Sum::default().add_bytes(&header[8..]), l4..end))
 }
 
-/// `None` where there is no checksum.
+/// Returns the parts of the transport checksum; `None` if the packet has none.
 fn transport_sum(
     addresses: Sum,
     range: Range<usize>,
@@ -185,9 +194,10 @@ fn transport_sum(
         PROTO_UDP => {
             let header: &[u8; 8] = transport.first_chunk()?;
             let udp_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-            // RFC 768. Over IPv6 tunnels have none (RFC 6935), and nobody here knows what is one.
+            // RFC 768. Over IPv6, tunnels need no checksum (RFC 6935), and tunnels are not
+            // recognised here.
             let has_none = [header[6], header[7]] == [0; 2];
-            // A jumbogram has no length of its own.
+            // A jumbogram has 0 in place of the UDP length.
             let covered = if udp_len == 0 { len } else { udp_len };
             if has_none { None } else { with_pseudo_header(covered) }
         }
@@ -197,18 +207,21 @@ fn transport_sum(
     }
 }
 
-/// Chunks of SCTP that are not to come without a checksum (RFC 9653 section 5.2). Both ends have
-/// not agreed upon that before the INIT; ASCONF is the first packet from another address.
+/// Chunk types that need a checksum even if the association does not (RFC 9653 section 5.2).
+///
+/// Before the INIT, the ends cannot have agreed on that. ASCONF is the first packet from another
+/// address.
 const INIT: u8 = 1;
 
 const COOKIE_ECHO: u8 = 10;
 
 const ASCONF: u8 = 0xc1;
 
-/// Chunks that are looked at. AUTH, and not much else, stands before ASCONF.
+/// Maximum number of chunks that are parsed. Before ASCONF there is an AUTH, and little else.
 const CHUNKS_MAX: usize = 8;
 
-/// The CRC of a packet of SCTP on its way (RFC 9260 section 6.8): over zeros in its own place.
+/// The CRC of an SCTP packet while it is computed (RFC 9260 section 6.8). Its own field counts as
+/// zeros.
 #[derive(Clone, Copy, Default)]
 struct SctpSum {
     crc: Crc32c,
@@ -216,7 +229,7 @@ struct SctpSum {
 }
 
 impl SctpSum {
-    /// Where it is in the header.
+    /// Range of the checksum in the common header.
     const PLACE: Range<usize> = 8..12;
 
     fn plus(self, piece: &[u8]) -> Self {
@@ -226,14 +239,15 @@ impl SctpSum {
         SctpSum { crc: crc.add_bytes(&piece[to..]), len: self.len + piece.len() }
     }
 
-    /// Whether it is what the header says. 0 is none, where that is allowed.
+    /// True if the CRC is the one in the header. A CRC of 0 means none, which is right where
+    /// allowed.
     fn agrees_with(self, packet: &[u8]) -> bool {
         let sum = packet.get(Self::PLACE).and_then(|sum| sum.first_chunk());
         let sum = sum.map_or(0, |sum| u32::from_le_bytes(*sum));
         sum == 0 && !Self::is_needed(packet) || sum == self.crc.finish()
     }
 
-    /// True if the packet has a chunk that is not to come without a checksum.
+    /// True if the packet has a chunk that needs a checksum.
     fn is_needed(packet: &[u8]) -> bool {
         let mut chunks = packet.get(Self::PLACE.end..).unwrap_or(&[]);
         for _ in 0..CHUNKS_MAX {
@@ -248,25 +262,29 @@ impl SctpSum {
     }
 }
 
-/// Sum of some bytes of a frame; `None`: not all of them are there.
+/// Returns the sum of a range of the frame; `None` if some bytes are missing.
 fn sum_of(packet: &dyn Packet, range: Range<usize>) -> Option<Sum> {
     let mut sum = Sum::default();
     let are_all_there = each_piece(packet, range, &mut |behind, piece| {
         let piece = Sum::default().add_bytes(piece);
-        // RFC 1071 section 2 (B): behind an odd number of bytes, the other half of each word.
+        // RFC 1071 section 2 (B): after an odd number of bytes, the halves of each word are
+        // swapped.
         sum = sum + if behind % 2 == 1 { piece.swapped() } else { piece };
     });
     are_all_there.then_some(sum)
 }
 
-/// The same by the sum of SCTP.
+/// Returns the SCTP checksum of a range of the frame; `None` if some bytes are missing.
 fn crc_of(packet: &dyn Packet, range: Range<usize>) -> Option<SctpSum> {
     let mut sum = SctpSum::default();
     let are_all_there = each_piece(packet, range, &mut |_, piece| sum = sum.plus(piece));
     are_all_there.then_some(sum)
 }
 
-/// Sees some bytes of a frame, and how many of them were before; whether all of them are there.
+/// Calls `see` with each segment's bytes in a range of the frame, and the number of bytes before
+/// them.
+///
+/// Returns true if all bytes of the range are present.
 fn each_piece(packet: &dyn Packet, range: Range<usize>, see: &mut dyn FnMut(usize, &[u8])) -> bool {
     let mut at = 0;
     packet.segments(&mut |segment| {
@@ -284,7 +302,7 @@ mod tests {
     use super::*;
     use wire::{BytesPacket, FrameBuilder};
 
-    /// Sound packets by name, with protocol and bytes of the IP header.
+    /// Valid packets, each with its protocol and the bytes of its IP header.
     fn frames() -> Vec<(FrameBuilder, u8, usize)> {
         let v4 = || FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).payload([7; 31]);
         let v6 = || FrameBuilder::ipv6([0xfd; 16], [0xfe; 16]).payload([7; 31]);
@@ -320,7 +338,7 @@ mod tests {
             for at in l4..14 + builder.build_packet().len() {
                 let mut bad = frame.clone();
                 bad[at] ^= 0x10;
-                // Such a length is not one that was parsed.
+                // The parser refuses such a length.
                 let is_length = proto == PROTO_UDP && (4..6).contains(&(at - l4));
                 for cut in [0, at, at + 1, frame.len()] {
                     let is_right = is_right_of(&BytesPacket::cut(&bad, cut), proto, ip_header);
@@ -448,7 +466,7 @@ mod tests {
         let cut = BytesPacket::captured(&frame[..60], frame.len(), frame.len());
         assert!(is_right_of(&cut, 6, 20));
         assert!(!is_right_of(&BytesPacket::new(&frame), 6, 20));
-        // The header of IPv4 has a sum of its own, of any protocol.
+        // The IPv4 header has a checksum of its own, for any protocol.
         let frame = v4().sctp(1, 2).ip_checksum(1).build();
         assert!(!is_right_of(&BytesPacket::new(&frame), 132, 20));
     }

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the header of an IP fragment says.
+//! Owns the parsed header of an IP fragment.
 
 use super::descriptor::TcpHead;
 use super::key::Key;
 
-/// A fragment of a datagram, as the parser found it.
+/// The header of a fragment, as the parser found it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FragmentHeader<const W: usize> {
-    /// What the fragments of a datagram share: the addresses as they lie in the header; then the
-    /// number of the datagram in place of the ports, the zone, and for IPv4 the protocol. Those of
-    /// IPv6 need not agree on that (RFC 8200 section 4.5).
+    /// Key that all fragments of a datagram share.
+    ///
+    /// It holds the addresses in header order, the datagram's identification in place of the ports,
+    /// the zone, and for IPv4 the protocol. Fragments of IPv6 need not agree on the protocol (RFC
+    /// 8200 section 4.5).
     pub(crate) name: Key<W>,
     pub(crate) span: FragmentRange,
-    /// Of a first one of TCP: what it says of its segment.
+    /// For a first fragment of TCP, the start of its segment.
     pub(crate) front: TcpHead,
 }
 
 impl<const W: usize> FragmentHeader<W> {
-    /// Whether it is the one with the ports.
+    /// True for the first fragment, which has the ports.
     pub(crate) fn is_first(&self) -> bool {
         self.span.start == 0
     }
@@ -35,7 +37,10 @@ impl<const W: usize> FragmentHeader<W> {
     }
 }
 
-/// Key of the connection with the addresses of a datagram.
+/// Returns the key of a connection between the addresses of a datagram.
+///
+/// `last_word` is the last word of the key: ports, zone and protocol. `swapped` is 1 if the sender
+/// is the second end.
 pub(crate) fn key_of<const W: usize>(name: &Key<W>, last_word: u64, swapped: u8) -> Key<W> {
     let mut words = name.0;
     words[W - 1] = last_word;
@@ -47,20 +52,20 @@ pub(crate) fn key_of<const W: usize>(name: &Key<W>, last_word: u64, swapped: u8)
     Key(words)
 }
 
-/// Address of a sender, or for IPv6 the network of 64 bits that it is free to choose addresses of;
-/// and its zone.
+/// Key of a sender: its address, or for IPv6 its /64, from which it can choose addresses; and its
+/// zone.
 pub(crate) type SourceKey = Key<2>;
 
-/// Fragments begin at multiples of this (RFC 791 section 3.1).
+/// Unit of fragment offsets in bytes (RFC 791 section 3.1).
 pub(crate) const UNIT: u16 = 8;
 
-/// The part of a datagram that a fragment has.
+/// Part of a datagram that a fragment carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FragmentRange {
-    /// Its first byte, a multiple of [`UNIT`].
+    /// Offset of its first byte, a multiple of [`UNIT`].
     pub(crate) start: u16,
-    /// Behind its last byte; beyond `start`. A multiple of [`UNIT`] if there are more.
+    /// Offset behind its last byte, larger than `start`. A multiple of [`UNIT`] if `has_more`.
     pub(crate) end: u16,
-    /// The last bytes of the datagram are not in it.
+    /// True if another fragment carries the end of the datagram.
     pub(crate) has_more: bool,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A packet that was parsed here and belongs to another worker.
+//! Owns the hand-off: a packet that this worker parsed and that belongs to another worker.
 
 use super::descriptor::{HeaderInfo, PacketMeta, TcpReach};
 
-/// What another worker needs to go on with a packet that was parsed here.
+/// Everything that another worker needs to continue with a parsed packet.
 #[derive(Clone, Copy)]
 pub struct Handoff {
     pub(crate) words: [u64; 5],
@@ -14,17 +14,17 @@ pub struct Handoff {
     pub(crate) is_v6: bool,
 }
 
-/// A packet of the last burst that is to go to another worker.
+/// A packet of the last burst, to be handed to another worker.
 #[derive(Clone, Copy)]
 pub struct HandedOff {
-    /// Its place in the burst.
+    /// Position in the burst.
     pub position: u8,
-    /// What goes with it.
+    /// Data for the other worker.
     pub handoff: Handoff,
 }
 
 impl Handoff {
-    /// The worker that has the connection.
+    /// Returns the index of the worker that has the connection.
     pub fn worker(&self) -> u16 {
         self.worker
     }

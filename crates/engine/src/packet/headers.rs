@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sizes and numbers of link and network headers, and what is read of them in more than one place.
+//! Owns sizes and numbers of link and network headers, and header parsing that several files need.
 
 use crate::api::{VlanTags, ZoneSource};
 
@@ -20,7 +20,7 @@ pub(crate) const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// 802.1Q, 802.1ad, and the value that switches used before 802.1ad.
 pub(crate) const ETHERTYPE_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 
-/// Below this the field is the length of an 802.3 frame.
+/// Smallest EtherType: smaller values are the length of an 802.3 frame.
 pub(crate) const ETHERTYPE_MIN: u16 = 0x0600;
 
 const VLAN_TAGS_MAX: usize = 2;
@@ -41,12 +41,12 @@ pub(crate) const DESTINATION: u8 = 60;
 
 pub(crate) const SCTP: usize = 12;
 
-/// Enough for the longest chain of headers that is followed: two tags, IPv6 with 256 bytes of
-/// extensions and what is read of TCP.
+/// Length of the longest chain of headers that is parsed: two tags, IPv6 with 256 bytes of
+/// extension headers, and the fixed TCP header.
 pub(crate) const HEADERS_MAX: usize =
     ETHERNET + VLAN_TAGS_MAX * VLAN_TAG + IPV6 + EXTENSION_BYTES_MAX + TCP_MIN;
 
-/// The zone of packets with these tags.
+/// Returns the zone of packets with these tags.
 pub(crate) fn zone_of(vlan: &VlanTags, from: ZoneSource) -> u16 {
     let id = match from {
         ZoneSource::None | ZoneSource::Fixed(_) => None,
@@ -70,7 +70,7 @@ pub(crate) fn total_len4(header: &[u8; IPV4_MIN], frame_len: usize, l3: usize) -
     }
 }
 
-/// Bytes of an extension header that says it is so many units long.
+/// Returns the length of an extension header in bytes. `units` is its length field.
 pub(crate) fn extension_len(proto: u8, units: u8) -> usize {
     match proto {
         FRAGMENT => 8,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Messages of ICMP (RFC 792, RFC 950) and ICMPv6 (RFC 4443) by their types: errors, and exchanges
-//! of a request and its reply, which have an identifier.
+//! Classifies messages of ICMP (RFC 792, RFC 950) and ICMPv6 (RFC 4443) by type.
+//!
+//! There are errors, and exchanges of a request and its reply, which have an identifier.
 
 use super::key::L4Id;
 use crate::api::{PROTO_ICMP, PROTO_ICMPV6};
 
-/// Whether a message is an error about a packet, which it quotes (RFC 792, RFC 4443).
+/// True if a message is an error about a packet that it quotes (RFC 792, RFC 4443).
 pub(crate) fn is_error(proto: u8, kind: u8) -> bool {
     match proto {
         PROTO_ICMP => matches!(kind, 3 | 4 | 5 | 11 | 12),
@@ -13,7 +14,7 @@ pub(crate) fn is_error(proto: u8, kind: u8) -> bool {
     }
 }
 
-/// Of a request the type of its reply, and of a reply that of its request.
+/// Returns the type of the reply to a request, or of the request to a reply.
 fn counterpart(proto: u8, kind: u8) -> Option<u8> {
     match (proto, kind) {
         (PROTO_ICMP, 8) => Some(0),
@@ -26,18 +27,20 @@ fn counterpart(proto: u8, kind: u8) -> Option<u8> {
     }
 }
 
-/// Whether a message answers another one.
+/// True if a message is the reply to a request.
 pub(crate) fn is_reply(proto: u8, kind: u8) -> bool {
     matches!((proto, kind), (PROTO_ICMP, 0 | 14 | 16 | 18) | (PROTO_ICMPV6, 129))
 }
 
-/// Whether a message has an identifier.
+/// True if a message has an identifier.
 pub(crate) fn has_identifier(proto: u8, kind: u8) -> bool {
     counterpart(proto, kind).is_some()
 }
 
-/// What stands for ports. Of an exchange each end has the type that it sends: where both ask with
-/// one identifier, these are two connections.
+/// Returns what takes the place of ports in the key.
+///
+/// Each end of an exchange has the type that it sends. So if both ends send requests with one
+/// identifier, these are two connections.
 pub(crate) fn icmp_ports(proto: u8, [kind, code]: [u8; 2], [high, low]: [u8; 2]) -> L4Id {
     match counterpart(proto, kind) {
         Some(other) => L4Id::Exchange([high, low, kind, code], [high, low, other, code]),

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The flow key: sorted addresses and ports, protocol and zone as 64-bit words.
+//! Owns the flow key: sorted addresses and ports, protocol and zone, in 64-bit words.
 //!
-//! Both directions of a connection have the same key: the endpoint with the smaller (address,
-//! port) comes first, and a bit beside the key says whether a packet came from the other one. Equal
-//! addresses are thereby ordered by port. "Smaller" is by the words that the processor loads, in
-//! its own byte order: any order will do, and this one needs no byte swapped. One key of whole
-//! words is compared and hashed without a branch; IPv4 and IPv6 differ only in the number of words.
+//! Both directions of a connection have the same key: the end with the smaller (address, port)
+//! comes first. A bit beside the key says whether the other end sent a packet. Equal addresses are
+//! ordered by port. "Smaller" refers to words in the processor's byte order; any order would do,
+//! and this one needs no byte swapping. Keys of whole words are compared and hashed without a
+//! branch. IPv4 and IPv6 differ only in the number of words.
 
 use crate::api::{FiveTuple, PROTO_ICMP, PROTO_ICMPV6};
 use crate::base::Columns;
 use std::net::IpAddr;
 
-/// A flow key of `W` words: 2 for IPv4, 5 for IPv6. The last word is ports, zone and protocol.
+/// A flow key of `W` words: 2 for IPv4, 5 for IPv6. The last word holds ports, zone and protocol.
 #[derive(Clone, Copy, Debug, Eq)]
 #[repr(transparent)]
 pub(crate) struct Key<const W: usize>(pub(crate) [u64; W]);
@@ -22,20 +22,20 @@ pub(crate) type Key6 = Key<5>;
 
 const _: () = assert!(size_of::<Key4>() == 16 && size_of::<Key6>() == 40);
 
-/// What the two ends of a packet have beside their addresses.
+/// What identifies the two ends of a packet beside their addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum L4Id {
-    /// TCP, UDP, SCTP: source and destination port as they lie in the header.
+    /// TCP, UDP, SCTP: source and destination port in header order.
     Pair([u8; 4]),
-    /// What belongs to the packet, not to its ends, so it is not sorted. GRE: the key. ESP: the
-    /// SPI. ICMP without an identifier: nothing, then type and code.
+    /// A number of both ends, which is not sorted. GRE: the key. ESP: the SPI. ICMP without an
+    /// identifier: 0, then type and code.
     Common([u8; 4]),
     /// ICMP: identifier, type and code, as the source and as the destination send them.
     Exchange([u8; 4], [u8; 4]),
 }
 
 impl L4Id {
-    /// As seen from the source, and as seen from the destination.
+    /// Returns the value as seen from the source, and as seen from the destination.
     #[inline(always)]
     fn both_ways(self) -> (u32, u32) {
         match self {
@@ -49,14 +49,15 @@ impl L4Id {
     }
 }
 
-/// Zone and protocol in their place in the last word.
+/// Returns zone and protocol at their bits in the last word.
 #[inline(always)]
 pub(crate) fn zone_proto(zone: u16, proto: u8) -> u64 {
     u64::from(zone) << 32 | u64::from(proto) << 48
 }
 
-/// Key of a packet, and whether its source is the second end of the key. `addresses` are source
-/// and destination as they lie in the header.
+/// Returns the key of an IPv4 packet, and whether its source is the second end of the key.
+///
+/// `addresses` are source and destination in header order.
 #[inline(always)]
 pub(crate) fn key4(addresses: [u8; 8], ports: L4Id, zone_proto: u64) -> (Key4, bool) {
     let forth = u64::from_ne_bytes(addresses);
@@ -67,18 +68,19 @@ pub(crate) fn key4(addresses: [u8; 8], ports: L4Id, zone_proto: u64) -> (Key4, b
     (Key([forth.min(back), u64::from(pair) | zone_proto]), swapped)
 }
 
-/// Key of a packet, and whether its source is the second end of the key. `addresses` are source
-/// and destination as they lie in the header.
+/// Returns the key of an IPv6 packet, and whether its source is the second end of the key.
+///
+/// `addresses` are source and destination in header order.
 #[inline(always)]
 pub(crate) fn key6(addresses: &[u8; 32], ports: L4Id, zone_proto: u64) -> (Key6, bool) {
-    // Taken byte by byte, the compiler puts each word together in vectors, shuffle by shuffle.
+    // Read byte by byte, each word would be assembled in vectors, shuffle by shuffle.
     let word = |at: usize| {
         let bytes = addresses[at..].first_chunk().expect("8 bytes of 32");
         u64::from_ne_bytes(*bytes)
     };
     let (src, dst) = ([word(0), word(8)], [word(16), word(24)]);
     let (ports_forth, ports_back) = ports.both_ways();
-    // Which end comes first is anyone's guess: no branch depends on it.
+    // The order of the ends is unpredictable, so no branch depends on it.
     let by_port = ports_forth > ports_back;
     let by_low_half = (src[1] > dst[1]) | (src[1] == dst[1]) & by_port;
     let swapped = (src[0] > dst[0]) | (src[0] == dst[0]) & by_low_half;
@@ -89,7 +91,7 @@ pub(crate) fn key6(addresses: &[u8; 32], ports: L4Id, zone_proto: u64) -> (Key6,
     (Key([src[0] ^ high, src[1] ^ low, dst[0] ^ high, dst[1] ^ low, pair | zone_proto]), swapped)
 }
 
-/// The parts of a key, for flow records.
+/// The parts of a key.
 pub(crate) struct KeyParts {
     pub(crate) low: IpAddr,
     pub(crate) high: IpAddr,
@@ -101,7 +103,7 @@ pub(crate) struct KeyParts {
     pub(crate) proto: u8,
 }
 
-/// Without a branch or a call, which is what the derived comparison of five words comes to.
+/// Compares without a branch or a call; the derived comparison of five words has both.
 impl<const W: usize> PartialEq for Key<W> {
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
@@ -110,13 +112,13 @@ impl<const W: usize> PartialEq for Key<W> {
 }
 
 impl<const W: usize> Key<W> {
-    /// Key `i` of a burst.
+    /// Returns key `i` of a burst.
     #[inline(always)]
     pub(crate) fn from_words(words: &Columns<W>, i: usize) -> Self {
         Key(std::array::from_fn(|word| words[word][i]))
     }
 
-    /// Makes it key `i` of a burst.
+    /// Stores the key as key `i` of a burst.
     #[inline(always)]
     pub(crate) fn to_words(self, words: &mut Columns<W>, i: usize) {
         for (column, word) in words.iter_mut().zip(self.0) {
@@ -124,8 +126,10 @@ impl<const W: usize> Key<W> {
         }
     }
 
-    /// The words of two ends in this order, each an address and a port, with zone and protocol in
-    /// their place; only of the smaller end in front is it a key.
+    /// Returns the words of two ends in this order, each an address and a port, with zone and
+    /// protocol.
+    ///
+    /// The result is a key only if the smaller end is first.
     pub(crate) fn laid_out(ends: [(&[u8], u16); 2], zone_proto: u64) -> Self {
         let mut words = [0; W];
         let addresses = ends.map(|(address, _)| address).concat();
@@ -137,7 +141,7 @@ impl<const W: usize> Key<W> {
         Key(words)
     }
 
-    /// The same in another zone.
+    /// Returns the key in another zone.
     #[inline(always)]
     pub(crate) fn in_zone(mut self, zone: u16) -> Self {
         let last = &mut self.0[W - 1];
@@ -145,28 +149,30 @@ impl<const W: usize> Key<W> {
         self
     }
 
-    /// IP protocol number of the ICMP of its IP version; the other one is a protocol like any.
+    /// IP protocol number of this IP version's ICMP. The other version's ICMP is a protocol like
+    /// any other.
     pub(crate) const ICMP: u8 = if W > 2 { PROTO_ICMPV6 } else { PROTO_ICMP };
 
-    /// IP protocol number.
+    /// Returns the IP protocol number.
     #[inline(always)]
     pub(crate) fn proto(&self) -> u8 {
         (self.0[W - 1] >> 48) as u8
     }
 
-    /// The zone that it is in.
+    /// Returns the zone.
     #[inline(always)]
     pub(crate) fn zone(&self) -> u16 {
         (self.0[W - 1] >> 32) as u16
     }
 
-    /// The address of one end: of the second if 1.
+    /// Returns the address of one end: the second end if `swapped` is 1.
     pub(crate) fn end(&self, swapped: u8) -> IpAddr {
         let KeyParts { low, high, .. } = self.parts();
         if swapped == 1 { high } else { low }
     }
 
-    /// The packets of one direction of TCP or UDP: from the second end if `swapped`.
+    /// Returns the five-tuple of one direction of TCP or UDP; the sender is the second end if
+    /// `swapped`.
     pub(crate) fn tuple(&self, swapped: bool) -> FiveTuple {
         let KeyParts { low, high, low_port, high_port, zone, proto } = self.parts();
         let (low, high) = ((low, low_port), (high, high_port));
@@ -241,7 +247,7 @@ mod tests {
         }
     }
 
-    /// The parts of a key are the two ends, in the order that `swapped` says.
+    /// Checks that the parts of a key are the two ends, in the order that `swapped` says.
     fn check<const W: usize, A: Into<IpAddr> + Copy>(
         (forth, swapped): (Key<W>, bool),
         (back, other): (Key<W>, bool),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Bytes to flow key: every byte bounds-checked, never a panic, one [`UntrackedReason`] for
-//! whatever has no key.
+//! Parses packets into flow keys, or into the [`UntrackedReason`] of a packet that has no key.
 //!
-//! Three ways to the same result: plain packets side by side, what nearly every packet is in short,
-//! and a long way for everything. Property tests hold them against each other, and against a parser
-//! that is not ours.
+//! Every access is bounds-checked, and no input causes a panic. Three parsers have the same result:
+//! a SIMD parser for plain packets side by side, a fast one for nearly every packet, and a general
+//! one for all. Property tests compare them with each other, and with an independent parser.
+//!
+//! [`UntrackedReason`]: crate::api::UntrackedReason
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

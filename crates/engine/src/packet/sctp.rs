@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The states of an SCTP association (RFC 9260 section 4) as a box between both ends sees them,
-//! what leads from one to the next, and what of its packets is read for that.
+//! Parses the chunks of SCTP packets that decide the state of an association (RFC 9260 section 4).
 
 use super::descriptor::{HeaderInfo, PacketMeta};
 use super::headers::HEADERS_MAX;
 use wire::Packet;
 
-/// The common header (RFC 9260 section 3.1), that of a chunk (section 3.2), and a tag behind it.
+/// Length of the common header (RFC 9260 section 3.1).
 const COMMON: usize = 12;
 
+/// Length of a chunk header (section 3.2).
 const CHUNK: usize = 4;
 
-/// INIT and INIT ACK without parameters (sections 3.3.2 and 3.3.3).
+/// Length of INIT and INIT ACK without parameters (sections 3.3.2 and 3.3.3).
 const INIT_MIN: usize = 20;
 
-/// Bytes of a packet that are looked at, wherever its buffer is cut.
+/// Maximum number of bytes of a packet that are parsed, even if the buffer has more.
 const LOOK: usize = 128;
 
-/// Chunks that are looked at: control comes before data (section 6.10), and little of it.
+/// Maximum number of chunks that are parsed: control chunks come before data (section 6.10), and
+/// there are few.
 const CHUNKS_MAX: usize = 8;
 
 const T_BIT: u8 = 1;
@@ -26,7 +27,7 @@ const HEARTBEAT: u8 = 4;
 
 const HEARTBEAT_ACK: u8 = 5;
 
-/// What a packet is for: the first of its chunks that is not of the last kind.
+/// Kind of a packet: that of its first decisive chunk. `Other` and `Error` apply only without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkKind {
     Init,
@@ -37,41 +38,42 @@ pub(crate) enum ChunkKind {
     ShutdownAck,
     ShutdownComplete,
     Abort,
-    /// DATA, SACK, HEARTBEAT, and what later RFCs add.
+    /// DATA, SACK, HEARTBEAT, and chunks of later RFCs.
     Other,
-    /// ERROR, and none of the above: it says that a cookie was too old, or anything else.
+    /// ERROR, without any of the above: a cookie was too old, or another error.
     Error,
 }
 
-/// A packet that does nothing but to try whether its peer is there (RFC 9260 section 8.3).
+/// A packet that only tests whether its peer is alive (RFC 9260 section 8.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
     Heartbeat,
     HeartbeatAck,
 }
 
-/// What is read of a packet.
+/// The parsed chunks of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SctpChunks {
     pub(crate) kind: ChunkKind,
     /// The verification tag.
     pub(crate) tag: u32,
-    /// Of ABORT and SHUTDOWN COMPLETE: the tag is the one that the peer sends (section 8.5.1).
+    /// For ABORT and SHUTDOWN COMPLETE: the tag is the one that the peer sends (section 8.5.1).
     pub(crate) reflects: bool,
-    /// What INIT and INIT ACK ask the peer to send as its tag.
+    /// For INIT and INIT ACK: the tag that the peer must send.
     pub(crate) initiate: u32,
-    /// Its first chunk is a HEARTBEAT.
+    /// True if the first chunk is a HEARTBEAT.
     pub(crate) is_heartbeat: bool,
-    /// If its only chunk is a HEARTBEAT or the answer to one.
+    /// Set if the only chunk is a HEARTBEAT or HEARTBEAT ACK.
     pub(crate) probe: Option<Probe>,
-    /// No chunk, one without a length, or one with others that stands alone (section 3).
+    /// True without a chunk, with a chunk of invalid length, or if a chunk that must be alone is
+    /// not (section 3).
     pub(crate) is_garbled: bool,
-    /// Its zone judges tags.
+    /// True if the zone has a tag check.
     pub(crate) is_judged: bool,
 }
 
 impl ChunkKind {
-    /// Whether it is the end of an association.
+    /// True for a chunk that ends an association.
     pub(crate) fn ends(self) -> bool {
         matches!(self, ChunkKind::Abort | ChunkKind::ShutdownComplete)
     }
@@ -93,7 +95,8 @@ impl ChunkKind {
 }
 
 impl SctpChunks {
-    /// Of a packet that was parsed. `None`: a capture has cut it before what is to be known.
+    /// Parses the chunks of a packet. `None`: a capture has cut the packet before the decisive
+    /// bytes.
     #[inline(never)]
     pub(crate) fn of<P: Packet>(
         packet: &P,
@@ -112,23 +115,26 @@ impl SctpChunks {
         read(gathered.get(l4..copied.min(l4 + look))?)
     }
 
-    /// What it is for where nobody minds how it is made.
+    /// Returns the kind of a well-formed packet, or [`ChunkKind::Other`] for a garbled one.
     pub(crate) fn main_chunk(&self) -> ChunkKind {
         if self.is_garbled { ChunkKind::Other } else { self.kind }
     }
 
-    /// Whether an association can begin with it: nothing is judged, or it is made as it should be.
+    /// True if an association can begin with this packet: it is well-formed, or there is no tag
+    /// check.
     pub(crate) fn has_valid_chunks(&self) -> bool {
         !self.is_judged || !self.is_garbled
     }
 
-    /// Whether an association that is not known may begin with it even where nothing is picked up:
-    /// HEARTBEAT is the first packet between other addresses of the same two ends (section 5.4).
+    /// True if an unknown association may begin with this packet even if nothing is picked up.
+    ///
+    /// This is an INIT, or a HEARTBEAT: the first packet between other addresses of two ends
+    /// (section 5.4).
     pub(crate) fn is_init(&self) -> bool {
         !self.is_garbled && (self.kind == ChunkKind::Init || self.is_heartbeat)
     }
 
-    /// Of the first bytes of a packet of this length.
+    /// Parses the first bytes of a packet of this length.
     fn read(bytes: &[u8], len: usize) -> Option<Self> {
         let tag = u32::from_be_bytes(*bytes.get(4..)?.first_chunk()?);
         let mut chunks = SctpChunks {
@@ -145,7 +151,7 @@ impl SctpChunks {
         for count in 0..CHUNKS_MAX {
             let Some([kind, flags, high, low]) = bytes.get(at..).and_then(|b| b.first_chunk())
             else {
-                // Behind the last one, or where nobody looks, or cut.
+                // The end of the packet, of the parsed bytes, or of the capture.
                 let is_known = count > 0 || chunks.is_garbled;
                 return is_known.then_some(chunks);
             };
@@ -154,7 +160,7 @@ impl SctpChunks {
                 chunks.is_garbled = true;
                 return Some(chunks);
             }
-            // What is behind the end may be in a later fragment: it is not judged.
+            // A later fragment may hold what lies behind the end, so this is no anomaly.
             let next = at + chunk_len.next_multiple_of(4);
             chunks.is_heartbeat |= count == 0 && *kind == HEARTBEAT;
             chunks.probe = match *kind {
@@ -179,7 +185,7 @@ impl SctpChunks {
         Some(chunks)
     }
 
-    /// With what the chunk says that decides, where others are beside it, or not.
+    /// Completes the result by the decisive chunk. `is_beside`: the packet has other chunks.
     fn alone(
         mut self,
         kind: ChunkKind,
@@ -193,7 +199,7 @@ impl SctpChunks {
             self.initiate = match chunk.get(CHUNK..).and_then(|value| value.first_chunk()) {
                 Some(initiate) => u32::from_be_bytes(*initiate),
                 None if is_cut => return None,
-                // The packet ends before it, whatever the chunk says.
+                // The packet ends before the tag, whatever the chunk's length.
                 None => 0,
             };
             // Sections 3.3.2 and 8.5.1.

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a segment says in numbers (RFC 9293 section 3.1). Read from the packet where a connection
-//! is judged by them, and nowhere else: other packets never pay for it.
+//! Parses the numbers of TCP segments (RFC 9293 section 3.1).
+//!
+//! They are only read for connections with a window check; other packets never pay for it.
 
 use super::descriptor::{HeaderInfo, PacketMeta};
 use wire::Packet;
 
-/// A header without options.
+/// Length of a header without options.
 const HEADER: usize = 20;
 
-/// The longest one.
+/// Length of the longest header.
 const HEADER_MAX: usize = 60;
 
-/// Bytes of a frame before the longest header that is followed, and that header.
+/// Length of the longest chain of headers that is parsed, with the longest TCP header.
 const HEADERS_MAX: usize = 14 + 8 + 40 + 256 + HEADER_MAX;
 
 /// Option kinds (RFC 9293 section 3.2, RFC 7323 section 2.2).
@@ -21,21 +22,21 @@ const NO_OPERATION: u8 = 1;
 
 const WINDOW_SCALE: u8 = 3;
 
-/// RFC 7323 section 2.3: larger ones count as this.
+/// Maximum window shift; a larger one counts as this (RFC 7323 section 2.3).
 pub(crate) const SCALE_MAX: u8 = 14;
 
-/// Sequence number, acknowledgment, window as it is written, and the length in sequence space.
+/// Sequence number, acknowledgment, unscaled window, and length in sequence space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SeqNumbers {
     pub(crate) seq: u32,
     pub(crate) ack: u32,
     pub(crate) window: u16,
-    /// Data, SYN and FIN.
+    /// Length of data, SYN and FIN.
     pub(crate) len: u32,
 }
 
 impl SeqNumbers {
-    /// Of a packet that was parsed. `None`: a capture has cut it inside of the header.
+    /// Reads the numbers of a parsed packet. `None`: a capture has cut it inside the header.
     #[inline(always)]
     pub(crate) fn of<P: Packet>(
         packet: &P,
@@ -54,8 +55,10 @@ impl SeqNumbers {
         Some(Self::read(header, meta, opening.ip_header()))
     }
 
-    /// The same of a packet without options or extension headers, whose IP header begins at `l3`,
-    /// and whose TCP header is in the first segment of the buffer.
+    /// Reads the numbers of a packet without options or extension headers.
+    ///
+    /// Its IP header begins at `l3`. `None`: the TCP header is not in the first segment of the
+    /// buffer.
     #[inline(always)]
     pub(crate) fn of_plain<P: Packet>(
         packet: &P,
@@ -75,7 +78,7 @@ impl SeqNumbers {
         let rest = u32::from_be_bytes([offset, flags, w0, w1]);
         let flags = u32::from(meta.tcp_flags());
         let header_len = ip_header as u32 + (rest >> 28) * 4;
-        // The first of several fragments may say less than its header has.
+        // A first fragment may be shorter than its header says.
         let data = meta.ip_len().saturating_sub(header_len);
         let marks = (flags & u32::from(FIN)) + (flags & u32::from(SYN)) / u32::from(SYN);
         SeqNumbers {
@@ -86,7 +89,7 @@ impl SeqNumbers {
         }
     }
 
-    /// The header lies in several segments of the buffer.
+    /// Copies a header that lies in several segments of the buffer.
     #[inline(never)]
     fn gather<P: Packet>(packet: &P, opening: &HeaderInfo) -> Option<[u8; HEADER]> {
         let mut bytes = [0; HEADERS_MAX];
@@ -94,37 +97,39 @@ impl SeqNumbers {
         bytes.get(opening.l4()..copied)?.first_chunk().copied()
     }
 
-    /// The sequence number behind it.
+    /// Returns the sequence number behind the segment.
     #[inline(always)]
     pub(crate) fn end(self) -> u32 {
         self.seq.wrapping_add(self.len)
     }
 }
 
-/// A segment that may do more than to be counted.
+/// A segment that may do more than being counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TcpSegment {
     pub(crate) numbers: SeqNumbers,
-    /// The shift that a SYN offers for its sender's windows, if it does. If a capture has cut the
-    /// options, the largest one: nobody knows, and a smaller one would refuse what may be right.
+    /// Window shift that a SYN offers, if any.
+    ///
+    /// If a capture has cut the options, it is the maximum: a smaller one could reject valid
+    /// segments.
     pub(crate) scale: Option<u8>,
 }
 
-/// The header of a segment, not read yet, with all of its options and maybe more.
+/// The header of a segment, not parsed yet, with all of its options and maybe more bytes.
 ///
-/// It is read where its numbers are used: in between they would go by memory, written in small
-/// pieces and read in large ones, for which a processor waits.
+/// It is parsed where its numbers are used. Otherwise they would be written to memory in small
+/// pieces and read in large ones, which stalls the processor.
 #[derive(Clone, Copy)]
 pub(crate) struct TcpHeader<'a> {
     fixed: &'a [u8; HEADER],
     behind: &'a [u8],
 }
 
-/// Room for a header that lies in several segments of the buffer.
+/// Buffer for a header that lies in several segments of the packet buffer.
 pub(crate) type HeaderBuf = [u8; HEADER_MAX];
 
 impl<'a> TcpHeader<'a> {
-    /// Of a packet as [`SeqNumbers::of`] takes it.
+    /// Returns the header of a packet like [`SeqNumbers::of`], copied to `gathered` if needed.
     #[inline(always)]
     pub(crate) fn of<P: Packet>(
         packet: &'a P,
@@ -141,14 +146,14 @@ impl<'a> TcpHeader<'a> {
         Some(TcpHeader { fixed, behind })
     }
 
-    /// Of a packet whose bytes all lie here; `None` if they end within it.
+    /// Returns the header of a packet whose bytes are all here; `None` if they end inside it.
     #[inline(always)]
     pub(crate) fn of_whole(bytes: &'a [u8], opening: &HeaderInfo) -> Option<Self> {
         let (fixed, behind) = bytes.get(opening.l4()..)?.split_first_chunk()?;
         Some(TcpHeader { fixed, behind })
     }
 
-    /// What it says.
+    /// Parses the header.
     #[inline(always)]
     pub(crate) fn read(self, meta: PacketMeta, opening: &HeaderInfo) -> TcpSegment {
         let is_syn = meta.tcp_flags() & SYN != 0;
@@ -167,12 +172,12 @@ fn gather<'a, P: Packet>(packet: &P, l4: usize, gathered: &'a mut HeaderBuf) -> 
     Some(&gathered[..len])
 }
 
-/// Returns the shift that is offered in a header of so many words; `behind` is what was captured
-/// behind its fixed part.
+/// Returns the shift that a SYN offers. `words` is the length of its header; `behind` are the
+/// captured bytes behind the fixed part.
 #[inline(never)]
 fn scale_offered(words: u8, behind: &[u8]) -> Option<u8> {
     let len = (usize::from(words) * 4).checked_sub(HEADER)?;
-    // Where a capture has cut the options, any shift may be in the missing ones.
+    // If a capture has cut the options, the missing ones may contain any shift.
     let missing = (behind.len() < len).then_some(SCALE_MAX);
     let mut options = &behind[..len.min(behind.len())];
     while let [kind, rest @ ..] = options {
@@ -191,7 +196,7 @@ fn scale_offered(words: u8, behind: &[u8]) -> Option<u8> {
     missing
 }
 
-/// Flags that can change the state; packets without them take the short way.
+/// Flags that can change the state. Packets without them take the fast path.
 pub(crate) const SYN_FIN_RST: u8 = SYN | FIN | RST;
 
 pub(crate) const FIN: u8 = 0x01;
@@ -204,8 +209,10 @@ pub(crate) const ACK: u8 = 0x10;
 
 pub(crate) const URG: u8 = 0x20;
 
-/// Whether a segment may have these flags together: what it is for has to be told, and all but a
-/// first SYN and an RST have an ACK (RFC 9293 section 3.10.7).
+/// True if a segment may have these flags together.
+///
+/// There must be a SYN, ACK or RST, and all but a first SYN and an RST need an ACK (RFC 9293
+/// section 3.10.7).
 pub(crate) fn has_valid_flags(flags: u8) -> bool {
     const SYN_ACK: u8 = SYN | ACK;
     const RST_ACK: u8 = RST | ACK;
@@ -217,7 +224,7 @@ pub(crate) fn has_valid_flags(flags: u8) -> bool {
     }
 }
 
-/// Whether a segment with these flags asks for a connection, and is nothing else.
+/// True if a segment with these flags is an initial SYN and nothing else.
 pub(crate) fn is_syn(flags: u8) -> bool {
     flags & (SYN | ACK | RST | FIN) == SYN
 }
@@ -273,7 +280,7 @@ mod tests {
             }
         }
         assert_eq!(scale_of(&none.clone().payload([0; 9]).build(), 54, 34), Some(None));
-        // What says that there is none is believed, whatever is cut behind it.
+        // If the captured options show that there is no shift, missing ones do not matter.
         for sure in [[0, 1, 1, 1], [1, 0, 1, 1], [2, 0, 3, 3]] {
             let frame = none.clone().tcp_options(&sure).build();
             assert_eq!(scale_of(&frame, 54 + 3, 34), Some(None), "{sure:?}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A packet that may do more to its flow than to be counted, with all that decides it.
+//! Owns the view of a packet that may do more to its connection than being counted.
 
 use super::checksum::ChecksumSource;
 use super::descriptor::{HeaderInfo, PacketMeta};
@@ -10,24 +10,25 @@ use super::tcp::{RST, TcpHeader, TcpSegment, has_valid_flags, is_syn};
 use crate::api::{Anomaly, PROTO_SCTP, PROTO_TCP, Side};
 use crate::base::{Nanos, prefetch};
 
-/// What a flow learns from one of its packets.
+/// Everything about a packet that can decide the state of its connection.
 #[derive(Clone, Copy)]
 pub(crate) struct PacketView<'a> {
     pub(crate) meta: PacketMeta,
     pub(crate) header_info: &'a HeaderInfo,
     pub(crate) now: Nanos,
-    /// The port by which it came, if there are two.
+    /// The port at which it arrived, if there are two.
     pub(crate) side: Option<Side>,
-    /// Of TCP that is judged by its numbers, if it is not cut.
+    /// TCP header, if the zone has a window check and the capture has the header.
     pub(crate) header: Option<TcpHeader<'a>>,
-    /// Of SCTP, if they are not cut.
+    /// SCTP chunks, if the capture has them.
     pub(crate) chunks: Option<SctpChunks>,
-    /// That it came as it was sent.
+    /// Source from which checksums are verified.
     pub(crate) evidence: ChecksumSource<'a>,
 }
 
 impl PacketView<'_> {
-    /// Of a fragment that is not the first: there is no header to be read, and no sum to be made.
+    /// Creates the view of a later fragment. It has no transport header, and its checksum cannot be
+    /// verified.
     pub(crate) fn of_fragment(
         meta: PacketMeta,
         opening: &HeaderInfo,
@@ -45,20 +46,21 @@ impl PacketView<'_> {
         }
     }
 
-    /// What its header says, if there is one.
+    /// Returns the TCP segment, if the view has its header.
     #[inline(always)]
     pub(crate) fn segment(&self) -> Option<TcpSegment> {
         self.header.map(|header| header.read(self.meta, self.header_info))
     }
 
-    /// Whether it is a reply of ICMP.
+    /// True for an ICMP reply.
     pub(crate) fn is_icmp_reply<const W: usize>(&self, key: &Key<W>) -> bool {
         let [kind, _] = self.header_info.icmp.to_be_bytes();
         key.proto() == Key::<W>::ICMP && is_reply(key.proto(), kind)
     }
 
-    /// What is to be said of it if no flow can begin with it: where that is judged, its flags do
-    /// not come together.
+    /// Returns the anomaly of a packet that can begin no connection.
+    ///
+    /// Flags of TCP are checked only with a window check, chunks of SCTP only with a tag check.
     pub(crate) fn anomaly<const W: usize>(&self, key: &Key<W>) -> Option<Anomaly> {
         let is_sound = match &self.chunks {
             Some(chunks) => chunks.has_valid_chunks(),
@@ -71,7 +73,7 @@ impl PacketView<'_> {
         }
     }
 
-    /// Whether it is the first packet that is seen of its connection, and none begins with it.
+    /// True if no connection can begin with this packet, though its connection is unknown.
     pub(crate) fn starts_nothing<const W: usize>(&self, key: &Key<W>) -> bool {
         let is_last = match (key.proto(), &self.chunks) {
             (PROTO_TCP, _) => self.meta.tcp_flags() & RST != 0,
@@ -81,7 +83,8 @@ impl PacketView<'_> {
         is_last || self.anomaly(key).is_some()
     }
 
-    /// What is to be said of it where nothing is picked up, if it does not ask for a connection.
+    /// Returns the anomaly of a packet that may not begin a connection, because nothing is picked
+    /// up.
     pub(crate) fn unsolicited<const W: usize>(&self, key: &Key<W>) -> Option<Anomaly> {
         match (key.proto(), &self.chunks) {
             (PROTO_TCP, _) if !is_syn(self.meta.tcp_flags()) => Some(Anomaly::TcpNoSyn),
@@ -91,13 +94,13 @@ impl PacketView<'_> {
         }
     }
 
-    /// Whether it came as it was sent, as far as checksums tell.
+    /// True if the checksums are right, or cannot be verified.
     pub(crate) fn is_intact<const W: usize>(&self, key: &Key<W>) -> bool {
         self.evidence.is_right(self.header_info, key.proto(), W > 2)
     }
 }
 
-/// Starts to load the first bytes of a frame.
+/// Prefetches the first bytes of a frame.
 #[inline(always)]
 pub(crate) fn prefetch_head<P: wire::Packet>(packet: &P) {
     prefetch(packet.head().as_ptr());

@@ -46,20 +46,20 @@ impl<const W: usize> ConnHot<W> {
         if is_over && kind == ChunkKind::Init {
             return Ok(Transition::Reuse);
         }
-        let told = match (self.checks_window(), is_over) {
+        let outcome = match (self.checks_window(), is_over) {
             (true, false) => {
                 let mut tags = self.tags();
                 let from = (direction, packet.side);
-                let told = tags.take(from, chunks, phase == State::SctpInit);
+                let outcome = tags.take(from, chunks, phase == State::SctpInit);
                 self.set_tags(&tags);
-                told?
+                outcome?
             }
             (true, true) if !self.tags().has_left(direction, chunks) => {
                 return Err(Anomaly::SctpTag);
             }
             _ => TagOutcome::Fits,
         };
-        let next = match (told, kind.next_state(phase, direction)) {
+        let next = match (outcome, kind.next_state(phase, direction)) {
             (TagOutcome::Unknown, _) => phase,
             (TagOutcome::Restarts, State::SctpShutdown | State::SctpShutdownAck) => {
                 State::SctpEstablished

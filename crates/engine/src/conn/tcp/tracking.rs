@@ -146,7 +146,7 @@ impl<const W: usize> ConnHot<W> {
             _ => match self.phase().side_heard_since() {
                 None => checked,
                 // Only an answer to a segment of the other side is more than a guess.
-                Some(heard) if heard == Some(1 - direction) && checked.is_ok() => checked,
+                Some(seen) if seen == Some(1 - direction) && checked.is_ok() => checked,
                 Some(_) => Err(Anomaly::TcpRstInWindow),
             },
         }
@@ -204,18 +204,18 @@ impl<const W: usize> ConnHot<W> {
     /// Until then the last segment is believed and none is refused. So a forged packet cannot keep
     /// the real numbers from being learnt.
     fn after_restart(&mut self, direction: usize, flags: u8, numbers: SeqNumbers) -> State {
-        let (scales, heard) = (self.state_word.scales(), self.phase().side_heard_since().flatten());
+        let (scales, seen) = (self.state_word.scales(), self.phase().side_heard_since().flatten());
         let mut window = self.window;
-        if heard == Some(1 - direction) {
+        if seen == Some(1 - direction) {
             window.accept_ack(direction, numbers.ack);
         }
-        if heard.is_none() || window.check(scales, direction, numbers).is_err() {
+        if seen.is_none() || window.check(scales, direction, numbers).is_err() {
             self.window = TcpWindow::learn_side(direction, numbers);
             return State::resumed(direction);
         }
         window.follow(scales, direction, numbers);
         self.window = window;
-        if heard == Some(direction) {
+        if seen == Some(direction) {
             return self.phase();
         }
         self.phase_by_fins(direction, flags)

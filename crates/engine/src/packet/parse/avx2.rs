@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The short way for four packets side by side, with AVX2: a third of the instructions.
+//! The fast parser for four packets side by side, with AVX2: a third of the instructions.
 //!
-//! Takes four packets that all are IPv4 without options or all IPv6 without extension headers, all
-//! untagged or all with one VLAN tag, not fragments, TCP or UDP, with nothing wrong; or none of
-//! them. A word of each packet makes a vector; what is compared, sorted and put together then is
-//! done once for the four.
+//! It parses four plain packets without a fault, or none of them. All must be TCP or UDP over IPv4
+//! without options, or all over IPv6 without extension headers. All must be untagged, or all have
+//! one VLAN tag; none may be a fragment. A vector holds one word of each packet, so each operation
+//! serves all four.
 
 #![allow(unused_unsafe, unsafe_code)]
-// Vector code is inside the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where
-// these intrinsics are unsafe even with the feature enabled: newer ones find the blocks
-// superfluous.
+// Vector code is listed in the fence of unsafe code. `unused_unsafe` is for Rust up to 1.86, where
+// these intrinsics are unsafe even with the feature enabled. Newer versions report the blocks as
+// unnecessary.
 
 mod words;
 
@@ -34,8 +34,9 @@ use words::{
     words,
 };
 
-/// Puts packets into their batches four by four, up to a group of which it does not take all. Gives
-/// those it did not take; all where there is no AVX2.
+/// Appends packets to their batches, four at a time, up to a group with a packet that is not plain.
+///
+/// Returns the packets that were not parsed: all of them without AVX2.
 #[inline(always)]
 pub(super) fn parse<P: Packet>(
     part: SubBurst<P>,
@@ -60,9 +61,10 @@ pub(super) fn parse<P: Packet>(
     }
 }
 
-/// Reads what is counted of packets whose keys are known, side by side, up to a group that is not
-/// untagged, plain and of this IP version. Returns how many it read, none without AVX2, and the
-/// bytes of their frames.
+/// Writes the counters of packets whose connection is known by a mark, side by side.
+///
+/// It stops at a group that is not untagged, plain and of this IP version. Returns the number of
+/// packets, which is 0 without AVX2, and the bytes of their frames.
 #[inline(always)]
 pub(super) fn metas<const V6: bool, P: Packet>(
     packets: &[P],
@@ -78,7 +80,7 @@ pub(super) fn metas<const V6: bool, P: Packet>(
             SimdLevel::Avx512 => {
                 let (read, bytes) = avx512::metas::<V6, P>(packets, metas);
                 let (packets, metas) = (&packets[read..], &mut metas[read..]);
-                // Half a group may be left; a call for none costs some ten cycles.
+                // Half a group may be left. A call without packets costs some ten cycles.
                 if packets.len() < sub_burst::GROUP {
                     return (read, bytes);
                 }
@@ -97,12 +99,12 @@ unsafe fn metas_of<const V6: bool, P: Packet>(
     metas: &mut [PacketMeta],
 ) -> (usize, u64) {
     let mut read = 0;
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     let mut bytes = unsafe { all(0) };
     for (four, metas) in packets.chunks_exact(4).zip(metas.chunks_exact_mut(4)) {
         let Some(four) = four.first_chunk::<4>() else { break };
         let group = SimdGroup { packets: four.each_ref(), places: [0; 4] };
-        // SAFETY: AVX2 is there by the caller's promise.
+        // SAFETY: the caller guarantees AVX2.
         let words = unsafe { if V6 { group.ipv6_metas() } else { group.ipv4_metas() } };
         let Some((words, frames)) = words else { break };
         // SAFETY: as above.
@@ -125,7 +127,7 @@ unsafe fn run<const V6: bool, const TAG: usize, P: Packet>(
     batches: &mut Batches,
 ) -> SubBurstOrder {
     while let Some((group, rest)) = SimdGroup::next(part.packets, places) {
-        // SAFETY: AVX2 is there by the caller's promise.
+        // SAFETY: the caller guarantees AVX2.
         if unsafe { group.parse::<V6, TAG>(part, batches) }.is_none() {
             break;
         }
@@ -134,38 +136,38 @@ unsafe fn run<const V6: bool, const TAG: usize, P: Packet>(
     places
 }
 
-/// Four packets.
+/// Four packets that are parsed side by side.
 struct SimdGroup<'a, P> {
     packets: [&'a P; 4],
     /// Their places in the part.
     places: [usize; 4],
 }
 
-/// What the link layer says of four packets.
+/// The parsed link layer of four packets: zones and descriptors.
 struct Links {
     zones: [u16; 4],
     openings: [HeaderInfo; 4],
 }
 
-/// What is known of four packets before their lengths are judged.
+/// Header fields of four packets whose lengths are not checked yet.
 struct Headers {
-    /// All ones unless there is something else about them: options, extensions, fragments.
+    /// All ones for a packet without options, extension headers or fragments.
     is_plain: Words,
     proto: Words,
-    /// Bytes of the IP packet, and those of them behind its header.
+    /// Bytes of the IP packet, and of its payload.
     ip_len: Words,
     l4_len: Words,
-    /// Ports and UDP length; what follows, with TCP offset and flags in bytes 4 and 5.
+    /// Ports and UDP length; then the next word, with TCP offset and flags in bytes 4 and 5.
     transport: Words,
     tcp: Words,
 }
 
 impl<'a, P: Packet> SimdGroup<'a, P> {
-    /// The first four, and the others.
+    /// Returns the first four packets of a set, and the others.
     #[inline(always)]
     fn next(packets: &'a [P], mut rest: SubBurstOrder) -> Option<(Self, SubBurstOrder)> {
         let first = rest.trailing_zeros();
-        // Side by side in memory as well: one check is enough.
+        // If they are adjacent in memory, one bounds check suffices.
         if rest.wrapping_shr(first) & 0b1111 == 0b1111 {
             let at = first as usize;
             let packets: &[P; 4] = packets.get(at..)?.first_chunk()?;
@@ -178,8 +180,8 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
         Some((Self { packets, places }, rest))
     }
 
-    /// Puts them into their batch if they all are of this IP version, behind `TAG` bytes of VLAN
-    /// tag, and plain.
+    /// Appends the packets to their batch, if all are plain, of this IP version, and behind `TAG`
+    /// bytes of VLAN tag.
     ///
     /// # Safety
     /// The processor must have AVX2.
@@ -190,7 +192,7 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
         part: SubBurst<P>,
         batches: &mut Batches,
     ) -> Option<()> {
-        // SAFETY: AVX2 is there by the caller's promise.
+        // SAFETY: the caller guarantees AVX2.
         unsafe {
             let Links { zones, openings } = self.links::<V6, TAG>(part)?;
             let zones = words(zones.map(|zone| u64::from(zone) << 32));
@@ -205,7 +207,7 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
         Some(())
     }
 
-    /// What is read of each frame, from byte `from` on.
+    /// Returns the parsed bytes of each frame, from byte `from` on.
     #[inline(always)]
     fn heads<const N: usize>(&self, from: usize) -> Option<Heads<'a, N>> {
         let [a, b, c, d] = self.packets.map(|packet| packet.head().get(from..)?.first_chunk());
@@ -223,7 +225,7 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
         if TAG == 0 {
             return Some(Links { zones: [part.zone.untagged(); 4], openings });
         }
-        // SAFETY: AVX2 is there by the caller's promise.
+        // SAFETY: the caller guarantees AVX2.
         let ids = unsafe {
             let tags = self.heads::<20>(0)?.words_at::<12>();
             let types = _mm256_and_si256(tags, all(0xffff));
@@ -240,7 +242,8 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
         Some(Links { zones: vlans.map(|vlan| zone_of(&vlan, part.zone)), openings })
     }
 
-    /// Keys, word by word, and metadata. `TAG` bytes more are before the EtherType.
+    /// Returns the keys of IPv4 packets, column by column, and their counters. `TAG` is the length
+    /// of the VLAN tag.
     ///
     /// # Safety
     /// The processor must have AVX2.
@@ -251,7 +254,7 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
         zones: Words,
     ) -> Option<([[u64; 4]; 2], [PacketMeta; 4])> {
         let heads = self.heads::<IPV4_HEADS>(TAG)?;
-        // SAFETY: AVX2 is there by the caller's promise.
+        // SAFETY: the caller guarantees AVX2.
         unsafe {
             let headers = ipv4_headers(heads);
             let (metas, _) = self.metas(&headers, TAG)?;
@@ -260,7 +263,8 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
         }
     }
 
-    /// Keys, word by word, and metadata. `TAG` bytes more are before the EtherType.
+    /// Returns the keys of IPv6 packets, column by column, and their counters. `TAG` is the length
+    /// of the VLAN tag.
     ///
     /// # Safety
     /// The processor must have AVX2.
@@ -271,7 +275,7 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
         zones: Words,
     ) -> Option<([[u64; 4]; 5], [PacketMeta; 4])> {
         let heads = self.heads::<IPV6_HEADS>(TAG)?;
-        // SAFETY: AVX2 is there by the caller's promise.
+        // SAFETY: the caller guarantees AVX2.
         unsafe {
             let headers = ipv6_headers(heads);
             let (metas, _) = self.metas(&headers, TAG)?;
@@ -281,7 +285,8 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
         }
     }
 
-    /// Metadata but for the direction, and the bytes of the frames.
+    /// Returns the counters of untagged IPv4 packets without the sender, and the bytes of their
+    /// frames.
     ///
     /// # Safety
     /// The processor must have AVX2.
@@ -289,11 +294,12 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
     #[target_feature(enable = "avx2")]
     unsafe fn ipv4_metas(&self) -> Option<(Words, Words)> {
         let heads = self.heads::<IPV4_HEADS>(0)?;
-        // SAFETY: AVX2 is there by the caller's promise.
+        // SAFETY: the caller guarantees AVX2.
         unsafe { self.metas(&ipv4_headers(heads), 0) }
     }
 
-    /// The same of IPv6.
+    /// Returns the counters of untagged IPv6 packets without the sender, and the bytes of their
+    /// frames.
     ///
     /// # Safety
     /// The processor must have AVX2.
@@ -301,12 +307,12 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
     #[target_feature(enable = "avx2")]
     unsafe fn ipv6_metas(&self) -> Option<(Words, Words)> {
         let heads = self.heads::<IPV6_HEADS>(0)?;
-        // SAFETY: AVX2 is there by the caller's promise.
+        // SAFETY: the caller guarantees AVX2.
         unsafe { self.metas(&ipv6_headers(heads), 0) }
     }
 
-    /// Metadata but for the direction, and the bytes of the frames, unless a packet is anything but
-    /// plain. `TAG` bytes of frame more are before the IP header.
+    /// Returns the counters without the sender, and the bytes of the frames; `None` if a packet is
+    /// not plain. `tag` is the length of the VLAN tag.
     ///
     /// # Safety
     /// The processor must have AVX2.
@@ -314,7 +320,7 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
     #[target_feature(enable = "avx2")]
     unsafe fn metas(&self, headers: &Headers, tag: usize) -> Option<(Words, Words)> {
         let Headers { is_plain, proto, ip_len, l4_len, transport, tcp } = *headers;
-        // SAFETY: AVX2 is there by the caller's promise.
+        // SAFETY: the caller guarantees AVX2.
         unsafe {
             let frames = words(self.packets.map(|packet| packet.frame_len() as u64));
             let bytes = words(self.packets.map(|packet| packet.wire_len() as u64));
@@ -325,7 +331,7 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
             let said = _mm256_blendv_epi8(swapped_u16(transport, 4), tcp_len, is_tcp);
             let more = _mm256_and_si256(is_tcp, all((TCP_MIN - UDP) as u64));
             let is_known = _mm256_or_si256(is_tcp, equal(proto, PROTO_UDP.into()));
-            // All are far below 2^63: the sign of a difference says which is less.
+            // All are far below 2^63, so the sign of a difference tells which one is less.
             let is_wrong = or_all([
                 _mm256_sub_epi64(frames, frame_end),
                 _mm256_sub_epi64(said, _mm256_add_epi64(more, all(UDP as u64))),
@@ -354,9 +360,9 @@ const IPV6_HEADS: usize = ETHERNET + IPV6 + TCP_MIN;
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn ipv4_headers(heads: Heads<IPV4_HEADS>) -> Headers {
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
-        // EtherType, version, total length; what follows of the header.
+        // EtherType, version, total length; then the next word of the header.
         let [ip, ip_8] = heads.two_words_at::<12>();
         let [transport, tcp] = heads.two_words_at::<34>();
         let ip_len = swapped_u16(ip, 4);
@@ -379,9 +385,9 @@ unsafe fn ipv4_headers(heads: Heads<IPV4_HEADS>) -> Headers {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn ipv6_headers(heads: Heads<IPV6_HEADS>) -> Headers {
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
-        // EtherType, version, payload length; next header.
+        // EtherType, version, payload length; then the next header.
         let [ip, ip_8] = heads.two_words_at::<12>();
         let [transport, tcp] = heads.two_words_at::<54>();
         let l4_len = swapped_u16(ip, 6);
@@ -401,25 +407,25 @@ unsafe fn ipv6_headers(heads: Heads<IPV6_HEADS>) -> Headers {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn to_metas(metas: Words) -> [PacketMeta; 4] {
-    // SAFETY: AVX2 is there by the caller's promise. A `PacketMeta` is a word.
+    // SAFETY: the caller guarantees AVX2. A `PacketMeta` is a word.
     unsafe { std::mem::transmute::<[u64; 4], [PacketMeta; 4]>(to_array(metas)) }
 }
 
-/// Metadata of packets whose source is the second end of the key where `swapped` is all ones.
+/// Returns the counters with the sender: the second end of the key where `swapped` is all ones.
 ///
 /// # Safety
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn with_direction(metas: Words, swapped: Words) -> [PacketMeta; 4] {
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let direction = _mm256_and_si256(swapped, all(1 << SWAPPED_SHIFT));
         to_metas(_mm256_or_si256(metas, direction))
     }
 }
 
-/// The last word of the keys as seen from the source and as seen from the destination.
+/// Returns the last word of the keys as seen from the source, and as seen from the destination.
 ///
 /// # Safety
 /// The processor must have AVX2.
@@ -427,7 +433,7 @@ unsafe fn with_direction(metas: Words, swapped: Words) -> [PacketMeta; 4] {
 #[target_feature(enable = "avx2")]
 unsafe fn last_words(headers: &Headers, zones: Words) -> [Words; 2] {
     let Headers { transport, proto, .. } = *headers;
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let above_ports = _mm256_or_si256(zones, _mm256_slli_epi64::<48>(proto));
         let forth = _mm256_and_si256(transport, all(u32::MAX.into()));
@@ -436,14 +442,14 @@ unsafe fn last_words(headers: &Headers, zones: Words) -> [Words; 2] {
     }
 }
 
-/// The words of the keys as in `key::key4`, and all ones where the source is the second end.
+/// Returns the words of the keys like `key::key4`, and all ones where the source is the second end.
 ///
 /// # Safety
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn key4(forth: Words, headers: &Headers, zones: Words) -> ([Words; 2], Words) {
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let back = _mm256_shuffle_epi32::<0b10_11_00_01>(forth);
         let [last_forth, last_back] = last_words(headers, zones);
@@ -458,7 +464,7 @@ unsafe fn key4(forth: Words, headers: &Headers, zones: Words) -> ([Words; 2], Wo
     }
 }
 
-/// The words of the keys as in `key::key6`, and all ones where the source is the second end.
+/// Returns the words of the keys like `key::key6`, and all ones where the source is the second end.
 ///
 /// # Safety
 /// The processor must have AVX2.
@@ -470,7 +476,7 @@ unsafe fn key6(
     headers: &Headers,
     zones: Words,
 ) -> ([Words; 5], Words) {
-    // SAFETY: AVX2 is there by the caller's promise.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let [last_forth, last_back] = last_words(headers, zones);
         let by_ports = _mm256_cmpgt_epi64(last_forth, last_back);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is counted of packets whose keys are known, eight side by side with AVX-512: half the
-//! instructions of AVX2.
+//! Parses the counters of packets whose connection is known by a mark, eight at a time with
+//! AVX-512.
+//!
+//! It takes half the instructions of AVX2.
 
-// build.rs compiles this file only where the compiler has these intrinsics (Rust 1.89). They are
-// inside the fence of unsafe code.
+// build.rs compiles this file only if the compiler has these intrinsics (Rust 1.89). They are
+// listed in the fence of unsafe code.
 #![allow(clippy::incompatible_msrv, unsafe_code)]
 
 use crate::api::{PROTO_TCP, PROTO_UDP};
@@ -21,27 +23,29 @@ use core::arch::x86_64::{
 };
 use wire::Packet;
 
-/// Packets side by side.
+/// Number of packets that are parsed side by side.
 const GROUP: usize = 8;
 
-/// A word of each of them.
+/// One word of each packet.
 type Words = __m512i;
 
-/// What is known of them before their lengths are judged.
+/// Header fields of eight packets whose lengths are not checked yet.
 struct Headers {
-    /// There is nothing else about them: no options, extensions, fragments.
+    /// Bit per packet, set if it has no options, extension headers or fragments.
     is_plain: __mmask8,
     proto: Words,
-    /// Bytes of the IP packet, and those of them behind its header.
+    /// Bytes of the IP packet, and of its payload.
     ip_len: Words,
     l4_len: Words,
-    /// Ports and UDP length; what follows, with TCP offset and flags in bytes 4 and 5.
+    /// Ports and UDP length; then the next word, with TCP offset and flags in bytes 4 and 5.
     transport: Words,
     tcp: Words,
 }
 
-/// Reads them eight by eight, up to a group that is not untagged, plain and of this IP version.
-/// Returns how many it read, and the bytes of their frames.
+/// Writes the counters of packets, eight at a time, up to a group that is not untagged, plain and
+/// of this IP version.
+///
+/// Returns the number of packets, and the bytes of their frames.
 ///
 /// # Safety
 /// The processor must have AVX-512F and AVX-512BW.
@@ -70,8 +74,8 @@ pub(super) unsafe fn metas<const V6: bool, P: Packet>(
 #[target_feature(enable = "avx512f,avx512bw")]
 fn ipv4<P: Packet>(packets: &[P; GROUP]) -> Option<Headers> {
     let heads = heads::<{ ETHERNET + IPV4_MIN + TCP_MIN }, P>(packets)?;
-    // EtherType, version, total length; what follows of the header.
-    // SAFETY: the last byte of both is that of the header of TCP, or before it.
+    // EtherType, version, total length; then the next word of the header. SAFETY: all bytes lie in
+    // the checked head, which ends with the TCP header.
     let ([ip, ip_8], [transport, tcp]) =
         unsafe { (two_words_at::<12>(heads), two_words_at::<34>(heads)) };
     let ip_len = swapped_u16::<4>(ip);
@@ -90,8 +94,8 @@ fn ipv4<P: Packet>(packets: &[P; GROUP]) -> Option<Headers> {
 #[target_feature(enable = "avx512f,avx512bw")]
 fn ipv6<P: Packet>(packets: &[P; GROUP]) -> Option<Headers> {
     let heads = heads::<{ ETHERNET + IPV6 + TCP_MIN }, P>(packets)?;
-    // EtherType, version, payload length; next header.
-    // SAFETY: the last byte of both is that of the header of TCP, or before it.
+    // EtherType, version, payload length; then the next header. SAFETY: all bytes lie in the
+    // checked head, which ends with the TCP header.
     let ([ip, ip_8], [transport, tcp]) =
         unsafe { (two_words_at::<12>(heads), two_words_at::<54>(heads)) };
     let l4_len = swapped_u16::<6>(ip);
@@ -105,7 +109,7 @@ fn ipv6<P: Packet>(packets: &[P; GROUP]) -> Option<Headers> {
     })
 }
 
-/// Metadata but for the direction, unless a packet is anything but plain.
+/// Returns the counters without the sender; `None` if a packet is not plain.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn judge(headers: &Headers, frames: Words, bytes: Words) -> Option<Words> {
@@ -116,7 +120,7 @@ fn judge(headers: &Headers, frames: Words, bytes: Words) -> Option<Words> {
     let tcp_len = _mm512_and_si512(_mm512_srli_epi64::<34>(tcp), all(0xf0 >> 2));
     let said = _mm512_mask_blend_epi64(is_tcp, swapped_u16::<4>(transport), tcp_len);
     let least = _mm512_mask_blend_epi64(is_tcp, all(UDP as u64), all(TCP_MIN as u64));
-    // All are far below 2^63: the sign of a difference says which is less.
+    // All are far below 2^63, so the sign of a difference tells which one is less.
     let differences = [
         _mm512_sub_epi64(frames, frame_end),
         _mm512_sub_epi64(said, least),
@@ -140,25 +144,25 @@ fn judge(headers: &Headers, frames: Words, bytes: Words) -> Option<Words> {
     Some(_mm512_or_si512(_mm512_or_si512(lengths, flags), all(ONE_PACKET)))
 }
 
-/// The first bytes of each, if they all have so many.
+/// Returns the heads of the packets, if each has at least `N` bytes.
 #[inline(always)]
 fn heads<const N: usize, P: Packet>(packets: &[P; GROUP]) -> Option<[*const u8; GROUP]> {
     let heads = packets.each_ref().map(P::head);
-    // One comparison each; an option of each would be told from none by its address.
+    // One comparison per packet; options would need another one for each address.
     if heads.iter().any(|head| head.len() < N) {
         return None;
     }
     Some(heads.map(<[u8]>::as_ptr))
 }
 
-/// The words at byte `AT` of each, and those behind them.
+/// Returns the words at byte `AT` of each head, and the next words.
 ///
 /// # Safety
-/// Each head has so many bytes.
+/// Each head must have `AT` + 16 bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn two_words_at<const AT: usize>(heads: [*const u8; GROUP]) -> [Words; 2] {
-    // SAFETY: the loads are unaligned, and inside the head by the promise of the caller.
+    // SAFETY: the loads are unaligned, and inside the head, as the caller guarantees.
     let [a, b, c, d, e, f, g, h] =
         heads.map(|head| unsafe { _mm_loadu_si128(head.add(AT).cast()) });
     let (odd, even) = (_mm512_castsi128_si512(a), _mm512_castsi128_si512(b));
@@ -187,11 +191,11 @@ fn equal(words: Words, word: u64) -> __mmask8 {
     _mm512_cmpeq_epi64_mask(words, all(word))
 }
 
-/// The number in network order at byte `AT` of each word.
+/// Returns the big-endian number at byte `AT` of each word.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn swapped_u16<const AT: u64>(words: Words) -> Words {
-    // Which byte comes where, 0x80 for 0; the upper word of a pair is 8 bytes on.
+    // Source of each byte, 0x80 for 0. The upper word of a pair is 8 bytes further.
     let lower = 0x8080_8080_8080_0000 | AT << 8 | (AT + 1);
     let upper = lower + 0x0808;
     let [lower, upper] = [lower as i64, upper as i64];

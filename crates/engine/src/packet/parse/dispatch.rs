@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Chooses the parser: SIMD for runs of plain packets, the fast one for others, the general one for
-//! the rest.
+//! Chooses the parser: SIMD for runs of plain packets, the fast one for other plain packets, the
+//! general one for the rest.
 
 use super::lengths::Lengths;
 use super::sub_burst::{GROUP, SubBurst, SubBurstOrder, below, inner_ethertype, next};
@@ -9,7 +9,10 @@ use crate::api::{UntrackedReason, ZoneSource};
 use crate::packet::{Batches, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use wire::Packet;
 
-/// Puts key and metadata of a packet into its batch, or says why it has none.
+/// Appends a packet to its batch.
+///
+/// # Errors
+/// [`UntrackedReason`] of a packet that has no key.
 #[inline(always)]
 pub(crate) fn parse<P: Packet>(
     packet: &P,
@@ -25,8 +28,8 @@ pub(crate) fn parse<P: Packet>(
 }
 
 impl<P: Packet> SubBurst<'_, P> {
-    /// Puts key and metadata of each packet into its batch. Of one that has none, `without_key` is
-    /// told the position in the burst and the reason.
+    /// Appends each packet to its batch. For a packet without a key, `without_key` is called with
+    /// its position in the burst and the reason.
     #[inline(always)]
     pub(crate) fn parse(
         self,
@@ -34,17 +37,17 @@ impl<P: Packet> SubBurst<'_, P> {
         without_key: &mut impl FnMut(usize, UntrackedReason),
     ) {
         let all = below(self.packets.len());
-        // Most often one kind of packet is all there is.
+        // Usually all packets are of one kind.
         let rest = self.side_by_side(all, batches);
         match rest.count_ones() as usize {
             0 => {}
-            // The last ones: too few to be brought together.
+            // Too few packets are left to gather them.
             1..GROUP => self.parse_in_order(rest, batches, without_key),
             _ => self.parse_mixed(rest, batches, without_key),
         }
     }
 
-    /// Brings packets of one IP version together, up to the next one that is of neither.
+    /// Gathers packets of one IP version, up to the next packet of neither version.
     #[inline(never)]
     fn parse_mixed(
         self,
@@ -53,7 +56,7 @@ impl<P: Packet> SubBurst<'_, P> {
         without_key: &mut impl FnMut(usize, UntrackedReason),
     ) {
         let (mut v4, mut v6) = (0, 0);
-        // Without a branch: which version comes next is anyone's guess.
+        // Without a branch: the version of the next packet is unpredictable.
         for (packet, place) in self.packets.iter().zip(0..) {
             let ethertype = inner_ethertype(packet.head());
             v4 |= SubBurstOrder::from(ethertype == ETHERTYPE_IPV4) << place;
@@ -69,7 +72,7 @@ impl<P: Packet> SubBurst<'_, P> {
         }
     }
 
-    /// Side by side where possible.
+    /// Parses these packets in order, side by side where possible.
     #[inline(never)]
     fn parse_in_order(
         self,
@@ -90,7 +93,8 @@ impl<P: Packet> SubBurst<'_, P> {
         }
     }
 
-    /// Parses the first of these, as long as they are plain and all of one kind; gives the others.
+    /// Parses the first of these packets side by side, while they are plain and of one kind.
+    /// Returns the others.
     #[inline(always)]
     pub(super) fn side_by_side(
         self,

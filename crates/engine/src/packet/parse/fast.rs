@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The short way: at most one VLAN tag, IPv4 without options or IPv6 without extension headers, not
-//! a fragment, TCP or UDP, nothing wrong, all headers in the first segment.
+//! The fast parser, for TCP and UDP packets that are plain.
 //!
-//! It judges nothing: whatever it does not take goes the long way. Whole words are read and the key
-//! stays in network order, and the branches that are left go one way for nearly every packet.
+//! Plain are packets with at most one VLAN tag, IPv4 without options or IPv6 without extension
+//! headers. They are not fragments, have no fault, and have all headers in the first segment.
+//!
+//! It decides nothing about other packets: the general parser handles them. It reads whole words
+//! and keeps the key in network order. Its branches go one way for nearly every packet.
 
 use super::lengths::{ETHERTYPE_VLAN, Lengths, TRANSPORTS, Transport};
 use super::plain::{plain_ipv4, plain_ipv6};
@@ -13,7 +15,7 @@ use crate::packet::{
     OVERHEAD_MAX, PacketMeta, TCP_MIN, VLAN_TAG, key4, key6, zone_of, zone_proto,
 };
 
-/// What the link layer says, and where it ends.
+/// The parsed link layer: offset of the IP header, zone and descriptor.
 struct Link {
     l3: usize,
     zone: u16,
@@ -28,7 +30,7 @@ impl Link {
     }
 }
 
-/// Puts the packet into its batch, or leaves everything as it was: false.
+/// Appends the packet to its batch. False: the packet is not plain, and nothing has changed.
 #[inline(always)]
 pub(super) fn parse(
     head: &[u8],
@@ -41,7 +43,7 @@ pub(super) fn parse(
         Some(ETHERTYPE_IPV4) => {
             ipv4(head, lengths, Link::untagged(position, zone, IPV4_MIN), batches)
         }
-        // Out of the way of the registers that IPv4 needs.
+        // Not inlined, to leave the registers to IPv4.
         Some(ETHERTYPE_IPV6) => untagged_ipv6(head, lengths, position, zone, batches),
         Some(ETHERTYPE_VLAN) => tagged(head, lengths, position, zone, batches),
         _ => None,
@@ -92,7 +94,7 @@ fn ipv4(head: &[u8], lengths: Lengths, link: Link, batches: &mut Batches) -> Opt
     Some(())
 }
 
-/// All but whose packet it is.
+/// Returns the headers and counters of an IPv4 packet, without its sender.
 #[inline(always)]
 fn ipv4_meta(
     head: &[u8],
@@ -120,7 +122,7 @@ fn ipv6(head: &[u8], lengths: Lengths, link: Link, batches: &mut Batches) -> Opt
     Some(())
 }
 
-/// All but whose packet it is.
+/// Returns the headers and counters of an IPv6 packet, without its sender.
 #[inline(always)]
 fn ipv6_meta(
     head: &[u8],
@@ -138,15 +140,16 @@ fn ipv6_meta(
 
 #[inline(always)]
 fn meta(bytes: usize, ip_len: usize, tcp_flags: u8) -> Option<PacketMeta> {
-    // An IP packet longer than the frame's account has wrapped around: too much as well.
+    // If the IP packet is longer than the frame, the difference wraps and is too large as well.
     let overhead = bytes.wrapping_sub(ip_len);
     let fits = overhead <= OVERHEAD_MAX && bytes <= BYTES_MAX;
     fits.then_some(PacketMeta::new(bytes as u32, overhead as u16, tcp_flags))
 }
 
-/// What a flow counts of a packet that somebody else says is its own, the packet's zone, and where
-/// its IP header begins.
-/// `None`: it goes the way of others, as do packets of the other IP version.
+/// Returns the counters of a packet whose connection is known by its mark, its zone, and the offset
+/// of its IP header.
+///
+/// `None`: the packet is not plain or has the other IP version, and needs full parsing.
 pub(crate) fn uncounted(
     head: &[u8],
     lengths: Lengths,
@@ -171,8 +174,9 @@ pub(crate) fn uncounted(
     Some((meta, zone_of(&vlan, zone), l3))
 }
 
-/// TCP flags, 0 for UDP. `None`: another protocol, or a length that is wrong. `header` is that of
-/// TCP, or what is there in the place of it; `len` are the bytes that IP says there are.
+/// Returns the TCP flags, 0 for UDP. `None`: another protocol, or a wrong length.
+///
+/// `header` is the TCP header, or the bytes in its place; `len` is the length of the IP payload.
 #[inline(always)]
 fn tcp_flags(proto: u8, header: &[u8; TCP_MIN], len: usize) -> Option<u8> {
     let Transport { least, tcp } = TRANSPORTS[usize::from(proto)];

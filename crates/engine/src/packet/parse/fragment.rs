@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the headers of IP say of a fragment: which datagram it is a part of, and which part.
+//! Parses the fragment fields of IP headers: which datagram a packet is a part of, and which part.
 
 use crate::api::{PROTO_TCP, UntrackedReason};
 use crate::packet::{FragmentRange, IPV4_MIN, Key, Key6, UNIT, zone_proto};
 
-/// RFC 8200 section 4.5, RFC 791 section 3.1: no datagram is longer.
+/// Maximum length of a datagram in bytes (RFC 8200 section 4.5, RFC 791 section 3.1).
 const DATAGRAM_MAX: usize = u16::MAX as usize;
 
-/// Where a fragment is in its datagram.
+/// Datagram of a fragment, and its place there.
 #[derive(Clone, Copy)]
 pub(super) struct Fragment {
     pub(super) span: FragmentRange,
-    /// Number of the datagram, for its addresses.
+    /// Identification of the datagram, unique for its addresses.
     pub(super) id: u32,
 }
 
 impl Fragment {
-    /// One of the bytes from `at` to `end`, behind `offset` of the datagram and `headers` of IP.
+    /// Creates a fragment of the frame's bytes from `at` to `end`.
+    ///
+    /// It begins at byte `offset` of the datagram; the IP headers before it take `headers` bytes.
+    ///
+    /// # Errors
+    /// [`UntrackedReason::FragmentLength`] if no correct sender makes a fragment of this length.
     fn new(
         id: u32,
         (offset, has_more): (usize, bool),
@@ -24,7 +29,7 @@ impl Fragment {
         headers: usize,
     ) -> Result<Self, UntrackedReason> {
         let len = end.saturating_sub(at);
-        // Whoever puts it together refuses it (RFC 8200 section 4.5), or should.
+        // The receiver refuses it (RFC 8200 section 4.5), or should.
         let is_odd = len == 0 || has_more && len % usize::from(UNIT) != 0;
         let behind = offset + len;
         if is_odd || headers + behind > DATAGRAM_MAX {
@@ -39,8 +44,12 @@ impl Fragment {
     }
 }
 
-/// What the header of IPv4 says of it, of so many bytes; the payload is `part` of the frame. None:
-/// the packet is whole.
+/// Parses the fragment fields of an IPv4 header of `header_len` bytes.
+///
+/// `part` is the range of the payload in the frame. `None`: the packet is no fragment.
+///
+/// # Errors
+/// [`UntrackedReason::FragmentTiny`] or [`UntrackedReason::FragmentLength`].
 pub(super) fn fragment4(
     header: &[u8; IPV4_MIN],
     part: (usize, usize),
@@ -51,7 +60,7 @@ pub(super) fn fragment4(
     if offset == 0 && !has_more {
         return Ok(None);
     }
-    // RFC 3128 section 3: it would overwrite the flags in the first.
+    // RFC 3128 section 3: it would overwrite the flags in the first fragment.
     if offset == UNIT && header[9] == PROTO_TCP {
         return Err(UntrackedReason::FragmentTiny);
     }
@@ -59,8 +68,12 @@ pub(super) fn fragment4(
     Fragment::new(id, (offset.into(), has_more), part, header_len).map(Some)
 }
 
-/// The fragment header (RFC 8200 section 4.5), behind so many bytes of others. None: the packet is
-/// whole all the same (RFC 6946).
+/// Parses a fragment header (RFC 8200 section 4.5) that follows `before` bytes of other headers.
+///
+/// `None`: the packet is whole despite the header (RFC 6946).
+///
+/// # Errors
+/// [`UntrackedReason::FragmentLength`].
 pub(super) fn fragment6(
     header: [u8; 8],
     part: (usize, usize),
@@ -76,7 +89,7 @@ pub(super) fn fragment6(
     Fragment::new(id, (offset.into(), has_more), part, before).map(Some)
 }
 
-/// Name of a datagram.
+/// Returns the key that all fragments of an IPv6 datagram share.
 pub(super) fn datagram6(addresses: &[u8; 32], id: u32, zone: u16) -> Key6 {
     let mut words = [0; 5];
     for (word, bytes) in words.iter_mut().zip(addresses.chunks_exact(8)) {

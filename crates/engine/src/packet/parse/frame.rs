@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading a frame within its bounds, IPv6 extension headers, and the key of GRE.
+//! Reads a frame within its bounds, follows IPv6 extension headers, and finds the key of GRE.
 
 use super::fragment::{Fragment, fragment6};
 use crate::api::UntrackedReason;
@@ -9,28 +9,33 @@ use crate::packet::{
 
 const EXTENSIONS_MAX: usize = 8;
 
-/// RFC 2784 section 2.1 and RFC 1701: either of checksum and routing adds a word before the key.
+/// Flags for checksum and routing: either adds a word before the key (RFC 2784 section 2.1, RFC
+/// 1701).
 const GRE_CHECKSUM_OR_ROUTING: u16 = 0xc000;
 
-/// RFC 2890 section 2.1.
+/// Flag for the key (RFC 2890 section 2.1).
 const GRE_KEY: u16 = 0x2000;
 
 const GRE_VERSION: u16 = 0x0007;
 
-/// The headers at hand, and what is known of the packet beyond them.
+/// The captured headers of a frame, and its length.
 pub(super) struct Frame<'a> {
     pub(super) bytes: &'a [u8],
-    /// Frame length on the wire.
+    /// Length of the frame on the wire.
     pub(super) len: usize,
 }
 
 impl<'a> Frame<'a> {
-    /// The frame without what is behind `end`, such as padding.
+    /// Returns the frame without the bytes behind `end`, such as padding.
     pub(super) fn up_to(&self, end: usize) -> Frame<'a> {
         Frame { bytes: &self.bytes[..self.bytes.len().min(end)], len: end }
     }
 
-    /// `N` bytes at `at`. `fault` if the frame ends before them; if only the capture does, that.
+    /// Returns the `N` bytes at `at`.
+    ///
+    /// # Errors
+    /// `fault` if the frame ends before them; [`UntrackedReason::CaptureCut`] if only the capture
+    /// does.
     pub(super) fn read<const N: usize>(
         &self,
         at: usize,
@@ -48,20 +53,21 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The transport header's place and its end as IP says.
+/// The transport header's place, and the end of the packet according to IP.
 #[derive(Clone, Copy)]
 pub(super) struct Transport {
     pub(super) proto: u8,
     pub(super) at: usize,
     /// End of the IP packet in the frame.
     pub(super) end: usize,
-    /// If it is one of several fragments: lengths inside may point beyond the first.
+    /// Set for a first fragment: lengths in its transport header may point beyond it.
     pub(super) fragment: Option<Fragment>,
-    /// RFC 2675 section 4: the length of a UDP datagram inside is 0.
+    /// True for a jumbogram: a UDP datagram in it has length 0 (RFC 2675 section 4).
     pub(super) is_jumbogram: bool,
 }
 
-/// What is followed. Of a quote there is as much as there was room for: its length says nothing.
+/// Kind of the bytes that are parsed. A quote may be cut, so it can be shorter than its length
+/// field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrameBytes {
     Packet,
@@ -69,6 +75,9 @@ pub(super) enum FrameBytes {
 }
 
 /// Follows the extension headers (RFC 8200 section 4) to the transport header.
+///
+/// # Errors
+/// [`UntrackedReason`] if the chain is cut, too long, or inside a fragment that has no ports.
 pub(super) fn extensions(
     frame: &Frame,
     next: u8,
@@ -86,7 +95,7 @@ pub(super) fn extensions(
         if count == EXTENSIONS_MAX {
             return Err(UntrackedReason::ExtensionLimit);
         }
-        // RFC 7112 section 5: all headers are in the first fragment.
+        // RFC 7112 section 5: all headers must be in the first fragment.
         let truncated = match transport.fragment {
             None => UntrackedReason::ExtensionTruncated,
             Some(_) => UntrackedReason::FragmentTiny,
@@ -97,13 +106,13 @@ pub(super) fn extensions(
         let header: [u8; 8] = frame.read(at, UntrackedReason::ExtensionTruncated)?;
         let len = extension_len(proto, header[1]);
         if proto == FRAGMENT {
-            // A fragment of a fragment: no ports are in it.
+            // A fragment of a fragment has no ports.
             if transport.fragment.is_some() {
                 return Err(UntrackedReason::FragmentTiny);
             }
             transport.fragment = match whole {
                 FrameBytes::Packet => fragment6(header, (at + len, end), at - start)?,
-                // Bytes of a datagram before this one, in units of 8.
+                // Offset in the datagram, in units of 8 bytes.
                 FrameBytes::Quote if [header[2], header[3] & !7] != [0; 2] => {
                     return Err(UntrackedReason::Fragment);
                 }
@@ -125,9 +134,10 @@ pub(super) fn extensions(
     Ok(transport)
 }
 
-/// The key of a GRE header (RFC 2890) that tells tunnels apart, or 0. Of version 1 (RFC 2637) it is
-/// a length and the call of the receiver: there are two to a tunnel, and nothing here tells which
-/// belong together.
+/// Returns the key of a GRE header (RFC 2890), which distinguishes tunnels, or 0.
+///
+/// In version 1 (RFC 2637) it holds a length and the receiver's call. A tunnel has two calls, and
+/// the header does not show which belong together.
 pub(super) fn gre_key(
     frame: &Frame,
     at: usize,

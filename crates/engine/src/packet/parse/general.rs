@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The long way: VLAN tags, IPv4 options, IPv6 with extension headers, fragments, SCTP, ICMP, other
-//! protocols, headers in several segments, cut captures, and all that can be wrong with a packet.
+//! The general parser, which handles every packet.
+//!
+//! It handles VLAN tags, IPv4 options, IPv6 with extension headers, fragments, SCTP, ICMP and other
+//! protocols. It also handles headers in several segments, cut captures, and malformed packets.
 
 use super::fragment::{Fragment, datagram6, fragment4};
 use super::frame::{Frame, FrameBytes, Transport, extensions, gre_key};
@@ -18,18 +20,18 @@ use crate::packet::{
 use std::ops::Range;
 use wire::Packet;
 
-/// Type, code, checksum: what every ICMP message has.
+/// Length of type, code and checksum, which every ICMP message has.
 const ICMP_MIN: usize = 4;
 
 const ICMP_ECHO: usize = 8;
 
-/// Flags and protocol: what every GRE header has.
+/// Length of flags and protocol, which every GRE header has.
 const GRE: usize = 4;
 
-/// SPI and sequence number.
+/// Length of SPI and sequence number.
 const ESP: usize = 8;
 
-/// A packet with its key, or, of a fragment that is not the first, anything in its place.
+/// A packet with its key. The key of a later fragment is meaningless.
 struct Parsed<const W: usize> {
     key: Key<W>,
     swapped: bool,
@@ -39,44 +41,47 @@ struct Parsed<const W: usize> {
 }
 
 impl<const W: usize> Parsed<W> {
-    /// A fragment without ports.
+    /// Returns a later fragment, which has no ports.
     fn further(piece: FragmentHeader<W>, ip_len: usize, l3: usize) -> Self {
         let key = piece.name;
         Parsed { key, swapped: false, ip_len, ends: Ends::none(l3), piece: Some(piece) }
     }
 }
 
-/// What the transport header says.
+/// The parsed transport header.
 struct Ends {
-    /// Where the transport header is.
+    /// Offset of the transport header in the frame.
     pub(super) at: usize,
     ports: L4Id,
     tcp_flags: u8,
     icmp: u16,
-    /// Of an ICMP error: where the packet is that it quotes.
+    /// For an ICMP error, range of the quoted packet in the frame.
     quote: Option<Range<usize>>,
 }
 
 impl Ends {
-    /// Those of anything but ICMP.
+    /// Header of a protocol with ports.
     fn of_pair(at: usize, ports: [u8; 4], tcp_flags: u8) -> Self {
         Ends { at, ports: L4Id::Pair(ports), tcp_flags, icmp: 0, quote: None }
     }
 
-    /// Those of a protocol with a number for both.
+    /// Header of a protocol with one number for both ends.
     fn of_number(at: usize, number: [u8; 4]) -> Self {
         Ends { at, ports: L4Id::Common(number), tcp_flags: 0, icmp: 0, quote: None }
     }
 }
 
 impl Ends {
-    /// Of a packet without one, which is never just one more of its flow.
+    /// Header of a later fragment. Its flags make it need full processing.
     fn none(l3: usize) -> Self {
         Self::of_pair(l3, [0; 4], u8::MAX)
     }
 }
 
-/// Puts key and metadata of any packet into its batch, or says why it has none.
+/// Appends any packet to its batch.
+///
+/// # Errors
+/// [`UntrackedReason`] of a packet that has no key.
 #[inline(never)]
 pub(super) fn parse<P: Packet>(
     packet: &P,
@@ -133,7 +138,7 @@ pub(super) fn parse<P: Packet>(
     Ok(())
 }
 
-/// EtherType, tags, and where the next header is.
+/// Returns the EtherType, the tags, and the offset of the next header.
 fn link_layer(frame: &Frame) -> Result<(u16, VlanTags, usize), UntrackedReason> {
     let mut vlan = VlanTags::NONE;
     let mut at = ETHERNET;
@@ -193,7 +198,7 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, UntrackedReaso
         return Err(UntrackedReason::IpVersion);
     }
     let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    // A jumbogram (RFC 2675) has its length in the hop-by-hop header: take the frame's.
+    // A jumbogram (RFC 2675) has its length in the hop-by-hop header: use the frame's length.
     let is_jumbogram = payload_len == 0 && header[6] == HOP_BY_HOP;
     let ip_len = if is_jumbogram { frame.len.saturating_sub(l3) } else { IPV6 + payload_len };
     if l3 + ip_len > frame.len {
@@ -206,7 +211,7 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, UntrackedReaso
         let name = datagram6(addresses, id, zone);
         FragmentHeader { name, span, front: TcpHead::NONE }
     });
-    // RFC 2675 section 4: no jumbogram is cut.
+    // RFC 2675 section 4: a jumbogram is never fragmented.
     if is_jumbogram && piece.is_some() {
         return Err(UntrackedReason::FragmentLength);
     }
@@ -220,8 +225,7 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, UntrackedReaso
     Ok(Parsed { key, swapped, ip_len, ends, piece })
 }
 
-/// What a first fragment says of a segment, if it is one of TCP. SYN and FIN count, as they do
-/// before and behind the data.
+/// Returns the start of a TCP segment from its first fragment. SYN and FIN count as data.
 fn front(frame: &Frame, transport: Transport, ends: &Ends) -> TcpHead {
     let Transport { proto, at, end, .. } = transport;
     let words = |at| frame.read(at, UntrackedReason::TransportTruncated).map(u32::from_be_bytes);
@@ -239,8 +243,9 @@ fn front(frame: &Frame, transport: Transport, ends: &Ends) -> TcpHead {
 
 const TRUNCATED: UntrackedReason = UntrackedReason::TransportTruncated;
 
-/// What is read of a packet; `None` if the capture has cut it before that. Where its ports are
-/// there it is counted all the same, as one of which no more is known: TCP has no flags then.
+/// Returns the value, or `None` if the capture has cut it.
+///
+/// A packet whose ports are captured is counted even if nothing else is known. Its TCP flags are 0.
 fn captured<T>(read: Result<T, UntrackedReason>) -> Result<Option<T>, UntrackedReason> {
     match read {
         Ok(value) => Ok(Some(value)),
@@ -249,7 +254,10 @@ fn captured<T>(read: Result<T, UntrackedReason>) -> Result<Option<T>, UntrackedR
     }
 }
 
-/// Ports, or what stands in for them.
+/// Parses the transport header: ports, or what takes their place.
+///
+/// # Errors
+/// [`UntrackedReason`] if the header is cut or inconsistent.
 fn ends(frame: &Frame, transport: Transport, icmp_proto: u8) -> Result<Ends, UntrackedReason> {
     let Transport { proto, at, end, fragment, is_jumbogram } = transport;
     let is_fragment = fragment.is_some();

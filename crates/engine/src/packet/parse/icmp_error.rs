@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The packet that an ICMP error quotes (RFC 792, RFC 4443 section 3): the key of its connection,
-//! who sent it, and its sequence number.
+//! Parses the packet that an ICMP error quotes (RFC 792, RFC 4443 section 3).
+//!
+//! Returns the key of its connection, its sender, and its sequence number.
 
 use super::frame::{Frame, FrameBytes, extensions, gre_key};
 use crate::api::{
@@ -13,23 +14,30 @@ use crate::packet::{
 use std::ops::Range;
 use wire::Packet;
 
-/// RFC 792: so much of a transport header is in every quote.
+/// Minimum number of bytes of the transport header in a quote (RFC 792).
 const TRANSPORT: usize = 8;
 
-/// Where an error is sent to, behind the start of its IP header.
+/// Offset of the destination address in an IP header.
 const DESTINATION_V4: usize = 16;
 
 const DESTINATION_V6: usize = 24;
 
-/// Of the longest chains of headers that are followed, one in the other.
+/// Length of the longest chains of headers that are parsed, of the error and of its quote.
 const QUOTE_HEADERS_MAX: usize = HEADERS_MAX + 8 + IPV6 + 256 + TRANSPORT;
 
-/// What is known of a quoted packet: the key of its connection, whether its source is the second
-/// end of it, and, of TCP, the sequence number.
+/// A quoted packet: the key of its connection, whether its source is the second end, and the
+/// sequence number.
+///
+/// The number is that of TCP, the tag of SCTP, else without meaning.
 pub(super) type Quoted<K> = (K, bool, u32);
 
-/// `quote` is where in the frame there is what follows the ICMP header, and ends with the error,
-/// whose own IP header begins at `l3`.
+/// Parses the packet that an ICMP error of IPv4 quotes.
+///
+/// `quote` is the range in the frame behind the ICMP header, up to the end of the error. The IP
+/// header of the error begins at `l3`.
+///
+/// # Errors
+/// [`UntrackedReason::Unrelated`] if the error does not quote a packet of its receiver.
 #[inline(never)]
 pub(super) fn v4<P: Packet>(
     packet: &P,
@@ -42,7 +50,7 @@ pub(super) fn v4<P: Packet>(
     let header: [u8; IPV4_MIN] = frame.read(quote.start, UntrackedReason::Unrelated)?;
     let header_len = usize::from(header[0] & 0x0f) * 4;
     let offset = u16::from_be_bytes([header[6], header[7]]) & 0x1fff;
-    // RFC 1122 section 3.2.2: there is no error about a fragment other than the first.
+    // RFC 1122 section 3.2.2: there is no error about a later fragment.
     if header[0] >> 4 != 4 || header_len < IPV4_MIN || offset != 0 {
         return Err(UntrackedReason::Unrelated);
     }
@@ -54,7 +62,14 @@ pub(super) fn v4<P: Packet>(
     Ok((key, swapped, seq))
 }
 
-/// The same of IPv6.
+/// Parses the packet that an ICMP error of IPv6 quotes.
+///
+/// `quote` is the range in the frame behind the ICMP header, up to the end of the error. The IP
+/// header of the error begins at `l3`.
+///
+/// # Errors
+/// [`UntrackedReason`] if the error does not quote a packet of its receiver, or one that cannot be
+/// parsed.
 #[inline(never)]
 pub(super) fn v6<P: Packet>(
     packet: &P,
@@ -73,8 +88,8 @@ pub(super) fn v6<P: Packet>(
     let transport = extensions(&frame, header[6], quote.start + IPV6, quote.end, FrameBytes::Quote);
     let transport = transport.map_err(|reason| match reason {
         UntrackedReason::ExtensionTruncated => UntrackedReason::Unrelated,
-        // A router may tell about any fragment that is too big, and of packets that are followed no
-        // further: there may be a connection, which nobody can name.
+        // A router may report any fragment that is too big, and packets with too many headers. A
+        // connection may exist, but it cannot be determined.
         reason => reason,
     })?;
     let (ports, seq) = ends(&frame, transport.proto, transport.at, PROTO_ICMPV6)?;
@@ -82,7 +97,7 @@ pub(super) fn v6<P: Packet>(
     Ok((key, swapped, seq))
 }
 
-/// The frame up to this end, of which there is at least what may have to be read.
+/// Returns the frame up to `end`, with all bytes that may have to be parsed.
 fn gather<'a, P: Packet>(
     packet: &'a P,
     gathered: &'a mut [u8; QUOTE_HEADERS_MAX],
@@ -98,7 +113,8 @@ fn gather<'a, P: Packet>(
     Frame { bytes, len: packet.frame_len() }.up_to(end)
 }
 
-/// RFC 1122 section 3.2.2, RFC 4443 section 2.2: an error is sent to the source of what it quotes.
+/// Checks that the error is sent to the source of the quoted packet (RFC 1122 section 3.2.2, RFC
+/// 4443 section 2.2).
 fn check_receiver<const N: usize>(
     frame: &Frame,
     destination: usize,
@@ -108,12 +124,12 @@ fn check_receiver<const N: usize>(
     if addresses.starts_with(&receiver) { Ok(()) } else { Err(UntrackedReason::Unrelated) }
 }
 
-/// Ports, or what stands in for them, as in the key of the connection, and the sequence number.
+/// Returns what takes the place of ports in the key, and the sequence number.
 fn ends(frame: &Frame, proto: u8, at: usize, icmp: u8) -> Result<(L4Id, u32), UntrackedReason> {
     let is_icmp = proto == icmp;
     match proto {
         PROTO_TCP | PROTO_UDP | PROTO_SCTP => {}
-        // What is behind the 8 bytes that have to be there is in most quotes all the same.
+        // Most quotes have more than the 8 bytes that are required.
         PROTO_GRE => return Ok((L4Id::Common(gre_key(frame, at, UntrackedReason::Unrelated)?), 0)),
         PROTO_ESP => return Ok((L4Id::Common(frame.read(at, UntrackedReason::Unrelated)?), 0)),
         _ if !is_icmp => return Ok((L4Id::Common([0; 4]), 0)),
@@ -123,7 +139,7 @@ fn ends(frame: &Frame, proto: u8, at: usize, icmp: u8) -> Result<(L4Id, u32), Un
     if !is_icmp {
         return Ok((L4Id::Pair([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
     }
-    // RFC 1122 section 3.2.2: nor about another error.
+    // RFC 1122 section 3.2.2: there is no error about another error.
     if is_error(proto, a) {
         return Err(UntrackedReason::Unrelated);
     }

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lengths of a frame, and the least size of each transport header.
+//! Owns the lengths of a frame, and the minimum size of each transport header.
 
 use crate::api::{PROTO_TCP, PROTO_UDP};
 use crate::packet::{TCP_MIN, UDP};
 
 pub(super) const ETHERTYPE_VLAN: u16 = 0x8100;
 
-/// Lengths of a packet beside those in its headers.
+/// Lengths of a packet that are not in its headers.
 #[derive(Clone, Copy)]
 pub(crate) struct Lengths {
-    /// Of the frame.
+    /// Bytes of the frame.
     pub(crate) frame: usize,
-    /// To account for.
+    /// Bytes to count.
     pub(crate) bytes: usize,
 }
 
-/// What is to be known of a transport protocol. Looked up instead of asked for, because a branch
-/// between TCP and UDP is guessed wrong in every other packet of mixed traffic.
+/// Parsing constants of a transport protocol.
+///
+/// They are looked up, because a branch between TCP and UDP is mispredicted for every other packet
+/// of mixed traffic.
 #[derive(Clone, Copy)]
 pub(super) struct Transport {
-    /// Least length of a header; 0: goes the long way.
+    /// Minimum length of a header; 0 if only the general parser handles the protocol.
     pub(super) least: u16,
     /// All ones for TCP.
     pub(super) tcp: u16,

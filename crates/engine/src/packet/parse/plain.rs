@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is counted of a packet whose key is known: untagged TCP or UDP, as the short way takes it,
-//! with as few instructions and branches as can be.
+//! Parses the counters of packets whose connection is known by a mark: untagged plain TCP or UDP.
 //!
-//! Whole words are read in the order of the processor; all that must not be negative is one word,
-//! of which one bit is looked at.
+//! It uses as few instructions and branches as possible. Words are read in the processor's byte
+//! order. All differences that must not be negative are combined in one word, whose sign bit is
+//! tested.
 
 use super::avx2;
 use super::lengths::{Lengths, TRANSPORTS, Transport};
@@ -11,20 +11,20 @@ use crate::base::SimdLevel;
 use crate::packet::{ETHERNET, IPV4_MIN, IPV6, OVERHEAD_MAX, PacketMeta, TCP_MIN};
 use wire::Packet;
 
-/// EtherType, version and length of the header: bytes 12 to 14, in a word in the order of the wire.
+/// EtherType, version and header length: bytes 12 to 14, in a word in network order.
 const IPV4_MASK: u64 = u64::from_ne_bytes([0xff, 0xff, 0xff, 0, 0, 0, 0, 0]);
 
 const IPV4_VALUE: u64 = u64::from_ne_bytes([0x08, 0x00, 0x45, 0, 0, 0, 0, 0]);
 
-/// More fragments and the offset: bytes 20 and 21.
+/// Flag for more fragments, and the offset: bytes 20 and 21.
 const FRAGMENT_MASK: u64 = u64::from_ne_bytes([0x3f, 0xff, 0, 0, 0, 0, 0, 0]);
 
-/// EtherType and version.
+/// EtherType and version of IPv6.
 const IPV6_MASK: u64 = u64::from_ne_bytes([0xff, 0xff, 0xf0, 0, 0, 0, 0, 0]);
 
 const IPV6_VALUE: u64 = u64::from_ne_bytes([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0]);
 
-/// Of IPv4 without options, not a fragment. `None`: of something else, or nothing that is sound.
+/// Returns the counters of a plain IPv4 packet. `None`: it is not plain, or malformed.
 #[inline(always)]
 pub(super) fn plain_ipv4(head: &[u8], lengths: Lengths) -> Option<PacketMeta> {
     let mut room = [0; ETHERNET + IPV4_MIN + TCP_MIN];
@@ -37,7 +37,7 @@ pub(super) fn plain_ipv4(head: &[u8], lengths: Lengths) -> Option<PacketMeta> {
     meta(head[23], &head[ETHERNET + IPV4_MIN..], (total_len, IPV4_MIN), lengths)
 }
 
-/// Of IPv6 without extension headers.
+/// Returns the counters of a plain IPv6 packet. `None`: it is not plain, or malformed.
 #[inline(always)]
 pub(super) fn plain_ipv6(head: &[u8], lengths: Lengths) -> Option<PacketMeta> {
     let mut room = [0; ETHERNET + IPV6 + TCP_MIN];
@@ -49,8 +49,9 @@ pub(super) fn plain_ipv6(head: &[u8], lengths: Lengths) -> Option<PacketMeta> {
     meta(head[20], &head[ETHERNET + IPV6..], (total_len, IPV6), lengths)
 }
 
-/// The first bytes of a frame; one that is shorter goes on with zeros. `None`: they lie in several
-/// segments, or are not there.
+/// Returns the first bytes of a frame; a shorter frame is extended with zeros.
+///
+/// `None`: they lie in several segments, or the capture has cut them.
 #[inline(always)]
 fn start<'a, const N: usize>(
     head: &'a [u8],
@@ -66,8 +67,10 @@ fn start<'a, const N: usize>(
     }
 }
 
-/// Of packets of one IP version, side by side where that can be; what is not, or of the other
-/// version, is [`PacketMeta::UNUSUAL`]. Returns the bytes of their frames.
+/// Writes the counters of packets of one IP version, and returns the bytes of their frames.
+///
+/// Packets are parsed side by side where possible. A packet that is not plain, or has the other IP
+/// version, gets [`PacketMeta::UNUSUAL`].
 #[inline(always)]
 pub(crate) fn plain_all<P: Packet>(
     packets: &[P],
@@ -88,7 +91,7 @@ pub(crate) fn plain_all<P: Packet>(
             let _ = vectors;
             (0, 0)
         };
-        // Those of a group of which one is something else, or the last ones.
+        // A group in which one packet is not plain, or the last packets.
         let rest = packets.iter().zip(metas).skip(side_by_side).take(4);
         read += side_by_side + rest.len();
         bytes += their_bytes;
@@ -100,7 +103,7 @@ pub(crate) fn plain_all<P: Packet>(
     bytes
 }
 
-/// Of one.
+/// Returns the counters of one packet.
 #[inline(never)]
 fn plain<P: Packet>(packet: &P, is_v6: bool) -> PacketMeta {
     let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };

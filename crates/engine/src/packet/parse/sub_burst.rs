@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Part of a burst: packets of one IP version are brought together, four of a kind to be parsed
-//! side by side.
+//! Owns a part of a burst, in which packets of one IP version are gathered to be parsed four at a
+//! time.
 //!
-//! In a batch packets keep their order. Nothing else depends on it.
+//! Packets keep their order in each batch. Nothing else depends on it.
 
 use super::lengths::ETHERTYPE_VLAN;
 use crate::api::ZoneSource;
 use crate::base::SimdLevel;
 use crate::packet::{ETHERNET, VLAN_TAG};
 
-/// Most packets of a part.
+/// Maximum number of packets of a part.
 pub(crate) const PART: usize = 32;
 
-/// Packets that are parsed side by side.
+/// Number of packets that are parsed side by side.
 pub(super) const GROUP: usize = 4;
 
-/// At most [`PART`] packets, and what they are parsed with.
+/// At most [`PART`] packets, and the parameters for parsing them.
 pub(crate) struct SubBurst<'a, P> {
     pub(crate) packets: &'a [P],
-    /// Position of the first one in the burst.
+    /// Position of the first packet in the burst.
     pub(crate) first: u8,
     pub(crate) zone: ZoneSource,
     pub(crate) simd: SimdLevel,
@@ -37,13 +37,13 @@ pub(super) type SubBurstOrder = u32;
 
 const _: () = assert!(PART as u32 <= SubBurstOrder::BITS);
 
-/// The first `count` places.
+/// Returns the set of the first `count` packets.
 #[inline(always)]
 pub(super) fn below(count: usize) -> SubBurstOrder {
     ((1_u64 << count.min(PART)) - 1) as SubBurstOrder
 }
 
-/// Takes out the first place; [`Places::BITS`] if there is none.
+/// Removes and returns the first packet of a set; [`SubBurstOrder::BITS`] if it is empty.
 #[inline(always)]
 pub(super) fn next(places: &mut SubBurstOrder) -> usize {
     let first = places.trailing_zeros();
@@ -51,7 +51,7 @@ pub(super) fn next(places: &mut SubBurstOrder) -> usize {
     first as usize
 }
 
-/// EtherType behind at most one VLAN tag; 0 for a frame too short for the shortest IP packet.
+/// Returns the EtherType behind at most one VLAN tag; 0 if the frame is too short for an IP packet.
 #[inline(always)]
 pub(super) fn inner_ethertype(head: &[u8]) -> u16 {
     let Some(&[.., a, b, _, _, c, d]) = head.first_chunk::<{ ETHERNET + VLAN_TAG }>() else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Parser tests: the short way against the long way, and both against etherparse, over frames with
-//! flipped, set, cut and added bytes.
+//! Tests the parsers: the fast one against the general one, and both against etherparse.
+//!
+//! The input are frames with flipped, set, cut and added bytes.
 
 mod counted;
 
@@ -58,13 +59,13 @@ impl Packet for Segments<'_> {
     }
 }
 
-/// Says what the engine makes of a single packet.
+/// Returns the engine's result for a single packet.
 struct Judge(Engine);
 
 impl Judge {
     fn new() -> Self {
         let malformed = MalformedPackets::Pass;
-        // Packets are to be judged one by one.
+        // Each packet must be judged alone.
         let fragments = FragmentLimits { datagrams: 0, ..FragmentLimits::default() };
         Judge(Engine::new(&Config {
             capacity_ipv4: 1,
@@ -101,10 +102,10 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// Frames for the short way, as many as for the long one.
+/// Number of frames for the fast parser, and as many for the general one.
 const SHORT: usize = 30;
 
-/// Sound frames of every kind, and some that are not.
+/// Valid frames of every kind, and some malformed ones.
 static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let v4 = || FrameBuilder::ipv4([10, 0, 0, 200], [192, 168, 0, 1]).payload([0x45; 30]);
     let v6 = || FrameBuilder::ipv6([0x20; 16], [0x2a; 16]).payload([0x60; 30]);
@@ -148,7 +149,7 @@ static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         FrameBuilder::ethernet(0x0806).payload([1; 28]),
         FrameBuilder::ieee_802_3().payload([1; 40]),
     ];
-    // The short way comes up as often as the long one.
+    // Both parsers get equally many frames.
     plain.iter().cycle().take(SHORT).chain(&long).map(FrameBuilder::build).collect()
 });
 
@@ -173,7 +174,7 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Bytes without sense behind a sensible EtherType.
+/// Random bytes behind a valid EtherType.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let types = prop::sample::select(vec![0x0800_u16, 0x86dd, 0x8100, 0x88a8, 0x9100, 5]);
     let first = prop::sample::select(vec![0x45_u8, 0x46, 0x60, 0x81, 0]);
@@ -190,7 +191,7 @@ fn frames() -> impl Strategy<Value = Vec<Frame>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5000))]
 
-    /// The long way is the one that an empty first segment leads to.
+    /// An empty first segment leads to the general parser.
     #[test]
     fn both_ways_agree(frames in frames(), captured in any::<u16>(), more in 0..2000_usize) {
         let mut judge = Judge::new();
@@ -198,7 +199,7 @@ proptest! {
             let whole = judge.parse(Segments::cut(&frame, frame.len(), frame.len()));
             prop_assert_eq!(&judge.parse(Segments::cut(&frame, 0, frame.len())), &whole);
 
-            // The same of a capture that was cut, and of a frame that says it was longer.
+            // Also for a cut capture, and a frame that claims to be longer.
             let (at, len) = (usize::from(captured) % (frame.len() + 1), frame.len() + more);
             let short = judge.parse(Segments::cut(&frame[..at], at, len));
             prop_assert_eq!(judge.parse(Segments::cut(&frame[..at], 0, len)), short);
@@ -210,7 +211,7 @@ proptest! {
         let mut judge = Judge::new();
         for Frame(frame) in frames {
             let ours = judge.parse(Segments::cut(&frame, frame.len(), frame.len()));
-            // What an ICMP error quotes has tests of its own.
+            // Quotes of ICMP errors have tests of their own.
             if ours == Err(UntrackedReason::Unrelated) {
                 continue;
             }
@@ -234,7 +235,7 @@ fn plain_packets_take_the_short_way() {
     }
 }
 
-/// Stats and flows of one burst.
+/// Returns statistics and connections of one burst.
 fn outcome(frames: &[Vec<u8>], zone: ZoneSource, vectors: SimdLevel) -> (Stats, Vec<FlowRecord>) {
     let mut engine = Engine::new(&Config { cycle_counter: || 0, zone, ..small() });
     engine.pipeline.set_simd(vectors);
@@ -254,10 +255,10 @@ fn small() -> Config {
     }
 }
 
-/// The first frames by kind, as they are parsed side by side, and where the addresses begin.
+/// Frames by kind, as they are parsed side by side, and the offset of their addresses.
 const KINDS: [(Range<usize>, usize); 4] = [(0..4, 26), (4..6, 30), (6..8, 22), (8..10, 26)];
 
-/// Plain frames of one kind, whose addresses and ports are the same in part.
+/// Plain frames of one kind that share some addresses and ports.
 fn run() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let value = prop::sample::select(vec![0, 1, 127, 128, 255_u8]);
     let changes = prop::collection::vec((0..36_usize, value), 0..4);
@@ -296,7 +297,7 @@ proptest! {
     }
 }
 
-/// Fails where there is AVX2 and nothing is made of it; elsewhere there is nothing to see.
+/// Fails if the processor has AVX2 and it is not used. Elsewhere it tests nothing.
 #[test]
 fn plain_packets_of_a_kind_are_parsed_side_by_side() {
     let vectors = SimdLevel::detect();
@@ -329,25 +330,25 @@ fn plain_packets_of_a_kind_are_parsed_side_by_side() {
     }
 }
 
-/// What etherparse refuses and a flow does not depend on.
+/// Errors of etherparse that do not matter for tracking.
 fn only_they_refuse(error: &SliceError, flow: &FlowRecord) -> bool {
-    // They look into an authentication header in IPv4; here it is a protocol like any other.
+    // etherparse parses an authentication header in IPv4; here it is a protocol like any other.
     let is_ah_in_v4 = flow.src.is_ipv4() && flow.proto == proto::AUTH;
     is_ah_in_v4
         || match error {
-            // Hop-by-hop options that come late, an authentication header without a body.
+            // Hop-by-hop options that come late, or an authentication header without a body.
             SliceError::Ipv6Exts(_) => true,
             SliceError::Len(error) => {
                 matches!(
                     error.layer,
-                    // They want an authentication header to have all its fixed fields.
+                    // etherparse requires all fixed fields of an authentication header.
                     Layer::IpAuthHeader
                 // Eight bytes of every message, the whole body of timestamps; in either IP version.
                 | Layer::Icmpv4
                 | Layer::Icmpv4Timestamp
                 | Layer::Icmpv4TimestampReply
                 | Layer::Icmpv6
-                // Any protocol here.
+                // Here these are protocols like any other.
                 | Layer::Igmp
                 ) || is_to_be_segmented(error)
             }
@@ -355,14 +356,14 @@ fn only_they_refuse(error: &SliceError, flow: &FlowRecord) -> bool {
         }
 }
 
-/// Whether the packet has a total length of 0: here it is as long as the frame.
+/// True if the total length of the packet is 0: here it is then as long as the frame.
 fn is_to_be_segmented(error: &LenError) -> bool {
     error.layer == Layer::Ipv4Packet
         && error.len_source == LenSource::Ipv4HeaderTotalLen
         && error.len == 0
 }
 
-/// Compares a packet that etherparse takes, and lists where the two may differ.
+/// Compares a packet that etherparse accepts. It lists where the two may differ.
 #[track_caller]
 fn compare(frame: &[u8], theirs: &SlicedPacket, ours: Result<FlowRecord, UntrackedReason>) {
     let (net, payload) = match &theirs.net {
@@ -383,7 +384,7 @@ fn compare(frame: &[u8], theirs: &SlicedPacket, ours: Result<FlowRecord, Untrack
     }
 }
 
-/// What has no flow here although etherparse finds nothing wrong with it.
+/// Packets that are untracked here although etherparse accepts them.
 fn only_we_refuse(
     reason: UntrackedReason,
     theirs: &SlicedPacket,
@@ -394,11 +395,11 @@ fn only_we_refuse(
         NetSlice::Ipv6(ip) => Some((ip.extensions().clone(), ip.header().payload_length())),
         _ => None,
     };
-    // They take the rest of the frame for payload where the length is 0; here only a jumbogram,
-    // which has hop-by-hop options, may have that length.
+    // With length 0, etherparse uses the rest of the frame as payload. Here only a jumbogram, which
+    // has hop-by-hop options, may have that length.
     let has_no_length = extensions.as_ref().is_some_and(|(_, len)| *len == 0);
     match reason {
-        // They read MACsec, and up to three tags.
+        // etherparse parses MACsec, and up to three tags.
         UntrackedReason::NonIp => {
             theirs.link_exts.iter().any(|ext| matches!(ext, LinkExtSlice::Macsec(_)))
         }
@@ -408,13 +409,13 @@ fn only_we_refuse(
         | UntrackedReason::FragmentLength => payload.fragmented,
         UntrackedReason::ExtensionLimit => extensions
             .is_some_and(|(all, _)| all.slice().len() > 256 || all.into_iter().count() > 8),
-        // They do not look into fragments, nor into SCTP, GRE and ESP.
+        // etherparse does not parse fragments, SCTP, GRE and ESP.
         UntrackedReason::TransportTruncated => {
             let is_ours = matches!(payload.ip_number.0, proto::SCTP | proto::GRE | proto::ESP);
             payload.fragmented || is_ours || has_no_length
         }
         UntrackedReason::TcpOffset => payload.fragmented,
-        // They take 0 for the rest of the packet; here that is for jumbograms.
+        // etherparse takes 0 for the rest of the packet; here only jumbograms may have it.
         UntrackedReason::UdpLength => {
             let is_zero = |udp: &etherparse::UdpSlice| udp.length() == 0;
             let is_zero = matches!(&theirs.transport, Some(TransportSlice::Udp(u)) if is_zero(u));
@@ -425,7 +426,7 @@ fn only_we_refuse(
     }
 }
 
-/// Addresses, ports, protocol, tags and lengths.
+/// Compares addresses, ports, protocol, tags and lengths.
 fn same_packet(
     theirs: &SlicedPacket,
     net: &NetSlice,
@@ -454,7 +455,7 @@ fn same_packet(
         NetSlice::Ipv6(ip) => {
             let header = ip.header();
             let len = match (header.payload_length(), header.next_header().0) {
-                // Nothing of them can be read from the frame, so the frame has to do.
+                // Their length cannot be read from the frame, so the frame's length is used.
                 (0, proto::HOP_BY_HOP) => frame_len - 14 - 4 * vlan.len(),
                 (len, _) => 40 + usize::from(len),
             };
@@ -466,7 +467,7 @@ fn same_packet(
     assert_eq!((ours.src, ours.dst), (src, dst));
     assert_eq!(ours.orig.ip_bytes, ip_len as u64);
 
-    // An authentication header is followed in IPv6, not in IPv4.
+    // An authentication header is followed in IPv6, but not in IPv4.
     let number = if is_ah { proto::AUTH } else { payload.ip_number.0 };
     assert_eq!(ours.proto, number);
     let u16_at = |at: usize| u16::from_be_bytes([payload.payload[at], payload.payload[at + 1]]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is counted of packets whose keys are known: side by side against one by one.
+//! Tests the counters of marked packets: parsed side by side against one by one.
 
-// To call what only some processors have is unsafe.
+// Calling code for some processors only is unsafe.
 #![allow(unsafe_code)]
 
 use super::{FRAMES, KINDS, Segments, any_frame, run};
@@ -13,8 +13,8 @@ use crate::packet::{BYTES_MAX, Batches, PacketMeta};
 use proptest::prelude::*;
 use wire::FrameBuilder;
 
-/// What is counted of packets whose keys are known, and the bytes of their frames.
-/// So many more bytes of each are on the wire.
+/// Returns the counters of packets, and the bytes of their frames. Each packet has `more` bytes on
+/// the wire than in the frame.
 fn metas(frames: &[Vec<u8>], (is_v6, more): (bool, usize), vectors: SimdLevel) -> (Vec<u64>, u64) {
     let packets = frames.iter().map(|f| Segments::cut(f, f.len(), f.len() + more));
     let packets: Vec<_> = packets.collect();
@@ -51,7 +51,7 @@ proptest! {
     }
 }
 
-/// The same by the long way, with the key; `None`: it takes the packet not at all.
+/// Returns the counters by the general parser; `None` if the packet has no key.
 fn by_the_long_way(packet: &Segments, is_v6: bool) -> Option<u64> {
     let mut batches = Batches::new();
     general::parse(packet, 0, ZoneSource::None, &mut batches).ok()?;
@@ -94,21 +94,22 @@ fn frames_that_are_shorter_than_headers_of_tcp_are_counted() {
     }
 }
 
-/// Of these frames, those that are read together.
+/// Returns how many of these frames are parsed side by side.
 #[cfg(target_arch = "x86_64")]
 fn read_side_by_side<const V6: bool>(frames: &[usize], vectors: SimdLevel) -> usize {
     let packet = |&i: &usize| Segments::cut(&FRAMES[i], FRAMES[i].len(), FRAMES[i].len());
     let packets: Vec<_> = frames.iter().map(packet).collect();
     let mut metas = vec![PacketMeta::EMPTY; packets.len()];
     match vectors {
-        // SAFETY: `detect` has found it. Without the rest of AVX2, which makes up for all.
+        // SAFETY: `detect` has found AVX-512. Without the rest by AVX2, which would complete the
+        // count.
         #[cfg(avx512)]
         SimdLevel::Avx512 => unsafe { avx512::metas::<V6, _>(&packets, &mut metas).0 },
         _ => avx2::metas::<V6, _>(&packets, vectors, &mut metas).0,
     }
 }
 
-/// Fails where vectors are there and nothing is made of them; elsewhere there is nothing to see.
+/// Fails if the processor has vector extensions that are not used. Elsewhere it tests nothing.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn plain_packets_are_read_side_by_side() {
