@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Builds frames for tests and generators: right by default, wrong where asked.
+//! Builds frames for tests and generators: valid by default, malformed on request.
 //!
 //! Start with [`FrameBuilder::ipv4`], [`ipv6`](FrameBuilder::ipv6) or
-//! [`ethernet`](FrameBuilder::ethernet), add what the frame should have, and
-//! [`build`](FrameBuilder::build) it. Lengths, checksums and next-header fields follow from the
-//! rest unless they are set. A method that makes no sense for the frame so far panics: the test
-//! that calls it is wrong.
+//! [`ethernet`](FrameBuilder::ethernet), add headers and payload, and
+//! [`build`](FrameBuilder::build) the frame. Lengths, checksums and next-header fields are computed
+//! unless they are set. A method that does not apply to the frame panics: the calling test is
+//! wrong.
 //!
 //! ```
 //! use wire::FrameBuilder;
@@ -21,12 +21,13 @@ use crate::ethernet::{MIN_FRAME, ether_type};
 use crate::proto;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A frame in the making.
+/// Description of a frame, from which its bytes are built.
 #[derive(Clone, Debug)]
 pub struct FrameBuilder {
     src_mac: [u8; 6],
     dst_mac: [u8; 6],
-    /// Outermost first: the EtherType that announces the tag, and its control information.
+    /// VLAN tags, outermost first: the EtherType that announces the tag, and its control
+    /// information.
     tags: Vec<(u16, u16)>,
     network: Network,
     ip: IpFields,
@@ -52,7 +53,7 @@ struct IpFields {
     id: u32,
     ttl: u8,
     dont_fragment: bool,
-    /// Offset in bytes, more fragments. For IPv6 in the extension header that `fragment` added.
+    /// Offset in bytes, and whether more fragments follow. For IPv6, the header is in `extensions`.
     fragment: (usize, bool),
     options: Vec<u8>,
     /// Extension headers: number, and the bytes behind next header and length.
@@ -66,7 +67,7 @@ struct IpFields {
 #[derive(Clone, Debug)]
 enum Transport {
     Raw(u8),
-    /// A protocol, and the bytes of its header.
+    /// A protocol number, and the bytes of its header.
     Plain(u8, Vec<u8>),
     Tcp(TcpFields),
     Udp {
@@ -97,7 +98,7 @@ struct TcpFields {
     offset_words: Option<u8>,
 }
 
-/// Echo has other type numbers in ICMPv6.
+/// Kind of an ICMP message. Echo has other type numbers in ICMPv6.
 #[derive(Clone, Copy, Debug)]
 enum IcmpKind {
     EchoRequest,
@@ -106,20 +107,20 @@ enum IcmpKind {
 }
 
 impl FrameBuilder {
-    /// An IPv4 packet.
+    /// Starts an IPv4 packet.
     pub fn ipv4(src: impl Into<Ipv4Addr>, dst: impl Into<Ipv4Addr>) -> Self {
         Self::with(Network::V4(src.into(), dst.into()))
     }
 
-    /// An IPv6 packet.
+    /// Starts an IPv6 packet.
     pub fn ipv6(src: impl Into<Ipv6Addr>, dst: impl Into<Ipv6Addr>) -> Self {
         Self::with(Network::V6(src.into(), dst.into()))
     }
 
-    /// An IP packet of the version that both addresses have.
+    /// Starts an IP packet of the addresses' version.
     ///
     /// # Panics
-    /// If they have not the same version.
+    /// If the addresses have different versions.
     pub fn ip(src: IpAddr, dst: IpAddr) -> Self {
         match (src, dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => Self::ipv4(src, dst),
@@ -128,12 +129,13 @@ impl FrameBuilder {
         }
     }
 
-    /// A frame with this EtherType; the payload follows the Ethernet header.
+    /// Starts a frame with this EtherType; the payload follows the Ethernet header.
     pub fn ethernet(ether_type: u16) -> Self {
         Self::with(Network::Link(Some(ether_type)))
     }
 
-    /// An IEEE 802.3 frame: a length where others have the EtherType. The payload starts with LLC.
+    /// Starts an IEEE 802.3 frame, which has a length in place of the EtherType. The payload starts
+    /// with LLC.
     pub fn ieee_802_3() -> Self {
         Self::with(Network::Link(None))
     }
@@ -152,7 +154,7 @@ impl FrameBuilder {
         }
     }
 
-    /// Ethernet addresses.
+    /// Sets the Ethernet addresses.
     pub fn macs(mut self, src: [u8; 6], dst: [u8; 6]) -> Self {
         (self.src_mac, self.dst_mac) = (src, dst);
         self
@@ -174,13 +176,13 @@ impl FrameBuilder {
         self
     }
 
-    /// What the frame carries behind its last header.
+    /// Sets the payload behind the last header.
     pub fn payload(mut self, payload: impl AsRef<[u8]>) -> Self {
         self.payload = payload.as_ref().to_vec();
         self
     }
 
-    /// Pads the frame with zeros to the 60 bytes of the shortest Ethernet frame.
+    /// Pads the frame with zeros to 60 bytes, the shortest Ethernet frame.
     pub fn pad(self) -> Self {
         self.pad_to(MIN_FRAME)
     }
@@ -191,8 +193,10 @@ impl FrameBuilder {
         self
     }
 
-    /// The same frame on its way back: addresses and ports change places, echo request and reply
-    /// take turns. Sequence numbers, flags and payload stay.
+    /// Returns the frame in the other direction: with addresses and ports exchanged.
+    ///
+    /// An echo request becomes a reply, and a reply a request. Sequence numbers, flags and payload
+    /// do not change.
     pub fn reversed(mut self) -> Self {
         std::mem::swap(&mut self.src_mac, &mut self.dst_mac);
         match &mut self.network {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The internet checksum (RFC 1071), its pseudo headers and incremental update (RFC 1624), and the
-//! CRC32c of SCTP (RFC 9260, appendix A).
+//! Computes the internet checksum (RFC 1071) with its pseudo headers and incremental update (RFC
+//! 1624), and the CRC32c of SCTP (RFC 9260, appendix A).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A one's complement sum on its way to a checksum.
+/// A one's complement sum from which a checksum is computed.
 ///
-/// It adds 64 bits at a time in the machine's own byte order, which one's complement arithmetic
-/// allows (RFC 1071 2B), and folds only once, at the end.
+/// It adds 64 bits at a time in the machine's byte order, which one's complement arithmetic allows
+/// (RFC 1071 2B). It folds only once, at the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// Adds `bytes`, which must be of even length unless they are the last to be added.
+    /// Adds `bytes`. Their length must be even, unless they are the last ones added.
     #[must_use]
     pub fn add_bytes(self, bytes: &[u8]) -> Self {
         let (mut sum, mut rest) = (self, bytes);
@@ -30,8 +30,9 @@ impl Sum {
         }
     }
 
-    /// Adds as many bytes as there are in a header of IPv4 or TCP without options. The same as
-    /// [`add_bytes`](Self::add_bytes), in a tenth of the instructions.
+    /// Adds a header of 20 bytes, such as IPv4 or TCP without options.
+    ///
+    /// The result is that of [`add_bytes`](Self::add_bytes), in a tenth of the instructions.
     #[inline(always)]
     #[must_use]
     pub fn add_header(self, header: &[u8; 20]) -> Self {
@@ -42,7 +43,7 @@ impl Sum {
         self.plus(word(0) + word(4) + word(8) + word(12) + word(16))
     }
 
-    /// With the carry brought round.
+    /// Adds a word, and the carry of the addition.
     #[inline(always)]
     fn plus(self, other: u64) -> Self {
         let (sum, is_carried) = self.0.overflowing_add(other);
@@ -68,25 +69,26 @@ impl Sum {
         self.plus(value.to_be())
     }
 
-    /// The sum of the same bytes behind an odd number of others (RFC 1071 section 2 (B)).
+    /// Returns the sum of the same bytes after an odd number of others (RFC 1071 section 2 (B)).
     #[must_use]
     pub fn swapped(self) -> Self {
         Sum::default().add_u16((!self.finish()).swap_bytes())
     }
 
-    /// Whether the checksum is 0: of bytes that hold one, that they are right. To fold a sum is to
-    /// take its remainder by 0xffff, but that only a sum of 0 folds to 0.
+    /// True if the checksum is 0. If the bytes include a checksum, it is then right.
+    ///
+    /// Folding a sum takes its remainder by 0xffff, except that only a sum of 0 folds to 0.
     #[inline(always)]
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.0 != 0 && self.0 % 0xffff == 0
     }
 
-    /// The checksum to store, in host order: the complement of the folded sum.
+    /// Returns the checksum in host order: the complement of the folded sum.
     #[inline]
     #[must_use]
     pub fn finish(self) -> u16 {
-        // The lower half's carry comes to the upper one, which so has the sum of both halves.
+        // The carry of the lower half goes to the upper half, which then holds the sum of both.
         let sum = (self.0.wrapping_add(self.0.rotate_right(32)) >> 32) as u32;
         let sum = (sum.wrapping_add(sum.rotate_right(16)) >> 16) as u16;
         !u16::from_be(sum)
@@ -96,43 +98,50 @@ impl Sum {
 impl std::ops::Add for Sum {
     type Output = Self;
 
-    /// Sum of both inputs together; the first must be of even length.
+    /// Returns the sum of both inputs; the first must have an even length.
     fn add(self, other: Self) -> Self {
         self.plus(other.0)
     }
 }
 
-/// Checksum of `bytes` alone: IPv4 header, ICMP message. 0 where they hold a correct checksum.
+/// Returns the checksum of `bytes` alone: of an IPv4 header or an ICMP message.
+///
+/// It is 0 if they include a correct checksum.
 pub fn internet(bytes: &[u8]) -> u16 {
     Sum::default().add_bytes(bytes).finish()
 }
 
-/// Sum of the IPv4 pseudo header; `len` is the length of transport header and payload in bytes.
+/// Returns the sum of the IPv4 pseudo header; `len` is the length of transport header and payload
+/// in bytes.
 pub fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, len: u16) -> Sum {
     let sum = Sum::default().add_bytes(&src.octets()).add_bytes(&dst.octets());
     sum.add_u16(u16::from(protocol)).add_u16(len)
 }
 
-/// Sum of the IPv6 pseudo header; `len` is the length of transport header and payload in bytes.
+/// Returns the sum of the IPv6 pseudo header; `len` is the length of transport header and payload
+/// in bytes.
 pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: u32) -> Sum {
     let sum = Sum::default().add_bytes(&src.octets()).add_bytes(&dst.octets());
     sum.add_u16(u16::from(protocol)).add_u32(len)
 }
 
-/// The checksum after a 16-bit field at an even offset changed from `old` to `new` (RFC 1624,
-/// equation 3). Never for a UDP checksum of 0, which means that there is none.
+/// Returns the checksum after a 16-bit field at an even offset changed from `old` to `new` (RFC
+/// 1624, equation 3).
+///
+/// Do not use it for a UDP checksum of 0, which means that there is none.
 pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     Sum::default().add_u16(!checksum).add_u16(!old).add_u16(new).finish()
 }
 
-/// CRC32c (Castagnoli) of `bytes`, initial and final value as SCTP and iSCSI have them.
+/// Returns the CRC32c (Castagnoli) of `bytes`, with initial and final value like SCTP and iSCSI.
 pub fn crc32c<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u32 {
     let add = |crc: Crc32c, byte| crc.add_bytes(std::slice::from_ref(byte));
     bytes.into_iter().fold(Crc32c::default(), add).finish()
 }
 
-/// The same on its way, eight bytes at a time: each has a table that says what becomes of it
-/// behind those that follow.
+/// A CRC32c that is computed eight bytes at a time.
+///
+/// Each of the eight bytes has a table, which gives its effect after the bytes that follow it.
 #[derive(Clone, Copy, Debug)]
 pub struct Crc32c(u32);
 
@@ -158,14 +167,14 @@ impl Crc32c {
         Crc32c(rest.iter().fold(crc, add))
     }
 
-    /// The checksum.
+    /// Returns the checksum.
     #[must_use]
     pub fn finish(self) -> u32 {
         !self.0
     }
 }
 
-/// What becomes of a byte behind none others, one, and so on.
+/// Effect of a byte on the CRC: table `k` is for a byte that `k` others follow.
 static CRC32C_TABLES: [[u32; 256]; 8] = crc32c_tables();
 
 const fn crc32c_tables() -> [[u32; 256]; 8] {
@@ -192,7 +201,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// RFC 1071, word by word, in network order.
+    /// Returns the checksum of RFC 1071, computed word by word in network order.
     fn plain(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {

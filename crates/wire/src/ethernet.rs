@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ethernet II header, and the EtherTypes that matter here.
+//! Owns the view of an Ethernet II header, and EtherType numbers.
 
 use crate::be16;
 
@@ -25,7 +25,7 @@ pub mod ether_type {
     pub const MIN: u16 = 0x0600;
 }
 
-/// Shortest frame on a cable, without FCS; shorter ones are padded with zeros.
+/// Minimum length of a frame on a cable in bytes, without FCS; shorter ones are padded with zeros.
 pub const MIN_FRAME: usize = 60;
 
 /// View of an Ethernet header.
@@ -36,31 +36,31 @@ pub struct Ethernet<'a> {
 }
 
 impl<'a> Ethernet<'a> {
-    /// Bytes of the header.
+    /// Length of the header in bytes.
     pub const LEN: usize = 14;
 
-    /// `None` if `frame` ends inside the header.
+    /// Creates a view of the header at the start of `frame`. `None` if `frame` ends inside it.
     pub fn new(frame: &'a [u8]) -> Option<Self> {
         let (header, payload) = frame.split_first_chunk()?;
         Some(Self { header, payload })
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     pub fn dst(&self) -> [u8; 6] {
         [0, 1, 2, 3, 4, 5].map(|i| self.header[i])
     }
 
-    /// Source address.
+    /// Returns the source address.
     pub fn src(&self) -> [u8; 6] {
         [6, 7, 8, 9, 10, 11].map(|i| self.header[i])
     }
 
-    /// EtherType, or a length if below [`ether_type::MIN`].
+    /// Returns the EtherType, or a length if below [`ether_type::MIN`].
     pub fn ether_type(&self) -> u16 {
         be16(self.header, 12)
     }
 
-    /// What follows the header, padding included.
+    /// Returns the bytes behind the header, including padding.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! ICMP (RFC 792) and ICMPv6 (RFC 4443): the same eight bytes with other type numbers.
+//! Owns the view of an ICMP (RFC 792) or ICMPv6 (RFC 4443) header.
+//!
+//! Both have the same eight bytes, with different type numbers.
 
 use crate::be16;
 
@@ -23,7 +25,7 @@ pub mod v4 {
     pub const TIMESTAMP_REPLY: u8 = 14;
 }
 
-/// ICMPv6 types. Those below 128 are errors and quote the packet.
+/// ICMPv6 types. Types below 128 are errors and quote the packet.
 pub mod v6 {
     /// Destination unreachable.
     pub const UNREACHABLE: u8 = 1;
@@ -51,41 +53,41 @@ pub struct Icmp<'a> {
 }
 
 impl<'a> Icmp<'a> {
-    /// Bytes of the header.
+    /// Length of the header in bytes.
     pub const LEN: usize = 8;
 
-    /// `None` if `message` ends inside the header.
+    /// Creates a view of the header at the start of `message`. `None` if `message` ends inside it.
     pub fn new(message: &'a [u8]) -> Option<Self> {
         let (header, payload) = message.split_first_chunk()?;
         Some(Self { header, payload })
     }
 
-    /// Type, see [`v4`] and [`v6`].
+    /// Returns the type, see [`v4`] and [`v6`].
     pub fn kind(&self) -> u8 {
         self.header[0]
     }
 
-    /// Code.
+    /// Returns the code.
     pub fn code(&self) -> u8 {
         self.header[1]
     }
 
-    /// Checksum.
+    /// Returns the checksum.
     pub fn checksum(&self) -> u16 {
         be16(self.header, 2)
     }
 
-    /// Identifier, in the types that have one (echo, timestamp).
+    /// Returns the identifier, for types that have one (echo, timestamp).
     pub fn id(&self) -> u16 {
         be16(self.header, 4)
     }
 
-    /// Sequence number, in the types that have one.
+    /// Returns the sequence number, for types that have one.
     pub fn seq(&self) -> u16 {
         be16(self.header, 6)
     }
 
-    /// What follows the header: echo data, or the quoted packet of an error.
+    /// Returns the bytes behind the header: echo data, or the quoted packet of an error.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! IPv4 header, RFC 791.
+//! Owns the view of an IPv4 header, RFC 791.
 
 use crate::be16;
 use std::net::Ipv4Addr;
@@ -13,10 +13,12 @@ pub struct Ipv4<'a> {
 }
 
 impl<'a> Ipv4<'a> {
-    /// Bytes of the header without options.
+    /// Length of the header without options, in bytes.
     pub const LEN: usize = 20;
 
-    /// `None` if `packet` ends inside the header, or the header length is below 20.
+    /// Creates a view of the header at the start of `packet`.
+    ///
+    /// `None` if `packet` ends inside the header, or if the header length is below 20 bytes.
     pub fn new(packet: &'a [u8]) -> Option<Self> {
         let (header, rest): (&[u8; Ipv4::LEN], _) = packet.split_first_chunk()?;
         let options_len = (usize::from(header[0] & 15) * 4).checked_sub(Self::LEN)?;
@@ -24,73 +26,73 @@ impl<'a> Ipv4<'a> {
         Some(Self { header, options, rest })
     }
 
-    /// Version field, 4 in a correct header.
+    /// Returns the version field, 4 in a correct header.
     pub fn version(&self) -> u8 {
         self.header[0] >> 4
     }
 
-    /// Bytes of the header with its options.
+    /// Returns the length of the header with its options, in bytes.
     pub fn header_len(&self) -> usize {
         Self::LEN + self.options.len()
     }
 
-    /// Length of header and payload in bytes, as the header says.
+    /// Returns the total length field: header and payload in bytes.
     pub fn total_len(&self) -> u16 {
         be16(self.header, 2)
     }
 
-    /// Identification of the datagram that fragments share.
+    /// Returns the identification of the datagram, which all its fragments share.
     pub fn id(&self) -> u16 {
         be16(self.header, 4)
     }
 
-    /// "Don't fragment" flag.
+    /// Returns the "don't fragment" flag.
     pub fn dont_fragment(&self) -> bool {
         self.header[6] & 0x40 != 0
     }
 
-    /// "More fragments" flag.
+    /// Returns the "more fragments" flag.
     pub fn more_fragments(&self) -> bool {
         self.header[6] & 0x20 != 0
     }
 
-    /// Place of this fragment in its datagram, in bytes.
+    /// Returns the offset of this fragment in its datagram, in bytes.
     pub fn fragment_offset(&self) -> usize {
         usize::from(be16(self.header, 6) & 0x1fff) * 8
     }
 
-    /// Time to live.
+    /// Returns the time to live.
     pub fn ttl(&self) -> u8 {
         self.header[8]
     }
 
-    /// Protocol of the payload, see [`proto`](crate::proto).
+    /// Returns the protocol of the payload, see [`proto`](crate::proto).
     pub fn protocol(&self) -> u8 {
         self.header[9]
     }
 
-    /// Header checksum.
+    /// Returns the header checksum.
     pub fn checksum(&self) -> u16 {
         be16(self.header, 10)
     }
 
-    /// Source address.
+    /// Returns the source address.
     pub fn src(&self) -> Ipv4Addr {
         Ipv4Addr::from([12, 13, 14, 15].map(|i| self.header[i]))
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     pub fn dst(&self) -> Ipv4Addr {
         Ipv4Addr::from([16, 17, 18, 19].map(|i| self.header[i]))
     }
 
-    /// Options with their padding.
+    /// Returns the options with their padding.
     pub fn options(&self) -> &'a [u8] {
         self.options
     }
 
-    /// What the total length counts behind the header, as far as the bytes are there. Ethernet
-    /// padding is not part of it.
+    /// Returns the payload according to the total length, as far as its bytes are present. Ethernet
+    /// padding is excluded.
     pub fn payload(&self) -> &'a [u8] {
         let len = usize::from(self.total_len()).saturating_sub(self.header_len());
         &self.rest[..len.min(self.rest.len())]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! IPv6 header and extension headers, RFC 8200; authentication header, RFC 4302.
+//! Owns the views of the IPv6 header and its extension headers (RFC 8200), including the
+//! authentication header (RFC 4302).
 
 use crate::{be16, be32, proto};
 use std::net::Ipv6Addr;
@@ -12,68 +13,69 @@ pub struct Ipv6<'a> {
 }
 
 impl<'a> Ipv6<'a> {
-    /// Bytes of the header.
+    /// Length of the header in bytes.
     pub const LEN: usize = 40;
 
-    /// `None` if `packet` ends inside the header.
+    /// Creates a view of the header at the start of `packet`. `None` if `packet` ends inside it.
     pub fn new(packet: &'a [u8]) -> Option<Self> {
         let (header, rest) = packet.split_first_chunk()?;
         Some(Self { header, rest })
     }
 
-    /// Version field, 6 in a correct header.
+    /// Returns the version field, 6 in a correct header.
     pub fn version(&self) -> u8 {
         self.header[0] >> 4
     }
 
-    /// Traffic class.
+    /// Returns the traffic class.
     pub fn traffic_class(&self) -> u8 {
         (be16(self.header, 0) >> 4) as u8
     }
 
-    /// Flow label, 20 bits.
+    /// Returns the flow label, 20 bits.
     pub fn flow_label(&self) -> u32 {
         be32(self.header, 0) & 0x000f_ffff
     }
 
-    /// Bytes behind this header, as the header says.
+    /// Returns the payload length field: bytes behind this header.
     pub fn payload_len(&self) -> u16 {
         be16(self.header, 4)
     }
 
-    /// Protocol of the payload or of the first extension header, see [`proto`].
+    /// Returns the protocol of the payload or of the first extension header, see [`proto`].
     pub fn next_header(&self) -> u8 {
         self.header[6]
     }
 
-    /// Hop limit.
+    /// Returns the hop limit.
     pub fn hop_limit(&self) -> u8 {
         self.header[7]
     }
 
-    /// Source address.
+    /// Returns the source address.
     pub fn src(&self) -> Ipv6Addr {
         Ipv6Addr::from(std::array::from_fn::<u8, 16, _>(|i| self.header[8 + i]))
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     pub fn dst(&self) -> Ipv6Addr {
         Ipv6Addr::from(std::array::from_fn::<u8, 16, _>(|i| self.header[24 + i]))
     }
 
-    /// What the payload length counts, as far as the bytes are there.
+    /// Returns the payload according to the payload length, as far as its bytes are present.
     pub fn payload(&self) -> &'a [u8] {
         &self.rest[..usize::from(self.payload_len()).min(self.rest.len())]
     }
 
-    /// Walks the extension headers.
+    /// Returns an iterator over the extension headers.
     pub fn extensions(&self) -> Extensions<'a> {
         Extensions { next: self.next_header(), rest: self.payload() }
     }
 }
 
-/// True for the extension headers [`Extensions`] can step over. ESP is not one of them: what is
-/// behind it is encrypted.
+/// True for the extension headers that [`Extensions`] can step over.
+///
+/// ESP is not one of them: the bytes behind it are encrypted.
 pub const fn is_extension(number: u8) -> bool {
     matches!(
         number,
@@ -89,7 +91,7 @@ pub struct Extension<'a> {
 }
 
 impl<'a> Extension<'a> {
-    /// `None` if `bytes` end inside the header.
+    /// Creates a view of the header at the start of `bytes`. `None` if `bytes` end inside it.
     pub fn new(number: u8, bytes: &'a [u8]) -> Option<Self> {
         let len = match (number, usize::from(*bytes.get(1)?)) {
             (proto::FRAGMENT, _) => 8,
@@ -99,30 +101,32 @@ impl<'a> Extension<'a> {
         Some(Self { number, bytes: bytes.get(..len)? })
     }
 
-    /// Which extension header this is, see [`proto`].
+    /// Returns the number of this extension header, see [`proto`].
     pub fn number(&self) -> u8 {
         self.number
     }
 
-    /// What follows this one.
+    /// Returns the number of the next header.
     pub fn next_header(&self) -> u8 {
         self.bytes[0]
     }
 
-    /// The whole header; at least 8 bytes.
+    /// Returns the whole header, at least 8 bytes.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// For a fragment header: its place in the datagram in bytes, and whether more follow.
+    /// Returns, for a fragment header, its offset in the datagram in bytes, and whether more
+    /// fragments follow.
     pub fn fragment(&self) -> Option<(usize, bool)> {
         let field = be16(self.bytes, 2);
         (self.number == proto::FRAGMENT).then_some((usize::from(field & !7), field & 1 != 0))
     }
 }
 
-/// Iterator over extension headers; see [`Ipv6::extensions`]. It ends before the upper-layer
-/// header, or at an extension header that is cut off.
+/// Iterator over extension headers; see [`Ipv6::extensions`].
+///
+/// It ends before the upper-layer header, or at an extension header that is cut off.
 #[derive(Clone, Debug)]
 pub struct Extensions<'a> {
     next: u8,
@@ -130,13 +134,15 @@ pub struct Extensions<'a> {
 }
 
 impl<'a> Extensions<'a> {
-    /// Number of the header not yet walked. At the end of the walk it is the upper-layer protocol,
-    /// or an extension header that is cut off.
+    /// Returns the number of the next header that was not visited.
+    ///
+    /// At the end of the iteration, it is the upper-layer protocol, or an extension header that is
+    /// cut off.
     pub fn next_header(&self) -> u8 {
         self.next
     }
 
-    /// The bytes not yet walked.
+    /// Returns the bytes that were not visited.
     pub fn payload(&self) -> &'a [u8] {
         self.rest
     }

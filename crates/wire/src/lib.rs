@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Packet headers and nothing else: bounds-checked views, checksums, a frame builder, and the one
-//! trait at the packet edge.
+//! Owns packet headers: bounds-checked views, checksums, a frame builder, and the trait [`Packet`].
 //!
-//! Pure: no clock, no file, no thread, no allocation outside the builder. Nothing here judges a
-//! packet; a view only says what bytes are there. A view exists only if its whole header does, so
-//! its accessors never fail.
+//! There is no clock, file or thread here, and no allocation outside the builder. No code here
+//! decides about a packet; a view only returns fields. A view exists only if its whole header does,
+//! so its accessors never fail.
 #![forbid(unsafe_code)]
 
 pub mod builder;
@@ -25,12 +24,12 @@ mod packet;
 pub use builder::FrameBuilder;
 pub use packet::{BytesPacket, Packet};
 
-/// The big-endian 16-bit number at `at`.
+/// Returns the big-endian 16-bit number at `at`.
 fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// The big-endian 32-bit number at `at`.
+/// Returns the big-endian 32-bit number at `at`.
 fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

@@ -1,50 +1,59 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The one trait between a packet's owner (an mbuf, a capture, a test) and those who read it.
+//! Owns the trait by which packets are read, whether they are mbufs, captures or test data.
 
-/// A frame that starts with its Ethernet header and carries no FCS.
+/// A frame that starts with its Ethernet header and has no FCS.
 ///
 /// Its bytes may lie in several segments (chained mbufs), and a capture may hold fewer bytes than
-/// were on the wire. Readers look at [`head`](Packet::head) first and fall back to
-/// [`copy_to`](Packet::copy_to) only where a header crosses the end of the first segment.
+/// were on the wire. Parsers read [`head`](Packet::head) first. They use
+/// [`copy_to`](Packet::copy_to) only if a header crosses the end of the first segment.
 pub trait Packet {
-    /// The first segment: contiguous bytes from the start of the frame, possibly empty.
+    /// Returns the first segment: contiguous bytes from the start of the frame, possibly none.
     fn head(&self) -> &[u8];
 
-    /// Bytes of the whole frame, every segment, without FCS. For a packet cut by the capture this
-    /// is the length before the cut, so it can exceed what `copy_to` delivers.
+    /// Returns the length of the whole frame, all segments, in bytes without FCS.
+    ///
+    /// For a packet cut by the capture this is the length before the cut, so it can exceed what
+    /// `copy_to` copies.
     fn frame_len(&self) -> usize;
 
-    /// Bytes to account for this packet. Differs from `frame_len` only where a capture of another
-    /// link type is presented with a synthetic Ethernet header.
+    /// Returns the number of bytes to count for this packet.
+    ///
+    /// It differs from `frame_len` only if a capture of another link type is presented with a
+    /// synthetic Ethernet header.
     #[inline(always)]
     fn wire_len(&self) -> usize {
         self.frame_len()
     }
 
-    /// The number that a flow rule of the NIC put on the packet.
+    /// Returns the mark that a flow rule of the NIC put on the packet.
     #[inline(always)]
     fn mark(&self) -> Option<u32> {
         None
     }
 
-    /// The same as a number, 0 for none, without a branch where that can be: whether the next
-    /// packet has a mark is anyone's guess.
+    /// Returns the mark, or 0 if the packet has none.
+    ///
+    /// Implementations avoid a branch if possible: whether the next packet has a mark is
+    /// unpredictable.
     #[inline(always)]
     fn mark_or_zero(&self) -> u32 {
         self.mark().unwrap_or(0)
     }
 
-    /// Whether the NIC has found the checksums of IP and transport right. False: or has not looked.
+    /// True if the NIC has verified the checksums of IP and transport. False if they are wrong or
+    /// were not verified.
     #[inline(always)]
     fn is_verified(&self) -> bool {
         false
     }
 
-    /// Copies the start of the frame across segments into `buf`; returns the bytes copied, which
-    /// is less than `buf.len()` only where the frame (or what was captured of it) ends.
+    /// Copies the start of the frame across segments into `buf`, and returns the number of bytes
+    /// copied.
+    ///
+    /// The number is less than `buf.len()` only if the frame, or its captured part, is shorter.
     fn copy_to(&self, buf: &mut [u8]) -> usize;
 
-    /// Shows every segment in its order, as far as it was captured.
+    /// Calls `see` with each segment in order, as far as it was captured.
     fn segments(&self, see: &mut dyn FnMut(&[u8]));
 }
 
@@ -88,39 +97,40 @@ impl<P: Packet> Packet for &P {
     }
 }
 
-/// A packet in plain memory, in one or more segments: captures, tests, fuzzers.
+/// A packet in plain memory, in one or two segments, for captures, tests and fuzzers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BytesPacket<'a> {
     segments: [&'a [u8]; 2],
     frame_len: usize,
     wire_len: usize,
-    /// 0 without one.
+    /// Mark; 0 without a mark.
     mark: u32,
     is_marked: bool,
 }
 
 impl<'a> BytesPacket<'a> {
-    /// A whole frame in one segment.
+    /// Creates a packet of a whole frame in one segment.
     pub fn new(frame: &'a [u8]) -> Self {
         let len = frame.len();
         let segments = [frame, &[]];
         Self { segments, frame_len: len, wire_len: len, mark: 0, is_marked: false }
     }
 
-    /// The same frame cut into two segments at `at` (clamped to the frame).
+    /// Creates a packet of a whole frame in two segments, cut at `at` (clamped to the frame).
     pub fn cut(frame: &'a [u8], at: usize) -> Self {
         let (a, b) = frame.split_at(at.min(frame.len()));
         Self { segments: [a, b], ..Self::new(frame) }
     }
 
-    /// `captured` are the first bytes of a frame that had `frame_len` bytes and is accounted as
-    /// `wire_len` bytes.
+    /// Creates a packet of the first bytes of a frame.
+    ///
+    /// The frame had `frame_len` bytes and counts as `wire_len` bytes.
     pub fn captured(captured: &'a [u8], frame_len: usize, wire_len: usize) -> Self {
         let frame_len = frame_len.max(captured.len());
         Self { frame_len, wire_len, ..Self::new(captured) }
     }
 
-    /// The same with a mark.
+    /// Returns the packet with this mark.
     pub fn marked(self, mark: Option<u32>) -> Self {
         Self { mark: mark.unwrap_or(0), is_marked: mark.is_some(), ..self }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! IP protocol numbers (IANA), as in the IPv4 protocol and the IPv6 next header fields.
+//! Owns IP protocol numbers (IANA), as in the IPv4 protocol and the IPv6 next header fields.
 
 /// IPv6 hop-by-hop options, RFC 8200 4.3.
 pub const HOP_BY_HOP: u8 = 0;
@@ -21,7 +21,7 @@ pub const ESP: u8 = 50;
 pub const AUTH: u8 = 51;
 /// ICMPv6, RFC 4443.
 pub const ICMPV6: u8 = 58;
-/// Nothing follows, RFC 8200 4.7.
+/// No next header, RFC 8200 4.7.
 pub const NO_NEXT: u8 = 59;
 /// IPv6 destination options, RFC 8200 4.6.
 pub const DEST_OPTIONS: u8 = 60;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Names of the IP protocols that people know by name.
+//! Owns the names of the best-known IP protocols.
 
 use crate::proto;
 use std::fmt;
@@ -14,7 +14,7 @@ const NAMES: [(u8, &str); 7] = [
     (proto::ESP, "esp"),
 ];
 
-/// What is no protocol.
+/// Error: the text is no IP protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoProtocol;
 
@@ -26,16 +26,16 @@ impl fmt::Display for NoProtocol {
 
 impl std::error::Error for NoProtocol {}
 
-/// The name of a protocol, or its number.
+/// Returns the name of a protocol, or its number if it has no name here.
 pub fn name(number: u8) -> String {
     let named = NAMES.into_iter().find(|(known, _)| *known == number);
     named.map_or_else(|| number.to_string(), |(_, name)| name.to_owned())
 }
 
-/// The number of a protocol that is written in either way.
+/// Parses a protocol, by name in upper or lower case or by number.
 ///
 /// # Errors
-/// If `text` is neither a name that is known nor a number up to 255.
+/// If `text` is neither a known name nor a number up to 255.
 pub fn number(text: &str) -> Result<u8, NoProtocol> {
     let named = NAMES.into_iter().find(|(_, name)| name.eq_ignore_ascii_case(text));
     named.map_or_else(|| text.parse().map_err(|_| NoProtocol), |(number, _)| Ok(number))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SCTP common header, RFC 9260. The chunks behind it are payload here.
+//! Owns the view of an SCTP common header, RFC 9260. Its payload are the chunks.
 
 use crate::{be16, be32};
 
@@ -11,36 +11,37 @@ pub struct Sctp<'a> {
 }
 
 impl<'a> Sctp<'a> {
-    /// Bytes of the header.
+    /// Length of the header in bytes.
     pub const LEN: usize = 12;
 
-    /// `None` if `packet` ends inside the header.
+    /// Creates a view of the header at the start of `packet`. `None` if `packet` ends inside it.
     pub fn new(packet: &'a [u8]) -> Option<Self> {
         let (header, payload) = packet.split_first_chunk()?;
         Some(Self { header, payload })
     }
 
-    /// Source port.
+    /// Returns the source port.
     pub fn sport(&self) -> u16 {
         be16(self.header, 0)
     }
 
-    /// Destination port.
+    /// Returns the destination port.
     pub fn dport(&self) -> u16 {
         be16(self.header, 2)
     }
 
-    /// Verification tag.
+    /// Returns the verification tag.
     pub fn verification_tag(&self) -> u32 {
         be32(self.header, 4)
     }
 
-    /// CRC32c of the packet with this field zero; stored low byte first (RFC 9260 6.8).
+    /// Returns the checksum: CRC32c of the packet with this field zero, stored low byte first (RFC
+    /// 9260 6.8).
     pub fn checksum(&self) -> u32 {
         be32(self.header, 8).swap_bytes()
     }
 
-    /// The chunks.
+    /// Returns the chunks.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }

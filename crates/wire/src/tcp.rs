@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TCP header, RFC 9293.
+//! Owns the view of a TCP header, RFC 9293.
 
 use crate::{be16, be32};
 
-/// Sender has finished.
+/// The sender has finished.
 pub const FIN: u8 = 0x01;
 /// Opens a connection.
 pub const SYN: u8 = 0x02;
@@ -29,10 +29,12 @@ pub struct Tcp<'a> {
 }
 
 impl<'a> Tcp<'a> {
-    /// Bytes of the header without options.
+    /// Length of the header without options, in bytes.
     pub const LEN: usize = 20;
 
-    /// `None` if `segment` ends inside the header, or the data offset is below 20 bytes.
+    /// Creates a view of the header at the start of `segment`.
+    ///
+    /// `None` if `segment` ends inside the header, or if the data offset is below 20 bytes.
     pub fn new(segment: &'a [u8]) -> Option<Self> {
         let (header, rest): (&[u8; Tcp::LEN], _) = segment.split_first_chunk()?;
         let options_len = (usize::from(header[12] >> 4) * 4).checked_sub(Self::LEN)?;
@@ -40,52 +42,52 @@ impl<'a> Tcp<'a> {
         Some(Self { header, options, payload })
     }
 
-    /// Source port.
+    /// Returns the source port.
     pub fn sport(&self) -> u16 {
         be16(self.header, 0)
     }
 
-    /// Destination port.
+    /// Returns the destination port.
     pub fn dport(&self) -> u16 {
         be16(self.header, 2)
     }
 
-    /// Sequence number of the first payload byte (of the SYN, where there is one).
+    /// Returns the sequence number of the first payload byte, or of the SYN if there is one.
     pub fn seq(&self) -> u32 {
         be32(self.header, 4)
     }
 
-    /// Acknowledgement number.
+    /// Returns the acknowledgement number.
     pub fn ack(&self) -> u32 {
         be32(self.header, 8)
     }
 
-    /// Bytes of the header with its options.
+    /// Returns the length of the header with its options, in bytes.
     pub fn header_len(&self) -> usize {
         Self::LEN + self.options.len()
     }
 
-    /// [`FIN`], [`SYN`] and so on.
+    /// Returns the flags: [`FIN`], [`SYN`] and so on.
     pub fn flags(&self) -> u8 {
         self.header[13]
     }
 
-    /// Window, not scaled.
+    /// Returns the window, not scaled.
     pub fn window(&self) -> u16 {
         be16(self.header, 14)
     }
 
-    /// Checksum.
+    /// Returns the checksum.
     pub fn checksum(&self) -> u16 {
         be16(self.header, 16)
     }
 
-    /// Options with their padding.
+    /// Returns the options with their padding.
     pub fn options(&self) -> &'a [u8] {
         self.options
     }
 
-    /// What follows the header.
+    /// Returns the bytes behind the header.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! UDP header, RFC 768.
+//! Owns the view of a UDP header, RFC 768.
 
 use crate::be16;
 
@@ -11,36 +11,37 @@ pub struct Udp<'a> {
 }
 
 impl<'a> Udp<'a> {
-    /// Bytes of the header.
+    /// Length of the header in bytes.
     pub const LEN: usize = 8;
 
-    /// `None` if `datagram` ends inside the header.
+    /// Creates a view of the header at the start of `datagram`. `None` if `datagram` ends inside
+    /// it.
     pub fn new(datagram: &'a [u8]) -> Option<Self> {
         let (header, payload) = datagram.split_first_chunk()?;
         Some(Self { header, payload })
     }
 
-    /// Source port.
+    /// Returns the source port.
     pub fn sport(&self) -> u16 {
         be16(self.header, 0)
     }
 
-    /// Destination port.
+    /// Returns the destination port.
     pub fn dport(&self) -> u16 {
         be16(self.header, 2)
     }
 
-    /// Length of header and payload in bytes, as the header says; 0 in a jumbogram.
+    /// Returns the length field: header and payload in bytes; 0 in a jumbogram.
     pub fn len_field(&self) -> u16 {
         be16(self.header, 4)
     }
 
-    /// Checksum; 0 means none, which only IPv4 allows.
+    /// Returns the checksum; 0 means none, which only IPv4 allows.
     pub fn checksum(&self) -> u16 {
         be16(self.header, 6)
     }
 
-    /// What follows the header.
+    /// Returns the bytes behind the header.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! VLAN tag, IEEE 802.1Q and 802.1ad: the four bytes after an EtherType that announces a tag.
+//! Owns the view of a VLAN tag, IEEE 802.1Q and 802.1ad: the four bytes after its EtherType.
 
 use crate::be16;
 use crate::ethernet::ether_type;
@@ -7,7 +7,7 @@ use crate::ethernet::ether_type;
 /// Largest VLAN identifier: 12 bits.
 pub const MAX_ID: u16 = 0x0fff;
 
-/// True for the EtherTypes that a [`Vlan`] tag follows.
+/// True for the EtherTypes that announce a [`Vlan`] tag.
 pub const fn is_tag(ether_type: u16) -> bool {
     matches!(ether_type, ether_type::VLAN | ether_type::QINQ | ether_type::QINQ_OLD)
 }
@@ -20,31 +20,31 @@ pub struct Vlan<'a> {
 }
 
 impl<'a> Vlan<'a> {
-    /// Bytes of the tag.
+    /// Length of the tag in bytes.
     pub const LEN: usize = 4;
 
-    /// `None` if `bytes` end inside the tag.
+    /// Creates a view of the tag at the start of `bytes`. `None` if `bytes` end inside it.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let (tag, payload) = bytes.split_first_chunk()?;
         Some(Self { tag, payload })
     }
 
-    /// VLAN identifier.
+    /// Returns the VLAN identifier.
     pub fn id(&self) -> u16 {
         be16(self.tag, 0) & MAX_ID
     }
 
-    /// Priority code point, 0 to 7.
+    /// Returns the priority code point, 0 to 7.
     pub fn priority(&self) -> u8 {
         self.tag[0] >> 5
     }
 
-    /// EtherType of the payload.
+    /// Returns the EtherType of the payload.
     pub fn ether_type(&self) -> u16 {
         be16(self.tag, 2)
     }
 
-    /// What follows the tag.
+    /// Returns the bytes behind the tag.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }

@@ -32,8 +32,8 @@ const GENERATION_BITS_MIN: u32 = 3;
 const GENERATION_BITS_MAX: u32 = 15;
 
 impl MarkLayout {
-    /// Creates a layout for marks of `width` bits (12 to 32) and this many connections. `None`: the
-    /// marks are too narrow for so many.
+    /// Creates a layout for marks of `width` bits (12 to 32) and this many connections. `None`:
+    /// marks of this width cannot name that many.
     pub fn new(width: u32, indices: u32) -> Option<Self> {
         // The highest index plus one must fit, and must not be all ones.
         let index_bits = 32 - indices.checked_add(1)?.leading_zeros();

@@ -56,11 +56,12 @@ pub(crate) fn zone_of(vlan: &VlanTags, from: ZoneSource) -> u16 {
     id.copied().unwrap_or(from.untagged())
 }
 
-/// Returns the length of an IPv4 packet whose header begins at `l3` of a frame of so many bytes.
+/// Returns the length of the IPv4 packet whose header begins at `l3` of a frame of `frame_len`
+/// bytes.
 ///
-/// A host that leaves segmentation to its NIC leaves the length to it as well: a capture on that
-/// host has 0 there. The packet is then as long as the frame, unless it is a fragment: no NIC
-/// segments those.
+/// A host that leaves segmentation to its NIC also leaves the length to it. A capture on that host
+/// has 0 there. The packet is then as long as the frame, unless it is a fragment: no NIC segments
+/// those.
 pub(crate) fn total_len4(header: &[u8; IPV4_MIN], frame_len: usize, l3: usize) -> usize {
     let [_, _, len @ .., _, _, a, b] = *header.first_chunk::<8>().expect("8 bytes of 20");
     let is_fragment = u16::from_be_bytes([a, b]) & 0x3fff != 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! From the fields of a [`FrameBuilder`] to bytes, innermost header first, because lengths and
-//! checksums look inwards.
+//! Converts the fields of a [`FrameBuilder`] to bytes.
+//!
+//! It begins with the innermost header, because lengths and checksums depend on the inner ones.
 
 use super::{FrameBuilder, IcmpKind, Network, TcpFields, Transport};
 use crate::checksum::{self, Sum};
@@ -8,7 +9,7 @@ use crate::ethernet::ether_type;
 use crate::{icmp, ipv4::Ipv4, proto, sctp::Sctp, tcp::Tcp, udp::Udp};
 
 impl FrameBuilder {
-    /// The frame, without FCS.
+    /// Returns the bytes of the frame, without FCS.
     pub fn build(&self) -> Vec<u8> {
         let packet = self.build_packet();
         let mut frame = [self.dst_mac, self.src_mac].concat();
@@ -28,11 +29,12 @@ impl FrameBuilder {
         frame
     }
 
-    /// The datagram cut into fragments with at most `len` bytes of it each, a multiple of 8; in
-    /// IPv6 those before the headers so far are in each of them.
+    /// Returns fragments of the datagram, each with at most `len` bytes of it.
+    ///
+    /// In IPv6, each fragment also has the extension headers added so far.
     ///
     /// # Panics
-    /// If `len` is not a multiple of 8, or the frame is a fragment already.
+    /// If `len` is 0 or not a multiple of 8, or if the frame is a fragment already.
     #[track_caller]
     pub fn fragments(&self, len: usize) -> Vec<FrameBuilder> {
         assert!(len > 0 && len % 8 == 0, "fragments of {len} bytes");
@@ -46,7 +48,8 @@ impl FrameBuilder {
         segment.chunks(len).enumerate().map(cut).collect()
     }
 
-    /// The packet alone: what follows the Ethernet header, never padded. An ICMP error quotes it.
+    /// Returns the bytes of the packet behind the Ethernet header, never padded. An ICMP error can
+    /// quote them.
     pub fn build_packet(&self) -> Vec<u8> {
         match self.network {
             Network::Link(_) => self.payload.clone(),
@@ -129,7 +132,7 @@ impl FrameBuilder {
         }
     }
 
-    /// Transport header and payload, with checksum.
+    /// Returns the transport header and payload, with checksum.
     fn segment(&self) -> Vec<u8> {
         let (header, checksum_at) = match &self.transport {
             Transport::Raw(_) => return self.payload.clone(),
@@ -176,7 +179,7 @@ impl FrameBuilder {
             Network::V6(src, dst) => checksum::pseudo_v6(src, dst, protocol, segment.len() as u32),
         };
         match pseudo.add_bytes(segment).finish() {
-            // RFC 768: 0 would say that there is no checksum.
+            // RFC 768: 0 would mean that there is no checksum.
             0 if protocol == proto::UDP => 0xffff,
             checksum => checksum,
         }

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! IP header fields of a [`FrameBuilder`]: those that every packet has, fragments, options,
-//! extension headers, and the overrides that make a header wrong.
+//! Sets the IP header fields of a [`FrameBuilder`].
+//!
+//! These are common fields, fragments, options, extension headers, and overrides that make a header
+//! invalid.
 
 use super::{FrameBuilder, Network};
 use crate::proto;
 
 impl FrameBuilder {
-    /// IPv4 time to live or IPv6 hop limit; 64 by default.
+    /// Sets the IPv4 time to live or IPv6 hop limit; 64 by default.
     pub fn ttl(mut self, ttl: u8) -> Self {
         self.ip.ttl = ttl;
         self
     }
 
-    /// IPv4 type of service or IPv6 traffic class.
+    /// Sets the IPv4 type of service or IPv6 traffic class.
     pub fn tos(mut self, tos: u8) -> Self {
         self.ip.tos = tos;
         self
     }
 
-    /// IPv6 flow label, 20 bits.
+    /// Sets the IPv6 flow label, 20 bits.
     #[track_caller]
     pub fn flow_label(mut self, label: u32) -> Self {
         self.need_v6("flow_label");
@@ -26,13 +28,14 @@ impl FrameBuilder {
         self
     }
 
-    /// Identification of the datagram: 16 bits in the IPv4 header, 32 in the IPv6 fragment header.
+    /// Sets the identification of the datagram: 16 bits in the IPv4 header, 32 in the IPv6 fragment
+    /// header.
     pub fn ip_id(mut self, id: u32) -> Self {
         self.ip.id = id;
         self
     }
 
-    /// IPv4 "don't fragment".
+    /// Sets the IPv4 "don't fragment" flag.
     #[track_caller]
     pub fn dont_fragment(mut self) -> Self {
         self.need_v4("dont_fragment");
@@ -40,9 +43,11 @@ impl FrameBuilder {
         self
     }
 
-    /// Makes it a fragment at `offset` bytes (a multiple of 8); `more` follow or not. For IPv6
-    /// this adds the fragment extension header here. The transport header, if one is set, is
-    /// written all the same: a fragment behind the first wants [`protocol`](Self::protocol).
+    /// Makes the packet a fragment at `offset` bytes, a multiple of 8. `more`: more fragments
+    /// follow.
+    ///
+    /// For IPv6 this adds a fragment header here. A transport header, if set, is written in any
+    /// case; for a later fragment use [`protocol`](Self::protocol).
     #[track_caller]
     pub fn fragment(mut self, offset: usize, more: bool) -> Self {
         assert!(offset % 8 == 0 && offset < 1 << 16, "{offset} is no fragment offset");
@@ -54,7 +59,7 @@ impl FrameBuilder {
         self
     }
 
-    /// IPv4 options, padded with zeros to a multiple of 4 bytes.
+    /// Sets the IPv4 options, padded with zeros to a multiple of 4 bytes.
     #[track_caller]
     pub fn ip_options(mut self, options: &[u8]) -> Self {
         self.need_v4("ip_options");
@@ -75,8 +80,10 @@ impl FrameBuilder {
         self.extension(proto::DEST_OPTIONS, options)
     }
 
-    /// Adds an IPv6 routing header; `body` starts with routing type and segments left. Transport
-    /// checksums cover the destination of the IPv6 header, so they are right with no segments left.
+    /// Adds an IPv6 routing header; `body` starts with routing type and segments left.
+    ///
+    /// Transport checksums cover the destination in the IPv6 header. So they are right only if no
+    /// segments are left.
     #[track_caller]
     pub fn routing(self, body: &[u8]) -> Self {
         self.extension(proto::ROUTING, body)
@@ -89,8 +96,10 @@ impl FrameBuilder {
         self.extension(proto::AUTH, &body)
     }
 
-    /// Adds an extension header of any number; `body` follows next header and length, and is
-    /// padded with zeros to the next multiple of 8 bytes.
+    /// Adds an extension header with any number.
+    ///
+    /// `body` follows next header and length; the header is padded with zeros to a multiple of 8
+    /// bytes.
     #[track_caller]
     pub fn extension(mut self, number: u8, body: &[u8]) -> Self {
         self.need_v6("extension");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the builder builds, etherparse (an independent parser) reads back.
+//! Tests the builder: etherparse, an independent parser, reads back what it builds.
 
 use super::*;
 use crate::{ethernet::Ethernet, ipv4::Ipv4, tcp::Tcp, udp::Udp, vlan::Vlan};

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the IP packet of a [`FrameBuilder`] carries: transport headers, their fields and overrides.
+//! Sets the transport header of a [`FrameBuilder`], its fields and overrides.
 
 use super::{FrameBuilder, IcmpKind, TcpFields, Transport};
 use crate::{proto, tcp};
 
 impl FrameBuilder {
-    /// Any protocol: no transport header, the payload follows the IP header.
+    /// Sets any protocol without a transport header: the payload follows the IP header.
     pub fn protocol(mut self, number: u8) -> Self {
         self.transport = Transport::Raw(number);
         self
     }
 
-    /// TCP, by default a segment with only ACK set, numbers 0 and the window wide open.
+    /// Sets a TCP header; by default only ACK is set, numbers are 0 and the window is 65,535.
     pub fn tcp(mut self, sport: u16, dport: u16) -> Self {
         self.transport = Transport::Tcp(TcpFields {
             sport,
@@ -26,19 +26,19 @@ impl FrameBuilder {
         self
     }
 
-    /// UDP.
+    /// Sets a UDP header.
     pub fn udp(mut self, sport: u16, dport: u16) -> Self {
         self.transport = Transport::Udp { sport, dport, len: None };
         self
     }
 
-    /// SCTP; the payload is its chunks.
+    /// Sets an SCTP header; the payload are its chunks.
     pub fn sctp(mut self, sport: u16, dport: u16) -> Self {
         self.transport = Transport::Sctp { sport, dport, tag: 0 };
         self
     }
 
-    /// One more chunk of SCTP, padded (RFC 9260 section 3.2).
+    /// Appends an SCTP chunk, padded (RFC 9260 section 3.2).
     pub fn chunk(mut self, kind: u8, flags: u8, value: &[u8]) -> Self {
         let [high, low] = ((value.len() + 4) as u16).to_be_bytes();
         self.payload.extend([kind, flags, high, low]);
@@ -47,13 +47,14 @@ impl FrameBuilder {
         self
     }
 
-    /// INIT, or INIT ACK, which asks for this tag: a window of 64 KiB, ten streams each way.
+    /// Appends an INIT or INIT ACK that requests this tag, with a window of 64 KiB and ten streams
+    /// each way.
     pub fn init_chunk(self, kind: u8, initiate_tag: u32) -> Self {
         let rest = [0, 1, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1];
         self.chunk(kind, 0, &[&initiate_tag.to_be_bytes()[..], &rest].concat())
     }
 
-    /// GRE around a protocol of this EtherType, with a key (RFC 2890) or without.
+    /// Sets a GRE header for a protocol of this EtherType, with or without a key (RFC 2890).
     pub fn gre(mut self, ether_type: u16, key: Option<u32>) -> Self {
         let flags: u16 = if key.is_some() { 0x2000 } else { 0 };
         let mut header = [flags.to_be_bytes(), ether_type.to_be_bytes()].concat();
@@ -62,19 +63,19 @@ impl FrameBuilder {
         self
     }
 
-    /// ESP (RFC 4303); the payload is what it hides.
+    /// Sets an ESP header (RFC 4303); the payload is the encrypted part.
     pub fn esp(mut self, spi: u32, seq: u32) -> Self {
         let header = [spi.to_be_bytes(), seq.to_be_bytes()].concat();
         self.transport = Transport::Plain(proto::ESP, header);
         self
     }
 
-    /// ICMP or ICMPv6 echo request.
+    /// Sets an ICMP or ICMPv6 echo request.
     pub fn icmp_echo(self, id: u16, seq: u16) -> Self {
         self.echo(IcmpKind::EchoRequest, id, seq)
     }
 
-    /// ICMP or ICMPv6 echo reply.
+    /// Sets an ICMP or ICMPv6 echo reply.
     pub fn icmp_echo_reply(self, id: u16, seq: u16) -> Self {
         self.echo(IcmpKind::EchoReply, id, seq)
     }
@@ -85,47 +86,48 @@ impl FrameBuilder {
         self
     }
 
-    /// An ICMP or ICMPv6 error of this type and code that quotes `packet`, which is an IP packet
-    /// or the start of one (see [`build_packet`](Self::build_packet)).
+    /// Sets an ICMP or ICMPv6 error of this type and code that quotes `packet`.
+    ///
+    /// `packet` is an IP packet or its start (see [`build_packet`](Self::build_packet)).
     pub fn icmp_error(self, kind: u8, code: u8, packet: &[u8]) -> Self {
         self.icmp(kind, code, [0; 4]).payload(packet)
     }
 
-    /// Any ICMP or ICMPv6 message: type, code and the four bytes behind the checksum.
+    /// Sets any ICMP or ICMPv6 message: type, code and the four bytes behind the checksum.
     pub fn icmp(mut self, kind: u8, code: u8, rest: [u8; 4]) -> Self {
         self.transport = Transport::Icmp { kind: IcmpKind::Other { kind, code }, rest };
         self
     }
 
-    /// TCP flags, all of them: [`tcp::SYN`]` | `[`tcp::ACK`] and so on.
+    /// Sets all TCP flags: [`tcp::SYN`]` | `[`tcp::ACK`] and so on.
     #[track_caller]
     pub fn flags(mut self, flags: u8) -> Self {
         self.tcp_fields().flags = flags;
         self
     }
 
-    /// TCP sequence number.
+    /// Sets the TCP sequence number.
     #[track_caller]
     pub fn seq(mut self, seq: u32) -> Self {
         self.tcp_fields().seq = seq;
         self
     }
 
-    /// TCP acknowledgement number; leaves the flags alone.
+    /// Sets the TCP acknowledgement number; the flags do not change.
     #[track_caller]
     pub fn ack(mut self, ack: u32) -> Self {
         self.tcp_fields().ack = ack;
         self
     }
 
-    /// TCP window, not scaled.
+    /// Sets the TCP window, not scaled.
     #[track_caller]
     pub fn window(mut self, window: u16) -> Self {
         self.tcp_fields().window = window;
         self
     }
 
-    /// TCP options, padded with zeros to a multiple of 4 bytes.
+    /// Sets the TCP options, padded with zeros to a multiple of 4 bytes.
     #[track_caller]
     pub fn tcp_options(mut self, options: &[u8]) -> Self {
         assert!(options.len() <= 40, "{} bytes of TCP options, 40 fit", options.len());
@@ -158,7 +160,7 @@ impl FrameBuilder {
         self
     }
 
-    /// SCTP verification tag.
+    /// Sets the SCTP verification tag.
     #[track_caller]
     pub fn verification_tag(mut self, value: u32) -> Self {
         match &mut self.transport {
@@ -168,7 +170,7 @@ impl FrameBuilder {
         self
     }
 
-    /// Overrides the transport checksum. Only SCTP uses more than 16 bits.
+    /// Overrides the transport checksum. Only that of SCTP has more than 16 bits.
     pub fn checksum(mut self, checksum: u32) -> Self {
         self.checksum = Some(checksum);
         self
