@@ -27,9 +27,9 @@ pub struct Config {
     pub when_full: WhenFull,
     /// Treatment of packets whose [`UntrackedReason`](crate::UntrackedReason) is malformed.
     pub malformed: MalformedPackets,
-    /// Whether TCP segments are checked against the window.
+    /// Check of TCP segments against the window.
     pub tcp: TcpWindowCheck,
-    /// Whether checksums are verified.
+    /// Verification of checksums.
     pub checksums: ChecksumCheck,
     /// Treatment of packets that their connection cannot have.
     pub invalid: InvalidPackets,
@@ -72,12 +72,12 @@ pub struct Config {
     pub source_max: Option<u32>,
     /// Maximum number of new connections per second.
     pub new_per_second: Option<u32>,
-    /// Whether connections have labels, of 128 bits each.
+    /// True if connections have labels, of 128 bits each.
     pub labels: bool,
-    /// Whether flow records are queued for the caller. Without them, connections still end and are
+    /// True if flow records are queued for the caller. Otherwise connections still end and are
     /// counted.
     pub records: bool,
-    /// Whether the tables use 2 MB pages of the system's pool, if there are enough. Transparent
+    /// True if the tables use 2 MB pages of the system's pool, if there are enough. Transparent
     /// huge pages are requested in any case.
     pub huge_pages: bool,
     /// 128 random bits from the operating system, from which each table derives the secret of its

@@ -51,8 +51,9 @@ pub struct DirectionCounters {
     pub bytes: u64,
     /// IP bytes: header and payload as the IP header says, no padding.
     pub ip_bytes: u64,
-    /// Union of the TCP flags of all packets without an anomaly (FIN 1, SYN 2, RST 4, PSH 8, ACK
-    /// 16, URG 32, ECE 64, CWR 128).
+    /// Union of the TCP flags of all packets without an anomaly.
+    ///
+    /// FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128.
     pub tcp_flags: u8,
 }
 
@@ -123,7 +124,7 @@ pub enum EndReason {
     /// TCP: a new SYN took the ports of a closing connection, or of one that both ends had
     /// forgotten.
     Reuse,
-    /// It was the oldest embryonic connection when a new one needed room.
+    /// As the oldest embryonic connection, it was evicted when a new one needed room.
     Evicted,
     /// A user flushed it.
     Flushed,

@@ -5,7 +5,7 @@
 use super::flow_mark::{MarkLayout, RuleId};
 use std::net::IpAddr;
 
-/// How often the key of a marked packet is compared with the key of the record that its mark names.
+/// Frequency at which the key of a marked packet is compared with the key of its mark's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkVerification {
     /// With every packet, and no packet is counted before an earlier one.
@@ -57,7 +57,7 @@ impl OffloadConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffloadPolicy {
     /// A direction with this many packets, while there is room. If there is none, it is evaluated
-    /// again 64 packets later, or `packets` later if that is more.
+    /// again after about as many more packets, at least 64.
     After {
         /// At least 1.
         packets: u32,

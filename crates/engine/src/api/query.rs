@@ -44,7 +44,7 @@ pub struct ConnView {
     pub rules: Option<[RuleView; 2]>,
 }
 
-/// Number of connections of a zone.
+/// Numbers of connections of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneStatus {
     /// Connections of the zone, of both IP versions.

@@ -48,12 +48,12 @@ pub enum NoRuleReason {
     Protocol,
     /// Zone rules put packets into this zone, so no VLAN tag identifies its packets.
     ZoneByRule,
-    /// It had too few packets to be evaluated.
+    /// The direction had too few packets to be evaluated.
     TooFewPackets {
         /// Number of packets before the first evaluation.
         least: u32,
     },
-    /// Its rate is below the threshold.
+    /// The rate of the direction is below the threshold.
     BelowThreshold {
         /// Rate that is compared with the threshold, in packets per second. It is lower than the
         /// measured rate if the connection is young.

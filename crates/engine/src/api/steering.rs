@@ -16,8 +16,7 @@ pub struct SteeringConfig {
     pub doubt: SteeringMismatch,
 }
 
-/// How a port distributes packets over its queues, so that both directions of a connection get the
-/// same queue.
+/// Distribution of a port's packets over its queues. Both directions of a connection get one queue.
 ///
 /// The hash is Toeplitz. Either the key makes the order of source and destination irrelevant, or
 /// the smaller address and the smaller port are hashed first.

@@ -30,8 +30,9 @@ pub enum UntrackedReason {
     FragmentFull,
     /// A fragment of a datagram whose fragments overlap (RFC 5722) or lie beyond its end.
     FragmentOverlap,
-    /// A first fragment that ends inside the headers with ports and flags, or a fragment that could
-    /// overwrite the TCP flags (RFC 1858, RFC 3128, RFC 7112).
+    /// A first fragment that ends inside the headers with ports and flags (RFC 1858, RFC 7112).
+    ///
+    /// Also a fragment that could overwrite the TCP flags (RFC 3128), or a fragment of a fragment.
     FragmentTiny,
     /// A fragment that is empty, that ends beyond 65,535 bytes, or whose length is no multiple of 8
     /// though more fragments follow. Also a fragment of a jumbogram (RFC 2675 section 4).

@@ -40,7 +40,7 @@ impl ZoneSource {
 pub struct ZonePolicy {
     /// Timeouts of connections.
     pub timeouts: Timeouts,
-    /// Whether TCP segments are checked against the window.
+    /// Check of TCP segments against the window.
     pub tcp: TcpWindowCheck,
     /// Packets with which a TCP connection may begin.
     pub pick_up: TcpPickup,

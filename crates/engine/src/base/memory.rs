@@ -110,8 +110,8 @@ impl<T: Copy> HugeRegion<T> {
     /// Returns element `i` modulo the length if the length is a power of two; else some element.
     #[inline(always)]
     pub(crate) fn wrapping_get(&self, i: usize) -> &T {
-        // SAFETY: `x & (len - 1)` is at most `len - 1`, `len` is at least 1, and `new` initialised
-        // all `len` elements at `base`, owned by self.
+        // SAFETY: `x & (len - 1)` is less than `len`, which is at least 1. `new` initialised all
+        // `len` elements at `base`, owned by self.
         unsafe { &*self.base.as_ptr().add(i & (self.len - 1)) }
     }
 

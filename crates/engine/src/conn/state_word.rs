@@ -7,9 +7,16 @@ use super::state::State;
 use super::tcp::window::WindowScales;
 use crate::base::{Micros, Nanos};
 
-/// From bit 0 on: microseconds (47 bits), 1 if the connection is embryonic (1 bit), window shifts
-/// (8 bits), state (6), 1 if the originator is the second end of the key (1), 1 if the connection
-/// was evaluated for a NIC rule (1).
+/// The word, from bit 0 on:
+///
+/// | bits | content |
+/// |---|---|
+/// | 47 | microseconds of the last packet |
+/// | 1 | 1 if the connection is embryonic |
+/// | 8 | window shifts |
+/// | 6 | state |
+/// | 1 | 1 if the originator is the second end of the key |
+/// | 1 | 1 if the connection was evaluated for a NIC rule |
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct StateWord(u64);

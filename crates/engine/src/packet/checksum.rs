@@ -239,7 +239,7 @@ impl SctpSum {
         SctpSum { crc: crc.add_bytes(&piece[to..]), len: self.len + piece.len() }
     }
 
-    /// True if the CRC is the one in the header. A CRC of 0 means none, which is right where
+    /// True if the CRC is the one in the header. 0 in the header means none, which is right where
     /// allowed.
     fn agrees_with(self, packet: &[u8]) -> bool {
         let sum = packet.get(Self::PLACE).and_then(|sum| sum.first_chunk());
@@ -395,7 +395,7 @@ mod tests {
         }
     }
 
-    /// A packet that the NIC has looked at.
+    /// A packet that the NIC has verified.
     struct Verified<'a>(BytesPacket<'a>);
 
     impl Packet for Verified<'_> {

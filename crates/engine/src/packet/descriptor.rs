@@ -6,15 +6,16 @@ use super::headers;
 use super::headers::{ETHERNET, VLAN_TAG};
 use crate::api::VlanTags;
 
-/// What a connection needs of every packet beside its key, in one word.
+/// Flags and lengths of a packet, which its connection counts, in one word.
 ///
 /// TCP flags are in bits 0 to 7. Then come one packet, frame bytes that are not IP bytes, and frame
-/// bytes, where the connection's counters add them up. The sender is in a bit that sums leave free.
+/// bytes, each where the connection's counters have it. The sender is in a bit that sums leave
+/// free.
 #[derive(PartialEq, Eq, Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct PacketMeta(pub(super) u64);
 
-/// What a connection needs of its first packet, in another word.
+/// Header fields that decide how a connection begins, and the packet's position, in one word.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct HeaderInfo {

@@ -22,7 +22,7 @@ pub(crate) type Key6 = Key<5>;
 
 const _: () = assert!(size_of::<Key4>() == 16 && size_of::<Key6>() == 40);
 
-/// What identifies the two ends of a packet beside their addresses.
+/// Identifier of the two ends of a packet beside their addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum L4Id {
     /// TCP, UDP, SCTP: source and destination port in header order.

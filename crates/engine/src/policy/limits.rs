@@ -152,7 +152,7 @@ impl Limits {
         }
     }
 
-    /// One has ended.
+    /// Counts the end of a connection of this zone, which a packet from `source` had begun.
     pub(crate) fn ended(&mut self, zone: u16, source: impl FnOnce() -> IpAddr) {
         self.of_zone[usize::from(zone)] -= 1;
         if let Some(sources) = &mut self.sources {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//! Compares the table of usual transitions with [`ConnHot::event`].
 
 use super::*;
 use crate::api::PROTO_TCP;

@@ -124,7 +124,7 @@ impl<const W: usize> ConnHot<W> {
     /// True if a picked-up connection gives way to this SYN, unless the SYN is a late one.
     ///
     /// In such a connection, one side has sent a segment without a SYN and the other has not
-    /// answered. Anybody may have made up that segment.
+    /// answered. That segment may be a forgery.
     fn yields_to_syn(&self, direction: usize, syn: SeqNumbers) -> bool {
         let is_late = || self.window.is_repeated(WindowScales(0), direction, syn);
         self.phase() == State::TcpPickedUp && !is_late()

@@ -64,8 +64,8 @@ impl WindowScales {
     fn answered_anew(self, direction: usize, offer: Option<u8>) -> Self {
         let Some(shift) = offer else { return WindowScales(0) };
         let of_peer = match self.0 {
-            // A shift of 0 says that one side offered none, so the peer's offer was lost. A peer
-            // never answers with a shift that was not offered (RFC 7323 section 2.2).
+            // Shifts of 0 say that one side offered none; the peer's own offer was not stored. But
+            // the peer has offered one, as a SYN+ACK has no shift otherwise (RFC 7323 section 2.2).
             0 => SCALE_MAX,
             _ => self.of(1 - direction) as u8,
         };

@@ -71,7 +71,7 @@ pub(super) fn metas<const V6: bool, P: Packet>(
     vectors: SimdLevel,
     metas: &mut [PacketMeta],
 ) -> (usize, u64) {
-    // SAFETY: `detect` has found what is asked for, AVX2 with AVX-512.
+    // SAFETY: `detect` has found the vector extensions; AVX2 comes with AVX-512.
     unsafe {
         match vectors {
             SimdLevel::None => (0, 0),

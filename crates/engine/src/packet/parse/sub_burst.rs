@@ -43,7 +43,7 @@ pub(super) fn below(count: usize) -> SubBurstOrder {
     ((1_u64 << count.min(PART)) - 1) as SubBurstOrder
 }
 
-/// Removes and returns the first packet of a set; [`SubBurstOrder::BITS`] if it is empty.
+/// Removes and returns the first packet of a set; [`u32::BITS`] if it is empty.
 #[inline(always)]
 pub(super) fn next(places: &mut SubBurstOrder) -> usize {
     let first = places.trailing_zeros();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests the parsers: the fast one against the general one, and both against etherparse.
-//!
-//! The input are frames with flipped, set, cut and added bytes.
+//! Tests the parsers: the fast one against the general one, and both against etherparse, over
+//! frames with flipped, set, cut and added bytes.
 
 mod counted;
 
@@ -65,7 +64,7 @@ struct Judge(Engine);
 impl Judge {
     fn new() -> Self {
         let malformed = MalformedPackets::Pass;
-        // Each packet must be judged alone.
+        // Each packet must get its own verdict.
         let fragments = FragmentLimits { datagrams: 0, ..FragmentLimits::default() };
         Judge(Engine::new(&Config {
             capacity_ipv4: 1,
