@@ -9,8 +9,7 @@
 
 use super::record::{ConnCold, ConnHot};
 
-/// Neighbours of a connection in the list, which is ordered by begin. [`NO_RECORD`] if there is
-/// none.
+/// Neighbours of a connection in the list, oldest connection first. [`NO_RECORD`] if there is none.
 ///
 /// [`NO_RECORD`]: crate::base::NO_RECORD
 #[derive(Clone, Copy)]

@@ -80,7 +80,7 @@ impl<const W: usize> ConnHot<W> {
     /// Returns the next state after a segment with these flags, if its numbers are right.
     ///
     /// [`State::TcpSynSent`]: the connection has ended and another one begins. `None`: the table
-    /// has no such transition, or the window of the connection is not tracked.
+    /// has no such transition, or the connection has no window check.
     #[inline(always)]
     pub(crate) fn fast_next_state(&self, meta: PacketMeta) -> Option<State> {
         let class = CLASS_OF_FLAGS[usize::from(meta.tcp_flags() & 0x3f)];

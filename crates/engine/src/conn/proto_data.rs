@@ -61,7 +61,7 @@ impl<const W: usize> ConnHot<W> {
         self.state_word = self.state_word.with_scales(scales);
     }
 
-    /// True if this is TCP and its numbers are tracked.
+    /// True if the numbers of TCP, or the tags of SCTP, are checked.
     #[inline(always)]
     pub(crate) fn checks_window(&self) -> bool {
         self.state_word.scales() != WindowScales::NOT_JUDGED
