@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A bump in the wire that is running: its ports, its workers, and what comes out of them.
+//! Runs a bump in the wire: owns its ports and workers, and collects their records and counters.
 //!
 //! The thread that owns a [`Runtime`] is the control thread. It takes flow records, watches the
-//! ports and prints; workers never wait for it.
+//! ports and prints. Workers never wait for it.
 
 pub(crate) mod answers;
 mod checkpointing;
@@ -64,34 +64,35 @@ use std::time::{Duration, Instant};
 use turns::Turns;
 use worker::{Account, Report, Worker, WorkerChannels};
 
-/// Flow records on their way from a worker to the control thread.
+/// Capacity of the ring of flow records from a worker to the control thread.
 const RECORDS: usize = 1 << 16;
-/// How often the control thread takes them.
+/// Time between two turns of the control thread, which take flow records.
 const TURN: Duration = Duration::from_millis(5);
 
-/// Two ports and the lcores of the workers between them.
+/// Two ports and the lcores of the workers between them: the configuration of one wire.
 pub(crate) struct PortPair {
     pub(crate) a: Port,
     pub(crate) b: Port,
     pub(crate) workers: Vec<Lcore>,
-    /// Where what both ports receive is stored.
+    /// Pool of the packet buffers that both ports receive into.
     pub(crate) mempool: Mempool,
     pub(crate) rx_descriptors: u16,
     pub(crate) tx_descriptors: u16,
-    /// Where the zone of its connections comes from.
+    /// Source of the zone of this pair's connections.
     pub(crate) zone: ZoneSource,
     /// MTU to set for each port; `None` keeps the port's own.
     pub(crate) mtu: [Option<u16>; 2],
-    /// The Linux interface that each port reads beside the host's stack, if it does.
+    /// Name of the Linux interface that each port reads beside the host's stack; `None` for others.
     pub(crate) read_beside: [Option<String>; 2],
-    /// MTU of the Linux interface of each port, if it has one.
+    /// MTU of the Linux interface of each port; `None` if the port has none.
     pub(crate) interface_mtu: [Option<u32>; 2],
-    /// Bytes of a frame from which on the driver of each port may have cut it.
+    /// Frames of at least this many bytes may have been cut by the port's driver; `None` if none
+    /// are.
     pub(crate) cuts_from: [Option<u32>; 2],
 }
 
 impl PortPair {
-    /// Configures both ports; what each worker has of them.
+    /// Configures both ports; returns the queues of each worker at them.
     fn configure(&mut self, offload: &OffloadPlan) -> Result<Vec<[Pair; 2]>, PortError> {
         let config = PortConfig {
             rx_queues: self.workers.len() as u16,
@@ -112,40 +113,40 @@ impl PortPair {
     }
 }
 
-/// The running bump.
+/// A running bump: its ports, workers and rule threads.
 pub(crate) struct Runtime {
-    /// Upstream end and downstream end of each wire, in turn.
+    /// Ports of all wires in order: of each wire first port A, then port B.
     ports: Vec<PortWatch>,
     workers: Vec<Running>,
-    /// Of each port.
+    /// Rules of each port, in the order of `ports`.
     rules: Vec<Rules>,
     offload: OffloadPlan,
     inquiry: Arc<QueryClient>,
     saving: Option<checkpointing::Running>,
     stop: Arc<AtomicBool>,
-    /// What became of resets, and was not told yet.
+    /// Results of port resets that [`news`](Self::news) has not returned yet.
     news: Vec<PortEvent>,
 }
 
 struct Running {
     lcore: u32,
-    /// Number of its wire: its ports are twice that, and the next.
+    /// Number of the wire: its ports are `2 * wire` and `2 * wire + 1`.
     wire: usize,
     job: Job<Report>,
     board: Arc<PublishedCounters>,
     records: Consumer<FlowRecord>,
 }
 
-/// What is left of a bump.
+/// The result of a finished run.
 pub(crate) struct RunResult {
     pub(crate) summary: Summary,
-    /// Of the workers, idle again.
+    /// Lcores of the workers, which are idle again.
     pub(crate) lcores: Vec<Lcore>,
 }
 
 impl Runtime {
-    /// Configures every port and starts every worker, each with an engine made from `config`, and a
-    /// thread for the rules of each port that takes some.
+    /// Configures every port, then starts every worker, each with an engine made from `config`.
+    /// Each port that takes rules also gets a programming thread.
     pub(crate) fn start(
         eal: &Eal,
         wires: Vec<PortPair>,
@@ -191,7 +192,8 @@ impl Runtime {
                     exchange,
                     stop: Arc::clone(&stop),
                 };
-                // The table is made by the lcore that uses it, so that its memory is near.
+                // The lcore that uses the table allocates it, so that its memory is on the same
+                // NUMA node.
                 let gauge = gauge.clone();
                 let worker = move || Worker::new(pairs, &config, clock, outlets);
                 let work = move || worker().resume(resume, &gauge).run();
@@ -203,7 +205,7 @@ impl Runtime {
                 PortWatch::new(port, recovery, (workers > 1, read_beside))
             }));
         }
-        // Only now: a port that cannot be configured must not leave workers behind.
+        // Workers start last: if a port cannot be configured, no worker is left running.
         let workers: Vec<_> = ready.into_iter().map(Running::start).collect();
         let rules: Vec<_> = rules.into_iter().map(Rules::start).collect();
         workers.iter().for_each(Running::wait_until_ready);
@@ -226,8 +228,8 @@ impl Runtime {
         Ok(Self { ports, workers, rules, offload, inquiry, saving, stop, news: Vec::new() })
     }
 
-    /// One turn of the control thread: goes on with resets, takes the flow records there are, then
-    /// sleeps a little.
+    /// Does one turn of the control thread: goes on with port resets, takes waiting flow records,
+    /// then sleeps for 5 ms.
     pub(crate) fn turn(&mut self, sink: &mut RecordSink) {
         for (watched, rules) in self.ports.iter_mut().zip(&self.rules) {
             self.news.extend(watched.recovery.step(rules.count()));
@@ -236,12 +238,12 @@ impl Runtime {
         std::thread::sleep(TURN);
     }
 
-    /// What became of resets since the last call.
+    /// Returns the results of port resets since the last call.
     pub(crate) fn news(&mut self) -> Vec<PortEvent> {
         std::mem::take(&mut self.news)
     }
 
-    /// True if a port was to be reset and never came back.
+    /// True if the reset of a port failed until it was given up.
     pub(crate) fn has_given_up(&self) -> bool {
         self.ports.iter().any(|watched| watched.recovery.is_given_up())
     }
@@ -251,29 +253,29 @@ impl Runtime {
         self.inquiry.age()
     }
 
-    /// Whom others may ask about it.
+    /// Returns the handle through which other threads query this run.
     pub(crate) fn inquiry(&self) -> Arc<QueryClient> {
         Arc::clone(&self.inquiry)
     }
 
-    /// The counters of all workers.
+    /// Returns a snapshot of the counters of each worker.
     fn snapshots(&self) -> Vec<Snapshot> {
         self.workers.iter().map(|worker| worker.board.read()).collect()
     }
 
-    /// How long the queues of a worker have waited at most since this was asked before.
+    /// Returns the longest time between two polls of any worker since the last call.
     fn take_longest_gap(&self) -> Duration {
         let longest = self.workers.iter().map(|worker| worker.board.take_longest_gap()).max();
         Duration::from_nanos(self.inquiry.clock.span(longest.unwrap_or(0)))
     }
 
-    /// Memory of all engines.
+    /// Returns the memory of all engines together.
     pub(crate) fn memory(&self) -> MemoryUse {
         self.snapshots().into_iter().map(|snapshot| snapshot.memory).sum()
     }
 
-    /// Ports with several queues that do not bring both directions of a connection to one of them:
-    /// two workers then each see half a connection.
+    /// Returns names of ports whose RSS is not symmetric: the directions of a connection may go to
+    /// different queues. Then two workers each see half of the connection.
     pub(crate) fn not_symmetric(&self) -> Vec<String> {
         let has_queues = |watched: &&PortWatch| watched.has_several_queues;
         let ports = self.ports.iter().filter(has_queues).map(|watched| watched.port.lock());
@@ -281,26 +283,28 @@ impl Runtime {
         spreads.map(|port| port.info().devargs.clone()).collect()
     }
 
-    /// Rules that the ports have now; `None` if none of them takes any.
+    /// Returns the number of rules that all ports have now; `None` if no port takes rules.
     pub(crate) fn rules(&self) -> Option<u64> {
         self.rules.iter().filter_map(Rules::count).reduce(|sum, count| sum + count)
     }
 
-    /// Ports that take no rules although somebody asked for some, and why.
+    /// Returns the ports that take no rules although the policy asks for some, and the reasons.
     pub(crate) fn without_rules(&self) -> Vec<(String, String)> {
         let is_asked_for = self.offload.is_asked_for && self.offload.policy != Policy::Off;
         let off = self.rules.iter().filter(|_| is_asked_for).filter_map(Rules::reason);
         off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
     }
 
-    /// Ports that take rules and forward nothing by themselves although they should, and why.
+    /// Returns the ports that take rules but no bypass rules although those are on, and the
+    /// reasons.
     pub(crate) fn without_bypass(&self) -> Vec<(String, String)> {
         let is_asked_for = self.offload.bypass != Bypass::Off;
         let off = self.rules.iter().filter(|_| is_asked_for).filter_map(Rules::no_bypass);
         off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
     }
 
-    /// What happened to the ports since the last call; the first time, what is not as it should be.
+    /// Returns events of the ports since the last call. The first call also reports what is wrong
+    /// from the start.
     pub(crate) fn port_events(&mut self) -> Vec<PortEvent> {
         let (unmarked, wrong) = (self.unmarked(), self.with_wrong_checksums());
         let events = self.ports.iter_mut().zip(unmarked).zip(wrong);
@@ -310,7 +314,7 @@ impl Runtime {
         events.flat_map(of_port).flatten().collect()
     }
 
-    /// By port, whether packets of its wire had wrong checksums.
+    /// For each port: true if packets of its wire had wrong checksums.
     fn with_wrong_checksums(&self) -> Vec<bool> {
         let mut wrong = vec![false; self.ports.len()];
         for Running { wire, board, .. } in &self.workers {
@@ -320,7 +324,7 @@ impl Runtime {
         wrong
     }
 
-    /// By port, whether some kind of rules has no effect there.
+    /// For each port: true if a kind of rules has no effect there.
     fn unmarked(&self) -> Vec<bool> {
         let mut unmarked = vec![false; self.ports.len()];
         for Running { wire, board, .. } in &self.workers {
@@ -331,15 +335,15 @@ impl Runtime {
         unmarked
     }
 
-    /// True if no port is left that could receive anything.
+    /// True if every port's device is gone.
     pub(crate) fn all_removed(&self) -> bool {
         self.ports.iter().all(|watched| watched.removed)
     }
 
-    /// Stops the workers, takes their last records and closes the account.
+    /// Stops the workers, takes their last records and computes the ledger.
     pub(crate) fn finish(mut self, sink: &mut RecordSink) -> RunResult {
         let duration = self.elapsed();
-        // Nobody who reads no more leaves the workers waiting for room in their rings.
+        // Workers must not wait for ring space because a reader of records has stopped reading.
         sink.hurry();
         self.save_last(sink);
         self.stop.store(true, Ordering::Relaxed);
@@ -366,7 +370,7 @@ impl Runtime {
         RunResult { summary, lcores }
     }
 
-    /// Has the connections saved before they end.
+    /// Writes the last snapshot, before the connections end.
     fn save_last(&mut self, sink: &mut RecordSink) {
         let Some(mut saving) = self.saving.take() else { return };
         saving.stop();
@@ -376,12 +380,12 @@ impl Runtime {
         }
     }
 
-    /// What was wrong with snapshots of the run before, since the last call.
+    /// Returns errors in restoring snapshots of the previous run since the last call.
     pub(crate) fn not_restored(&self) -> Vec<String> {
         self.inquiry.gauge.complaints()
     }
 
-    /// Takes the records there are, as far as there is room for them. Returns whether all were.
+    /// Takes waiting records while the sink has room. Returns true if it took all.
     fn take_records(&mut self, sink: &mut RecordSink) -> bool {
         for worker in &mut self.workers {
             while !worker.records.is_empty() {
@@ -401,26 +405,26 @@ impl Runtime {
     }
 }
 
-/// What the engine of a worker is made from, of so many workers of a wire.
+/// Returns the engine configuration of worker `number`; its wire has `workers` workers.
 fn config_of(config: &engine::Config, number: usize, workers: usize) -> engine::Config {
     let sees_all = workers == 1;
     engine::Config { cycle_counter: tsc, sees_all, ..config.of_worker(number as u64) }
 }
 
-/// One more worker to which the queues of a port are lent.
+/// Adds a worker to the owners of a port's queues; returns the worker's end of the lease.
 fn lend(lenders: &mut Vec<QueueOwner>) -> QueueLease {
     let (lender, borrower) = loan();
     lenders.push(lender);
     borrower
 }
 
-/// Where the connections of each worker of a wire are kept, and how many workers it has.
+/// Returns the place of each worker's snapshot of a wire, and the number of the wire's workers.
 fn places(wire: usize, workers: usize) -> impl Iterator<Item = (Place, u16)> {
     let place = move |worker| Place { pair: wire as u16, worker };
     (0..workers as u16).map(move |worker| (place(worker), workers as u16))
 }
 
-/// Waits until the rules are out of the NICs, and says how many are left while that takes long.
+/// Waits until the NICs have no rules of this run. Prints once a second how many are left.
 fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
     rules.iter().for_each(Rules::stop);
     let mut told = Instant::now();
@@ -436,7 +440,7 @@ fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
 }
 
 impl Running {
-    /// Has a worker begin, of this wire.
+    /// Launches a worker on its lcore.
     fn start<W>(ready: (Lcore, usize, W, Arc<PublishedCounters>, Consumer<FlowRecord>)) -> Self
     where
         W: FnOnce() -> Report + Send + 'static,
@@ -445,7 +449,7 @@ impl Running {
         Self { lcore: lcore.id(), wire, job: lcore.launch(work), board, records }
     }
 
-    /// Until the worker has its table and polls its ports.
+    /// Waits until the worker has allocated its table and finished its first turn.
     fn wait_until_ready(&self) {
         while self.board.read().is_empty() {
             std::thread::sleep(Duration::from_millis(1));

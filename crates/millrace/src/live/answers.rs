@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Answers to questions about a bump that runs.
+//! Answers the requests of clients about a running bump.
 
 mod connections;
 
@@ -28,14 +28,14 @@ impl From<RunEnding> for AnswerError {
     }
 }
 
-/// Answers for a run.
+/// Answers the requests to one run.
 pub(crate) struct Answers {
     inquiry: Arc<QueryClient>,
     reload: Arc<Reload>,
 }
 
 impl Answers {
-    /// Of the run that `inquiry` asks; `reload` reads its configuration again.
+    /// `inquiry` queries the run; `reload` reads its configuration again.
     pub(crate) fn new(inquiry: Arc<QueryClient>, reload: Arc<Reload>) -> Self {
         Self { inquiry, reload }
     }
@@ -47,7 +47,7 @@ impl Answerer for Answers {
     }
 }
 
-/// Gives an answer, but for what is wrong in the end.
+/// Writes the lines of an answer, except an error at its end.
 fn answer(
     (inquiry, reload): (&QueryClient, &Reload),
     request: &Request,
@@ -77,7 +77,7 @@ fn answer(
         }
     }
     lines.push(Line::End(EndLine { matched }));
-    // All of it is there: nobody waits for whoever takes it.
+    // The lines are complete, so no worker waits for a slow client.
     Ok(lines.iter().try_for_each(|line| taker.line(line))?)
 }
 
@@ -108,7 +108,7 @@ fn query(request: &Request, has_rules: bool) -> Query {
     Query { filter: request.filter(), has_rules, with_rules: true }
 }
 
-/// The flows with the most bytes; returns how many there are.
+/// Collects lines of the connections with the most bytes; returns how many connections match.
 fn flows(inquiry: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
     let mut busiest = TopN::new(request.limit());
     inquiry.flows(query(request, false), &mut |found| {
@@ -125,7 +125,7 @@ fn flows(inquiry: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Res
     Ok(matched)
 }
 
-/// The rules with the most packets per second; returns how many there are.
+/// Collects lines of the rules with the most packets per second; returns how many rules match.
 fn rules(inquiry: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
     let names: Vec<_> = inquiry.names().collect();
     let now = inquiry.time();
@@ -189,7 +189,7 @@ fn rule_line(found: &ListedConn, direction: usize, names: &[&str], now: Nanos) -
     }
 }
 
-/// Number of a port, by side of a flow's wire.
+/// Returns the number of the port at `side` of the connection's wire.
 fn place(found: &ListedConn, side: Side) -> usize {
     2 * found.wire + side as usize
 }
@@ -258,7 +258,7 @@ fn rule_words(view: &RuleView) -> String {
     }
 }
 
-/// Why there are no rules at all at either port.
+/// Returns why neither port has any rules.
 fn off_words(ports: &[PortStatus]) -> String {
     let reasons = ports.iter().filter_map(|port| port.rules.reason.as_deref());
     let mut reasons: Vec<_> = reasons.collect();
@@ -266,7 +266,7 @@ fn off_words(ports: &[PortStatus]) -> String {
     format!("its ports take no rules: {}", reasons.join("; "))
 }
 
-/// Why a direction has no rule, for people.
+/// Returns the words for why a direction has no rule.
 fn why(
     reason: NoRuleReason,
     (view, packets): (&RuleView, u64),
@@ -315,7 +315,7 @@ fn why(
     }
 }
 
-/// What a port said when it refused a rule.
+/// Returns the driver's words for its last refusal of a rule.
 fn refusal(port: Option<&PortStatus>) -> &str {
     let Some(PortStatus { rules, .. }) = port else { return "the port takes no such rule" };
     let refused = &rules.rules.refused;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Connections on their way from workers to disk: now and then, and before the end.
+//! Saves connections from workers to disk: in intervals, and before the end of a run.
 //!
 //! A thread of its own asks one worker after the other and writes, as disks may take seconds. A
-//! worker gives a few records in one round of housekeeping, as far as there is room in its ring,
-//! and waits for nothing.
+//! worker pushes a few records in one round of housekeeping, as far as its ring has room, and never
+//! waits.
 
 use super::clock::{Clock, system_now};
 use checkpoint::{Place, Resume, ResumeOutcome, Snapshots};
@@ -19,23 +19,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Records that a worker looks at in one round of housekeeping.
+/// Records that a worker checks in one round of housekeeping.
 const SAVED: usize = 16;
-/// Connections on their way from a worker.
+/// Capacity of the ring of connections from a worker.
 const RING: usize = 2048;
-/// Between two looks whether there are more.
+/// Time between two checks for more connections.
 const NAP: Duration = Duration::from_micros(200);
-/// How long a disk may take nothing of the last snapshot of a run.
+/// The last snapshot of a run is given up if the disk takes nothing for this time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A worker's end.
+/// A worker's ends of the rings to the checkpoint thread.
 pub(super) struct CheckpointSource {
     asks: Consumer<()>,
     saved: Producer<Option<ConnSnapshot>>,
     cursor: Option<Cursor>,
 }
 
-/// The other end.
+/// The checkpoint thread's ends of the rings to one worker.
 struct Source {
     place: Place,
     workers: u16,
@@ -51,7 +51,8 @@ impl CheckpointSource {
         (saver, Source { place, workers, asks: ask, saved })
     }
 
-    /// Gives some of what is asked for; returns how much, 0 if nothing is.
+    /// Pushes some of the connections requested; returns the number of records checked, 0 if none
+    /// is requested.
     #[inline(always)]
     pub(super) fn serve(&mut self, engine: &Engine) -> usize {
         if self.cursor.is_none() && self.asks.is_empty() {
@@ -66,7 +67,7 @@ impl CheckpointSource {
             self.cursor = Some(Cursor::default());
         }
         let Some(cursor) = &mut self.cursor else { return 0 };
-        // One place is for the end.
+        // One slot is kept for the end mark.
         let budget = self.saved.slots().saturating_sub(1).min(SAVED);
         if budget == 0 {
             return 0;
@@ -81,7 +82,7 @@ impl CheckpointSource {
     }
 }
 
-/// What others see of it.
+/// Figures and errors of snapshots, shared with other threads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CheckpointStatus {
     sum: Arc<Mutex<summary::Snapshot>>,
@@ -93,17 +94,17 @@ impl CheckpointStatus {
         self.lock().clone()
     }
 
-    /// What was wrong with files of the run before, since the last call.
+    /// Returns errors in reading the previous run's files since the last call.
     pub(super) fn complaints(&self) -> Vec<String> {
         std::mem::take(&mut self.complaints.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn lock(&self) -> MutexGuard<'_, summary::Snapshot> {
-        // A panic ends the process.
+        // A panic ends the process, so a poisoned lock is harmless.
         self.sum.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what a worker read before its first packet. Workers read side by side.
+    /// Adds what a worker restored before its first packet. Workers restore side by side.
     pub(super) fn add(&self, resumed: ResumeOutcome) {
         let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         complaints.extend(resumed.complaints);
@@ -115,18 +116,19 @@ impl CheckpointStatus {
     }
 }
 
-/// Who saves, in preparation.
+/// The checkpoint thread before its start.
 pub(super) struct Checkpointer {
     snapshots: Snapshots,
     sources: Vec<Source>,
-    /// That of the workers.
+    /// The clock of the workers.
     clock: Clock,
     gauge: CheckpointStatus,
-    /// Connections taken from workers, and files begun and finished.
+    /// Progress: connections taken from workers, and files begun and finished.
     steps: Arc<AtomicU64>,
 }
 
-/// What a worker that is one of so many gives, and what it is to read, if connections are saved.
+/// Returns a worker's end and what it is to restore. `place` is one of `workers` places of its
+/// wire. Without snapshots both are empty.
 pub(super) fn of_worker(
     saving: &mut Option<Checkpointer>,
     (place, workers): (Place, u16),
@@ -135,7 +137,7 @@ pub(super) fn of_worker(
     (Some(saving.add(place, workers)), saving.snapshots.take(place))
 }
 
-/// The thread.
+/// The running checkpoint thread.
 pub(super) struct Running {
     thread: JoinHandle<()>,
     stop: Sender<()>,
@@ -150,14 +152,15 @@ impl Checkpointer {
         Self { snapshots, sources, clock, gauge, steps }
     }
 
-    /// The end of a worker, which is one of so many.
+    /// Adds the rings of a worker at `place`, one of `workers` of its wire; returns the worker's
+    /// end.
     fn add(&mut self, place: Place, workers: u16) -> CheckpointSource {
         let (saver, source) = CheckpointSource::new(place, workers);
         self.sources.push(source);
         saver
     }
 
-    /// Without a thread nothing is saved, and packets are carried all the same.
+    /// Starts the thread. If that fails, it prints why, and the bump runs without snapshots.
     pub(super) fn start(self) -> Option<Running> {
         let (stop, stopped) = channel();
         let steps = Arc::clone(&self.steps);
@@ -220,8 +223,8 @@ impl Checkpointer {
 }
 
 impl Source {
-    /// Writes the file of a worker; returns its length. Whatever fails, all is taken that the
-    /// worker gives, or the next file would have the rest.
+    /// Writes the file of a worker; returns its length in bytes. After an error it still takes all
+    /// connections that the worker pushes, as the next file would get the rest otherwise.
     fn write(&mut self, snapshots: &Snapshots, clock: Clock, steps: &AtomicU64) -> io::Result<u64> {
         let clocks = Clocks { system: system_now(), workers: clock.at(tsc()) };
         let header = snapshots.header((self.place, self.workers), clocks.system, rss_secret());
@@ -254,17 +257,17 @@ impl Source {
     }
 }
 
-/// What two clocks say at one moment. That of the workers is set once: the system's may have been
-/// put right since, and a virtual machine may have slept without its cycle counter.
+/// Readings of two clocks at one moment. The workers' clock is set once. Since then the system
+/// clock may have been corrected, and a virtual machine may have slept without its cycle counter.
 struct Clocks {
     system: Nanos,
     workers: Nanos,
 }
 
 impl Clocks {
-    /// A connection as it is kept for the next run, whose clock begins as the system's: idle for as
-    /// long as it is. When it began is by what records of it are told to be of one connection, and
-    /// stays.
+    /// Converts a connection for the next run, whose clock starts from the system clock: its idle
+    /// time stays as it is. Its start time stays too, since that identifies the records of one
+    /// connection.
     fn kept(&self, flow: ConnSnapshot) -> ConnSnapshot {
         let last_seen = flow.last_seen.saturating_add(self.system).saturating_sub(self.workers);
         ConnSnapshot { last_seen, ..flow }
@@ -272,14 +275,14 @@ impl Clocks {
 }
 
 impl Running {
-    /// Asks for the last one, and for the end.
+    /// Requests the last snapshot, after which the thread ends.
     pub(super) fn stop(&mut self) {
         let _ = self.stop.send(());
         self.standstill = Some(Standstill::new(self.steps.load(Ordering::Relaxed)));
     }
 
     /// True once the last snapshot is written, or given up because the disk made no progress for
-    /// too long.
+    /// [`PATIENCE`].
     pub(super) fn is_over(&mut self) -> bool {
         let steps = self.steps.load(Ordering::Relaxed);
         let lasts = self.standstill.as_mut().map(|standstill| standstill.lasts(steps));
@@ -307,7 +310,7 @@ mod tests {
         Snapshots::open(&settings, [(1, ZoneSource::OuterVlan)].into_iter()).unwrap()
     }
 
-    /// An engine with a connection that has been idle for so long at this time.
+    /// Returns an engine at time `now` with a connection that has been idle for `idle`.
     fn engine(now: Nanos, idle: Nanos) -> Engine {
         let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
         let there = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 53);
@@ -317,8 +320,9 @@ mod tests {
         engine
     }
 
-    /// What is left of a connection with a timeout of 30 seconds that has been idle for 10, and
-    /// when its time is over, after a run whose clock was set so far ahead of the system's.
+    /// Saves and restores a connection with a timeout of 30 seconds that has been idle for 10. The
+    /// clock of the run before was `ahead` of the system clock. Returns the outcome and the time of
+    /// the timeout.
     fn restored(ahead: i64) -> (ResumeOutcome, Option<Nanos>) {
         let scratch = tempfile::tempdir().unwrap();
         let clock = Clock::new(tsc(), SECOND).ahead_by(ahead);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Time for the packet path: the cycle counter in nanoseconds since the Unix epoch.
+//! Keeps time for the packet path: converts the cycle counter to nanoseconds since the Unix epoch.
 
 use engine::Nanos;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Converts readings of the cycle counter. Monotonic: it is set once and then follows the counter,
-/// whatever happens to the system's clock.
+/// Converts readings of the cycle counter to time. Monotonic: set once, it then follows the
+/// counter, whatever happens to the system clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     epoch_ns: Nanos,
@@ -15,32 +15,32 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock for a counter of `hz` that reads `cycles` now.
+    /// Creates a clock for a counter of `hz` that reads `cycles` now.
     pub(crate) fn new(cycles: u64, hz: u64) -> Self {
         let ns_per_cycle = ((1_000_000_000_u128 << 32) / u128::from(hz.max(1))) as u64;
         Self { epoch_ns: system_now(), epoch_cycles: cycles, ns_per_cycle }
     }
 
-    /// The time at which the counter read `cycles`; before the epoch it stands still.
+    /// Returns the time at which the counter read `cycles`; the epoch if that was before it.
     #[inline(always)]
     pub(crate) fn at(&self, cycles: u64) -> Nanos {
         self.epoch_ns.saturating_add(self.span(cycles.saturating_sub(self.epoch_cycles)))
     }
 
-    /// The same clock, set so far ahead or, if negative, behind.
+    /// Returns this clock, set ahead by `ns` nanoseconds or, if negative, behind.
     #[cfg(test)]
     pub(crate) fn ahead_by(self, ns: i64) -> Self {
         Self { epoch_ns: self.epoch_ns.saturating_add_signed(ns), ..self }
     }
 
-    /// So many cycles.
+    /// Returns the length of `cycles`.
     #[inline(always)]
     pub(crate) fn span(&self, cycles: u64) -> Nanos {
         ((u128::from(cycles) * u128::from(self.ns_per_cycle)) >> 32) as Nanos
     }
 }
 
-/// What the system's clock says, which somebody may set.
+/// Returns the time of the system clock, which a user or NTP may change.
 pub(crate) fn system_now() -> Nanos {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as Nanos
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands to a worker: it answers a little of each between bursts.
+//! Serves commands to a worker, a little of each between bursts.
 //!
-//! Each command brings a ring of its own for the replies, so that clients do not wait for each
-//! other: the worker serves up to four walks in turn. It looks at a few records in one round of
-//! housekeeping, and where a ring is full, it goes on another time. Rings are made and freed by
-//! clients, never by the worker.
+//! Each command brings its own ring for replies, so that clients do not wait for each other. The
+//! worker serves up to four walks in turn. It checks a few records in one round of housekeeping; if
+//! a ring is full, it goes on in a later round. Clients make and free the rings, never the worker.
 
 use super::subscribers::{Subscriber, Subscribers};
 use super::worker::Report;
@@ -12,9 +11,9 @@ use engine::{ConnView, Cursor, Engine, Filter, MarkChange, Nanos, Query, ZoneSta
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
-/// Records that a worker looks at in one round of housekeeping.
+/// Records that a walk checks in one round of housekeeping.
 const LISTED: usize = 16;
-/// Zones that it looks at: their counts lie side by side.
+/// Zones that a walk checks in one round: their counts are adjacent in memory.
 const ZONES: usize = 64;
 /// Commands that may wait for a worker.
 const WAITING: usize = 64;
@@ -23,32 +22,32 @@ const WALKS: usize = 4;
 
 /// A command, with the ring for its replies.
 pub(super) enum Command {
-    /// What there is, one by one.
+    /// Runs a part of a walk.
     Walk(WalkPart, Producer<Reply>),
-    /// How all counters stand.
+    /// Reports all counters.
     Now(Producer<Report>),
-    /// A client wants to get events of connections.
+    /// Subscribes a client to events of connections.
     Listen(Subscriber, Producer<Reply>),
-    /// A client wants no more events.
+    /// Ends the subscription with this number.
     Leave(u64, Producer<Reply>),
-    /// Replaces the policy of zones.
+    /// Replaces the zone policies.
     Zones(Arc<engine::ZonePolicies>, Producer<Reply>),
 }
 
-/// What a walk is for.
+/// The purpose of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WalkKind {
-    /// Which flows there are.
+    /// Lists connections.
     List(Query),
-    /// How many.
+    /// Counts connections.
     Count(Query),
-    /// To end them.
+    /// Ends connections.
     Flush(Filter),
-    /// To write to their marks and labels.
+    /// Writes to marks and labels of connections.
     Mark(Filter, MarkChange),
-    /// To hold them against what holds in their zones now.
+    /// Reviews connections: applies the policies in force in their zones now.
     Review,
-    /// Zones that have connections, or had some a moment ago. Of that, all is one part.
+    /// Lists zones that have connections, or had some recently. The walk has one part only.
     Zones,
 }
 
@@ -56,13 +55,13 @@ pub(crate) enum WalkKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WalkPart {
     pub(super) errand: WalkKind,
-    /// Where it begins.
+    /// Place where the part begins.
     pub(super) cursor: Cursor,
-    /// Places to look at, at least 1.
+    /// Records to check, at least 1.
     pub(super) places: u32,
 }
 
-/// A reply to a command; the last one of a walk is [`Reply::EndpointMatch`], others have one only.
+/// A reply to a command. The last reply of a walk is [`Reply::End`]; other commands have one reply.
 pub(super) enum Reply {
     Flow(ConnView),
     Zone {
@@ -70,28 +69,28 @@ pub(super) enum Reply {
         now: ZoneStatus,
     },
     End(PartEnd),
-    /// The client gets events from now on.
+    /// The client is subscribed to events from now on.
     Listens,
-    /// The client gets none any more, and gets its end of the ring back.
+    /// The client's subscription has ended; contains the worker's end of the ring.
     Left(Option<Subscriber>),
-    /// The policy of zones until now.
+    /// The zone policies that were replaced.
     Zones(Arc<engine::ZonePolicies>),
 }
 
-/// What comes last.
+/// The end of a part of a walk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PartEnd {
-    /// Where the next part begins, if there is more.
+    /// Where the next part begins, if `more`.
     pub(super) cursor: Cursor,
     pub(super) more: bool,
-    /// Flows that were meant, and told, counted, changed or ended; of a review, those whose
-    /// timers come up sooner.
+    /// Connections that matched and were listed, counted, changed or ended. In a review, those
+    /// whose timeouts became earlier.
     pub(super) matched: u64,
-    /// Flows that are to end, but wait for their NIC.
+    /// Connections that are to end, but wait for their NIC.
     pub(super) held: u64,
 }
 
-/// A part under way.
+/// A part of a walk that is being served.
 struct Walk {
     errand: WalkKind,
     left: u32,
@@ -100,25 +99,25 @@ struct Walk {
     told: Producer<Reply>,
 }
 
-/// The worker's end.
+/// The worker's end of the queue of commands.
 pub(super) struct CommandQueue {
     asks: Consumer<Command>,
     walks: [Option<Walk>; WALKS],
-    /// Walks that are served, and which of them is next.
+    /// Number of walks that are served; below, the one whose turn is next.
     count: usize,
     next: usize,
     listeners: Subscribers,
 }
 
 impl CommandQueue {
-    /// A worker's end, and that of its clients, who share it.
+    /// Returns the worker's end, and the end that its clients share.
     pub(super) fn new() -> (Self, Producer<Command>) {
         let (ask, asks) = RingBuffer::new(WAITING);
         let listeners = Subscribers::default();
         (Self { asks, walks: [const { None }; WALKS], count: 0, next: 0, listeners }, ask)
     }
 
-    /// Does some of what is asked; returns how much, 0 if nothing is.
+    /// Does some of the work requested; returns how much, 0 if none is requested.
     #[inline(always)]
     pub(super) fn serve(
         &mut self,
@@ -157,7 +156,7 @@ impl CommandQueue {
             Command::Leave(id, told) => (Reply::Left(self.listeners.leave(id, engine)), told),
             Command::Zones(zones, told) => (Reply::Zones(engine.set_zones(zones)), told),
         };
-        // The ring is new, and has room for one.
+        // The ring is new and has room for one reply.
         let _ = told.push(answer);
         1
     }
@@ -169,19 +168,19 @@ impl CommandQueue {
         }
     }
 
-    /// Hands up to `budget` events to those who have subscribed; returns how many.
+    /// Hands up to `budget` events to subscribers; returns how many.
     #[inline(always)]
     pub(super) fn tell(&mut self, engine: &mut Engine, budget: usize, now: Nanos) -> usize {
         self.listeners.tell(engine, budget, now)
     }
 
-    /// Goes on with the walk whose turn it is.
+    /// Runs a step of the walk whose turn it is.
     fn go_on(&mut self, engine: &mut Engine) -> usize {
         for _ in 0..WALKS {
             let place = self.next;
             self.next = (self.next + 1) % WALKS;
             let Some(walk) = &mut self.walks[place] else { continue };
-            // One place is for the end.
+            // One slot is kept for the end.
             let room = walk.told.slots().saturating_sub(1);
             if room == 0 && !walk.told.is_abandoned() {
                 continue;
@@ -204,7 +203,7 @@ impl Walk {
         Self { errand, left: places.max(1), next_zone: 0, end, told }
     }
 
-    /// Goes on where there is room for so many replies; returns how many places it looked at.
+    /// Checks records as far as `room` replies fit; returns how many it checked.
     fn step(&mut self, engine: &mut Engine, room: usize) -> usize {
         if matches!(self.errand, WalkKind::Zones) {
             return self.step_zones(engine, room);
@@ -215,7 +214,7 @@ impl Walk {
         *more = match &self.errand {
             WalkKind::List(query) => engine.list(query, cursor, budget as u32, &mut |flow| {
                 *matched += 1;
-                // There is room, unless the client has gone.
+                // The ring has room, unless the client has disconnected.
                 let _ = told.push(Reply::Flow(flow));
             }),
             WalkKind::Count(query) => engine.count(query, cursor, budget as u32, matched),
@@ -260,7 +259,7 @@ mod tests {
     use engine::{Config, EndpointMatch, Verdict};
     use wire::{BytesPacket, FrameBuilder};
 
-    /// An engine with 2000 flows, half of them in each of two zones.
+    /// Returns an engine with 2000 connections, half of them in each of two zones.
     fn engine() -> Engine {
         let mut engine = Engine::new(&Config { capacity_ipv4: 4096, ..Config::default() });
         for port in 0..2000 {
@@ -271,7 +270,7 @@ mod tests {
         engine
     }
 
-    /// The whole answer to a question, and the most places looked at in one round.
+    /// Returns all replies to a command, and the most records checked in one round.
     fn answer(engine: &mut Engine, ask: WalkPart) -> (Vec<Reply>, usize) {
         let (mut desk, mut asks) = CommandQueue::new();
         let mut replies = push(&mut asks, ask);
@@ -286,15 +285,15 @@ mod tests {
                 }
                 told.push(next);
             }
-            // Whoever writes them takes some.
+            // Takes some records, as the control thread would.
             (0..8).for_each(|_| assert!(engine.next_record().is_none_or(|r| r.proto == 17)));
         }
     }
 
-    /// Places in the rings of these tests.
+    /// Capacity of the rings of replies in these tests.
     const TOLD: usize = 512;
 
-    /// Gives a command to a worker; returns where its replies come.
+    /// Sends a command to a worker; returns the ring of its replies.
     fn push(asks: &mut Producer<Command>, part: WalkPart) -> Consumer<Reply> {
         let (told, replies) = RingBuffer::new(TOLD);
         asks.push(Command::Walk(part, told)).ok().unwrap();
@@ -313,7 +312,7 @@ mod tests {
         assert_eq!(serve(), 0);
         let all = walk(WalkKind::List(Query::default()), u32::MAX);
         let mut replies = push(&mut asks, all);
-        // Nobody listens: it stops, and waits for nothing.
+        // No client reads: the walk stops when the ring is full, and the worker does not wait.
         while serve() > 0 {}
         assert!(replies.slots() < TOLD && replies.slots() > TOLD / 2);
         let mut flows = 0;
@@ -359,7 +358,7 @@ mod tests {
         assert!(matches!(told[..], [Reply::End(PartEnd { matched: 1, more: false, .. })]));
     }
 
-    /// By what a round leaves behind, whatever it says of itself.
+    /// Checks the cursor that each round leaves, not the number that it returns.
     #[test]
     fn a_round_is_short_however_much_is_asked_for() {
         let mut engine = engine();
@@ -404,7 +403,7 @@ mod tests {
         assert!(most <= ZONES);
     }
 
-    /// Of several walks each goes on in its turn, and other commands do not wait for them.
+    /// Walks are served in turn, and other commands do not wait for them.
     #[test]
     fn walks_are_served_in_turn() {
         let mut engine = engine();
@@ -413,10 +412,10 @@ mod tests {
         let mut replies: Vec<_> = (0..WALKS + 1).map(|_| push(&mut asks, all)).collect();
         let nobody = |_: &Engine| unreachable!("nobody asked for it");
         (0..WALKS * 4).for_each(|_| assert_eq!(desk.serve(&mut engine, nobody), LISTED));
-        // Four of five are under way, and none is further than another.
+        // Four of five walks are being served, and none is ahead of another.
         let told: Vec<usize> = replies.iter().map(|replies| replies.slots()).collect();
         assert_eq!(told, [4 * LISTED, 4 * LISTED, 4 * LISTED, 4 * LISTED, 0]);
-        // Who reads nothing holds up nobody.
+        // A client that reads nothing delays no other.
         replies.truncate(WALKS);
         while desk.serve(&mut engine, nobody) > 0 {}
         assert!(replies.iter().all(|replies| replies.slots() == 257));

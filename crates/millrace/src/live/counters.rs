@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counters of a running worker, where everyone can read them.
+//! Publishes the counters of a running worker to other threads.
 //!
-//! One writer, which copies its own counters here about a thousand times a second; plain loads and
-//! stores, no lock. A reader may see one counter a moment older than the next.
+//! The worker alone writes: it copies its counters here about a thousand times a second, with plain
+//! loads and stores and no lock. A reader may see one counter slightly older than the next.
 
 use super::stages::StageSample;
 use engine::MemoryUse;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A worker's counters so far.
+/// The counters of a worker at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     /// Packets and frame bytes (without FCS) sent, by direction: up, down.
@@ -17,20 +17,20 @@ pub(crate) struct Snapshot {
     pub(crate) received: u64,
     /// Packets dropped for any reason.
     pub(crate) dropped: u64,
-    /// Flows in the table.
+    /// Connections in the table.
     pub(crate) active: u64,
     /// Packets counted by a mark of the NIC.
     pub(crate) marked: u64,
-    /// Kinds of rules that had no effect and are not asked for, by the port they would be at.
+    /// Kinds of rules set aside because they had no effect, by port: A, B.
     pub(crate) aside: [u64; 2],
-    /// Cycles in turns with and without packets.
+    /// Cycles in turns with packets; below, in turns without.
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,
     /// Cycles in turns that were interrupted.
     pub(crate) stalled_cycles: u64,
-    /// Of the engine.
+    /// Memory of the engine.
     pub(crate) memory: MemoryUse,
-    /// Of its sampled bursts.
+    /// Measurements of the sampled bursts.
     pub(crate) sample: StageSample,
 }
 
@@ -46,7 +46,7 @@ impl Snapshot {
 pub(crate) struct PublishedCounters {
     counters: [AtomicU64; 16],
     sample: [AtomicU64; StageSample::COUNTERS],
-    /// The longest time between two polls, in cycles, that nobody has taken yet.
+    /// Longest time between two polls, in cycles, since it was last read.
     longest_gap: AtomicU64,
     /// Packets with wrong checksums.
     wrong_checksums: AtomicU64,
@@ -68,22 +68,22 @@ impl PublishedCounters {
         }
     }
 
-    /// So many packets had wrong checksums so far.
+    /// Sets the number of packets with wrong checksums so far.
     pub(crate) fn set_wrong_checksums(&self, packets: u64) {
         self.wrong_checksums.store(packets, Ordering::Relaxed);
     }
 
-    /// Packets with wrong checksums so far.
+    /// Returns the number of packets with wrong checksums so far.
     pub(crate) fn wrong_checksums(&self) -> u64 {
         self.wrong_checksums.load(Ordering::Relaxed)
     }
 
-    /// Its queues have waited so many cycles at most, since it said so before.
+    /// Records a wait of the worker's queues of `cycles`, if it is the longest.
     pub(crate) fn has_waited(&self, cycles: u64) {
         self.longest_gap.fetch_max(cycles, Ordering::Relaxed);
     }
 
-    /// Cycles that its queues have waited at most since this was asked before.
+    /// Returns the longest wait of the worker's queues in cycles since the last call.
     pub(crate) fn take_longest_gap(&self) -> u64 {
         self.longest_gap.swap(0, Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Listens to what becomes of the connections of a running bump: for a thread that serves somebody
-//! who wants to know. It ends with the value.
+//! Receives the events of connections from all workers, for a thread that serves a client. Dropping
+//! an [`EventStream`] ends the subscription.
 
 use super::command_queue::{Command, Reply};
 use super::query::{QueryClient, RunEnding};
@@ -9,35 +9,35 @@ use engine::Filter;
 use rtrb::Consumer;
 use std::sync::atomic::Ordering;
 
-/// Events of one worker that are taken in one go.
+/// Most events that are taken from one worker at a time.
 const AT_ONCE: usize = 1024;
 
-/// One who listens to all workers.
+/// A subscription to all workers.
 pub(crate) struct EventStream<'a> {
     inquiry: &'a QueryClient,
     id: u64,
-    /// Of each worker.
+    /// The rings of the workers.
     ears: Vec<EventReceiver>,
-    /// No worker tells it anything any more.
+    /// True once the workers hand out no more events to it.
     has_left: bool,
 }
 
 struct EventReceiver {
     lcore: u32,
     ring: Consumer<StreamItem>,
-    /// Events that are missing behind the last one in the ring.
+    /// Lost events behind the last one in the ring.
     missing: u64,
 }
 
 impl QueryClient {
-    /// Hears of the connections that are meant, from now on.
+    /// Subscribes to events of connections that match `filter`.
     pub(crate) fn listen(&self, filter: Filter) -> Result<EventStream<'_>, RunEnding> {
         let id = self.listeners.fetch_add(1, Ordering::Relaxed);
         let mut hearing = EventStream { inquiry: self, id, ears: Vec::new(), has_left: false };
         self.check()?;
         for worker in &self.workers {
             let (listener, ring) = Subscriber::new(id, filter);
-            // There are as many places as clients: nobody is refused.
+            // Each worker has as many places as clients are served, so none refuses.
             let Reply::Listens = worker.ask(|told| Command::Listen(listener, told))? else {
                 return Err(RunEnding);
             };
@@ -48,8 +48,8 @@ impl QueryClient {
 }
 
 impl EventStream<'_> {
-    /// Gives what there is to hear to `heard`, with the lcore of the worker; returns how much. When
-    /// the run is about to end, that is what happened before, and after it the end.
+    /// Passes waiting events to `heard`, with the lcore of their worker; returns how many. When the
+    /// run is about to end, it passes on earlier events first and then fails.
     pub(crate) fn hear(
         &mut self,
         heard: &mut impl FnMut(u32, StreamItem),
@@ -74,13 +74,13 @@ impl EventStream<'_> {
         if taken == 0 && is_over { Err(RunEnding) } else { Ok(taken) }
     }
 
-    /// Hears no more than what was told so far.
+    /// Ends the subscription at all workers; events already in the rings stay.
     fn leave(&mut self) {
         if std::mem::replace(&mut self.has_left, true) {
             return;
         }
         for (worker, ear) in self.inquiry.workers.iter().zip(&mut self.ears) {
-            // Given back, so that no worker frees its ring; of a run that is over nothing is.
+            // The worker returns its end, so that no worker frees a ring. After the run it cannot.
             let left = worker.ask(|told| Command::Leave(self.id, told));
             if let Ok(Reply::Left(Some(listener))) = left {
                 ear.missing = listener.lost();

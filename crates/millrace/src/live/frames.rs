@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which frames of a direction can be forwarded whole. One that was cut, or that the next port
-//! refuses for its length, is dropped here with a reason: no driver would count it.
+//! Drops frames that cannot be forwarded whole: those that their port cut, and those longer than
+//! the MTU of the next port. They are counted here, since no driver would count them.
 
 use super::PortPair;
 use dpdk::Burst;
 use wire::Packet;
 
-/// Ethernet header.
+/// Bytes of an Ethernet header.
 const HEADER: u32 = 14;
-/// One VLAN tag, which an interface takes beyond its MTU.
+/// Bytes of one VLAN tag, which an interface accepts in addition to its MTU.
 const TAG: u32 = 4;
 /// TPIDs of IEEE 802.1Q and 802.1ad.
 const TPIDS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
@@ -16,11 +16,11 @@ const TPIDS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 /// The limits of one direction, in bytes of a frame without FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameLimits {
-    /// Longer ones are looked at: none below is cut or too long.
+    /// Only longer frames are checked: no shorter one is cut or too long.
     suspect: u32,
-    /// From here on the port may have cut it.
+    /// Frames of at least this length may have been cut by their port.
     cuts_from: u32,
-    /// The MTU of the port it should leave by.
+    /// MTU of the port that the frame should leave by.
     mtu: u32,
 }
 
@@ -33,9 +33,9 @@ enum Fit {
 }
 
 impl FrameLimits {
-    /// Of both directions of a wire, first that from port A; `None` where every frame that arrives
-    /// is whole and may leave. A NIC drops what is longer than its MTU. What a Linux interface
-    /// hands over may have any length, and it refuses frames beyond its MTU without a word.
+    /// Returns the limits of both directions of a wire, first from port A. `None` if every frame
+    /// arrives whole and can leave: a NIC drops frames above its MTU. A Linux interface may deliver
+    /// frames of any length, and silently refuses to send frames above its MTU.
     pub(super) fn of(wire: &PortPair) -> [Option<Self>; 2] {
         let [a, b] = wire.interface_mtu;
         [Self::between(wire.cuts_from[0], b), Self::between(wire.cuts_from[1], a)]
@@ -51,7 +51,7 @@ impl FrameLimits {
         Self { suspect, cuts_from, mtu }
     }
 
-    /// Frees the frames that cannot be forwarded whole; returns how many were cut, and how many are
+    /// Frees frames that cannot be forwarded whole. Returns how many were cut, and how many were
     /// too long.
     #[inline]
     pub(super) fn keep_whole(&self, burst: &mut Burst) -> (u64, u64) {
@@ -78,7 +78,7 @@ impl FrameLimits {
         (cut, too_long)
     }
 
-    /// A frame of `length` bytes that begins with `bytes`.
+    /// Classifies a frame of `length` bytes that begins with `bytes`.
     fn judge(&self, length: u32, bytes: &[u8]) -> Fit {
         let is_tag =
             |at: usize| bytes.get(at..at + 2).is_some_and(|it| TPIDS.iter().any(|t| t == it));

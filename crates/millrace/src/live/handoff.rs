@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Packets that go from the worker to which they came to the one that has their connection: a ring
-//! from each worker of a wire to each other.
+//! Owns the rings by which workers of a wire hand packets off: a ring from each worker to each
+//! other one. A packet goes to the worker that has its connection.
 //!
-//! A packet goes from one ring into a port and never into another ring, so no worker waits for
+//! A packet goes from one ring into a port, never into another ring. So no worker waits for
 //! another, not even at the end.
 
 use super::PortPair;
@@ -12,7 +12,7 @@ use engine::{BURST_MAX, Handoff, RssFields, RssSpread, SteeringConfig, SteeringM
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
-/// A packet on its way.
+/// A packet on its way to another worker.
 pub(super) struct HandoffPacket {
     pub(super) mbuf: Mbuf,
     pub(super) errand: Handoff,
@@ -20,25 +20,25 @@ pub(super) struct HandoffPacket {
     pub(super) direction: usize,
 }
 
-/// The ends of one worker's rings.
+/// One worker's ends of the rings to and from the others.
 pub(super) struct HandoffRings {
-    /// To each worker; to itself there is none.
+    /// Rings to each worker, by its number; `None` for itself.
     to: Vec<Option<Producer<HandoffPacket>>>,
     from: HandoffInputs<HandoffPacket>,
-    /// Of the packets that were taken last, by direction.
+    /// Hand-offs of the packets that [`take`](Self::take) returned last, by direction.
     errands: [Vec<Handoff>; 2],
 }
 
-/// A ring from each of the others, in turn.
+/// Rings from each of the other workers, read in turn.
 struct HandoffInputs<T> {
     rings: Vec<Consumer<T>>,
-    /// The one to look at first.
+    /// The ring to read first.
     next: usize,
 }
 
 impl<T> HandoffInputs<T> {
-    /// Gives a burst at most to `each`, of the next one that has some, in its order; returns how
-    /// many.
+    /// Pops at most a burst from the next ring that is not empty and passes it to `each`, in order.
+    /// Returns how many it popped.
     fn take(&mut self, mut each: impl FnMut(T)) -> usize {
         let count = self.rings.len();
         let mut in_turn = (self.next..self.next + count).map(|ring| ring % count);
@@ -55,7 +55,7 @@ impl<T> HandoffInputs<T> {
 }
 
 impl HandoffRings {
-    /// Those of so many workers.
+    /// Returns the ends of each of `workers` workers.
     fn between(workers: usize) -> Vec<Self> {
         let none = |_| Self {
             to: Vec::with_capacity(workers),
@@ -75,7 +75,8 @@ impl HandoffRings {
         ends
     }
 
-    /// Gives a packet to the worker that has its connection; back if there is no room.
+    /// Hands a packet off to the worker that has its connection; returns the packet if there is no
+    /// room.
     pub(super) fn give(&mut self, traveller: HandoffPacket) -> Result<(), Mbuf> {
         let to = self.to.get_mut(usize::from(traveller.errand.worker()));
         match to.and_then(Option::as_mut) {
@@ -84,42 +85,43 @@ impl HandoffRings {
         }
     }
 
-    /// Whether there are packets from others.
+    /// True if other workers have handed packets off to this one.
     #[inline(always)]
     pub(super) fn has_some(&self) -> bool {
         self.from.rings.iter().any(|ring| !ring.is_empty())
     }
 
-    /// Packets from the next of them that has some: a burst of each direction, in its order.
+    /// Returns packets of the next ring that is not empty: a burst of each direction, in order.
     pub(super) fn take(&mut self) -> Option<[Burst; 2]> {
         let Self { from, errands, .. } = self;
         let mut bursts = [Burst::new(), Burst::new()];
         errands.iter_mut().for_each(Vec::clear);
         let taken = from.take(|HandoffPacket { mbuf, errand, direction }| {
-            // There is room.
+            // The bursts have room: at most a burst was popped.
             let _ = bursts[direction].push(mbuf);
             errands[direction].push(errand);
         });
         (taken > 0).then_some(bursts)
     }
 
-    /// What goes with those of a direction.
+    /// Returns the hand-offs of the packets of a direction that were taken last.
     pub(super) fn errands(&self, direction: usize) -> &[Handoff] {
         &self.errands[direction]
     }
 
-    /// Gives nothing any more. Others wait for that in the end.
+    /// Closes the rings to the others, which wait for that at the end of a run.
     pub(super) fn close(&mut self) {
         self.to.clear();
     }
 
-    /// Whether nothing comes any more.
+    /// True once all rings from others are closed and empty.
     pub(super) fn is_over(&self) -> bool {
         self.from.rings.iter().all(|ring| ring.is_abandoned() && ring.is_empty())
     }
 }
 
-/// For each worker of a wire its rings, and which connections the others have.
+/// Returns the rings of each worker of a wire, and the configuration that says which connections
+/// belong to which worker.
 pub(super) fn of_workers(
     wire: &PortPair,
 ) -> impl Iterator<Item = (HandoffRings, Option<SteeringConfig>)> + use<> {
@@ -132,7 +134,7 @@ pub(super) fn of_workers(
     exchanges.zip((0..).map(steering))
 }
 
-/// How both ports of a wire spread packets over its workers, if they do it alike and say how.
+/// Returns how RSS of both ports of a wire spreads packets; `None` if they differ or do not say.
 fn spread_of(wire: &PortPair) -> Option<Arc<RssSpread>> {
     let [a, b] = [&wire.a, &wire.b].map(dpdk::Port::spread);
     let (a, b) = (a?, b?);
@@ -140,12 +142,12 @@ fn spread_of(wire: &PortPair) -> Option<Arc<RssSpread>> {
     is_one.then(|| Arc::new(spread(a)))
 }
 
-/// Whether two keys are one, as far as the shorter goes.
+/// True if the shorter key is a prefix of the longer.
 fn is_prefix(a: &[u8], b: &[u8]) -> bool {
     a.iter().zip(b).all(|(a, b)| a == b)
 }
 
-/// The engine's words for a port's. Queue `w` is that of worker `w`.
+/// Converts the RSS spread of a port for the engine. Queue `w` belongs to worker `w`.
 fn spread(PortSpread { key, types, queues }: PortSpread) -> RssSpread {
     let has =
         |name: &str| dpdk::flow::RSS_TYPES.iter().any(|(is, bit)| *is == name && types & bit != 0);
@@ -166,7 +168,7 @@ mod tests {
         const ROOM: usize = 4 * BURST_MAX;
         let (mut producers, rings): (Vec<_>, _) = (0..3).map(|_| RingBuffer::new(ROOM)).unzip();
         let mut inlets = HandoffInputs { rings, next: 0 };
-        // The second one has nothing.
+        // The second ring is empty.
         for number in 0..ROOM {
             producers[0].push((0, number)).unwrap();
             producers[2].push((2, number)).unwrap();
@@ -175,7 +177,7 @@ mod tests {
         for _ in 0..8 {
             assert_eq!(inlets.take(|packet| taken.push(packet)), BURST_MAX);
             turns.push(taken[taken.len() - 1].0);
-            // Whoever is never through does not keep another from it.
+            // A ring that never runs empty must not starve another.
             while producers[0].push((0, taken.len())).is_ok() {}
         }
         assert_eq!(turns, [0, 2].repeat(4));

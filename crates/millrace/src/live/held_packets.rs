@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Packets that wait for another one: fragments that came before the first of their datagram. Each
-//! has the place that the engine said; what becomes of it, the engine says later. And packets that
-//! go to another worker, at once or after they have waited.
+//! Owns the packets that wait for another packet: fragments that arrived before the first fragment
+//! of their datagram. The engine assigns each a slot and decides later about it. This module also
+//! hands off packets to other workers.
 
 use super::handoff::{HandoffPacket, HandoffRings};
 use dpdk::{Burst, Mbuf};
 use engine::{BURST_MAX, Engine, Release, Verdict};
 
-/// A fixed number of places for packets.
+/// Packets that wait, by the slot that the engine assigned.
 pub(super) struct HeldPackets {
     places: Box<[Option<Waiting>]>,
 }
@@ -23,8 +23,8 @@ impl HeldPackets {
         Self { places: (0..places).map(|_| None).collect() }
     }
 
-    /// Leaves in a burst what is to be forwarded; keeps what is to wait, gives away what is of
-    /// other workers, and frees the rest.
+    /// Carries out the verdicts of a burst: keeps held packets, hands off those of other workers,
+    /// frees dropped ones. Packets to forward stay in the burst.
     #[cold]
     pub(super) fn put(
         &mut self,
@@ -57,8 +57,8 @@ impl HeldPackets {
         });
     }
 
-    /// The next packet that need not wait any more and is to be forwarded, with its direction;
-    /// frees those that are to be dropped, and gives away those of other workers.
+    /// Returns the next released packet to forward, with its direction. Frees packets to drop, and
+    /// hands off those of other workers.
     pub(super) fn take(
         &mut self,
         engine: &mut Engine,
@@ -82,8 +82,8 @@ impl HeldPackets {
     }
 }
 
-/// Gives a packet to the worker that has its connection. If that has no room, it comes back to be
-/// forwarded.
+/// Hands a packet off to the worker that has its connection. If the ring is full, the engine
+/// decides whether the packet is returned, to be forwarded.
 fn give(
     traveller: HandoffPacket,
     engine: &mut Engine,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules of the NIC while the bump runs: a thread for each port that takes some, and what ties it
-//! to the workers.
+//! Owns the NIC rules of a running bump: a thread for each port that takes rules, and its rings to
+//! the workers.
 //!
-//! Wishes and answers pass through rings. A worker looks at a few of them between bursts and waits
+//! Rule requests and results pass through rings. A worker handles a few of them between bursts and
+//! never waits: if a ring is full, its connections stay in software.
 //! for none: where a ring is full, its connections stay in software.
 
 mod bypass;
@@ -27,32 +28,32 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use thread::{Programming, Running, StatusCell, StatusClient};
 
-/// A worker's end of the rings between it and one port.
+/// A worker's ends of the two rings between it and one port.
 type WorkerEnd = (Producer<RuleRequest>, Consumer<(RuleId, RuleResult)>);
-/// The port's end of them.
+/// The port's ends of the two rings between it and one worker.
 type PortEnd = (Consumer<RuleRequest>, Producer<(RuleId, RuleResult)>);
 
-/// Wishes of one worker on their way to one port, and answers on their way back.
+/// Capacity of each ring between a worker and a port: requests in one, results in the other.
 const RING: usize = 1024;
-/// New rules of one worker that wait for one port.
+/// New rules of one worker that may wait for one port.
 const WAITING: usize = 1024;
-/// Wishes, and answers, that a worker looks at in one round of housekeeping.
+/// Rule requests, and results, that a worker handles in one round of housekeeping.
 const EXCHANGED: usize = 8;
-/// Calls take half of the time at most: some NICs do not forward meanwhile.
+/// Driver calls take at most half of the time: some NICs do not forward during a call.
 const SHARE: u32 = 128;
 
-/// What a NIC forwards by itself is counted so many times in the time that a flow lives without a
-/// packet, but no seldomer than a person may look at it.
+/// Counters of bypass rules are read this many times in the timeout of a two-way UDP connection,
+/// and at least every [`READING_MAX`].
 const READINGS: u64 = 8;
 const READING_MAX: Nanos = 1_000_000_000;
-/// At the end, how long to wait until the last of it is counted.
+/// At the end of a run, the longest wait for the last counters of bypass rules.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 
-/// Packets before which a direction is not worth a rule, however fast they come. Most flows have no
-/// more, and asking for a rule and parting with it costs a worker what some tens of marks spare.
+/// Packets that a direction must have had before it gets a rule, at any rate. Most connections have
+/// fewer. Installing and removing a rule costs a worker what some tens of marks save.
 const LEAST: u32 = 32;
 
-/// Who is worth a rule; `None`: nobody.
+/// Returns the engine's policy of which directions get rules; `None` if rules are off.
 fn admission(policy: Policy) -> Option<OffloadPolicy> {
     match policy {
         Policy::Off => None,
@@ -63,10 +64,10 @@ fn admission(policy: Policy) -> Option<OffloadPolicy> {
     }
 }
 
-/// What is to be done before ports are configured.
+/// Requests marks and a flow queue from ports that are not configured yet.
 pub(super) fn prepare(ports: [&mut Port; 2], plan: &OffloadPlan) {
     for port in ports.into_iter().filter(|_| plan.policy != Policy::Off) {
-        // One that cannot deliver marks will say so when it is asked for a rule.
+        // A port that cannot deliver marks refuses the first rule and says why.
         let _ = port.ask_for_marks();
         if plan.api == RuleApi::Auto {
             port.ask_for_flow_queue(DEPTH);
@@ -74,19 +75,20 @@ pub(super) fn prepare(ports: [&mut Port; 2], plan: &OffloadPlan) {
     }
 }
 
-/// A wire whose ports were asked what they take.
+/// The terms of the two ports of a wire: which rules they take.
 pub(super) struct PortOffer {
     ports: [SharedPort; 2],
-    /// What each takes and how it is asked, or why it takes nothing.
+    /// Which rules each port takes and in which form, or why it takes none.
     terms: [Result<Terms, String>; 2],
-    /// How its marks are made, where there are any.
+    /// Configuration of marks, if any port takes rules.
     offload: Option<OffloadConfig>,
-    /// From one reading of a counter to the next.
+    /// Time from one reading of a bypass counter to the next.
     reading: Nanos,
 }
 
 impl PortOffer {
-    /// Asks both ports, which are started, on behalf of so many workers with engines like this.
+    /// Tries which rules both started ports take. `workers` engines of this configuration share
+    /// them.
     pub(super) fn of(
         ports: &[SharedPort; 2],
         plan: &OffloadPlan,
@@ -94,7 +96,7 @@ impl PortOffer {
         workers: usize,
     ) -> Self {
         let ports = ports.clone();
-        // Only UDP of both directions is forwarded so.
+        // Only UDP connections with packets of both directions are bypassed.
         let reading = (engine.timeouts.udp_multiple / READINGS).min(READING_MAX);
         let Some(admission) = admission(plan.policy) else {
             let terms = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
@@ -123,7 +125,7 @@ impl PortOffer {
         Self { ports, terms, offload, reading }
     }
 
-    /// What the engine of the wire's worker with this number needs.
+    /// Returns the offload configuration of one worker's engine; `None` without rules.
     pub(super) fn of_worker(&self, worker: usize) -> Option<OffloadConfig> {
         self.offload.map(|offload| {
             let first_index = OffloadConfig::indices(offload.slots) * worker as u32;
@@ -131,7 +133,8 @@ impl PortOffer {
         })
     }
 
-    /// Ties workers to the ports: an end for each of so many workers, and what is to be started.
+    /// Makes the rings between `workers` workers and both ports. Returns the workers' ends, and the
+    /// rules of each port, whose threads are not started yet.
     pub(super) fn tie(
         self,
         plan: &OffloadPlan,
@@ -166,7 +169,7 @@ impl PortOffer {
     }
 }
 
-/// Asks both ports, which are each other's peers.
+/// Tries which rules both ports take; each is the peer of the other.
 fn terms(ports: &[SharedPort; 2], plan: &OffloadPlan) -> [Result<Terms, String>; 2] {
     let numbers = ports.each_ref().map(|port| port.lock().id());
     [0, 1].map(|side: usize| {
@@ -176,7 +179,7 @@ fn terms(ports: &[SharedPort; 2], plan: &OffloadPlan) -> [Result<Terms, String>;
     })
 }
 
-/// What one worker has to do with rules.
+/// A worker's rings of rule requests and results, to both ports.
 #[derive(Default)]
 pub(super) struct RuleRequests {
     sides: [Option<WorkerEnd>; 2],
@@ -192,14 +195,14 @@ impl RuleRequests {
         (wish_ring, answer_ring)
     }
 
-    /// Hands wishes over and takes answers, a few of each; returns how many.
+    /// Passes some requests from the engine to the ports, and some results back; returns how many.
     #[inline(always)]
     pub(super) fn exchange(&mut self, engine: &mut Engine) -> usize {
         if self.is_tied { self.exchange_some(engine) } else { 0 }
     }
 
-    /// At the end: has what the NICs forward by themselves come back, and waits, not for ever,
-    /// until it is counted.
+    /// At the end of a run, ends bypassing and waits until the last packets are counted, at most
+    /// [`SETTLE_MAX`].
     pub(super) fn settle(&mut self, engine: &mut Engine) {
         engine.withdraw_bypass();
         let begin = Instant::now();
@@ -239,27 +242,27 @@ impl RuleRequests {
         };
         match (side, wish) {
             (Some((wishes, _)), _) => wishes.push(wish).expect("there is a slot for each"),
-            // A port without rules.
+            // This port takes no rules.
             (None, RuleRequest::Install { .. }) => engine.apply_result(rule, RuleResult::Refused),
             (None, RuleRequest::Remove { .. }) => engine.apply_result(rule, RuleResult::Removed),
         }
     }
 }
 
-/// Rules of one port.
+/// The rules of one port, and its programming thread.
 pub(super) enum Rules {
-    /// It takes none.
+    /// The port takes no rules.
     Off {
         name: String,
         reason: String,
     },
-    /// Of the port with this number; not started yet.
+    /// A port whose thread is not started yet; the second field is its number in DPDK.
     Ready(Box<Programming>, u16),
     On(Running),
 }
 
 impl Rules {
-    /// Starts the thread of a port that takes some.
+    /// Starts the programming thread of a port that takes rules.
     pub(super) fn start(self) -> Self {
         let Rules::Ready(work, port) = self else { return self };
         let name = work.name.clone();
@@ -269,17 +272,17 @@ impl Rules {
         }
     }
 
-    /// Rules that the port has, if it takes any.
+    /// Returns the number of rules that the port has; `None` if it takes none.
     pub(super) fn count(&self) -> Option<u64> {
         if let Rules::On(running) = self { Some(running.rules()) } else { None }
     }
 
-    /// Rules that were made so far, and the time that took.
+    /// Returns the number of rules installed so far, and the total time that took.
     pub(super) fn inserted(&self) -> (u64, Duration) {
         if let Rules::On(running) = self { running.inserted() } else { (0, Duration::ZERO) }
     }
 
-    /// Whom others may ask.
+    /// Returns a handle through which other threads query the rules.
     pub(super) fn line(&self) -> RulesHandle {
         match self {
             Rules::On(running) => {
@@ -295,7 +298,7 @@ impl Rules {
         }
     }
 
-    /// Says that the workers are gone.
+    /// Tells the thread that the workers have ended, so that it removes all rules.
     pub(super) fn stop(&self) {
         if let Rules::On(running) = self {
             running.stop();
@@ -306,18 +309,18 @@ impl Rules {
         if let Rules::On(running) = self { running.is_finished() } else { true }
     }
 
-    /// Why there are none.
+    /// Returns the port's name and why it takes no rules; `None` if it takes some.
     pub(super) fn reason(&self) -> Option<(&str, &str)> {
         if let Rules::Off { name, reason } = self { Some((name, reason)) } else { None }
     }
 
-    /// The port takes rules, and forwards nothing by itself: why.
+    /// Returns the port's name and why it bypasses nothing although it takes rules.
     pub(super) fn no_bypass(&self) -> Option<(&str, &str)> {
         let Rules::On(running) = self else { return None };
         Some((running.name(), running.no_bypass()?))
     }
 
-    /// What it came to, once that is finished.
+    /// Waits for the thread to end; returns the final figures.
     pub(super) fn finish(self) -> OffloadPort {
         match self {
             Rules::On(running) => running.join(),
@@ -327,23 +330,23 @@ impl Rules {
     }
 }
 
-/// A line to the thread of a port, for who wants to know how its rules stand.
+/// A handle by which other threads query the rules of one port.
 pub(super) enum RulesHandle {
     Off { name: String, reason: String },
     On { name: String, inquirer: StatusClient },
 }
 
-/// A call of a driver takes no longer, if it ever comes back.
+/// Longest wait for a reply. Driver calls that return at all are shorter.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl RulesHandle {
-    /// Of the port.
+    /// Returns the name of the port.
     pub(super) fn name(&self) -> &str {
         let (RulesHandle::Off { name, .. } | RulesHandle::On { name, .. }) = self;
         name
     }
 
-    /// How its rules stand; `None` if there is nobody left to ask.
+    /// Returns the figures of the port's rules; `None` if its thread has ended or does not reply.
     pub(super) fn ask(&self) -> Option<OffloadPort> {
         let (name, inquirer) = match self {
             RulesHandle::Off { name, reason } => {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long a worker's queues wait between two polls: what a NIC's ring must bridge.
+//! Measures how long a worker's queues wait between two polls: the time that a NIC's ring must
+//! bridge.
 
 use super::clock::Clock;
 use report::summary::PollGap;
 
-/// Counts of gaps by length in cycles, in quarters of octaves. All in place: a worker that is asked
-/// how it stands allocates nothing.
+/// A histogram of gaps by length in cycles, four buckets per octave. It has a fixed size, so a
+/// worker that reports it allocates nothing.
 #[derive(Debug)]
 pub(crate) struct PollGaps {
     counts: [u64; Self::LENGTHS],
-    /// Of those before the last look at the longest, and since then.
+    /// The longest gap before the last [`take_longest`](Self::take_longest); below, the longest
+    /// since.
     before: u64,
     since: u64,
 }
@@ -23,14 +25,14 @@ impl Default for PollGaps {
 impl PollGaps {
     const LENGTHS: usize = 4 * u64::BITS as usize;
 
-    /// One of so many cycles.
+    /// Adds a gap of `cycles`.
     #[inline(always)]
     pub(super) fn add(&mut self, cycles: u64) {
         self.counts[length(cycles) % Self::LENGTHS] += 1;
         self.since = self.since.max(cycles);
     }
 
-    /// Cycles of the longest since the last look.
+    /// Returns the longest gap since the last call, in cycles.
     pub(super) fn take_longest(&mut self) -> u64 {
         self.before = self.longest();
         std::mem::take(&mut self.since)
@@ -40,7 +42,8 @@ impl PollGaps {
         self.before.max(self.since)
     }
 
-    /// Cycles that are longer than this share of the gaps, to a quarter of an octave.
+    /// Returns an upper bound of the gap below which `share` of all gaps are, to a quarter of an
+    /// octave.
     fn quantile(&self, share: f64) -> u64 {
         let all: u64 = self.counts.iter().sum();
         let rank = (share * all as f64).ceil().max(1.0) as u64;
@@ -52,7 +55,7 @@ impl PollGaps {
         found.map_or(0, |length| end_of(length).min(self.longest()))
     }
 
-    /// In microseconds.
+    /// Returns quantiles in microseconds.
     pub(super) fn summary(&self, clock: &Clock) -> PollGap {
         let us = |cycles: u64| clock.span(cycles) as f64 / 1e3;
         PollGap {
@@ -65,7 +68,7 @@ impl PollGaps {
     }
 }
 
-/// Octave and quarter, in one number.
+/// Returns the number of the bucket: octave times four plus quarter.
 #[inline(always)]
 fn length(cycles: u64) -> usize {
     let cycles = cycles.max(4);
@@ -73,7 +76,7 @@ fn length(cycles: u64) -> usize {
     octave as usize * 4 + (cycles >> (octave - 2) & 3) as usize
 }
 
-/// The first number of cycles that is longer.
+/// Returns the first number of cycles above a bucket.
 fn end_of(length: usize) -> u64 {
     let (octave, quarter) = (length as u32 / 4, length as u64 % 4);
     ((5 + quarter) << octave.saturating_sub(2)).max(1)

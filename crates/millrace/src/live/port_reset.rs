@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A port whose driver asks for a reset: its workers give their queues back, it is reset, and they
-//! get others. What they have for it meanwhile they drop; nobody waits but the control thread, for
-//! the driver.
+//! Resets a port whose driver requests it. Its workers return their queues, the control thread
+//! resets the port, and the workers get new queues. Meanwhile workers drop packets for this port.
+//! Only the control thread waits for the driver.
 //!
-//! The thread that programs rules learns of it from [`Resets`], before it asks the port for
-//! anything more.
+//! The programming thread learns of a reset from [`Resets`], before its next call to the port.
 
 use super::SharedPort;
 use super::port_watch::PortEvent;
@@ -12,25 +11,25 @@ use super::queue_lease::{Pair, QueueOwner};
 use dpdk::{PortError, Queues, Resets};
 use std::time::{Duration, Instant};
 
-/// From a reset that failed to the next: twice as long each time.
+/// Wait after the first failed reset; it doubles with each further one.
 const WAIT_MIN: Duration = Duration::from_millis(10);
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// A port that is not back after so long is given up. NICs that load their firmware anew take
+/// A port that is not back after this time is given up. NICs that reload their firmware take
 /// seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How it stands with resets of one port.
+/// The state of one port's resets.
 pub(super) struct PortReset {
     port: SharedPort,
     resets: Resets,
-    /// To each worker, in the order of its queues.
+    /// Owners of the queues of each worker, in the order of the queues.
     lenders: Vec<QueueOwner>,
     state: State,
 }
 
 enum State {
     Working,
-    /// The queues that have come back.
+    /// Some queues have been returned.
     Gathering(PortDown, Queues),
     Waiting(PortDown, Retry),
     GivenUp,
@@ -40,11 +39,11 @@ enum State {
 #[derive(Clone, Copy)]
 struct PortDown {
     since: Instant,
-    /// That it had, where it takes any.
+    /// Rules that the port had; `None` if it takes none.
     rules: Option<u64>,
 }
 
-/// After so many resets that failed, another.
+/// The next try after `tries` failed resets.
 #[derive(Clone, Copy)]
 struct Retry {
     tries: u32,
@@ -57,17 +56,18 @@ impl PortReset {
         Self { port, resets, lenders, state: State::Working }
     }
 
-    /// The port cannot be used now.
+    /// True if the port is out of service.
     pub(super) fn is_out(&self) -> bool {
         !matches!(self.state, State::Working)
     }
 
-    /// The port has not come back and never will.
+    /// True if the port was given up.
     pub(super) fn is_given_up(&self) -> bool {
         matches!(self.state, State::GivenUp)
     }
 
-    /// Does what can be done now. `rules`: those that the port has, if it takes any.
+    /// Does the next step that is possible now. `rules`: number of rules of the port, if it takes
+    /// any.
     pub(super) fn step(&mut self, rules: Option<u64>) -> Option<PortEvent> {
         match std::mem::replace(&mut self.state, State::Working) {
             State::Working if self.resets.is_needed() => {
@@ -98,7 +98,7 @@ impl PortReset {
         None
     }
 
-    /// Resets the port, which has failed `tries` times, with all queues that it has.
+    /// Resets the port, whose resets have failed `tries` times. `queues` are all its queues.
     fn reset(&mut self, outage: PortDown, tries: u32, queues: Queues) -> Option<PortEvent> {
         let mut port = self.port.lock();
         let port_name = port.info().devargs.clone();

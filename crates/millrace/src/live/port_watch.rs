@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ports of a bump that runs, as the control thread watches them, and what it has to tell of them.
+//! Watches the ports of a running bump for the control thread, and reports what changes.
 
 use super::SharedPort;
 use super::port_reset::PortReset;
@@ -8,47 +8,49 @@ use dpdk::PortError;
 use std::fmt;
 use std::time::Duration;
 
-/// A port of a bump that runs.
+/// A port of a running bump, as the control thread watches it.
 pub(super) struct PortWatch {
     pub(super) port: SharedPort,
     pub(super) recovery: PortReset,
     pub(super) has_several_queues: bool,
-    /// It was told that rules have no effect.
+    /// True once a warning about rules without effect was given.
     is_unmarked: bool,
-    /// Linux interface that it reads beside the host's stack; `None` once the user was warned.
+    /// Linux interface that the port reads beside the host's stack; `None` once the user was
+    /// warned.
     read_beside: Option<String>,
-    /// What was told of the link last. One that is up from the start needs no word.
+    /// Link state that was last reported. A link that is up from the start is not reported.
     up: bool,
     pub(super) removed: bool,
     out_of_sight: bool,
 }
 
-/// Something a user should hear about at once.
+/// An event at a port that is printed at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PortEvent {
     /// The link of the port came up.
     Up(String),
-    /// The link of the port went down: what is sent there is dropped.
+    /// The link of the port went down: packets sent there are dropped.
     Down(String),
-    /// The device is gone; the others go on.
+    /// The port's device is gone; the other ports go on.
     Removed(String),
-    /// The interface of a tap is deleted, or it works on in another network namespace: from here
-    /// both look the same.
+    /// The interface of a tap was deleted, or moved to another network namespace, where it goes on
+    /// working. Both look alike from here.
     OutOfSight(String),
-    /// It takes rules, and packets come without the marks.
+    /// The port takes rules, but packets arrive without their marks.
     Unmarked(String),
-    /// Its packets have wrong checksums, and it reads a Linux interface beside the host's stack.
+    /// Packets of the port have wrong checksums, and it reads a Linux interface beside the host's
+    /// stack.
     UnfinishedChecksums { port: String, interface: String },
-    /// It was reset, as its driver asked.
+    /// The port was reset, as its driver requested.
     Reset {
         port: String,
         took: Duration,
-        /// That it lost, where it takes any.
+        /// Rules that the port had before the reset; `None` if it takes none.
         rules: Option<u64>,
     },
-    /// It was to be reset, and that failed. The error names it.
+    /// The first reset of the port failed; more tries follow. The error names the port.
     ResetFailed { error: PortError },
-    /// It did not come back.
+    /// The port is given up after this many failed resets.
     GivenUp { tries: u32, error: PortError },
 }
 
@@ -113,7 +115,7 @@ impl PortWatch {
         }
     }
 
-    /// The word about rules without effect, once.
+    /// Returns the warning about rules without effect, once.
     pub(super) fn unmarked(&mut self, is_unmarked: bool) -> Option<PortEvent> {
         if !is_unmarked || std::mem::replace(&mut self.is_unmarked, true) {
             return None;
@@ -121,14 +123,14 @@ impl PortWatch {
         Some(PortEvent::Unmarked(self.port.lock().info().devargs.clone()))
     }
 
-    /// The word about checksums that nobody has filled in, once.
+    /// Returns the warning about checksums left to hardware, once.
     pub(super) fn unfinished(&mut self, has_wrong_checksums: bool) -> Option<PortEvent> {
         let interface = if has_wrong_checksums { self.read_beside.take() } else { None }?;
         let port = self.port.lock().info().devargs.clone();
         Some(PortEvent::UnfinishedChecksums { port, interface })
     }
 
-    /// What happened to it since the last call.
+    /// Returns a change of link or device since the last call.
     pub(super) fn event(&mut self) -> Option<PortEvent> {
         if self.removed || self.out_of_sight || self.recovery.is_out() {
             return None;
@@ -136,7 +138,7 @@ impl PortWatch {
         let port = self.port.lock();
         let name = || port.info().devargs.clone();
         if port.removed() {
-            // A tap that was moved into another network namespace works on.
+            // A tap that was moved into another network namespace goes on working.
             self.out_of_sight = port.info().driver == "net_tap" && !port.stands_for_interface();
             self.removed = !self.out_of_sight;
             let event = if self.removed { PortEvent::Removed } else { PortEvent::OutOfSight };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Asks the workers and ports of a running bump how things stand, and waits for their answers: for
-//! threads that serve somebody who wants to know, never for one that a packet depends on.
+//! Queries the workers and ports of a running bump and waits for their replies. Only threads that
+//! serve clients may call it, never one that a packet depends on.
 //!
-//! Each command has a ring of its own for its replies, so clients do not wait for each other. A
-//! walk is a command for each part of it, and the ring holds a whole part: however slowly a client
+//! Each command has its own ring for replies, so clients do not wait for each other. A walk sends a
+//! command for each part, and the ring holds the replies of a whole part. However slowly a client
 //! reads, no worker waits for it.
 
 use super::checkpointing::CheckpointStatus;
@@ -22,53 +22,54 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two looks whether there is an answer.
+/// Time between two checks for a reply.
 pub(super) const NAP: Duration = Duration::from_micros(200);
-/// Places in a part of a walk: as many flows at most are kept in memory.
+/// Records in a part of a walk: at most this many connections are in memory at a time.
 const PART: u32 = 1024;
-/// Replies of a part: a flow for each place, and the end.
+/// Capacity of the ring of a part: a reply for each record, and the end.
 const REPLIES: usize = PART as usize + 1;
-/// Flows that wait for their NIC are looked for again after this, and not for longer than that.
+/// Connections that wait for their NIC before they end are walked again after this time. The
+/// constant below limits how long that goes on.
 const HELD_NAP: Duration = Duration::from_millis(20);
 const HELD_MAX: Duration = Duration::from_secs(5);
 
-/// A bump that may be asked.
+/// A handle to query a running bump, shared by all client threads.
 pub(crate) struct QueryClient {
     pub(super) workers: Vec<WorkerHandle>,
-    /// Upstream end and downstream end of each wire, in turn, and what takes their rules.
+    /// Port A and port B of each wire, in turn; below, the handles of their rules.
     pub(super) ports: Vec<SharedPort>,
     pub(super) rules: Vec<RulesHandle>,
     pub(super) policy: String,
     pub(super) bypass: String,
     pub(super) gauge: CheckpointStatus,
     pub(super) zones: Mutex<Arc<ZoneRules>>,
-    /// Who changes them.
+    /// Reloads run one at a time, in the order of their requests.
     pub(super) reloads: Turns<()>,
     pub(super) has_labels: bool,
     pub(super) started: Instant,
-    /// That of the workers.
+    /// The clock of the workers.
     pub(super) clock: Clock,
     /// How many have listened so far.
     pub(super) listeners: AtomicU64,
-    /// The run is about to end.
+    /// True once the run is about to end.
     pub(super) is_ending: AtomicBool,
 }
 
-/// A worker that may be asked.
+/// A worker that can be queried.
 pub(super) struct WorkerHandle {
     pub(super) lcore: u32,
-    /// Number of its wire.
+    /// Number of the worker's wire.
     pub(super) wire: usize,
-    /// Held for one push, and by no worker.
+    /// Commands to the worker. The mutex is held for one push only, and never by the worker.
     pub(super) asks: Mutex<Producer<Command>>,
 }
 
-/// The run is over, or about to be: there is nobody to ask.
+/// The run is over or about to end, so the workers answer no queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the run has come to its end")]
 pub(crate) struct RunEnding;
 
-/// A flow, and the worker that has it.
+/// A connection, and the worker that owns it.
 pub(crate) struct ListedConn {
     pub(crate) flow: ConnView,
     pub(crate) lcore: u32,
@@ -76,32 +77,33 @@ pub(crate) struct ListedConn {
 }
 
 impl ListedConn {
-    /// What is known of the rules of its two directions, where that was asked for.
+    /// Returns the state of the rules of both directions; defaults unless the query asked for
+    /// rules.
     pub(crate) fn rules(&self) -> &[RuleView; 2] {
         self.flow.rules.as_ref().unwrap_or(&RuleView::NONE)
     }
 }
 
-/// What a walk has come to.
+/// An item that a walk finds.
 #[expect(clippy::large_enum_variant, reason = "nearly all of them are flows")]
 pub(crate) enum WalkItem {
     Flow(ListedConn),
-    /// Of one worker.
+    /// A zone, as one worker has it.
     Zone {
         zone: u16,
         now: ZoneStatus,
     },
 }
 
-/// A walk through what the workers have, of one after the other.
+/// A walk through the connections or zones of all workers, one worker after the other.
 pub(crate) struct Walk {
     errand: WalkKind,
-    /// Flows that were meant so far, and told, counted or ended.
+    /// Connections that matched so far and were listed, counted, changed or ended.
     pub(crate) matched: u64,
-    /// Number of the worker it has come to, and how far.
+    /// Index of the worker that the walk has reached; the cursor is its place there.
     worker: usize,
     cursor: Cursor,
-    /// Flows of this round that wait for their NIC, and since when there are some.
+    /// Connections of this round that wait for their NIC, and the time since when there are some.
     held: u64,
     held_since: Option<Instant>,
 }
@@ -112,7 +114,7 @@ impl Walk {
         Self { errand, matched: 0, worker: 0, cursor, held: 0, held_since: None }
     }
 
-    /// A part is over.
+    /// Moves on after the end of a part.
     fn follow(&mut self, end: PartEnd) {
         self.matched += end.matched;
         self.held += end.held;
@@ -132,15 +134,15 @@ impl Walk {
     }
 }
 
-/// One port, and how things stand with its rules.
+/// One port, and the state of its rules.
 pub(crate) struct PortStatus {
     pub(crate) rules: OffloadPort,
-    /// Over all workers: the highest threshold, the longest horizon, and sums.
+    /// Over all workers: the highest threshold, the longest horizon, the sums of rules and room.
     pub(crate) state: OffloadStatus,
 }
 
 impl QueryClient {
-    /// Gives all flows that are asked for to `found`, of one worker after the other.
+    /// Passes all connections that match `query` to `found`, one worker after the other.
     pub(crate) fn flows(
         &self,
         query: Query,
@@ -156,8 +158,8 @@ impl QueryClient {
         Ok(())
     }
 
-    /// Goes on with a walk; gives what its next part comes to to `met`, which must not take long.
-    /// False: that was the last of it.
+    /// Runs the next part of a walk and passes its items to `met`, which must be quick. Returns
+    /// false once the walk is complete.
     pub(crate) fn go_on(
         &self,
         walk: &mut Walk,
@@ -188,12 +190,12 @@ impl QueryClient {
         self.is_ending.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there is somebody to ask.
+    /// Fails if the run is about to end.
     pub(super) fn check(&self) -> Result<(), RunEnding> {
         if self.is_ending.load(Ordering::Relaxed) { Err(RunEnding) } else { Ok(()) }
     }
 
-    /// What the summary would say if the run ended now.
+    /// Returns the summary as if the run ended now.
     pub(crate) fn summary(&self) -> Result<Summary, RunEnding> {
         let reports: Vec<_> =
             self.now()?.into_iter().map(|(lcore, _, report)| (lcore, report)).collect();
@@ -206,7 +208,7 @@ impl QueryClient {
         Ok(Summary { snapshot: self.gauge.read(), ..summary })
     }
 
-    /// All ports, in their order.
+    /// Returns the state of all ports, in their order.
     pub(crate) fn ports(&self) -> Result<Vec<PortStatus>, RunEnding> {
         let workers = self.now()?;
         let port = |(number, line): (usize, &RulesHandle)| {
@@ -218,37 +220,38 @@ impl QueryClient {
         self.rules.iter().enumerate().map(port).collect::<Option<_>>().ok_or(RunEnding)
     }
 
-    /// Names of all ports, in their order.
+    /// Returns the names of all ports, in their order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(RulesHandle::name)
     }
 
-    /// Who gets rules, as `policy` says it.
+    /// Returns the policy of rules, as `policy` in the configuration.
     pub(crate) fn policy(&self) -> &str {
         &self.policy
     }
 
-    /// What holds in which zone.
+    /// Returns the zone configuration in force.
     pub(crate) fn zones(&self) -> Arc<ZoneRules> {
         Arc::clone(&self.zones.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether connections have labels.
+    /// True if connections have labels.
     pub(crate) fn has_labels(&self) -> bool {
         self.has_labels
     }
 
-    /// What it is by the clock of the workers, whatever became of the system's since the start.
+    /// Returns the time by the clock of the workers, which later changes of the system clock do not
+    /// affect.
     pub(crate) fn time(&self) -> Nanos {
         self.clock.at(tsc())
     }
 
-    /// How long the bump has run.
+    /// Returns how long the bump has run.
     pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Lcore, wire, and how it stands, of each worker.
+    /// Returns lcore, wire and counters of each worker.
     fn now(&self) -> Result<Vec<(u32, usize, Report)>, RunEnding> {
         let ask = |worker: &WorkerHandle| {
             let (told, replies) = RingBuffer::new(1);
@@ -262,7 +265,7 @@ impl QueryClient {
 }
 
 impl WorkerHandle {
-    /// Gives the worker a command.
+    /// Sends the worker a command; waits while its queue is full.
     fn send(&self, mut ask: Command) -> Result<(), RunEnding> {
         loop {
             let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -276,7 +279,7 @@ impl WorkerHandle {
         }
     }
 
-    /// Gives the worker a command that has one reply, and waits for that.
+    /// Sends the worker a command that has one reply, and waits for the reply.
     pub(super) fn ask(
         &self,
         ask: impl FnOnce(Producer<Reply>) -> Command,
@@ -290,7 +293,8 @@ impl WorkerHandle {
 /// Waits for the next reply.
 fn reply<T>(replies: &mut Consumer<T>) -> Result<T, RunEnding> {
     loop {
-        // Looked at first: what was pushed before the worker let go is still to be taken.
+        // Read before the pop: replies pushed before the worker dropped its end must still be
+        // taken.
         let is_abandoned = replies.is_abandoned();
         match replies.pop() {
             Ok(told) => return Ok(told),
@@ -307,7 +311,8 @@ fn only<T>(mut replies: Consumer<T>) -> Result<T, RunEnding> {
     Ok(told)
 }
 
-/// Frees a ring whose last reply has come, once the worker has let go of it: it frees none.
+/// Frees a ring after its last reply, once the worker has dropped its end, so that no worker frees
+/// it.
 fn free<T>(replies: Consumer<T>) {
     while !replies.is_abandoned() {
         std::thread::yield_now();
@@ -330,7 +335,7 @@ mod tests {
     use engine::{Config, Engine, Filter, Verdict};
     use wire::{BytesPacket, FrameBuilder};
 
-    /// Within a walk that ends flows.
+    /// Returns a cursor within a walk that ends connections.
     fn cursor() -> Cursor {
         let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
         let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 53).build();
@@ -347,14 +352,15 @@ mod tests {
         let end = PartEnd { cursor, more: true, matched: 1, held: 1 };
         walk.follow(end);
         assert_eq!((walk.worker, walk.cursor), (0, cursor));
-        // One was held in the part before: the same worker again, and only what was there then.
+        // The part before had one that waits: the same worker again, and only records from that
+        // time.
         walk.follow(PartEnd { more: false, held: 0, ..end });
         assert_eq!((walk.worker, walk.cursor), (0, cursor.again()));
         assert_ne!(walk.cursor, Cursor::default());
         walk.follow(PartEnd { more: false, held: 0, ..end });
         assert_eq!((walk.worker, walk.cursor, walk.matched), (1, Cursor::default(), 3));
         assert!(walk.held_since.is_none());
-        // A NIC that does not answer holds nobody up for ever.
+        // If the NIC does not reply, the walk goes on after [`HELD_MAX`].
         walk.held_since = Instant::now().checked_sub(HELD_MAX);
         walk.follow(PartEnd { more: false, held: 1, ..end });
         assert_eq!((walk.worker, walk.cursor), (2, Cursor::default()));

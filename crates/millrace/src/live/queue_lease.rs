@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Queues of a port, lent to a worker: they come back when the port is to be reset, and others go
-//! out when that is done. Who has the queues has the proof that nobody uses them.
+//! Leases the queues of a port to a worker. The worker returns them when the port is to be reset,
+//! and gets others after the reset. Whoever owns the queues can be sure that nobody else uses them.
 //!
-//! Two rings for each worker and port. A worker looks whether there is an order between bursts, a
-//! load that stays in its cache, and waits for nobody.
+//! Two rings serve each worker and port. A worker checks for an order between bursts: a load that
+//! hits its cache. It never waits.
 
 use dpdk::{RxQueue, TxQueue};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// What a worker uses of a port.
+/// The queues of one port that a worker uses.
 pub(super) struct Pair {
     pub(super) rx: RxQueue,
     pub(super) tx: TxQueue,
 }
 
-/// What a worker is told.
+/// An order to a worker.
 pub(super) enum LeaseCommand {
     GiveBack,
     Use(Pair),
@@ -32,10 +32,10 @@ pub(super) struct QueueOwner {
     returned: Consumer<Pair>,
 }
 
-/// A pair that was lent out is asked for back; before it is back, no other goes out.
+/// Capacity of the ring of orders. A new pair is lent only after the old one was returned.
 const ORDERS: usize = 2;
 
-/// Both ends, of a worker that has a pair.
+/// Returns both ends of a lease whose worker already has its pair.
 pub(super) fn loan() -> (QueueOwner, QueueLease) {
     let (orders, orders_here) = RingBuffer::new(ORDERS);
     let (returned, returned_here) = RingBuffer::new(1);
@@ -44,7 +44,7 @@ pub(super) fn loan() -> (QueueOwner, QueueLease) {
 }
 
 impl QueueLease {
-    /// An order, if there is one.
+    /// Returns the next order, if there is one.
     #[inline(always)]
     pub(super) fn order(&mut self) -> Option<LeaseCommand> {
         self.orders.pop().ok()
@@ -56,12 +56,12 @@ impl QueueLease {
 }
 
 impl QueueOwner {
-    /// Tells the worker to give its pair back, soon.
+    /// Orders the worker to return its pair.
     pub(super) fn ask_back(&mut self) {
         self.orders.push(LeaseCommand::GiveBack).expect("it has a pair, and was not asked");
     }
 
-    /// The pair, once it is back.
+    /// Returns the pair once the worker has returned it.
     pub(super) fn take_back(&mut self) -> Option<Pair> {
         self.returned.pop().ok()
     }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The line that is printed every interval, which is a second by default: rates since the line
-//! before.
+//! Prints rates since the previous line, every interval: a second by default.
 
 use super::{Runtime, Snapshot};
 use crate::units;
 use std::time::{Duration, Instant};
 
-/// Bytes a frame takes on the wire beside its own: FCS, preamble and gap.
+/// Bytes that a frame takes on the wire beside its own: FCS, preamble and gap.
 pub(super) const WIRE_OVERHEAD: u64 = 24;
 
 /// Turns counters into rates.
@@ -14,12 +13,12 @@ pub(crate) struct RateLine {
     /// Time between two lines.
     interval: Duration,
     at: Instant,
-    /// Sums over all workers at that time.
+    /// Sums over all workers at the time of the previous line.
     last: Snapshot,
 }
 
 impl RateLine {
-    /// A meter that starts now.
+    /// Creates a meter that starts now.
     pub(crate) fn new(interval: Duration) -> Self {
         Self { interval, at: Instant::now(), last: Snapshot::default() }
     }
@@ -43,7 +42,7 @@ impl RateLine {
         format!("{names}\n{units}")
     }
 
-    /// The next line, if an interval has gone by.
+    /// Returns the next line if an interval has passed.
     pub(crate) fn line(&mut self, live: &Runtime) -> Option<String> {
         let elapsed = self.at.elapsed();
         if elapsed < self.interval {
@@ -84,12 +83,12 @@ impl RateLine {
     }
 }
 
-/// Megabits per second on the wire.
+/// Returns megabits per second on the wire.
 pub(super) fn wire_mbps(packets: u64, bytes: u64, seconds: f64) -> f64 {
     (bytes + packets * WIRE_OVERHEAD) as f64 * 8.0 / seconds / 1e6
 }
 
-/// 0 of nothing.
+/// Returns `part` of `whole` in percent; 0 if `whole` is 0.
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Has the workers of a running bump hold connections to something else: for a thread that serves
-//! somebody who has changed his mind.
+//! Replaces the zone configuration of the workers of a running bump.
 
 use super::command_queue::{Command, Reply, WalkKind};
 use super::query::{QueryClient, RunEnding, Walk};
@@ -8,10 +7,11 @@ use config::plan::ZoneRules;
 use std::sync::{Arc, PoisonError};
 
 impl QueryClient {
-    /// Has the workers go by these rules from now on, one after the other, and then hold the
-    /// connections against them that are there; returns of how many of those timers come up sooner
-    /// by it. Who asks for that meanwhile waits for his turn, and reads behind it: what was written
-    /// last is what holds.
+    /// Replaces the zone configuration of all workers, one after the other, then reviews the
+    /// existing connections. Returns how many of these have an earlier timeout now.
+    ///
+    /// Concurrent calls run in turn, and each reads its configuration when its turn comes. So the
+    /// file that was written last takes effect.
     pub(crate) fn reload<E: From<RunEnding>>(
         &self,
         read: impl FnOnce() -> Result<ZoneRules, E>,
@@ -23,7 +23,7 @@ impl QueryClient {
     fn go_by(&self, rules: ZoneRules) -> Result<u64, RunEnding> {
         for worker in &self.workers {
             self.check()?;
-            // What held before is freed here, and not by a worker.
+            // The old configuration is freed here, not by a worker.
             match worker.ask(|told| Command::Zones(rules.zones(), told))? {
                 Reply::Zones(before) => drop(before),
                 _ => return Err(RunEnding),

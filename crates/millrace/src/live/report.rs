@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The summary of a live run, from the reports of its workers and the counters of its ports.
+//! Builds the summary of a live run from the reports of its workers and the counters of its ports.
 
 use super::rate_line::{percent, wire_mbps};
 use super::{Report, SharedPort, StageSample};
@@ -7,7 +7,7 @@ use engine::Stats;
 use report::summary::{self, Ledger, Offload, Summary};
 use std::time::Duration;
 
-/// Closes the account of a run of `duration`.
+/// Returns the summary of a run that has ended after `duration`.
 pub(super) fn summary(
     ports: &[SharedPort],
     reports: &[(u32, Report)],
@@ -53,9 +53,9 @@ pub(super) fn summary(
     summary
 }
 
-/// The same of a run that goes on. What is on its way from one worker to another is held. Workers
-/// report one after the other: what one has taken that another had not given by then, that one has
-/// received since.
+/// Returns the summary of a run that goes on. Packets on their way from one worker to another count
+/// as held. Workers report one after the other. If more packets were taken over than handed off,
+/// the difference was received after the earlier report.
 pub(super) fn interim(
     ports: &[SharedPort],
     reports: &[(u32, Report)],
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use engine::UntrackedReason;
 
-    /// Of a worker that has dropped one packet and keeps two.
+    /// Returns the report of a worker that has dropped one packet and holds two.
     fn report(received: u64, sent: [u64; 2], [given, taken]: [u64; 2]) -> (u32, Report) {
         let account =
             Account { received, sent: sent.map(|packets| (packets, 0)), ..Account::default() };
@@ -147,9 +147,9 @@ mod tests {
         let second = |taken| report(10, [7, taken], [0, taken]);
         assert_eq!(ledger(&[first(0), second(0)]), (110, 104, 4, true));
         assert_eq!(ledger(&[first(5), second(3)]), (110, 102, 6, true));
-        // The second one has reported later, and so much was received meanwhile.
+        // The second worker reported later; the difference was received meanwhile.
         assert_eq!(ledger(&[first(5), second(9)]), (114, 108, 4, true));
-        // One was lost.
+        // One packet is missing.
         let lost = report(11, [7, 3], [0, 3]);
         assert_eq!(ledger(&[first(5), lost]), (111, 102, 6, false));
     }

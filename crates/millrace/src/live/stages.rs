@@ -14,8 +14,8 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 
 const STAGES: usize = Stage::ALL.len();
-/// Readings of the clock in a sampled burst beside those at the end of the engine's stages: after
-/// receiving, at the start and behind the end of the engine, and after sending.
+/// Clock readings in a sampled burst beside those between the engine's stages: after receiving, at
+/// the engine's start and end, and after sending.
 const READINGS: u64 = 4;
 
 /// Measurements of the sampled bursts of one or more workers.
@@ -26,15 +26,15 @@ pub(crate) struct StageSample {
     pub(super) packets: u64,
     /// Cycles from the start of these bursts to the end of sending.
     pub(super) cycles: u64,
-    /// The parts of it that receiving and sending took.
+    /// Cycles of them spent on receiving; below, on sending.
     pub(super) rx_cycles: u64,
     pub(super) tx_cycles: u64,
     /// Packets in the bursts that the engine sampled.
     pub(super) engine_packets: u64,
-    /// Cycles of the engine's stages there, and readings of the clock in these.
+    /// Cycles of the engine's stages in these bursts; below, the number of clock readings.
     pub(super) stage_cycles: [u64; STAGES],
     pub(super) stage_readings: [u64; STAGES],
-    /// Of all busy rounds, not of a sample.
+    /// Cycles of housekeeping in all busy rounds, not of a sample.
     pub(super) housekeeping_cycles: u64,
 }
 
@@ -50,8 +50,8 @@ impl StageSample {
         }
     }
 
-    /// Adds a burst unless it was interrupted: when it began, and when receiving, judging and
-    /// sending were over.
+    /// Adds a burst unless it was interrupted. `at`: when it began, and when receiving, the engine
+    /// and sending were done.
     pub(crate) fn add_burst(&mut self, packets: u64, at: [u64; 4]) {
         let [since, fetched, judged, sent] = at;
         let cycles = sent.wrapping_sub(since);
@@ -64,7 +64,7 @@ impl StageSample {
         }
     }
 
-    /// All numbers, for a board.
+    /// Returns all numbers, for [`PublishedCounters`](super::counters::PublishedCounters).
     pub(super) fn to_counters(self) -> [u64; Self::COUNTERS] {
         let Self { bursts, packets, cycles, rx_cycles, tx_cycles, .. } = self;
         let rest = [self.engine_packets, self.housekeeping_cycles];
@@ -73,7 +73,7 @@ impl StageSample {
         std::array::from_fn(|_| all.next().expect("as many as counted"))
     }
 
-    /// Reads the numbers from a board.
+    /// Restores a sample from its numbers.
     pub(super) fn from_counters(counters: [u64; Self::COUNTERS]) -> Self {
         let [bursts, packets, cycles, rx_cycles, tx_cycles, engine_packets, rest @ ..] = counters;
         let [housekeeping_cycles, stages @ ..] = rest;
@@ -92,7 +92,7 @@ impl StageSample {
 
     pub(super) const COUNTERS: usize = 7 + 2 * STAGES;
 
-    /// The sum of both.
+    /// Returns the sum of both samples.
     pub(super) fn plus(self, other: Self) -> Self {
         let (a, b) = (self.to_counters(), other.to_counters());
         Self::from_counters(std::array::from_fn(|i| a[i] + b[i]))
@@ -104,7 +104,7 @@ impl StageSample {
         Self::from_counters(std::array::from_fn(|i| now[i].saturating_sub(then[i])))
     }
 
-    /// Splits `busy_cycles` of the same time into stages, whose sum they are.
+    /// Splits `busy_cycles` of the same time into stages, which add up to them.
     pub(super) fn split(&self, busy_cycles: u64) -> StageCycles {
         self.split_with(busy_cycles, reading_cycles())
     }
@@ -113,7 +113,7 @@ impl StageSample {
     fn split_with(&self, busy_cycles: u64, reading: u64) -> StageCycles {
         let housekeeping = self.housekeeping_cycles.min(busy_cycles);
         let of_bursts = busy_cycles - housekeeping;
-        // Both samples are of the same bursts unless the worker takes packets over from others.
+        // Both samples are of the same bursts, except for packets handed off from other workers.
         let per_packet = |cycles: u64, readings: u64, packets: u64| {
             cycles.saturating_sub(readings * reading) as f64 / packets.max(1) as f64
         };
@@ -127,7 +127,7 @@ impl StageSample {
         let readings = self.stage_readings.iter().sum::<u64>() + READINGS * self.bursts;
         let all = per_packet(self.cycles, readings, self.packets);
         let named = rx + tx + engine.iter().sum::<f64>();
-        // What lies between the stages, if it is more than the noise of the clock.
+        // Cycles between the stages count only if they exceed the noise of the clock.
         let scale = of_bursts as f64 / all.max(named).max(f64::MIN_POSITIVE);
         let share = |per_packet: f64| (per_packet * scale) as u64;
         let [mark, parse, lookup, track, miss] = engine.map(share);
@@ -162,7 +162,7 @@ mod tests {
         StageSample {
             bursts: 10,
             packets: 80,
-            // Of which the forty readings of the worker and the forty of the engine took 3200.
+            // 3200 of it are 80 clock readings: 40 of the worker, 40 of the engine.
             cycles: 8_400 + 3_200,
             rx_cycles: 2_000 + 400,
             tx_cycles: 1_000 + 400,
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn stages_add_up_to_the_busy_cycles() {
-        // A hundred times the packets of the sample, at the same price without readings.
+        // A hundred times the packets of the sample, at the same cost per packet.
         let stages = sample().split_with(840_000 + 5_000, 40);
         assert_eq!((stages.rx, stages.tx, stages.housekeeping), (200_000, 100_000, 5_000));
         assert_eq!((stages.parse, stages.lookup, stages.track), (100_000, 200_000, 100_000));
@@ -195,7 +195,7 @@ mod tests {
                 assert_eq!(sum(&StageSample::default().split_with(busy, reading)), busy);
             }
         }
-        // Less than its parts: the sample of the worker and that of the engine were others.
+        // Less than the sum of its parts: worker and engine sampled different bursts.
         let odd = StageSample { cycles: 100, ..sample() };
         let stages = odd.split_with(100_000, 0);
         assert!(sum(&stages) == 100_000 && stages.other < 10, "{stages:?}");

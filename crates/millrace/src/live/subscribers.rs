@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Those who listen to what becomes of connections, at the worker: each has a ring, and none holds
-//! the worker up. What finds a ring full is lost, and whoever listens there is told how much.
+//! Owns the subscribers of one worker's connection events. Each has a ring, and none delays the
+//! worker. Events that find a ring full are lost, and the subscriber gets their number.
 //!
-//! Rings are made and freed by whoever listens. While nobody does, the engine keeps no events.
+//! Clients make and free the rings. Without subscribers the engine keeps no events.
 
 use engine::{Engine, EventKind, Filter, FlowEvent, Nanos};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// Events on their way to one of them.
+/// Capacity of a subscriber's ring of events.
 const HEARD: usize = 4096;
-/// As many as clients are served.
+/// Most subscribers: as many as clients are served.
 const LISTENERS_MAX: usize = 8;
 
-/// What somebody hears.
+/// An item in a subscriber's ring.
 pub(crate) enum StreamItem {
     Event {
         event: FlowEvent,
-        /// When the worker handed it over.
+        /// Time at which the worker handed the event over.
         at: Nanos,
     },
-    /// So many are missing about here.
+    /// This many events are missing at this place.
     Lost(u64),
 }
 
-/// One who listens.
+/// A subscriber, at the worker.
 pub(super) struct Subscriber {
     id: u64,
     filter: Filter,
@@ -31,7 +31,7 @@ pub(super) struct Subscriber {
     lost: u64,
 }
 
-/// All of them.
+/// All subscribers of one worker.
 #[derive(Default)]
 pub(super) struct Subscribers {
     all: [Option<Subscriber>; LISTENERS_MAX],
@@ -39,13 +39,14 @@ pub(super) struct Subscribers {
 }
 
 impl Subscriber {
-    /// Both ends of a ring.
+    /// Creates a subscriber; returns both ends of its ring.
     pub(super) fn new(id: u64, filter: Filter) -> (Self, Consumer<StreamItem>) {
         let (ring, ear) = RingBuffer::new(HEARD);
         (Self { id, filter, ring, lost: 0 }, ear)
     }
 
-    /// Of one that listens no more, how much is missing at the end.
+    /// Returns the number of lost events that the ring does not report, once the subscriber has
+    /// left.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
@@ -61,7 +62,7 @@ impl Subscriber {
         }
     }
 
-    /// Tells what was lost, if there is room for it.
+    /// Reports lost events, if the ring has room.
     fn tell_lost(&mut self) {
         if self.lost > 0 && self.ring.push(StreamItem::Lost(self.lost)).is_ok() {
             self.lost = 0;
@@ -70,7 +71,7 @@ impl Subscriber {
 }
 
 impl Subscribers {
-    /// One more listens from now on; comes back where there are as many as there may be.
+    /// Adds a subscriber; returns it if there are [`LISTENERS_MAX`] already.
     pub(super) fn join(&mut self, listener: Subscriber, engine: &mut Engine) -> Option<Subscriber> {
         let Some(place) = self.all.iter_mut().find(|place| place.is_none()) else {
             return Some(listener);
@@ -83,8 +84,8 @@ impl Subscribers {
         None
     }
 
-    /// One listens no more, and comes back. What waits to be told is lost to it: with one round of
-    /// telling just before, that is nothing but a backlog.
+    /// Removes and returns a subscriber. It loses events that still wait in the engine. The caller
+    /// has just handed events out once, so only a backlog is lost.
     pub(super) fn leave(&mut self, id: u64, engine: &mut Engine) -> Option<Subscriber> {
         let is_it = |place: &&mut Option<Subscriber>| {
             place.as_ref().is_some_and(|listener| listener.id == id)
@@ -98,7 +99,7 @@ impl Subscribers {
         Some(left)
     }
 
-    /// Hands over up to `budget` events; returns how many.
+    /// Hands up to `budget` events to subscribers; returns how many.
     #[inline(always)]
     pub(super) fn tell(&mut self, engine: &mut Engine, budget: usize, now: Nanos) -> usize {
         if self.count == 0 { 0 } else { self.tell_some(engine, budget, now) }
@@ -121,7 +122,7 @@ impl Subscribers {
     }
 }
 
-/// The name of an end, of those that have one.
+/// Returns the name of the reason for which a connection ended, if the reason has one.
 pub(crate) fn end_reason(event: &FlowEvent) -> Option<&'static str> {
     (event.change == EventKind::Destroy).then(|| event.record.end_reason.name())
 }
@@ -132,7 +133,7 @@ mod tests {
     use engine::{Config, EndpointMatch, Verdict};
     use wire::{BytesPacket, FrameBuilder};
 
-    /// Each of these ports begins a flow, which ends at once.
+    /// Begins and ends a connection with each of these ports.
     fn come_and_go(engine: &mut Engine, ports: impl IntoIterator<Item = u16>) {
         for port in ports {
             let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(port, 53).build();
@@ -142,7 +143,7 @@ mod tests {
         }
     }
 
-    /// What has come: events, by change and port, and how many were lost.
+    /// Returns the events in a ring by change and port, and how many were lost.
     fn heard(ear: &mut Consumer<StreamItem>) -> (Vec<(EventKind, u16)>, u64) {
         let (mut events, mut lost) = (Vec::new(), 0);
         while let Ok(next) = ear.pop() {
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!((engine.next_event(), engine.lost_events()), (None, 0));
     }
 
-    /// It hears of what was told, and how much was not.
+    /// The subscriber gets the events handed out before it left, and the number of the others.
     #[test]
     fn what_waits_is_lost_to_one_who_leaves() {
         let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!((first.lost(), heard(&mut first_ear)), (3, (vec![(EventKind::New, 1)], 0)));
         listeners.tell(&mut engine, 100, 1);
         assert_eq!((heard(&mut last_ear).0.len(), heard(&mut last_ear).1), (4, 0));
-        // More than the engine keeps, and than a ring holds.
+        // More events than the engine keeps, and than a ring holds.
         come_and_go(&mut engine, 0..3000);
         assert_eq!(listeners.tell(&mut engine, 10, 1), 10);
         let last = listeners.leave(2, &mut engine).unwrap();
@@ -220,7 +221,7 @@ mod tests {
         }
     }
 
-    /// One who is slow is told how many are missing, and hears the others.
+    /// A slow subscriber gets the number of missing events, and all others.
     #[test]
     fn what_is_lost_is_counted_for_those_who_lost_it() {
         let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
@@ -246,11 +247,11 @@ mod tests {
         let (events, lost) = heard(&mut slow_ear);
         assert_eq!((events.len(), lost), (2, 6000 - HEARD as u64));
         assert_eq!(heard(&mut quick_ear), (vec![(EventKind::New, 9), (EventKind::Destroy, 9)], 0));
-        // Nobody takes them from the engine.
+        // The engine's events are not taken.
         come_and_go(&mut engine, 0..3000);
         while listeners.tell(&mut engine, 100, 1) > 0 {}
         for ear in [&mut slow_ear, &mut quick_ear] {
-            // What fills the ring comes before the word that some is missing.
+            // Events that fill the ring come before the number of missing ones.
             let (events, lost_before) = heard(ear);
             listeners.tell(&mut engine, 100, 1);
             let (none, lost) = heard(ear);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a running bump has counted so far, and what two readings of it come to.
+//! Adds up the counters of a running bump, and computes rates between two readings.
 
 use super::offload::Rules;
 use super::rate_line::{percent, wire_mbps};
@@ -7,40 +7,40 @@ use super::{Runtime, Snapshot};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Sums over all workers and ports at a time.
+/// Sums over all workers and ports at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Since the start.
+    /// Time of the reading, since the start of the run.
     pub(crate) at: Duration,
     pub(crate) workers: Snapshot,
     /// Rules that the ports have now.
     pub(crate) rules: u64,
-    /// Rules made so far, and the time that took.
+    /// Rules installed so far; below, the total time that took.
     pub(crate) inserts: u64,
     pub(crate) insert_time: Duration,
 }
 
-/// What happened between two times.
+/// Rates between two readings.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Rates {
-    /// Megabits per second of the wire, from port A to port B.
+    /// Megabits per second on the wire, from port A to port B.
     pub(crate) up_mbps: f64,
-    /// The same from B to A.
+    /// Megabits per second on the wire, from port B to port A.
     pub(crate) down_mbps: f64,
     /// Million packets per second received, both directions.
     pub(crate) mpps: f64,
-    /// Share of the workers' time that packets took.
+    /// Share of the workers' time that was busy, in percent.
     pub(crate) cpu_percent: f64,
-    /// Cycles that a packet took.
+    /// Busy cycles per packet.
     pub(crate) cycles_per_packet: f64,
-    /// Share of the packets that were counted by the NIC's mark.
+    /// Share of packets counted by a mark of the NIC, in percent.
     pub(crate) marked_percent: f64,
-    /// Microseconds to make a rule, on average; `None` if none was made.
+    /// Mean time to install a rule, in microseconds; `None` if none was installed.
     pub(crate) insert_us: Option<f64>,
 }
 
 impl Totals {
-    /// Rates since an earlier time.
+    /// Returns the rates since an earlier reading.
     pub(crate) fn since(&self, before: &Self) -> Rates {
         let (now, then) = (&self.workers, &before.workers);
         let seconds = (self.at - before.at).as_secs_f64().max(f64::MIN_POSITIVE);
@@ -65,7 +65,7 @@ impl Totals {
 }
 
 impl Totals {
-    /// Busy cycles per packet by stage since an earlier time.
+    /// Returns busy cycles per packet by stage since an earlier reading.
     pub(crate) fn stages_per_packet_since(&self, before: &Self) -> Vec<(&'static str, f64)> {
         let (now, then) = (&self.workers, &before.workers);
         let packets = (now.received - then.received).max(1) as f64;
@@ -75,7 +75,7 @@ impl Totals {
 }
 
 impl Runtime {
-    /// What was counted so far.
+    /// Returns the counters so far.
     pub(crate) fn totals(&self) -> Totals {
         let workers = self.snapshots().iter().fold(Snapshot::default(), super::rate_line::add);
         let of_ports = self.rules.iter().map(Rules::inserted);

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Something that one thread has at a time, in the order in which they ask for it. The standard
-//! library's mutex goes to whoever is quickest, which is the one who had it just now: a walk takes
-//! it thousands of times with nothing in between.
+//! Owns a value that threads use one at a time, in the order of their calls. A mutex of the
+//! standard library favours the thread that had it last. A walk takes the value thousands of times
+//! with hardly a pause.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What threads take in turn.
+/// A value that threads use in turn.
 pub(super) struct Turns<T> {
     line: Mutex<Line>,
     moves: Condvar,
     what: Mutex<T>,
 }
 
-/// Those who wait, by numbers.
+/// The queue of waiting threads, by numbers.
 #[derive(Default)]
 struct Line {
-    /// For who comes next.
+    /// Number of the next thread to queue.
     next: u64,
-    /// Whose turn it is.
+    /// Number of the thread whose turn it is.
     turn: u64,
 }
 
-/// A turn, which ends with the value.
+/// A turn, which ends when this is dropped.
 pub(super) struct Turn<'a, T> {
     of: &'a Turns<T>,
     what: MutexGuard<'a, T>,
@@ -33,7 +33,7 @@ impl<T> Turns<T> {
         Self { line: Mutex::default(), moves: Condvar::new(), what: Mutex::new(what) }
     }
 
-    /// Waits until all have had their turn who came before.
+    /// Waits until all earlier callers have had their turn.
     pub(super) fn take(&self) -> Turn<'_, T> {
         let mut line = lock(&self.line);
         let number = line.next;
@@ -45,7 +45,7 @@ impl<T> Turns<T> {
         Turn { of: self, what: lock(&self.what) }
     }
 
-    /// Those who have their turn or wait for it.
+    /// Returns the number of threads that have the value or wait for it.
     #[cfg(test)]
     fn count(&self) -> u64 {
         let line = lock(&self.line);
@@ -55,7 +55,7 @@ impl<T> Turns<T> {
 
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
-        // Whoever is next waits for the guard, which goes right after this, and for nobody else.
+        // The next thread waits only for the guard, which is dropped right after this.
         lock(&self.of.line).turn += 1;
         self.of.moves.notify_all();
     }
@@ -75,7 +75,7 @@ impl<T> DerefMut for Turn<'_, T> {
     }
 }
 
-/// A panic ends the process: there is nothing half done to be found.
+/// A panic ends the process, so a poisoned lock is harmless.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -84,7 +84,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// Whoever takes it again and again has it no more often than one who waits.
+    /// A thread that takes the value repeatedly does not get it more often than one that waits.
     #[test]
     fn who_waits_comes_before_who_comes_again() {
         let turns = Turns::new(Vec::new());

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The loop of one worker: its queue of both ports of a pair, and its engine between them.
+//! Runs the loop of one worker: forwards packets between its queues of both ports, through its
+//! engine.
 //!
-//! No lock, no allocation, no system call, no logging. What it knows leaves through its board and
-//! the ring of flow records; a full ring makes flows stay longer, it never makes a packet wait.
+//! No lock, no allocation, no system call, no logging. Counters leave by [`PublishedCounters`],
+//! records by a ring. If that ring is full, ended connections stay longer in the table, but no
+//! packet waits.
 
 use super::checkpointing::{CheckpointSource, CheckpointStatus};
 use super::clock::Clock;
@@ -29,47 +31,47 @@ use wire::Packet;
 
 /// Turns (one poll of both ports) between two rounds of housekeeping.
 const TURNS: u32 = 8;
-/// Packets of others taken over in one round, or one burst more: as many as may be on their way to
-/// a worker.
+/// Packets from other workers processed in one round, give or take a burst. As many may be on their
+/// way to one worker.
 const TAKEN_OVER: usize = 8 * BURST_MAX;
-/// Timers looked at in one turn beside one for each packet that came in it, once a round and as
-/// long as there are more: so a backlog shrinks, whatever arrives. Ending a flow takes up to half
-/// a microsecond, and meanwhile no port is polled.
+/// Timers checked in one turn, in addition to one per packet received in it. They are checked once
+/// a round, and every turn while more are due. So a backlog shrinks whatever arrives. Ending a
+/// connection takes up to half a microsecond, in which no port is polled.
 const TIMERS: usize = 16;
-/// Rules looked at in one round, whether they are still worth their place.
+/// Rules evaluated again in one round of housekeeping.
 const RULES: usize = 16;
-/// Events told in one round beside one for each packet that came in it.
+/// Events handed to subscribers in one round, in addition to one per packet received in it.
 const EVENTS: usize = 16;
-/// One burst in this many is measured by stage, and the engine measures the same ones.
+/// One burst in this many is measured by stage; the engine measures the same bursts.
 const SAMPLE_EVERY: u64 = engine::SAMPLE_EVERY as u64;
-/// Time between two snapshots.
+/// Time between two published snapshots, in nanoseconds.
 const SNAPSHOT_NS: u64 = 1_000_000;
 
-/// One direction through the bump: what this queue receives goes out there. Queues of a port that
-/// is being reset are missing.
+/// One direction through the bump: a receive queue and the transmit queue of its peer port. A queue
+/// is `None` while its port is being reset.
 struct ForwardPath {
     rx: Option<RxQueue>,
     tx: Option<TxQueue>,
 }
 
-/// What ties a worker to the control thread.
+/// The worker's ends of the channels to other threads.
 pub(super) struct WorkerChannels {
     pub(super) board: Arc<PublishedCounters>,
     pub(super) records: Producer<FlowRecord>,
     pub(super) wishes: RuleRequests,
     pub(super) desk: CommandQueue,
-    /// If connections are saved.
+    /// Serves snapshots; `None` if connections are not saved.
     pub(super) saver: Option<CheckpointSource>,
-    /// Up and down, where frames may not be forwarded whole.
+    /// Limits of frames that may be forwarded whole, by direction: up, down.
     pub(super) limits: [Option<FrameLimits>; 2],
-    /// By side.
+    /// Leases of the queues of each port: A, B.
     pub(super) loans: [QueueLease; 2],
-    /// With the other workers of the wire.
+    /// Rings of hand-offs to and from the other workers of the wire.
     pub(super) exchange: HandoffRings,
     pub(super) stop: Arc<AtomicBool>,
 }
 
-/// Where packets of each direction arrive.
+/// Side at which packets of each direction arrive.
 const SIDES: [Side; 2] = [Side::A, Side::B];
 
 /// Everything a worker owns.
@@ -81,30 +83,31 @@ pub(super) struct Worker {
     outlets: WorkerChannels,
     account: Account,
     gaps: PollGaps,
-    /// Packets that wait.
+    /// Packets that wait for a verdict, such as fragments.
     shelf: HeldPackets,
-    /// There may be flows whose time is over.
+    /// Some timers may be due that were not checked yet.
     is_behind: bool,
 }
 
-/// What a worker counts beside its engine.
+/// Counters of a worker that its engine does not have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
     pub(crate) received: u64,
     /// Packets and frame bytes sent, by direction.
     pub(crate) sent: [(u64, u64); 2],
-    /// Packets dropped because the port had no room for them.
+    /// Packets dropped because the transmit queue was full.
     pub(crate) tx_full: u64,
     /// Packets dropped because the port was being reset.
     pub(crate) port_reset: u64,
     /// Packets dropped because their port may have cut them.
     pub(crate) cut: u64,
-    /// Packets dropped because they are longer than the next port's MTU.
+    /// Packets dropped because they exceed the MTU of the port that they should leave by.
     pub(crate) over_mtu: u64,
     pub(crate) bursts: u64,
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,
-    /// In turns of more than [`STALL_CYCLES`]: neither busy nor idle, but interrupted.
+    /// Cycles of turns of more than [`STALL_CYCLES`], which were interrupted: neither busy nor
+    /// idle.
     pub(crate) stalled_cycles: u64,
     pub(crate) housekeeping_cycles: u64,
     /// Measurements of the sampled bursts, without those of the engine.
@@ -112,12 +115,12 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Packets that the worker dropped, and not its engine.
+    /// Returns the packets that the worker dropped; the engine counts its own.
     fn dropped(&self) -> u64 {
         self.tx_full + self.port_reset + self.cut + self.over_mtu
     }
 
-    /// Books the cycles of a turn that did `work`; true if it was a busy one.
+    /// Adds the cycles of a turn that did `work` to a counter. True if they counted as busy.
     #[inline(always)]
     fn charge(&mut self, cycles: u64, work: usize) -> bool {
         let account = match work {
@@ -130,20 +133,20 @@ impl Account {
     }
 }
 
-/// How a worker stands, at one moment between two bursts, and what is left of it in the end.
+/// All counters of a worker between two bursts, or at the end of a run.
 pub(crate) struct Report {
     pub(crate) account: Account,
     pub(crate) stats: Stats,
     pub(crate) marks: MarkStats,
     pub(crate) rules: OffloadStats,
-    /// By side; at the end, before the flows that were left ended.
+    /// By side. At the end, as before the remaining connections ended.
     pub(crate) admission: [OffloadStatus; 2],
     pub(crate) memory: MemoryUse,
     pub(crate) poll_gap: PollGap,
 }
 
 impl Worker {
-    /// A worker with an engine of its own, made from `config`, between queues of both ports.
+    /// Creates a worker between queues of both ports, with an engine made from `config`.
     pub(super) fn new(
         [a, b]: [Pair; 2],
         config: &engine::Config,
@@ -158,14 +161,14 @@ impl Worker {
         Self { paths, engine, clock, outlets, account, gaps, shelf, is_behind: false }
     }
 
-    /// Knows the connections of the run before, until now.
+    /// Restores the connections of the previous run, aged until now.
     pub(super) fn resume(mut self, resume: Resume, gauge: &CheckpointStatus) -> Self {
         let clock = self.clock;
         gauge.add(resume.restore(&mut self.engine, || clock.at(tsc())));
         self
     }
 
-    /// Forwards until told to stop, then ends every flow.
+    /// Forwards packets until the stop flag is set, then ends every connection.
     pub(super) fn run(mut self) -> Report {
         let mut burst = Burst::new();
         let mut since = tsc();
@@ -190,7 +193,8 @@ impl Worker {
             let (account, gaps, clock) = (&self.account, &self.gaps, &self.clock);
             let report = |engine: &Engine| Report::of(account, engine, gaps.summary(clock));
             let events = EVENTS + (self.account.received - received_before) as usize;
-            // Before it is served: who listens no more has heard all but a backlog.
+            // Events go first: a subscriber that leaves in this round then misses no more than a
+            // backlog.
             let told = self.outlets.desk.tell(&mut self.engine, events, now)
                 + self.outlets.desk.serve(&mut self.engine, report)
                 + self.outlets.saver.as_mut().map_or(0, |saver| saver.serve(&self.engine));
@@ -204,15 +208,15 @@ impl Worker {
             }
             let cycles = tsc().wrapping_sub(since);
             since += cycles;
-            // Housekeeping with nothing to do belongs to the idle loop.
+            // A round of housekeeping that did nothing counts as idle.
             let was_busy = self.account.charge(cycles, taken + told);
             self.account.housekeeping_cycles += if was_busy { cycles } else { 0 };
         }
         self.finish()
     }
 
-    /// Ends flows whose time is over, from `since` on, and hands their records over; returns until
-    /// when.
+    /// Ends connections whose timeout has passed, and hands over their records. `since` and the
+    /// result are readings of the cycle counter at the start and the end.
     #[inline(always)]
     fn expire(&mut self, since: u64, received: usize) -> u64 {
         let budget = received + TIMERS;
@@ -231,8 +235,8 @@ impl Worker {
         now
     }
 
-    /// Polls both ports, from `since` on; returns until when. The clock is read for each burst: a
-    /// port without packets is a part of what comes next.
+    /// Polls both ports. `since` and the result are readings of the cycle counter at start and end.
+    /// The counter is read once per burst: the time of an empty poll counts to the next reading.
     #[inline(always)]
     fn turn(&mut self, mut since: u64, burst: &mut Burst) -> u64 {
         let mut in_turn = 0;
@@ -249,7 +253,7 @@ impl Worker {
         since
     }
 
-    /// Gives queues back and takes others, where a port is reset.
+    /// Gives back or takes queues as the control thread asks while it resets a port.
     #[inline(always)]
     fn heed(&mut self) {
         for side in 0..SIDES.len() {
@@ -266,7 +270,7 @@ impl Worker {
             LeaseCommand::Use(pair) => {
                 *rx = Some(pair.rx);
                 self.paths[1 - side].tx = Some(pair.tx);
-                // What was in the queues of before is gone with them.
+                // Packets in the queues that the port had before the reset are lost.
                 self.engine.queue_drained(SIDES[side]);
             }
             LeaseCommand::GiveBack => {
@@ -277,7 +281,7 @@ impl Worker {
         }
     }
 
-    /// One burst from one port to its peer; returns the packets received.
+    /// Forwards one burst from one port to its peer; returns the number of packets received.
     #[inline(always)]
     fn forward(&mut self, direction: usize, since: u64, burst: &mut Burst) -> usize {
         let path = &mut self.paths[direction];
@@ -334,7 +338,7 @@ impl Worker {
         received
     }
 
-    /// Sends, or frees, packets that need not wait any more.
+    /// Sends or frees held packets that the engine has released.
     #[cold]
     fn let_go(&mut self) {
         let mut bursts = [Burst::new(), Burst::new()];
@@ -344,7 +348,7 @@ impl Worker {
             if bursts[direction].room() == 0 {
                 self.send_late(direction, &mut bursts[direction]);
             }
-            // There is room. An mbuf without any would be free.
+            // The burst has room: a full one was just sent. `push` would free the mbuf otherwise.
             let _ = bursts[direction].push(mbuf);
         }
         for (direction, burst) in bursts.iter_mut().enumerate() {
@@ -352,7 +356,7 @@ impl Worker {
         }
     }
 
-    /// Takes packets over that came to other workers, of one after the other; returns how many.
+    /// Processes packets that other workers handed off to this one; returns how many.
     #[inline(always)]
     fn take_over(&mut self) -> usize {
         if self.outlets.exchange.has_some() { self.take_some_over() } else { 0 }
@@ -391,8 +395,8 @@ impl Worker {
         *unsent += burst.free_all() as u64;
     }
 
-    /// Gives flow records away as far as there is room; returns how many. All of them: those that
-    /// packets end, by port reuse, do not wait.
+    /// Pushes flow records to the ring while it has room; returns how many. There is no budget, so
+    /// records of connections that ended by port reuse do not pile up.
     fn hand_over(&mut self) -> usize {
         let mut taken = 0;
         while self.outlets.records.slots() > 0 {
@@ -420,7 +424,7 @@ impl Worker {
         }
     }
 
-    /// Ends the flows that are left. Waits for whoever takes their records: nothing is lost.
+    /// Ends the remaining connections. Waits for ring space, so that no record is lost.
     fn finish(mut self) -> Report {
         self.engine.release_all();
         self.let_go();
@@ -431,7 +435,7 @@ impl Worker {
         }
         self.outlets.board.write(&self.snapshot());
         let admission = SIDES.map(|side| self.engine.offload_state(side));
-        // What is still to hear is that all ends.
+        // Events are not needed any more: every connection ends.
         self.engine.subscribe(false);
         self.outlets.wishes.settle(&mut self.engine);
         while self.engine.flush(TIMERS) {

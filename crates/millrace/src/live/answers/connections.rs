@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Answers about connections that are as long as there are many: they go out part by part, and the
-//! walk through the tables waits for whoever takes them.
+//! Answers requests whose answers are as long as there are connections. Answers go out part by
+//! part; between two parts the walk waits for the client.
 
 use super::instance;
 use crate::live::{ListedConn, QueryClient, StreamItem, Walk, WalkItem, WalkKind, end_reason};
@@ -13,10 +13,10 @@ use report::records::label;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Between two looks whether there are events.
+/// Time between two checks for events.
 const NAP: Duration = Duration::from_millis(5);
 
-/// All connections that are meant, or the first so many; returns how many.
+/// Lists the connections that match, or the first `limit` of them; returns how many.
 pub(super) fn list(
     inquiry: &QueryClient,
     request: &Request,
@@ -39,18 +39,18 @@ pub(super) fn list(
     Ok(given)
 }
 
-/// How many are meant.
+/// Counts the connections that match.
 pub(super) fn count(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
     let query = Query { filter: request.filter(), ..Query::default() };
     to_the_end(inquiry, WalkKind::Count(query))
 }
 
-/// Ends those that are meant; returns how many. Whoever asked may go away meanwhile.
+/// Ends the connections that match; returns how many. It goes on if the client disconnects.
 pub(super) fn flush(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
     to_the_end(inquiry, WalkKind::Flush(request.filter()))
 }
 
-/// Writes to the marks and labels of those that are meant; returns to how many.
+/// Writes to the marks and labels of the connections that match; returns how many.
 pub(super) fn set(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
     if request.set_label.is_some() && !inquiry.has_labels() {
         return Err(Failure::NoLabels.into());
@@ -64,7 +64,7 @@ fn to_the_end(inquiry: &QueryClient, errand: WalkKind) -> Result<u64, AnswerErro
     Ok(walk.matched)
 }
 
-/// Zones that have connections, over all workers, and those in which something else holds.
+/// Lists zones that have connections at any worker, and zones with settings of their own.
 pub(super) fn zones(inquiry: &QueryClient) -> Result<Vec<Line>, AnswerError> {
     let rules = inquiry.zones();
     let mut zones: BTreeMap<_, _> = rules.named().map(|zone| (zone, vec![])).collect();
@@ -80,7 +80,7 @@ pub(super) fn zones(inquiry: &QueryClient) -> Result<Vec<Line>, AnswerError> {
     Ok(zones.into_iter().map(line).collect())
 }
 
-/// A zone, as it is at the workers that have some of it.
+/// Adds up the counts of a zone over the workers that have connections in it.
 fn zone_line(
     zone: u16,
     workers: &[ZoneStatus],
@@ -106,8 +106,8 @@ fn zone_line(
     }
 }
 
-/// What becomes of those that are meant, until whoever asked goes, or the run ends. The first line
-/// says who tells: what comes after it is complete, but for what is said to be lost.
+/// Sends events of the connections that match until the client disconnects or the run ends. The
+/// first line identifies the instance. After it events are complete, except those reported as lost.
 pub(super) fn events(
     inquiry: &QueryClient,
     request: &Request,
@@ -132,7 +132,7 @@ pub(super) fn events(
     }
 }
 
-/// In place of an end.
+/// The result of a request that ends only by an error.
 pub(super) enum Never {}
 
 fn heard_line(heard: StreamItem, worker: u32) -> Line {
@@ -164,7 +164,7 @@ fn live(found: &ListedConn, now: engine::Nanos) -> ConnectionLine {
     }
 }
 
-/// What a record says of its connection.
+/// Converts a record to a line.
 fn of_record(record: &FlowRecord, worker: u32) -> ConnectionLine {
     let counts = |tally: &DirectionCounters| CountsLine {
         packets: tally.packets,
