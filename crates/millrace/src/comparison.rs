@@ -151,11 +151,11 @@ impl Comparison {
                 "The NIC is software: it takes rules, refuses and marks as this one does: {}.",
                 self.title
             ),
-            "Classifying packets costs the worker nothing, as with hardware, but for those whose \
-             rules have just changed."
+            "Classification is free for the worker, as in hardware, except right after a rule \
+             change."
                 .to_owned(),
-            "Receiving and sending cost what copying costs, not what a driver does: compare the \
-             rows with each other."
+            "RX and TX are memory copies, cheaper than a real driver; compare rows only with each \
+             other."
                 .to_owned(),
             format!("Rules take as long as the personality {} says.", self.personality),
         ]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Linux interfaces as ports: prepares them at the start, and has them restored at the end.
+//! Owns the Linux interfaces that are ports: prepares them at the start, and has them restored at
+//! the end.
 //!
-//! The kernel redirects the frames of an interface that is named as such, `eth1`, to a device of
-//! DPDK ([`redirect`]). The host sees none of them. `net_af_packet` and `net_pcap` read an
-//! interface beside the host's stack. There the kernel must not join segments, and the host must
+//! If a port is the name of an interface, such as `eth1`, the kernel redirects its frames to a
+//! device of DPDK ([`redirect`]). The host sees none of them. `net_af_packet` and `net_pcap` read
+//! an interface beside the host's stack. There the kernel must not join segments, and the host must
 //! not answer.
 
 mod keeper;
@@ -30,12 +31,12 @@ use std::os::fd::OwnedFd;
 const NAME_MAX: usize = 15;
 /// The MTU of Ethernet.
 const ETHERNET_MTU: u32 = 1500;
-/// By which a device is known to be ours.
+/// Alias that identifies devices made by Millrace.
 const ALIAS: &str = "made by millrace";
-/// Frames that wait for a port behind a redirect: 4 ms at a million a second.
+/// Most frames that wait for a port behind a redirect: 4 ms at a million a second.
 const QUEUE: u32 = 4096;
 
-/// An interface cannot be a port.
+/// Why a Linux interface cannot be a port.
 #[derive(Debug, thiserror::Error)]
 #[error("port `{port}`: {fault}")]
 pub(crate) struct NetdevError {
@@ -79,39 +80,39 @@ fn failed(step: &'static str) -> impl Fn(io::Error) -> Fault {
     move |error| Fault::Failed { step, error }
 }
 
-/// The Linux interfaces of a run. Dropping it puts everything back.
+/// The Linux interfaces of a run. Dropping this restores them.
 pub(crate) struct Interfaces {
     netlink: Option<Netlink>,
-    /// By the name of the port they are.
+    /// Interfaces by the name of their port.
     used: BTreeMap<String, Used>,
     keeper: Option<Keeper>,
     /// Notes for the user, a line each.
     notes: Vec<String>,
 }
 
-/// An interface of a port.
+/// An interface that a port uses.
 struct Used {
     device: Device,
-    /// That of the port, if it was left to us.
+    /// Driver chosen by Millrace; `None` if the user named one.
     driver: Option<Driver>,
-    /// Number of the device that its frames are redirected to, once it is there.
+    /// Number of the device to which the interface's frames are redirected; `None` until it exists.
     far: Option<u32>,
     _lock: InterfaceLock,
-    /// Holds it promiscuous.
+    /// Keeps the interface promiscuous while it is open.
     _promiscuous: Option<OwnedFd>,
 }
 
-/// How the frames of an interface come to DPDK.
+/// How frames of an interface reach DPDK.
 struct Driver {
     /// Devargs that open the port.
     devargs: String,
-    /// The device that frames are redirected to, if they are.
+    /// Device that frames are redirected to; `None` without a redirect.
     far: Option<String>,
 }
 
 impl Interfaces {
-    /// Locks and prepares the interface of each port that has one. Each port comes with the MTU
-    /// that its pair asks for. DPDK has not started yet.
+    /// Locks and prepares the interface of each port that has one, before DPDK starts. Each port
+    /// comes with the MTU that its pair asks for.
     pub(crate) fn prepare<'a>(
         ports: impl Iterator<Item = (&'a Devargs, Option<u16>)>,
     ) -> Result<Self, NetdevError> {
@@ -138,19 +139,19 @@ impl Interfaces {
         driver.map_or_else(|| port.to_string(), |driver| driver.devargs.clone())
     }
 
-    /// The interface of `port`, if it is read beside the host's stack.
+    /// Returns the interface of `port` if the port reads it beside the host's stack.
     pub(crate) fn read_beside(&self, port: &Devargs) -> Option<String> {
         let used = self.used.get(&port.name)?;
         let is_redirected = used.driver.as_ref().is_some_and(|driver| driver.far.is_some());
         (!is_redirected).then(|| used.device.name.clone())
     }
 
-    /// The MTU of the interface of `port`, if it has one.
+    /// Returns the MTU of the interface of `port`, if it has one.
     pub(crate) fn interface_mtu(&self, port: &Devargs) -> Option<u32> {
         Some(self.used.get(&port.name)?.device.mtu)
     }
 
-    /// Bytes of a frame from which on the driver of `port` may have cut it.
+    /// Returns the frame length from which the driver of `port` may have cut a frame.
     pub(crate) fn cuts_from(&self, port: &Devargs) -> Option<u32> {
         let opened = Devargs::parse(&self.devargs(port)).ok();
         opened.as_ref().unwrap_or(port).cuts_from()
@@ -197,7 +198,7 @@ impl Interfaces {
         Ok(())
     }
 
-    /// Refuses an interface that the host needs; notes the addresses of the host there.
+    /// Fails for an interface that the host needs; notes the host's addresses on others.
     fn refuse_what_the_host_needs(
         &mut self,
         device: &Device,
@@ -224,12 +225,12 @@ impl Interfaces {
         Ok(())
     }
 
-    /// The devargs of the port that an interface becomes, and the device that its frames are
-    /// redirected to, where the kernel can do that.
+    /// Returns the devargs of an interface's port, and the device that frames are redirected to
+    /// where the kernel can redirect.
     ///
-    /// A tap hands over what the kernel would put on a wire, byte for byte. DPDK's driver of it
-    /// knows no MTU above that of Ethernet (`max_rx_pktlen` in rte_eth_tap.c): longer frames go
-    /// through a veth whose other end is a `net_af_packet`.
+    /// A tap hands over frames byte for byte as the kernel would put them on a wire. DPDK's driver
+    /// for taps accepts no MTU above that of Ethernet (`max_rx_pktlen` in rte_eth_tap.c). Longer
+    /// frames go through a veth pair whose other end is a `net_af_packet`.
     fn choose_driver(&mut self, device: &Device) -> Result<Driver, Fault> {
         let Device { name, index, mtu, .. } = device;
         let netlink = self.netlink.as_mut().expect("it was asked for this device");
@@ -267,8 +268,8 @@ impl Interfaces {
         Ok(driver)
     }
 
-    /// Removes a device that an instance has left whose keeper was killed too; refuses one of
-    /// somebody else with this name.
+    /// Removes a leftover device of an instance whose keeper was killed too. Fails if the device
+    /// with this name is not ours.
     fn clear_the_way(&mut self, far: &str) -> Result<(), Fault> {
         let netlink = self.netlink.as_mut().expect("it was asked for this device");
         match netlink.device(far).map_err(failed("cannot ask the kernel"))? {
@@ -280,8 +281,8 @@ impl Interfaces {
         }
     }
 
-    /// Lays a veth cable from the device `far`, which leaves nothing to hardware, to another one;
-    /// returns its name. The host is kept out of both.
+    /// Makes a veth pair: `far`, which leaves nothing to hardware, and its other end. Returns the
+    /// other end's name. The host's stack is kept out of both.
     fn lay_veth(&mut self, device: &Device, far: &str) -> Result<String, Fault> {
         let failed = failed("cannot lay a veth to its port");
         let near = near_name(far);
@@ -303,8 +304,8 @@ impl Interfaces {
         Ok(near)
     }
 
-    /// Has the interface join no segments, as its port would be handed frames that fit nowhere, and
-    /// the host answer nothing: it sees the frames beside the port.
+    /// Switches off segment joining, since the port could not take such frames. Keeps the host from
+    /// answering, since it sees the frames too.
     fn keep_host_out(&mut self, device: &Device) -> Result<(), Fault> {
         let name = &device.name;
         if !device.is_promiscuous {
@@ -312,7 +313,7 @@ impl Interfaces {
             noted.map_err(failed("cannot start what puts it back"))?;
         }
         for offload in [Offload::Gro, Offload::Lro] {
-            // What cannot be asked is not there.
+            // An offload that cannot be queried does not exist.
             if linux::offload(name, offload.into()).unwrap_or(false) {
                 let step = Step::Offload { offload, is_on: true };
                 let change = |_: &mut Netlink| linux::set_offload(name, offload.into(), false);
@@ -322,8 +323,8 @@ impl Interfaces {
         }
         let addresses = self.netlink.as_mut().and_then(|link| link.addresses(device.index).ok());
         let has_ipv6 = addresses.iter().flatten().any(|address| address.is_ipv6());
-        // 8: answer for no address (ip-sysctl, arp_ignore). Where IPv6 is switched off, addresses
-        // are lost.
+        // 8: answer for no address (ip-sysctl, arp_ignore). If IPv6 is switched off instead,
+        // addresses are lost.
         self.set_sysctl(device, ("ipv4", "arp_ignore"), "8");
         self.set_sysctl(device, ("ipv4", "forwarding"), "0");
         if !has_ipv6 {
@@ -332,8 +333,8 @@ impl Interfaces {
         Ok(())
     }
 
-    /// Sets a key of `device` below `/proc/sys/net`. Where that is not allowed, in a container, the
-    /// user is told what to do.
+    /// Sets a key of `device` below `/proc/sys/net`. If that is forbidden, as in a container, adds
+    /// a note with the command for the user.
     fn set_sysctl(&mut self, device: &Device, name: (&str, &str), wanted: &str) {
         let Some(before) = keeper::sysctl(&device.name, name) else { return };
         if before.trim_end() == wanted {
@@ -348,7 +349,7 @@ impl Interfaces {
         }
     }
 
-    /// Changes something of `device`, once the keeper knows the step that undoes it.
+    /// Changes a setting of `device`, after the keeper has the step that undoes it.
     fn change(
         &mut self,
         device: &Device,
@@ -363,8 +364,8 @@ impl Interfaces {
         change(self.netlink.as_mut().expect("an interface was asked for before"))
     }
 
-    /// Makes `open`, which is not started, stand for the interface that `port` names: by its name,
-    /// its link and its losses.
+    /// Makes the port `open`, which is not started, represent the interface that `port` names. It
+    /// then has the interface's name, link and losses.
     pub(crate) fn adopt(&mut self, port: &Devargs, open: &mut Port) -> Result<(), NetdevError> {
         let Some(used) = self.used.get_mut(&port.name) else { return Ok(()) };
         let Some(driver) = &used.driver else { return Ok(()) };
@@ -381,7 +382,7 @@ impl Interfaces {
         Ok(())
     }
 
-    /// Redirects frames from now on, both ways.
+    /// Starts the redirects of frames, both ways.
     pub(crate) fn connect(&mut self) -> Result<(), NetdevError> {
         let pairs: Vec<_> = self
             .used
@@ -406,7 +407,7 @@ impl Interfaces {
     }
 }
 
-/// The way of frames from an interface to its port and back.
+/// The path of frames from an interface to its port and back.
 struct Passage {
     /// The interface, as it was at the start.
     device: Device,
@@ -417,15 +418,17 @@ struct Passage {
 }
 
 impl Passage {
-    /// Counts frames lost on the way since the start. The port has received `received` frames.
+    /// Returns the frames lost on the path since the start. The port has received `received`
+    /// frames.
     fn losses(&self, received: u64) -> io::Result<Losses> {
         let mut netlink = Netlink::open()?;
         let far = netlink.device(&self.far)?.unwrap_or_default();
         let near = self.near.as_ref().map(|near| netlink.device(near)).transpose()?.flatten();
-        // No room in the queue of a tap, or in the ring of the port at the near end of a veth.
+        // Frames lost for lack of room: in the queue of a tap, or the port's ring at a veth's near
+        // end.
         let missed =
             far.tx_dropped + near.map_or(0, |near| near.rx_packets.saturating_sub(received));
-        // Either the redirect or the interface counts a frame that it drops, or both do.
+        // A frame that is dropped is counted by the redirect, the interface, or both.
         let device = netlink.device_by_index(self.device.index)?.unwrap_or_default();
         let dropped = device.tx_dropped.saturating_sub(self.device.tx_dropped);
         let failed = redirect::failures(&mut netlink, far.index)?;
@@ -433,7 +436,7 @@ impl Passage {
     }
 }
 
-/// Prepares the device that frames are redirected to, which its driver has made; returns its
+/// Prepares the device that frames are redirected to, which DPDK's driver has made. Returns its
 /// number.
 fn prepare_far(netlink: &mut Netlink, far: &str) -> Result<u32, Fault> {
     let device = netlink.device(far).map_err(failed("cannot ask the kernel"))?;
@@ -445,7 +448,7 @@ fn prepare_far(netlink: &mut Netlink, far: &str) -> Result<u32, Fault> {
     Ok(device.index)
 }
 
-/// Keeps the host from speaking and listening on a device that was made for frames of the wire.
+/// Keeps the host's stack from sending and receiving on a device made for frames of the wire.
 fn silence(device: &str) -> Result<(), Fault> {
     let keys = [("ipv6", "disable_ipv6", "1"), ("ipv4", "arp_ignore", "8")];
     keys.iter().try_for_each(|&(family, key, value)| {
@@ -459,19 +462,19 @@ fn set_mtu(netlink: &mut Netlink, index: u32, mtu: u32) -> io::Result<()> {
     netlink.set(index, LinkAttribute::Mtu(mtu))
 }
 
-/// The MTU of a Linux interface, if there is one.
+/// Returns the MTU of a Linux interface; `None` if there is no such interface.
 pub(crate) fn mtu(name: &str) -> Option<u32> {
     Some(Netlink::open().ok()?.device(name).ok()??.mtu)
 }
 
-/// Name of the device that the frames of an interface are redirected to.
+/// Returns the name of the device that an interface's frames are redirected to.
 fn far_name(interface: &str, index: u32) -> String {
-    // No interface of the name 7 gets the same.
+    // The form differs from the name of an interface called as the number.
     let name = format!("mr-{interface}");
     if name.len() <= NAME_MAX { name } else { format!("mr.{index}") }
 }
 
-/// Name of the other end of its cable, where it is a veth.
+/// Returns the name of the other end of a veth pair.
 fn near_name(far: &str) -> String {
     format!("mp{}", &far[2..])
 }

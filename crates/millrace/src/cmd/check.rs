@@ -14,7 +14,7 @@ use std::process::ExitCode;
 ///
 /// Prints what `run` would use with the same arguments: every setting, its origin, and the memory
 /// needed. The output is itself a configuration. Reports all faults at once, each with its place
-/// and the way out. Starts nothing and touches no port.
+/// and a remedy. Starts nothing and opens no port.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CheckArgs {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan as a configuration file, and what follows from it as comments.
+/// Prints the plan as a configuration file, with its memory as comments.
 fn print(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
     let eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
     let memory = plan.memory();
@@ -84,7 +84,7 @@ fn print(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
     }
 }
 
-/// How many hugepages the flow tables find, where they look for any.
+/// Returns the text about hugepages for flow tables; empty if the tables use none.
 fn room_in_hugepages(plan: &Plan, no_huge: bool) -> String {
     if !plan.engine.huge_pages {
         return String::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace ct`: the connections of a running instance, all of them or those that somebody means.
+//! `millrace ct`: lists, counts, ends and marks connections of a running instance.
 
 mod line;
 mod reload;
@@ -34,10 +34,10 @@ enum Command {
     Reload(reload::ReloadArgs),
 }
 
-/// Print every connection, or those that are meant, one on a line
+/// List all or matching connections, one per line
 ///
-/// Lines come as the instance finds them, in no order; one that begins or ends meanwhile may be
-/// there or not. However many there are, no packet waits.
+/// The order of lines is undefined. A connection that begins or ends during the listing may be in
+/// it or not. Listing never delays packets.
 #[derive(clap::Args)]
 #[command(after_help = LIST_EXAMPLES)]
 struct ListArgs {
@@ -45,7 +45,7 @@ struct ListArgs {
     instance: InstanceArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// End after this many
+    /// Stop after N connections
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
     /// Print JSON Lines
@@ -53,7 +53,7 @@ struct ListArgs {
     json: bool,
 }
 
-/// Print how many connections there are
+/// Count all or matching connections
 #[derive(clap::Args)]
 #[command(after_help = COUNT_EXAMPLES)]
 struct CountArgs {
@@ -66,10 +66,9 @@ struct CountArgs {
     json: bool,
 }
 
-/// End connections now; their flow records are written as at any end
+/// End matching connections now, and write their flow records
 ///
-/// A packet that comes after that begins a new connection. Rules of the NIC go with their
-/// connections.
+/// A later packet begins a new connection. Flow rules of the connections are removed from the NIC.
 #[derive(clap::Args)]
 #[command(after_help = FLUSH_EXAMPLES)]
 struct FlushArgs {
@@ -77,7 +76,7 @@ struct FlushArgs {
     instance: InstanceArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Every connection there is
+    /// End every connection
     #[arg(long)]
     all: bool,
     /// Print JSON
@@ -85,7 +84,7 @@ struct FlushArgs {
     json: bool,
 }
 
-/// Print the zones that have connections or limits: how full they are, and what holds there
+/// Print zones that have connections or settings, with their counts, limits and timeouts
 #[derive(clap::Args)]
 #[command(after_help = ZONES_EXAMPLES)]
 struct ZonesArgs {
@@ -98,7 +97,8 @@ struct ZonesArgs {
 
 /// Print new, update and destroy events of connections as they happen, until Ctrl-C
 ///
-/// The instance waits for nobody: who does not read fast enough is told how many are missing.
+/// The instance never waits for a reader. A reader that is too slow loses events, and gets the
+/// number of lost events.
 #[derive(clap::Args)]
 #[command(after_help = EVENTS_EXAMPLES)]
 struct EventsArgs {
@@ -116,7 +116,7 @@ Examples:
   millrace ct list
       Every connection.
   millrace ct list --proto tcp --state ESTABLISHED --dst 10.0.0.0/8 --dport 443
-      Connections to port 443 of these hosts in which both ends have spoken.
+      Established connections to port 443 of these hosts.
   millrace ct list --zone 7 --address 2001:db8::1 --json
       Connections of a host in a zone, as JSON Lines.
 
@@ -126,14 +126,14 @@ const COUNT_EXAMPLES: &str = "\
 Examples:
   millrace ct count
   millrace ct count --state SYN_SENT
-      Connections that wait for the answer to their SYN.
+      Connections that wait for a reply to their SYN.
 
 Exit status: 0 good; 1 no instance answers; 2 wrong use.";
 
 const FLUSH_EXAMPLES: &str = "\
 Examples:
   millrace ct flush --src 10.0.0.66
-      Ends the connections that this host has begun.
+      End the connections whose originator is this host.
   millrace ct flush --zone 7
   millrace ct flush --all
 
@@ -149,9 +149,9 @@ Exit status: 0 good; 1 no instance answers; 2 wrong use.";
 const EVENTS_EXAMPLES: &str = "\
 Examples:
   millrace ct events --proto tcp --dport 443
-      What becomes of connections to this port.
+      Events of connections to this port.
   millrace ct events --state SYN_SENT --json
-      Connections that begin with a SYN, as JSON Lines.
+      Events of connections in this state, as JSON Lines.
 
 Exit status: 0 good; 1 no instance answers; 2 wrong use.";
 
@@ -168,7 +168,8 @@ pub(crate) fn run(args: &CtArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks, and waits as long as it takes, or until Ctrl-C: then `None`.
+/// Sends a request and passes the lines of the answer to `take`. Returns the number that matched;
+/// `None` after Ctrl-C.
 fn ask(
     args: &InstanceArgs,
     request: &Request,
@@ -257,7 +258,7 @@ fn zone_row(line: &ZoneLine) -> [String; 9] {
     ]
 }
 
-/// Until somebody has had enough, or the run ends.
+/// Prints events until Ctrl-C, or until the run ends.
 fn events(args: &EventsArgs) -> anyhow::Result<()> {
     let request = args.filter.request(Ask::Events);
     let mut out = io::stdout().lock();
@@ -274,7 +275,7 @@ fn events(args: &EventsArgs) -> anyhow::Result<()> {
         out.flush()
     });
     match asked {
-        // There was an instance, and its run is over.
+        // The instance had answered, and its run has ended.
         Err(error) if is_heard && error.downcast_ref().is_some_and(AskError::is_end) => Ok(()),
         asked => asked.map(|_| ()),
     }

@@ -21,7 +21,7 @@ use std::{env, io};
 /// Measure the bump on a software NIC, without and with offload
 ///
 /// Needs no NIC, no hugepages, no privilege and no configuration. The bump forwards between two
-/// ports of the software NIC, which receive the loads of the article on FlowTable: IMIX over
+/// ports of the software NIC, which receive the loads of the FlowTable article: IMIX over
 /// 2 x 1194 UDP flows, then small TCP. Each load runs twice. In the second run the NIC marks the
 /// packets of connections that have flow rules. Prints throughput, CPU utilisation and cycles per
 /// packet, and writes a report with plots.

@@ -7,17 +7,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Check this host and say what to do
+/// Check whether this host is ready, and advise
 ///
-/// Looks at cpus, memory, hugepages, kernel, DPDK, privileges and every NIC on the PCI bus, and
-/// says what to do about what it finds. Reads /proc and /sys and changes nothing.
+/// Checks cpus, memory, hugepages, kernel, DPDK, privileges and every NIC on the PCI bus, and
+/// prints advice for each finding. Reads /proc and /sys and changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Directory to take for the host's root, such as a copy of another host's /proc and /sys
+    /// Root directory of the host, such as a folder with copies of another host's /proc and /sys
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 }
@@ -27,11 +27,11 @@ Examples:
   millrace doctor
       Check this host.
   millrace doctor --json | jq '.findings[] | select(.status == \"warn\")'
-      What costs speed here, for another program to read.
+      Findings that cost speed, as JSON.
   millrace doctor --root copy
-      Another host, of which the folder has /proc and /sys.
+      Check another host, whose /proc and /sys are copied to this folder.
 
-Exit status: 0 good; 1 something found stops every run; 2 wrong use.";
+Exit status: 0 good; 1 a finding prevents every run; 2 wrong use.";
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(args.root.is_dir(), "{} is no directory", args.root.display());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace nic`: what has to do with one NIC.
+//! `millrace nic`: commands that test flow rules on a NIC.
 
 mod flow;
 mod personalities;
@@ -10,7 +10,7 @@ mod script;
 
 use std::process::ExitCode;
 
-/// Try flow rules on NICs, and find out what NICs do with them
+/// Try flow rules on NICs, and probe what NICs do with them
 #[derive(clap::Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct NicArgs {

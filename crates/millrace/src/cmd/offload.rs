@@ -10,9 +10,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use wire::proto_names;
 
-/// Show the rules that the NICs of a running instance have, and what they do
+/// List the flow rules in the NICs of a running instance
 ///
-/// One line for each rule, the busiest first, and before them how things stand at each port.
+/// First prints the state of each port, then one line per rule, by packets per second.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct OffloadArgs {
@@ -28,7 +28,7 @@ pub(crate) struct OffloadArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace offload
-      The 50 busiest rules of the instance that runs here.
+      The 50 busiest rules of the running instance.
   millrace offload --only 10.0.0.1:443 --json
       Rules for packets from or to this port of a host.
 
@@ -88,7 +88,7 @@ fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
     }
 }
 
-/// How long calls took, if there were any.
+/// Formats the times of calls; "none yet" without calls.
 fn times(us: &Value) -> String {
     match ["min", "avg", "max"].map(|which| us[which].as_f64().unwrap_or_default()) {
         [.., 0.0] => "none yet".to_owned(),
@@ -101,7 +101,7 @@ const HEADINGS: [&str; 8] =
 
 fn row(rule: &RuleLine) -> [String; 8] {
     [
-        // Its arguments are in the lines above.
+        // The lines of the ports show the arguments.
         rule.port.split(',').next().unwrap_or_default().to_owned(),
         proto_names::name(rule.proto),
         top_flows::endpoint(rule.src, rule.sport, rule.proto),

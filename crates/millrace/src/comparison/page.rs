@@ -24,16 +24,16 @@ fn heading(comparison: &Comparison) -> Markup {
     html! {
         h1 { "Offload, measured" }
         p.lead {
-            "A bump in the wire with one worker, under the loads of the article on FlowTable: \
-             every packet tracked in software, and then with the NIC marking the packets of \
-             connections that it has rules for."
+            "A bump in the wire with one worker, under the loads of the FlowTable article: first \
+             the worker tracks every packet in software, then the NIC marks the packets of \
+             connections that have rules."
         }
         aside {
             strong { "What these figures are" }
             ul { @for caveat in comparison.caveats() { li { (caveat) } } }
         }
         @if comparison.interrupted {
-            p.warning { "Ended before its time: what there was until then." }
+            p.warning { "Interrupted: these are the results until then." }
         }
     }
 }

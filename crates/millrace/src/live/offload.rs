@@ -346,7 +346,8 @@ impl RulesHandle {
         name
     }
 
-    /// Returns the figures of the port's rules; `None` if its thread has ended or does not reply.
+    /// Returns the figures of the port's rules; `None` if its thread has ended. If a driver call
+    /// takes longer than [`PATIENCE`], only name and reason are set.
     pub(super) fn ask(&self) -> Option<OffloadPort> {
         let (name, inquirer) = match self {
             RulesHandle::Off { name, reason } => {

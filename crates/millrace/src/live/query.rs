@@ -28,8 +28,8 @@ pub(super) const NAP: Duration = Duration::from_micros(200);
 const PART: u32 = 1024;
 /// Capacity of the ring of a part: a reply for each record, and the end.
 const REPLIES: usize = PART as usize + 1;
-/// Connections that wait for their NIC before they end are walked again after this time. The
-/// constant below limits how long that goes on.
+/// A walk returns to connections that wait for their NIC after this time, for at most
+/// [`HELD_MAX`].
 const HELD_NAP: Duration = Duration::from_millis(20);
 const HELD_MAX: Duration = Duration::from_secs(5);
 
@@ -184,8 +184,9 @@ impl QueryClient {
         Ok(true)
     }
 
-    /// The run is about to end: walks break off after the part that they are at. One that ends
-    /// flows may wait for room among their records, and who takes those has other things to do.
+    /// Makes walks break off after their current part, since the run is about to end. A walk that
+    /// ends connections may wait for room among their records, which the control thread then does
+    /// not take.
     pub(crate) fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }

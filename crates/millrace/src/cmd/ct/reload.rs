@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace ct reload`: something else holds for connections from now on.
+//! `millrace ct reload`: makes a running instance read its configuration again.
 
 use super::{ask, print};
 use anyhow::Context;
@@ -12,14 +12,14 @@ use std::process::ExitCode;
 
 /// Change timeouts and policies of zones while packets flow; no connection is lost
 ///
-/// The instance reads its configuration once more. Timeouts, [[timeout_policy]], [[zone]], `tcp`
-/// and `pick_up` in [policy] and `when_full` in [table] hold from then on, for connections that are
-/// there as well. What else has changed takes a restart: then it says so, and nothing changes.
+/// The instance reads its configuration again. Timeouts, [[timeout_policy]], [[zone]], `tcp` and
+/// `pick_up` in [policy] and `when_full` in [table] take effect at once, also for existing
+/// connections. Any other change needs a restart: the instance reports it and changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ReloadArgs {
-    /// Configuration file (TOML), instead of that with which the instance was started; the instance
-    /// reads it, as its user
+    /// Configuration file (TOML) to read instead of the one from the start; the instance's user must
+    /// be able to read it
     config: Option<PathBuf>,
     #[command(flatten)]
     instance: InstanceArgs,
@@ -31,11 +31,11 @@ pub(super) struct ReloadArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace ct reload
-      What was changed in the file of the instance holds.
+      Apply the changes in the configuration file of the instance.
   millrace check bump.toml && millrace ct reload
-      The same where a file that is wrong is not even tried.
+      Check the file before the instance reads it.
   millrace ct reload night.toml
-      What this file says holds.
+      Apply this file instead.
 
 Exit status: 0 good; 1 no instance answers, or the configuration is refused; 2 wrong use.";
 

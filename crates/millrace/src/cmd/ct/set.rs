@@ -7,26 +7,26 @@ use anyhow::Context;
 use control::{Ask, Bits, InstanceArgs, Request};
 use serde_json::json;
 
-/// Write to the marks or labels of connections
+/// Write the marks or labels of matching connections
 ///
-/// A mark has 32 bits, a label 128; both are 0 when a connection begins, and mean nothing to
-/// Millrace. With /MASK only those bits are written. Labels are kept where the configuration has
-/// `labels = true` in [table].
+/// A mark has 32 bits, a label 128. Both are 0 when a connection begins, and Millrace does not
+/// interpret them. With /MASK only those bits are written. Labels need `labels = true` in [table]
+/// of the configuration.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub(super) struct SetArgs {
     #[command(flatten)]
     instance: InstanceArgs,
-    /// What to write to their marks
+    /// Value to write to the marks
     #[arg(long, value_name = "BITS[/MASK]", group = "what", value_parser = bits::<32>)]
     to_mark: Option<Bits<32>>,
-    /// What to write to their labels
+    /// Value to write to the labels
     #[arg(long, value_name = "BITS[/MASK]", group = "what", value_parser = bits::<128>)]
     to_label: Option<Bits<128>>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Every connection there is
+    /// Write to every connection
     #[arg(long)]
     all: bool,
     /// Print JSON
@@ -37,11 +37,11 @@ pub(super) struct SetArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace ct set --to-mark 7 --src 10.0.0.0/8
-      Connections that these hosts have begun have mark 7 from now on.
+      Set mark 7 on connections whose originator is one of these hosts.
   millrace ct set --to-mark 0x100/0xff00 --mark 7 --dport 443
-      Of those with mark 7 to this port, 8 bits are written and the others stay.
+      Write 8 bits of the marks of connections with mark 7 to this port.
   millrace ct set --to-label 0/0 --all
-      Writes nothing: says how many there are.
+      Write nothing, only print the number of connections.
 
 Exit status: 0 good; 1 no instance answers, or it keeps no labels; 2 wrong use.";
 

@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The options that say which connections are meant.
+//! The options that select connections.
 
 use clap::error::ErrorKind;
 use control::{Ask, Bits, NoState, PrefixText, Request, StateName};
 use engine::{MaskedBitsError, PrefixError};
 use wire::proto_names;
 
-/// What a connection must have; with several options, all of it.
+/// Options that select connections: a connection must match all of them.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Which connections")]
 pub(super) struct FilterArgs {
-    /// Those in this zone
+    /// Connections in this zone
     #[arg(long, value_name = "N")]
     zone: Option<u16>,
-    /// Of this protocol: tcp, udp, icmp, icmpv6, sctp, gre, esp, or a number
+    /// Connections of this protocol: tcp, udp, icmp, icmpv6, sctp, gre, esp, or a number
     #[arg(long, value_name = "P", value_parser = proto_names::number)]
     proto: Option<u8>,
-    /// In this state, such as ESTABLISHED or udp_first
+    /// Connections in this state, such as ESTABLISHED or udp_first
     #[arg(long, value_name = "STATE", value_parser = state)]
     state: Option<StateName>,
-    /// With this mark, or these bits in it
+    /// Connections with this mark; with /MASK only those bits are compared
     #[arg(long, value_name = "BITS[/MASK]", value_parser = bits::<32>)]
     mark: Option<Bits<32>>,
-    /// With this label, or these bits in it
+    /// Connections with this label; with /MASK only those bits are compared
     #[arg(long, value_name = "BITS[/MASK]", value_parser = bits::<128>)]
     label: Option<Bits<128>>,
-    /// Whose originator has this address, or one with the same first LEN bits
+    /// Connections whose originator has this address, or one in this network
     #[arg(long, value_name = "ADDR[/LEN]", value_parser = net)]
     src: Option<PrefixText>,
-    /// Whose responder has
+    /// Connections whose responder has this address, or one in this network
     #[arg(long, value_name = "ADDR[/LEN]", value_parser = net)]
     dst: Option<PrefixText>,
-    /// Of which one end has
+    /// Connections of which either end has this address, or one in this network
     #[arg(long, value_name = "ADDR[/LEN]", value_parser = net)]
     address: Option<PrefixText>,
-    /// Whose originator has this port
+    /// Connections whose originator has this port
     #[arg(long, value_name = "PORT")]
     sport: Option<u16>,
-    /// Whose responder has
+    /// Connections whose responder has this port
     #[arg(long, value_name = "PORT")]
     dport: Option<u16>,
-    /// Of which one end has; with --address, the same end
+    /// Connections of which either end has this port; an address must match the same end
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 }
@@ -58,7 +58,7 @@ pub(super) fn bits<const N: u32>(text: &str) -> Result<Bits<N>, MaskedBitsError>
 }
 
 impl FilterArgs {
-    /// The question about them.
+    /// Returns a request about the selected connections.
     pub(super) fn request(&self, ask: Ask) -> Request {
         Request {
             zone: self.zone,
@@ -76,16 +76,16 @@ impl FilterArgs {
         }
     }
 
-    /// Ends the program where nobody said which connections something is to become of, or both
-    /// some and all.
+    /// Ends the program with a usage error if neither options select connections nor `all` is set,
+    /// or both.
     pub(super) fn check_meant(&self, all: bool) {
         let is_any = self.request(Ask::Flush).filter().is_any();
         let (kind, message) = match (is_any, all) {
             (true, false) => {
-                (ErrorKind::MissingRequiredArgument, "say which connections are meant, or --all\n")
+                (ErrorKind::MissingRequiredArgument, "select connections, or give --all\n")
             }
             (false, true) => {
-                (ErrorKind::ArgumentConflict, "some connections, or --all, not both\n")
+                (ErrorKind::ArgumentConflict, "select connections or give --all, not both\n")
             }
             _ => return,
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace nic flow`: the ports of the shell, and where its commands come from.
+//! `millrace nic flow`: starts the ports of the flow shell, and chooses the source of its commands.
 
 use super::{ports, prompt, script};
 use crate::signals;
@@ -14,19 +14,19 @@ use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Make flow rules (`rte_flow`) on ports and see what their NICs say
+/// Create flow rules (`rte_flow`) on ports and show how their NICs respond
 ///
-/// A shell with the `flow` commands of testpmd, completion (Tab), history and `help`. What a NIC
-/// refuses is told in its own words, with the item or action that it points at. Where standard
-/// input is no terminal, or with -f, it runs a script: answers on standard output, and the first
-/// failure ends it.
+/// A shell with the `flow` commands of testpmd, completion (Tab), history and `help`. For a refused
+/// rule it prints the driver's message, and the item or action that the driver names. If standard
+/// input is not a terminal, or with -f, it runs a script: results go to standard output, and the
+/// first failure ends it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct FlowArgs {
     /// Ports, numbered from 0 in this order: PCI addresses or virtual devices, with arguments
     #[arg(value_name = "PORT", default_value = "net_twin0")]
     ports: Vec<String>,
-    /// Run the commands of this file, or of `-`
+    /// Run the commands in FILE, or in standard input with `-`
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Go on after a command that failed
@@ -35,11 +35,11 @@ pub(crate) struct FlowArgs {
     /// Print one JSON object for each command
     #[arg(long)]
     json: bool,
-    /// What the NICs are known to take, for explanations: a name of `millrace nic personalities`,
-    /// a file, or `none`; by default what the software NIC plays, or what the driver is known for
+    /// Personality that explains refusals: a name from `millrace nic personalities`, a file, or
+    /// `none`; by default that of the software NIC, or the known one of the driver
     #[arg(long, value_name = "NAME")]
     personality: Option<String>,
-    /// Queues of each port; by default 4, or as many as all ports have
+    /// Queues of each port; by default 4, or fewer if a port has fewer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     queues: Option<u16>,
 }
@@ -47,20 +47,20 @@ pub(crate) struct FlowArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace nic flow
-      A shell on the software NIC, which `make twin` builds.
+      Open a shell on the software NIC, which `make twin` builds.
   millrace nic flow 0000:18:00.0
-      A shell on a NIC that is bound to vfio-pci.
+      Open a shell on a NIC that is bound to vfio-pci.
   echo 'flow create 0 ingress pattern eth / ipv4 / udp / end actions drop / end' |
       millrace nic flow
-      One command.
+      Run one command.
   millrace nic flow -f rules.flow --keep-going --json | jq -c .error
-      What a NIC says to each of many rules.
+      Print the NIC's error for each of many rules.
 
-All rules are destroyed when it ends.
+The shell destroys all rules when it ends.
 
 Exit status: 0 good; 1 a port cannot be used, or a command of a script failed; 2 wrong use.";
 
-/// What the ways to run the shell have in common.
+/// Settings and session of the shell, interactive or as a script.
 pub(super) struct Shell {
     pub(super) session: Session,
     pub(super) queues: u16,

@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// List the NICs that the software NIC can play, or show one
+/// List the personalities that the software NIC can play, or print one
 ///
-/// What is known of each NIC and its driver: the patterns, masks and actions they take, the words
-/// in which they refuse, capacity, latency, and where each fact is from. `personality=NAME` in the
-/// devargs of a `net_twin` port plays it; a copy of the file, changed, is played by its path.
+/// A personality describes a NIC and its driver: accepted patterns, masks and actions, messages for
+/// refusals, capacity, latency, and the source of each fact. To play it, write `personality=NAME`
+/// in the devargs of a `net_twin` port; for a changed copy of a file, write its path.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PersonalitiesArgs {
-    /// Print this one, a name or a file, as the file that it is
+    /// Print the file of this personality: a name or a path
     #[arg(value_name = "NAME|FILE")]
     name: Option<String>,
     /// Print JSON
@@ -26,11 +26,11 @@ pub(crate) struct PersonalitiesArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace nic personalities
-      Their names and what they are.
+      List names and titles.
   millrace nic personalities x710 > my-x710.toml
-      A file to change, and to play with personality=./my-x710.toml.
+      Copy a personality to change it, and to play it with personality=./my-x710.toml.
   millrace nic flow net_twin0,personality=e810
-      A shell on one of them.
+      Open a shell on the software NIC with this personality.
 
 Exit status: 0 good; 1 there is no such personality; 2 wrong use.";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace nic probe`: finds out what a NIC does with flow rules, and writes it down.
+//! `millrace nic probe`: tests what a NIC does with flow rules, and writes a personality.
 
 use super::ports::{StartedPort, start};
 use crate::{signals, twin};
@@ -16,19 +16,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Find out what a NIC does with flow rules, and write it down
+/// Test what a NIC does with flow rules, and write its personality
 ///
-/// Asks an idle port for thousands of rules, one after the other: which headers, masks, actions and
-/// attributes it takes, how it refuses, how fast it is. With a peer, whose packets the port
-/// receives, it also sees what rules do: whether marks arrive, which masks are ignored, which
-/// packets are missed. The file that -o writes is played by the software NIC.
+/// Creates thousands of rules on an idle port, one after the other, and finds out which headers,
+/// masks, actions and attributes the NIC takes, how it refuses, and how fast it is. With a peer,
+/// whose packets the port receives, it also tests the effect of rules: whether marks arrive, which
+/// masks are ignored, which packets are missed. The software NIC plays the file that -o writes.
 #[derive(Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ProbeArgs {
-    /// A PCI address or a virtual device, with arguments; nobody else should use it
+    /// A PCI address or a virtual device, with arguments; no other program should use it
     #[arg(value_name = "PORT")]
     port: String,
-    /// The port at the other end of its cable; the software NIC brings its own
+    /// The port at the other end of the cable; not for the software NIC, which brings its own
     #[arg(long, value_name = "PORT")]
     peer: Option<String>,
     /// Write the personality to FILE, which net_twin0,personality=FILE plays
@@ -37,21 +37,21 @@ pub(crate) struct ProbeArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-    /// Fill the table too, with up to LIMIT rules
+    /// Also fill the NIC's table, with up to LIMIT rules
     #[arg(long, value_name = "LIMIT", value_parser = clap::value_parser!(u32).range(1..))]
     capacity: Option<u32>,
-    /// Stop and start the port too, and set up a flow queue; always done with the software NIC,
-    /// unless rules are there already
+    /// Also stop and start the port, and set up a flow queue; always done with the software NIC,
+    /// unless it has rules already
     #[arg(long)]
     restart: bool,
-    /// Probe it although packets arrive that nobody here sent, or rules are there already
+    /// Probe the port even if it receives foreign packets, or has rules already
     #[arg(long)]
     force: bool,
-    /// Call it a hang when a call takes longer than S seconds
+    /// Report a hang if a driver call takes longer than S seconds
     #[arg(long, value_name = "S", default_value_t = 20,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     patience: u64,
-    /// Queues of the port; by default 4, or as many as it has
+    /// Queues of the port; by default 4, or fewer if it has fewer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
     queues: Option<u16>,
 }
@@ -59,23 +59,23 @@ pub(crate) struct ProbeArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace nic probe net_twin0,personality=x710-17.02
-      The software NIC, with the ways of the X710 of DPDK 17.02.
+      Probe the software NIC with the personality of an X710 under DPDK 17.02.
   millrace nic probe 0000:18:00.0 --peer 0000:18:00.1 -o mine.toml
-      Two ports with a cable between them; the file is for developers without them:
+      Probe a port that a cable connects to another. Developers without the NIC can play the file:
       millrace nic flow net_twin0,wire=w,personality=mine.toml
   millrace nic probe 0000:18:00.0 --capacity 100000 --json | jq .stages
-      How many rules go in, and how long each takes as they double.
+      Measure the capacity, and the time per rule each time the number of rules doubles.
   millrace nic probe 0000:18:00.0 --restart --json | jq .by_queue
-      Rules by templates and a flow queue; setting one up stops the port.
+      Test rules by templates and a flow queue; setting one up stops the port.
 
-Ctrl-C ends it with what is known so far. Each rule is destroyed before the next question: the
-driver's list and packets are looked at before the first rule and after the last, and what they say,
-or that neither can be seen, is in the report.
+Ctrl-C ends the probe with the results so far. Each rule is destroyed before the next test. To
+verify that, the probe checks the driver's list of rules and the packets before the first rule and
+after the last. The report has the result, or says that neither can be checked.
 
-Exit status: 0 good; 1 the port cannot be used, the probe did not come to its end, or a rule stayed;
+Exit status: 0 good; 1 the port cannot be used, the probe was not completed, or a rule stayed;
 2 wrong use.";
 
-/// How long the port is listened to before it counts as idle.
+/// Time without packets after which the port counts as idle.
 const SILENCE: Duration = Duration::from_millis(300);
 
 pub(super) fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {

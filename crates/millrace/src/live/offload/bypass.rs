@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules by which a NIC forwards to the peer port by itself and counts: whether a port makes such
-//! rules, how it wants to be asked, and those that it has.
+//! Owns a port's bypass rules, by which the NIC itself forwards to the peer port and counts. At
+//! start, tries whether the port takes such rules and in which form.
 //!
-//! They say of every tag whether it is there. A mark on a packet of another connection is found
-//! out; what is forwarded by the rule of another connection, nobody sees. They are for whole
-//! packets where the NIC can tell: the first fragment of a datagram tells whose the others are,
-//! which no rule knows.
+//! Each rule says which VLAN tags are present. The engine detects a mark on a packet of another
+//! connection. But if a rule forwards a packet of another connection, no worker sees it. Where the
+//! NIC can tell, the rules match whole packets only. A rule knows only the ports in the first
+//! fragment of a datagram, not the later fragments.
 
 use super::port_rules::Calls;
 use super::rule_dialect::{KINDS, example, ip, item, kind, line, ports, whole_ip};
@@ -13,23 +13,23 @@ use dpdk::Port;
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rule, Value};
 use engine::FiveTuple;
 
-/// How a port is asked.
+/// The form of a bypass rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RequestStyle {
-    /// For packets that are no fragments.
+    /// The rule matches only packets that are not fragments.
     is_whole: bool,
     peer: Peer,
 }
 
-/// How the peer is named.
+/// The action that names the peer port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     RepresentedPort,
-    /// As it was before DPDK 21.11.
+    /// The form before DPDK 21.11.
     PortId,
 }
 
-/// The best one first.
+/// All forms, the preferred one first.
 const WAYS: [RequestStyle; 4] = [
     RequestStyle { is_whole: true, peer: Peer::RepresentedPort },
     RequestStyle { is_whole: true, peer: Peer::PortId },
@@ -37,25 +37,25 @@ const WAYS: [RequestStyle; 4] = [
     RequestStyle { is_whole: false, peer: Peer::PortId },
 ];
 
-/// What a port forwards by itself.
+/// The bypass rules of one port, and the form that the port takes.
 pub(super) struct Bypass {
-    /// Number of the peer port.
+    /// Number of the peer port in DPDK.
     peer: u16,
     ways: [Option<RequestStyle>; KINDS],
     pub(super) calls: Calls,
 }
 
 impl Bypass {
-    /// Asks a port: a rule of each kind comes, is counted, and goes.
+    /// Tries a rule of each kind: creates it, reads its counter, destroys it.
     ///
     /// # Errors
     ///
-    /// Its words for the first, if it takes none.
+    /// The driver's words for the first refusal, if the port takes no kind.
     pub(super) fn of(port: &mut Port, peer: u16) -> Result<Self, String> {
         let ways = learn(peer, |rule| {
             let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
             let count = port.flow_query_count(&made, false);
-            // One that stays is for packets that nobody sends, and goes with the port.
+            // A rule that stays matches documentation addresses only, and ends with the port.
             let _ = port.flow_destroy(made);
             let count = count.map_err(|error| format!("its counter: {}", error.of(None)))?;
             match (count.hits, count.bytes) {
@@ -66,20 +66,20 @@ impl Bypass {
         Ok(Self { peer, ways, calls: Calls::default() })
     }
 
-    /// The rule for packets of `tuple`, if there is a way.
+    /// Returns the rule for packets of `tuple`; `None` if the port takes none of this kind.
     pub(super) fn rule(&self, tuple: &FiveTuple) -> Option<Rule> {
         self.ways[kind(tuple)].map(|way| way.rule(tuple, self.peer))
     }
 
-    /// What is asked for, kind by kind.
+    /// Returns the forms of the rules, for each kind that the port takes.
     pub(super) fn shapes(&self) -> impl Iterator<Item = String> {
         let examples = (0..KINDS).filter_map(|kind| self.rule(&example(kind, 0)));
         examples.map(|rule| line(&rule))
     }
 }
 
-/// How a port likes to be asked for each kind of packets that it forwards; of TCP it is to forward
-/// none.
+/// Returns the first form that a port takes for each kind of packets. TCP is never bypassed, so its
+/// kinds are not tried.
 fn learn(
     peer: u16,
     mut ask: impl FnMut(&Rule) -> Result<(), String>,
@@ -113,13 +113,13 @@ impl RequestStyle {
     }
 }
 
-/// A header of which only counts whether there is a tag behind it.
+/// Returns an Ethernet item that matches only whether a tag follows.
 fn ethernet(is_tagged: bool) -> Item {
     const BESIDE: usize = 14;
     item(ItemKind::Eth, &[(BESIDE, &[is_tagged.into()])])
 }
 
-/// The tag that the zone is from, with none behind it.
+/// Returns an item for the tag of `zone`, with no second tag behind it.
 fn only_tag(zone: u16) -> Item {
     const MASK: [u8; 5] = [0x0f, 0xff, 0, 0, 1];
     let mask = Some(Value::new(&MASK));
@@ -148,7 +148,7 @@ mod tests {
         nic.create(rule, 0).map(|made| made.value).map_err(|_| "no".to_owned())
     }
 
-    /// What a NIC forwards; `None`: it does not.
+    /// Returns the bypass of a NIC; `None` if it takes no such rules.
     fn bypass(nic: &mut Nic) -> Option<Bypass> {
         let ways = learn(1, |rule| {
             let made = create(nic, rule)?;
@@ -158,16 +158,16 @@ mod tests {
         Some(Bypass { peer: 1, ways: ways.ok()?, calls: Calls::default() })
     }
 
-    /// The kinds that a NIC of this personality forwards, and how; `None`: it does not.
+    /// Returns the forms that a NIC of this personality takes; `None` if it takes none.
     fn shapes(name: &str, has_switch: bool) -> Option<Vec<String>> {
         let bypass = bypass(&mut nic(Personality::named(name).unwrap(), has_switch))?;
         Some(bypass.shapes().collect())
     }
 
-    /// In what time a rule has its effect, and its counter is read.
+    /// Time after which a rule has its effect and its counter is up to date.
     const SOON_US: u64 = 5_000_000;
 
-    /// What a NIC forwards of datagrams of each kind, whole ones and first fragments.
+    /// Returns what a NIC forwards of each kind: whole packets and first fragments.
     fn forwarded(nic: &mut Nic, bypass: &Bypass) -> Vec<[bool; 2]> {
         let kinds = (0..KINDS).filter(|kind| kind & 1 == 0);
         let of_kind = |kind| {
@@ -196,7 +196,7 @@ mod tests {
             let bypass = bypass(&mut nic).unwrap();
             assert_eq!(forwarded(&mut nic, &bypass), [[true, false]; 4], "{name}");
         }
-        // One that knows addresses and ports alone forwards what it can.
+        // A NIC that matches addresses and ports alone takes rules without the fragment condition.
         let mut nic = nic(Personality::named("ideal").unwrap(), true);
         let plain = RequestStyle { is_whole: false, peer: Peer::RepresentedPort };
         let bypass = Bypass { peer: 1, ways: [Some(plain); KINDS], calls: Calls::default() };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A DPDK port as the one who takes rules, and how long it takes for each.
+//! Creates and destroys the rules of a DPDK port, and measures how long each operation takes.
 //!
-//! The port is shared with the control thread, which reads its counters and its link about once a
-//! second; neither is on the packet path.
+//! The control thread shares the port: about once a second it reads counters and the link. Neither
+//! thread is on the packet path.
 
 mod api;
 
@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A port of several users.
+/// A port that several threads use.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedPort(Arc<Mutex<Port>>);
 
@@ -31,75 +31,75 @@ impl SharedPort {
         Self(Arc::new(Mutex::new(port)))
     }
 
-    /// Waits for whoever has it.
+    /// Locks the port; waits while another thread has it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Port> {
-        // A panic ends the process.
+        // A panic ends the process, so a poisoned lock is harmless.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A rule that was asked for, and has not been refused or gone.
+/// A rule that was requested from the NIC, and neither refused nor removed.
 struct RequestedRule {
     kind: u8,
     is_there: bool,
 }
 
-/// Takes rules of the shapes that its NIC takes.
+/// The rules of one port, in the shapes that its NIC takes.
 pub(super) struct PortRules {
     port: SharedPort,
     pub(super) resets: Resets,
-    /// Those that it knows of.
+    /// Resets that this side has taken notice of.
     resets_known: u64,
-    /// There was a reset, and nobody has asked the port for anything since.
+    /// The port was reset, and not called since.
     is_new: bool,
     pub(super) terms: Terms,
     rules_max: u32,
     asked: HashMap<RuleNumber, RequestedRule>,
-    /// Rules that the NIC has, by kind; last, those by which it forwards by itself.
+    /// Rules that the NIC has, by kind; the last entry is for bypass rules.
     rules: [u32; KINDS + 1],
-    /// What the NIC need not be asked.
+    /// Results that need no call to the NIC.
     unasked: Vec<Completion>,
-    /// Rules that were not asked for, since the NIC takes none of their kind.
+    /// Rules that were not requested, since the NIC takes none of their kind.
     pub(super) unsupported: u64,
-    /// What the NIC said last when it refused a rule.
+    /// The driver's words for the last refusal.
     pub(super) last_refusal: Option<String>,
     pub(super) inserts: LatencyStats,
     pub(super) deletes: LatencyStats,
 }
 
-/// The kind of all rules by which a NIC forwards by itself.
+/// The kind of all bypass rules.
 const BYPASS: usize = KINDS;
 
-/// What is wanted of a port.
+/// What the configuration wants of a port.
 #[derive(Clone, Copy)]
 pub(super) struct RuleSpec {
     pub(super) api: RuleApi,
     pub(super) rules_max: u32,
-    /// Number of the port that it is to forward to by itself, if it is.
+    /// Number of the port to bypass to; `None` if bypass is off.
     pub(super) peer: Option<u16>,
 }
 
-/// What a port takes, and how it is asked.
+/// Which rules a port takes, and how they are created.
 pub(super) struct Terms {
     pub(super) dialect: RuleDialect,
     wanted: RuleSpec,
     api: Api,
-    /// Why it is not asked through a flow queue.
+    /// Why rules are not created through a flow queue; `None` if they are.
     pub(super) why_sync: Option<String>,
-    /// What it forwards by itself, or why it does not.
+    /// The bypass of the port, or why it has none.
     pub(super) bypass: Result<Bypass, String>,
 }
 
 impl Terms {
-    /// Asks a port, which is started.
+    /// Tries which rules a started port takes.
     ///
     /// # Errors
     ///
-    /// Its words, if it takes no rules.
+    /// The driver's words, if it takes no rules.
     pub(super) fn of(port: &mut Port, wanted: RuleSpec) -> Result<Self, String> {
         let dialect = RuleDialect::learn(|rule| {
             let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
-            // One that stays is for packets that nobody sends, and goes with the port.
+            // A rule that stays matches documentation addresses only, and ends with the port.
             let _ = port.flow_destroy(made);
             Ok(())
         })?;
@@ -111,13 +111,13 @@ impl Terms {
         Ok(Self { dialect, wanted, api, why_sync, bypass })
     }
 
-    /// Finds out anew how a port is asked that was reset.
+    /// Sets up the flow queue again after a reset of the port.
     fn renew(&mut self, port: &mut Port) {
         let wanted = (self.wanted.api, self.wanted.rules_max);
         (self.api, self.why_sync) = Api::best(port, &self.dialect, wanted);
     }
 
-    /// What to ask for, and its kind, if there is a way.
+    /// Returns a rule and its kind; `None` if the port takes none for such packets.
     fn rule(&self, tuple: &FiveTuple, fate: OperationResult) -> Option<(Rule, usize)> {
         match (fate, &self.bypass) {
             (OperationResult::Mark { mark, queue }, _) => {
@@ -129,12 +129,12 @@ impl Terms {
         }
     }
 
-    /// As the summary has it.
+    /// Returns the name of the interface, as in the summary.
     pub(super) fn api(&self) -> &'static str {
         self.api.name()
     }
 
-    /// How it is asked, kind by kind.
+    /// Returns the shapes of the rules, for each kind.
     pub(super) fn shapes(&self) -> Vec<String> {
         let forwarded = self.bypass.iter().flat_map(Bypass::shapes);
         self.dialect.shapes().into_iter().chain(forwarded).collect()
@@ -161,8 +161,8 @@ impl PortRules {
         }
     }
 
-    /// Whether the port was reset, or tried to be, since this was asked last: it has no rules then,
-    /// and what was on its way has no result.
+    /// True if the port was reset, or a reset was tried, since the last call. Then it has no rules,
+    /// and pending operations have no result.
     pub(super) fn was_reset(&mut self) -> bool {
         let known = std::mem::replace(&mut self.resets_known, self.resets.begun());
         let was_reset = known != self.resets_known;
@@ -178,8 +178,8 @@ impl PortRules {
         was_reset
     }
 
-    /// Has something done by the port, unless it has lost rules that it is believed to have, or is
-    /// not there to be asked.
+    /// Calls `what` with the port. `None` if the port is out of service, or was reset and
+    /// [`was_reset`](Self::was_reset) has not returned that yet.
     fn ask<T>(&mut self, what: impl FnOnce(&mut Port, &mut Terms) -> T) -> Option<T> {
         let mut port = self.port.lock();
         if self.resets.begun() != self.resets_known || self.resets.is_down() {
@@ -191,15 +191,15 @@ impl PortRules {
         Some(what(&mut port, &mut self.terms))
     }
 
-    /// Ends all rules at once. Whoever made them does not hear of it.
+    /// Removes all rules at once, without results.
     pub(super) fn flush(&mut self) {
-        // What stays then, the end of the port takes along.
+        // Rules that stay end with the port.
         self.ask(|port, _| _ = port.flow_flush());
     }
 
-    /// Nothing more is asked for.
+    /// Removes the template tables; no further rule can be created.
     pub(super) fn close(&mut self) {
-        // As above.
+        // Tables that stay end with the port.
         self.ask(|port, _| _ = port.flow_tables_destroy());
     }
 
@@ -233,7 +233,7 @@ impl PortRules {
                 self.rules[kind] -= 1;
                 Ok(())
             }
-            // It has its place in the NIC still.
+            // The rule was not destroyed, so it still takes space in the NIC.
             (true, Err(DriverError { errno, words })) => {
                 Err(Refusal { class: RefusalClass::of_errno(errno), words })
             }
@@ -241,12 +241,12 @@ impl PortRules {
         Completion { rule, result }
     }
 
-    /// What to make of a refusal. Where the driver says no more than that something is wrong, as
-    /// Intel's do and as results of flow queues are, and the NIC has rules of the same kind, it has
-    /// no room for one more; if it has none, it takes none beside those of other kinds.
+    /// Returns the class of a refusal. Some drivers (Intel's), and results of flow queues, say only
+    /// that something is wrong. Then the NIC is full if it has rules of this kind. If it has none,
+    /// it takes no such rules beside those of other kinds.
     fn class(&self, errno: i32, kind: usize) -> RefusalClass {
         match RefusalClass::of_errno(errno) {
-            // One that it does not forward by itself, it may mark.
+            // A NIC that does not bypass a connection may still mark its packets.
             RefusalClass::Full | RefusalClass::Unsuitable if kind == BYPASS => {
                 RefusalClass::Unsuitable
             }
@@ -292,7 +292,7 @@ impl RulePort for PortRules {
             _ => terms.api.destroy(port, rule),
         };
         if self.ask(destroy).is_none() {
-            // It went with the reset.
+            // The reset has removed the rule.
             self.unasked.push(Completion { rule, result: Ok(()) });
         }
     }
@@ -309,27 +309,27 @@ impl RulePort for PortRules {
             (ended, polled)
         };
         let Some((ended, polled)) = self.ask(poll) else { return };
-        // The others come when it goes better.
+        // After an error, the other results come with a later poll.
         self.last_refusal = polled.err().or(self.last_refusal.take());
         done.extend(ended.into_iter().map(|ended| self.settle(ended)));
     }
 }
 
-/// There is another rule for such packets.
+/// Error number: a rule for such packets exists already.
 const EEXIST: i32 = 17;
 
-/// How long operations took that went well.
+/// Time that successful operations took.
 pub(super) struct LatencyStats {
     all: Histogram<u64>,
     time: Duration,
 }
 
-/// One that takes longer counts as one that took so long.
+/// Longer times are recorded as this.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 impl LatencyStats {
     fn new() -> Self {
-        // Two digits: it is the span from microseconds to milliseconds that matters.
+        // Two digits suffice: times range from microseconds to milliseconds.
         let all = Histogram::new_with_bounds(1, LONGEST_NS, 2).expect("bounds and digits in range");
         Self { all, time: Duration::ZERO }
     }
@@ -339,13 +339,13 @@ impl LatencyStats {
         self.time += took;
     }
 
-    /// How many there were, and how long they took together.
+    /// Returns the number of operations and their total time.
     pub(super) fn sum(&self) -> (u64, Duration) {
         (self.all.len(), self.time)
     }
 
     pub(super) fn times(&self) -> Times {
-        // As many digits as there are nanoseconds.
+        // Microseconds with three decimals: times are in whole nanoseconds.
         let us = |ns: u64| ns as f64 / 1e3;
         let all = &self.all;
         if all.is_empty() {

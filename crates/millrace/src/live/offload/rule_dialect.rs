@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How NICs like to be asked for marks, and which way this one does.
+//! Finds out in which form a NIC takes rules that mark packets.
 //!
-//! What drivers take differs in the headers that must be named and in the actions beside the mark.
-//! Each way is a shape; at start every kind of packet is asked for in one shape after the other, by
-//! rules for addresses that only documents have, until one is taken.
+//! Drivers differ in the headers that a rule must name, and in the actions beside the mark. A
+//! combination is a shape. At start, each kind of packet is tried in one shape after the other
+//! until the driver takes one. These rules use addresses reserved for documentation (RFC 5737, RFC
+//! 3849).
 
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rss, Rule, Value};
 use engine::FiveTuple;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// How packets of one kind are asked for.
+/// The form of a rule for one kind of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RuleShape {
-    /// The Ethernet header is named, though nothing in it counts.
+    /// The rule names the Ethernet header, without matching anything in it.
     has_ethernet: bool,
     fate: Fate,
 }
 
-/// What is asked for beside the mark, in the order of the actions.
+/// The actions of a rule in their order, with the mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     QueueThenMark,
     MarkThenQueue,
-    /// A spread over one queue.
+    /// RSS over a single queue.
     MarkThenRss,
     PassThenMark,
     MarkAlone,
 }
 
-/// Every shape, those first that most drivers take and that say most.
+/// Returns every shape; first those that most drivers take and that are most explicit.
 fn shapes() -> impl Iterator<Item = RuleShape> {
     use Fate::{MarkAlone, MarkThenQueue, MarkThenRss, PassThenMark, QueueThenMark};
     let fates = [QueueThenMark, MarkThenQueue, MarkThenRss, PassThenMark, MarkAlone];
@@ -37,7 +38,7 @@ fn shapes() -> impl Iterator<Item = RuleShape> {
 }
 
 impl RuleShape {
-    /// Asks for `mark` on the packets of `tuple`, which are those of `queue`.
+    /// Returns the rule that puts `mark` on packets of `tuple` and leaves them to `queue`.
     pub(super) fn rule(self, tuple: &FiveTuple, mark: u32, queue: u16) -> Rule {
         let ethernet = self.has_ethernet.then(|| Item::any(ItemKind::Eth));
         let pattern = ethernet.into_iter().chain(vlan(tuple.zone)).chain([ip(tuple), ports(tuple)]);
@@ -56,7 +57,7 @@ impl RuleShape {
     }
 }
 
-/// A header with `fields`, places and bytes, and nothing else that counts.
+/// Returns a header that matches `fields` (offset and bytes) and nothing else.
 pub(super) fn item(kind: ItemKind, fields: &[(usize, &[u8])]) -> Item {
     let (mut spec, mut mask) = ([0; Value::LEN], [0; Value::LEN]);
     for (at, bytes) in fields {
@@ -67,7 +68,7 @@ pub(super) fn item(kind: ItemKind, fields: &[(usize, &[u8])]) -> Item {
     Item { kind, spec, last: None, mask }
 }
 
-/// The tag that the zone is from.
+/// Returns an item for the tag that the zone comes from; `None` for zone 0.
 fn vlan(zone: u16) -> Option<Item> {
     const IDENTIFIER: [u8; 2] = [0x0f, 0xff];
     let spec = Some(Value::new(&zone.to_be_bytes()));
@@ -75,12 +76,12 @@ fn vlan(zone: u16) -> Option<Item> {
     (zone != 0).then_some(Item { kind: ItemKind::Vlan, spec, last: None, mask })
 }
 
-/// The network header of packets that are no fragments.
+/// Returns the network header of packets that are not fragments.
 pub(super) fn whole_ip(tuple: &FiveTuple) -> Item {
     let (at, bits): (_, &[u8]) = match tuple.src {
-        // Whether more fragments follow, and where this one is.
+        // More-fragments flag and fragment offset.
         IpAddr::V4(_) => (6, &[0x3f, 0xff]),
-        // Beside the header: whether a fragment header follows.
+        // Whether a fragment header follows; the field lies behind the header.
         IpAddr::V6(_) => (40, &[1]),
     };
     let mut item = ip(tuple);
@@ -117,7 +118,7 @@ pub(super) fn ports(tuple: &FiveTuple) -> Item {
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Kinds of packets: two IP versions, two protocols, with a tag and without.
+/// Number of kinds of packets: two IP versions, two protocols, with and without a tag.
 pub(super) const KINDS: usize = 8;
 
 pub(super) fn kind(tuple: &FiveTuple) -> usize {
@@ -126,7 +127,7 @@ pub(super) fn kind(tuple: &FiveTuple) -> usize {
         | usize::from(tuple.proto == TCP)
 }
 
-/// Packets of a kind that nobody sends.
+/// Returns a five-tuple of a kind, with addresses reserved for documentation.
 pub(super) fn example(kind: usize, attempt: u16) -> FiveTuple {
     let host = |last: u8| match kind >> 1 & 1 {
         0 => IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)),
@@ -137,7 +138,7 @@ pub(super) fn example(kind: usize, attempt: u16) -> FiveTuple {
         dst: host(2),
         proto: if kind & 1 == 1 { TCP } else { UDP },
         sport: 9,
-        // Of its own each time: what a NIC keeps of the last rule is not in the way.
+        // A new port for each try, so that leftovers of the last rule in the NIC do no harm.
         dport: attempt,
         zone: u16::from(kind >> 2 == 1),
     }
@@ -146,26 +147,26 @@ pub(super) fn example(kind: usize, attempt: u16) -> FiveTuple {
 /// Widths of marks that NICs have, in bits.
 const WIDTHS: [u32; 4] = [32, 24, 16, 12];
 
-/// The highest mark of so many bits that is ever used: some NICs keep the last sixteen.
+/// Returns the highest mark of `width` bits that is used: some NICs reserve the last sixteen.
 fn highest(width: u32) -> u32 {
     (u32::MAX >> (32 - width)) - 16
 }
 
-/// What one port takes.
+/// The shapes that one port takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RuleDialect {
     shapes: [Option<RuleShape>; KINDS],
-    /// Bits of marks.
+    /// Width of the port's marks in bits.
     pub(super) mark_bits: u32,
 }
 
 impl RuleDialect {
-    /// Asks a port, which answers in its own words if it does not take a rule; a rule that it takes
-    /// goes again at once.
+    /// Tries the shapes by `ask`, which creates a rule and destroys it again, or returns the
+    /// driver's words.
     ///
     /// # Errors
     ///
-    /// It takes none: its words for the first.
+    /// The driver's words for the first refusal, if it takes no shape.
     pub(super) fn learn(mut ask: impl FnMut(&Rule) -> Result<(), String>) -> Result<Self, String> {
         let (mut attempt, mut first_words) = (0, None);
         let mut takes = |shape: RuleShape, kind: usize, mark: u32| {
@@ -187,24 +188,24 @@ impl RuleDialect {
         }
     }
 
-    /// How to ask for packets like these, if there is a way.
+    /// Returns the shape of rules for packets of `tuple`; `None` if the port takes none.
     pub(super) fn shape(&self, tuple: &FiveTuple) -> Option<RuleShape> {
         self.shapes[kind(tuple)]
     }
 
-    /// A rule of each kind that it takes, for packets that nobody sends.
+    /// Returns an example rule of each kind that the port takes.
     pub(super) fn examples(&self) -> impl Iterator<Item = Rule> {
         let known = self.shapes.into_iter().enumerate();
         known.filter_map(|(kind, shape)| Some(shape?.rule(&example(kind, 0), 1, 0)))
     }
 
-    /// What is asked for, kind by kind, as `eth / ipv4 / udp: queue / mark`.
+    /// Returns the shape of each kind, such as `eth / ipv4 / udp: queue / mark`.
     pub(super) fn shapes(&self) -> Vec<String> {
         self.examples().map(|rule| line(&rule)).collect()
     }
 }
 
-/// What is asked for, as `eth / ipv4 / udp: queue / mark`.
+/// Describes the items and actions of a rule, such as `eth / ipv4 / udp: queue / mark`.
 pub(super) fn line(rule: &Rule) -> String {
     let items: Vec<_> = rule.pattern.iter().map(|item| item.kind.name()).collect();
     let actions: Vec<_> = rule.actions.iter().map(Action::name).collect();
@@ -217,7 +218,7 @@ mod tests {
     use nic::advice::model::ModelRule;
     use twin::{Nic, Personality};
 
-    /// What a NIC of this personality is asked for, and the width of its marks.
+    /// Returns the shapes that a NIC of this personality takes, and the width of its marks.
     fn dialect(name: &str) -> Result<(Vec<String>, u32), String> {
         let mut nic = Nic::new(Personality::named(name).unwrap(), 1);
         nic.set_queues(1);
@@ -235,7 +236,8 @@ mod tests {
         Ok((dialect.shapes(), dialect.mark_bits))
     }
 
-    /// All kinds of packets in one shape; `kinds` of eight, of which the last four have a tag.
+    /// Returns all kinds of packets in one shape; `kinds` of eight, of which the last four have a
+    /// tag.
     fn all(before: &str, kinds: usize, actions: &str) -> Vec<String> {
         let tags = ["", "vlan / "].map(|tag| {
             let lines = ["ipv4 / udp", "ipv4 / tcp", "ipv6 / udp", "ipv6 / tcp"];

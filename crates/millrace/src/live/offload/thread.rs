@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The thread that programs one port: it hears the workers, asks the NIC, and answers.
+//! Runs the thread that programs one port: takes rule requests of the workers, calls the driver,
+//! and returns results.
 //!
-//! The port's calls may take as long as they like: nobody waits for this thread but the end of the
-//! run, and that not for long.
+//! Driver calls may take any time: only the end of the run waits for this thread, and not for long.
 
 use super::PortEnd;
 use super::port_rules::PortRules;
@@ -18,47 +18,47 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Wishes that are heard between two calls.
+/// Rule requests taken from each worker between two calls.
 const HEARD: usize = 64;
-/// The first nap while there is nothing to do, and the longest. With one of 1 ms the thread takes
-/// 0.7 % of a cpu for nothing.
+/// First and longest sleep while there is nothing to do. With a longest sleep of 1 ms the idle
+/// thread takes 0.7 % of a cpu.
 const NAP_MIN: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(4);
-/// At the end rules are destroyed one by one for so long, then all at once.
+/// At the end rules are destroyed one by one for this time, then all at once.
 const END_MAX: Duration = Duration::from_secs(10);
-/// Rules that are destroyed between two looks at the time.
+/// Rules that are destroyed between two checks of the time.
 const ENDED: usize = 64;
 
-/// What the thread works with.
+/// Everything that the programming thread works with.
 pub(in crate::live) struct Programming {
     pub(super) name: String,
-    /// Why the port forwards nothing by itself.
+    /// Why the port bypasses nothing; `None` if it does.
     pub(super) no_bypass: Option<String>,
     pub(super) programmer: Programmer<PortRules>,
-    /// Of each worker.
+    /// The rings of each worker.
     pub(super) rings: Vec<PortEnd>,
-    /// An answer that found no room.
+    /// A result that found its ring full.
     pub(super) held: Option<(u16, RuleId, RuleResult)>,
     pub(super) clock: Clock,
     pub(super) gauge: Arc<StatusCell>,
-    /// Those who want to know how the rules stand.
+    /// Channel of the queries for the rules' figures.
     pub(super) asked: (StatusClient, Receiver<SyncSender<OffloadPort>>),
 }
 
-/// Asks a thread for how its rules stand.
+/// Sends the thread a query for the rules' figures.
 pub(super) type StatusClient = Sender<SyncSender<OffloadPort>>;
 
-/// What others see of the thread, and its end.
+/// Flags and counters that the thread shares with others.
 #[derive(Debug, Default)]
 pub(super) struct StatusCell {
     stop: AtomicBool,
     rules: AtomicU64,
-    /// Rules that were made, and nanoseconds that took.
+    /// Rules installed so far; below, the nanoseconds that took.
     inserts: AtomicU64,
     insert_ns: AtomicU64,
 }
 
-/// The thread under way.
+/// A running programming thread.
 pub(in crate::live) struct Running {
     name: String,
     no_bypass: Option<String>,
@@ -68,7 +68,7 @@ pub(in crate::live) struct Running {
 }
 
 impl Programming {
-    /// Starts the thread.
+    /// Starts the programming thread of DPDK port number `port`.
     pub(super) fn start(self, port: u16) -> io::Result<Running> {
         let (name, gauge) = (self.name.clone(), Arc::clone(&self.gauge));
         let no_bypass = self.no_bypass.clone();
@@ -88,7 +88,7 @@ impl Programming {
             let next = self.programmer.step(&mut now);
             self.tell();
             while let Ok(who) = self.asked.1.try_recv() {
-                // Who has not waited does not mind.
+                // Fails only if the client has given up waiting.
                 let _ = who.try_send(self.report(self.programmer.len() as u64));
             }
             self.show();
@@ -105,7 +105,7 @@ impl Programming {
         self.end()
     }
 
-    /// If the port was reset, its rules are to be made again.
+    /// Marks all rules as lost if the port was reset, so that workers can request them again.
     fn notice_reset(&mut self, now: &mut impl FnMut() -> Nanos) {
         if self.programmer.port().was_reset() {
             self.programmer.lose_all(now());
@@ -119,7 +119,8 @@ impl Programming {
         self.gauge.insert_ns.store(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Takes wishes as far as there is room for them; the others wait where they are.
+    /// Takes rule requests while the programmer has room; the others stay in their rings. Returns
+    /// how many it took.
     fn hear(&mut self) -> usize {
         let mut heard = 0;
         for (worker, (wishes, _)) in self.rings.iter_mut().enumerate() {
@@ -135,7 +136,7 @@ impl Programming {
         heard
     }
 
-    /// Gives answers away as far as there is room.
+    /// Pushes results to the workers while their rings have room.
     fn tell(&mut self) {
         while let Some(answer) = self.held.take().or_else(|| self.programmer.next_answer()) {
             let (worker, rule, what) = answer;
@@ -147,13 +148,13 @@ impl Programming {
         }
     }
 
-    /// Takes all rules out of the NIC.
+    /// Removes all rules from the NIC; returns the final figures.
     fn end(mut self) -> OffloadPort {
         let installed = self.programmer.len() as u64;
         let clock = self.clock;
         let begin = Instant::now();
         let nic = self.programmer.port();
-        // A port that asks for a reset now gets none: its rules go with it.
+        // A port that requests a reset now gets none: its rules count as lost.
         if nic.was_reset() || nic.resets.is_needed() {
             self.programmer.lose_all(clock.at(tsc()));
         }
@@ -165,7 +166,7 @@ impl Programming {
                 break;
             }
             if now_left == left {
-                // Results come soon.
+                // No progress: wait briefly for results.
                 std::thread::sleep(NAP_MIN);
             }
             left = now_left;
@@ -223,12 +224,12 @@ impl Programming {
 }
 
 impl Running {
-    /// Of the port.
+    /// Returns the name of the port.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Why it forwards nothing by itself.
+    /// Returns why the port bypasses nothing; `None` if it does.
     pub(super) fn no_bypass(&self) -> Option<&str> {
         self.no_bypass.as_deref()
     }
@@ -237,28 +238,28 @@ impl Running {
         self.inquirer.clone()
     }
 
-    /// Rules that the NIC has.
+    /// Returns the number of rules that the NIC has.
     pub(super) fn rules(&self) -> u64 {
         self.gauge.rules.load(Ordering::Relaxed)
     }
 
-    /// Rules that were made so far, and the time that took.
+    /// Returns the number of rules installed so far, and the total time that took.
     pub(super) fn inserted(&self) -> (u64, Duration) {
         let time = Duration::from_nanos(self.gauge.insert_ns.load(Ordering::Relaxed));
         (self.gauge.inserts.load(Ordering::Relaxed), time)
     }
 
-    /// Says that the workers are gone; the rules go now.
+    /// Tells the thread that the workers have ended: it removes all rules and ends.
     pub(super) fn stop(&self) {
         self.gauge.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether all is done.
+    /// True once the thread has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits for the end.
+    /// Waits for the thread to end; returns the final figures.
     pub(super) fn join(self) -> OffloadPort {
         self.thread.join().expect("a panic ends the process")
     }

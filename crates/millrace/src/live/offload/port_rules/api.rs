@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The two ways to make rules of a DPDK port: calls that wait for the NIC, and operations of a
-//! flow queue, from template tables, whose results come later.
+//! Implements the two ways to create rules of a DPDK port. Calls wait for the NIC. A flow queue
+//! takes operations on template tables, and their results come later.
 
 use super::super::rule_dialect::RuleDialect;
 use config::RuleApi;
@@ -11,22 +11,22 @@ use offload::RuleNumber;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Operations of the flow queue that a port is asked for.
+/// Depth of the flow queue that a port is asked for, in operations.
 pub(in crate::live::offload) const DEPTH: u32 = 256;
-/// A result that takes longer, of a rule that is tried at start, does not come.
+/// Longest wait for the result of a rule that is tried at start.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// An operation that came to its end.
+/// An operation that has ended.
 pub(super) struct Completed {
     pub(super) rule: RuleNumber,
-    /// From when it was asked for.
+    /// Time since the operation was requested.
     pub(super) took: Duration,
     pub(super) result: Result<(), DriverError>,
 }
 
-/// What a driver says.
+/// An error of a driver.
 pub(super) struct DriverError {
-    /// 0: it says nothing.
+    /// 0 if the driver gives none.
     pub(super) errno: i32,
     pub(super) words: String,
 }
@@ -36,37 +36,37 @@ impl DriverError {
         Self { errno: error.errno, words: error.of(rule) }
     }
 
-    /// A result is good or not, and no more.
+    /// Returns the error of a flow queue's result, which has no reason.
     fn nothing() -> Self {
         Self { errno: 0, words: "failed, as its result says; there is no stated reason".to_owned() }
     }
 }
 
-/// How rules are asked for.
+/// How rules are created.
 pub(in crate::live::offload) enum Api {
     Sync(Calls),
     Async(Queue),
 }
 
-/// Rules that were made by calls.
+/// Rules that were created by calls.
 #[derive(Default)]
 pub(in crate::live::offload) struct Calls {
     rules: HashMap<RuleNumber, FlowRule>,
     ended: Vec<Completed>,
 }
 
-/// The operations of a flow queue.
+/// A flow queue and its operations.
 pub(in crate::live::offload) struct Queue {
     depth: usize,
-    /// When those were asked for that have no result yet.
+    /// Time of request of each operation that has no result yet.
     asked: HashMap<RuleNumber, Instant>,
-    /// Those that the queue did not take.
+    /// Operations that have ended and were not returned yet.
     ended: Vec<Completed>,
 }
 
 impl Api {
-    /// The flow queue, if the port has one and makes rules of this dialect through it; else calls,
-    /// and why.
+    /// Returns the flow queue, if the port has one that takes rules of this dialect. Otherwise
+    /// returns calls, and the reason.
     pub(in crate::live::offload) fn best(
         port: &mut Port,
         dialect: &RuleDialect,
@@ -82,7 +82,7 @@ impl Api {
         }
     }
 
-    /// As the summary has it.
+    /// Returns the name, as in the summary.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Sync(_) => "sync",
@@ -117,7 +117,7 @@ impl Api {
         }
     }
 
-    /// What came to its end; an error says what keeps the others from it.
+    /// Returns operations that have ended. An error says why others have no result.
     pub(super) fn poll(&mut self, port: &mut Port) -> (Vec<Completed>, Result<(), String>) {
         match self {
             Self::Sync(calls) => (calls.take_ended(), Ok(())),
@@ -139,13 +139,13 @@ impl Calls {
         self.ended.push(Completed { rule: number, took, result });
     }
 
-    /// What a rule has counted.
+    /// Returns the counter of a rule; `None` if the NIC does not count packets and bytes.
     pub(super) fn count(&self, port: &Port, number: RuleNumber) -> Option<BypassCount> {
         let count = port.flow_query_count(self.rules.get(&number)?, false).ok()?;
         Some(BypassCount { packets: count.hits?, bytes: count.bytes? })
     }
 
-    /// What came to its end.
+    /// Returns operations that have ended since the last call.
     pub(super) fn take_ended(&mut self) -> Vec<Completed> {
         std::mem::take(&mut self.ended)
     }
@@ -161,16 +161,16 @@ impl Calls {
 }
 
 impl Queue {
-    /// A table for each kind of packet, and a rule of each that comes and goes.
+    /// Makes a template table for each kind of packet, and tries a rule of each.
     ///
     /// # Errors
     ///
-    /// The port's words for what it has not, or does not do.
+    /// The driver's words, if it has no flow queue or refuses a step.
     fn set_up(port: &mut Port, dialect: &RuleDialect, rules_max: u32) -> Result<Self, String> {
         let depth = port.flow_queue().map_err(|error| error.of(None))? as usize;
         let mut queue = Self { depth, asked: HashMap::new(), ended: Vec::new() };
         let tried = queue.make_tables(port, dialect, rules_max);
-        // One whose rule does not go ends with the port.
+        // A rule that could not be destroyed ends with the port.
         tried.inspect_err(|_| _ = port.flow_tables_destroy())?;
         Ok(queue)
     }
@@ -184,7 +184,7 @@ impl Queue {
         for rule in dialect.examples() {
             port.flow_table_make(&rule, rules_max)
                 .map_err(|(step, error)| format!("{step}: {}", error.of(Some(&rule))))?;
-            // Numbers of a programmer begin with the lowest, and this one is gone by then.
+            // The programmer starts with the lowest number too; this rule is gone by then.
             self.begin(
                 0,
                 port.flow_enqueue_create(&rule, 0).map_err(|e| DriverError::of(&e, Some(&rule))),
@@ -200,7 +200,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for the one operation that is on its way.
+    /// Waits for the result of the only pending operation.
     fn wait(&mut self, port: &mut Port) -> Result<(), String> {
         let begin = Instant::now();
         loop {
