@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What carries the packets of the generator and of the reflector, as the command line says.
+//! Chooses what carries the packets of the generator and the reflector: DPDK or sockets.
 
 use crate::units;
 use anyhow::bail;
@@ -23,7 +23,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Dpdk => "dpdk",
@@ -34,7 +34,7 @@ impl Backend {
     }
 }
 
-/// Why a run by io_uring does not start.
+/// Error text if a run with io_uring cannot start.
 pub(crate) const NO_IO_URING: &str = "the kernel refuses io_uring: it may be older than Linux 6.0, \
                                       or forbid it (sysctl kernel.io_uring_disabled); \
                                       take --backend sockets";
@@ -65,7 +65,7 @@ pub(crate) struct SocketArgs {
 }
 
 impl SocketArgs {
-    /// Fails if options of io_uring meet another backend, or those of another one io_uring.
+    /// Fails if options of io_uring are combined with another backend, or the reverse.
     pub(crate) fn refuse_what_io_uring_cannot(&self) -> anyhow::Result<()> {
         let is_io_uring = self.backend == Backend::IoUring;
         if is_io_uring && self.gro {
@@ -78,7 +78,7 @@ impl SocketArgs {
     }
 }
 
-/// Tells what the kernel refused.
+/// Prints what the kernel refused.
 pub(crate) fn tell_refusals(counts: &KernelCounts) {
     let note = |text: String| tell(io::stderr(), format_args!("millrace: {text}"));
     if counts.refused() > 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The same load without offload and with it, as the article on FlowTable compares them: what
-//! `millrace demo` measures, prints, writes as JSON and draws. Member names are a promise to other
-//! tools.
+//! Compares the same loads without and with offload, as in the FlowTable article. It holds what
+//! `millrace demo` measures, prints, writes as JSON and draws. Other tools rely on the member
+//! names.
 
 mod page;
 mod table;
@@ -12,54 +12,54 @@ use crate::live::{Rates, Totals};
 use report::summary::{OffloadPort, Summary};
 use serde::{Serialize, Serializer};
 
-/// Everything there is to tell of a demonstration.
+/// All results of a demonstration.
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
     /// Version of Millrace.
     pub(crate) version: &'static str,
     /// Version of DPDK.
     pub(crate) dpdk: String,
-    /// Name of the processor, where it is known.
+    /// Name of the processor; `None` if unknown.
     pub(crate) processor: Option<String>,
-    /// The NIC that is played: name and title of its personality.
+    /// Name and title of the personality that the software NIC plays.
     pub(crate) personality: String,
     pub(crate) title: String,
-    /// Of each link, `none` for as fast as it can be.
+    /// Rate of each link; `none` for as fast as possible.
     pub(crate) speed: String,
     /// Which connections get rules in runs with offload.
     pub(crate) policy: String,
-    /// Length of each run.
+    /// Length of each run in seconds.
     pub(crate) seconds: f64,
-    /// Of the traffic.
+    /// Seed of the traffic.
     pub(crate) seed: u64,
-    /// Whether somebody ended it before its time.
+    /// True if the user interrupted it.
     pub(crate) interrupted: bool,
     pub(crate) runs: Vec<Run>,
 }
 
-/// One load, without offload or with it.
+/// One load, without or with offload.
 #[derive(Debug, Serialize)]
 pub(crate) struct Run {
     pub(crate) load: &'static str,
     pub(crate) offload: bool,
-    /// Second of the run at which measuring began: before that rules were made.
+    /// Time of the run at which measuring began, in seconds; before that, rules were installed.
     pub(crate) measured_from_s: f64,
-    /// From then on.
+    /// Rates from then on.
     pub(crate) measured: Rates,
-    /// Cycles per packet of the same time by stage; together `measured.cycles_per_packet`.
+    /// Cycles per packet by stage from then on; the sum is `measured.cycles_per_packet`.
     #[serde(serialize_with = "serialize_stages")]
     pub(crate) measured_stages: Vec<(&'static str, f64)>,
-    /// Rules that both ports had in the end.
+    /// Rules of both ports at the end.
     pub(crate) rules: u64,
-    /// What making rules took; `None` if there were none.
+    /// Times to install rules; `None` if there were none.
     pub(crate) programming: Option<Programming>,
-    /// The whole run in steps.
+    /// Samples of the whole run.
     pub(crate) samples: Vec<Sample>,
-    /// Of the whole run.
+    /// Summary of the whole run.
     pub(crate) summary: Summary,
 }
 
-/// How long calls took that made a rule, in microseconds.
+/// Times of calls that installed a rule, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Programming {
     pub(crate) min_us: f64,
@@ -68,7 +68,7 @@ pub(crate) struct Programming {
 }
 
 impl Programming {
-    /// Of both ports together.
+    /// Returns the times of both ports together.
     fn of(ports: &[OffloadPort]) -> Option<Self> {
         let rules: u64 = ports.iter().map(|port| port.rules.created).sum();
         let made = || ports.iter().filter(|port| port.rules.created > 0);
@@ -81,36 +81,36 @@ impl Programming {
     }
 }
 
-/// A step of a run.
+/// A sample of a run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Sample {
-    /// Its end, in seconds since the start.
+    /// End of the sample, in seconds since the start of the run.
     pub(crate) at_s: f64,
     pub(crate) rules: u64,
     #[serde(flatten)]
     pub(crate) rates: Rates,
 }
 
-/// The readings of a run under way.
+/// The readings of a run so far.
 #[derive(Debug, Default)]
 pub(crate) struct Readings(Vec<Totals>);
 
 impl Readings {
-    /// One more.
+    /// Adds a reading.
     pub(crate) fn push(&mut self, totals: Totals) {
         self.0.push(totals);
     }
 
-    /// The last one's rates.
+    /// Returns the rates between the last two readings.
     pub(crate) fn latest(&self) -> Option<Rates> {
         let [.., before, now] = self.0.as_slice() else { return None };
         Some(now.since(before))
     }
 
-    /// What the run came to.
+    /// Returns the results of the run.
     pub(crate) fn finish(self, load: &'static str, offload: bool, summary: Summary) -> Run {
         let last = self.0.last().copied().unwrap_or_default();
-        // Rules are made in the first half.
+        // Rules are installed in the first half.
         let half = self.0.iter().find(|totals| totals.at * 2 >= last.at).copied();
         let from = half.filter(|half| half.at < last.at).unwrap_or_default();
         let sample = |pair: &[Totals]| {
@@ -132,7 +132,7 @@ impl Readings {
 }
 
 impl Comparison {
-    /// The loads, in the order of their runs.
+    /// Returns the loads in the order of their runs.
     fn loads(&self) -> Vec<&'static str> {
         let mut loads: Vec<_> = self.runs.iter().map(|run| run.load).collect();
         loads.dedup();
@@ -144,7 +144,7 @@ impl Comparison {
         self.runs.iter().all(|run| run.summary.ledger.balanced)
     }
 
-    /// What nobody may overlook, a sentence each.
+    /// Returns sentences that qualify the figures.
     fn caveats(&self) -> [String; 4] {
         [
             format!(
@@ -161,7 +161,7 @@ impl Comparison {
         ]
     }
 
-    /// A load's run without offload and the one with it, if both came to pass and can be compared.
+    /// Returns the runs of a load without and with offload, if both exist and can be compared.
     fn pair(&self, load: &str) -> Option<[&Run; 2]> {
         let find = |offload| {
             let mut runs = self.runs.iter();
@@ -171,13 +171,13 @@ impl Comparison {
     }
 }
 
-/// What offload made of a load: the run with it over the run without.
+/// The effect of offload on a load: the run with it divided by the run without.
 #[derive(Clone, Copy, Debug)]
 struct Speedup {
     throughput: f64,
     cpu: f64,
     cycles: f64,
-    /// Whether offload had a part in it.
+    /// True if marked packets were counted in the run with offload.
     is_marked: bool,
 }
 
@@ -193,10 +193,10 @@ impl Speedup {
     }
 }
 
-/// What to say where it had none.
+/// Note for a load of which no packets were marked.
 const NOTHING_MARKED: &str = "no packet was counted by a mark: what differs is the machine";
 
-/// What the article says of the same loads, on hardware.
+/// The article's results with the same loads, on hardware.
 const ARTICLE: &str = "The article had, with an X710 and one core of 2.6 GHz: IMIX 8707 + 8415 \
      Mb/s without offload, 10000 + 9884 with it; small TCP 3390 Mb/s each way without, 5492 with \
      it.";
@@ -206,13 +206,13 @@ impl Run {
         if self.offload { "on" } else { "off" }
     }
 
-    /// Whether there were packets in what was measured.
+    /// True if packets were sent while the run was measured.
     fn has_sent(&self) -> bool {
         self.measured.up_mbps + self.measured.down_mbps > 0.0
     }
 }
 
-/// As an object with a member for each stage.
+/// Serializes stages as an object with a member for each.
 fn serialize_stages<S: Serializer>(
     stages: &[(&'static str, f64)],
     serializer: S,

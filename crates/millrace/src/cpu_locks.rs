@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Locks on the cpus of workers, by which instances on one host keep out of each other's way.
+//! Locks the cpus of workers, so that instances on one host choose different cpus.
 //!
 //! A lock is an flock(2) on a file `cpu-N.lock` in the folder of control sockets. The kernel
-//! releases it whatever way the process ends; the file stays. The file holds the number of the
-//! process that locked it last. Locks advise only: they change which cpus are chosen.
+//! releases it however the process ends; the file stays. It contains the number of the process that
+//! locked it last. Locks are advisory: they only change which cpus are chosen.
 
 use doctor::host::Cpus;
 use report::output::tell;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// How often a lock is tried: one that looks for locks holds each for a moment.
+/// Tries to get a lock: a process that checks for locks holds each for a moment.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -30,7 +30,7 @@ pub(crate) struct InUse {
 /// Locks of this process, by cpu.
 static HELD: Mutex<BTreeMap<u32, File>> = Mutex::new(BTreeMap::new());
 
-/// Returns the cpus that other instances have locked, ascending.
+/// Returns the cpus that other instances have locked, in ascending order.
 pub(crate) fn in_use() -> Vec<InUse> {
     let own = Some(std::process::id());
     let mut found: Vec<_> =
@@ -46,8 +46,8 @@ pub(crate) fn cpus_of_this_host() -> Cpus {
     Cpus::of_this_host(in_use().into_iter().map(|it| it.cpu).collect())
 }
 
-/// Locks cpus until the process ends. Warns of those that another instance uses too. Where no
-/// folder for locks can be made, there are no locks.
+/// Locks cpus until the process ends. Warns of cpus that another instance uses too. Does nothing if
+/// no folder for locks can be made.
 pub(crate) fn take_for_good(cpus: &[u32]) {
     let others = in_use();
     let mut held = HELD.lock().expect("nobody panics with it");
@@ -76,12 +76,12 @@ fn lock(folder: &Path, cpu: u32) -> Option<File> {
     if !locks(&file, FlockOperation::NonBlockingLockExclusive) {
         return None;
     }
-    // The number is for people: the lock holds without it.
+    // The number is informative only: the lock holds without it.
     let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
     Some(file)
 }
 
-/// The locked cpus of one folder. Nothing where it cannot be read.
+/// Returns the locked cpus of one folder; none if the folder cannot be read.
 fn locked_in(folder: &Path) -> Vec<InUse> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -100,13 +100,13 @@ fn locked_in(folder: &Path) -> Vec<InUse> {
     found
 }
 
-/// True if the lock was free; it is ours until the file is closed.
+/// True if the lock was free; then this process has it until the file is closed.
 fn locks(file: &File, operation: FlockOperation) -> bool {
     (0..TRIES).any(|tries| {
         if tries > 0 {
             std::thread::sleep(PAUSE);
         }
-        // Where files cannot be locked, nobody has a lock.
+        // On a file system without locks, no process has one.
         flock(file, operation) != Err(rustix::io::Errno::WOULDBLOCK)
     })
 }
@@ -127,11 +127,11 @@ mod tests {
         drop(held);
         assert_eq!(locked_in(folder), []);
         assert!(path(folder, 7).exists());
-        // A longer number of the process before leaves nothing behind.
+        // A longer number that was there before is removed whole.
         fs::write(path(folder, 7), "4294967295").unwrap();
         let _held = lock(folder, 7).expect("nobody has it");
         assert_eq!(locked_in(folder), [own]);
-        // What is no lock file of ours.
+        // Files that are no locks of Millrace.
         for name in ["cpu-.lock", "cpu-1", "1.lock", "cpu-x.lock"] {
             fs::write(folder.join(name), "1").unwrap();
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What stands at both ends of the demonstration's wire: sends frames into it and takes them back.
+//! Sends frames into the demonstration's wire at both ends, and takes them back.
 //!
-//! It never has more packets on their way than the rings hold, so nothing is lost for want of room
-//! and every packet it does not get back is one that the bump kept.
+//! Packets in flight never exceed the capacity of the rings, so none is lost for lack of room. A
+//! packet that does not come back was kept by the bump.
 
 mod loopable;
 
@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use traffic::{Side, Workload};
 
-/// Frames made before they are sent.
+/// Frames prepared before they are sent.
 const BATCH: usize = 32;
-/// Longest silence after which packets on their way are given up, so that others can be sent: a
-/// worker that was kept from its cpu has them still, and at the end they are waited for.
+/// Silence after which packets in flight are given up, so that others can be sent. A worker that
+/// lost its cpu still has them, and at the end they are waited for.
 const PATIENCE: Duration = Duration::from_millis(200);
 const PATIENCE_AT_END: Duration = Duration::from_secs(5);
 
-/// Where the frames come from.
+/// The source of the frames.
 pub(crate) enum Source {
-    /// Made up as they go.
+    /// Generated on the fly.
     Workload(Box<Workload>),
-    /// Those of a capture, over and over.
+    /// The frames of a capture, in a loop.
     Frames(Frames),
 }
 
@@ -38,7 +38,7 @@ impl Source {
         }
     }
 
-    /// Bytes of the longest frame.
+    /// Returns the bytes of the longest frame.
     pub(crate) fn max_frame(&self) -> usize {
         match self {
             Source::Workload(_) => traffic::MAX_FRAME,
@@ -47,17 +47,17 @@ impl Source {
     }
 }
 
-/// The far ends of both cables, side A and side B.
+/// The far ends of both wires, side A and side B.
 pub(crate) struct Feeder {
     pub(crate) source: Source,
     pub(crate) ends: [(RxQueue, TxQueue); 2],
     pub(crate) mempool: Mempool,
-    /// Most packets on their way.
+    /// Most packets in flight.
     pub(crate) window: u64,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// Packets, of both directions.
+/// Packets of both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FeedTotals {
     pub(crate) sent: u64,
@@ -65,7 +65,7 @@ pub(crate) struct FeedTotals {
 }
 
 impl Feeder {
-    /// Sends until told to stop, then waits for what is still on its way.
+    /// Sends until the stop flag is set, then waits for packets in flight.
     pub(crate) fn run(mut self) -> FeedTotals {
         let mut fed = FeedTotals::default();
         let mut given_up = 0;
@@ -74,7 +74,7 @@ impl Feeder {
         loop {
             let stopping = self.stop.load(Ordering::Relaxed);
             let missing = fed.sent - fed.received;
-            // Late ones come back after all.
+            // A late packet may come back after it was given up.
             given_up = missing.min(given_up);
             let on_their_way = missing - given_up;
             if stopping && (missing == 0 || heard.elapsed() > PATIENCE_AT_END) {
@@ -82,7 +82,7 @@ impl Feeder {
             }
             match self.receive() {
                 0 if on_their_way > 0 && heard.elapsed() > PATIENCE => given_up = missing,
-                // The worker may have to share this cpu.
+                // The worker may share this cpu.
                 0 => std::thread::yield_now(),
                 received => {
                     fed.received += received;
@@ -108,7 +108,7 @@ impl Feeder {
         .sum()
     }
 
-    /// Makes a batch and sends each side's share of it; returns the packets sent.
+    /// Generates a batch, and sends each side its part; returns the packets sent.
     fn send(&mut self, staging: &mut TxStage) -> u64 {
         staging.fill(&mut self.source);
         let mut sent = 0;
@@ -121,7 +121,7 @@ impl Feeder {
             for (mbuf, frame) in burst.iter_mut().zip(staging.frames(side)) {
                 mbuf.write(frame).expect("mbufs have room for the longest frame");
             }
-            // The window is smaller than the ring: what is not taken now is taken soon.
+            // The window is smaller than the ring: the ring soon takes the rest.
             while !burst.is_empty() {
                 sent += tx.burst(&mut burst) as u64;
             }
@@ -130,7 +130,7 @@ impl Feeder {
     }
 }
 
-/// A batch of frames side by side in memory.
+/// A batch of frames, adjacent in memory.
 struct TxStage {
     bytes: Vec<u8>,
     room: usize,
@@ -165,7 +165,7 @@ mod tests {
     use traffic::{Profile, Workload};
 
     const WINDOW: u64 = 64;
-    /// Nothing takes this long, however busy the machine is.
+    /// No test takes this long, however busy the machine is.
     const LONG: Duration = Duration::from_secs(60);
 
     /// One queue of each kind.
@@ -184,7 +184,7 @@ mod tests {
         (rx.remove(0), tx.remove(0))
     }
 
-    /// What a bump does, when a test wants it.
+    /// A bump that forwards on request of a test.
     struct Bump {
         ends: [(RxQueue, TxQueue); 2],
         taken: u64,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     impl Bump {
-        /// Takes what is there and passes it on but for the first `losses` of each direction.
+        /// Forwards waiting packets, except the first `losses` of each direction.
         fn forward(&mut self, losses: usize) {
             let [(a_rx, a_tx), (b_rx, b_tx)] = &mut self.ends;
             for (rx, tx) in [(a_rx, b_tx), (b_rx, a_tx)] {
@@ -222,7 +222,7 @@ mod tests {
         let start = Instant::now();
         let feeder = std::thread::spawn(|| feeder.run());
 
-        // Nobody takes them: a window full of packets, and when these are late another one.
+        // No packet comes back: after a window of packets is late, another one is sent.
         loop {
             let on_their_way = u64::from(mempool.in_use());
             let waited = start.elapsed();
@@ -236,12 +236,12 @@ mod tests {
             std::thread::yield_now();
         }
 
-        // The late ones come back after all, and so do many more.
+        // Late packets come back after all, and many more.
         let is_feeding = || !feeder.is_finished() && start.elapsed() < LONG;
         while bump.taken < 100 * WINDOW && is_feeding() {
             bump.forward(0);
         }
-        // Those that never do are missing in the end, and only those.
+        // Only packets that never come back are missing at the end.
         while bump.lost < 3 && is_feeding() {
             bump.forward(1);
         }

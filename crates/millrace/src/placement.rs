@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which cpus the workers have and how busy these were before, in one line for people.
+//! Describes the cpus of the workers and their load before the run, in one line.
 
 use doctor::host::{Cpus, Process, busiest_process_on, format_cpus};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Returns the line for workers on `workers`, in their order, whose ports are on the NUMA nodes
-/// `nodes`. Takes a tenth of a second for each busy cpu, whose busiest process it looks for.
+/// Returns the line for workers on the cpus `workers`, whose ports are on the NUMA nodes `nodes`.
+/// For each busy cpu it spends a tenth of a second to find the busiest process.
 pub(crate) fn describe_placement(workers: &[u32], cpus: &Cpus, nodes: &[u32]) -> String {
     describe(workers, cpus, nodes, busiest_process_on)
 }

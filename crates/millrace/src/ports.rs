@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ports of the generator and of the reflector: one or two, opened and configured for workers.
+//! Opens and configures the ports of the generator and the reflector: one or two.
 
 pub(crate) mod by_mac;
 mod links;
@@ -25,45 +25,45 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Packet buffers of a worker: its bursts and caches.
+/// Packet buffers per worker, for its bursts and caches.
 const MBUFS_OF_WORKER: u32 = 4096;
-/// Packet buffers of every run, at least.
+/// Least number of packet buffers of a run.
 const MBUFS_LEAST: u32 = 8192;
-/// Bytes for a frame, at least: one of an Ethernet MTU.
+/// Least size of a packet buffer in bytes: a frame of Ethernet MTU fits.
 const DATA_BYTES: u16 = 2048;
-/// What DPDK takes beside the packet buffers.
+/// Memory that DPDK needs beside the packet buffers, in MB.
 const EAL_MB: u32 = 64;
-/// Ethernet header, two VLAN tags and FCS.
+/// Bytes of Ethernet header, two VLAN tags and FCS.
 const L2_BYTES: u32 = 14 + 2 * 4 + 4;
 
-/// How long ports may take for their links to come up.
+/// Longest wait for the links of the ports to come up.
 const LINK_TIME: Duration = Duration::from_secs(5);
 const LINK_POLL: Duration = Duration::from_millis(10);
 
-/// How ports are opened.
+/// How to open ports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenOptions<'a> {
-    /// Threads beside the control thread, each with a cpu.
+    /// Number of workers beside the control thread, each with its own cpu.
     pub(crate) workers: usize,
     /// Receive queues of each port.
     pub(crate) rx_queues: u16,
     /// Transmit queues of each port.
     pub(crate) tx_queues: u16,
-    /// Bytes of payload that a frame may carry; `None` leaves it as it is.
+    /// MTU to set; `None` keeps the port's.
     pub(crate) mtu: Option<u16>,
-    /// Linux interfaces whose MTU is below this are refused.
+    /// Least MTU of a Linux interface; one with less is refused.
     pub(crate) needed_mtu: usize,
-    /// Ports send frames at the times that they carry; those that cannot are refused.
+    /// True if ports must send frames at the times in their timestamps; others are refused.
     pub(crate) sends_on_time: bool,
-    /// Cpus, descriptors and file prefix, where the user chooses them.
+    /// Settings that the user may choose, such as cpus and descriptors.
     pub(crate) tuning: &'a Tuning,
 }
 
-/// One port, or two, as the command line names them.
+/// One or two ports, as the command line names them.
 #[derive(Clone, Debug)]
 pub(crate) struct PortNames(Vec<Devargs>);
 
-/// Ports that are open, and the workers for them.
+/// Open ports, and the lcores of the workers.
 pub(crate) struct OpenPorts {
     pub(crate) eal: Eal,
     pub(crate) ports: Vec<Port>,
@@ -75,7 +75,7 @@ pub(crate) struct OpenPorts {
     interfaces: Interfaces,
 }
 
-/// What names no ports.
+/// Why a text names no ports.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PortNamesError {
     #[error(transparent)]
@@ -99,12 +99,12 @@ impl std::str::FromStr for PortNames {
 }
 
 impl PortNames {
-    /// One port or two.
+    /// Creates a list of one or two ports.
     pub(crate) fn new(ports: Vec<Devargs>) -> Self {
         Self(ports)
     }
 
-    /// Names of the ports, which must be Linux interfaces.
+    /// Returns the names of the ports. Fails unless all are Linux interfaces.
     pub(crate) fn interfaces(&self) -> anyhow::Result<Vec<&str>> {
         if let Some(other) = self.0.iter().find(|port| !port.is_interface()) {
             bail!("port {other} is no Linux interface");
@@ -112,12 +112,12 @@ impl PortNames {
         Ok(self.0.iter().filter_map(Devargs::interface).collect())
     }
 
-    /// Number of ports.
+    /// Returns the number of ports.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Starts DPDK, and opens the ports.
+    /// Starts DPDK and opens the ports.
     pub(crate) fn open(&self, options: &OpenOptions<'_>) -> anyhow::Result<OpenPorts> {
         let &OpenOptions { workers, mtu, needed_mtu, tuning, .. } = options;
         if self.0.iter().any(|port| port.is_interface() && port.interface() == Some("lo")) {
@@ -130,7 +130,8 @@ impl PortNames {
         cpus.measure_load();
         let nodes = nodes_of(&self.0);
         let chosen = tuning.choose_cpus(workers, &cpus, &nodes);
-        // An instance that starts now chooses others, however long DPDK takes to start.
+        // Locked before DPDK starts, which may take long: an instance that starts now chooses other
+        // cpus.
         cpu_locks::take_for_good(&chosen);
         let mut config = EalConfig {
             lcores: chosen.iter().map(|cpu| *cpu as usize).collect(),
@@ -143,7 +144,7 @@ impl PortNames {
         self.refuse_small_mtu(&interfaces, needed_mtu)?;
         let needed_mtu = needed_mtu.max(mtu.unwrap_or(0).into());
         let data_bytes = self.data_bytes(&interfaces, needed_mtu)?;
-        // Without hugepages a page of 4096 bytes holds parts of one buffer only.
+        // Without hugepages, a page of 4096 bytes holds parts of one buffer only.
         let mbufs = options.mbufs(self.count());
         let pages = mbufs * (u32::from(data_bytes) + 512).div_ceil(4096);
         config.memory_mb = EAL_MB + pages.div_ceil((1 << 20) / 4096);
@@ -178,8 +179,8 @@ impl PortNames {
         Ok(())
     }
 
-    /// Bytes of a packet buffer: not every driver takes several buffers for one frame, and
-    /// `net_af_packet` wants as much as its own frames have.
+    /// Returns the bytes of a packet buffer. Not every driver takes several buffers for one frame,
+    /// and `net_af_packet` wants a buffer of the size of its own frames.
     fn data_bytes(&self, interfaces: &Interfaces, needed_mtu: usize) -> anyhow::Result<u16> {
         let of_ports = self.0.iter().map(|port| {
             let mtu = interfaces.interface_mtu(port).unwrap_or(0);
@@ -199,7 +200,8 @@ impl PortNames {
 }
 
 impl OpenOptions<'_> {
-    /// Packet buffers that fill all rings, and those of the workers; one less than a power of two.
+    /// Returns the number of packet buffers for all rings and workers; one less than a power of
+    /// two.
     fn mbufs(&self, ports: usize) -> u32 {
         let rx = u32::from(self.rx_queues) * u32::from(self.tuning.rx_descriptors());
         let tx = u32::from(self.tx_queues) * u32::from(self.tuning.tx_descriptors());
@@ -209,7 +211,7 @@ impl OpenOptions<'_> {
 }
 
 impl OpenPorts {
-    /// Waits until the links of all ports are up; tells which stay down.
+    /// Waits until the links of all ports are up; prints those that stay down.
     pub(crate) fn wait_for_links(&self, interrupted: &AtomicBool) {
         let begun = Instant::now();
         let is_down = |port: &&Port| !port.link().up;
@@ -248,7 +250,7 @@ impl OpenPorts {
         Ok(())
     }
 
-    /// Restores Linux interfaces, and closes the ports.
+    /// Restores Linux interfaces and closes the ports.
     pub(crate) fn close(self) {
         drop(self.queues);
         drop(self.interfaces);

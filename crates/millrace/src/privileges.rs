@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The capabilities that a run keeps once its ports and files are open (capabilities(7)).
+//! Drops the capabilities that a run does not need once its ports and files are open
+//! (capabilities(7)).
 
 use config::plan::Plan;
 use report::output::tell;
@@ -8,24 +9,24 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A set of capabilities, bit n being capability n of linux/capability.h.
+/// A set of capabilities; bit n is capability n of linux/capability.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities(u64);
 
 impl Capabilities {
     const NONE: Self = Self(0);
     const DAC_OVERRIDE: Self = Self(1 << 1);
-    /// An interface is taken out of promiscuous mode, a flow rule of some NICs made.
+    /// `NET_ADMIN` and `NET_RAW`: to end promiscuous mode, and to create flow rules on some NICs.
     const NETWORK: Self = Self(1 << 12 | 1 << 13);
-    /// `IPC_LOCK`, `SYS_RAWIO` and `SYS_ADMIN`: memory that a NIC reads is locked and looked up
-    /// when a port is reset.
+    /// `IPC_LOCK`, `SYS_RAWIO` and `SYS_ADMIN`: to lock memory that a NIC reads, and to find its
+    /// physical address, when a port is reset.
     const DEVICES: Self = Self(1 << 14 | 1 << 17 | 1 << 21);
 
     fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns the capabilities that a run with this plan still needs if it opens `files` again.
+    /// Returns the capabilities that a run of this plan needs, if it opens `files` again.
     pub(crate) fn of(plan: &Plan, files: &[PathBuf]) -> Self {
         let ports = plan.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
         let of_ports = ports.fold(Self::NONE, |all, port| match () {
@@ -41,7 +42,7 @@ impl Capabilities {
         }
     }
 
-    /// Gives up all capabilities but these, for good.
+    /// Drops all other capabilities, for good.
     pub(crate) fn keep_only(self) {
         if !dpdk::linux::limit_privileges(self.0) {
             let words = "millrace: not every thread could give up its privileges; the run goes on";
@@ -50,7 +51,7 @@ impl Capabilities {
     }
 }
 
-/// True if this user can open the file again by being its folder's owner.
+/// True if this user owns the folder of the file and, if it exists, the file.
 fn is_ours(file: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     let is_own = |path: &Path| fs::metadata(path).is_ok_and(|found| found.uid() == own);

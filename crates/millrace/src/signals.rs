@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Signal handlers. SIGINT, SIGTERM and SIGQUIT end a command in order, a second one at once;
-//! while DPDK starts the first one does. A hang-up ends a command too, or has a run reload its
-//! configuration. Signals without a meaning here end it in order: none kills it without a summary.
+//! Installs signal handlers. SIGINT, SIGTERM and SIGQUIT end a command in order; a second one ends
+//! it at once, and so does the first while DPDK starts. A hang-up ends a command too, or makes a
+//! run reload its configuration. Signals without a meaning here also end it in order, so that none
+//! kills it without a summary.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{
@@ -13,46 +14,46 @@ use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Once};
 
-/// They ask for the end, and for an end at once if they come a second time.
+/// Signals that request the end, and a second time an end at once.
 const ENDS: [i32; 3] = [SIGINT, SIGTERM, SIGQUIT];
-/// By default they kill the process, and nobody sends them for a reason that we know.
+/// Signals that kill a process by default, and that have no known purpose here.
 const OTHERS: [i32; 6] = [SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGXCPU, SIGUSR2];
 
-/// Power fails, a coprocessor's stack did: as little as the others, and without names here.
+/// SIGSTKFLT and SIGPWR, which also have no purpose here; the library has no names for them.
 const UNNAMED: [i32; 2] = [16, 30];
 
-/// Those that a program may give a meaning. The C library has two below for itself.
+/// Signals that a program may use as it likes. The C library keeps two below for itself.
 const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
 
 /// True while DPDK starts.
 static STARTING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// True once a signal has asked for the end.
+/// True once a signal has requested the end.
 static IS_END_ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// True if a signal has asked for the end. From this call on one kills the process: who executes
-/// the program again would lose it.
+/// True if a signal has requested the end. From this call on such a signal kills the process, since
+/// an exec of the program again would lose the request.
 pub(crate) fn is_end_asked_before_exec() -> bool {
     STARTING.store(true, Ordering::SeqCst);
     IS_END_ASKED.load(Ordering::SeqCst)
 }
 
-/// Set by the first signal that ends a command, a hang-up among them. A hang-up that is ignored
-/// from the start stays so: that is what `nohup` is for.
+/// Returns a flag that is set by the first signal that ends a command, including a hang-up. A
+/// hang-up that was ignored from the start stays ignored, as `nohup` wants it.
 pub(crate) fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     catch_ends(&interrupted)?;
     if !is_hang_up_ignored() {
-        // No second one ends it at once: a terminal that closes sends several.
+        // A second hang-up does not end it at once: a closing terminal sends several.
         flag::register(SIGHUP, Arc::clone(&interrupted))?;
     }
-    // There is nothing to open again, and it is meant for no harm.
+    // SIGUSR1 is ignored, since a command has no files to open again.
     flag::register(SIGUSR1, Arc::default())?;
     Ok(interrupted)
 }
 
 fn catch_ends(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
     for signal in ENDS.into_iter().chain(OTHERS).chain(UNNAMED) {
-        // The library does not know what those do by default.
+        // The library does not know the default action of those.
         if !UNNAMED.contains(&signal) {
             flag::register_conditional_default(signal, Arc::clone(&STARTING))?;
         }
@@ -62,13 +63,13 @@ fn catch_ends(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
         flag::register(signal, Arc::clone(interrupted))?;
         flag::register(signal, Arc::clone(&IS_END_ASKED))?;
     }
-    // Caught, so that a file that would become too large is an error of who writes to it. Rust does
-    // the same for pipes whose reader has gone.
+    // Caught, so that a file that grows too large gives its writer an error. Rust does the same for
+    // pipes without a reader.
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(())
 }
 
-/// Begins a thread that takes the signals of drivers, so that no other thread does.
+/// Starts a thread that takes the signals of drivers, so that no other thread does.
 pub(crate) fn leave_drivers_a_thread() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
@@ -76,22 +77,22 @@ pub(crate) fn leave_drivers_a_thread() {
             std::thread::park();
         };
         let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(rest);
-        // Without that thread somebody else must take them.
+        // Without that thread the signals must go to another one.
         if thread.is_ok() {
             let _ = dpdk::linux::block_driver_signals();
         }
     });
 }
 
-/// Until the result is dropped, the first signal that asks for the end kills the process: DPDK may
-/// wait for other programs while it starts, and there is nothing to sum up yet.
+/// Until the result is dropped, the first signal that requests the end kills the process. DPDK may
+/// wait for other programs while it starts, and there is no summary to write yet.
 pub(crate) fn start_up() -> StartUp {
     StartUp { outer: STARTING.swap(true, Ordering::SeqCst) }
 }
 
-/// A start-up that the first signal ends.
+/// A period in which the first signal kills the process.
 pub(crate) struct StartUp {
-    /// It is part of another one, which goes on.
+    /// True if it began within another such period, which goes on after it.
     outer: bool,
 }
 
@@ -112,7 +113,7 @@ pub(crate) struct RunSignals {
 }
 
 impl RunSignals {
-    /// Catches them. A hang-up ends a run that cannot reload.
+    /// Installs the handlers. A hang-up ends a run that cannot reload.
     pub(crate) fn catch(can_reload: bool) -> io::Result<Self> {
         let [interrupted, hung_up, reopen] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
         catch_ends(&interrupted)?;
@@ -124,8 +125,8 @@ impl RunSignals {
         Ok(Self { interrupted, hung_up, reopen, had_terminal, can_reload })
     }
 
-    /// Catches real-time signals that nobody else has caught, so that they end the run in order.
-    /// DPDK has started by then: its drivers take some of them.
+    /// Makes real-time signals end the run in order, except those that have a handler already. DPDK
+    /// has started by then, and its drivers use some of them.
     pub(crate) fn catch_real_time(&self) -> io::Result<()> {
         let taken = signals_of("SigCgt") | signals_of("SigIgn");
         for signal in REAL_TIME.filter(|signal| taken & 1 << (signal - 1) == 0) {
@@ -134,14 +135,14 @@ impl RunSignals {
         Ok(())
     }
 
-    /// True if SIGUSR1 came since the last call: log rotation asks for output files to be opened
+    /// True if SIGUSR1 arrived since the last call: log rotation wants output files to be opened
     /// again.
     pub(crate) fn take_reopen(&self) -> bool {
         self.reopen.swap(false, Ordering::Relaxed)
     }
 
-    /// True if a hang-up asks for a reload; several since the last call are one. A hang-up of a
-    /// run that cannot reload, or whose terminal is gone, sets `interrupted` instead.
+    /// True if a hang-up requests a reload; several since the last call count as one. A hang-up
+    /// sets `interrupted` instead if the run cannot reload, or if its terminal is gone.
     pub(crate) fn take_reload(&self) -> bool {
         if !self.hung_up.swap(false, Ordering::Relaxed) {
             return false;
@@ -154,7 +155,7 @@ impl RunSignals {
     }
 }
 
-/// The kernel hangs up the descriptors of a terminal that is closed.
+/// True if standard input was a terminal that is closed: the kernel hangs up its descriptors.
 fn is_terminal_gone() -> bool {
     let stdin = io::stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::empty())];
@@ -167,7 +168,7 @@ fn is_hang_up_ignored() -> bool {
     signals_of("SigIgn") & 1 << (SIGHUP - 1) != 0
 }
 
-/// A mask of signals of this process, as the kernel tells it: bit 0 is signal 1 (proc(5), status).
+/// Parses a mask of signals from /proc (proc(5), status): bit 0 is signal 1.
 fn signals_of(mask: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let value = status.lines().find_map(|line| line.strip_prefix(mask)?.strip_prefix(':'));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Starts DPDK for every command. A signal ends the start at once. If another program holds up the
-//! start, standard error names that program.
+//! Starts DPDK for every command. A signal during the start ends it at once. If another program
+//! delays the start, a message on standard error names that program.
 
 use crate::signals;
 use doctor::host::locks;
@@ -12,12 +12,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Files that DPDK needs to be able to open. With few it ends the process with a stack dump.
+/// Open files that DPDK needs; with fewer it aborts with a stack dump.
 const FILES_MIN: u64 = 64;
 
-/// Starts DPDK with hugepages or without, as `config` says.
+/// Starts DPDK with or without hugepages, as `config` says.
 ///
 /// # Errors
+///
 /// [`EalError`](dpdk::EalError), or that this process may open too few files.
 pub(crate) fn start_eal(config: &EalConfig) -> anyhow::Result<Eal> {
     refuse_too_few_files(getrlimit(Resource::Nofile).current)?;
@@ -27,7 +28,7 @@ pub(crate) fn start_eal(config: &EalConfig) -> anyhow::Result<Eal> {
     Ok(Eal::init(config)?)
 }
 
-/// Fails if `limit` files are too few for DPDK; `None` is no limit.
+/// Fails if `limit` files are too few for DPDK; `None` means no limit.
 fn refuse_too_few_files(limit: Option<u64>) -> anyhow::Result<()> {
     match limit {
         Some(limit) if limit < FILES_MIN => anyhow::bail!(
@@ -38,15 +39,15 @@ fn refuse_too_few_files(limit: Option<u64>) -> anyhow::Result<()> {
     }
 }
 
-/// A thread that says for which program's lock this process waits. EAL locks the directory of
-/// hugepages while it starts, and waits without a word for another program that does.
+/// A thread that prints which program holds a lock that this process waits for. EAL locks the
+/// directory of hugepages while it starts. It silently waits while another program has that lock.
 struct LockWatch {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl LockWatch {
-    /// A shorter wait is not worth a message.
+    /// Shorter waits are not reported.
     const PATIENCE: Duration = Duration::from_secs(1);
 
     fn begin() -> Self {
@@ -60,7 +61,7 @@ impl LockWatch {
                 }
             }
         };
-        // Without it the start is as good, and says less.
+        // The start works without this thread too, only without the message.
         let thread = std::thread::Builder::new().name("lock-watch".to_owned()).spawn(watch).ok();
         Self { stop: Some(stop), thread }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Workers of runs without DPDK: threads, each on a cpu of its own as far as there are.
+//! Starts workers of runs without DPDK: threads, each on its own cpu while there are enough.
 
 use crate::cpu_locks;
 use crate::placement::describe_placement;
@@ -10,8 +10,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-/// Chooses cpus for so many workers, from those that the user names, else the idle ones first;
-/// tells which. Looks at them for a tenth of a second, so it comes before the run's clock starts.
+/// Returns and prints the cpus of `workers` workers: those that the user names, or else idle ones
+/// first. Measures load for a tenth of a second, so call it before the run's clock starts.
 pub(crate) fn choose_cpus(workers: usize, named: Option<&[u32]>) -> Vec<u32> {
     let cpus = cpu_locks::cpus_of_this_host();
     cpus.measure_load();
@@ -37,7 +37,7 @@ pub(crate) fn launch(
             if let Some(cpu) = cpu {
                 let mut set = CpuSet::new();
                 set.set(cpu as usize);
-                // It was allowed a moment ago. Without it the worker moves, and is no less right.
+                // A worker that cannot be pinned may migrate, but works as well.
                 let _ = sched_setaffinity(None, &set);
             }
             drop(run_tasks(tasks, clock, &phase));

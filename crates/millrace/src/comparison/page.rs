@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The comparison as one HTML file: table, bars, and what happened over time. It needs nothing from
-//! elsewhere, follows the reader's choice of light or dark, and is well-formed XML as well.
+//! Draws the comparison as one HTML file: table, bars, and figures over time. The file refers to no
+//! other, follows the reader's choice of light or dark, and is also well-formed XML.
 
 use super::table::HEADINGS;
 use super::{ARTICLE, Comparison, NOTHING_MARKED, Run, Sample, Speedup};
@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use results::page::{figure, legend, page_of};
 use results::plot::{Bar, Chart, Line, NotDrawn, OFF, ON, STAGES, Scale, bars};
 
-/// The page.
+/// Returns the page.
 pub(crate) fn page(comparison: &Comparison) -> Result<String, NotDrawn> {
     let loads = comparison.loads().into_iter().map(|load| of_load(comparison, load));
     let loads = loads.collect::<Result<Vec<_>, _>>()?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The comparison as text: the article's table, and where the cycles went.
+//! Prints the comparison as text: the article's table, and the cycles by stage.
 
 use super::{Comparison, NOTHING_MARKED, Run, Speedup};
 use crate::units;
 use std::io::{self, Write};
 
 impl Comparison {
-    /// Prints what is being compared, before the first run.
+    /// Prints a description of the comparison, before the first run.
     pub(crate) fn print_heading(&self, out: &mut impl Write) -> io::Result<()> {
         let speed = match self.speed.as_str() {
             "none" => "as fast as it goes",
@@ -77,7 +77,7 @@ impl Comparison {
 
 const COLUMNS: usize = 12;
 
-/// Names and units.
+/// Names and units of the columns.
 const HEADING: [[&str; COLUMNS]; 2] = [
     ["", "", "up", "down", "cpu", "", "cycles/", "", "rules", "programming", "", ""],
     ["load", "offload", "Mb/s", "Mb/s", "%", "Mpps", "packet", "marked", "", "min", "avg", "max"],
@@ -93,7 +93,7 @@ fn row(cells: [&str; COLUMNS]) -> String {
 }
 
 impl Run {
-    /// What the columns have to say of it.
+    /// Returns the cells of the run's row.
     pub(super) fn cells(&self) -> [String; COLUMNS] {
         let rates = &self.measured;
         let time = |us: f64| units::duration((us * 1e3) as u64);
@@ -117,7 +117,7 @@ impl Run {
     }
 }
 
-/// Headings of the cells with their units, for a page.
+/// Headings of the columns with their units, for the page.
 pub(super) const HEADINGS: [&str; COLUMNS] = [
     "load",
     "offload",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A comparison of made up runs: figures, table and page.
+//! Tests figures, table and page of a comparison of made-up runs.
 
 use super::*;
 use crate::live::Totals;
@@ -9,7 +9,7 @@ use results::plot;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::time::Duration;
 
-/// Readings of ten seconds, of which the first five are slow.
+/// Returns readings of ten seconds, of which the first five are slow.
 fn readings(kpps: u64, rules: u64) -> Readings {
     let mut readings = Readings::default();
     let mut totals = Totals::default();
@@ -76,7 +76,7 @@ fn stages_add_up_to_the_cycles_per_packet() {
         let json = serde_json::to_value(run).unwrap();
         let in_json = json["measured_stages"].as_object().unwrap().values();
         assert!(is_near(in_json.map(|cycles| cycles.as_f64().unwrap()).sum()), "{json}");
-        // Of the second half, as the total is: 20 cycles a packet.
+        // Measured in the second half, like the total: 20 cycles a packet.
         let (name, rx) = run.measured_stages[0];
         assert!(name == "rx" && rx < 25.0, "{run:?}");
     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A capture in memory that is sent over and over, each frame from the side where its sender is.
+//! Holds a capture in memory to send it in a loop, each frame from the side of its sender.
 //!
-//! A capture does not say which side of the bump a packet came from, but a sender stays where it
+//! A capture does not say at which side of the bump a packet arrived, but a sender does not move.
+//! The sender of a first packet to an unknown host is taken to be on side A, and the receiver on
+//! side B.
 //! is: who speaks first to somebody unknown is on side A, whom they speak to is across.
 
 use capture::{Capture, CapturedPacket, Fault};
@@ -22,13 +24,13 @@ const BYTES_MAX: usize = 1 << 30;
 #[derive(Default)]
 pub(crate) struct Frames {
     bytes: Vec<u8>,
-    /// Side and end in `bytes`, in capture order.
+    /// Side of each frame and its end in `bytes`, in capture order.
     frames: Vec<(Side, usize)>,
     max_frame: usize,
     next: usize,
-    /// Packets that no Ethernet wire carries: too long, or of another kind of link.
+    /// Packets that cannot be sent over Ethernet: too long, or of another kind of link.
     pub(crate) left_out: u64,
-    /// Why the capture could not be read further.
+    /// Why the capture could not be read further; `None` if it was read to its end.
     pub(crate) fault: Option<Fault>,
 }
 
@@ -42,7 +44,7 @@ pub(crate) enum NoFrames {
 }
 
 impl Frames {
-    /// Reads the capture to its end or its fault; a fault before the first frame is an error.
+    /// Reads the capture to its end or its fault. A fault before the first frame is an error.
     pub(crate) fn read(name: &str, capture: &mut Capture) -> Result<Self, NoFrames> {
         let mut frames = Self::default();
         let mut sides = Sides::default();
@@ -62,8 +64,8 @@ impl Frames {
         Err(frames.fault.map_or_else(|| NoFrames::Empty(name.to_owned()), NoFrames::Fault))
     }
 
-    /// Adds a packet. What the capture cut off is filled up with zeros, so that the headers tell
-    /// the truth again.
+    /// Adds a packet. Pads it with zeros to its original length, so that its length fields are
+    /// right.
     fn push(&mut self, packet: &CapturedPacket<'_>, sides: &mut Sides) {
         let start = self.bytes.len();
         let len = packet.append_ethernet(&mut self.bytes).map(|frame| frame.frame_len);
@@ -78,12 +80,12 @@ impl Frames {
         self.max_frame = self.max_frame.max(len);
     }
 
-    /// Frames in one round.
+    /// Returns the number of frames in one round.
     pub(crate) fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// Bytes of the longest frame.
+    /// Returns the bytes of the longest frame.
     pub(crate) fn max_frame(&self) -> usize {
         self.max_frame
     }
@@ -98,11 +100,11 @@ impl Frames {
     }
 }
 
-/// Who is where.
+/// The side of each host.
 #[derive(Default)]
 struct Sides(HashMap<HostId, Side>);
 
-/// A sender or receiver.
+/// Identifies a sender or receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum HostId {
     Mac([u8; 6]),
@@ -110,7 +112,7 @@ enum HostId {
 }
 
 impl Sides {
-    /// The side where the sender of `frame` is.
+    /// Returns the side of the sender of `frame`.
     fn of(&mut self, frame: &[u8]) -> Side {
         let Some((src, dst)) = stations(frame) else { return Side::A };
         let across = self.0.get(&dst).map(|side| side.other());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The keeper: a process that restores the interfaces of the host when a run ends, also after
+//! Runs the keeper: a process that restores the interfaces of the host when a run ends, also after
 //! SIGKILL.
 //!
 //! Before each change the run writes a line to a pipe that says how to undo it. Once the pipe is
@@ -16,11 +16,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// Name of the subcommand that is the keeper.
+/// Name of the subcommand that runs the keeper.
 pub(crate) const SUBCOMMAND: &str = "put-back-interfaces";
 
-/// A change to undo, of the device with this number and MAC address: numbers are used again, names
-/// change.
+/// A change to undo, and its device by number and MAC address. A number alone may be reused, and a
+/// name may change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Undo {
     pub(super) index: u32,
@@ -28,23 +28,23 @@ pub(super) struct Undo {
     pub(super) step: Step,
 }
 
-/// What undoes a change.
+/// The step that undoes a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Step {
-    /// Switch an offload.
+    /// Switches an offload on or off.
     Offload { offload: Offload, is_on: bool },
-    /// Write to a file of the device below `/proc/sys/net/FAMILY/conf`.
+    /// Writes to a file of the device below `/proc/sys/net/FAMILY/conf`.
     Sysctl { family: String, key: String, text: String },
-    /// Set the MTU.
+    /// Sets the MTU.
     Mtu(u32),
-    /// Set the device down.
+    /// Sets the device down.
     Down,
-    /// Have the device receive its own frames only. `net_af_packet` changes that, and back if it
-    /// ends in order.
+    /// Ends promiscuous mode. `net_af_packet` switches it on, and off again only if it ends in
+    /// order.
     NotPromiscuous,
-    /// Remove the device, which was made for the run.
+    /// Removes the device, which was made for the run.
     Remove,
-    /// End a redirect, and take away the queueing discipline that was made for it.
+    /// Ends a redirect, and removes the queueing discipline if it was made for the redirect.
     Redirect { made_clsact: bool },
 }
 
@@ -64,32 +64,33 @@ impl From<Offload> for dpdk::linux::Offload {
     }
 }
 
-/// A keeper that waits for the end of this process.
+/// A running keeper, as the run sees it.
 #[derive(Debug)]
 pub(super) struct Keeper {
     process: Child,
     pipe: Option<ChildStdin>,
-    /// What it was told, in case that it does not do it.
+    /// All steps sent so far, in case the keeper cannot do them.
     list: Vec<Undo>,
 }
 
-/// A keeper that takes longer was stopped or hangs.
+/// A keeper that takes longer was stopped, or hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 const NAP: Duration = Duration::from_millis(5);
 
 impl Keeper {
-    /// Starts it. It is in a process group of its own: a Ctrl-C is not for it.
+    /// Starts a keeper. Its own process group keeps Ctrl-C from it.
     pub(super) fn start() -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(SUBCOMMAND).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
-        // It holds up nobody who wants to unmount where the run was started.
+        // Otherwise the file system of the current directory could not be unmounted.
         command.current_dir("/");
         let mut process = command.spawn()?;
         let pipe = process.stdin.take();
         Ok(Self { process, pipe, list: Vec::new() })
     }
 
-    /// Tells the keeper how to undo the next change. If it has gone, this process does that.
+    /// Sends the keeper the step that undoes the next change. If the keeper is gone, this process
+    /// takes that step at the end.
     pub(super) fn note(&mut self, undo: Undo) -> io::Result<()> {
         let mut line = serde_json::to_string(&undo)?;
         line.push('\n');
@@ -101,12 +102,13 @@ impl Keeper {
         Ok(())
     }
 
-    /// Returns true once the keeper has put everything back.
+    /// Waits for the keeper to exit. True if it ended by itself, false if it was killed or takes
+    /// too long.
     fn is_done(&mut self) -> bool {
         let end = Instant::now() + PATIENCE;
         loop {
             match self.process.try_wait() {
-                // Of its own accord; what it could not do, it has said.
+                // It ended by itself, and has printed what it could not undo.
                 Ok(Some(status)) => return status.code().is_some(),
                 Ok(None) if Instant::now() < end => std::thread::sleep(NAP),
                 _ => return false,
@@ -116,8 +118,8 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
-    /// Has it put everything back, and waits until that is done. Does it itself if the keeper was
-    /// killed, or does not come to an end.
+    /// Has the keeper undo all changes, and waits for it. Undoes them here if the keeper was killed
+    /// or takes too long.
     fn drop(&mut self) {
         drop(self.pipe.take());
         if !self.is_done() {
@@ -128,7 +130,7 @@ impl Drop for Keeper {
     }
 }
 
-/// Undoes changes, the last one first, and says what could not be undone. True if all of it was.
+/// Undoes changes, the last one first, and prints failures. True if there were none.
 fn put_back(list: &[Undo]) -> bool {
     let mut is_all = true;
     for undo in list.iter().rev() {
@@ -140,7 +142,7 @@ fn put_back(list: &[Undo]) -> bool {
     is_all
 }
 
-/// The keeper's work, from the first line to the last undoing.
+/// Runs the keeper: reads steps until the pipe is closed, then undoes the changes.
 pub(crate) fn keep() -> anyhow::Result<ExitCode> {
     let _caught = signals::interrupt_flag()?;
     let lines = io::stdin().lines().map_while(Result::ok);
@@ -152,7 +154,7 @@ impl Undo {
     fn carry_out(&self) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
         let found = netlink.device_by_index(self.index)?;
-        // It is gone, or has left this namespace, and all that was changed with it.
+        // The device is gone or has left this network namespace, and its changes with it.
         let Some(device) = found.filter(|device| device.mac == self.mac) else { return Ok(()) };
         let index = self.index;
         let done = match &self.step {
@@ -176,13 +178,13 @@ impl Undo {
     }
 }
 
-/// Returns the value of a key of a device below `/proc/sys/net/FAMILY/conf`; `None` where the
-/// kernel has no such key.
+/// Returns a key of a device below `/proc/sys/net/FAMILY/conf`; `None` if the kernel has no such
+/// key.
 pub(super) fn sysctl(device: &str, name: (&str, &str)) -> Option<String> {
     std::fs::read_to_string(sysctl_path(device, name)).ok()
 }
 
-/// Sets it. What has the value already is not written to.
+/// Sets a key of a device below `/proc/sys/net/FAMILY/conf`, unless it has this value already.
 pub(super) fn set_sysctl(device: &str, name: (&str, &str), text: &str) -> io::Result<()> {
     match sysctl(device, name) {
         Some(value) if value.trim_end() != text.trim_end() => {

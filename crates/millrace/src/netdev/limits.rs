@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the drivers of Linux interfaces can have: queues, and MTUs.
+//! Returns limits of the drivers of Linux interfaces: queues, and MTUs.
 
 use super::{Fault, Interfaces, NetdevError};
 use config::Devargs;
 
-/// Most queues of each kind that `net_tap` survives: it hands the descriptors of all queues to
-/// other processes in one message, which has 8 places, and writes behind them
-/// (`tap_mp_req_on_rxtx` in rte_eth_tap.c, `RTE_MP_MAX_FD_NUM` in rte_eal.h).
+/// Most queues of each kind that `net_tap` survives. It sends the descriptors of all queues to
+/// other processes in one message with 8 slots, and writes beyond them (`tap_mp_req_on_rxtx` in
+/// rte_eth_tap.c, `RTE_MP_MAX_FD_NUM` in rte_eal.h).
 const TAP_QUEUES_MAX: u16 = 4;
 
 impl Interfaces {
-    /// The MTU that DPDK is to set for `port` of a pair with MTU `written`. That of an interface is
-    /// set already, and few of its drivers take one.
+    /// Returns the MTU that DPDK is to set for `port` of a pair with MTU `written`. A tap gets the
+    /// MTU of its interface. Other drivers of interfaces get `None`: the MTU is set already.
     pub(crate) fn mtu(&self, port: &Devargs, written: Option<u16>) -> Option<u16> {
         let Some(used) = self.used.get(&port.name) else { return written };
         let is_tap = used.driver.as_ref().is_some_and(|it| it.devargs.starts_with("net_tap"));
         is_tap.then(|| u16::try_from(used.device.mtu).ok()).flatten()
     }
 
-    /// Returns how many receive and transmit queues `port` gets where so many are wanted: `net_tap`
-    /// has as many of both kinds.
+    /// Returns the numbers of receive and transmit queues of `port`, where so many are wanted.
+    /// `net_tap` gets the same number of both.
     ///
     /// # Errors
+    ///
     /// If its driver cannot have so many.
     pub(crate) fn queues(
         &self,

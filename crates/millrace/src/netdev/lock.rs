@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One bump per Linux interface: two would forward every frame twice.
+//! Locks Linux interfaces, so that one bump uses each: two would forward every frame twice.
 //!
 //! The lock is an abstract socket named after the interface's number. Both belong to a network
-//! namespace, and the kernel frees the name whatever way the process ends.
+//! namespace, and the kernel frees the name however the process ends.
 
 use rustix::net::sockopt::socket_peercred;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
-/// Held as long as this process uses the interface.
+/// A lock on an interface, held while this value lives.
 #[derive(Debug)]
 pub(super) struct InterfaceLock(#[expect(dead_code, reason = "only held")] UnixListener);
 
-/// Why an interface is not ours.
+/// Why an interface could not be locked.
 #[derive(Debug)]
 pub(super) enum NotLocked {
-    /// Another process has it; its number where the kernel tells.
+    /// Another process has locked it; its number, if the kernel tells.
     InUse(Option<i32>),
     Failed(io::Error),
 }
 
 impl InterfaceLock {
-    /// Takes the interface with this number.
+    /// Locks the interface with this number.
     pub(super) fn take(index: u32) -> Result<Self, NotLocked> {
         let name = format!("millrace/interface/{index}");
         let name = SocketAddr::from_abstract_name(name).map_err(NotLocked::Failed)?;

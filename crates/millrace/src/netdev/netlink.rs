@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Requests to the kernel about network devices (rtnetlink(7)), one after the other.
+//! Sends requests about network devices to the kernel (rtnetlink(7)), one after the other.
 //!
-//! It asks about the network namespace of this process, which `/sys` need not show.
+//! They concern the network namespace of this process, which `/sys` need not show.
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
@@ -17,7 +17,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 use std::net::IpAddr;
 
-/// A connection to the kernel.
+/// A netlink socket.
 pub(super) struct Netlink {
     socket: Socket,
     sequence: u32,
@@ -27,23 +27,23 @@ pub(super) struct Netlink {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Device {
     pub(crate) name: String,
-    /// Its number, which no other device of the namespace gets.
+    /// Number of the device, unique in its namespace.
     pub(crate) index: u32,
-    /// Bytes of payload that a frame may carry.
+    /// MTU: bytes of payload that a frame may carry.
     pub(crate) mtu: u32,
-    /// Set up by the administrator.
+    /// True if the administrator has set it up.
     pub(crate) is_up: bool,
     /// True if it is promiscuous by its own flag, not because of a packet socket.
     pub(crate) is_promiscuous: bool,
-    /// Its address on the link.
+    /// Link-layer address.
     pub(crate) mac: Vec<u8>,
-    /// A note of its administrator.
+    /// Alias: a note of the administrator.
     pub(crate) alias: Option<String>,
-    /// Frames that came to it.
+    /// Frames received.
     pub(crate) rx_packets: u64,
     /// Number of the bridge or bond that it belongs to.
     pub(crate) controller: Option<u32>,
-    /// `veth`, `tun` and the like; `None` for hardware.
+    /// Kind, such as `veth` or `tun`; `None` for hardware.
     pub(crate) kind: Option<String>,
     /// Frames that the device dropped instead of sending them.
     pub(crate) tx_dropped: u64,
@@ -57,22 +57,22 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// The device with this name; `None` if there is none.
+    /// Returns the device with this name; `None` if there is none.
     pub(super) fn device(&mut self, name: &str) -> io::Result<Option<Device>> {
         let mut link = LinkMessage::default();
         link.attributes.push(LinkAttribute::IfName(name.to_owned()));
         self.find(link)
     }
 
-    /// The device with this number; `None` if there is none.
+    /// Returns the device with this number; `None` if there is none.
     pub(super) fn device_by_index(&mut self, index: u32) -> io::Result<Option<Device>> {
         let mut link = LinkMessage::default();
         link.header.index = index;
         self.find(link)
     }
 
-    /// True if a default route of any table leaves by the device with this number, or a route of
-    /// half of all addresses does.
+    /// True if a default route of any table leaves by this device, or a route of half of all
+    /// addresses.
     pub(super) fn has_default_route(&mut self, index: u32) -> io::Result<bool> {
         let all = RouteNetlinkMessage::GetRoute(RouteMessage::default());
         let answers = self.ask(all, NLM_F_DUMP)?;
@@ -102,7 +102,7 @@ impl Netlink {
         }
     }
 
-    /// All devices.
+    /// Returns all devices.
     fn devices(&mut self) -> io::Result<impl Iterator<Item = Device> + use<>> {
         let all = RouteNetlinkMessage::GetLink(LinkMessage::default());
         let answers = self.ask(all, NLM_F_DUMP)?;
@@ -113,12 +113,12 @@ impl Netlink {
         Ok(answers.into_iter().filter_map(device))
     }
 
-    /// The names of all devices.
+    /// Returns the names of all devices.
     pub(super) fn names(&mut self) -> io::Result<Vec<String>> {
         Ok(self.devices()?.map(|device| device.name).collect())
     }
 
-    /// The addresses of the device with this number, but for those that IPv6 makes by itself.
+    /// Returns the addresses of the device, except those that IPv6 makes by itself.
     pub(super) fn addresses(&mut self, index: u32) -> io::Result<Vec<IpAddr>> {
         let all = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         let answers = self.ask(all, NLM_F_DUMP)?;
@@ -138,7 +138,7 @@ impl Netlink {
         Ok(of_device.filter(|address| !is_own(address)).collect())
     }
 
-    /// Sets a flag of the device: `Up`, `Promisc`.
+    /// Sets or clears a flag of the device, such as `Up` or `Promisc`.
     pub(super) fn set_flag(&mut self, index: u32, flag: LinkFlags, is_on: bool) -> io::Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = index;
@@ -147,7 +147,7 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::SetLink(link), 0).map(drop)
     }
 
-    /// Makes a pair of devices, each the other end of the other's cable.
+    /// Makes a veth pair.
     pub(super) fn add_veth(&mut self, names: [&str; 2], mtu: u32) -> io::Result<()> {
         let end = |name: &str| {
             let mut link = LinkMessage::default();
@@ -163,7 +163,7 @@ impl Netlink {
         self.ask(request, NLM_F_CREATE | NLM_F_EXCL).map(drop)
     }
 
-    /// Removes a device, and the other end of its cable.
+    /// Removes a device; of a veth pair, both ends.
     pub(super) fn remove(&mut self, index: u32) -> io::Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = index;
@@ -178,7 +178,7 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::SetLink(link), 0).map(drop)
     }
 
-    /// Sends a request; returns what the kernel answers before it acknowledges.
+    /// Sends a request; returns the kernel's replies before the acknowledgement.
     pub(super) fn ask(
         &mut self,
         request: RouteNetlinkMessage,
@@ -246,20 +246,20 @@ impl Device {
     }
 }
 
-/// Names of the Linux interfaces of this network namespace that have a MAC address.
+/// Returns the Linux interfaces of this network namespace that have a MAC address.
 pub(crate) fn interfaces_with_mac(mac: [u8; 6]) -> io::Result<Vec<String>> {
     let devices = Netlink::open()?.devices()?;
     Ok(devices.filter(|device| device.mac == mac).map(|device| device.name).collect())
 }
 
-/// MAC address of a Linux interface.
+/// Returns the MAC address of a Linux interface.
 pub(crate) fn interface_mac(name: &str) -> io::Result<[u8; 6]> {
     let device = Netlink::open()?.device(name)?;
     let mac = device.and_then(|device| device.mac.try_into().ok());
     mac.ok_or_else(|| io::Error::other(format!("interface {name} has no MAC address")))
 }
 
-/// ENODEV: there is no such device, or not any more.
+/// True for ENODEV: the device does not exist, or not any more.
 pub(super) fn is_no_device(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A redirect: every frame that arrives at one device leaves by another, before the host's own
-//! stack sees it (tc-mirred(8) behind tc-u32(8), at the ingress of the `clsact` queueing
-//! discipline).
+//! Adds and removes redirects. Each frame that arrives at one device leaves by another, before the
+//! host's stack sees it. A redirect is tc-mirred(8) behind tc-u32(8), at the ingress of the
+//! `clsact` queueing discipline.
 //!
-//! Where the second device is a tap, its kernel side does what was left to hardware: it cuts joined
-//! segments up, fills in checksums and puts VLAN tags back (`validate_xmit_skb` in net/core/dev.c).
+//! If the second device is a tap, its kernel side does the work left to hardware. It cuts joined
+//! segments, fills in checksums and restores VLAN tags (`validate_xmit_skb` in net/core/dev.c).
 
 use super::netlink::{Netlink, is_no_device};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
@@ -18,9 +18,9 @@ use netlink_packet_route::tc::{
 use rustix::io::Errno;
 use std::io;
 
-/// Priority of our filters, by which they are found again: `mr` in ASCII.
+/// Priority that identifies filters of Millrace: `mr` in ASCII.
 const PRIORITY: u16 = 0x6d72;
-/// Bytes of it.
+/// Bytes of an Ethernet header.
 const ETHERNET_HEADER: i32 = 14;
 /// Frames of every protocol, in network byte order.
 const ALL_PROTOCOLS: u16 = 0x0003_u16.to_be();
@@ -29,19 +29,19 @@ const ALL_PROTOCOLS: u16 = 0x0003_u16.to_be();
 #[derive(Clone, Copy)]
 enum Takes {
     All,
-    /// None: it only shows that the kernel can.
+    /// None: such a redirect only tests the kernel.
     None,
 }
 
-/// Has every frame that arrives at device `from` leave by device `to`. Takes the place of a
-/// redirect that a killed instance has left.
+/// Redirects every frame that arrives at device `from` to device `to`. Replaces a redirect that a
+/// killed instance has left.
 pub(super) fn add(netlink: &mut Netlink, from: u32, to: u32) -> io::Result<()> {
     add_clsact(netlink, from)?;
     remove_filter(netlink, from)?;
     add_filter(netlink, from, to, Takes::All)
 }
 
-/// Tries whether the kernel can redirect frames that arrive at device `from`.
+/// Tests whether the kernel can redirect frames that arrive at device `from`.
 pub(super) fn try_out(netlink: &mut Netlink, from: u32) -> io::Result<()> {
     let made = add_clsact(netlink, from)?;
     let result = remove_filter(netlink, from)
@@ -53,14 +53,14 @@ pub(super) fn try_out(netlink: &mut Netlink, from: u32) -> io::Result<()> {
     result
 }
 
-/// Ends the redirect of device `from`, if it has one.
+/// Ends the redirect of device `from`, if there is one.
 pub(super) fn remove_filter(netlink: &mut Netlink, from: u32) -> io::Result<()> {
     let request = RouteNetlinkMessage::DelTrafficFilter(message(from, ingress(), PRIORITY));
     accept(netlink.ask(request, 0), &[Errno::NOENT, Errno::INVAL, Errno::NODEV])
 }
 
-/// Counts frames that the redirect of device `from` could not pass on, as the other device was down
-/// or its queue full (`overlimits` of tcf_mirred_act in net/sched/act_mirred.c).
+/// Returns the frames that the redirect of device `from` could not pass on, since the other device
+/// was down or its queue full (`overlimits` of tcf_mirred_act in net/sched/act_mirred.c).
 pub(super) fn failures(netlink: &mut Netlink, from: u32) -> io::Result<u64> {
     let request = RouteNetlinkMessage::GetTrafficFilter(message(from, ingress(), PRIORITY));
     let answers = netlink.ask(request, NLM_F_DUMP)?;
@@ -89,8 +89,8 @@ pub(super) fn failures(netlink: &mut Netlink, from: u32) -> io::Result<u64> {
     Ok(overlimits.sum())
 }
 
-/// Gives device `index` the queueing discipline that filters of ours hang on; true if it was not
-/// there.
+/// Adds the `clsact` queueing discipline to device `index`, for the filters. True if it was
+/// missing.
 pub(super) fn add_clsact(netlink: &mut Netlink, index: u32) -> io::Result<bool> {
     let mut message = message(index, TcHandle::CLSACT, 0);
     message.header.handle = TcHandle { major: 0xffff, minor: 0 };
@@ -103,7 +103,7 @@ pub(super) fn add_clsact(netlink: &mut Netlink, index: u32) -> io::Result<bool> 
     }
 }
 
-/// Takes it away again.
+/// Removes the `clsact` queueing discipline.
 pub(super) fn remove_clsact(netlink: &mut Netlink, index: u32) -> io::Result<()> {
     let mut message = message(index, TcHandle::CLSACT, 0);
     message.header.handle = TcHandle { major: 0xffff, minor: 0 };
@@ -126,11 +126,11 @@ fn add_filter(netlink: &mut Netlink, from: u32, to: u32, takes: Takes) -> io::Re
             mirror,
         ))]),
     ];
-    // The Ethernet header: frames may be shorter than a key behind it.
+    // Matches within the Ethernet header: a frame may be too short for a key behind it.
     let mut key = TcU32Key::default();
     key.off = -ETHERNET_HEADER;
     if let Takes::None = takes {
-        // No mask can leave such a value.
+        // Under mask 0 this value never matches.
         key.val = u32::MAX;
     }
     let mut selector = TcU32Selector::default();
@@ -161,7 +161,7 @@ fn message(index: u32, parent: TcHandle, priority: u16) -> TcMessage {
     message
 }
 
-/// Takes some errors for success: the thing to remove is already gone.
+/// Treats some errors as success: the object to remove is already gone.
 fn accept<T>(result: io::Result<T>, errors: &[Errno]) -> io::Result<()> {
     match result {
         Err(error) if is_no_device(&error) => Ok(()),

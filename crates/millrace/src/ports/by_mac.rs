@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ports named by MAC address: `mac=aa:bb:cc:dd:ee:ff`, or the address alone.
+//! Finds ports by MAC address, written as `mac=aa:bb:cc:dd:ee:ff` or as the address alone.
 
 use crate::netdev;
 use doctor::host::Nic;
 use std::io;
 
-/// A MAC address that names no port.
+/// Why a MAC address names no port.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MacError {
     #[error("{0:?} is no MAC address: write mac=aa:bb:cc:dd:ee:ff")]
@@ -18,9 +18,10 @@ pub(crate) enum MacError {
     Unlisted(#[from] io::Error),
 }
 
-/// The part of the message on NICs that are bound to a driver for user space. sysfs does not have
-/// their MAC addresses. Only a driver of DPDK could read them, and it would reset each NIC, also
-/// one that another program is about to use. So Millrace opens none that the user has not named.
+/// Returns the part of the message about NICs that are bound to a user-space driver. sysfs does not
+/// have their MAC addresses. Only a driver of DPDK could read them, and it would reset each NIC,
+/// also one that another program is about to use. So Millrace opens only NICs that the user has
+/// named.
 fn unbound(bound: &[String]) -> String {
     match bound {
         [] => String::new(),
@@ -36,14 +37,14 @@ pub(super) fn resolve(text: &str) -> Result<String, MacError> {
     resolve_with(text, |mac| find(mac, &netdev::interfaces_with_mac(mac)?))
 }
 
-/// `mac=` behind a device with arguments is an argument of its driver, as of `net_tap`: there the
-/// address stands alone.
+/// Replaces MAC addresses, found by `find`. After a device with arguments, `mac=` is an argument of
+/// its driver, as for `net_tap`. There only an address alone names a port.
 fn resolve_with(
     text: &str,
     find: impl Fn([u8; 6]) -> Result<String, MacError>,
 ) -> Result<String, MacError> {
     let mut words = Vec::new();
-    // Until a device takes arguments, `mac=` begins a port.
+    // `mac=` begins a port unless a device before it takes arguments.
     let mut begins_port = true;
     for word in text.split(',') {
         let address = word.strip_prefix("mac=").filter(|_| begins_port);
@@ -61,12 +62,12 @@ fn resolve_with(
     Ok(words.join(","))
 }
 
-/// True for what may have arguments: no Linux interface, or already one.
+/// True for a device that may have arguments, and for an argument; false for a Linux interface.
 fn is_device(word: &str) -> bool {
     config::Devargs::parse(word).map_or(true, |port| !port.is_interface())
 }
 
-/// The Linux interface with this MAC address.
+/// Returns the only interface in the list; fails if there is none, or several.
 fn find(mac: [u8; 6], interfaces: &[String]) -> Result<String, MacError> {
     match interfaces {
         [one] => Ok(one.clone()),
@@ -75,7 +76,7 @@ fn find(mac: [u8; 6], interfaces: &[String]) -> Result<String, MacError> {
     }
 }
 
-/// Reads a MAC address: six bytes of two hexadecimal digits.
+/// Parses a MAC address: six bytes of two hexadecimal digits.
 pub(crate) fn parse(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
     let mut bytes = text.split(':');
@@ -87,7 +88,7 @@ pub(crate) fn parse(text: &str) -> Option<[u8; 6]> {
     bytes.next().is_none().then_some(mac)
 }
 
-/// Writes a MAC address.
+/// Formats a MAC address.
 pub(crate) fn format(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
@@ -96,7 +97,7 @@ pub(crate) fn format(mac: [u8; 6]) -> String {
 mod tests {
     use super::*;
 
-    /// The interfaces of a host: the last byte of the address is the number of the interface.
+    /// Resolves on a made-up host: the last byte of the address is the number of the interface.
     fn resolve(text: &str) -> Result<String, String> {
         let find = |mac: [u8; 6]| match mac[5] {
             9 => find(mac, &["eth9".to_owned(), "eth9.7".to_owned()]),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tells of links that go down, or come up, while a run is under way.
+//! Prints links that go down or come up during a run.
 
 use dpdk::Port;
 use report::output::tell;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How often links are looked at. A `net_memif` whose other end went away connects again only when
-/// somebody does that (`memif_link_update` in rte_eth_memif.c).
+/// Time between two checks of the links. A `net_memif` whose peer went away reconnects only during
+/// such a check (`memif_link_update` in rte_eth_memif.c).
 const EVERY: Duration = Duration::from_millis(200);
 
-/// The links of some ports.
+/// The links of some ports, and their last state.
 pub(crate) struct LinkWatch<'a> {
     ports: &'a [Port],
     were_up: Vec<bool>,
@@ -18,13 +18,13 @@ pub(crate) struct LinkWatch<'a> {
 }
 
 impl<'a> LinkWatch<'a> {
-    /// Looks at the links of `ports` for the first time.
+    /// Reads the links of `ports` for the first time.
     pub(crate) fn new(ports: &'a [Port]) -> Self {
         let were_up = ports.iter().map(|port| port.link().up).collect();
         Self { ports, were_up, next: Instant::now() + EVERY }
     }
 
-    /// Looks at them if it is time; tells what has changed.
+    /// Checks the links if it is time; prints changes.
     pub(crate) fn look(&mut self) {
         if Instant::now() < self.next {
             return;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Settings of ports and workers that Millrace chooses where the user does not.
+//! Holds settings of ports and workers that Millrace chooses if the user does not.
 
 use doctor::host::Cpus;
 use generator::BurstSizes;
 
-/// Descriptors of a queue.
+/// Default number of descriptors of a queue.
 const DESCRIPTORS: u16 = 1024;
-/// As many as `run` takes.
+/// The range that `run` accepts.
 const DESCRIPTOR_RANGE: std::ops::RangeInclusive<i64> = 32..=32_768;
 
 /// Options for the descriptors of queues.
@@ -35,7 +35,7 @@ pub(crate) struct BurstArgs {
     pub(crate) tx_burst: Option<u8>,
 }
 
-/// As many as a burst of the workers holds.
+/// The size of a burst of the workers.
 const BURST_RANGE: std::ops::RangeInclusive<i64> = 1..=dpdk::BURST_MAX as i64;
 
 impl BurstArgs {
@@ -60,8 +60,8 @@ pub(crate) struct Tuning {
 }
 
 impl Tuning {
-    /// The cpus of so many workers, or of fewer if fewer are named. The ports are on these NUMA
-    /// nodes.
+    /// Returns the cpus of `workers` workers, or fewer if the user named fewer. `nodes` are the
+    /// NUMA nodes of the ports.
     pub(super) fn choose_cpus(&self, workers: usize, cpus: &Cpus, nodes: &[u32]) -> Vec<u32> {
         let chosen = self.cpus.clone().unwrap_or_else(|| cpus.by_preference_near(nodes));
         chosen.into_iter().take(workers).collect()
@@ -71,7 +71,7 @@ impl Tuning {
         self.descriptors.rx_descriptors.unwrap_or(DESCRIPTORS)
     }
 
-    /// Descriptors of each transmit queue.
+    /// Returns the descriptors of each transmit queue.
     pub(crate) fn tx_descriptors(&self) -> u16 {
         self.descriptors.tx_descriptors.unwrap_or(DESCRIPTORS)
     }
