@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The side that asks: finds the instance that is meant, and reads its answer.
+//! Finds the instance to query, sends it a request, and reads the answer.
 
 use super::deadline::{Deadline, connect_within};
 use super::{Ask, ErrorLine, Failure, InstanceLine, Line, Request, socket_path};
@@ -12,15 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// In what time a whole answer must be there, and that to the question who is there, which no
-/// worker is asked for.
+/// Longest wait for a whole answer; below, for the answer of an instance about itself, which needs
+/// no worker.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_TO_MEET: Duration = Duration::from_secs(5);
-/// Bytes of an answer that is kept: several times as many as the longest there can be; and of a
-/// line.
+/// Most bytes of an answer that is kept, several times the longest possible; below, of a line.
 const ANSWER_MAX: u64 = 512 << 20;
 const LINE_MAX: u64 = 64 << 20;
-/// Between two looks whether somebody has had enough.
+/// Time between two checks whether to stop waiting.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// Which instance is asked.
@@ -31,30 +30,30 @@ pub struct InstanceArgs {
     instance: Option<String>,
 }
 
-/// A place where an instance may be asked.
+/// An instance that can be queried.
 pub struct Instance {
     path: PathBuf,
-    /// By which it was found, for the first question.
+    /// Connection by which the instance was found, for the first request.
     found: Option<UnixStream>,
 }
 
 /// A whole answer.
 pub struct Answer {
-    /// Its lines, but for the last one.
+    /// Lines of the answer, without the last one.
     pub lines: Vec<Line>,
-    /// Of what was asked for, given or not.
+    /// Number of items that match, listed or not.
     pub matched: u64,
 }
 
-/// How long somebody waits for an answer.
+/// How long to wait for an answer.
 pub enum ReplyTimeout {
-    /// All of it must be there by then.
+    /// The whole answer must arrive within this time.
     Whole(Duration),
-    /// As long as it takes, and until this is set.
+    /// Wait until the answer is complete, or this flag is set.
     Until(Arc<AtomicBool>),
 }
 
-/// Why nobody answers.
+/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// No instance runs.
@@ -63,43 +62,43 @@ pub enum AskError {
          socket elsewhere is named by --instance PATH"
     )]
     None,
-    /// Several run, one per line, and none is named.
+    /// Several instances run, one per line of the text, and none was named.
     #[error("several instances run; name one with --instance:\n{0}")]
     Several(String),
-    /// No instance answers at this socket, or has this number.
+    /// No instance answers at this socket, or has this process number.
     #[error("{0}: no instance answers there")]
     Nobody(PathBuf),
-    /// This user may not ask the instance of this socket.
+    /// This user must not query the instance at this socket.
     #[error("{0}: not permitted: only the user who runs the instance may ask it, and root (sudo)")]
     Denied(PathBuf),
-    /// The instance refuses.
+    /// The instance refuses the request.
     #[error("{}: {}", .path.display(), .error.text)]
     Refused {
-        /// Path of its socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// What it says.
+        /// The instance's error.
         error: ErrorLine,
     },
-    /// The answer has no end.
+    /// The answer ends before its last line.
     #[error("{path}: its answer breaks off; the run may have ended")]
     Cut {
-        /// Path of its socket.
+        /// Path of the socket.
         path: PathBuf,
     },
-    /// The answer is not there in time.
+    /// The answer did not arrive in time.
     #[error("{path}: no whole answer within {} s", .time.as_secs())]
     Slow {
-        /// Path of its socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// How long it had.
+        /// The time limit.
         time: Duration,
     },
-    /// The answer is none of this protocol.
+    /// The answer is not one of this protocol.
     #[error("{path}: its answer is not understood: {error}")]
     Unknown {
-        /// Path of its socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the answer.
         error: serde_json::Error,
     },
     /// The socket fails.
@@ -107,16 +106,16 @@ pub enum AskError {
     Io {
         /// Path of the socket.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// The answer cannot be passed on.
+    /// The answer cannot be written on.
     #[error("cannot write the answer")]
     Output(#[source] io::Error),
 }
 
 impl InstanceArgs {
-    /// The instance that is meant.
+    /// Returns the only instance that runs, or the one that `--instance` names.
     pub fn find(&self) -> Result<Instance, AskError> {
         let sockets = socket_path::all();
         let named = self.instance.as_deref();
@@ -136,11 +135,11 @@ impl InstanceArgs {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     denied = Some(path.clone());
                 }
-                // There is one, and others wait for it.
+                // An instance listens there, but other clients wait too.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     alive.push(Instance { path: path.clone(), found: None });
                 }
-                // What a process left behind that was killed.
+                // A leftover of a process that was killed.
                 Err(_) => {}
             }
         }
@@ -160,7 +159,7 @@ impl InstanceArgs {
 }
 
 impl AskError {
-    /// Whether this is what is heard of a run that has ended.
+    /// True if the error means that the run has ended.
     pub fn is_end(&self) -> bool {
         match self {
             AskError::Nobody(_) | AskError::Cut { .. } => true,
@@ -170,7 +169,7 @@ impl AskError {
     }
 }
 
-/// A line about an instance among others.
+/// Returns a line that describes an instance, for a list of several.
 fn describe(mut instance: Instance) -> String {
     let answer = instance.ask_within(PATIENCE_TO_MEET, &Request::new(Ask::Instance));
     match answer.map(|answer| answer.lines.into_iter().next()) {
@@ -184,7 +183,7 @@ fn describe(mut instance: Instance) -> String {
 }
 
 impl Instance {
-    /// Asks, and waits for the whole answer.
+    /// Sends a request and waits for the whole answer.
     pub fn ask(&mut self, request: &Request) -> Result<Answer, AskError> {
         self.ask_within(PATIENCE, request)
     }
@@ -199,8 +198,8 @@ impl Instance {
         Ok(Answer { lines, matched: matched.unwrap_or_default() })
     }
 
-    /// Asks, and gives each line of the answer to `take` when it comes. Returns what matched;
-    /// `None` if there was no patience for all of it.
+    /// Sends a request and passes each line of the answer to `take` as it arrives. Returns the
+    /// number that matched; `None` if the flag in `patience` was set first.
     pub fn ask_each(
         &mut self,
         patience: &ReplyTimeout,
@@ -228,7 +227,7 @@ impl Instance {
         let mut timed = Deadline::new(&stream, time);
         let mut text = serde_json::to_vec(request).expect("a request is JSON");
         text.push(b'\n');
-        // One that is refused at once may have closed already; its words are there to read.
+        // A refused client may find the socket closed; the reason is there to read all the same.
         let _ = timed.write_all(&text);
         let mut lines = Lines { input: BufReader::new(timed), taken: 0, text: Vec::new() };
         while let Some(text) = lines.next(patience).map_err(io)? {
@@ -249,7 +248,7 @@ impl Instance {
     }
 }
 
-/// What is read of an answer.
+/// Reads an answer line by line.
 struct Lines<'a> {
     input: BufReader<Deadline<'a>>,
     taken: u64,
@@ -257,7 +256,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The next line; `None` at the end, and if somebody has had enough.
+    /// Returns the next line; `None` at the end, and if the flag in `patience` is set.
     fn next(&mut self, patience: &ReplyTimeout) -> io::Result<Option<&str>> {
         self.text.clear();
         loop {
@@ -286,10 +285,10 @@ impl Lines<'_> {
     }
 }
 
-/// Reads a line of an answer. Root may be answered by somebody else, whose words come to a terminal
-/// and must not be commands to it.
+/// Parses a line of an answer. If root queries the instance of another user, the texts must not
+/// control root's terminal. So control characters are replaced.
 pub(super) fn read_line(text: &str) -> serde_json::Result<Line> {
-    // Most lines have none.
+    // Most lines have no control characters.
     if !text.contains('\\') && !text.trim_end_matches('\n').contains(is_command) {
         return serde_json::from_str(text);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A stream until a time: however slowly bytes go, it comes to its end.
+//! Limits the total time of reads and writes of a stream, however slowly bytes arrive.
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::io::{self, Read, Write};
@@ -7,12 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Between two tries to be let in.
+/// Time between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Connects, if that is possible within this time; at least one try is made. Connecting as usual
-/// waits without an end where others wait to be let in already, and whoever owns the socket need
-/// never let anybody in. [`io::ErrorKind::WouldBlock`]: so it was.
+/// Connects within `time`, with at least one attempt. A blocking connect would wait forever if the
+/// queue of the socket is full and its owner accepts no client. In that case the error is
+/// [`io::ErrorKind::WouldBlock`].
 pub(super) fn connect_within(path: &Path, time: Duration) -> io::Result<UnixStream> {
     let (address, until) = (SocketAddrUnix::new(path)?, Instant::now() + time);
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -38,7 +38,7 @@ impl<'a> Deadline<'a> {
         Self { stream, until: Instant::now() + time }
     }
 
-    /// It may go on for so long from now.
+    /// Sets a new deadline, `time` from now.
     pub(super) fn renew(&mut self, time: Duration) {
         self.until = Instant::now() + time;
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How others ask a bump that runs: one line of JSON over a Unix socket, and lines of JSON back
-//! (docs/control.md). Members are a promise to other tools: some may be added, none is renamed.
+//! Queries a running bump: one line of JSON over a Unix socket, and lines of JSON back
+//! (docs/control.md). Other tools rely on the members: some may be added, none is renamed.
 //!
-//! Whoever asks is served by a thread of his own, in bounded time and memory; no packet waits.
+//! A thread of its own serves each client, in bounded time and memory; no packet waits.
 //!
-//! The crate has the protocol, the side that asks, and the socket of the side that answers. It
-//! knows no running instance: that is an [`Answerer`].
+//! The crate has the protocol, the client, and the socket of the server. It knows no running
+//! instance: that is an [`Answerer`].
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -32,99 +32,99 @@ use serde::{Deserialize, Serialize};
 /// Version of the protocol.
 pub const VERSION: u32 = 1;
 const VERSION_TEXT: &str = env!("CARGO_PKG_VERSION");
-/// Bytes of a request, with the end of its line.
+/// Most bytes of a request, with the line feed.
 pub(crate) const REQUEST_MAX: usize = 64 << 10;
-/// Flows or rules in one answer.
+/// Most flows or rules in one answer.
 pub const LIMIT_MAX: u32 = 100_000;
 
-/// A question.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// [`VERSION`].
     pub millrace: u32,
-    /// What it is about.
+    /// Subject of the request.
     pub ask: Ask,
-    /// Flows, rules or connections to give at most.
+    /// Most flows, rules or connections to list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Only what has an end with one of these addresses.
+    /// Only connections with an end in this network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<PrefixText>,
-    /// Only what has an end with this port.
+    /// Only connections with an end at this port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Only what the originator has.
+    /// Only connections whose originator is in this network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub src: Option<PrefixText>,
-    /// Only what has this port of the originator.
+    /// Only connections whose originator has this port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sport: Option<u16>,
-    /// Only what the responder has.
+    /// Only connections whose responder is in this network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst: Option<PrefixText>,
-    /// Only what has this port of the responder.
+    /// Only connections whose responder has this port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dport: Option<u16>,
-    /// Only what has this zone, IP protocol number and state.
+    /// Only connections in this zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<u16>,
-    /// Only what has this IP protocol number.
+    /// Only connections of this IP protocol number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proto: Option<u8>,
-    /// Only what is in this state.
+    /// Only connections in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateName>,
-    /// Only what has these bits in its mark, and in its label.
+    /// Only connections with these bits in their mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Bits<32>>,
-    /// Only what has these bits in its label.
+    /// Only connections with these bits in their label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Bits<128>>,
-    /// What to write to both.
+    /// For `set`: bits to write to the mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_mark: Option<Bits<32>>,
-    /// What to write to its label.
+    /// For `set`: bits to write to the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_label: Option<Bits<128>>,
-    /// Of a reload, the configuration in place of that of the start.
+    /// For `reload`: path of the configuration, instead of the one from the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Of a flush, or of what is written: every connection is meant.
+    /// For `flush` and `set`: applies to every connection.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
 }
 
-/// What a question is about.
+/// Subject of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// Who is there.
+    /// Describes the instance.
     Instance,
-    /// The connections with the most bytes.
+    /// Lists the connections with the most bytes.
     Flows,
-    /// Ports and their rules.
+    /// Lists ports and their rules.
     Offload,
-    /// The summary of the run so far.
+    /// Returns the summary of the run so far.
     Stats,
-    /// Every connection that is meant.
+    /// Lists all connections that match.
     List,
-    /// How many there are.
+    /// Counts connections.
     Count,
-    /// To end them.
+    /// Ends connections.
     Flush,
-    /// To write to their marks and labels.
+    /// Writes marks and labels of connections.
     Set,
-    /// Zones that have connections.
+    /// Lists zones that have connections or settings.
     Zones,
-    /// What becomes of connections, until who asks has heard enough.
+    /// Sends events of connections until the client disconnects.
     Events,
-    /// To read the configuration once more.
+    /// Reads the configuration again.
     Reload,
 }
 
 impl Request {
-    /// A question about all there is.
+    /// Returns a request without conditions.
     pub fn new(ask: Ask) -> Self {
         Self {
             millrace: VERSION,
@@ -149,30 +149,30 @@ impl Request {
     }
 }
 
-/// What may be wrong with a request, or with the moment.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// No JSON, or a member that is missing, unknown or wrong.
+    /// The line is no JSON, or a member is missing, unknown or wrong.
     #[error("not a request: {0}")]
     Syntax(String),
-    /// The request is longer than a request may be.
+    /// The request is longer than [`REQUEST_MAX`].
     #[error("a request has at most {REQUEST_MAX} bytes")]
     TooLong,
-    /// It speaks another version of the protocol.
+    /// The request is of another version of the protocol.
     #[error(
         "this is Millrace {VERSION_TEXT}, which speaks version {VERSION} of the protocol, not {0}"
     )]
     Version(u32),
-    /// This user may not ask.
+    /// This user must not query the instance.
     #[error("user {0} may not ask: only the user who runs the instance, and root")]
     Denied(u32),
-    /// There are too many clients.
+    /// Too many clients are being served.
     #[error("as many clients as there may be are being served; ask again")]
     Busy,
-    /// The request was not there in time.
+    /// The request did not arrive in time.
     #[error("the request did not come in time")]
     Late,
-    /// A label is to be written, and the instance keeps none.
+    /// A label is to be written, but connections have no labels.
     #[error("the instance keeps no labels: start it with labels = true in [table]")]
     NoLabels,
     /// There is no configuration to read again.
@@ -181,10 +181,10 @@ pub enum Failure {
          bump.toml`"
     )]
     NoFile,
-    /// All that is wrong with it, line by line.
+    /// All faults of the configuration, line by line.
     #[error("{0}")]
     Configuration(String),
-    /// The run has come to its end.
+    /// The run has ended.
     #[error("the run has come to its end")]
     Ending,
 }
@@ -208,15 +208,15 @@ impl Failure {
         }
     }
 
-    /// As it is said over the socket.
+    /// Returns the line that reports this to the client.
     pub fn line(&self) -> Line {
         Line::Error(ErrorLine { code: self.code().to_owned(), text: self.to_string() })
     }
 }
 
-/// Reads the one line of a request.
+/// Parses the line of a request.
 fn read_request(line: &[u8]) -> Result<Request, Failure> {
-    /// All that is read of a request in another version.
+    /// The only member that is read from a request of another version.
     #[derive(Deserialize)]
     struct Head {
         millrace: u32,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The lines of an answer, as they are written in JSON.
+//! Defines the lines of an answer, as written in JSON.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::net::IpAddr;
 
-/// A line of an answer. The last one is `EndpointMatch` or `Error`.
+/// A line of an answer. The last one is `End` or `Error`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// Who answers.
+    /// The instance that answers.
     Instance(InstanceLine),
-    /// A port.
+    /// A port and the state of its rules.
     Port(PortLine),
     /// A rule of a port.
     Rule(RuleLine),
@@ -23,105 +23,105 @@ pub enum Line {
     Zone(ZoneLine),
     /// An event of a connection.
     Event(Box<EventLine>),
-    /// So many events are missing about here.
+    /// This many events are missing at this place.
     Lost(u64),
     /// The summary, and the report that a run would print.
     Stats {
         /// The members of the JSON summary.
         summary: Value,
-        /// The text for people.
+        /// The report as text.
         report: String,
     },
-    /// The answer is complete.
+    /// End of the answer, which is complete.
     End(EndLine),
-    /// Why there is no answer, or no more of it.
+    /// Error that ends the answer.
     Error(ErrorLine),
 }
 
-/// Who answers.
+/// The instance that answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceLine {
-    /// Number of its process.
+    /// Process number.
     pub pid: u32,
     /// Version of the program.
     pub version: String,
     /// Version of the protocol.
     pub protocol: u32,
-    /// Seconds since it began.
+    /// Seconds since the start.
     pub age_s: f64,
-    /// Its policy of offload, as in the configuration.
+    /// Policy of offload, as in the configuration.
     pub policy: String,
-    /// Names of its ports; two follow each other that are a pair.
+    /// Names of the ports: of each pair A, then B.
     pub ports: Vec<String>,
 }
 
-/// One port, and how things stand with its rules.
+/// A port and the state of its rules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortLine {
     /// Name of the port.
     pub name: String,
     /// `on` or `off`.
     pub state: String,
-    /// Why it is off.
+    /// Why it is off; null if it is on.
     pub reason: Option<String>,
-    /// Rules that it has, and those that it is to have.
+    /// Installed rules.
     pub installed: u64,
-    /// Rules that it has or is to have.
+    /// Installed and requested rules.
     pub live: u32,
-    /// Rules that there is room for, as far as is known.
+    /// Room for rules, as far as known.
     pub room: u32,
-    /// Packets per second that are enough for a rule.
+    /// Packets per second from which a direction gets a rule.
     pub threshold_pps: f64,
-    /// In what time a rule should pay.
+    /// Seconds in which a rule must save more than it costs.
     pub horizon_s: f64,
-    /// Kinds of rules that are not asked for, since they had no effect.
+    /// Kinds of rules set aside because they had no effect.
     pub kinds_aside: u32,
-    /// Bits of the marks that it takes, if it takes any.
+    /// Width of its marks in bits; null if it takes no rules.
     pub mark_bits: Option<u32>,
-    /// `on` where it forwards by itself, and why not; an instance of before says neither.
+    /// `on` if it bypasses; `off` if not; empty from an older instance.
     #[serde(default)]
     pub bypass: String,
-    /// Why it does not forward by itself.
+    /// Why it does not bypass; null if it does, or from an older instance.
     #[serde(default)]
     pub bypass_reason: Option<String>,
-    /// How long it took to make a rule.
+    /// Times to install a rule, in microseconds.
     pub insert_us: Value,
-    /// How long it took to remove a rule.
+    /// Times to remove a rule, in microseconds.
     pub delete_us: Value,
-    /// What became of wishes, as in the summary.
+    /// Counts of rule requests, as in the summary.
     pub rules: Value,
 }
 
-/// The rule of one direction.
+/// The rule of one direction of a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleLine {
-    /// Where its packets arrive.
+    /// Port where its packets arrive.
     pub port: String,
     /// IP protocol number.
     pub proto: u8,
-    /// Address that its packets come from.
+    /// Source address of its packets.
     pub src: IpAddr,
-    /// Port that they come from.
+    /// Source port of its packets.
     pub sport: u16,
-    /// Address that they go to.
+    /// Destination address of its packets.
     pub dst: IpAddr,
-    /// Port that they go to.
+    /// Destination port of its packets.
     pub dport: u16,
     /// Zone of the connection.
     pub zone: u16,
-    /// How far the rule has come.
+    /// State of the rule.
     pub state: String,
-    /// Since it came to its state.
+    /// Seconds in this state.
     pub age_s: f64,
     /// Packets per second of the direction.
     pub rate_pps: f64,
-    /// Packets since the first with its mark, or that the NIC forwarded by itself.
+    /// Packets with its mark since the first one, or packets that the NIC bypassed.
     pub hits: u64,
     /// Lcore of the worker that has the connection.
     pub worker: u32,
 }
 
-/// A connection that is alive.
+/// A connection in the table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowLine {
     /// 4 or 6.
@@ -136,25 +136,25 @@ pub struct FlowLine {
     pub dst: IpAddr,
     /// Port of the responder.
     pub dport: u16,
-    /// Its zone.
+    /// Zone of the connection.
     pub zone: u16,
     /// VLAN ids of its packets, the outer one first.
     pub vlan: Vec<u16>,
     /// Time of its first packet, in nanoseconds since the Unix epoch.
     pub start_ns: u64,
-    /// Time of its last packet, in the same way.
+    /// Time of its last packet, in nanoseconds since the Unix epoch.
     pub last_ns: u64,
     /// Seconds since its first packet.
     pub age_s: f64,
     /// Seconds since its last packet.
     pub idle_s: f64,
-    /// Its state, as in flow records.
+    /// State, as in flow records.
     pub state: String,
-    /// From the originator to the responder.
+    /// Direction from the originator to the responder.
     pub orig: DirectionLine,
-    /// From the responder to the originator.
+    /// Direction from the responder to the originator.
     pub reply: DirectionLine,
-    /// Lcore of the worker that has it.
+    /// Lcore of the worker that has the connection.
     pub worker: u32,
 }
 
@@ -167,32 +167,33 @@ pub struct DirectionLine {
     pub bytes: u64,
     /// Bytes from the IP header on.
     pub ip_bytes: u64,
-    /// TCP flags that were seen.
+    /// All TCP flags of these packets.
     pub tcp_flags: u8,
     /// Its rule, or why it has none.
     pub offload: OffloadLine,
 }
 
-/// Its rule, or why there is none.
+/// The rule of a direction, or why it has none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffloadLine {
-    /// How far its rule has come.
+    /// State of the rule.
     pub state: String,
-    /// Why there is no rule; null if there is one, or will be.
+    /// Why there is no rule; null if there is one, or one was requested.
     pub reason: Option<String>,
-    /// The same for people.
+    /// State or reason as text.
     pub words: String,
-    /// When it came to this, or was looked at last; null if never.
+    /// Start of the rule's state; without a rule, time of the last evaluation; null if never
+    /// evaluated.
     pub since_ns: Option<u64>,
     /// Name of the port where its packets arrive.
     pub port: Option<String>,
     /// Packets per second.
     pub rate_pps: f64,
-    /// Packets with its mark, or that the NIC forwarded by itself.
+    /// Packets with its mark, or packets that the NIC bypassed.
     pub hits: u64,
 }
 
-/// A connection, without what its rules are.
+/// A connection, without its rules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionLine {
     /// 4 or 6.
@@ -207,50 +208,50 @@ pub struct ConnectionLine {
     pub dst: IpAddr,
     /// Port of the responder.
     pub dport: u16,
-    /// Its zone.
+    /// Zone of the connection.
     pub zone: u16,
     /// VLAN ids of its packets, the outer one first.
     pub vlan: Vec<u16>,
     /// Time of its first packet, in nanoseconds since the Unix epoch.
     pub start_ns: u64,
-    /// Time of its last packet, in the same way.
+    /// Time of its last packet, in nanoseconds since the Unix epoch.
     pub last_ns: u64,
-    /// How far it has come; none of one that has ended.
+    /// State of the connection; null if it has ended.
     pub state: Option<String>,
-    /// Until it ends if no packet comes before; none in events.
+    /// Seconds until it ends if no packet comes; null in events.
     pub timeout_s: Option<f64>,
     /// The responder has sent packets.
     pub replied: bool,
-    /// Both ends want it.
+    /// Both ends have shown that they want the connection.
     pub assured: bool,
-    /// From the originator to the responder.
+    /// Counts from the originator to the responder.
     pub orig: CountsLine,
-    /// From the responder to the originator.
+    /// Counts from the responder to the originator.
     pub reply: CountsLine,
-    /// An instance of before has neither.
+    /// Connection mark; 0 from an older instance.
     #[serde(default)]
     pub mark: u32,
-    /// In hexadecimal; an instance of before has none.
+    /// Connection label in hexadecimal; empty from an older instance.
     #[serde(default)]
     pub label: String,
-    /// Lcore of the worker that has it.
+    /// Lcore of the worker that has the connection.
     pub worker: u32,
 }
 
-/// What became of a connection.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventLine {
     /// `new`, `update` or `destroy`.
     pub change: String,
-    /// When the worker told it.
+    /// Time at which the worker reported it, in nanoseconds since the Unix epoch.
     pub at_ns: u64,
-    /// Why it has ended, if so.
+    /// Why the connection has ended; null if it has not.
     pub end_reason: Option<String>,
-    /// The connection, with what it had counted then.
+    /// The connection, with its counts at that time.
     pub connection: ConnectionLine,
 }
 
-/// One direction of a connection.
+/// Counts of one direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountsLine {
     /// Packets of the direction.
@@ -259,47 +260,46 @@ pub struct CountsLine {
     pub bytes: u64,
     /// Bytes from the IP header on.
     pub ip_bytes: u64,
-    /// TCP flags that were seen.
+    /// All TCP flags of these packets.
     pub tcp_flags: u8,
 }
 
-/// A zone.
+/// A zone: its connections and settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneLine {
-    /// Its number.
+    /// Number of the zone.
     pub zone: u16,
-    /// That it has now.
+    /// Its connections at all workers.
     pub connections: u64,
-    /// Those that both ends want.
+    /// Connections that are assured.
     pub assured: u64,
-    /// The others.
+    /// Connections that are not assured.
     pub embryonic: u64,
-    /// That began in the last full second.
+    /// Connections that began in the last full second.
     pub new_per_s: u64,
-    /// That the worker has which has most, to be held against `connections_max`.
+    /// Connections at the worker that has most, to compare with `connections_max`.
     pub worker_connections: u32,
-    /// Of each worker.
+    /// Most connections at each worker; null for no limit.
     pub connections_max: Option<u32>,
-    /// What happens to new ones beyond that.
+    /// Effect of the limit on packets that would begin a connection.
     pub when_full: String,
     /// Name of its timeout policy.
     pub timeouts: String,
 }
 
-/// That was all.
+/// The end of a complete answer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndLine {
-    /// How many there are of what was asked for, given or not; of a list, how many were given; of a
-    /// flush, how many were ended; of marks and labels, to how many they were written; of a reload,
-    /// of how many the timers come up sooner.
+    /// Number of items that match, listed or not. For `list`: listed; `flush`: ended; `set`:
+    /// written. For `reload`: connections whose timeouts became earlier.
     pub matched: u64,
 }
 
-/// Why there is no answer.
+/// An error that ends an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorLine {
-    /// One of the codes of the protocol.
+    /// Code of the error, one of the protocol's.
     pub code: String,
-    /// The same for people.
+    /// The error as text.
     pub text: String,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which connections a question is about, as it is written in JSON.
+//! Parses and writes the conditions of a request, as JSON has them.
 
 use super::{Ask, Failure, LIMIT_MAX, Request};
 use engine::{
@@ -7,29 +7,29 @@ use engine::{
 };
 use serde::{Deserialize, Serialize};
 
-/// `10.0.0.0/8`, or one address.
+/// A network such as `10.0.0.0/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PrefixText(pub Prefix);
 
-/// `ESTABLISHED`, or any other name of a [`ProtoState`].
+/// The name of a [`ProtoState`], such as `ESTABLISHED`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StateName(pub ProtoState);
 
-/// `0x5/0xff`, or all bits of a mark or a label, which has so many.
+/// Bits of a mark or label of `N` bits, such as `0x5/0xff`; without a mask, all bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Bits<const N: u32>(pub MaskedBits);
 
-/// What is no state.
+/// The name is not that of a state.
 #[derive(Debug, thiserror::Error)]
 #[error("{name:?} is no state; there are {}", names())]
 pub struct NoState {
     name: String,
 }
 
-/// All names of states.
+/// Returns all names of states.
 fn names() -> String {
     ProtoState::ALL.map(ProtoState::name).join(", ")
 }
@@ -77,7 +77,7 @@ impl From<StateName> for String {
 }
 
 impl Request {
-    /// The connections that it is about.
+    /// Returns the conditions as a filter.
     pub fn filter(&self) -> Filter {
         let end = |address: Option<PrefixText>, port| EndpointMatch {
             address: address.map(|net| net.0),
@@ -95,7 +95,7 @@ impl Request {
         }
     }
 
-    /// What it is to write to them.
+    /// Returns the change to marks and labels.
     pub fn change(&self) -> MarkChange {
         MarkChange {
             mark: self.set_mark.map(|bits| bits.0),
@@ -103,12 +103,12 @@ impl Request {
         }
     }
 
-    /// Flows or rules to give at most.
+    /// Returns the most flows or rules to list; 50 by default.
     pub fn limit(&self) -> usize {
         self.limit.unwrap_or(50) as usize
     }
 
-    /// Whether it asks for what may be asked for.
+    /// Checks that the members fit the subject of the request.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let fault = |text: String| Err(Failure::Syntax(text));
         let is_kept = matches!(self.ask, Ask::Flows | Ask::Offload);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The socket of a bump that runs: who may ask, how many at a time, and for how long.
+//! Serves the control socket of a running bump: who may query it, how many clients at a time, and
+//! for how long.
 //!
-//! One thread waits for clients, and each client has a thread of its own, which ends by a time of
-//! its own: whoever is slow holds up himself.
+//! One thread waits for clients. Each client has its own thread with its own deadline, so a slow
+//! client delays no other.
 
 use super::deadline::Deadline;
 use super::{Failure, Line, REQUEST_MAX, Request, read_request, user};
@@ -19,20 +20,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Clients that are served at a time.
+/// Most clients that are served at a time.
 pub(super) const CLIENTS_MAX: usize = 8;
-/// In what time a request must be there, and then its answer taken.
+/// Time in which a request must arrive; below, in which the client must take the answer.
 const TO_ASK: Duration = Duration::from_secs(5);
 const TO_TAKE: Duration = Duration::from_secs(30);
-/// How long clients may take what is said to them when the socket closes.
+/// Time that clients have to take a last message when the socket closes.
 const TO_END: Duration = Duration::from_secs(1);
 
-/// Who answers requests: a run, or a function.
+/// Answers requests: a run, or a function.
 pub trait Answerer: Send + Sync {
-    /// Gives the lines of the answer to `request` to `taker`.
+    /// Writes the lines of the answer to `request` to `taker`.
     ///
     /// # Errors
-    /// If there is no answer, or nobody who takes it. The client is told a [`Failure`].
+    ///
+    /// If there is no answer, or the client is gone. [`AnswerError::Failure`] is reported to the
+    /// client.
     fn answer(&self, request: &Request, taker: &mut LineWriter) -> Result<(), AnswerError>;
 }
 
@@ -47,9 +50,9 @@ where
 
 /// Why an answer breaks off.
 pub enum AnswerError {
-    /// Whoever asked is told.
+    /// An error that is reported to the client.
     Failure(Failure),
-    /// There is nobody to tell, or he is too slow.
+    /// The client is gone, or too slow.
     Gone,
 }
 
@@ -65,11 +68,11 @@ impl From<io::Error> for AnswerError {
     }
 }
 
-/// Who takes an answer.
+/// Writes the lines of an answer to a client.
 pub struct LineWriter<'a> {
     stream: &'a UnixStream,
     out: BufWriter<Deadline<'a>>,
-    /// His time runs.
+    /// True while the client's time to take lines is running.
     takes: bool,
 }
 
@@ -79,7 +82,7 @@ impl<'a> LineWriter<'a> {
         Self { stream, out: BufWriter::with_capacity(64 << 10, timed), takes: false }
     }
 
-    /// One more line.
+    /// Writes a line.
     pub fn line(&mut self, line: &Line) -> io::Result<()> {
         if !self.takes {
             self.out.get_mut().renew(TO_TAKE);
@@ -88,8 +91,8 @@ impl<'a> LineWriter<'a> {
         write_line(&mut self.out, line)
     }
 
-    /// Whether he has gone, for whom there is nothing to write just now. One who only has nothing
-    /// more to ask is still there.
+    /// True if the client has disconnected. A client that has only shut down its sending side is
+    /// still connected.
     pub fn is_gone(&self) -> bool {
         let mut looked_at = [PollFd::new(self.stream, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -97,58 +100,60 @@ impl<'a> LineWriter<'a> {
         looked.is_ok() && looked_at[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
-    /// Waits until all lines so far are on their way. What follows has a time of its own.
+    /// Sends all lines so far, and waits until the socket has taken them. Later lines have their
+    /// own time limit.
     pub fn flush(&mut self) -> io::Result<()> {
         self.takes = false;
         self.out.flush()
     }
 }
 
-/// An open socket; it is gone with the value.
+/// An open control socket; dropping this removes it.
 pub struct Server {
     path: PathBuf,
-    /// Device and file number of the socket.
+    /// Device and inode number of the socket.
     file: (u64, u64),
     listener: Arc<UnixListener>,
     stop: Arc<AtomicBool>,
-    /// `None` when it has been waited for.
+    /// The thread that accepts clients; `None` once it was joined.
     thread: Option<JoinHandle<()>>,
 }
 
-/// Why there is no socket.
+/// Why the socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another instance answers there.
+    /// Another instance listens there.
     #[error("{0}: another instance answers there; give this one a place of its own")]
     InUse(PathBuf),
     /// Something else is there.
     #[error("{0}: is there already, and no socket")]
     NoSocket(PathBuf),
-    /// The system refuses.
+    /// The system's error.
     #[error("{path}: {error}")]
     Io {
         /// Path of the socket.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
 
 impl Server {
-    /// Opens a socket that only this user and root reach. One that nobody answers at is replaced.
+    /// Opens a socket that only this user and root can reach. Replaces a socket that no process
+    /// listens at.
     pub fn open(path: &Path, answerer: Arc<dyn Answerer>) -> Result<Self, OpenError> {
         let io = |error| OpenError::Io { path: path.to_owned(), error };
         let is_socket = fs::symlink_metadata(path).map(|found| found.file_type().is_socket());
         match (UnixStream::connect(path), is_socket) {
             (Ok(_), _) => return Err(OpenError::InUse(path.to_owned())),
             (Err(_), Ok(false)) => return Err(OpenError::NoSocket(path.to_owned())),
-            // Somebody listens, for other users or in another way.
+            // A process listens there, but for other users or with another type of socket.
             (Err(error), Ok(true)) if error.kind() != io::ErrorKind::ConnectionRefused => {
                 return Err(io(error));
             }
             _ => {}
         }
-        // Under another name until nobody else can connect to it.
+        // The socket gets its name only after its mode excludes other users.
         let hidden = hidden(path);
         let _ = fs::remove_file(&hidden);
         let listener = UnixListener::bind(&hidden).map_err(io)?;
@@ -166,14 +171,14 @@ impl Server {
         Ok(Self { path, file, listener, stop, thread: Some(thread) })
     }
 
-    /// Lets nobody in any more. Clients hear that this is the end, if answers come to theirs.
+    /// Accepts no more clients. Clients whose answers go on get an error that the run ends.
     pub fn close(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes the thread: its call for the next client fails.
+        // The thread's call to accept fails now, so it wakes.
         let _ = rustix::net::shutdown(&self.listener, Shutdown::Both);
     }
 
-    /// Whether all clients have gone.
+    /// True once all clients have gone.
     pub fn is_closed(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -185,7 +190,7 @@ impl Drop for Server {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // Somebody may have put another one there.
+        // Another process may have replaced the socket.
         if fs::symlink_metadata(&self.path).is_ok_and(|found| file(&found) == self.file) {
             let _ = fs::remove_file(&self.path);
         }
@@ -196,7 +201,7 @@ fn file(found: &Metadata) -> (u64, u64) {
     (found.dev(), found.ino())
 }
 
-/// Beside the path, with the number of this process in it.
+/// Returns a hidden name beside the path, with the number of this process.
 fn hidden(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}", std::process::id()))
@@ -212,7 +217,7 @@ fn listen(listener: &UnixListener, stop: &Arc<AtomicBool>, answerer: &Arc<dyn An
     let mut clients: Vec<Client> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
-            // Out of file descriptors, say; that may pass.
+            // For example for lack of file descriptors, which may pass.
             thread::sleep(Duration::from_millis(10));
             continue;
         };
@@ -222,17 +227,17 @@ fn listen(listener: &UnixListener, stop: &Arc<AtomicBool>, answerer: &Arc<dyn An
     dismiss(clients);
 }
 
-/// Waits for the last words to clients, but not for long.
+/// Waits briefly until clients have taken their last lines.
 fn dismiss(clients: Vec<Client>) {
-    // Whoever has not asked yet will not.
+    // Requests that have not arrived yet are not read any more.
     clients.iter().for_each(|client| drop(client.stream.shutdown(std::net::Shutdown::Read)));
     wait_for(&clients);
     clients.iter().for_each(|client| drop(client.stream.shutdown(std::net::Shutdown::Both)));
-    // One that reads a file of a server that is gone is not to hold up the end of the run.
+    // A client that waits for a file on a server that is gone must not delay the end of the run.
     wait_for(&clients);
 }
 
-/// Until they have ended, but not for long.
+/// Waits until the clients' threads have ended, at most [`TO_END`].
 fn wait_for(clients: &[Client]) {
     let begun = Instant::now();
     while begun.elapsed() < TO_END && !clients.iter().all(|client| client.thread.is_finished()) {
@@ -240,7 +245,8 @@ fn wait_for(clients: &[Client]) {
     }
 }
 
-/// Serves a client that may ask, beside `others`; the others hear why not.
+/// Serves a client beside `others`, in a thread. Refuses users without permission, and clients
+/// above [`CLIENTS_MAX`].
 fn admit(
     stream: UnixStream,
     others: usize,
@@ -253,7 +259,7 @@ fn admit(
         () => None,
     };
     if let Some(refusal) = refusal {
-        // One line finds room in a new socket; where it does not, nobody waits.
+        // One line fits a new socket; if it does not, the write fails instead of waiting.
         let _ = stream.set_nonblocking(true);
         let _ = write_line(&mut &stream, &refusal.line());
         return None;
@@ -261,7 +267,7 @@ fn admit(
     let (mine, answerer) = (stream.try_clone().ok()?, Arc::clone(answerer));
     let stop = Arc::clone(stop);
     let work = move || {
-        // A client that is gone needs no answer, and one that is too slow gets no more of it.
+        // A client that is gone or too slow needs no more of the answer.
         let _ = serve(&mine, &*answerer, &stop);
         let _ = mine.shutdown(std::net::Shutdown::Both);
     };
@@ -269,7 +275,7 @@ fn admit(
     Some(Client { stream, thread })
 }
 
-/// Whether a user may ask an instance of another.
+/// True if user `peer` may query an instance of user `owner`.
 pub(super) fn is_allowed(peer: u32, owner: u32) -> bool {
     peer == owner || peer == 0
 }
@@ -277,7 +283,7 @@ pub(super) fn is_allowed(peer: u32, owner: u32) -> bool {
 fn serve(stream: &UnixStream, answerer: &dyn Answerer, stop: &AtomicBool) -> io::Result<()> {
     let mut taker = LineWriter::new(stream);
     let request = receive(Deadline::new(stream, TO_ASK)).map_err(|failure| {
-        // Nobody listened to the rest of it.
+        // The read side was shut down at the end of the run.
         if stop.load(Ordering::Relaxed) { Failure::Ending } else { failure }
     });
     let answered = request
@@ -291,7 +297,7 @@ fn serve(stream: &UnixStream, answerer: &dyn Answerer, stop: &AtomicBool) -> io:
     taker.flush()
 }
 
-/// Reads one line at most, and no more than a request may have.
+/// Reads the line of a request, at most [`REQUEST_MAX`] bytes.
 pub fn receive(input: impl Read) -> Result<Request, Failure> {
     let mut line = Vec::new();
     let mut input = BufReader::new(input.take(REQUEST_MAX as u64 + 1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where control sockets are: in a folder of the user's, each under the number of its process.
+//! Chooses and finds paths of control sockets: in a folder of the user, named after the process.
 
 use super::deadline::connect_within;
 use rustix::process::geteuid;
@@ -9,13 +9,13 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Number of the user as whom this process acts.
+/// Returns the effective user number of this process.
 pub fn user() -> u32 {
     geteuid().as_raw()
 }
 
-/// The folder of this user: `/run/millrace` for root, `millrace` in `$XDG_RUNTIME_DIR`, and where
-/// there is none, one below `/tmp`.
+/// Returns the folder of this user: `/run/millrace` for root, else `millrace` in
+/// `$XDG_RUNTIME_DIR`. Without that variable it is a folder below `/tmp`.
 fn folder() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     match (user(), runtime.filter(|path| path.is_absolute())) {
@@ -25,10 +25,10 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Makes the folder of this user, and returns it. Refuses one that others write to.
+/// Makes and returns the folder of this user. Fails if other users can write to it.
 pub fn make_folder() -> io::Result<PathBuf> {
     let folder = folder();
-    // Others may see who is there, where everybody looks; not in folders of their own.
+    // Other users may list root's folder, to see which instances run; other folders are private.
     let mode = if user() == 0 { 0o755 } else { 0o700 };
     match DirBuilder::new().mode(mode).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -45,12 +45,13 @@ pub fn make_folder() -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Where a process with this number has its socket, if nobody says otherwise. Makes the folder, and
-/// clears it of what killed processes left behind.
+/// Returns the default path of the socket of process `pid`. Makes the folder, and removes sockets
+/// that killed processes left there.
 pub fn default_path(pid: u32) -> io::Result<PathBuf> {
     let folder = make_folder()?;
     for path in sockets(&folder) {
-        // Each listens before it has its name.
+        // A listening socket gets its name after `listen`, so refusal means that its process is
+        // gone.
         let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
         if connect_within(&path, Duration::ZERO).is_err_and(is_refused) {
             let _ = fs::remove_file(path);
@@ -59,7 +60,7 @@ pub fn default_path(pid: u32) -> io::Result<PathBuf> {
     Ok(folder.join(format!("{pid}.sock")))
 }
 
-/// The folders where instances of this user are, and those of other users that it may look into.
+/// Returns the folders of this user's instances, and those of other users that it may look into.
 pub fn folders() -> Vec<PathBuf> {
     let mut folders = vec![folder(), PathBuf::from("/run/millrace")];
     if user() == 0 {
@@ -77,8 +78,8 @@ pub fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// All sockets where this user may find some, or must be told that they are another's. Root looks
-/// everywhere.
+/// Returns all sockets that this user may find, including root's, which it may be refused. Root
+/// finds those of all users.
 pub(crate) fn all() -> Vec<PathBuf> {
     let folders = folders();
     let mut sockets: Vec<_> = folders.iter().flat_map(|folder| sockets(folder)).collect();
@@ -86,7 +87,7 @@ pub(crate) fn all() -> Vec<PathBuf> {
     sockets
 }
 
-/// Sockets in a folder; not what a link there leads to.
+/// Returns the sockets in a folder, without symbolic links.
 fn sockets(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let is_socket = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -96,7 +97,7 @@ fn sockets(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries(folder).filter(is_socket)
 }
 
-/// What is in a folder; nothing where there is none.
+/// Returns the entries of a folder; none if it cannot be read.
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The socket with an answerer that is none: who is let in, and what becomes of requests that are
-//! wrong, long, slow or many.
+//! Tests the socket with a fake answerer: permissions, and requests that are wrong, long, slow or
+//! many.
 
 use super::client::read_line;
 use super::deadline::connect_within;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-/// A folder that is gone when the test is over; its name is short, as those of sockets must be.
+/// A folder that is removed after the test. Its name is short, since paths of sockets must be.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -44,9 +44,9 @@ fn echo(request: &Request, taker: &mut LineWriter) -> Result<(), AnswerError> {
     Ok(taker.line(&Line::End(EndLine { matched: request.limit() as u64 }))?)
 }
 
-/// What is answered to these bytes, line by line.
+/// Sends these bytes and returns the lines of the answer.
 fn answers(stream: &UnixStream, request: &[u8]) -> Vec<Value> {
-    // Who is refused at once does not hear to the end.
+    // The server may refuse before it has read everything.
     let _ = { stream }.write_all(request);
     let lines = BufReader::new(stream).lines().map_while(Result::ok);
     lines.map(|line| serde_json::from_str(&line).expect("lines are JSON")).collect()
@@ -113,7 +113,7 @@ fn a_request_is_answered_and_a_wrong_one_told_why() {
 fn no_more_clients_than_there_may_be_and_slow_ones_hold_up_nobody() {
     let scratch = Scratch::new();
     let server = Server::open(&scratch.socket(), Arc::new(echo)).unwrap();
-    // They say nothing; those that are too many hear so.
+    // These clients send nothing; those above the limit are refused.
     let connect = |_| UnixStream::connect(scratch.socket()).unwrap();
     let silent: Vec<_> = (0..2 * CLIENTS_MAX).map(connect).collect();
     let request = b"{\"millrace\":1,\"ask\":\"flows\"}\n";
@@ -121,13 +121,13 @@ fn no_more_clients_than_there_may_be_and_slow_ones_hold_up_nobody() {
     drop(silent);
     while code(&scratch, request) == "busy" {}
     let last = UnixStream::connect(scratch.socket()).unwrap();
-    // The server ends whatever its clients do. One that it had not come to yet hears of a reset.
+    // The server ends whatever its clients do. A client that was not accepted yet gets a reset.
     drop(server);
     let end = { last }.read_to_end(&mut Vec::new());
     assert!(!end.is_err_and(|why| why.kind() != ErrorKind::ConnectionReset));
 }
 
-/// An answer that nobody takes ends with the server, and another client gets his meanwhile.
+/// An answer that a client does not take ends with the server; meanwhile another client is served.
 #[test]
 fn an_answer_that_is_not_taken_holds_up_nobody() {
     let scratch = Scratch::new();
@@ -148,7 +148,7 @@ fn an_answer_that_is_not_taken_holds_up_nobody() {
     drop(server);
 }
 
-/// One that hangs in a file of a server that is gone, say.
+/// For example an answerer that waits for a file on a server that is gone.
 #[test]
 fn an_answer_that_does_not_come_holds_up_no_end() {
     let scratch = Scratch::new();
@@ -169,7 +169,7 @@ fn an_answer_that_does_not_come_holds_up_no_end() {
     drop(end);
 }
 
-/// One that lets nobody in holds nobody for ever.
+/// A socket that accepts no client does not block the client for ever.
 #[test]
 fn who_is_not_let_in_goes_away_in_time() {
     let scratch = Scratch::new();
@@ -190,11 +190,11 @@ fn a_place_is_taken_over_only_from_the_dead() {
     let scratch = Scratch::new();
     let path = scratch.socket();
     let open = || Server::open(&path, Arc::new(echo));
-    // Left behind by somebody who did not end in order.
+    // A leftover of a process that did not end in order.
     drop(UnixListener::bind(&path).unwrap());
     let first = open().unwrap();
     assert!(matches!(open(), Err(OpenError::InUse(_))));
-    // Somebody else's by now: it stays.
+    // The path has another process's socket by now, which stays.
     fs::remove_file(&path).unwrap();
     let second = open().unwrap();
     drop(first);
@@ -204,7 +204,7 @@ fn a_place_is_taken_over_only_from_the_dead() {
     assert!(matches!(open(), Err(OpenError::NoSocket(_))));
     assert_eq!(fs::read_to_string(&path).unwrap(), "a file");
     fs::remove_file(&path).unwrap();
-    // The kind of socket at which a system's log listens.
+    // The type of socket at which a system log listens.
     let log = UnixDatagram::bind(&path).unwrap();
     assert!(matches!(open(), Err(OpenError::Io { .. })));
     UnixDatagram::unbound().unwrap().send_to(b"a line", &path).unwrap();
@@ -215,7 +215,7 @@ fn a_place_is_taken_over_only_from_the_dead() {
     assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
 }
 
-/// Root asks whoever has a socket.
+/// Root queries sockets of any user.
 #[test]
 fn an_answer_does_not_command_a_terminal() {
     let text = "\u{1b}]0;mine\u{7}\u{9b}2J µs\nnext".to_owned();

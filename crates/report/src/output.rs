@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a run writes besides stderr: flow records, the summary, the report.
+//! Opens and writes the outputs of a run besides standard error: flow records, summary, report.
 
 mod locked;
 mod patient;
@@ -24,7 +24,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The flags for it.
+/// Options of the outputs.
 #[derive(clap::Args)]
 pub struct OutputArgs {
     /// Write a flow record per connection: JSON Lines to FILE.jsonl or `-`, CSV to FILE.csv
@@ -41,27 +41,28 @@ pub struct OutputArgs {
     top: u16,
 }
 
-/// What `--json` overwrites: every summary, of a run and of a demonstration, begins so.
+/// The first bytes of every summary, of a run and of a demonstration. `--json` overwrites such
+/// files.
 const JSON_BEGIN: &str = "{\n  \"version\": ";
 
-/// The outputs, opened before work begins.
+/// The outputs of a command, opened before the work begins.
 pub struct Outputs {
     json: JsonFile,
-    /// Whether stdout is free for the report.
+    /// True if standard output is free for the report.
     pub report: bool,
 }
 
-/// Where the summary goes.
+/// The destination of the summary.
 enum Json {
     Stdout,
     File(Replaceable),
 }
 
-/// Where results go as JSON, if anywhere.
+/// The destination of results as JSON, if there is one.
 pub struct JsonFile(Option<Json>);
 
 impl JsonFile {
-    /// Opens or creates it. A file of something else is refused.
+    /// Opens or creates the file. Refuses a file with other contents.
     pub fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         Self::open_as(Kind::public("summary"), path)
     }
@@ -70,7 +71,7 @@ impl JsonFile {
         path.map(|path| open_json(path, kind)).transpose().map(Self)
     }
 
-    /// True if standard output is not free for people.
+    /// True if results go to standard output, so that it is not free for other text.
     pub fn is_stdout(&self) -> bool {
         matches!(self.0, Some(Json::Stdout))
     }
@@ -94,17 +95,18 @@ impl JsonFile {
 /// The command that opens its outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Appends to the files of flow records.
+    /// Appends to a file of flow records.
     Run,
-    /// Replaces them.
+    /// Replaces the records of a file.
     Demo,
-    /// Ends at the first record that cannot be written, and waits for a reader as long as it takes.
+    /// Replaces the records of a file, ends at the first record that cannot be written, and waits
+    /// for a reader without a limit.
     Replay,
 }
 
 impl OutputArgs {
-    /// Opens or creates every output. None of them may be one of the `inputs`, which the command
-    /// still has to read.
+    /// Opens or creates every output. Refuses outputs that are also `inputs`, which the command has
+    /// yet to read.
     pub fn open(
         &self,
         command: Command,
@@ -118,28 +120,28 @@ impl OutputArgs {
         }
         let flows = self.flows.as_ref().and_then(Target::path);
         refuse_to_overwrite(&[("--flows", flows), ("--json", self.json.as_deref())], inputs);
-        // Its reports name the peers of flows.
+        // The report names the ends of connections.
         let json = JsonFile::open_as(Kind::private("summary"), self.json.as_deref())?;
         let flows = self.flows.as_ref().map(|target| open_flows(target, command)).transpose()?;
         let sink = RecordSink::new(flows, TopFlows::new(usize::from(self.top)));
         Ok((Outputs { json, report: !flows_on_stdout && !json_on_stdout }, sink))
     }
 
-    /// The files that are opened by their names again while the command runs.
+    /// Returns the files that are opened by name again while the command runs.
     pub fn reopened_files(&self) -> Vec<PathBuf> {
         let flows = self.flows.as_ref().and_then(Target::path);
         flows.filter(|path| !names_stdout(path)).map(Path::to_owned).into_iter().collect()
     }
 
-    /// What an error of writing flow records is about.
+    /// Returns the context of an error of writing flow records.
     pub fn writing(&self) -> String {
         let target = self.flows.as_ref().map(Target::to_string).unwrap_or_default();
         format!("cannot write flow records to {target}")
     }
 }
 
-/// Writes a line. Skips it if nobody reads for a second: a bump carries its packets whether or not
-/// anyone reads.
+/// Writes a line. Skips it if the reader takes nothing for a second: forwarding must not depend on
+/// a reader.
 pub fn tell(mut to: impl Write + AsFd, line: impl fmt::Display) {
     if is_ready(&to, Patient::PATIENCE) {
         let _ = writeln!(to, "{line}");
@@ -154,13 +156,13 @@ pub fn tell_at_once(line: impl fmt::Display) {
 }
 
 impl Outputs {
-    /// Writes `summary`, of whatever it is, as JSON where that was asked for.
+    /// Writes `summary` as JSON, if that was requested.
     pub fn finish_with(self, summary: &impl Serialize) -> anyhow::Result<()> {
         self.json.write(summary)
     }
 
-    /// Writes the summary and, where stdout is free for it, the report under `title`. An unbalanced
-    /// ledger is an error, once all is written.
+    /// Writes the summary and, if standard output is free, the report under `title`. An unbalanced
+    /// ledger is an error, after both are written.
     pub fn finish(self, title: &str, summary: &Summary, top: TopFlows) -> anyhow::Result<()> {
         let reports = self.report;
         self.finish_with(summary)?;
@@ -182,8 +184,8 @@ fn print_report(title: &str, summary: &Summary, top: TopFlows) -> io::Result<()>
     out.flush()
 }
 
-/// Ends the program where two of these `outputs`, each with its flag, are one file, or an output is
-/// an input: whatever would be in it then, nobody wants it.
+/// Ends the program with a usage error if two of `outputs` (option and path) are one file, or an
+/// output is also an input.
 pub fn refuse_to_overwrite(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]) {
     let named = outputs.iter().filter_map(|(flag, path)| Some((flag, (*path)?)));
     let named: Vec<_> = named.filter(|(_, path)| !names_stdout(path)).collect();
@@ -198,7 +200,7 @@ pub fn refuse_to_overwrite(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]
     }
 }
 
-/// Fails if a file is named `-`, by which people mean standard output.
+/// Fails if a path is `-` where standard output is not supported.
 pub fn refuse_dash(flag: &str, path: Option<&Path>) -> anyhow::Result<()> {
     if path.is_some_and(is_dash) {
         anyhow::bail!("{flag} -: standard output is for --json - only: name a file");
@@ -206,7 +208,7 @@ pub fn refuse_dash(flag: &str, path: Option<&Path>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// True for two names of one regular file, there or not; devices may be written to twice.
+/// True if two names mean one regular file, existing or not. Devices may be written twice.
 fn is_same_file(a: &Path, b: &Path) -> bool {
     match (a.metadata(), b.metadata()) {
         (Ok(a), Ok(b)) => a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino()),
@@ -215,12 +217,12 @@ fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// True for the name that stands for standard input or output.
+/// True for `-`, which stands for standard input or output.
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// True for the names of standard output. Opened by its second one, a file would be written to from
+/// True for the names of standard output. Opening `/dev/stdout` as a file would overwrite it from
 /// its start.
 pub(crate) fn names_stdout(path: &Path) -> bool {
     is_dash(path) || path == Path::new("/dev/stdout")
@@ -234,8 +236,8 @@ fn open_json(path: &Path, kind: Kind) -> anyhow::Result<Json> {
     Replaceable::open(path, kind, is_ours).map(Json::File)
 }
 
-/// Opens the target of flow records. `run` appends, as nobody can make the records of a wire again.
-/// The others replace what is there, as they can be run again.
+/// Opens the target of flow records. `run` appends, since records of live traffic cannot be made
+/// again. The other commands replace the records.
 fn open_flows(target: &Target, command: Command) -> anyhow::Result<Writer> {
     let existing = if command == Command::Run { Existing::Keep } else { Existing::Replace };
     let opened = Writer::open(target, existing, command != Command::Replay);

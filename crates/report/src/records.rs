@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writes flow records as JSON Lines or CSV. Members, their order and their names are a promise to
-//! other tools (docs/flow-records.md): later versions add at the end of a group, and rename none.
+//! Writes flow records as JSON Lines or CSV. Other tools rely on the members, their names and their
+//! order (docs/flow-records.md): later versions add at the end of a group, and rename none.
 
 mod existing;
 mod file;
@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where flow records go, as the command line says it.
+/// The destination of flow records, as on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Standard output, as JSON Lines.
@@ -31,14 +31,14 @@ pub enum Target {
 /// How flow records are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A JSON object a line.
+    /// A JSON object per line.
     JsonLines,
-    /// Comma-separated values under a line of names.
+    /// Comma-separated values after a line of names.
     Csv,
 }
 
 impl Target {
-    /// In which format records are written there.
+    /// Returns the format of the records.
     pub(crate) fn format(&self) -> Format {
         match self {
             Target::Stdout => Format::JsonLines,
@@ -46,7 +46,7 @@ impl Target {
         }
     }
 
-    /// The file, if it is one.
+    /// Returns the path of the file, if it is one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Target::Stdout => None,
@@ -81,7 +81,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// A file name that does not say its format.
+/// A file name whose ending is that of no format.
 #[derive(Debug, thiserror::Error)]
 #[error("the file's name must end in .jsonl (JSON Lines) or .csv, or be `-` for standard output")]
 pub struct UnknownExtension;
@@ -124,7 +124,7 @@ impl Lines {
 }
 
 impl Format {
-    /// Returns the line that a file begins with; it belongs into a file of no flows, too.
+    /// Returns the first line of a file; it is written even if there are no records.
     pub(crate) fn heading(self) -> String {
         match self {
             Format::JsonLines => String::new(),
@@ -225,7 +225,7 @@ const CSV_COLUMNS: [&str; 22] = [
     "label",
 ];
 
-/// The same in one row of [`CSV_COLUMNS`].
+/// A flow record as a row of [`CSV_COLUMNS`].
 #[derive(Serialize)]
 struct CsvRecord {
     ip_version: u8,
@@ -235,7 +235,7 @@ struct CsvRecord {
     dst: IpAddr,
     dport: u16,
     zone: u16,
-    /// Identifiers joined with a slash, outermost first: `100/7`.
+    /// VLAN identifiers joined with a slash, outermost first: `100/7`.
     vlan: String,
     start_ns: u64,
     end_ns: u64,
@@ -283,7 +283,7 @@ impl From<&FlowRecord> for CsvRecord {
     }
 }
 
-/// As it is written: more bits than numbers of JSON are read with.
+/// Formats a label in hexadecimal: JSON readers may not support numbers of 128 bits.
 pub fn label(CtMark { label, .. }: CtMark) -> String {
     format!("{label:#x}")
 }

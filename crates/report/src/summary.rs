@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a run came to: one structure for `run` and `replay`, written as JSON for other tools and as
-//! a report for people. Member names are a promise to other tools.
+//! Summarizes a run: one structure for `run` and `replay`, written as JSON for other tools and as a
+//! report. Other tools rely on the member names.
 //!
-//! The ledger is the point of it: every packet received was sent, dropped for a reason, or is
-//! still held, and a run whose ledger is not balanced has failed.
+//! The ledger is its main part: every packet received was sent, dropped for a reason, or is still
+//! held. A run whose ledger is not balanced has failed.
 
 mod offload;
 mod report;
@@ -22,38 +22,39 @@ pub struct Summary {
     pub version: &'static str,
     /// Version of DPDK; `None` without it (`replay`).
     pub dpdk: Option<String>,
-    /// Length of the run in seconds; in `replay` by the clock of the captures.
+    /// Length of the run in seconds; in `replay`, by the time stamps of the captures.
     pub duration_s: f64,
-    /// One for each port; empty in `replay`, as are the next two.
+    /// Figures of each port; empty in `replay`, as are workers and directions.
     pub ports: Vec<Port>,
-    /// One for each worker.
+    /// Figures of each worker.
     pub workers: Vec<Worker>,
-    /// Upstream and downstream.
+    /// Rates upstream and downstream.
     pub directions: Vec<Direction>,
     /// Share of time spent in bursts with packets, over all workers.
     pub cpu_util_percent: f64,
     /// Packets dropped, by reason.
     pub drops: Counts,
-    /// Packets forwarded without a flow, by reason.
+    /// Packets forwarded without a connection, by reason.
     pub passed: Counts,
-    /// Packets that their connection cannot have, by reason; they are counted to it or dropped.
+    /// Packets that do not fit the state of their connection, by reason. They are counted to it or
+    /// dropped.
     pub invalid: Counts,
-    /// Packets that change nothing, and that their receiver has to see all the same, by reason.
+    /// Packets that change no state but are forwarded to their receiver, by reason.
     pub ignored: Counts,
-    /// Where every packet went.
+    /// Balance of all packets.
     pub ledger: Ledger,
-    /// Flows over the whole run.
+    /// Connections over the whole run.
     pub flows: Flows,
-    /// Rules of the NIC and marks.
+    /// Rules of the NIC, and marks.
     pub offload: Offload,
-    /// Connections kept from one run to the next.
+    /// Connections saved from one run to the next.
     pub snapshot: Snapshot,
 }
 
 /// Counters of one port, as DPDK has them.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Port {
-    /// Its device string, as given.
+    /// Device string, as given.
     pub name: String,
     /// Packets received, as the driver counts.
     pub rx_packets: u64,
@@ -71,11 +72,11 @@ pub struct Port {
     pub rx_nombuf: u64,
     /// Packets that were not sent because of an error.
     pub oerrors: u64,
-    /// Times it was reset and came back.
+    /// Resets after which the port came back.
     pub resets: u64,
 }
 
-/// Where the cycles of one worker went.
+/// Cycles and packets of one worker.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Worker {
     /// Number of its lcore.
@@ -84,51 +85,52 @@ pub struct Worker {
     pub packets: u64,
     /// Bursts it received that had at least one packet.
     pub bursts: u64,
-    /// Packets given to the workers that have their connections, and taken over from others.
+    /// Packets handed off to the workers that have their connections.
     pub handed_over: u64,
-    /// Packets taken over from others.
+    /// Packets handed off by other workers to this one.
     pub taken_over: u64,
     /// Cycles of turns with packets.
     pub busy_cycles: u64,
     /// Cycles of turns without packets.
     pub idle_cycles: u64,
-    /// Of turns so long that something else must have had the cpu.
+    /// Cycles of turns so long that the worker must have lost its cpu.
     pub stalled_cycles: u64,
-    /// Busy cycles over packets.
+    /// Busy cycles per packet received.
     pub cycles_per_packet: f64,
-    /// Times between polls.
+    /// Time between two polls.
     pub poll_gap_us: PollGap,
     /// Busy cycles by stage.
     pub stage_cycles: StageCycles,
-    /// Memory of its flow tables, and the part of it on hugepages.
+    /// Bytes of its flow tables.
     pub table_bytes: u64,
-    /// The part of the tables on hugepages.
+    /// Bytes of its flow tables that are on hugepages.
     pub table_huge_page_bytes: u64,
 }
 
-/// Microseconds from one poll of a worker's ports to the next; quantiles to a quarter of an octave.
+/// Time from one poll of a worker's ports to the next, in microseconds; quantiles to a quarter of
+/// an octave.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct PollGap {
-    /// Half of them are no longer.
+    /// Median.
     pub p50: f64,
-    /// 99 of 100 are no longer.
+    /// 99th percentile.
     pub p99: f64,
-    /// 999 of 1,000 are no longer.
+    /// 99.9th percentile.
     pub p99_9: f64,
-    /// 9,999 of 10,000 are no longer.
+    /// 99.99th percentile.
     pub p99_99: f64,
     /// The longest.
     pub max: f64,
 }
 
-/// Cycles per stage of a packet's path. Together they are the busy cycles.
+/// Busy cycles by stage of packet processing; the sum is all busy cycles.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StageCycles {
-    /// Fetching bursts.
+    /// Receiving bursts.
     pub rx: u64,
     /// Counting packets by the NIC's marks.
     pub mark: u64,
-    /// From headers to flow key.
+    /// Parsing headers into flow keys.
     pub parse: u64,
     /// Hash, bucket, candidate record.
     pub lookup: u64,
@@ -136,16 +138,16 @@ pub struct StageCycles {
     pub track: u64,
     /// New connections.
     pub miss: u64,
-    /// Handing to the peer port, and freeing what it has no room for.
+    /// Sending to the peer port, and freeing packets without room.
     pub tx: u64,
     /// Timers, flow records, published counters.
     pub housekeeping: u64,
-    /// Between the stages.
+    /// Work between the stages.
     pub other: u64,
 }
 
 impl StageCycles {
-    /// All of them, in the order of a packet's path.
+    /// Returns all stages, in the order of a packet's path.
     pub fn named(&self) -> [(&'static str, u64); 9] {
         let Self { rx, mark, parse, lookup, track, miss, tx, housekeeping, other } = *self;
         [
@@ -167,15 +169,15 @@ impl StageCycles {
 pub struct Direction {
     /// `up` or `down`.
     pub name: &'static str,
-    /// Packets that were sent on.
+    /// Packets forwarded.
     pub packets: u64,
     /// Packets per second.
     pub pps: f64,
-    /// Counts frame, FCS, preamble and gap.
+    /// Megabits per second on the wire, with FCS, preamble and gap.
     pub wire_mbps: f64,
 }
 
-/// What happened to the packets received.
+/// Balance of the packets received.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Ledger {
     /// Packets received.
@@ -184,48 +186,47 @@ pub struct Ledger {
     pub tx: u64,
     /// Packets dropped.
     pub dropped: u64,
-    /// In places and rings of our own.
+    /// Packets held, in slots or in rings between workers.
     pub held: u64,
-    /// rx = tx + dropped + held.
+    /// True if rx = tx + dropped + held.
     pub balanced: bool,
 }
 
-/// Flows created and ended.
+/// Connections that began and ended.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Flows {
-    /// Still in the table.
+    /// Connections still in the table.
     pub active: u64,
     /// Connections that began.
     pub created: u64,
-    /// By reason.
+    /// Connections that ended, by reason.
     pub ended: Counts,
-    /// Packets of new flows that found no room.
+    /// Packets of new connections for which the table had no room.
     pub(crate) table_full: u64,
     /// Flow records lost because they came too fast, or could not be written.
     pub records_lost: u64,
 }
 
-/// What was kept of the run before, and is kept for the next one.
+/// Connections restored from the previous run, and snapshots for the next.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
-    /// Connections of the run before that are known again.
+    /// Connections of the previous run that were restored.
     pub restored: u64,
-    /// Those whose timeout was over.
+    /// Connections whose timeout had passed.
     pub expired: u64,
-    /// Those that found no room, or could not be.
+    /// Connections that the engine did not take.
     pub refused: u64,
-    /// Until all were known, milliseconds.
+    /// Time until all were restored, in milliseconds.
     pub restore_ms: u64,
     /// Snapshots written.
     pub written: u64,
-    /// How long the last one took, milliseconds.
+    /// Time to write the last snapshot, in milliseconds.
     pub last_ms: u64,
-    /// Bytes of the last one.
+    /// Length of the last snapshot in bytes.
     pub bytes: u64,
 }
 
-/// Counters with a name and a line of explanation. In JSON an object with every name in it, in
-/// their fixed order.
+/// Counters with a name and an explanation. In JSON an object with all names, in a fixed order.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Vec<Count>);
 
@@ -237,7 +238,7 @@ struct Count {
 }
 
 impl Summary {
-    /// A summary of nothing yet.
+    /// Returns an empty summary.
     pub fn new() -> Self {
         Self { version: env!("CARGO_PKG_VERSION"), ..Self::default() }
     }
@@ -263,7 +264,7 @@ impl Summary {
         self.flows.table_full += stats.passed[full] + stats.dropped[full];
     }
 
-    /// Closes the ledger: `drops` must be complete.
+    /// Sets the ledger; `drops` must be complete.
     pub fn balance(&mut self, rx: u64, tx: u64, held: u64) {
         let dropped = self.drops.total();
         self.ledger = Ledger { rx, tx, dropped, held, balanced: rx == tx + dropped + held };
@@ -271,7 +272,7 @@ impl Summary {
 }
 
 impl Counts {
-    /// Adds `n` to the counter `name`, made if it is not there.
+    /// Adds `n` to the counter `name`, and creates it if it is missing.
     pub fn add(&mut self, name: &'static str, doc: &'static str, n: u64) {
         match self.0.iter_mut().find(|count| count.name == name) {
             Some(count) => count.n += n,
@@ -279,7 +280,7 @@ impl Counts {
         }
     }
 
-    /// Sum of all counters.
+    /// Returns the sum of all counters.
     pub fn total(&self) -> u64 {
         self.0.iter().map(|count| count.n).sum()
     }

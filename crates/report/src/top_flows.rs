@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The busiest flows: keeps the few flow records with the most bytes, in bounded memory, and
-//! prints them. A connection that left several records (idle for a while, ports used again) has
-//! several places.
+//! Keeps the few flow records with the most bytes, in bounded memory, and prints them. A connection
+//! with several records (after idle time, or port reuse) may be listed several times.
 
 use crate::top_n::TopN;
 use engine::FlowRecord;
@@ -11,26 +10,26 @@ use std::net::{IpAddr, SocketAddr};
 use wire::proto::{SCTP, TCP, UDP};
 use wire::proto_names;
 
-/// The busiest flow records offered so far.
+/// The busiest of all flow records offered so far.
 pub struct TopFlows(TopN<FlowRecord>);
 
 impl TopFlows {
-    /// Keeps the `size` busiest.
+    /// Creates a list of the `size` busiest.
     pub fn new(size: usize) -> Self {
         Self(TopN::new(size))
     }
 
-    /// Whether it keeps any.
+    /// True if it keeps any.
     pub(crate) fn wants_some(&self) -> bool {
         self.0.keeps_some()
     }
 
-    /// Keeps `record` if it is one of the busiest; of equals, the first offered.
+    /// Keeps `record` if it is one of the busiest. Of equals, it keeps the first offered.
     pub(crate) fn offer(&mut self, record: &FlowRecord) {
         self.0.offer(record.orig.bytes + record.reply.bytes, || record.clone());
     }
 
-    /// Prints the records kept, busiest first; nothing where there are none.
+    /// Prints the records, busiest first; prints nothing if there are none.
     pub fn print(self, out: &mut impl Write) -> io::Result<()> {
         let offered = self.0.offered();
         let rows: Vec<Row> = self.0.into_sorted().map(|record| row(&record)).collect();
@@ -55,7 +54,7 @@ const HEADINGS: [&str; 10] = [
     "end",
 ];
 
-/// Columns with numbers, which are set flush right.
+/// Columns with numbers, which are right-aligned.
 const NUMBERS: std::ops::Range<usize> = 3..8;
 
 type Row = [String; HEADINGS.len()];
@@ -75,7 +74,7 @@ fn row(record: &FlowRecord) -> Row {
     ]
 }
 
-/// Address and port, `[2001:db8::1]:443`; for protocols without ports, the address.
+/// Formats address and port as `[2001:db8::1]:443`; for protocols without ports, the address.
 pub fn endpoint(address: IpAddr, port: u16, proto: u8) -> String {
     match proto {
         TCP | UDP | SCTP => SocketAddr::new(address, port).to_string(),

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keeps the busiest of many, in memory for those it keeps.
+//! Keeps the items of highest rank, in memory for those items only.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// The busiest of those offered so far.
+/// The items of highest rank of all offered so far.
 pub struct TopN<T> {
     limit: usize,
     offered: u64,
-    /// The least of those kept is at the top of the heap.
+    /// A heap with the lowest rank on top.
     kept: BinaryHeap<Reverse<Entry<T>>>,
 }
 
 impl<T> TopN<T> {
-    /// Keeps up to `limit`.
+    /// Creates a list of up to `limit` items.
     pub fn new(limit: usize) -> Self {
         Self { limit, offered: 0, kept: BinaryHeap::new() }
     }
 
-    /// Keeps what `what` makes if its rank is one of the highest; of equals, the first offered.
+    /// Keeps the result of `what` if `rank` is one of the highest. Of equals, it keeps the first
+    /// offered.
     pub fn offer(&mut self, rank: u64, what: impl FnOnce() -> T) {
         self.offered += 1;
         let rank = (rank, Reverse(self.offered));
@@ -32,30 +33,30 @@ impl<T> TopN<T> {
         }
     }
 
-    /// Whether it can keep any.
+    /// True if it can keep any item.
     pub(crate) fn keeps_some(&self) -> bool {
         self.limit > 0
     }
 
-    /// How many there were.
+    /// Returns the number of items offered.
     pub fn offered(&self) -> u64 {
         self.offered
     }
 
-    /// How many are kept.
+    /// Returns the number of items kept.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Those kept, busiest first.
+    /// Returns the items kept, highest rank first.
     pub fn into_sorted(self) -> impl ExactSizeIterator<Item = T> {
-        // Of `Reverse`, ascending order is busiest first.
+        // Ascending order of `Reverse` is descending order of rank.
         self.kept.into_sorted_vec().into_iter().map(|Reverse(entry)| entry.what)
     }
 }
 
-/// Ordered by its rank and then by who was first. No two are equal.
+/// An item, ordered by rank and then by time of offer. No two are equal.
 struct Entry<T> {
     rank: (u64, Reverse<u64>),
     what: T,

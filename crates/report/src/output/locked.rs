@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! An output file, opened and locked before the work begins. It keeps its contents until then.
+//! Opens and locks an output file before the work begins. Its contents stay until they are
+//! replaced.
 
 use super::Patient;
 use anyhow::{Context, bail};
@@ -9,41 +10,41 @@ use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes from the start of a file by which it is known.
+/// Bytes from the start of a file by which its type is recognized.
 const HEAD: u64 = 4096;
 
-/// What an option writes.
+/// The type of file that an option writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// The noun of refusals: a file is "no NOUN of this program".
+    /// Noun in refusals: a file is "no NOUN of this program".
     pub(crate) noun: &'static str,
-    /// Mode of a new file; the umask takes bits away.
+    /// Mode of a new file, before the umask.
     pub(crate) mode: u32,
 }
 
 impl Kind {
-    /// A file that may say who talks with whom: for its owner only.
+    /// A file that may name the ends of connections: readable by its owner only.
     pub const fn private(noun: &'static str) -> Self {
         Self { noun, mode: 0o600 }
     }
 
-    /// A file of figures and of traffic that this program made.
+    /// A file of figures, or of traffic that this program generated.
     pub const fn public(noun: &'static str) -> Self {
         Self { noun, mode: 0o644 }
     }
 }
 
-/// A file that is open for one output of one program. Devices and pipes are never locked.
+/// A file that is open for one output of one program. Devices and pipes are not locked.
 #[derive(Debug)]
 pub struct LockedFile {
     path: PathBuf,
-    /// The lock lasts as long as this, or a clone of it, is open.
+    /// The lock is held while this, or a clone of it, is open.
     file: File,
-    /// Whether it was made for this, and nothing has come into it yet.
+    /// True if the file was created for this output and is still empty.
     is_new: bool,
 }
 
-/// Work that fails leaves no empty file behind.
+/// Removes a file that was created for this output and stayed empty.
 impl Drop for LockedFile {
     fn drop(&mut self) {
         if self.is_new && is_at(&self.file, &self.path) {
@@ -57,8 +58,9 @@ impl LockedFile {
     /// contents.
     ///
     /// # Errors
-    /// If it cannot be opened, if another program or another output writes it, or if it has
-    /// contents that are not ours.
+    ///
+    /// If the file cannot be opened, if another program or output writes it, or if `is_ours`
+    /// rejects its contents.
     pub fn open(path: &Path, kind: Kind, is_ours: impl Fn(&[u8]) -> bool) -> anyhow::Result<Self> {
         let name = path.display();
         let locked = loop {
@@ -68,7 +70,7 @@ impl LockedFile {
             if is_regular && !lock(&file) {
                 bail!("{name}: another program or another output writes it: name another file");
             }
-            // Until it was locked, the other program may have removed or replaced it.
+            // Before the lock was taken, another program may have removed or replaced the file.
             if !is_regular || is_at(&file, path) {
                 break Self { path: path.to_owned(), file, is_new };
             }
@@ -88,9 +90,10 @@ impl LockedFile {
         Ok(locked)
     }
 
-    /// Empties the file, which is written piece by piece from now on; returns it.
+    /// Empties the file and returns it, to be written piece by piece.
     ///
     /// # Errors
+    ///
     /// Those of the file system.
     pub fn begin(&mut self) -> io::Result<File> {
         let mut file = self.file.try_clone()?;
@@ -102,10 +105,11 @@ impl LockedFile {
         Ok(file)
     }
 
-    /// Replaces the contents of the file at once: where that fails, the old contents stay. A
-    /// device, and a file in a folder that takes no new one, are written in place.
+    /// Replaces the contents of the file atomically: if that fails, the old contents stay. A device
+    /// is written in place, and so is a file in a folder that takes no new file.
     ///
     /// # Errors
+    ///
     /// Those of writing.
     pub(crate) fn replace(mut self, bytes: &[u8]) -> io::Result<()> {
         if is_regular(&self.file) && self.replace_by_new(bytes)? {
@@ -115,15 +119,15 @@ impl LockedFile {
         Patient::new(self.begin()?).write_all(bytes)
     }
 
-    /// Writes a new file beside this one and gives it this one's name; returns false if that
-    /// cannot be done here.
+    /// Writes a new file beside this one and renames it over this one. False if that is impossible
+    /// here.
     fn replace_by_new(&self, bytes: &[u8]) -> io::Result<bool> {
         let old = self.file.metadata()?;
-        // Not the name of a symbolic link: that one stays.
+        // Resolved, so that a symbolic link stays.
         let target = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
         if old.nlink() > 1 {
-            // Under its other name, too, people look for the new contents.
+            // A hard link must show the new contents too.
             return Ok(false);
         }
         let folder = folder.unwrap_or(Path::new("."));
@@ -141,19 +145,19 @@ impl LockedFile {
     }
 }
 
-/// Gives a file the owner and mode of the one that it replaces.
+/// Gives a file the owner and mode of the file that it replaces.
 fn take_after(old: &Metadata, new: &File) -> io::Result<()> {
     let made = new.metadata()?;
     if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
         let (owner, group) = (rustix::fs::Uid::from_raw(old.uid()), old.gid());
-        // Only root may give files away.
+        // Only root can change the owner.
         let _ = fchown(new, Some(owner), Some(rustix::fs::Gid::from_raw(group)));
     }
     new.set_permissions(old.permissions())
 }
 
-/// True for errors of a folder, or of a file mounted over another, that writing in place may not
-/// have.
+/// True for errors of a folder, or of a file mounted over another. Writing in place may still
+/// succeed then.
 fn is_closed_to_new_files(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -179,12 +183,12 @@ fn is_regular(file: &File) -> bool {
     file.metadata().is_ok_and(|found| found.is_file())
 }
 
-/// Locks a file; returns false if it is locked already. File systems without locks have none.
+/// Locks a file. False if it is locked already; true on a file system without locks.
 fn lock(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive) != Err(rustix::io::Errno::WOULDBLOCK)
 }
 
-/// True if this is the file of that name.
+/// True if the path names this file.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), path.metadata()) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),

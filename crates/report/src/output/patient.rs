@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writes to a pipe or terminal whose reader may have stopped to read, and waits a second at most.
+//! Writes to a pipe or terminal whose reader may have stopped, and waits a second at most.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
@@ -7,10 +7,10 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// A pipe takes so many bytes at once as soon as there is any room.
+/// Bytes that a pipe takes in one write as soon as it has any room.
 const PIECE: usize = 4096;
 
-/// A file, pipe or terminal; an error where nobody reads from it for a while.
+/// A file, pipe or terminal; writing fails if its reader takes nothing for a second.
 pub struct Patient(File);
 
 impl Patient {
@@ -38,7 +38,7 @@ impl Write for Patient {
     }
 }
 
-/// True if `to` takes something within this time, be it an error. Files on disks always do.
+/// True if `to` takes bytes, or fails, within this time. Regular files are always ready.
 pub fn is_ready(to: impl AsFd, within: Duration) -> bool {
     let (fd, within) = (to.as_fd(), Timespec::try_from(within).ok());
     poll(&mut [PollFd::new(&fd, PollFlags::OUT)], within.as_ref()) != Ok(0)
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(told.kind(), io::ErrorKind::TimedOut);
         let wait = std::thread::spawn(move || patient.write_all(b"a line\n"));
         let mut taken = vec![0; 1 << 20];
-        // Its end closes the other side.
+        // The end of the writer closes the other side.
         while reader.read(&mut taken).unwrap() > 0 {}
         wait.join().unwrap().unwrap();
     }

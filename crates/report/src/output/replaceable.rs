@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A file that is written at the end of the work, as a whole. It is opened at the start, so that a
-//! file that cannot be written is refused at once. It keeps its contents until the end.
+//! Writes a file as a whole at the end of the work. It is opened at the start, so that a file that
+//! cannot be written is refused at once. Its contents stay until the end.
 
 use super::{Kind, LockedFile, Patient};
 use std::fs::File;
@@ -9,17 +9,17 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A file that is to be written.
+/// A file to be written at the end.
 pub struct Replaceable {
     /// Its path, as given.
     pub path: PathBuf,
-    /// `None`: a pipe, whose reader need not be there before the end.
+    /// `None` for a named pipe, whose reader may come as late as the end.
     file: Option<LockedFile>,
 }
 
 impl Replaceable {
-    /// Opens or creates a file. Refuses one that is neither empty nor, by its first bytes, one of
-    /// ours, and one that another program writes.
+    /// Opens or creates a file. Refuses a file with contents that `is_ours` does not accept, and
+    /// one that another program writes.
     pub fn open(path: &Path, kind: Kind, is_ours: impl Fn(&str) -> bool) -> anyhow::Result<Self> {
         let is_pipe = path.metadata().is_ok_and(|found| found.file_type().is_fifo());
         let is_ours = |head: &[u8]| is_ours(&String::from_utf8_lossy(head));
@@ -27,8 +27,8 @@ impl Replaceable {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Replaces the contents of the file; returns its path. Where that fails, a file on a disk
-    /// keeps its old contents.
+    /// Replaces the contents of the file; returns its path. If that fails, a regular file keeps its
+    /// old contents.
     pub fn write(self, bytes: &[u8]) -> io::Result<PathBuf> {
         match self.file {
             Some(file) => file.replace(bytes)?,
@@ -38,7 +38,7 @@ impl Replaceable {
     }
 }
 
-/// Opens a pipe with a name as soon as somebody reads from it.
+/// Opens a named pipe; waits for a reader.
 fn open_pipe(path: &Path) -> io::Result<File> {
     let begun = Instant::now();
     loop {

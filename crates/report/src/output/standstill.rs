@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tells work that takes long from work that has come to a standstill.
+//! Distinguishes slow work from work that makes no progress.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ pub struct Standstill {
 }
 
 impl Standstill {
-    /// From now on, with the counter at `steps`.
+    /// Starts now, with the counter at `steps`.
     pub fn new(steps: u64) -> Self {
         Self { steps, since: Instant::now() }
     }
 
-    /// For how long the counter, which is at `steps` now, was not seen to grow.
+    /// Returns how long the counter, now at `steps`, has not grown.
     pub fn lasts(&mut self, steps: u64) -> Duration {
         if self.steps != steps {
             *self = Self::new(steps);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Looks at a file before flow records are written to it: only a file of flow records of the same
-//! format is ever appended to or emptied. Looks at its first and its last line, never at the rest.
+//! Checks a file before flow records are written to it: only a file of flow records in the same
+//! format is appended to or emptied. It reads the first and the last line only.
 //!
-//! A run that is killed, or a host that loses its power, leaves a last line that is cut, or zeros
-//! behind it. Such a line is no record and goes.
+//! A killed run may leave a cut last line, and a power failure zeros behind it. Such a line is no
+//! record and is removed.
 
 use super::Format;
 use serde_json::Value;
@@ -11,24 +11,24 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// No line of records is longer.
+/// Longest line of a record, in bytes.
 const LINE_MAX: u64 = 4096;
-/// Zeros that a host without power leaves: more than one line.
+/// Most zeros that a power failure leaves at the end; more than one line.
 const TAIL_MAX: u64 = 1 << 20;
-/// Every record in JSON begins so.
+/// The first bytes of every record in JSON.
 const JSON_BEGIN: &[u8] = b"{\"ip_version\":";
 
-/// How a file of records ends.
+/// The end of a file of records.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct End {
-    /// Length of the file without the line that is cut.
+    /// Length of the file without a cut last line.
     pub(super) whole: u64,
-    /// The last record is whole, and only its line feed is missing.
+    /// The last record is whole, but its line feed is missing.
     pub(super) lacks_line_feed: bool,
 }
 
-/// Finds the end of the records in `file`; `None` if it holds something else. An empty file, and
-/// one with nothing but a line that is cut, ends at 0.
+/// Returns the end of the records in `file`; `None` if it has other contents. The end is 0 for an
+/// empty file, and for a file with only a cut line.
 pub(super) fn find_end(file: &File, format: Format) -> io::Result<Option<End>> {
     let len = file.metadata()?.len();
     let head = read(file, 0, len.min(LINE_MAX))?;
@@ -94,7 +94,7 @@ fn is_record(line: &[u8], format: Format) -> bool {
     }
 }
 
-/// True for the beginning of a record, however short.
+/// True if the bytes may be the beginning of a record.
 fn may_begin_record(bytes: &[u8], format: Format) -> bool {
     let is_short = (bytes.len() as u64) < LINE_MAX;
     is_short

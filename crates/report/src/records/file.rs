@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A file, pipe or device to which flow records are written. Every line of a file stays whole.
+//! Writes flow records to a file, pipe or device, in whole lines only.
 //!
-//! A regular file is written to at its end only, by one program at a time.
+//! A regular file is only appended to, by one program at a time.
 
 use super::existing::{End, find_end};
 use super::{Format, Target};
@@ -12,25 +12,25 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 
-/// A pipe takes so many bytes at once as soon as there is any room.
+/// Bytes that a pipe takes in one write as soon as it has any room.
 const PIECE: usize = 4096;
 
-/// What to do with records that a file holds already: append or replace.
+/// What to do with records that a file has already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// They stay, and new ones follow.
+    /// Keeps them; new records follow.
     Keep,
-    /// New ones take their place.
+    /// Replaces them.
     Replace,
 }
 
-/// Why a file is not written to.
+/// Why a file cannot be written to.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The system refuses.
+    /// The system's error.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It has something else in it.
+    /// The file has other contents.
     #[error(
         "it holds something else than flow records in {0} as this version writes them, and is left \
          as it is: name another file, or move this one away"
@@ -41,22 +41,22 @@ pub enum OpenError {
     Locked,
 }
 
-/// Where records are written to.
+/// An open target of flow records.
 pub(super) struct RecordFile {
     file: File,
     is_regular: bool,
-    /// Text to write before the next record: a disk that is full at the start may have room by
-    /// then.
+    /// Text to write before the next record. At the start the disk may be full, and may have room
+    /// later.
     missing: String,
 }
 
-/// True for a pipe with a name: it is opened when its reader is there, which may take long.
+/// True for a named pipe. Opening it waits for a reader, which may take long.
 pub(super) fn is_named_pipe(target: &Target) -> bool {
     let found = target.path().and_then(|path| path.metadata().ok());
     found.is_some_and(|found| found.file_type().is_fifo())
 }
 
-/// True for a file on a disk: nobody needs to read it for more to be written.
+/// True for a regular file, which needs no reader.
 pub(super) fn is_regular(target: &Target) -> bool {
     let stdout = || File::from(io::stdout().as_fd().try_clone_to_owned()?).metadata();
     let found = target.path().map_or_else(stdout, |path| path.metadata());
@@ -64,7 +64,7 @@ pub(super) fn is_regular(target: &Target) -> bool {
 }
 
 impl RecordFile {
-    /// Opens the target, creates it if it is not there, and mends its last line.
+    /// Opens or creates the target, and repairs its last line.
     pub(super) fn open(target: &Target, existing: Existing) -> Result<Self, OpenError> {
         let Some(path) = target.path() else {
             let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -72,7 +72,8 @@ impl RecordFile {
             return Ok(Self { file, is_regular, missing: String::new() });
         };
         let mut options = File::options();
-        // Records say who talks with whom. Reading a pipe would keep its reader from its end.
+        // Mode 0600, since records name the ends of connections. A pipe is not opened for reading:
+        // its reader would then never see its end.
         options.read(!is_named_pipe(target)).append(true).create(true).mode(0o600);
         let file = options.open(path)?;
         let is_regular = file.metadata()?.is_file();
@@ -84,7 +85,7 @@ impl RecordFile {
         Ok(opened)
     }
 
-    /// True if the file of this name is the one that is open.
+    /// True if the file that has this name now is the open one.
     pub(super) fn is_at(&self, target: &Target) -> bool {
         let of = |found: Metadata| (found.dev(), found.ino());
         let there = target.path().map(|path| path.metadata().map(of).ok());
@@ -92,7 +93,7 @@ impl RecordFile {
     }
 
     fn prepare(&mut self, format: Format, existing: Existing) -> Result<(), OpenError> {
-        // A file system that has no locks has none to respect.
+        // On a file system without locks there is none to respect.
         let locked = flock(&self.file, FlockOperation::NonBlockingLockExclusive);
         if locked == Err(rustix::io::Errno::WOULDBLOCK) {
             return Err(OpenError::Locked);
@@ -111,8 +112,8 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Writes lines, and gives `wrote` each piece that is written. After an error the file has the
-    /// lines that were given whole, and no part of another one.
+    /// Writes lines, and passes each piece that was written to `wrote`. After an error the file has
+    /// no part of a line.
     pub(super) fn write(&mut self, lines: &[u8], wrote: impl FnMut(&[u8])) -> io::Result<()> {
         let missing = std::mem::take(&mut self.missing);
         if let Err(error) = self.put(missing.as_bytes(), |_| {}) {
@@ -134,7 +135,7 @@ impl RecordFile {
                     written += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Whoever shares our standard output may have made it so.
+                // Another process that shares our standard output may have made it non-blocking.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], None)?;
                 }
@@ -156,7 +157,7 @@ impl RecordFile {
         }
         if let Ok(found) = self.file.metadata() {
             let _ = self.file.set_len(found.len().saturating_sub(cut));
-            // Standard output need not be open for appending.
+            // Standard output may not be open for appending.
             let _ = self.file.seek(SeekFrom::End(0));
         }
     }

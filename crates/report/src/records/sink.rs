@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where a run's flow records go: to a file if one was asked for, and past the busiest.
+//! Takes the flow records of a run: passes them to a file, if there is one, and to the busiest
+//! flows.
 
 use super::writer::Order;
 use super::{Lines, Writer};
@@ -12,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Records that are written at a time, if nobody wants them before.
+/// Records that are handed to the writer together, unless a flush comes first.
 const BLOCK: u64 = 128;
-/// Between two looks whether there is room.
+/// Time between two checks for room.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Takes every flow record of a run.
@@ -25,54 +26,54 @@ pub struct RecordSink {
     interrupted: Option<Arc<AtomicBool>>,
 }
 
-/// What became of all records.
+/// The result of writing all records.
 pub struct WrittenRecords {
     /// The busiest flows.
     pub top: TopFlows,
     /// Records that were not written.
     pub lost: u64,
-    /// An error if there are any.
+    /// An error if records were lost.
     pub result: io::Result<()>,
 }
 
-/// Lines on their way to the thread that writes them.
+/// Lines for the writer thread.
 struct Block {
     writer: Writer,
     lines: Lines,
     records: u64,
-    /// The block before, for which the queue had no room yet.
+    /// The previous block, if the queue had no room for it.
     waiting: Option<Order>,
     /// Records of all blocks.
     taken: u64,
     wants_reopen: bool,
-    /// At the end of a run.
+    /// Measures progress of the writer at the end of a run; `None` before.
     hurry: Option<Standstill>,
 }
 
 impl RecordSink {
-    /// Gives records to `writer`, if there is one, and offers them to `top`.
+    /// Creates a sink that writes records to `writer`, if there is one, and offers them to `top`.
     pub fn new(writer: Option<Writer>, top: TopFlows) -> Self {
         Self { file: writer.map(Block::new), top, interrupted: None }
     }
 
     /// Makes [`take_in_time`](RecordSink::take_in_time) and `finish` wait for a reader until this
-    /// is set.
+    /// flag is set.
     pub fn wait_until(&mut self, interrupted: Arc<AtomicBool>) {
         self.interrupted = Some(interrupted);
     }
 
-    /// Whether it does anything with records.
+    /// True if the sink uses records at all.
     pub fn wants_some(&self) -> bool {
         self.file.is_some() || self.top.wants_some()
     }
 
-    /// True if the sink takes one more record now. At the end of a run it also takes records after
-    /// the thread made no progress for a while; those are lost.
+    /// True if the sink takes another record now. At the end of a run it also takes records once
+    /// the writer made no progress for too long; those are lost.
     pub fn has_room(&mut self) -> bool {
         self.file.as_mut().is_none_or(Block::has_room)
     }
 
-    /// Takes one record, for which there must be room.
+    /// Takes one record; there must be room.
     pub fn take(&mut self, record: &FlowRecord) {
         self.top.offer(record);
         if let Some(file) = &mut self.file {
@@ -82,8 +83,8 @@ impl RecordSink {
         }
     }
 
-    /// Waits for room and takes one record; returns the first error of writing, with which
-    /// everything ends.
+    /// Waits for room and takes one record. Returns the first error of writing, after which the
+    /// command ends.
     pub fn take_in_time(&mut self, record: &FlowRecord) -> io::Result<()> {
         while !self.has_room() {
             self.hurry_if_interrupted();
@@ -98,14 +99,15 @@ impl RecordSink {
         }
     }
 
-    /// Writes out all buffered records, so that readers see them now.
+    /// Hands all buffered records to the writer, so that readers get them now.
     pub fn flush(&mut self) {
         if let Some(file) = &mut self.file {
             file.hand_over();
         }
     }
 
-    /// Opens the file anew by its name, as it may have been moved away, and closes the old one.
+    /// Makes the writer open the file by its name again, since it may have been moved, and close
+    /// the old one.
     pub fn reopen(&mut self) {
         if let Some(file) = &mut self.file {
             file.wants_reopen = true;
@@ -113,21 +115,21 @@ impl RecordSink {
         }
     }
 
-    /// Limits from now on how long anybody waits for a reader that does not read.
+    /// From now on gives up after the writer made no progress for too long.
     pub fn hurry(&mut self) {
         if let Some(file) = self.file.as_mut().filter(|file| file.hurry.is_none()) {
             file.hurry = Some(Standstill::new(file.writer.steps()));
         }
     }
 
-    /// Removes that limit, as one of several runs is over and the next one begins.
+    /// Ends the limit of [`hurry`](Self::hurry): one of several runs is over, and the next begins.
     pub fn take_time(&mut self) {
         if let Some(file) = &mut self.file {
             file.hurry = None;
         }
     }
 
-    /// Writes out all records.
+    /// Writes all records; returns the result.
     pub fn finish(mut self) -> WrittenRecords {
         if self.interrupted.is_none() {
             self.hurry();
@@ -166,7 +168,7 @@ impl Block {
         self.records < BLOCK || self.hand_over() || self.is_given_up()
     }
 
-    /// Gives the thread all lines so far; false if the queue is full.
+    /// Hands all lines so far to the writer. False if the queue is full.
     fn hand_over(&mut self) -> bool {
         if self.waiting.is_none() && self.records > 0 {
             self.waiting = Some(Order::Write(self.take_lines(), self.records));
@@ -184,8 +186,8 @@ impl Block {
         std::mem::replace(&mut self.lines, Lines::new(format)).into_bytes()
     }
 
-    /// True at the end of a run if the thread made no progress for too long. Drops the records that
-    /// wait for it.
+    /// True if the writer made no progress for too long at the end of a run. Then drops the records
+    /// that wait.
     fn is_given_up(&mut self) -> bool {
         let steps = self.writer.steps();
         let lasts = self.hurry.as_mut().map(|standstill| standstill.lasts(steps));
@@ -197,8 +199,8 @@ impl Block {
         is_given_up
     }
 
-    /// True if all records are written or given up. Records that the thread has not got by then are
-    /// lost.
+    /// True if all records are written or given up. Records that the writer does not have by then
+    /// are lost.
     fn is_finished(&mut self) -> bool {
         if self.hand_over() {
             self.writer.close();
@@ -206,8 +208,8 @@ impl Block {
         self.writer.is_finished() || self.is_given_up()
     }
 
-    /// Records that were not written; none of those that a reader did not want. Call it once
-    /// `is_finished` is true.
+    /// Returns the number of records not written, without those after a reader closed its pipe.
+    /// Call it after `is_finished` returned true.
     fn lost(&self) -> u64 {
         match self.writer.is_finished() || self.writer.is_over() {
             true => self.writer.lost(),
@@ -215,7 +217,7 @@ impl Block {
         }
     }
 
-    /// Returns an error if records were lost. Call it once `is_finished` is true.
+    /// Returns an error if records were lost. Call it after `is_finished` returned true.
     fn result(self) -> io::Result<()> {
         let (writer, lost) = (&self.writer, self.lost());
         if lost == 0 {

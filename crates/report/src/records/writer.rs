@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The thread that writes flow records, so that nobody else waits for a disk or for a reader.
+//! Runs the thread that writes flow records, so that no other thread waits for a disk or a reader.
 //!
 //! The thread takes blocks of whole lines from a bounded queue. If it cannot write a block, it
-//! counts the records as lost and tries the next block: a full disk may have room again. Only a
-//! reader that closed its pipe ends the records, which is no failure.
+//! counts the records as lost and tries the next block: a full disk may have room again. If a
+//! reader closes its pipe, no more records are written, which is no failure.
 
 use super::Target;
 use super::file::{Existing, OpenError, RecordFile, is_named_pipe, is_regular};
@@ -16,57 +16,57 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Blocks on their way to the thread.
+/// Capacity of the queue, in blocks.
 const QUEUE: usize = 64;
-/// How long the thread may make no progress at the end of a run: for a reader, and for a disk.
+/// Longest time without progress at the end of a run: for a reader; below, for a disk.
 const READER_PATIENCE: Duration = Duration::from_secs(1);
 const DISK_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A task for the thread.
+/// An order to the thread.
 pub(super) enum Order {
-    /// Write these lines, one for each of so many records.
+    /// Writes lines; the number is that of their records.
     Write(Vec<u8>, u64),
-    /// Open the file that has the name now, or create it, and close the one before.
+    /// Opens or creates the file of this name, and closes the old one.
     Reopen,
 }
 
-/// The thread, seen from outside.
+/// A handle to the writer thread.
 pub struct Writer {
     pub(super) target: Target,
     patience: Duration,
-    /// It says on standard error when records begin to be lost, and when that is over.
+    /// True if the thread prints when records begin to be lost, and when that ends.
     pub(super) is_told: bool,
     orders: Option<SyncSender<Order>>,
     progress: Arc<Progress>,
     thread: JoinHandle<()>,
 }
 
-/// Results of the thread.
+/// Counters and errors of the thread.
 #[derive(Default)]
 struct Progress {
     bytes: AtomicU64,
-    /// Records.
+    /// Records written; below, records lost.
     written: AtomicU64,
     lost: AtomicU64,
-    /// The reader has gone.
+    /// True once the reader has closed its pipe.
     is_over: AtomicBool,
     error: Mutex<Option<io::Error>>,
 }
 
-/// The thread, seen from inside.
+/// The state of the thread itself.
 struct Work {
     target: Target,
-    /// `None`: a pipe that is to be opened.
+    /// `None` for a pipe that is not open yet.
     file: Option<RecordFile>,
     progress: Arc<Progress>,
     is_told: bool,
-    /// Records lost since they began to be.
+    /// Records lost since the last successful write; `None` if none.
     gap: Option<u64>,
 }
 
 impl Writer {
-    /// Opens the target, and starts the thread. The thread opens a pipe with a name: it waits for
-    /// the reader.
+    /// Opens the target and starts the thread. A named pipe is opened by the thread, since that
+    /// waits for the reader.
     pub fn open(target: &Target, existing: Existing, is_told: bool) -> Result<Self, OpenError> {
         let is_pipe = is_named_pipe(target);
         let file = (!is_pipe).then(|| RecordFile::open(target, existing)).transpose()?;
@@ -80,7 +80,7 @@ impl Writer {
         Ok(Self { target, patience, is_told, orders: Some(orders), progress, thread })
     }
 
-    /// Hands an order over; gives it back where the queue is full.
+    /// Queues an order; returns it if the queue is full.
     pub(super) fn order(&self, order: Order) -> Option<Order> {
         match self.orders.as_ref().map(|orders| orders.try_send(order)) {
             Some(Err(TrySendError::Full(order))) => Some(order),
@@ -88,7 +88,7 @@ impl Writer {
         }
     }
 
-    /// The thread ends when it has done everything.
+    /// Closes the queue: the thread ends after the last order.
     pub(super) fn close(&mut self) {
         self.orders = None;
     }
@@ -97,28 +97,28 @@ impl Writer {
         self.thread.is_finished()
     }
 
-    /// Grows with everything that the thread does.
+    /// Returns a number that grows with all progress of the thread.
     pub(super) fn steps(&self) -> u64 {
         self.progress.bytes.load(Ordering::Relaxed) + self.lost()
     }
 
-    /// Records that could not be written.
+    /// Returns the records that could not be written.
     pub(super) fn lost(&self) -> u64 {
         self.progress.lost.load(Ordering::Relaxed)
     }
 
-    /// Records that were written.
+    /// Returns the records that were written.
     pub(super) fn written(&self) -> u64 {
         self.progress.written.load(Ordering::Relaxed)
     }
 
-    /// How long it may make no progress at the end of a run. A pipe may have taken the place of the
+    /// Returns the longest time without progress at the end of a run. A pipe may have replaced the
     /// file that was opened first.
     pub(super) fn patience(&self) -> Duration {
         if is_named_pipe(&self.target) { READER_PATIENCE } else { self.patience }
     }
 
-    /// True if the reader has gone.
+    /// True if the reader has closed its pipe.
     pub(super) fn is_over(&self) -> bool {
         self.progress.is_over.load(Ordering::Relaxed)
     }
@@ -131,14 +131,14 @@ impl Writer {
 
 impl Progress {
     fn error(&self) -> MutexGuard<'_, Option<io::Error>> {
-        // A panic ends the process.
+        // A panic ends the process, so a poisoned lock is harmless.
         self.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Work {
     fn run(mut self, orders: &Receiver<Order>) {
-        // A reader waits, and headings are to be there, whether or not there will be records.
+        // Opens a pipe for its reader and writes headings, even if there will be no records.
         self.write(&[], 0);
         for order in orders {
             match order {
@@ -196,7 +196,7 @@ impl Work {
         ));
     }
 
-    /// Keeps the file that is open where another one cannot be had.
+    /// Opens the file by its name again; keeps the old one if that fails.
     fn reopen(&mut self) {
         if self.file.as_ref().is_some_and(|file| file.is_at(&self.target)) {
             return;
@@ -221,7 +221,7 @@ impl Work {
     }
 }
 
-/// The file, opened now if it is not open.
+/// Returns the file; opens it if it is not open yet.
 fn open<'a>(file: &'a mut Option<RecordFile>, target: &Target) -> io::Result<&'a mut RecordFile> {
     let opened = match file.take() {
         Some(opened) => opened,

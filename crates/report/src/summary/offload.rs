@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What became of rules of the NIC, and of the packets that they marked.
+//! Summarizes NIC rules, and the packets that they marked or forwarded.
 
 use engine::{BypassCount, MarkStats, OffloadStats, OffloadStatus};
 use results::units;
@@ -9,98 +9,98 @@ use std::io::{self, Write};
 /// Rules and marks of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Offload {
-    /// Who was worth a rule, as `policy` says it.
+    /// Policy of rules, as in the configuration.
     pub policy: String,
-    /// What NICs forward by themselves, as `bypass` says it.
+    /// Policy of bypass, as in the configuration.
     pub bypass: String,
-    /// One for each port; empty in `replay`.
+    /// Rules of each port; empty in `replay`.
     pub ports: Vec<OffloadPort>,
-    /// Who got rules and what they did, over all workers.
+    /// Connections that got rules, over all workers.
     pub admission: Admission,
     /// Packets with a mark, over all workers.
     pub marks: Marks,
-    /// Packets counted by their mark, of all received: 0 to 1.
+    /// Packets counted by their mark, as a share of all received: 0 to 1.
     pub marked_share: f64,
-    /// What the NICs forwarded by themselves: no worker received it.
+    /// Packets that the NICs forwarded themselves: no worker received them.
     pub bypassed: Bypassed,
 }
 
 /// Rules of one port.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OffloadPort {
-    /// Its device string, as given.
+    /// Device string, as given.
     pub name: String,
     /// `on` or `off`.
     pub state: &'static str,
-    /// Why it is off.
+    /// Why it is off; null if it is on.
     pub reason: Option<String>,
-    /// How it is asked: `async`, through a flow queue, or `sync`.
+    /// How rules are created: `async`, through a flow queue, or `sync`, by calls.
     pub api: Option<&'static str>,
-    /// Why not through a flow queue.
+    /// Why rules are not created through a flow queue.
     pub api_reason: Option<String>,
-    /// What the NIC was asked for, kind by kind.
+    /// Shapes of rules that the NIC took, by kind of packet.
     pub shapes: Vec<String>,
-    /// Bits of its marks, if it takes any.
+    /// Width of its marks in bits; null if it takes no rules.
     pub mark_bits: Option<u32>,
-    /// `on`: it forwards to its peer by itself; `off`.
+    /// `on` if the NIC bypasses, else `off`.
     pub bypass: &'static str,
-    /// Why not.
+    /// Why it does not bypass.
     pub bypass_reason: Option<String>,
-    /// What became of rules.
+    /// Counts of rules and requests.
     pub rules: RuleCounts,
-    /// Packets per second that were enough for a rule at last.
+    /// Threshold at the end of the run, in packets per second.
     pub threshold_pps: f64,
-    /// Rules that it had room for, as far as was known at last.
+    /// Room for rules at the end of the run, as far as known.
     pub room: u64,
-    /// Kinds of rules that were not asked for at last, since they had no effect.
+    /// Kinds of rules set aside at the end of the run because they had no effect.
     pub kinds_aside: u32,
-    /// Of rules that the NIC took, in microseconds.
+    /// Times of successful installs, in microseconds.
     pub insert_us: Times,
-    /// Of rules that it parted with.
+    /// Times of successful removals, in microseconds.
     pub delete_us: Times,
 }
 
-/// What became of wishes for rules.
+/// Counts of rules and rule requests.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RuleCounts {
-    /// In the NIC when the workers stopped.
+    /// Rules in the NIC when the workers stopped.
     pub installed: u64,
-    /// Rules that were made.
+    /// Rules that were installed.
     pub created: u64,
     /// Rules that were removed.
     pub destroyed: u64,
-    /// Destroyed all at once at the end, for want of time.
+    /// Rules that were removed all at once at the end, since time was short.
     pub flushed: u64,
-    /// Gone when the port was reset; those that were made again are among those created.
+    /// Rules lost in port resets. Those that were installed again count in `created` again.
     pub lost: u64,
-    /// Of those by which it forwarded by itself, those whose last count is not known.
+    /// Bypass rules whose last count is unknown.
     pub uncounted: u64,
     /// Rules that were refused.
     pub refused: Refused,
-    /// Not asked for, since the port had said no shortly before.
+    /// Requests not passed to the NIC, since it had refused one shortly before.
     pub resting: u64,
-    /// Wishes that were over before the port heard of them.
+    /// Requests that were withdrawn before they were passed to the NIC.
     pub withdrawn: u64,
-    /// Those that the NIC did not part with, in its words.
+    /// Rules that the NIC did not remove, with the driver's words.
     pub stuck: Vec<String>,
 }
 
 /// Rules that were refused.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Refused {
-    /// For want of room in the NIC.
+    /// Rules refused because the NIC was full.
     pub full: u64,
-    /// For trouble that may pass.
+    /// Rules refused for an error that may pass.
     pub trouble: u64,
     /// Because the NIC takes no such rule.
     pub unsuitable: u64,
-    /// Not asked for: the NIC takes none for such packets.
+    /// Requests not passed to the NIC, since it takes no rule for such packets.
     pub unsupported: u64,
-    /// The NIC's words for the last one.
+    /// The driver's words for the last refusal.
     pub last: Option<String>,
 }
 
-/// How long calls took.
+/// Times of calls, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Times {
     /// The shortest.
@@ -109,13 +109,13 @@ pub struct Times {
     pub avg: f64,
     /// The longest.
     pub max: f64,
-    /// Half of them are no longer.
+    /// Median.
     pub p50: f64,
-    /// 99 of 100 are no longer.
+    /// 99th percentile.
     pub p99: f64,
 }
 
-/// [`OffloadStats`] under the same names, but for refusals: those are the ports'.
+/// [`OffloadStats`] under the same names, without refusals, which are counted by port.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Admission {
     pub(crate) asked: u64,
@@ -129,14 +129,14 @@ pub struct Admission {
     pub(crate) zone_full: u64,
 }
 
-/// Packets that NICs forwarded by themselves, as far as they are counted to connections.
+/// Packets that NICs forwarded themselves, as far as they were counted to connections.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Bypassed {
-    /// Rules by which they did.
+    /// Bypass rules that were installed.
     pub(crate) rules: u64,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// Rules that were not known to be gone when their connection ended.
+    /// Bypass rules whose removal was not confirmed when their connection ended.
     pub(crate) unsettled: u64,
 }
 
@@ -152,15 +152,15 @@ pub struct Marks {
 }
 
 impl OffloadPort {
-    /// A port without rules.
+    /// Returns the figures of a port without rules.
     pub fn off(name: String, reason: String) -> Self {
         let bypass_reason = Some(reason.clone());
         let (state, bypass, reason) = ("off", "off", Some(reason));
         Self { name, state, bypass, reason, bypass_reason, ..Self::default() }
     }
 
-    /// Adds how things stood with one worker's rules. Of several workers the one that asks for most
-    /// says what is enough; each finds out by itself what has no effect.
+    /// Adds the state of one worker's rules. The threshold of a port is the highest of its workers.
+    /// Each worker finds out itself which kinds have no effect.
     pub fn add(&mut self, state: &OffloadStatus) {
         self.threshold_pps = self.threshold_pps.max(state.threshold);
         self.room += u64::from(state.room);
@@ -169,7 +169,7 @@ impl OffloadPort {
 }
 
 impl Admission {
-    /// Adds those of one worker.
+    /// Adds the counts of one worker.
     pub fn add(&mut self, stats: &OffloadStats) {
         self.asked += stats.asked;
         self.installed += stats.installed;
@@ -184,7 +184,7 @@ impl Admission {
 }
 
 impl Bypassed {
-    /// Adds those of one worker.
+    /// Adds the counts of one worker.
     pub fn add(&mut self, stats: &OffloadStats) {
         let OffloadStats { bypasses, passed: BypassCount { packets, bytes }, unsettled, .. } =
             *stats;
@@ -196,7 +196,7 @@ impl Bypassed {
 }
 
 impl Marks {
-    /// Adds those of one worker.
+    /// Adds the counts of one worker.
     pub fn add(&mut self, stats: &MarkStats) {
         let MarkStats { counted, unusual, foreign, stale, mismatched, checked } = *stats;
         self.counted += counted;
@@ -209,7 +209,7 @@ impl Marks {
 }
 
 impl Offload {
-    /// Two lines, where any port takes rules.
+    /// Prints two lines if any port takes rules.
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let on: Vec<_> = self.ports.iter().filter(|port| port.state == "on").collect();
         if on.is_empty() {
@@ -243,7 +243,7 @@ impl Offload {
         self.print_bypassed(out)
     }
 
-    /// A line, where a port forwards by itself.
+    /// Prints a line if a port bypasses.
     fn print_bypassed(&self, out: &mut impl Write) -> io::Result<()> {
         if !self.ports.iter().any(|port| port.bypass == "on") {
             return Ok(());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The summary as it is written: JSON for other tools, and a report for people with only what
-//! happened and the meaning of every reason.
+//! Writes the summary: JSON for other tools, and a report that omits what did not happen and
+//! explains each reason.
 
 use super::{Counts, Snapshot, Summary, Worker};
 use results::units;
@@ -26,7 +26,8 @@ impl Summary {
         self.print_ledger(out)
     }
 
-    /// A line if there was something of the run before, and one if there is for the next one.
+    /// Prints a line about restored connections, and one about snapshots written, if there were
+    /// any.
     fn print_snapshot(&self, out: &mut impl Write) -> io::Result<()> {
         let Snapshot { restored, expired, refused, restore_ms, written, last_ms, bytes } =
             self.snapshot;
@@ -45,7 +46,7 @@ impl Summary {
         Ok(())
     }
 
-    /// A line if the workers were kept from their cpus for long enough to spoil every figure.
+    /// Prints a line if the workers lost their cpus for so long that all figures are doubtful.
     fn print_stalls(&self, out: &mut impl Write) -> io::Result<()> {
         let sum = |cycles: fn(&Worker) -> u64| self.workers.iter().map(cycles).sum::<u64>();
         let stalled = sum(|worker| worker.stalled_cycles);
@@ -74,10 +75,10 @@ impl Summary {
     }
 }
 
-/// One part in this many of the time.
+/// Stalls are reported from one part in this many of the time.
 const STALLS_TOLD: u64 = 20;
 
-/// A heading with the total, and one line for each counter that is not 0.
+/// Prints a heading with the total, and a line for each counter that is not 0.
 fn print_counts(out: &mut impl Write, heading: &str, counts: &Counts) -> io::Result<()> {
     if counts.total() == 0 {
         return Ok(());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Engines add up, the ledger is checked, and the report leaves out what did not happen.
+//! Tests that engines add up, that the ledger is checked, and that the report omits zero counts.
 
 use super::*;
 

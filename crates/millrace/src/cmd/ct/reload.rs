@@ -18,8 +18,8 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ReloadArgs {
-    /// Configuration file (TOML) to read instead of the one from the start; the instance reads it as
-    /// its own user
+    /// Configuration file (TOML) to read instead of the one from the start; the instance reads it
+    /// as its own user
     config: Option<PathBuf>,
     #[command(flatten)]
     instance: InstanceArgs,
