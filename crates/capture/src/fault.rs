@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What can be wrong with a capture, and where.
+//! Describes faults of a capture and their place.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -13,7 +13,7 @@ pub struct Fault {
     cause: Cause,
 }
 
-/// What was wrong.
+/// The kind of fault.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Cause {
     #[error("cannot be read: {0}")]
@@ -57,7 +57,7 @@ pub(super) enum Cause {
 
 impl From<io::Error> for Cause {
     fn from(error: io::Error) -> Self {
-        // Only a decoder reports this: a plain file that ends is no input error.
+        // Only a decoder reports this: the end of a plain file is no input error.
         match error.kind() {
             ErrorKind::UnexpectedEof => Cause::TruncatedGzip,
             _ => error.downcast().unwrap_or_else(Cause::Read),
@@ -70,7 +70,7 @@ impl Fault {
         Self { file: file.to_owned(), offset, packet, cause }
     }
 
-    /// Bytes of the (decompressed) capture before the record that is at fault.
+    /// Returns the bytes of the (decompressed) capture before the faulty record.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -80,7 +80,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.file)?;
         if self.packet > 0 {
-            // Of a compressed capture, the offset counts decompressed bytes.
+            // In a compressed capture, the offset counts decompressed bytes.
             write!(f, "packet {} at byte {}: ", self.packet, self.offset)?;
         }
         write!(f, "{}", self.cause)

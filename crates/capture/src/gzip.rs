@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The members of a gzip file as one stream, and what may follow the last of them: zeros, with
-//! which tapes and `dd` fill up a block. Anything else is a fault, after all the bytes before it.
+//! Reads the members of a gzip file as one stream. After the last member it accepts zeros, with
+//! which tapes and `dd` fill up a block. Anything else there is a fault, reported after all bytes
+//! before it.
 
 use super::fault::Cause;
 use flate2::bufread::GzDecoder;
 use std::io::{self, BufReader, Chain, Read};
 
-/// What every member starts with.
+/// The first bytes of every member.
 pub(super) const MAGIC: &[u8] = &[0x1f, 0x8b];
 
-/// A member, of which as much of [`MAGIC`] as was looked at stands before the source.
+/// A decoder of a member. The part of [`MAGIC`] that was already read stands before the source.
 type Member = GzDecoder<Chain<&'static [u8], BufReader<Box<dyn Read>>>>;
 
 /// The decompressed bytes of a file that starts with a member.
 pub(super) struct Members {
-    /// The one being read; `None` behind the last.
+    /// The member being read; `None` after the last.
     member: Option<Member>,
 }
 
@@ -42,7 +43,7 @@ fn member(magic_len: usize, source: BufReader<Box<dyn Read>>) -> Member {
     GzDecoder::new(MAGIC[..magic_len].chain(source))
 }
 
-/// The member behind one that ended; `None` where the file ends, too.
+/// Returns the next member after `ended`; `None` at the end of the file.
 fn next(ended: Member) -> io::Result<Option<Member>> {
     let (_, mut source) = ended.into_inner().into_inner();
     let mut head = Vec::new();

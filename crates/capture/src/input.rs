@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A bounded window over a byte stream that knows how far into the stream it is.
+//! Owns a bounded window over a byte stream, and its offset in the stream.
 
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 
-/// The bytes from [`offset`](Input::offset) on, as far as they were asked for.
+/// The bytes from [`offset`](Input::offset) on that were read so far.
 pub(super) struct Input {
     source: Box<dyn Read>,
     buffer: Vec<u8>,
@@ -18,14 +18,15 @@ impl Input {
         Self { source, buffer: vec![0; window], start: 0, end: 0, offset: 0 }
     }
 
-    /// Bytes of the (decompressed) stream consumed so far.
+    /// Returns the bytes of the (decompressed) stream consumed so far.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The window with at least `wanted` bytes in it; with fewer only where the stream ends.
+    /// Returns the window with at least `wanted` bytes; with fewer only at the end of the stream.
     ///
     /// # Panics
+    ///
     /// If `wanted` exceeds the window: the caller checks lengths first.
     pub(super) fn fill(&mut self, wanted: usize) -> io::Result<&[u8]> {
         assert!(wanted <= self.buffer.len());
@@ -52,8 +53,8 @@ impl Input {
         &self.buffer[taken]
     }
 
-    /// Consumes `n` bytes, in the window or not; returns how many the stream had. With fewer than
-    /// `n`, the offset stays where it was: at the start of what is not whole.
+    /// Consumes `n` bytes, in the window or beyond; returns how many the stream had. If these are
+    /// fewer than `n`, the offset stays at the start of the incomplete record.
     pub(super) fn skip(&mut self, n: u64) -> io::Result<u64> {
         let mut left = n;
         while left > 0 {
@@ -69,7 +70,7 @@ impl Input {
         Ok(n)
     }
 
-    /// Moves the start of the window. The bytes passed stay readable until the next `fill`.
+    /// Moves the start of the window. The passed bytes stay readable until the next `fill`.
     fn advance(&mut self, n: usize) -> Range<usize> {
         let passed = self.start..self.start + n;
         debug_assert!(passed.end <= self.end);
@@ -80,7 +81,7 @@ impl Input {
         passed
     }
 
-    /// Puts a decoder between the source and the window, from the start of the window on.
+    /// Puts a decoder between the source and the window, beginning at the start of the window.
     pub(super) fn wrap(&mut self, decoder: impl FnOnce(Box<dyn Read>) -> Box<dyn Read>) {
         let head = io::Cursor::new(self.buffer[self.start..self.end].to_vec());
         let source = std::mem::replace(&mut self.source, Box::new(io::empty()));

@@ -2,11 +2,11 @@
 //! Reads capture files packet by packet: pcap (µs and ns, both byte orders) and pcapng, each also
 //! gzip-compressed, from a file or from standard input.
 //!
-//! Streams: one window of 512 KiB, whatever the file's size. The headers are parsed
-//! by the `pcap-parser` crate; reading, framing and bounds are ours, because its own readers hide
-//! input errors and take a block whose contents exceed it for one that is not there yet. No length
-//! in a file is believed before it is checked: anything wrong ends the capture with a [`Fault`]
-//! that says what and where, after the packets before it.
+//! It streams with one window of 512 KiB, whatever the file's size. The crate `pcap-parser` parses
+//! headers. Reading, framing and bounds are in this crate. The readers of `pcap-parser` hide input
+//! errors, and take a block with oversized contents for an incomplete one. No length in a file is
+//! used before it is checked. A fault ends the capture with a [`Fault`] that says what is wrong and
+//! where, after the packets before it.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -30,19 +30,19 @@ use std::ops::Range;
 /// Longest packet accepted, in captured bytes: the largest snapshot length of libpcap.
 const PACKET_MAX: usize = 256 * 1024;
 
-/// Longest pcapng block that is looked into: a packet, its options, and as much again.
+/// Longest pcapng block that is parsed: a packet, its options, and as much again.
 const WINDOW_MAX: usize = 2 * PACKET_MAX;
 
 /// One packet of a capture.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CapturedPacket<'a> {
-    /// Nanoseconds since the Unix epoch. A format without a time repeats the packet before.
+    /// Nanoseconds since the Unix epoch. In a block without a time, that of the previous packet.
     pub time_ns: u64,
     /// The captured bytes, without FCS.
     pub bytes: &'a [u8],
     /// Bytes on the wire without FCS; at least `bytes.len()`.
     pub original_len: usize,
-    /// What the bytes start with.
+    /// Type of the link header.
     pub link_type: LinkType,
 }
 
@@ -59,19 +59,19 @@ enum Format {
     Pcapng(pcapng::File),
 }
 
-/// A packet as the formats find it: where its bytes lie in the input's window.
+/// A packet in the input's window.
 struct Located {
     time_ns: u64,
     bytes: Range<usize>,
     original_len: usize,
     link_type: LinkType,
     fcs_len: usize,
-    /// Bytes of the whole record, to be consumed before the next one.
+    /// Bytes of the whole record, which are consumed before the next one.
     record_len: usize,
 }
 
 impl Capture {
-    /// Starts reading `source`, which messages call `name`.
+    /// Starts reading `source`; messages call it `name`.
     pub fn new(name: &str, source: impl Read + 'static) -> Result<Self, Fault> {
         let mut input = Input::new(Box::new(source), WINDOW_MAX);
         match Format::recognise(&mut input) {
@@ -80,17 +80,17 @@ impl Capture {
         }
     }
 
-    /// The fault of a capture that could not even be opened.
+    /// Returns the fault of a capture that cannot be opened.
     pub fn unreadable(name: &str, error: io::Error) -> Fault {
         Fault::new(name, 0, 0, Cause::Read(error))
     }
 
-    /// Bytes of the (decompressed) capture read so far: whole records.
+    /// Returns the bytes of the (decompressed) capture read so far, in whole records.
     pub fn offset(&self) -> u64 {
         self.input.offset()
     }
 
-    /// The next packet; `None` at the end of the capture. Not to be called again after a fault.
+    /// Returns the next packet; `None` at the end of the capture. Must not be called after a fault.
     #[expect(clippy::should_implement_trait, reason = "a packet borrows from its capture")]
     pub fn next(&mut self) -> Result<Option<CapturedPacket<'_>>, Fault> {
         let found = match &mut self.format {
@@ -107,7 +107,7 @@ impl Capture {
         self.packets += 1;
         let record = self.input.take(located.record_len);
         let bytes = &record[located.bytes];
-        // A record may claim fewer original bytes than it holds; what is there was on the wire.
+        // A record may state fewer original bytes than it has; those were on the wire.
         let original_len = located.original_len.max(bytes.len()).saturating_sub(located.fcs_len);
         Ok(Some(CapturedPacket {
             time_ns: located.time_ns,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What captured packets start with, and how each kind becomes the Ethernet frame that the engine
-//! reads: the link header gives way to an Ethernet header with the same EtherType and zero
-//! addresses.
+//! Converts captured packets of each link type to the Ethernet frames that the engine reads. It
+//! replaces the link header by an Ethernet header with the same EtherType and zero addresses.
 
 use super::CapturedPacket;
 use std::fmt;
@@ -17,11 +16,11 @@ pub struct Frame {
     pub captured_len: usize,
     /// Bytes of the Ethernet frame before the capture cut it.
     pub frame_len: usize,
-    /// Bytes to account for: those on the wire, with the packet's own link header.
+    /// Bytes to count: those on the wire, with the packet's own link header.
     pub wire_len: usize,
 }
 
-/// What the link header says, and where the payload starts.
+/// The EtherType in a link header, and the offset of the payload.
 #[derive(Debug, PartialEq, Eq)]
 struct LinkHeader {
     len: usize,
@@ -29,18 +28,18 @@ struct LinkHeader {
 }
 
 const ETHERNET_HEADER_LEN: usize = 14;
-/// EtherTypes start here; below are the lengths of IEEE 802.3.
+/// The lowest EtherType; smaller values are lengths of IEEE 802.3.
 const ETHER_TYPE_MIN: u16 = 0x600;
 const ETHER_TYPE_IPV4: u16 = 0x0800;
 const ETHER_TYPE_IPV6: u16 = 0x86dd;
-/// For payloads without an EtherType: IEEE 802 local experimental, which is not IP.
+/// EtherType for payloads without one: IEEE 802 local experimental, which is not IP.
 const ETHER_TYPE_OTHER: u16 = 0x88b5;
 
 impl LinkType {
     const NULL: Self = Self(0);
     const ETHERNET: Self = Self(1);
     const PPP: Self = Self(9);
-    /// What BSD systems write for [`RAW`](Self::RAW): their own number instead of the files'.
+    /// BSD systems write their own number for [`RAW`](Self::RAW).
     const RAW_FREEBSD: Self = Self(12);
     const RAW_OPENBSD: Self = Self(14);
     const PPP_HDLC: Self = Self(50);
@@ -113,8 +112,8 @@ impl fmt::Display for LinkType {
 }
 
 impl CapturedPacket<'_> {
-    /// Appends the packet to `arena` as an Ethernet frame. `None`, and nothing appended, where the
-    /// link type is not one that can be made into one.
+    /// Appends the packet to `arena` as an Ethernet frame. Returns `None`, and appends nothing, if
+    /// the link type cannot be converted.
     pub fn append_ethernet(&self, arena: &mut Vec<u8>) -> Option<Frame> {
         let wire_len = self.original_len;
         if self.link_type == LinkType::ETHERNET {
@@ -122,7 +121,7 @@ impl CapturedPacket<'_> {
             return Some(Frame { captured_len: self.bytes.len(), frame_len: wire_len, wire_len });
         }
         let Some(LinkHeader { len, ether_type }) = self.link_header()? else {
-            // Nothing of the payload is there: an empty frame, cut by the capture or by its sender.
+            // The payload is missing: an empty frame, cut by the capture or by its sender.
             let cut = wire_len > self.bytes.len();
             let frame_len = if cut { wire_len } else { 0 };
             return Some(Frame { captured_len: 0, frame_len, wire_len });
@@ -138,8 +137,8 @@ impl CapturedPacket<'_> {
         })
     }
 
-    /// `None` for a link type that is not read; `Some(None)` where the packet ends within its link
-    /// header.
+    /// Parses the link header. `None` for an unsupported link type; `Some(None)` if the packet ends
+    /// within its link header.
     fn link_header(&self) -> Option<Option<LinkHeader>> {
         let bytes = self.bytes;
         Some(match self.link_type {
@@ -151,7 +150,7 @@ impl CapturedPacket<'_> {
             LinkType::LINUX_SLL2 => cooked(bytes, 0, 20),
             LinkType::C_HDLC => cooked(bytes, 2, 4),
             LinkType::PPP => ppp(bytes),
-            // Address 0xff is PPP's; any other is Cisco HDLC's (RFC 1547, 4.3.1).
+            // Address 0xff means PPP; any other means Cisco HDLC (RFC 1547, 4.3.1).
             LinkType::PPP_HDLC if bytes.first() == Some(&0xff) => ppp(bytes),
             LinkType::PPP_HDLC => cooked(bytes, 2, 4),
             _ => return None,
@@ -159,13 +158,13 @@ impl CapturedPacket<'_> {
     }
 }
 
-/// No header: the version of IP is in the first bits of the packet.
+/// Parses a packet without link header: its first bits have the version of IP.
 fn raw_ip(bytes: &[u8]) -> Option<LinkHeader> {
     let ether_type = if bytes.first()? >> 4 == 6 { ETHER_TYPE_IPV6 } else { ETHER_TYPE_IPV4 };
     Some(LinkHeader { len: 0, ether_type })
 }
 
-/// A 32-bit address family of the capturing system, in its own byte order (in network order for
+/// Parses a 32-bit address family in the byte order of the capturing system (in network order for
 /// `LOOP`). Families fit 16 bits, which tells the order.
 fn loopback(bytes: &[u8]) -> Option<LinkHeader> {
     let (family, _) = bytes.split_first_chunk::<4>()?;
@@ -180,9 +179,9 @@ fn loopback(bytes: &[u8]) -> Option<LinkHeader> {
     Some(LinkHeader { len: 4, ether_type })
 }
 
-/// A header of fixed length with an EtherType in it.
+/// Parses a header of fixed length with an EtherType in it.
 fn cooked(bytes: &[u8], ether_type_at: usize, len: usize) -> Option<LinkHeader> {
-    /// IEEE 802.2 LLC, of the small numbers Linux has for frames without an EtherType.
+    /// IEEE 802.2 LLC, one of the small numbers of Linux for frames without an EtherType.
     const LLC: u16 = 4;
     let header = bytes.get(..len)?;
     let ether_type = u16::from_be_bytes([header[ether_type_at], header[ether_type_at + 1]]);
@@ -190,8 +189,8 @@ fn cooked(bytes: &[u8], ether_type_at: usize, len: usize) -> Option<LinkHeader> 
     Some(LinkHeader { len, ether_type: if known { ether_type } else { ETHER_TYPE_OTHER } })
 }
 
-/// Address and control (which may be left out), then a protocol of two bytes, or of one where that
-/// one is odd (RFC 1661, 2 and 6.5).
+/// Parses PPP: address and control (which may be omitted), then a protocol of two bytes, or of one
+/// byte if that byte is odd (RFC 1661, 2 and 6.5).
 fn ppp(bytes: &[u8]) -> Option<LinkHeader> {
     let start = if bytes.starts_with(&[0xff, 0x03]) { 2 } else { 0 };
     let first = *bytes.get(start)?;
@@ -217,7 +216,7 @@ mod tests {
         CapturedPacket { time_ns: 0, bytes, original_len: bytes.len(), link_type }
     }
 
-    /// The EtherType and the payload of the frame that `link` and a payload become.
+    /// Returns EtherType and payload of the frame that `link` and a payload become.
     fn framed(link_type: u16, link: &[u8]) -> (u16, Vec<u8>) {
         let bytes = [link, &[0x45, 1, 2, 3]].concat();
         let mut arena = vec![9];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The pcap format: one header, then records. All magic numbers: µs and ns in both byte orders,
-//! and the little-endian "modified" format of old Linux tools. All versions, of which old ones have
-//! the lengths of a record the other way round.
+//! Reads the pcap format: one header, then records. It knows all magic numbers: µs and ns in both
+//! byte orders, and the little-endian "modified" format of old Linux tools. It knows all versions;
+//! old ones have the two lengths of a record in the other order.
 
 use super::fault::Cause;
 use super::input::Input;
@@ -10,7 +10,7 @@ use pcap_parser::{PcapHeader, parse_pcap_header};
 
 const FILE_HEADER_LEN: usize = 24;
 
-/// What the file header says about the records.
+/// The fields of the file header that the records need.
 pub(super) struct File {
     is_big_endian: bool,
     lengths: Lengths,
@@ -20,12 +20,12 @@ pub(super) struct File {
     fcs_len: usize,
 }
 
-/// In which order a record has its two lengths.
+/// Order of the two lengths in a record.
 #[derive(Clone, Copy)]
 enum Lengths {
     CapturedFirst,
     OriginalFirst,
-    /// The larger one is the original one.
+    /// Either order: the larger one is the original length.
     Either,
 }
 
@@ -38,8 +38,8 @@ struct RecordHeader {
 }
 
 impl Lengths {
-    /// Before version 2.3 the original length came first, and in 2.3 with some writers; so it did
-    /// in 543.0, of DG/UX (libpcap, sf-pcap.c).
+    /// Returns the order for a version. Before 2.3 the original length came first, and in 2.3 with
+    /// some writers. The same holds for 543.0, of DG/UX (libpcap, sf-pcap.c).
     fn of(header: &PcapHeader) -> Self {
         match (header.version_major, header.version_minor) {
             (543, _) | (2, ..=2) => Lengths::OriginalFirst,
@@ -108,7 +108,7 @@ impl File {
         }))
     }
 
-    /// Reads the first four words of a record, which are all that counts.
+    /// Reads the first four words of a record; the others are not needed.
     fn record_header(&self, window: &[u8]) -> RecordHeader {
         let word = |at: usize| {
             let word = [0, 1, 2, 3].map(|i| window[4 * at + i]);
@@ -126,8 +126,8 @@ impl File {
     }
 }
 
-/// The link-type field holds, besides the link type, the length of the FCS in 16-bit units and a
-/// bit that says that this length is there.
+/// Splits the link-type field into link type and bytes of FCS. It holds the length of the FCS in
+/// 16-bit units, and a bit that says whether this length is valid.
 fn split_network(field: u32) -> (LinkType, usize) {
     const FCS_PRESENT: u32 = 1 << 26;
     let fcs_len = if field & FCS_PRESENT != 0 { (field >> 28) as usize * 2 } else { 0 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The pcapng format: sections of blocks. Packets are in Enhanced, Simple and (obsolete) Packet
-//! Blocks; every other kind of block is stepped over without being looked at.
+//! Reads the pcapng format: sections of blocks. Packets are in Enhanced, Simple and (obsolete)
+//! Packet Blocks; the contents of all other blocks are skipped.
 //!
 //! Interfaces belong to their section, and each has its own link type and time unit.
 
@@ -12,16 +12,16 @@ use pcap_parser::{
     parse_block_be, parse_block_le,
 };
 
-/// Type of a Section Header Block: the same in both byte orders.
+/// Type of a Section Header Block, equal in both byte orders.
 pub(super) const MAGIC: [u8; 4] = SHB_MAGIC.to_be_bytes();
 
-/// Type of the obsolete Packet Block, which `pcap-parser` does not look into.
+/// Type of the obsolete Packet Block, which `pcap-parser` does not parse.
 const PACKET_BLOCK: u32 = 2;
 
-/// Type, length, and length again.
+/// Bytes of type, length, and the repeated length.
 const BLOCK_FRAME: u32 = 12;
 
-/// More interfaces than any host has; bounds the memory a file can ask for.
+/// More interfaces than any host has; bounds the memory that a file can make this reader take.
 const INTERFACES_MAX: usize = 1 << 16;
 
 /// The section being read.
@@ -29,26 +29,26 @@ const INTERFACES_MAX: usize = 1 << 16;
 pub(super) struct File {
     big_endian: bool,
     interfaces: Vec<Interface>,
-    /// For Simple Packet Blocks, which carry no time.
+    /// Time of the last packet, for Simple Packet Blocks, which have no time.
     last_time_ns: u64,
 }
 
 struct Interface {
     link_type: LinkType,
-    /// Bytes captured of each packet; 0 for no limit.
+    /// Most captured bytes of a packet; 0 for no limit.
     snaplen: usize,
     fcs_len: usize,
     clock: Clock,
 }
 
-/// What a packet block says, whichever of the three kinds it is.
+/// The fields of a packet block, the same for all three kinds.
 struct Fields {
     interface: u32,
-    /// Units of the interface's clock; `None` in a block without a time.
+    /// Time in units of the interface's clock; `None` in a block without a time.
     ticks: Option<u64>,
     captured: usize,
     original: u32,
-    /// Where the packet starts in the block.
+    /// Offset of the packet in the block.
     data_offset: usize,
 }
 
@@ -77,7 +77,8 @@ impl File {
         Ok(None)
     }
 
-    /// Type and length of the next block. A section header sets the byte order of all that follows.
+    /// Returns type and length of the next block; `None` at the end. A section header sets the byte
+    /// order of all that follows.
     fn block_frame(&mut self, input: &mut Input) -> Result<Option<(u32, u32)>, Cause> {
         let head = input.fill(BLOCK_FRAME as usize)?;
         if head.is_empty() {
@@ -140,7 +141,7 @@ impl File {
         };
         let mut captured = fields.captured;
         if fields.ticks.is_none() && interface.snaplen > 0 {
-            // A Simple Packet Block does not say how much of the packet it holds.
+            // A Simple Packet Block does not state its captured length.
             captured = captured.min(interface.snaplen);
         }
         if captured > PACKET_MAX {
@@ -159,7 +160,7 @@ impl File {
         })
     }
 
-    /// Reads a packet block. What it says to hold is within it.
+    /// Parses a packet block, and checks that its packet is within it.
     fn fields(&self, block: &[u8]) -> Result<Fields, Cause> {
         match self.parse(block)? {
             Block::EnhancedPacket(packet) => Ok(Fields {
@@ -208,7 +209,7 @@ impl File {
 
     fn parse<'a>(&self, block: &'a [u8]) -> Result<Block<'a>, Cause> {
         let parse = if self.big_endian { parse_block_be } else { parse_block_le };
-        // The block is whole, so a parser that asks for more has met a length that is wrong.
+        // The block is whole, so a parser that needs more bytes has found a wrong length.
         match parse(block) {
             Ok((_, parsed)) => Ok(parsed),
             Err(_) => Err(Cause::BlockContents(self.u32_at(block, 0))),
@@ -221,7 +222,7 @@ impl File {
     }
 }
 
-/// The next block, from its type to its second length.
+/// Returns the next block, from its type to its repeated length.
 fn whole_block(input: &mut Input, len: u32) -> Result<&[u8], Cause> {
     if len as usize > WINDOW_MAX {
         return Err(Cause::BlockTooLong(len));
@@ -264,21 +265,21 @@ impl Interface {
 
 /// Time unit and origin of an interface.
 struct Clock {
-    /// A unit is 10^-n seconds; with the top bit set, 2^-n seconds.
+    /// A unit is 10^-n seconds or, with the top bit set, 2^-n seconds.
     resolution: u8,
-    /// Seconds to add.
+    /// Offset to add, in seconds.
     offset_s: i64,
 }
 
 impl Clock {
-    /// Nanoseconds since the Unix epoch; a time outside what 64 bits hold is moved to their edge.
+    /// Converts ticks to nanoseconds since the Unix epoch, limited to the range of 64 bits.
     fn nanos(&self, ticks: u64) -> u64 {
         let ticks = u128::from(ticks) * 1_000_000_000;
         let exponent = u32::from(self.resolution & 0x7f);
         let nanos = if self.resolution & 0x80 != 0 {
             ticks >> exponent
         } else {
-            // Of a unit that small, all the ticks together are no nanosecond.
+            // Units so small that all ticks together are less than a nanosecond.
             10_u128.checked_pow(exponent).map_or(0, |unit| ticks / unit)
         };
         let nanos = nanos as i128 + i128::from(self.offset_s) * 1_000_000_000;

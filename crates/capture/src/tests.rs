@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The reader by itself: bounds, odd reads, and files that were damaged at random.
+//! Tests the reader alone: bounds, short reads, and files damaged at random.
 
 use super::*;
 use captures::{Order, Packet, Pcap, Pcapng, gzip};
 
 mod captures;
 
-/// Yields one byte for each read.
+/// Returns one byte per read.
 struct Trickle(io::Cursor<Vec<u8>>);
 
 impl Read for Trickle {
@@ -42,7 +42,7 @@ fn packet(len: usize) -> Packet {
     Packet::new(1_000, vec![7; len])
 }
 
-/// A file of every kind of block.
+/// Returns a file with every kind of block.
 fn pcapng(order: Order) -> Vec<u8> {
     Pcapng::new(order)
         .interface(captures::ETHERNET, 0, &[(9, &[9])])
@@ -101,7 +101,7 @@ fn a_long_stream_passes_through_the_window() {
     assert!(read.eq((0..2_000).map(|i| lengths(i % 1_500))));
 }
 
-/// `file` as gzip members, cut where it hurts: within its records.
+/// Compresses `file` into gzip members that are cut within records.
 fn members(file: &[u8], count: usize) -> Vec<u8> {
     file.chunks(file.len().div_ceil(count)).flat_map(gzip).collect()
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One connection as bytes, and a cursor over bytes that may be anything.
+//! Writes one connection as bytes, and reads it from untrusted bytes.
 
 use engine::{ConnSnapshot, CtMark, DirectionCounters, SnapshotState, VlanTags};
 use std::net::IpAddr;
 
-/// In place of a VLAN identifier: no tag.
+/// Written instead of a VLAN identifier: no tag.
 const NO_TAG: u16 = 0xffff;
-/// Beside the IP version: a mark and a label follow in the end.
+/// Flag beside the IP version: a mark and a label follow at the end.
 const MARKED: u8 = 0x10;
-/// The same: two verification tags of SCTP follow, before those.
+/// Flag beside the IP version: two SCTP verification tags follow, before mark and label.
 const TAGGED: u8 = 0x20;
-/// In place of a shift: not judged by numbers.
+/// Written instead of a window shift: the window check is off.
 const NOT_JUDGED: u8 = 0xff;
 /// Most bytes of a connection.
 pub(super) const FLOW_MAX: usize = 143;
@@ -51,7 +51,7 @@ pub(super) fn write(flow: &ConnSnapshot, out: &mut Vec<u8>) {
     }
 }
 
-/// Takes bytes from the front.
+/// Reads bytes from the front.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -81,7 +81,7 @@ impl<'a> Bytes<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A connection that [`write`] wrote.
+    /// Reads a connection that [`write`] wrote.
     pub(super) fn flow(&mut self) -> Option<ConnSnapshot> {
         let version = self.u8()?;
         let (proto, phase, scales) = (self.u8()?, self.u8()?, self.array()?);

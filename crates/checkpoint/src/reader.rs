@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads the undamaged part of a file of connections. Whatever the file holds, reading never panics
-//! and never takes more memory than a block.
+//! Reads the undamaged part of a file of connections. Whatever the file contains, reading never
+//! panics, and never takes more memory than a block.
 
 use super::flow::Bytes;
 use super::{
@@ -10,52 +10,52 @@ use engine::{ConnSnapshot, ZoneSource};
 use flate2::Crc;
 use std::io::{self, Read};
 
-/// Pages that are not good before a reader believes in no more good ones: 4 MiB.
+/// The reader stops after this many damaged pages: 4 MiB.
 const DAMAGED_MAX: u32 = 1024;
 
-/// Why nothing is read of a file.
+/// Why a file is not read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It does not begin as such files do.
+    /// The file does not begin like a snapshot.
     #[error("this is no snapshot of Millrace")]
     NotOne,
-    /// The checksum of its header is wrong, or the header makes no sense.
+    /// The checksum of the header is wrong, or its contents are invalid.
     #[error("its header is damaged")]
     Header,
-    /// A later version of the program wrote it.
+    /// A later version of the program wrote the file.
     #[error(
         "it was written by Millrace {program} in format {format}; this version knows formats \
              up to {FORMAT}"
     )]
     Newer {
-        /// Its format.
+        /// Format of the file.
         format: u16,
-        /// Version of the program that wrote it.
+        /// Version of the program that wrote the file.
         program: String,
     },
 }
 
-/// Why connections are missing. Connections before and behind the damage are good.
+/// Why connections are missing. Connections before and after the damage are valid.
 #[derive(Debug, thiserror::Error)]
 pub enum Truncation {
-    /// It cannot be read further.
+    /// The file cannot be read further.
     #[error("{0}")]
     Io(io::Error),
-    /// It ends before its last page.
+    /// The file ends before its last page.
     #[error("it is cut short")]
     Cut,
-    /// What is in it makes no sense, or too many pages are damaged.
+    /// The contents are invalid, or too many pages are damaged.
     #[error("it is damaged")]
     Damaged,
-    /// There are more pages.
+    /// A page is damaged; more pages follow.
     #[error("a page of it is damaged")]
     Page,
 }
 
-/// A file whose header is good.
+/// Reads a file whose header is valid.
 pub struct Reader<R> {
     source: R,
     pub(crate) header: Header,
@@ -63,9 +63,9 @@ pub struct Reader<R> {
     checksum: u32,
     number: u32,
     flows: u64,
-    /// Pages that are not good.
+    /// Damaged pages so far.
     pub damaged: u32,
-    /// Connections of such pages, known at the end.
+    /// Connections of damaged pages; known at the end of the file.
     pub(crate) lost: u64,
 }
 
@@ -73,6 +73,7 @@ impl<R: Read> Reader<R> {
     /// Reads and checks the header.
     ///
     /// # Errors
+    ///
     /// If `source` cannot be read, or is no file of connections that this version knows.
     pub fn open(mut source: R) -> Result<Self, Refusal> {
         let mut fixed = [0; 12];
@@ -110,10 +111,11 @@ impl<R: Read> Reader<R> {
         Ok(Self { source, header, format, checksum, number: 0, flows: 0, damaged: 0, lost: 0 })
     }
 
-    /// Puts the connections of the next page or block in place of those in `flows`. False: that was
-    /// all. Behind [`Truncation::Page`] there may be more.
+    /// Replaces the contents of `flows` by the connections of the next page or block. Returns false
+    /// at the end of the file. After [`Truncation::Page`], call it again for the next page.
     ///
     /// # Errors
+    ///
     /// If the next page or block cannot be read, or is damaged.
     pub fn next(&mut self, flows: &mut Vec<ConnSnapshot>) -> Result<bool, Truncation> {
         flows.clear();
@@ -148,7 +150,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The last page or block says how many connections all of them had.
+    /// Checks the last page or block, which has the number of all connections.
     fn end(&mut self, inside: &[u8]) -> Result<(), Truncation> {
         let mut bytes = Bytes(inside);
         let all = bytes.u64().filter(|_| bytes.0.is_empty());
@@ -216,7 +218,7 @@ impl From<io::Error> for Truncation {
     }
 }
 
-/// Fills `place`; `cut` where the source ends before.
+/// Fills `place`; returns `cut` if the source ends before.
 fn fill<E: From<io::Error>>(source: &mut impl Read, place: &mut [u8], cut: E) -> Result<(), E> {
     source.read_exact(place).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => cut,

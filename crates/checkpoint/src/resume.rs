@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a run finds of the one before: which files each worker reads, and what becomes of the
-//! connections in them.
+//! Restores the connections of the previous run: finds the files that each worker reads, and counts
+//! the outcome.
 
 use super::{Header, Place, RSS_SECRET_LEN, Reader, Refusal, Store, Truncation};
 use engine::{ConnSnapshot, Engine, Nanos, RestoreOutcome, ZoneSource};
@@ -11,56 +11,57 @@ use std::time::{Duration, Instant};
 
 type FileReader = Reader<BufReader<File>>;
 
-/// Where the snapshots of a run are, and how often they are written.
+/// Folder and interval of the snapshots of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The folder of the files.
+    /// Folder of the files.
     pub folder: PathBuf,
-    /// Time from one snapshot to the next; `None`: only at the end.
+    /// Time between two snapshots; `None` for a single one at the end.
     pub every: Option<Duration>,
 }
 
-/// The snapshots of a run: those of the run before, and where its own go.
+/// The snapshots of a run: those of the previous run, and the place of its own.
 pub struct Snapshots {
-    /// The folder of the files.
+    /// Folder of the files.
     pub store: Store,
-    /// Time from one snapshot to the next; `None`: only at the end.
+    /// Time between two snapshots; `None` for a single one at the end.
     pub every: Option<Duration>,
-    /// The secret by which the ports of the run before chose among workers, if it left a file.
-    /// Without it connections come to other workers, and begin there anew.
+    /// RSS secret of the previous run, if it left a file. Without this secret, packets of restored
+    /// connections may go to other workers, where they begin new connections.
     pub rss: Option<[u8; RSS_SECRET_LEN]>,
-    /// By pair, where zones come from.
+    /// Source of zones, by pair.
     zones: Vec<ZoneSource>,
-    /// By pair and worker.
+    /// Files to read, by pair and worker.
     found: Vec<Vec<Resume>>,
-    /// What could not be read, and why.
+    /// Files that could not be read, and why.
     pub complaints: Vec<String>,
 }
 
-/// Files that a worker is to read before its first packet.
+/// Files that a worker reads before its first packet.
 #[derive(Default)]
 pub struct Resume(Vec<(Store, Place)>);
 
-/// What became of it.
+/// The outcome of restoring connections.
 #[derive(Debug, Default)]
 pub struct ResumeOutcome {
     /// Connections that are known again.
     pub restored: u64,
-    /// Connections whose timeout had ended meanwhile.
+    /// Connections whose timeout had passed meanwhile.
     pub expired: u64,
     /// Connections that the engine did not take.
     pub refused: u64,
-    /// Time that reading took.
+    /// Time that it took.
     pub took: Duration,
-    /// What was wrong with the files, a line each.
+    /// Faults of the files, a line each.
     pub complaints: Vec<String>,
 }
 
 impl Snapshots {
-    /// Looks for what there is for pairs with so many workers each, and zones from there. If there
-    /// is something, ports are to choose among workers as they did then.
+    /// Finds files for `pairs`: each has a number of workers and a source of zones. If there are
+    /// files, their RSS secret is kept for the ports.
     ///
     /// # Errors
+    ///
     /// If the folder cannot be made or opened, or if others may write to it.
     pub fn open(
         settings: &Settings,
@@ -78,8 +79,9 @@ impl Snapshots {
         Ok(snapshots)
     }
 
-    /// Files of a pair that had as many workers are those of the same workers. After any other run
-    /// nobody knows who gets which connection, so every worker knows all of them.
+    /// Assigns the files of a pair to its workers. If the previous run had the same number of
+    /// workers, each worker reads its own file. Otherwise the RSS spread differs, so every worker
+    /// reads all files.
     fn of_pair(&mut self, pair: u16, workers: u16) -> Vec<Resume> {
         let mut found: Vec<_> = (0..workers).map(|_| Resume::default()).collect();
         let Some(had) = self.first_header(pair, workers).map(|header| header.workers) else {
@@ -87,7 +89,7 @@ impl Snapshots {
         };
         for worker in 0..had {
             let place = Place { pair, worker };
-            // One with another number of workers is of another run than the first.
+            // A file with another number of workers is from another run.
             let Some(reader) = self.read(place).filter(|it| it.header.workers == had) else {
                 continue;
             };
@@ -106,7 +108,7 @@ impl Snapshots {
         places.find_map(|place| Some(self.read(place)?.header))
     }
 
-    /// The file of a worker, if there is one that is any good.
+    /// Opens the file of a worker if it is valid for this run.
     fn read(&mut self, place: Place) -> Option<FileReader> {
         let zone = self.zones[usize::from(place.pair)];
         let why = match self.store.read(place) {
@@ -124,14 +126,15 @@ impl Snapshots {
         None
     }
 
-    /// What this worker is to read.
+    /// Returns the files that this worker is to read.
     pub fn take(&mut self, place: Place) -> Resume {
         let of_pair = self.found.get_mut(usize::from(place.pair));
         let found = of_pair.and_then(|pair| pair.get_mut(usize::from(place.worker)));
         found.map(std::mem::take).unwrap_or_default()
     }
 
-    /// What the file of a worker begins with; ports choose among the `workers` by the secret `rss`.
+    /// Returns the header of a worker's file. `rss` is the secret by which ports spread packets
+    /// over the `workers`.
     pub fn header(
         &self,
         (place, workers): (Place, u16),
@@ -150,7 +153,7 @@ impl Snapshots {
 }
 
 impl Resume {
-    /// Makes all connections known that are still alive.
+    /// Restores all connections whose timeout has not passed.
     pub fn restore(self, engine: &mut Engine, now: impl Fn() -> Nanos) -> ResumeOutcome {
         let (mut resumed, begun) = (ResumeOutcome::default(), Instant::now());
         for (store, place) in self.0 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files for the fuzzer, which cannot guess a checksum: a good one, and one that is made good.
+//! Makes files for the fuzzer, which cannot guess a checksum: a valid one, and corrected checksums.
 
 use super::{Header, PAGE, Place, RSS_SECRET_LEN, Writer, checksum};
 use engine::{ConnSnapshot, CtMark, DirectionCounters, SnapshotState, VlanTags, ZoneSource};
 use flate2::Crc;
 use std::net::IpAddr;
 
-/// Connections of both IP versions, of every phase.
+/// Returns a file with connections of both IP versions and every state.
 pub fn sample(count: usize) -> Vec<u8> {
     const WRITTEN: &str = "what is written to memory is written";
     let header = Header {
@@ -58,7 +58,7 @@ pub fn sample(count: usize) -> Vec<u8> {
     writer.finish().expect(WRITTEN).0
 }
 
-/// Puts checksums right, of the header and of the pages there are, or of the blocks in format 1.
+/// Corrects the checksums of the header and of all pages, or of the blocks in format 1.
 pub fn repair(file: &mut [u8]) {
     let Some([format, _, low, high]) = file.get(8..12).and_then(|it| <[u8; 4]>::try_from(it).ok())
     else {

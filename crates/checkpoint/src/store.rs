@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where files of connections are: one for each worker, in a folder of their own.
+//! Owns the folder of snapshots, with a file for each worker.
 //!
-//! A file replaces the one before once it is whole and on disk. The store opens the folder once and
-//! files by name in it, so that nobody can put another folder in its place. It refuses a folder or
-//! file that is not the user's or root's, or that group or others may write to. It refuses links,
+//! A file replaces the previous one once it is whole and on disk. The store opens the folder once
+//! and files by name in it, so that nobody can replace the folder. It refuses a folder or file that
+//! belongs neither to the user nor to root, or that group or others may write to. It refuses links,
 //! pipes and devices without waiting for them.
 
 use super::{Header, Reader, Refusal, Writer};
@@ -18,14 +18,14 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Who may write besides the owner: group and others. A group may have members that nobody here
-/// knows.
+/// Mode bits by which others than the owner may write. The group counts too, since its members are
+/// unknown.
 const OTHERS_WRITE: u32 = 0o022;
-/// Nothing here makes an `open` wait, follows a link, or lets a terminal be ours.
+/// Flags so that `open` never waits, follows no link, and gets no controlling terminal.
 const AT_ONCE: OFlags =
     OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
-/// A worker by its number in its pair, and the number of the pair.
+/// A worker, by the number of its pair and its own number in the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Number of the pair.
@@ -34,14 +34,14 @@ pub struct Place {
     pub worker: u16,
 }
 
-/// The folder.
+/// The folder of snapshots.
 #[derive(Clone, Debug)]
 pub struct Store {
     path: PathBuf,
     folder: Arc<OwnedFd>,
 }
 
-/// A file that is to take the place of the one before. It goes if it never does.
+/// A file that is to replace the previous one. It is removed if it is dropped before that.
 pub struct TempFile {
     writer: Option<Writer<BufWriter<File>>>,
     folder: Arc<OwnedFd>,
@@ -59,7 +59,8 @@ impl Place {
 }
 
 impl Store {
-    /// The folder, made if it is not there. What is in it says who talks with whom: it is ours.
+    /// Opens the folder, and makes it if it is missing. Its mode is private, since connections name
+    /// their ends.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -68,7 +69,7 @@ impl Store {
         Ok(Self { path: path.to_owned(), folder: Arc::new(folder) })
     }
 
-    /// Path of the file of a worker.
+    /// Returns the path of a worker's file.
     pub fn path(&self, place: Place) -> PathBuf {
         self.path.join(place.name())
     }
@@ -93,7 +94,7 @@ impl Store {
     /// Begins the next file of a worker.
     pub fn begin(&self, header: &Header) -> io::Result<TempFile> {
         let (place, folder) = (header.place, Arc::clone(&self.folder));
-        // A run that was killed leaves one.
+        // A killed run may have left one.
         match unlinkat(&folder, place.temporary(), AtFlags::empty()) {
             Err(error) if error != Errno::NOENT => return Err(error.into()),
             _ => {}
@@ -111,7 +112,7 @@ fn no_file() -> io::Error {
     io::Error::other("it is a link, pipe, device or folder and no file: remove it")
 }
 
-/// An error that says what to type where somebody else may write to `path`.
+/// Fails if others may write to `path`. The error names the command that mends that.
 fn refuse_others(found: &Stat, path: &Path) -> io::Result<()> {
     let (owner, mode, us) = (found.st_uid, found.st_mode & 0o7777, geteuid().as_raw());
     let (why, command) = if owner != us && owner != 0 {
@@ -130,7 +131,7 @@ impl TempFile {
         self.writer.as_mut().map_or(Ok(()), |writer| writer.flow(flow))
     }
 
-    /// Puts the file in its place; returns its length.
+    /// Replaces the previous file by this one; returns its length in bytes.
     pub fn finish(mut self) -> io::Result<u64> {
         let Some(writer) = self.writer.take() else { return Ok(0) };
         let (out, bytes) = writer.finish()?;
@@ -142,7 +143,7 @@ impl TempFile {
     }
 }
 
-/// Once it is renamed, no file has this name.
+/// After the rename, there is no file of this name.
 impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = unlinkat(&self.folder, self.place.temporary(), AtFlags::empty());

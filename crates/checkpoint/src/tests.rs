@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files of connections: what is written is read; of what is not whole, the pages that are good.
+//! Tests files of connections: what is written is read back; of a damaged file, the good pages are
+//! read.
 
 use super::store::TempFile;
 use super::*;
@@ -58,7 +59,7 @@ fn written(flows: &[ConnSnapshot]) -> Vec<u8> {
     bytes
 }
 
-/// What is read of a file.
+/// The result of reading a file.
 #[derive(Debug)]
 struct Read {
     flows: Vec<ConnSnapshot>,
@@ -85,7 +86,7 @@ fn read(bytes: &[u8]) -> Result<Read, Refusal> {
     }
 }
 
-/// What is read of a file that is whole.
+/// Reads a file, which must be whole; returns its connections.
 fn read_whole(bytes: &[u8]) -> Vec<ConnSnapshot> {
     let read = read(bytes).unwrap();
     assert!(read.end.is_ok() && (read.damaged, read.lost) == (0, 0), "{:?}", read.end);
@@ -116,7 +117,7 @@ fn what_is_written_is_read() {
     }
 }
 
-/// Whatever of a page is damaged, only its connections are lost, and those are few.
+/// Damage to a page loses the connections of this page and no others.
 #[test]
 fn a_damaged_page_costs_its_connections_and_no_others() {
     let plain = |i: u16| ConnSnapshot { tags: [0; 2], ct_mark: CtMark::default(), ..flow(2 * i) };
@@ -132,7 +133,7 @@ fn a_damaged_page_costs_its_connections_and_no_others() {
         others.drain(flows_of(page));
         assert_eq!(read.flows, others);
     }
-    // The end, and a hole of zeros without end.
+    // Damage to the last page, and zeros without an end.
     let mut damaged = bytes.clone();
     let last = damaged.len() - 1;
     damaged[last] ^= 1;
@@ -160,7 +161,7 @@ fn a_connection_is_never_longer_than_there_is_room_for() {
     assert_eq!(length(1, CtMark::default(), [0, 0]), super::flow::FLOW_MAX - 28);
 }
 
-/// A prefix of whole pages, and that it is one.
+/// A cut file gives the connections of its whole pages, and an error.
 #[test]
 fn a_file_that_is_cut_anywhere_is_read_as_far_as_it_goes() {
     let all = flows(1400);
@@ -187,16 +188,16 @@ fn pages_of_another_file_or_place_are_none_of_it() {
     let mut other = Writer::new(Vec::new(), &Header { created: 1, ..header() }).unwrap();
     all.iter().for_each(|flow| other.flow(flow).unwrap());
     let (other, _) = other.finish().unwrap();
-    // The head of one and the rest of the other.
+    // The head of one file and the rest of another.
     let mixed = [&bytes[..PAGE], &other[PAGE..]].concat();
     let mixed = read(&mixed).unwrap();
     assert!(mixed.flows.is_empty() && matches!(mixed.end, Err(Truncation::Cut)), "{mixed:?}");
-    // The second page in the place of the first.
+    // The second page replaces the first.
     let swapped = [&bytes[..PAGE], &bytes[2 * PAGE..3 * PAGE], &bytes[2 * PAGE..]].concat();
     let swapped = read(&swapped).unwrap();
     assert!(swapped.end.is_ok() && swapped.damaged == 1, "{:?}", swapped.end);
     assert!(all.ends_with(&swapped.flows) && swapped.flows.len() as u64 + swapped.lost == 1400);
-    // One page missing, and all behind it in another place.
+    // One page is missing, so all later ones have moved.
     let short = [&bytes[..2 * PAGE], &bytes[3 * PAGE..]].concat();
     let short = read(&short).unwrap();
     assert!(matches!(short.end, Err(Truncation::Cut)) && all.starts_with(&short.flows));
@@ -218,8 +219,7 @@ fn what_is_of_later_is_refused_by_name() {
     assert!(matches!(read(b""), Err(Refusal::NotOne)));
 }
 
-/// A file as the first version wrote it, and one of the next, made by hand: every later one reads
-/// both.
+/// A file in format 1, and one in format 2, made by hand. Every later version reads both.
 #[test]
 fn all_formats_are_read_for_ever() {
     let mut bytes = b"mlr-snap\x01\x00\x16\x01\x050.1.0".to_vec();
@@ -304,7 +304,7 @@ fn the_store_keeps_the_file_before_until_the_next_is_whole() {
     assert_eq!(mode(&scratch.path().join("a/b")), 0o700);
 }
 
-/// Whoever can write to the folder could put anything in the place of a file.
+/// A user who can write to the folder could replace files.
 #[test]
 fn a_folder_that_others_may_write_to_is_refused() {
     use std::os::unix::fs::PermissionsExt;
@@ -318,15 +318,15 @@ fn a_folder_that_others_may_write_to_is_refused() {
         let told = opened.err().map(|error| error.to_string()).unwrap_or_default();
         assert!(is_taken || told.contains(&format!("chmod go-w {}", folder.display())), "{told}");
     }
-    // Only root can give a folder away.
+    // Only root can change the owner of a folder.
     if std::os::unix::fs::chown(&folder, Some(12345), None).is_ok() {
         let told = Store::open(&folder).err().unwrap().to_string();
         assert!(told.contains("belongs to user 12345") && told.contains("chown 0 "), "{told}");
     }
 }
 
-/// Each in the place of a file, and of the file that is to be the next: nothing is waited for,
-/// followed or left behind.
+/// Each object is put in the place of a file, and of the next file. The store does not wait,
+/// follows no link and leaves nothing behind.
 #[test]
 fn what_is_no_file_of_ours_is_refused_at_once() {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -367,7 +367,8 @@ fn what_is_no_file_of_ours_is_refused_at_once() {
 }
 
 proptest! {
-    /// Whatever flips, what is read was written, and few connections are lost with each.
+    /// After any bit flips, everything that is read was written, and each flip loses few
+    /// connections.
     #[test]
     fn flipped_bits_are_found(
         count in 0..1200_u16,
@@ -384,7 +385,7 @@ proptest! {
         prop_assert!(read.flows.iter().all(|flow| rest.any(|other| other == flow)));
         prop_assert!(all.len() - read.flows.len() <= 44 * flips.len());
         let is_whole = read.end.is_ok() && read.damaged == 0;
-        // Zeros behind the header mean nothing.
+        // Zeros after the header are not covered by a checksum.
         prop_assert_eq!(is_whole, bytes[PAGE..] == good[PAGE..]);
         if read.end.is_ok() {
             prop_assert_eq!(all.len() as u64, read.flows.len() as u64 + read.lost);

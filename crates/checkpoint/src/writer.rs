@@ -7,13 +7,13 @@ use engine::{ConnSnapshot, ZoneSource};
 use flate2::Crc;
 use std::io::{self, Write};
 
-/// A file under way.
+/// A file that is being written.
 pub(crate) struct Writer<W> {
     out: W,
     header: u32,
-    /// Of the next page behind the header.
+    /// Number of the next page after the header.
     number: u32,
-    /// With room for its head.
+    /// Contents of the page, with room for its head.
     page: Vec<u8>,
     flows: u64,
 }
@@ -42,7 +42,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the end; returns where it was written, and how many bytes there are.
+    /// Writes the last page. Returns the destination and the number of bytes.
     pub(crate) fn finish(mut self) -> io::Result<(W, u64)> {
         if self.page.len() > PAGE_HEAD {
             self.page(FLOWS)?;
@@ -71,8 +71,8 @@ impl<W: Write> Writer<W> {
 }
 
 impl Header {
-    /// What comes behind the length. The version of the program is the first thing in every format,
-    /// so that an older one can say who wrote what it does not know.
+    /// Returns the part of the header after its length. Every format begins with the program's
+    /// version, so that an older program can name the version that wrote an unknown format.
     fn payload(&self) -> Vec<u8> {
         let program = self.program.as_bytes();
         let program = &program[..program.len().min(usize::from(u8::MAX))];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Findings on cpus: enough of them, steady, and left alone.
+//! Judges cpus: enough of them, of steady speed, and free from other work.
 
 use super::{Finding, Status};
 use crate::host::{Cpus, Host, Processor, format_cpus};
@@ -33,7 +33,7 @@ fn count(cpus: &Cpus) -> Finding {
     }
 }
 
-/// Debian builds DPDK for x86-64 with SSE4.2; EAL stops without it.
+/// Checks for SSE4.2: Debian builds DPDK for x86-64 with it, and EAL stops without it.
 fn instructions(processor: &Processor) -> Option<Finding> {
     const TOPIC: &str = "instructions";
     let Some(flags) = &processor.flags else {
@@ -54,7 +54,7 @@ fn instructions(processor: &Processor) -> Option<Finding> {
 fn clock(processor: &Processor) -> Finding {
     const TOPIC: &str = "tsc";
     let Some(flags) = &processor.flags else { return Finding::unknown(TOPIC, CPU_INFO) };
-    // The kernel keeps to another clock where it found the TSC to drift.
+    // The kernel chooses another clock if the TSC drifts.
     let Some(source) = &processor.clock_source else {
         return Finding::unknown(TOPIC, CLOCK_SOURCE);
     };

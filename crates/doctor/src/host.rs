@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A snapshot of the host as `/sys` and `/proc` show it. Reads only, and only below the root it is
-//! given, so that tests can show it any machine. What can not be read is `None`, or empty where
-//! that says as much.
+//! Takes a snapshot of the host from `/sys` and `/proc`. It only reads, and only below a given
+//! root, so that tests can show it any machine. Unreadable values are `None`, or empty where that
+//! means the same.
 
 mod cgroup;
 mod cpus;
@@ -24,13 +24,13 @@ pub use software::Software;
 
 use std::path::Path;
 
-/// One host at one moment.
+/// A host at one moment.
 #[derive(Debug)]
 pub struct Host {
     pub(crate) cpus: Cpus,
     pub(crate) processor: Processor,
     pub(crate) memory: Memory,
-    /// Every NIC on the PCI bus, where there is one.
+    /// Every NIC on the PCI bus; `None` without such a bus.
     pub(crate) nics: Option<Vec<Nic>>,
     pub(crate) software: Software,
 }
@@ -54,7 +54,7 @@ impl Host {
 struct Root<'a>(&'a Path);
 
 impl Root<'_> {
-    /// Contents of a file without blanks at its ends.
+    /// Returns the contents of a file without blanks at its ends.
     fn text(self, path: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.0.join(path)).ok()?;
         Some(text.trim().to_owned())
@@ -64,7 +64,7 @@ impl Root<'_> {
         self.text(path)?.parse().ok()
     }
 
-    /// What follows `name` in a file of `name: value` lines.
+    /// Returns the value of `name` in a file of `name: value` lines.
     fn field(self, path: &str, name: &str) -> Option<String> {
         self.text(path)?.lines().find_map(|line| {
             let rest = line.strip_prefix(name)?;
@@ -72,7 +72,7 @@ impl Root<'_> {
         })
     }
 
-    /// Names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     fn names(self, path: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.0.join(path)).into_iter().flatten().flatten();
         let mut names: Vec<_> =
@@ -81,7 +81,7 @@ impl Root<'_> {
         names
     }
 
-    /// Last part of what a symbolic link points to.
+    /// Returns the last part of a symbolic link's target.
     fn link(self, path: &str) -> Option<String> {
         let target = std::fs::read_link(self.0.join(path)).ok()?;
         target.file_name()?.to_str().map(str::to_owned)

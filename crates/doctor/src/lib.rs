@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a host means for a run: one finding per question, each with what to do about it.
+//! Judges whether a host can run Millrace: one finding per question, each with advice.
 //!
 //! [`host`] reads the host from `/sys` and `/proc`: cpus, NUMA nodes, memory, hugepages, NICs and
-//! software. [`diagnose`] is a pure function of what was read. Only what stops every run is a
-//! failure; what merely costs speed is a warning or a note, since Millrace runs without any
-//! preparation.
+//! software. [`diagnose`] is a pure function of what was read. Only what prevents every run is a
+//! failure. What costs speed is a warning or a note, since Millrace runs without any preparation.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -19,32 +18,32 @@ mod tests;
 use crate::host::Host;
 use serde::Serialize;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// As it should be.
+    /// Good.
     Ok,
     /// Worth knowing; costs nothing, or only in some uses.
     Note,
-    /// What would tell cannot be read.
+    /// The source cannot be read.
     Unknown,
     /// Costs speed, or puts something at risk.
     Warn,
-    /// Nothing runs.
+    /// No run is possible.
     Fail,
 }
 
 /// The answer to one question.
 #[derive(Debug, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The subject.
     pub topic: String,
-    /// How bad it is.
+    /// The severity.
     pub status: Status,
     /// What was found.
     pub found: String,
-    /// What to do; nothing where all is well.
+    /// What to do; `None` if nothing.
     pub advice: Option<String>,
 }
 
@@ -53,7 +52,7 @@ impl Finding {
         Self { topic: topic.to_owned(), status, found: found.into(), advice: None }
     }
 
-    /// What `source` below the root would tell.
+    /// Returns the finding that `source`, below the root, cannot be read.
     fn unknown(topic: &str, source: &str) -> Self {
         Self::new(topic, Status::Unknown, format!("unknown: /{source} cannot be read"))
     }
@@ -63,7 +62,7 @@ impl Finding {
     }
 }
 
-/// Everything there is to say about `host`, most basic first.
+/// Returns all findings on `host`, the most basic first.
 pub fn diagnose(host: &Host) -> Vec<Finding> {
     let mut findings = software::diagnose(&host.software);
     findings.extend(cpus::diagnose(host));

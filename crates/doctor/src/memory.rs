@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Findings on memory.
+//! Judges memory and hugepages.
 
 use super::{Finding, Status};
 use crate::host::{HugepagePool, Memory, NO_LIMIT};
 
-/// Less than this and EAL's least does not fit.
+/// Least free memory in MB: with less, EAL's minimum does not fit.
 const LEAST_MB: u64 = 192;
-/// What the default tables, packet buffers and the rest take together.
+/// Memory in MB of default tables, packet buffers and the rest together.
 const COMFORTABLE_MB: u64 = 512;
-/// Without hugepages DPDK's memory counts as locked only for devices that reach it by DMA.
+/// Limit of locked memory in MB. Without hugepages, DPDK locks memory only for devices that use
+/// DMA.
 const LOCK_MB: u64 = 64;
 
 pub(super) fn diagnose(memory: &Memory) -> Vec<Finding> {
@@ -75,7 +76,7 @@ fn show(pool: &HugepagePool) -> String {
     }
 }
 
-/// A worker's memory should be on its own node, so every node needs some.
+/// Checks that all NUMA nodes have hugepages, since a worker's memory should be on its own node.
 fn uneven(pool: &HugepagePool) -> Option<Finding> {
     let without = pool.per_node.iter().filter(|total| **total == 0).count();
     (pool.total > 0 && without > 0).then(|| {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Findings on NICs: which can be a port, which must never be taken, and how to hand one over.
+//! Judges NICs: which can be a port, which must never be taken, and how to bind one to DPDK.
 
 use super::{Finding, Status};
 use crate::host::{Host, Interface, Nic, Software, USER_DRIVERS};
 
-/// Drivers that leave the NIC to Linux and to DPDK at once.
+/// Drivers by which Linux and DPDK share the NIC.
 const SHARING_DRIVERS: [&str; 3] = ["mlx4_core", "mlx5_core", "mana"];
 
 pub(super) fn diagnose(host: &Host) -> Vec<Finding> {
@@ -70,7 +70,7 @@ fn diagnose_nic(nic: &Nic, several_nodes: bool) -> Finding {
         .advise(format!("for a port: dpdk-devbind.py --bind=vfio-pci {address}{linux}"))
 }
 
-/// The first interface that the host itself needs, and for what.
+/// Returns the first interface that the host needs, and for what.
 fn in_use(interfaces: &[Interface]) -> Option<(&str, String)> {
     interfaces.iter().find_map(|interface| {
         let uses = match interface {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Findings on kernel, DPDK and privileges.
+//! Judges kernel, DPDK and privileges.
 
 use super::{Finding, Status};
 use crate::host::{Privileges, Software};
 
-/// The oldest kernel DPDK 22.11 supports.
+/// The oldest kernel that DPDK 22.11 supports.
 const KERNEL_LEAST: (u32, u32) = (4, 14);
 
 /// Drivers that the tests, the demo and the benchmarks use.

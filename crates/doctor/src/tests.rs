@@ -15,7 +15,7 @@ impl Machine {
         Self(root)
     }
 
-    /// Two cpus of a virtual machine with DPDK, and nothing prepared.
+    /// Makes a virtual machine with two cpus and DPDK, without any preparation.
     fn plain(name: &str) -> Self {
         let drivers = ["af_packet", "memif", "null", "pcap", "ring", "tap"];
         let machine = Self::new(name)
@@ -66,7 +66,7 @@ impl Machine {
             .with(&format!("{dir}/hugepages-2048kB/free_hugepages"), &free.to_string())
     }
 
-    /// A NIC with an interface and a driver.
+    /// Adds a NIC with an interface and a driver.
     fn nic(self, address: &str, interface: &str, driver: &str) -> Self {
         let dir = format!("sys/bus/pci/devices/{address}");
         self.with(&format!("{dir}/class"), "0x020000\n")
@@ -81,7 +81,7 @@ impl Machine {
         diagnose(&Host::read(&self.0))
     }
 
-    /// Status and text of the one finding on `topic`.
+    /// Returns status and text of the only finding on `topic`.
     fn finding(&self, topic: &str) -> (Status, String) {
         let mut findings = self.findings();
         findings.retain(|finding| finding.topic == topic);
@@ -92,7 +92,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // A directory left behind harms nothing.
+        // A directory left behind does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -231,7 +231,7 @@ fn nics_the_host_lives_on_are_guarded() {
     assert_eq!(nic(1), (Status::Warn, "8086:1572 on i40e; eno2 has an address".into()));
     assert_eq!(nic(2), (Status::Warn, "8086:1572 on i40e; eno3 belongs to br0".into()));
     assert_eq!(nic(3), (Status::Warn, "8086:1572 on i40e; eno4 has an address".into()));
-    // An address of the link alone comes by itself and means no use.
+    // A link-local address is automatic and does not mean use.
     assert_eq!(nic(4).0, Status::Note);
     for finding in machine.findings().iter().filter(|it| it.topic.starts_with("nic 0")) {
         let advice = finding.advice.as_deref().unwrap();

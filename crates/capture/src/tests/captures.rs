@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writes captures for tests, byte by byte and without the reader's library: every format, byte
-//! order and time unit, and whatever is wrong with one.
+//! Writes captures for tests byte by byte, without the reader's library: every format, byte order
+//! and time unit, and every fault.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -30,7 +30,7 @@ impl Order {
     }
 }
 
-/// A packet to be captured.
+/// A packet to write.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) time_ns: u64,
@@ -48,12 +48,12 @@ impl Packet {
 pub(crate) struct Pcap {
     pub(crate) order: Order,
     pub(crate) nanoseconds: bool,
-    /// The link-type field, of which the link type is one part.
+    /// The link-type field; the link type is a part of it.
     pub(crate) network: u32,
 }
 
 impl Pcap {
-    /// Little-endian, microseconds, Ethernet.
+    /// Returns a file that is little-endian, in microseconds, with Ethernet.
     pub(crate) fn plain() -> Self {
         Self { order: Order::Little, nanoseconds: false, network: u32::from(ETHERNET) }
     }
@@ -88,19 +88,19 @@ impl Pcap {
     }
 }
 
-/// A pcapng file in the making: blocks in the order of the calls.
+/// A pcapng file being built: blocks in the order of the calls.
 pub(crate) struct Pcapng {
     pub(crate) order: Order,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Pcapng {
-    /// A file with one section header.
+    /// Begins a file with one section header.
     pub(crate) fn new(order: Order) -> Self {
         Self { order, bytes: Vec::new() }.section(order)
     }
 
-    /// Another section, with interfaces of its own and perhaps another byte order.
+    /// Begins another section, which has its own interfaces and may have another byte order.
     pub(crate) fn section(mut self, order: Order) -> Self {
         self.order = order;
         let mark = order.u32(0x1a2b_3c4d);
@@ -108,7 +108,7 @@ impl Pcapng {
         self.block(0x0a0d_0d0a, &[&mark[..], &version, &order.u64(u64::MAX)].concat())
     }
 
-    /// An interface with options: code and value.
+    /// Adds an interface with options: code and value.
     pub(crate) fn interface(self, link_type: u16, snaplen: u32, options: &[(u16, &[u8])]) -> Self {
         let order = self.order;
         let mut body = [&order.u16(link_type)[..], &[0; 2], &order.u32(snaplen)].concat();
@@ -116,14 +116,14 @@ impl Pcapng {
         self.block(1, &body)
     }
 
-    /// An interface whose clock counts in units of `resolution` (10^-n or, with the top bit, 2^-n
-    /// seconds) from `offset_s` on.
+    /// Adds an interface whose clock counts in units of `resolution` from `offset_s` on. Units are
+    /// 10^-n or, with the top bit, 2^-n seconds.
     pub(crate) fn clock(self, resolution: u8, offset_s: i64) -> Self {
         let offset = self.order.u64(offset_s as u64);
         self.interface(ETHERNET, 0, &[(9, &[resolution]), (14, &offset)])
     }
 
-    /// An Enhanced Packet Block with a comment.
+    /// Adds an Enhanced Packet Block with a comment.
     pub(crate) fn enhanced(self, interface: u32, ticks: u64, packet: &Packet) -> Self {
         let order = self.order;
         let words = [
@@ -139,13 +139,13 @@ impl Pcapng {
         self.block(6, &body)
     }
 
-    /// A Simple Packet Block.
+    /// Adds a Simple Packet Block.
     pub(crate) fn simple(self, packet: &Packet) -> Self {
         let length = self.order.u32(packet.original_len);
         self.block(3, &[&length[..], &padded(&packet.bytes)].concat())
     }
 
-    /// An obsolete Packet Block.
+    /// Adds an obsolete Packet Block.
     pub(crate) fn obsolete(self, interface: u16, ticks: u64, packet: &Packet) -> Self {
         let order = self.order;
         let words =
@@ -158,7 +158,7 @@ impl Pcapng {
         self.block(2, &body.concat())
     }
 
-    /// Any block: a type, and a body that is a multiple of 4 bytes.
+    /// Adds a block of any type; the body must be a multiple of 4 bytes.
     pub(crate) fn block(mut self, kind: u32, body: &[u8]) -> Self {
         let len = self.order.u32(body.len() as u32 + 12);
         self.bytes.extend([&self.order.u32(kind)[..], &len, body, &len].concat());
@@ -185,7 +185,7 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
     padded
 }
 
-/// `bytes`, gzip-compressed.
+/// Compresses `bytes` with gzip.
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(bytes).unwrap();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the control groups of this process leave it of hugepages: in a container, less than there
-//! are. Versions 1 and 2, which may both be mounted.
+//! Reads limits of hugepages in the control groups of this process. In a container they allow fewer
+//! pages than the host has. Versions 1 and 2 may both be mounted.
 
 use super::Root;
 use std::path::{Path, PathBuf};
 
-/// Files of a limit and of what counts against it, in version 2 and in version 1.
+/// Files of a limit and of its usage, in version 2 and in version 1.
 const LIMITS: [(&str, &str); 2] = [("max", "current"), ("limit_in_bytes", "usage_in_bytes")];
-/// Pages that are in use, and those that are promised as well.
+/// Prefixes of the accounts: pages in use, and reserved pages.
 const ACCOUNTS: [&str; 2] = ["", "rsvd."];
 
-/// Bytes of pages of `page_kb` that may still be taken; `None` without a limit.
+/// Returns the bytes of pages of `page_kb` that may still be taken; `None` without a limit.
 pub(super) fn hugepage_bytes_left(root: Root, page_kb: u64) -> Option<u64> {
     let size = match page_kb {
         0..1024 => format!("{page_kb}KB"),
@@ -30,7 +30,7 @@ pub(super) fn hugepage_bytes_left(root: Root, page_kb: u64) -> Option<u64> {
     limits.flatten().min()
 }
 
-/// Directories of the groups this process is in, each with those above it, relative to the root.
+/// Returns the directories of the process's groups and of all groups above, relative to the root.
 fn groups(root: Root) -> Vec<PathBuf> {
     let own = root.text("proc/self/cgroup").unwrap_or_default();
     let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
@@ -44,9 +44,9 @@ fn groups(root: Root) -> Vec<PathBuf> {
     .collect()
 }
 
-/// A hierarchy of groups as mounted.
+/// A mounted hierarchy of groups.
 struct Mount<'a> {
-    /// The group that is seen at `point`.
+    /// Group that is visible at `point`.
     top: &'a str,
     point: &'a str,
     /// `cgroup` or `cgroup2`.
@@ -55,7 +55,7 @@ struct Mount<'a> {
 }
 
 impl<'a> Mount<'a> {
-    /// From a line of mountinfo: number, parent, device, top, point, ... - kind, source, options.
+    /// Parses a line of mountinfo: number, parent, device, top, point, ... - kind, source, options.
     fn read(line: &'a str) -> Option<Self> {
         let (left, right) = line.split_once(" - ")?;
         let (mut left, mut right) = (left.split(' ').skip(3), right.split(' '));
@@ -63,7 +63,7 @@ impl<'a> Mount<'a> {
         Some(Self { top: left.next()?, point: left.next()?, kind, options: right.nth(1)? })
     }
 
-    /// Whether these `controllers` may limit hugepages, and their groups are here.
+    /// True if this hierarchy has one of `controllers` and may limit hugepages.
     fn has(&self, controllers: &str) -> bool {
         let is_named = |list: &str| list.split(',').any(|word| word == "hugetlb");
         match self.kind {
@@ -72,7 +72,7 @@ impl<'a> Mount<'a> {
         }
     }
 
-    /// The group at `path` and those above it.
+    /// Returns the directories of the group at `path` and of those above it.
     fn groups(&self, path: &str) -> Vec<PathBuf> {
         let point = Path::new(self.point.trim_start_matches('/'));
         let Ok(below) = Path::new(path).strip_prefix(self.top) else { return vec![point.into()] };
@@ -90,7 +90,7 @@ mod tests {
         31 23 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n\
         32 23 0:30 / /sys/fs/cgroup/hugetlb rw,relatime shared:9 - cgroup cgroup rw,hugetlb\n";
 
-    /// What is left of pages of 2 MB on a machine with these files.
+    /// Returns what is left of pages of 2 MB on a machine with these files.
     fn left(name: &str, mounts: &str, own: &str, files: &[(&str, u64)]) -> Option<u64> {
         let root = std::env::temp_dir().join(format!("millrace-{name}-{}", std::process::id()));
         let write = |path: &str, text: String| {
@@ -147,7 +147,7 @@ mod tests {
             ("cpu/box/hugetlb.2MB.usage_in_bytes", 0),
         ];
         assert_eq!(left("v1", VERSION_1, own, &files), Some(40));
-        // A container that is given its own group as the top of all, under its name outside.
+        // A container that sees its own group as the top, under the name that it has outside.
         let mounts = VERSION_1.replace(" / /sys/fs/cgroup/hugetlb", " /box /sys/fs/cgroup/hugetlb");
         let files =
             [("hugetlb/hugetlb.2MB.limit_in_bytes", 64), ("hugetlb/hugetlb.2MB.usage_in_bytes", 4)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cpus: which there are, which are set apart, how busy they are, and how steady they run.
+//! Reads cpus: which exist, which are isolated, how busy they are, and how steady they run.
 
 use super::{Root, nodes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,30 +12,30 @@ use std::time::Duration;
 const CPU: &str = "sys/devices/system/cpu";
 /// Time over which the load of cpus is measured. The kernel counts in hundredths of a second.
 pub(super) const LOAD_WINDOW: Duration = Duration::from_millis(100);
-/// A cpu is busy if it was not idle for more than this share of its time, in percent. That is two
-/// of the kernel's ten ticks: one may be an accident.
+/// A cpu is busy if it was not idle for more than this percentage of the time. That is two of ten
+/// ticks, since a single one may be chance.
 const BUSY_PERCENT: f64 = 20.0;
 
 /// Sets of cpus, each ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpus {
-    /// Cpus that run.
+    /// Cpus that are online.
     pub online: Vec<u32>,
-    /// Those of them that this process may use.
+    /// Cpus that this process may use.
     pub allowed: Vec<u32>,
-    /// Those that the scheduler leaves alone (`isolcpus`).
+    /// Cpus that the scheduler leaves alone (`isolcpus`).
     pub isolated: Vec<u32>,
-    /// Whether the kernel told which they are.
+    /// True if the kernel says which cpus are isolated.
     pub isolated_known: bool,
-    /// Those without a tick while one thread runs (`nohz_full`).
+    /// Cpus without a tick while they run one thread (`nohz_full`).
     pub nohz_full: Vec<u32>,
-    /// Those whose RCU work is done elsewhere (`rcu_nocbs`).
+    /// Cpus whose RCU work is done elsewhere (`rcu_nocbs`).
     pub rcu_nocbs: Vec<u32>,
-    /// Cpus of the workers of other instances of Millrace.
+    /// Cpus of workers of other instances of Millrace.
     pub others: Vec<u32>,
-    /// Cpus of each NUMA node, where the kernel tells.
+    /// Cpus of each NUMA node; empty if the kernel does not tell.
     pub nodes: BTreeMap<u32, Vec<u32>>,
-    /// How busy they were, once that was measured.
+    /// Load of the cpus, once it was measured.
     pub load: OnceLock<CpuLoad>,
 }
 
@@ -45,13 +45,13 @@ impl Cpus {
         Self { others, ..Self::read(Root(Path::new("/"))) }
     }
 
-    /// Number of cpus that workers can have and no other instance uses; at least 1.
+    /// Returns the number of cpus that workers can have and no other instance uses; at least 1.
     pub fn count_free(&self) -> usize {
         self.usable().iter().filter(|cpu| !self.others.contains(cpu)).count().max(1)
     }
 
-    /// Measures how busy the cpus of this host are, which takes a tenth of a second. Only the first
-    /// call does: later on the workers of this process are a part of the load.
+    /// Measures the load of the cpus of this host, for a tenth of a second. Only the first call
+    /// measures, since later the workers of this process are part of the load.
     pub fn measure_load(&self) {
         self.load.get_or_init(|| {
             let root = Root(Path::new("/"));
@@ -61,26 +61,26 @@ impl Cpus {
         });
     }
 
-    /// Share of its time that a cpu was not idle, in percent; `None` if that is not known.
+    /// Returns the percentage of time that a cpu was not idle; `None` if unknown.
     pub fn busy_percent(&self, cpu: u32) -> Option<f64> {
         self.load.get()?.0.get(&cpu).copied()
     }
 
-    /// True if somebody uses a cpu so much that a worker there would be kept from it.
+    /// True if a cpu is so busy that a worker would have to share it.
     pub fn is_busy(&self, cpu: u32) -> bool {
         self.busy_percent(cpu).is_some_and(|percent| percent > BUSY_PERCENT)
     }
 
-    /// The usable cpus, best for a worker first. Cpus that another instance uses come last. Cpus
-    /// that are not busy come before busy ones, and of these the least busy first. Among equals
-    /// isolated cpus come first, being meant for this, and the first cpu comes last, being the best
-    /// one for all other work.
+    /// Returns the usable cpus, best for a worker first. Cpus of other instances come last. Idle
+    /// cpus come before busy ones, which are in order of load. Among equals, isolated cpus come
+    /// first, since they are meant for this. The first cpu comes last, since other work prefers it.
     pub fn by_preference(&self) -> Vec<u32> {
         self.by_preference_near(&[])
     }
 
-    /// The same for ports on these NUMA nodes: of cpus that are free and equally busy, those of the
-    /// nodes come first. Where none is given, or the nodes have no cpus, nodes do not matter.
+    /// Returns the usable cpus, best first, for ports on these NUMA nodes. The order is that of
+    /// [`by_preference`](Self::by_preference), but among free cpus of equal load those of the nodes
+    /// come first. Without nodes, or if the nodes have no cpus, nodes do not matter.
     pub fn by_preference_near(&self, nodes: &[u32]) -> Vec<u32> {
         let first = self.allowed.first();
         let mut cpus = self.usable();
@@ -95,14 +95,14 @@ impl Cpus {
         cpus
     }
 
-    /// Cpus a worker can have. Isolated ones are not among those a process is given by itself, yet
-    /// it may go there.
+    /// Returns the cpus that a worker can have. Isolated cpus are not in the default set of a
+    /// process, but it may use them.
     pub fn usable(&self) -> Vec<u32> {
         let usable = |cpu: &u32| self.allowed.contains(cpu) || self.isolated.contains(cpu);
         self.online.iter().copied().filter(usable).collect()
     }
 
-    /// Returns the time that a hypervisor took from these cpus since boot, in milliseconds; `None`
+    /// Returns the time that a hypervisor took from these cpus since boot, in milliseconds. `None`
     /// if the kernel does not say.
     pub fn stolen_ms(cpus: &[u32]) -> Option<u64> {
         CpuTimes::read(Root(Path::new("/"))).stolen_ms(cpus)
@@ -130,20 +130,20 @@ impl Cpus {
     }
 }
 
-/// Share of its time that each cpu was not idle, in percent.
+/// Percentage of time that each cpu was not idle.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuLoad(pub BTreeMap<u32, f64>);
 
-// A share of a time that has passed is a number.
+// `Eq` is valid: a share of time that has passed is never NaN.
 impl Eq for CpuLoad {}
 
 impl CpuLoad {
-    /// Of the time between two readings. A cpu whose time stands still is left out.
+    /// Returns the load between two readings. A cpu whose time stands still is left out.
     fn between(before: &CpuTimes, after: &CpuTimes) -> Self {
         let share = |(cpu, now): (&u32, &CpuTime)| {
             let then = before.0.get(cpu)?;
             let all = now.all.checked_sub(then.all).filter(|all| *all > 0)?;
-            // The kernel may take idle time back.
+            // The kernel may reduce idle time.
             let idle = now.idle.saturating_sub(then.idle).min(all);
             Some((*cpu, 100.0 * (all - idle) as f64 / all as f64))
         };
@@ -154,11 +154,11 @@ impl CpuLoad {
 /// Time that each cpu has spent since boot (proc_stat(5)).
 struct CpuTimes(BTreeMap<u32, CpuTime>);
 
-/// In ticks of the kernel, usually hundredths of a second.
+/// Time of a cpu in ticks of the kernel, usually hundredths of a second.
 struct CpuTime {
-    /// Without work, or with nothing but waiting for a disk.
+    /// Time without work, or only waiting for a disk.
     idle: u64,
-    /// Taken by a hypervisor.
+    /// Time taken by a hypervisor.
     stolen: u64,
     all: u64,
 }
@@ -171,7 +171,7 @@ impl CpuTimes {
         let text = root.text("proc/stat").unwrap_or_default();
         let cpu = |line: &str| {
             let (number, times) = line.strip_prefix("cpu")?.split_once(' ')?;
-            // The times of guests behind the first eight are a part of `user` and `nice`.
+            // Times of guests, after the first eight, are already part of `user` and `nice`.
             let times = times.split_whitespace().take(8).map(|time| time.parse::<u64>().ok());
             let times: Vec<_> = times.collect::<Option<_>>()?;
             let idle = times.get(3)? + times.get(4).unwrap_or(&0);
@@ -186,23 +186,23 @@ impl CpuTimes {
     }
 }
 
-/// How the processor runs.
+/// Properties of the processor.
 #[derive(Debug)]
 pub struct Processor {
-    /// Feature flags of the first cpu; none on architectures that name them otherwise.
+    /// Feature flags of the first cpu; `None` on architectures that name them otherwise.
     pub(crate) flags: Option<Vec<String>>,
-    /// Frequency governors in use, each once; none where the host has no say.
+    /// Frequency governors in use, without repetition; `None` if the host has no control.
     pub(crate) governors: Option<Vec<String>>,
-    /// Whether cpus share cores.
+    /// True if cpus share cores.
     pub(crate) smt: Option<bool>,
-    /// The kernel's own choice of clock.
+    /// Clock that the kernel has chosen.
     pub(crate) clock_source: Option<String>,
-    /// NUMA nodes.
+    /// Number of NUMA nodes.
     pub(crate) nodes: Option<usize>,
 }
 
 impl Processor {
-    /// What it calls itself, on architectures where it does.
+    /// Returns the processor's name; `None` on architectures without one.
     pub fn name_of_this_host() -> Option<String> {
         Root(Path::new("/")).field("proc/cpuinfo", "model name")
     }
@@ -225,7 +225,7 @@ impl Processor {
     }
 }
 
-/// Reads a list as the kernel writes it: `0-3,8`. What is no number is left out.
+/// Parses a list as the kernel writes it, such as `0-3,8`. Skips words that are no numbers.
 pub(super) fn parse_cpus(list: &str) -> Vec<u32> {
     let range = |item: &str| {
         let (first, last) = item.split_once('-').unwrap_or((item, item));
@@ -234,14 +234,14 @@ pub(super) fn parse_cpus(list: &str) -> Vec<u32> {
     list.split(',').filter_map(range).flatten().collect()
 }
 
-/// The highest number of a cpu that can have a worker.
+/// Highest number of a cpu that can have a worker.
 pub const CPU_MAX: u32 = 1023;
 
-/// Cpus as a person lists them, in that order: `2,4-6`.
+/// Cpus in the order of the command line, such as `2,4-6`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuList(pub Vec<u32>);
 
-/// Not a list of cpus.
+/// The text is not a list of cpus.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be cpus from 0 to {CPU_MAX} and ranges of them, such as 2,4-6")]
 pub struct NoCpuList;
@@ -264,7 +264,7 @@ impl FromStr for CpuList {
     }
 }
 
-/// Writes a list as the kernel does.
+/// Formats a list as the kernel does.
 pub fn format_cpus(cpus: &[u32]) -> String {
     let mut text = String::new();
     for run in cpus.chunk_by(|before, after| before + 1 == *after) {
@@ -325,8 +325,8 @@ mod tests {
              cpu3 11 0 0 98 8 0 0 0 0 0\n\
              cpu9 1 0 0 9 0 0 0 0 0 0\n",
         );
-        // A wait for a disk is idle, what a hypervisor steals is not, and guests count once. The
-        // time of cpu 2 stands still, and nothing is known of cpu 9 before.
+        // Waiting for a disk counts as idle, stolen time does not, and guests count once. Cpu 2 has
+        // no elapsed time, and cpu 9 no earlier reading.
         let load = CpuLoad::between(&before, &after);
         assert_eq!(
             load.0.into_iter().collect::<Vec<_>>(),
@@ -344,14 +344,14 @@ mod tests {
             Cpus { allowed: online.clone(), online, isolated, load: load.into(), ..Cpus::default() }
         };
         assert_eq!(cpus(&[], &[]).by_preference(), [1, 2, 3, 0]);
-        // A little load is nobody's, and changes nothing from one run to the next.
+        // A little load does not change the order from one run to the next.
         assert_eq!(cpus(&[], &[0.0, 20.0, 10.0, 0.0]).by_preference(), [1, 2, 3, 0]);
         assert_eq!(cpus(&[], &[0.0, 97.0, 50.0, 0.0]).by_preference(), [3, 0, 2, 1]);
         assert_eq!(cpus(&[3], &[]).by_preference(), [3, 1, 2, 0]);
-        // Another instance may poll on an isolated one.
+        // Another instance may poll on an isolated cpu.
         assert_eq!(cpus(&[2, 3], &[0.0, 0.0, 0.0, 99.0]).by_preference(), [2, 1, 0, 3]);
         assert_eq!(cpus(&[3], &[99.0, 99.0, 99.0, 99.0]).by_preference(), [3, 1, 2, 0]);
-        // One that idles belongs to its instance all the same.
+        // An idle cpu may still belong to another instance.
         let shared = Cpus { others: vec![3, 1], ..cpus(&[3], &[99.0, 0.0, 98.0, 0.0]) };
         assert_eq!(shared.by_preference(), [2, 0, 3, 1]);
         assert_eq!(shared.count_free(), 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! File locks, as `/proc/locks` shows them.
+//! Reads file locks from `/proc/locks`.
 
 use std::fmt;
 use std::fs;
@@ -7,7 +7,7 @@ use std::fs;
 /// A process that holds a lock.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// `None` for a process of another pid namespace.
+    /// Number of the process; `None` for a process of another pid namespace.
     pid: Option<u32>,
 }
 
@@ -21,13 +21,13 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The process whose lock process `pid` waits for, if it waits for one.
+/// Returns the process whose lock process `pid` waits for; `None` if it waits for none.
 pub fn holder_waited_for(pid: u32) -> Option<Holder> {
     holder_in(&fs::read_to_string("/proc/locks").ok()?, pid)
 }
 
-/// A line is `1: FLOCK ADVISORY WRITE PID ...`; below it are those that wait for this lock, with
-/// the same number and one or more `->`.
+/// Finds the holder in the text of `/proc/locks`. A line is `1: FLOCK ADVISORY WRITE PID ...`. The
+/// lines below it with the same number and `->` are processes that wait for this lock.
 fn holder_in(locks: &str, pid: u32) -> Option<Holder> {
     let mut holder = None;
     for line in locks.lines() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Memory: what is free, hugepages, and what the process may lock.
+//! Reads memory: free memory, hugepages, and the limit of locked memory.
 
 use super::{Root, cgroup};
 use results::units;
@@ -10,22 +10,22 @@ use std::process::Command;
 const HUGEPAGES: &str = "sys/kernel/mm/hugepages";
 const NODES: &str = "sys/devices/system/node";
 
-/// Memory of the host, and what this process may do with it.
+/// Memory of the host, and limits of this process.
 #[derive(Debug)]
 pub struct Memory {
-    /// What can be taken without swapping.
+    /// Bytes that can be taken without swapping.
     pub(crate) available_bytes: Option<u64>,
-    /// One pool per size of page, smallest first.
+    /// Pools by page size, the smallest first.
     pub(crate) hugepages: Vec<HugepagePool>,
-    /// Where hugetlbfs is mounted.
+    /// Places where hugetlbfs is mounted.
     pub(crate) hugepage_mounts: Option<Vec<String>>,
-    /// `always`, `madvise` or `never`.
+    /// Mode of transparent hugepages: `always`, `madvise` or `never`.
     pub(crate) transparent: Option<String>,
-    /// What the process may lock; [`NO_LIMIT`] is no limit.
+    /// Bytes that the process may lock; [`NO_LIMIT`] for no limit.
     pub(crate) lock_limit_bytes: Option<u64>,
 }
 
-/// In place of a number of bytes.
+/// A number of bytes that means no limit.
 pub(crate) const NO_LIMIT: u64 = u64::MAX;
 
 /// Hugepages of one size.
@@ -33,25 +33,25 @@ pub(crate) const NO_LIMIT: u64 = u64::MAX;
 pub(crate) struct HugepagePool {
     pub(crate) page_kb: u64,
     pub(crate) total: u64,
-    /// Neither in use nor promised to a process that has mapped them already.
+    /// Pages neither in use nor reserved for a process that has mapped them already.
     pub(crate) free: u64,
-    /// As many as the control groups of this process leave it.
+    /// Pages that the control groups of this process allow; `None` without a limit.
     pub(crate) allowed: Option<u64>,
     /// Total of each NUMA node.
     pub(crate) per_node: Vec<u64>,
 }
 
 impl HugepagePool {
-    /// Megabytes of this pool that the process can have.
+    /// Returns the megabytes of this pool that the process can have.
     fn free_mb(&self) -> u64 {
         self.allowed.map_or(self.free, |allowed| allowed.min(self.free)) * self.page_kb / 1024
     }
 }
 
-/// Pages of the size that flow tables take, in kilobytes.
+/// Size of the pages of flow tables, in kilobytes.
 const TABLE_PAGE_KB: u64 = 2048;
 
-/// There is less memory than a plan takes.
+/// A plan needs more memory than there is.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "flow tables and packet buffers take up to {}, and this host has {} to give: lower `capacity`, \
@@ -64,25 +64,25 @@ pub struct TooLittle {
     there_is: u64,
 }
 
-/// In the environment of a process that is to leave hugepages to others.
+/// Environment variable of a process that must leave hugepages to others.
 const HUGEPAGES_OF_OTHERS: &str = "MILLRACE_NO_HUGEPAGES";
 
-/// Executes this program once more, without hugepages, as other programs took those that were free.
-/// Returns if that fails, or if it was done before. EAL cannot be started twice in one process, and
-/// leaves the directory of hugepages locked: `prepare` sees to it that the program inherits no
-/// descriptor above the standard ones, and returns false if it is not to be executed.
+/// Executes this program again without hugepages, since other programs took the free ones. Returns
+/// if that fails, or if this is already the second time. EAL cannot be started twice in one
+/// process, and leaves the directory of hugepages locked. `prepare` must make sure that the program
+/// inherits no descriptor above the standard ones. It returns false to cancel.
 pub fn start_again_without_hugepages(prepare: impl FnOnce() -> bool) {
     if let (Ok(program), None) = (env::current_exe(), env::var_os(HUGEPAGES_OF_OTHERS)) {
         let arguments = env::args_os().skip(1);
         if !prepare() {
             return;
         }
-        // It returns only to say why it cannot; what was wrong before is told anyway.
+        // `exec` returns only on failure; the caller then reports the error from before.
         let _ = Command::new(program).args(arguments).env(HUGEPAGES_OF_OTHERS, "1").exec();
     }
 }
 
-/// A run insists on hugepages, and there are too few.
+/// A run requires hugepages, and there are too few.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{wanted_mb} MB of hugepages are wanted (`eal.memory_mb`), {free_mb} MB are free: {way_out}"
@@ -94,7 +94,7 @@ pub struct TooFewHugepages {
 }
 
 impl TooFewHugepages {
-    /// `None` where `pools` have `wanted_mb` free.
+    /// Returns the error; `None` if `pools` have `wanted_mb` free.
     fn of(wanted_mb: u64, pools: &[HugepagePool]) -> Option<Self> {
         let free_mb = free_mb(pools);
         if wanted_mb <= free_mb {
@@ -115,14 +115,14 @@ impl TooFewHugepages {
 }
 
 impl Memory {
-    /// Refuses to begin without `wanted_mb` megabytes of hugepages.
+    /// Fails if fewer than `wanted_mb` megabytes of hugepages are free.
     pub fn refuse_too_few_hugepages(wanted_mb: u64) -> Result<(), TooFewHugepages> {
         let pools = read_hugepages(Root(std::path::Path::new("/")));
         TooFewHugepages::of(wanted_mb, &pools).map_or(Ok(()), Err)
     }
 
-    /// Refuses to take more than this host has to give: the kernel would say nothing, and end some
-    /// process for want of memory once the tables are written to.
+    /// Fails if the host has less memory than needed. The kernel would accept the allocation, and
+    /// kill some process once the tables are written to.
     pub fn refuse_more_than_there_is(needed_bytes: u64) -> Result<(), TooLittle> {
         let memory = Self::read(Root(std::path::Path::new("/")));
         let Some(available) = memory.available_bytes else { return Ok(()) };
@@ -130,7 +130,7 @@ impl Memory {
         if needed_bytes <= there_is { Ok(()) } else { Err(TooLittle { needed_bytes, there_is }) }
     }
 
-    /// Megabytes of hugepages that this process can have, all sizes together.
+    /// Returns the megabytes of hugepages of all sizes that this process can have.
     pub fn free_hugepages_mb_of_this_host() -> u64 {
         if env::var_os(HUGEPAGES_OF_OTHERS).is_some() {
             return 0;
@@ -138,13 +138,13 @@ impl Memory {
         free_mb(&read_hugepages(Root(std::path::Path::new("/"))))
     }
 
-    /// The same of the pages that flow tables take.
+    /// Returns the megabytes of hugepages that this process can have in the size of flow tables.
     pub fn free_table_pages_mb_of_this_host() -> u64 {
         let pools = read_hugepages(Root(std::path::Path::new("/")));
         pools.iter().find(|pool| pool.page_kb == TABLE_PAGE_KB).map_or(0, HugepagePool::free_mb)
     }
 
-    /// Megabytes of hugepages that this process can have, all sizes together.
+    /// Returns the megabytes of hugepages of all sizes that this process can have.
     pub(crate) fn free_hugepages_mb(&self) -> u64 {
         free_mb(&self.hugepages)
     }
@@ -200,12 +200,12 @@ fn read_hugepages(root: Root) -> Vec<HugepagePool> {
     pools
 }
 
-/// `node0`, but not `node` or `online`.
+/// True for names such as `node0`, but not `node` or `online`.
 fn is_node(name: &str) -> bool {
     name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// The word in brackets of `always [madvise] never`.
+/// Returns the word in brackets of a text such as `always [madvise] never`.
 fn bracketed(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn what_no_host_has_is_refused_and_what_is_half_free_is_not() {
         let too_little = Memory::refuse_more_than_there_is(u64::MAX).unwrap_err();
-        // Others take and give memory meanwhile, but not that much.
+        // Other programs take and free memory meanwhile, but not that much.
         let half = too_little.there_is / 2;
         assert!(half > 0 && Memory::refuse_more_than_there_is(half).is_ok(), "{half}");
         let there_is = units::bytes(too_little.there_is);

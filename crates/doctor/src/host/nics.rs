@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! NICs on the PCI bus: who drives them, and what the host itself does through them.
+//! Reads NICs on the PCI bus: their drivers, and what the host uses them for.
 
 use super::Root;
 use std::path::Path;
@@ -16,13 +16,13 @@ pub struct Nic {
     pub(crate) address: String,
     /// `vendor:device`, hexadecimal.
     pub(crate) id: String,
-    /// Kernel module that has it.
+    /// Kernel module that drives it.
     pub(crate) driver: Option<String>,
-    /// NUMA node, where the host has several.
+    /// NUMA node; `None` on hosts with one node.
     pub(crate) node: Option<u64>,
-    /// Whether an IOMMU stands before it.
+    /// True if it is behind an IOMMU.
     pub(crate) iommu: bool,
-    /// What Linux calls it, where Linux uses it.
+    /// Its Linux interfaces; empty if Linux does not use it.
     pub(crate) interfaces: Vec<Interface>,
 }
 
@@ -30,16 +30,16 @@ pub struct Nic {
 #[derive(Debug, Default)]
 pub(crate) struct Interface {
     pub(crate) name: String,
-    /// The way to everywhere leads through it.
+    /// True if a default route leaves by it.
     pub(crate) default_route: bool,
-    /// It has an address (a network of its own, or an IPv6 address beyond the link).
+    /// True if it has an IPv4 address or an IPv6 address beyond the link.
     pub(crate) address: bool,
-    /// The bridge or bond it belongs to.
+    /// Bridge or bond that it belongs to.
     pub(crate) master: Option<String>,
 }
 
 impl Nic {
-    /// PCI addresses of the NICs of this host that user space drives.
+    /// Returns the PCI addresses of the NICs of this host that a user-space driver has.
     pub fn bound_to_user_space() -> Vec<String> {
         let nics = read(Root(Path::new("/"))).unwrap_or_default().into_iter();
         let is_bound =
@@ -48,7 +48,7 @@ impl Nic {
     }
 }
 
-/// Every NIC on the PCI bus; `None` without such a bus.
+/// Returns every NIC on the PCI bus; `None` without such a bus.
 pub(super) fn read(root: Root) -> Option<Vec<Nic>> {
     let nics = || root.names(DEVICES).into_iter().filter_map(|address| read_nic(root, address));
     root.has(DEVICES).then(|| nics().collect())
@@ -64,7 +64,7 @@ fn read_nic(root: Root, address: String) -> Option<Nic> {
         let text = root.text(&file(name)).unwrap_or_default();
         text.trim_start_matches("0x").to_owned()
     };
-    // A virtio NIC's interface hangs one level deeper, below its virtio device.
+    // The interface of a virtio NIC is one level deeper, below its virtio device.
     let mut interfaces = root.names(&file("net"));
     for name in root.names(&file("")).iter().filter(|name| name.starts_with("virtio")) {
         interfaces.extend(root.names(&file(&format!("{name}/net"))));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! NUMA nodes: which cpus and which NICs are on them.
+//! Reads NUMA nodes: which cpus and NICs are on them.
 
 use super::Root;
 use super::cpus::{Cpus, parse_cpus};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const NODES: &str = "sys/devices/system/node";
 
-/// Returns the cpus of each node; none where the kernel does not tell.
+/// Returns the cpus of each node; none if the kernel does not tell.
 pub(super) fn read(root: Root) -> BTreeMap<u32, Vec<u32>> {
     let node = |name: String| {
         let number = name.strip_prefix("node")?.parse().ok()?;
@@ -18,7 +18,7 @@ pub(super) fn read(root: Root) -> BTreeMap<u32, Vec<u32>> {
 }
 
 impl Cpus {
-    /// NUMA node of a cpu; `None` where the kernel does not tell.
+    /// Returns the NUMA node of a cpu; `None` if the kernel does not tell.
     pub fn node_of(&self, cpu: u32) -> Option<u32> {
         self.nodes.iter().find_map(|(node, cpus)| cpus.contains(&cpu).then_some(*node))
     }
@@ -30,26 +30,26 @@ impl Cpus {
     }
 }
 
-/// NUMA node of a PCI device of this host, such as `0000:18:00.0`; `None` where the kernel does not
-/// tell, as on hosts with one node.
+/// Returns the NUMA node of a PCI device of this host, such as `0000:18:00.0`. `None` if the kernel
+/// does not tell, as on hosts with one node.
 pub fn node_of_pci(address: &str) -> Option<u32> {
     number(Root(Path::new("/")), &format!("sys/bus/pci/devices/{address}/numa_node"))
 }
 
-/// NUMA node of the device behind a Linux interface of this host; `None` where the kernel does not
-/// tell, as of virtual interfaces.
+/// Returns the NUMA node of the device behind a Linux interface of this host. `None` if the kernel
+/// does not tell, as for virtual interfaces.
 pub fn node_of_interface(name: &str) -> Option<u32> {
     of_interface(Root(Path::new("/")), name)
 }
 
-/// The PCI device of a virtio interface is one level higher.
+/// Reads the node of an interface. For virtio, the PCI device is one level higher.
 fn of_interface(root: Root, name: &str) -> Option<u32> {
     let device = format!("sys/class/net/{name}/device");
     number(root, &format!("{device}/numa_node"))
         .or_else(|| number(root, &format!("{device}/../numa_node")))
 }
 
-/// A device without a node has -1.
+/// Reads the number of a node. A device without a node has -1.
 fn number(root: Root, path: &str) -> Option<u32> {
     root.text(path)?.parse().ok()
 }
@@ -71,14 +71,14 @@ mod tests {
         assert!(read(Root(root)).is_empty());
         write(root, "sys/devices/system/node/node0/cpulist", "0-1,4-5\n");
         write(root, "sys/devices/system/node/node1/cpulist", "2-3\n");
-        // A node of memory alone.
+        // A node with memory but without cpus.
         write(root, "sys/devices/system/node/node2/cpulist", "\n");
         write(root, "sys/devices/system/node/has_cpu", "0-1\n");
         let nodes = read(Root(root));
         assert_eq!(nodes, [(0, vec![0, 1, 4, 5]), (1, vec![2, 3]), (2, vec![])].into());
         write(root, "sys/class/net/eth1/device/numa_node", "1\n");
         write(root, "sys/class/net/eth2/device/numa_node", "-1\n");
-        // Of virtio.
+        // An interface of virtio.
         write(root, "sys/devices/pci/virtio0/net/eth3/carrier", "1\n");
         write(root, "sys/devices/pci/numa_node", "1\n");
         std::fs::create_dir_all(root.join("sys/class/net/eth3")).unwrap();
@@ -101,11 +101,11 @@ mod tests {
         assert_eq!(cpus(&[], &[]).by_preference_near(&[0]), [1, 4, 0, 2, 3, 5]);
         assert_eq!(cpus(&[], &[]).by_preference_near(&[1]), [2, 3, 5, 1, 4, 0]);
         assert_eq!(cpus(&[], &[]).by_preference_near(&[0, 1]), [1, 2, 3, 4, 5, 0]);
-        // A cpu of another instance comes last, wherever it is, and a busy one after all idle ones.
+        // A cpu of another instance comes last on any node. A busy cpu comes after all idle ones.
         assert_eq!(cpus(&[2, 4], &[]).by_preference_near(&[1]), [3, 5, 1, 0, 2, 4]);
         let busy = [0.0, 0.0, 99.0, 0.0, 0.0, 0.0];
         assert_eq!(cpus(&[], &busy).by_preference_near(&[1]), [3, 5, 1, 4, 0, 2]);
-        // Nothing is known of a node that has no cpus, and of cpus without a node.
+        // A node without cpus is ignored, and so are cpus without a node.
         assert_eq!(cpus(&[], &[]).by_preference_near(&[7]), [1, 2, 3, 4, 5, 0]);
         let unknown = Cpus { nodes: BTreeMap::new(), ..cpus(&[], &[]) };
         assert_eq!(unknown.by_preference_near(&[1]), [1, 2, 3, 4, 5, 0]);

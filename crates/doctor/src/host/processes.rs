@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which process keeps a cpu busy, as far as `/proc` shows the processes of others.
+//! Finds the process that keeps a cpu busy, as far as `/proc` shows processes of others.
 
 use super::Root;
 use super::cpus::LOAD_WINDOW;
@@ -11,13 +11,13 @@ use std::path::Path;
 pub struct Process {
     /// Number of the process.
     pub id: u32,
-    /// Its name, as the kernel keeps it.
+    /// Name of the process, as the kernel keeps it.
     pub name: String,
 }
 
 /// Returns the process that used `cpu` most within a tenth of a second, which this call takes.
-/// `None` if none used half of it: then the load is that of many, of the kernel, or of processes
-/// that this one does not see.
+/// `None` if none used half of it. Then many processes, the kernel, or processes that this one
+/// cannot see cause the load.
 pub fn busiest_process_on(cpu: u32) -> Option<Process> {
     let root = Root(Path::new("/"));
     let before = Threads::read(root);
@@ -26,18 +26,18 @@ pub fn busiest_process_on(cpu: u32) -> Option<Process> {
     Some(Process { id, name: root.text(&format!("proc/{id}/comm"))? })
 }
 
-/// Every thread of the host by the numbers of its process and its own.
+/// All threads of the host, by process number and thread number.
 struct Threads(HashMap<(u32, u32), Thread>);
 
 #[derive(Clone, Copy)]
 struct Thread {
-    /// The cpu it ran on last.
+    /// Cpu on which it ran last.
     cpu: u32,
-    /// Ticks of the kernel it ran since its start, usually hundredths of a second.
+    /// Ticks of the kernel that it has run, usually hundredths of a second.
     ticks: u64,
 }
 
-/// Less than this says nothing.
+/// Fewer ticks of a process are not significant.
 const TICKS_MIN: u64 = LOAD_WINDOW.as_millis() as u64 / 10 / 2;
 
 impl Threads {
@@ -47,7 +47,7 @@ impl Threads {
             let Ok(id) = process.parse::<u32>() else { continue };
             for thread in root.names(&format!("proc/{process}/task")) {
                 let stat = root.text(&format!("proc/{process}/task/{thread}/stat"));
-                // A thread may end while it is looked at.
+                // A thread may have ended meanwhile.
                 let Some(found) = stat.as_deref().and_then(Thread::parse) else { continue };
                 threads.insert((id, thread.parse().unwrap_or(id)), found);
             }
@@ -55,7 +55,7 @@ impl Threads {
         Self(threads)
     }
 
-    /// The process whose thread used a cpu most since `before`, but for the process `me`.
+    /// Returns the process whose thread used `cpu` most since `before`, except process `me`.
     fn busiest_on(&self, cpu: u32, before: &Self, me: u32) -> Option<u32> {
         let used = |(key, now): (&(u32, u32), &Thread)| {
             let ticks = now.ticks.saturating_sub(before.0.get(key)?.ticks);
@@ -66,11 +66,11 @@ impl Threads {
 }
 
 impl Thread {
-    /// Reads proc_pid_stat(5). The name, in parentheses, may hold anything.
+    /// Parses proc_pid_stat(5). The name, in parentheses, may contain any characters.
     fn parse(stat: &str) -> Option<Self> {
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
-        // The first of these is the third of the line.
+        // The first of these fields is the third of the line.
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         Some(Self { cpu: number(39)?.try_into().ok()?, ticks: number(14)? + number(15)? })
     }

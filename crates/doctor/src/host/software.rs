@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Kernel, DPDK, and what this process may ask of them.
+//! Reads kernel, DPDK, and the privileges of this process.
 
 use super::Root;
 use std::path::Path;
@@ -7,32 +7,32 @@ use std::path::Path;
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
 
-/// The software a run stands on.
+/// The software that a run depends on.
 #[derive(Debug)]
 pub struct Software {
     /// Kernel release.
     pub(crate) kernel: Option<String>,
-    /// There are libraries, among which DPDK would be.
+    /// True if there are folders of libraries, in which DPDK would be.
     pub(crate) has_libraries: bool,
-    /// DPDK with its drivers, the first found.
+    /// The first installation of DPDK with drivers.
     pub(crate) dpdk: Option<Dpdk>,
     pub(crate) privileges: Option<Privileges>,
-    /// Kernel modules that can hand a NIC to DPDK, of those that are loaded.
+    /// Loaded kernel modules that can hand a NIC to DPDK.
     pub(crate) nic_modules: Vec<&'static str>,
-    /// vfio works without an IOMMU, as someone has asked for.
+    /// True if vfio was set to work without an IOMMU.
     pub(crate) vfio_without_iommu: bool,
-    /// The IOMMU is on: devices stand in groups.
+    /// Number of IOMMU groups; 0 if the IOMMU is off.
     pub(crate) iommu_groups: usize,
-    /// Socket families the kernel knows, of `PACKET` and `XDP`.
+    /// Socket families of the kernel, of `PACKET` and `XDP`.
     pub(crate) socket_families: Option<Vec<&'static str>>,
-    /// A daemon moves interrupts between cpus.
+    /// True if `irqbalance` runs, which moves interrupts between cpus.
     pub(crate) irqbalance: Option<bool>,
 }
 
-/// DPDK as installed.
+/// An installation of DPDK.
 #[derive(Debug)]
 pub(crate) struct Dpdk {
-    /// From its pkg-config file, which comes with the headers.
+    /// Version in its pkg-config file, which comes with the headers.
     pub(crate) version: Option<String>,
     /// Directory of the drivers.
     pub(crate) driver_dir: String,
@@ -40,18 +40,18 @@ pub(crate) struct Dpdk {
     pub(crate) drivers: Vec<String>,
 }
 
-/// What the process may do.
+/// Privileges of the process.
 #[derive(Debug, Default)]
 pub(crate) struct Privileges {
     pub(crate) root: bool,
-    /// `CAP_NET_RAW`: AF_PACKET sockets.
+    /// `CAP_NET_RAW`: needed for AF_PACKET sockets.
     pub(crate) net_raw: bool,
-    /// `CAP_NET_ADMIN`: TAP interfaces.
+    /// `CAP_NET_ADMIN`: needed for TAP interfaces.
     pub(crate) net_admin: bool,
 }
 
 impl Software {
-    /// Release of the kernel of this host, as `uname -r` prints it.
+    /// Returns the kernel release of this host, as `uname -r` prints it.
     pub fn kernel_of_this_host() -> Option<String> {
         Root(Path::new("/")).text("proc/sys/kernel/osrelease")
     }
@@ -79,8 +79,8 @@ impl Software {
     }
 }
 
-/// Debian puts the drivers into `usr/lib/<triplet>/dpdk/pmds-<abi>`, others into `usr/lib64` or
-/// below `usr/local`.
+/// Finds DPDK. Debian has the drivers in `usr/lib/<triplet>/dpdk/pmds-<abi>`, others have them in
+/// `usr/lib64` or below `usr/local`.
 fn read_dpdk(root: Root) -> Option<Dpdk> {
     let mut libraries: Vec<String> = ["usr/local/lib", "usr/lib"]
         .iter()
@@ -97,7 +97,7 @@ fn read_dpdk(root: Root) -> Option<Dpdk> {
             .into_iter()
             .rfind(|name| name.starts_with("pmds-"))?;
         let driver_dir = format!("{library}/dpdk/{abi}");
-        // Each driver has up to three names: `librte_net_null.so`, and that with versions.
+        // A driver has up to three names: `librte_net_null.so`, and the same with versions.
         let mut drivers: Vec<String> = root
             .names(&driver_dir)
             .iter()
@@ -128,7 +128,8 @@ fn read_privileges(root: Root) -> Option<Privileges> {
     })
 }
 
-/// Whether `program` runs. Who is not shown the first process is not shown all of them.
+/// True if `program` runs. `None` if it is not seen and process 1 is hidden, since other processes
+/// may be hidden too.
 fn runs(root: Root, program: &str) -> Option<bool> {
     let name = |process: &str| root.text(&format!("proc/{process}/comm"));
     let runs = root
