@@ -44,7 +44,7 @@ pub struct Resume(Vec<(Store, Place)>);
 /// The outcome of restoring connections.
 #[derive(Debug, Default)]
 pub struct ResumeOutcome {
-    /// Connections that are known again.
+    /// Connections restored.
     pub restored: u64,
     /// Connections whose timeout had passed meanwhile.
     pub expired: u64,

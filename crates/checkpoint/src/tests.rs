@@ -359,7 +359,7 @@ fn what_is_no_file_of_ours_is_refused_at_once() {
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
         std::fs::remove_file(store.path(place)).unwrap();
     }
-    // What cannot be renamed goes.
+    // If the rename fails, the temporary file is removed.
     std::fs::create_dir_all(store.path(place).join("below")).unwrap();
     assert!(matches!(store.read(place), Err(Refusal::Io(_))));
     assert!(save(&store).is_err());

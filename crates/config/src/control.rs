@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `[control]`: where others may ask the instance.
+//! Reads `[control]`: the place of the control socket.
 
 use super::Located;
 use super::section::Section;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// `[control]`.
+/// The section `[control]`.
 #[derive(Default)]
 pub(crate) struct Control {
     pub(crate) socket: Option<Located<Socket>>,
@@ -21,18 +21,18 @@ impl Control {
     }
 }
 
-/// Where the control socket is.
+/// The place of the control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Socket {
-    /// Where clients look, under the number of the process.
+    /// The default path, named after the process, where clients look.
     Auto,
-    /// Nowhere.
+    /// No socket.
     Off,
-    /// There.
+    /// This path.
     At(PathBuf),
 }
 
-/// What is no place for a socket.
+/// The text is no place for a socket.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no place for a socket; write \"auto\", \"off\", or a path with a / in it")]
 pub struct SocketWords(String);

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Names of ports: device strings as DPDK takes them, `0000:18:00.2` or `net_pcap0,rx_pcap=f.pcap`,
-//! and Linux interfaces, `eth1`.
+//! Parses names of ports: device strings of DPDK, such as `0000:18:00.2` or
+//! `net_pcap0,rx_pcap=f.pcap`, and Linux interfaces, such as `eth1`.
 //!
-//! Millrace reads the name in a device string, because two ports must not share one, and the
-//! arguments that name Linux interfaces. The driver reads all other arguments.
+//! In a device string Millrace parses the name, since two ports must not share one, and the
+//! arguments that name Linux interfaces. The driver parses all other arguments.
 
 use doctor::host;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Longest name DPDK keeps (`RTE_DEV_NAME_MAX_LEN` less its final zero).
+/// Longest name that DPDK keeps (`RTE_DEV_NAME_MAX_LEN` less its final zero).
 const NAME_MAX_BYTES: usize = 63;
 
 /// Longest name of a Linux interface (`IFNAMSIZ` less its final zero).
 const INTERFACE_MAX_BYTES: usize = 15;
 
-/// What the name of a virtual device begins with: an ethdev driver, or its older alias.
+/// Prefixes of names of virtual devices: an ethdev driver, or its older alias.
 const VDEV_PREFIXES: [&str; 3] = ["net_", "eth_", "virtio_user"];
 
-/// One device with the arguments of its driver.
+/// A device with the arguments of its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Devargs {
-    /// Name of the device, equal for all ways to write it: a PCI address has its domain.
+    /// Name of the device, normalized: a PCI address has its domain.
     pub name: String,
-    /// From the first comma on, as written; may be empty.
+    /// Text from the first comma on, as written; may be empty.
     arguments: String,
 }
 
-/// What can be wrong with a device string.
+/// What is wrong with a device string.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceFault {
     #[error(
@@ -45,13 +45,13 @@ pub enum DeviceFault {
     NotADevice(String),
 }
 
-/// Why `A,B` does not tell two devices.
+/// Why `A,B` does not name two devices.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PairError {
     /// The text names one device.
     #[error("{0:?} names one device; a pair is A,B")]
     One(String),
-    /// There are several places to cut the text at, or none.
+    /// The text can be cut into two devices in several ways, or in none.
     #[error(
         "{text:?} can be cut into two devices in {count} ways; write the pair into a configuration \
          file ([[pair]] with a and b)"
@@ -59,7 +59,7 @@ pub enum PairError {
     Ambiguous {
         /// The text as written.
         text: String,
-        /// In how many ways it can be cut.
+        /// Number of ways to cut it.
         count: usize,
     },
     /// One of the two is no device.
@@ -68,7 +68,7 @@ pub enum PairError {
 }
 
 impl Devargs {
-    /// Reads one device string.
+    /// Parses a device string.
     pub fn parse(text: &str) -> Result<Self, DeviceFault> {
         let (name, _) = text.split_once(',').unwrap_or((text, ""));
         if name.is_empty() {
@@ -103,19 +103,21 @@ impl Devargs {
         !is_device(&self.name)
     }
 
-    /// The Linux interface behind the port: its own name, or one that its driver is given.
+    /// Returns the Linux interface of the port: its name, or an argument of its driver.
     pub fn interface(&self) -> Option<&str> {
         if self.is_interface() { Some(&self.name) } else { self.values("iface").next() }
     }
 
-    /// The Linux interface that is there already and whose frames the port takes; a tap makes one.
+    /// Returns the existing Linux interface whose frames the port takes; `None` for a tap, which
+    /// makes its own.
     pub fn host_interface(&self) -> Option<&str> {
         let is_tap = self.name.starts_with("net_tap") || self.name.starts_with("net_tun");
         self.interface().or_else(|| self.values("rx_iface").next()).filter(|_| !is_tap)
     }
 
-    /// Bytes of a frame from which on the port's driver may have cut it: `net_af_packet` hands over
-    /// what fits into `framesz`, without a word. `None` where frames come whole.
+    /// Returns the length in bytes from which the port's driver may have cut a frame.
+    /// `net_af_packet` silently hands over only what fits into `framesz`. `None` if frames are
+    /// whole.
     pub fn cuts_from(&self) -> Option<u32> {
         if !self.name.starts_with("net_af_packet") && !self.name.starts_with("eth_af_packet") {
             return None;
@@ -125,7 +127,8 @@ impl Devargs {
         Some(frame.saturating_sub(Self::AF_PACKET_HEADER))
     }
 
-    /// Bytes that a frame takes in the ring of the port's driver, where it has one of fixed frames.
+    /// Returns the bytes of a frame in the ring of the port's driver; `None` without a ring of
+    /// fixed frames.
     pub fn ring_frame(&self) -> Option<u32> {
         self.cuts_from().map(|from| from + Self::AF_PACKET_HEADER)
     }
@@ -136,15 +139,14 @@ impl Devargs {
     /// (net/packet/af_packet.c) for TPACKET_V2.
     const AF_PACKET_HEADER: u32 = 66;
 
-    /// The frame size by which `net_af_packet` takes whole frames of an MTU, two VLAN tags
-    /// included.
+    /// Returns the frame size with which `net_af_packet` takes whole frames of an MTU, with two
+    /// VLAN tags.
     pub fn af_packet_frame(mtu: u32) -> u32 {
         let frame = mtu + 14 + 8 + 1 + Self::AF_PACKET_HEADER;
         frame.next_multiple_of(1024).max(Self::AF_PACKET_FRAME)
     }
 
-    /// Adds arguments to a `net_af_packet` that says no `framesz`: those by which frames of this
-    /// MTU fit.
+    /// Adds arguments to a `net_af_packet` without `framesz`, so that frames of this MTU fit.
     pub(crate) fn fit_for(&mut self, mtu: u32) {
         let frame = Self::af_packet_frame(mtu);
         let is_silent = self.cuts_from().is_some() && self.values("framesz").next().is_none();
@@ -153,13 +155,14 @@ impl Devargs {
         }
     }
 
-    /// Captures that the port replays for ever: its driver keeps their packets in packet buffers.
+    /// Returns the captures that the port replays for ever: its driver keeps their packets in
+    /// mbufs.
     pub(crate) fn captures_in_buffers(&self) -> impl Iterator<Item = &Path> {
         let is_kept = self.values("infinite_rx").next_back().is_some_and(|value| value == "1");
         self.values("rx_pcap").filter(move |_| is_kept).map(Path::new)
     }
 
-    /// Values of the arguments `key=value`.
+    /// Returns the values of the arguments `key=value`.
     fn values<'a>(&'a self, key: &'a str) -> impl DoubleEndedIterator<Item = &'a str> {
         let arguments = self.arguments.split(',').filter_map(|argument| argument.split_once('='));
         arguments.filter_map(move |(name, value)| (name == key).then_some(value))
@@ -172,8 +175,8 @@ impl std::fmt::Display for Devargs {
     }
 }
 
-/// Cuts `A,B` in two, although the arguments of A and B have commas too: B begins at the one comma
-/// that something without `=` follows. Where several do, at the one that a device name follows.
+/// Cuts `A,B` in two, although arguments have commas too. B begins at the only comma before a word
+/// without `=`. If there are several such commas, B begins at the one before a device name.
 pub fn split_pair(text: &str) -> Result<(Devargs, Devargs), PairError> {
     let bare: Vec<usize> =
         commas(text).filter(|comma| !first_word(&text[comma + 1..]).contains('=')).collect();
@@ -190,14 +193,16 @@ pub fn split_pair(text: &str) -> Result<(Devargs, Devargs), PairError> {
     Ok((Devargs::parse(&text[..cut])?, Devargs::parse(&text[cut + 1..])?))
 }
 
-/// The arguments by which `net_af_packet` takes whole frames of an interface with this MTU.
+/// Returns the arguments with which `net_af_packet` takes whole frames of an interface with this
+/// MTU.
 pub fn af_packet_sizes(mtu: u32) -> String {
     let frame = Devargs::af_packet_frame(mtu);
-    // A block is a whole number of frames and of pages: 4 frames of a multiple of 1024.
+    // A block must be a whole number of frames and of pages: 4 frames of a multiple of 1024 are
+    // both.
     format!(",framesz={frame},blocksz={}", frame * 4)
 }
 
-/// Returns the NUMA nodes of ports, ascending, as far as the kernel tells.
+/// Returns the NUMA nodes of ports in ascending order, as far as the kernel tells.
 pub fn nodes_of<'a>(ports: impl IntoIterator<Item = &'a Devargs>) -> Vec<u32> {
     let node = |port: &Devargs| match port.host_interface() {
         Some(interface) => host::node_of_interface(interface),
@@ -208,7 +213,7 @@ pub fn nodes_of<'a>(ports: impl IntoIterator<Item = &'a Devargs>) -> Vec<u32> {
     nodes.into_iter().collect()
 }
 
-/// Offsets of the commas outside brackets: `representor=[0,2]` is one argument.
+/// Returns the offsets of commas outside brackets: `representor=[0,2]` is one argument.
 fn commas(text: &str) -> impl Iterator<Item = usize> {
     let mut depth = 0_usize;
     text.char_indices().filter_map(move |(offset, character)| {
@@ -234,8 +239,8 @@ fn is_vdev(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
-/// A name that Linux gives to an interface (`dev_valid_name` in net/core/dev.c) and that cannot be
-/// taken for a path.
+/// True for a valid name of a Linux interface (`dev_valid_name` in net/core/dev.c) that cannot be
+/// mistaken for a path.
 fn is_interface(name: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.@".contains(&byte);
     name.len() <= INTERFACE_MAX_BYTES
@@ -243,7 +248,7 @@ fn is_interface(name: &str) -> bool {
         && name.bytes().all(is_good)
 }
 
-/// `[domain:]bus:device.function`, all hexadecimal, as `0000:18:00.2`.
+/// Normalizes `[domain:]bus:device.function`, all hexadecimal, to the form `0000:18:00.2`.
 fn pci_address(text: &str) -> Option<String> {
     let (rest, function) = text.rsplit_once('.')?;
     let mut fields = rest.rsplit(':');
@@ -341,7 +346,7 @@ mod tests {
                 "net_af_packet0,iface=eth1",
                 "0000:18:00.3,dv_flow_en=1",
             ),
-            // A bare word of the first driver, a list in brackets, nested devices.
+            // A bare word as argument of the first driver, a list in brackets, nested devices.
             ("net_x0,promisc,net_y0", "net_x0,promisc", "net_y0"),
             ("net_x0,net=[0,2],net_y0", "net_x0,net=[0,2]", "net_y0"),
             (

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `[fragments]`: what is remembered of datagrams that come in parts.
+//! Reads `[fragments]`: limits of incomplete datagrams.
 
 use super::Located;
 use super::section::Section;
@@ -8,7 +8,7 @@ use engine::{MAX_DATAGRAMS, MAX_HOLD};
 /// Most milliseconds of either time: ten minutes.
 const MS_MAX: u32 = 600_000;
 
-/// Limits, under the names of the file.
+/// The section `[fragments]`.
 #[derive(Default)]
 pub(crate) struct Fragments {
     pub(crate) datagrams: Option<Located<u32>>,

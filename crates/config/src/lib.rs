@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A configuration as someone wrote it: TOML or flags, each value with the place it stands at; and
-//! in [`plan`], what a run makes of it.
+//! Reads a configuration from TOML or flags, each value with its place. [`plan`] makes a run's
+//! settings of it.
 //!
 //! A [`Config`] has no defaults; [`Plan`](crate::plan::Plan) fills them in. Reading goes on after a
-//! fault, so that all faults of a file are told at once. A key is known if and only if a line below
-//! reads it: what no line asks for is refused.
+//! fault, so that all faults of a file are reported together. A key is known if and only if a line
+//! below reads it; all other keys are refused.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -44,11 +44,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Bytes of a file that may be a configuration: who names a capture instead is told so, and not by
-/// the end of memory.
+/// Most bytes of a configuration file. A larger file, such as a capture named by mistake, is
+/// refused instead of filling the memory.
 const FILE_MAX: u64 = 16 << 20;
 
-/// All of a file that is none too long.
+/// Reads a file of at most [`FILE_MAX`] bytes.
 fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_MAX + 1).read_to_end(&mut bytes)?;
@@ -58,7 +58,7 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Everything a configuration can say.
+/// All sections of a configuration.
 #[derive(Default)]
 pub struct Config {
     pub(crate) eal: Eal,
@@ -75,13 +75,13 @@ pub struct Config {
     pub(crate) offload: Offload,
     pub(crate) control: Control,
     pub(crate) snapshot: Snapshot,
-    /// Workers per pair where the program chooses the cpus (`--workers`).
+    /// Workers per pair (`--workers`); the program then chooses their cpus.
     pub(crate) workers: Option<Located<u32>>,
-    /// What was wrong with the text; a plan is refused with these and those it finds itself.
+    /// Problems of the text. A plan fails with these and with those that it finds itself.
     pub(crate) problems: Vec<Problem>,
 }
 
-/// `[policy]`: what becomes of packets that are not as they should be.
+/// `[policy]`: what happens to malformed, invalid and unusual packets.
 #[derive(Default)]
 pub(crate) struct PacketPolicy {
     pub(crate) malformed: Option<Located<MalformedPackets>>,
@@ -92,7 +92,7 @@ pub(crate) struct PacketPolicy {
     pub(crate) fragments: Option<Located<InvalidFragments>>,
 }
 
-/// `[eal]`: what DPDK starts with.
+/// `[eal]`: settings of DPDK.
 #[derive(Default)]
 pub(crate) struct Eal {
     pub(crate) huge: Option<Located<Huge>>,
@@ -102,18 +102,18 @@ pub(crate) struct Eal {
     pub(crate) extra: Option<Located<Vec<String>>>,
 }
 
-/// `[[pair]]`: two ports and the cpus that work between them.
+/// `[[pair]]`: two ports and the cpus of the workers between them.
 pub(crate) struct Pair {
-    /// `None` only where a problem says why.
+    /// `None` only if there is a problem.
     pub(crate) a: Option<Located<Devargs>>,
-    /// `None` only where a problem says why.
+    /// `None` only if there is a problem.
     pub(crate) b: Option<Located<Devargs>>,
     pub(crate) workers: Option<Located<Vec<Located<u32>>>>,
     pub(crate) rx_descriptors: Option<Located<u16>>,
     pub(crate) tx_descriptors: Option<Located<u16>>,
     pub(crate) zone: Option<Located<u16>>,
     pub(crate) mtu: Option<Located<u16>>,
-    /// The largest MTU of its Linux interfaces; 0 where it has none, or nobody has asked the host.
+    /// Largest MTU of its Linux interfaces; 0 if it has none, or if the host was not asked.
     pub(crate) found_mtu: u32,
     /// NUMA nodes of both ports, as far as the kernel tells.
     pub(crate) found_nodes: Vec<u32>,
@@ -155,26 +155,26 @@ pub(crate) struct Timeouts {
 
 /// Least MTU of a pair: that of IPv4 (RFC 791, section 3.2).
 const MTU_MIN: u16 = 68;
-/// Most: a frame with two VLAN tags fits one packet buffer.
+/// Largest MTU: a frame with two VLAN tags fits one packet buffer.
 const MTU_MAX: u16 = 16_000;
-/// What `--mtu` takes.
+/// Range of `--mtu`.
 pub const MTU_RANGE: std::ops::RangeInclusive<i64> = MTU_MIN as i64..=MTU_MAX as i64;
 
-/// Most bytes of packet in one packet buffer.
+/// Most bytes of data in one packet buffer.
 pub const MBUF_DATA_BYTES_MAX: u16 = 16_384;
 
 /// Whether DPDK's memory comes from hugepages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Huge {
-    /// Yes if enough of them are free.
+    /// From hugepages if enough of them are free.
     Auto,
-    /// Insist on them.
+    /// From hugepages only.
     Yes,
-    /// Do without them.
+    /// Without hugepages.
     No,
 }
 
-/// The values a key may have, each as TOML spells it.
+/// The values that a key may have, each as TOML spells it.
 pub(crate) type Choices<T> = [(&'static str, T)];
 
 pub(crate) const HUGE: &Choices<Huge> =
@@ -201,7 +201,7 @@ pub(crate) const ZONE: &Choices<ZoneSource> = &[
 ];
 
 impl Config {
-    /// Reads a file. One that cannot be read gives a `Config` with nothing but this problem.
+    /// Reads a file. If it cannot be read, the result has only this problem.
     pub(crate) fn read_file(path: &Path) -> Self {
         match read_whole(path) {
             Ok(bytes) => Self::read_bytes(&bytes),
@@ -213,7 +213,7 @@ impl Config {
         }
     }
 
-    /// Reads what should be text.
+    /// Reads bytes that should be text.
     pub fn read_bytes(bytes: &[u8]) -> Self {
         let mut chunks = bytes.utf8_chunks();
         let text = chunks.next().map_or("", |chunk| chunk.valid());
@@ -225,7 +225,7 @@ impl Config {
         Self { problems: vec![problem], ..Self::default() }
     }
 
-    /// Reads TOML. Text that is no TOML gives a `Config` with nothing but problems.
+    /// Reads TOML. If the text is no TOML, the result has only problems.
     pub(crate) fn read(text: &str) -> Self {
         let document = Document::new(text);
         let Some(root) = document.root() else {
@@ -326,7 +326,7 @@ impl Timeouts {
         timeouts
     }
 
-    /// Those of a section with other keys beside them.
+    /// Reads timeouts from a section that may have other keys too.
     fn of(section: &Section) -> Self {
         Self {
             tcp_syn_sent: section.seconds("tcp_syn_sent"),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a configuration has written to connections as they begin.
+//! Reads `[[mark]]`: marks and labels that connections get when they begin.
 
 use super::problem::{Fault, Located};
 use super::section::Section;
 use engine::{MaskedBits, Prefix};
 use wire::proto_names;
 
-/// `[[mark]]`: bits for the connections that are meant.
+/// A `[[mark]]`: bits to write to connections that match.
 pub(crate) struct Mark {
     pub(crate) zone: Option<Located<u16>>,
     pub(crate) proto: Option<Located<u8>>,
@@ -16,7 +16,7 @@ pub(crate) struct Mark {
     pub(crate) sport: Option<Located<u16>>,
     pub(crate) dport: Option<Located<u16>>,
     pub(crate) port: Option<Located<u16>>,
-    /// One of both is there, or a problem says why not.
+    /// At least one of the two is set, unless there is a problem.
     pub(crate) set_mark: Option<Located<MaskedBits>>,
     pub(crate) set_label: Option<Located<MaskedBits>>,
 }

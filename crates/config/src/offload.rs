@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `[offload]`: which connections get rules of the NIC, and how far their marks are believed.
+//! Reads `[offload]`: which connections get NIC rules, and how marks are verified.
 
 use super::section::Section;
 use super::{Choices, Located};
@@ -7,7 +7,7 @@ use engine::MarkVerification;
 use std::fmt;
 use std::str::FromStr;
 
-/// `[offload]`.
+/// The section `[offload]`.
 #[derive(Default)]
 pub(crate) struct Offload {
     pub(crate) policy: Option<Located<Policy>>,
@@ -35,10 +35,10 @@ impl Offload {
     }
 }
 
-/// How NICs are asked for rules.
+/// How rules are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleApi {
-    /// Through a flow queue where there is one, else by calls that wait.
+    /// By a flow queue if the port has one, else by calls that wait.
     Auto,
     /// By calls that wait.
     Sync,
@@ -50,22 +50,22 @@ pub(crate) const RULE_API: &Choices<RuleApi> =
 /// Which directions of connections get a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// None.
+    /// No direction.
     Off,
-    /// Every one, with its first packet.
+    /// Every direction, at its first packet.
     All,
-    /// Those with so many packets.
+    /// Directions with this many packets.
     After(u32),
-    /// Those with so many packets in a second.
+    /// Directions with this many packets per second.
     Rate(u32),
-    /// The busiest, by what the NIC has room and time for.
+    /// The busiest directions, as many as the NIC has room and time for.
     Measured,
 }
 
-/// Most packets that `after` may wait for.
+/// Most packets that a policy can wait for.
 const AFTER_MAX: u32 = 1 << 30;
 
-/// What is no policy.
+/// The text is no policy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no policy; write \"off\", \"measured\", \"all\", \"after N\" with N packets from \
@@ -102,16 +102,16 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Which directions the NIC forwards by itself.
+/// Which directions the NIC forwards itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bypass {
-    /// None.
+    /// No direction.
     Off,
-    /// Those of open UDP connections with so many packets, of which there would be a mark else.
+    /// Directions of open UDP connections with this many packets, that would otherwise get a mark.
     After(u32),
 }
 
-/// What does not say it.
+/// The text is no value of `bypass`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} says not what the NIC forwards by itself; write \"off\", or \"after N\" with N packets \
@@ -140,15 +140,15 @@ impl fmt::Display for Bypass {
     }
 }
 
-/// Packets of a rule whose keys are compared before a sample is enough.
+/// The key is compared in this many first packets of a rule; later packets are only sampled.
 const FIRST_CHECKS: u8 = 4;
 
-/// Every packet, or one of so many beside the first ones of a rule.
+/// Returns the verification of the first packets of a rule, and then of one packet in `one_in`.
 pub(crate) const fn sampled(one_in: u32) -> MarkVerification {
     MarkVerification::Sampled { first: FIRST_CHECKS, one_in }
 }
 
-/// What says nothing about checks.
+/// The text is no value of `check`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} says not which packets to check; write \"always\", or \"1/N\" for one of N")]
 pub(crate) struct CheckWords(String);
@@ -163,7 +163,7 @@ fn parse_check(text: &str) -> Result<MarkVerification, CheckWords> {
     check.ok_or_else(|| CheckWords(text.to_owned()))
 }
 
-/// As `check` is written.
+/// Formats a verification as the value of `check`.
 pub(crate) fn check_words(check: MarkVerification) -> String {
     match check {
         MarkVerification::Always => "always".to_owned(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a run will do, down to the last default: a [`Config`] checked as a whole and filled in.
+//! Turns a [`Config`] into the settings of a run: checks it as a whole and fills in every default.
 //!
-//! Every value passes once through `Settings::take`, which fills in the default and notes where
-//! the value came from. So nothing takes effect that `millrace check` does not show.
+//! Every value passes once through `Settings::take`, which fills in the default and notes the
+//! origin. So `millrace check` shows every value that takes effect.
 
 mod args;
 mod changes;
@@ -33,36 +33,36 @@ use doctor::host::Cpus;
 use engine::{ChecksumCheck, Nanos, Timeouts, ZoneSource};
 use std::collections::HashMap;
 
-/// Descriptors of a queue: about 100 us of small packets at 10 Gb/s.
+/// Default descriptors of a queue: about 100 us of small packets at 10 Gb/s.
 const DESCRIPTORS: u16 = 1024;
 
-/// Everything a run needs to know, valid as a whole.
+/// All settings of a run, valid as a whole.
 #[derive(Debug)]
 pub struct Plan {
-    /// What DPDK starts with.
+    /// Settings of DPDK.
     pub eal: EalPlan,
-    /// The wires: at least one.
+    /// The pairs: at least one.
     pub pairs: Vec<PairPlan>,
-    /// The engine of every worker. Its secret and cycle counter are filled in at start.
+    /// Configuration of every worker's engine. Its secret and cycle counter are filled in at start.
     pub engine: engine::Config,
-    /// Name of the timeout policy of each of its zones.
+    /// Names of the timeout policies of the engine's zones.
     pub zone_timeouts: Vec<String>,
-    /// Rules of the NIC.
+    /// NIC rules.
     pub offload: OffloadPlan,
-    /// Where others may ask the instance.
+    /// Place of the control socket.
     pub socket: Socket,
-    /// Where connections are kept for the next run.
+    /// Snapshots of connections for the next run.
     pub snapshot: SnapshotPlan,
-    /// Every value above with its origin, in the order they are shown.
+    /// Every value above with its origin, in the order of display.
     pub settings: Settings,
 }
 
 /// Two ports and the workers between them.
 #[derive(Debug)]
 pub struct PairPlan {
-    /// One end of the wire; what arrives here goes up.
+    /// Port A; packets that arrive here go up.
     pub a: Devargs,
-    /// The other end; what arrives here goes down.
+    /// Port B; packets that arrive here go down.
     pub b: Devargs,
     /// Cpu of each worker: queue `w` of both ports belongs to worker `w`.
     pub workers: Vec<u32>,
@@ -70,23 +70,23 @@ pub struct PairPlan {
     pub rx_descriptors: u16,
     /// Descriptors of each transmit queue.
     pub tx_descriptors: u16,
-    /// The zone of all its packets, if it has one of its own.
+    /// Zone of all packets of the pair; `None` if it has none of its own.
     pub(crate) zone: Option<u16>,
-    /// The MTU that both ports are to have; `None`: each keeps its own.
+    /// MTU to set for both ports; `None` leaves it as it is.
     pub mtu: Option<u16>,
-    /// The largest frame payload that is known to arrive, in bytes; packet buffers hold it.
+    /// Largest frame payload that is known to arrive, in bytes; packet buffers must hold it.
     pub(crate) largest_mtu: u32,
 }
 
 impl PairPlan {
-    /// Where the zone of its connections comes from, if that of others comes from there.
+    /// Returns the source of the pair's zones; `others` is that of pairs without their own zone.
     pub fn zone_from(&self, others: ZoneSource) -> ZoneSource {
         self.zone.map_or(others, ZoneSource::Fixed)
     }
 }
 
 impl Plan {
-    /// Checks `config` against itself and the cpus there are, and fills in what it leaves out.
+    /// Checks `config` and its use of `cpus`, and fills in what it omits.
     pub fn new(mut config: Config, cpus: &Cpus) -> Result<Self, Vec<Problem>> {
         let mut problems = std::mem::take(&mut config.problems);
         if config.pairs.is_empty() && problems.is_empty() {
@@ -125,24 +125,24 @@ impl Plan {
         Ok(Self { eal, pairs, engine, zone_timeouts, offload, socket, snapshot, settings })
     }
 
-    /// The cpu of each worker, pair after pair.
+    /// Returns the cpu of each worker, pair after pair.
     pub fn worker_cpus(&self) -> Vec<u32> {
         self.pairs.iter().flat_map(|pair| &pair.workers).copied().collect()
     }
 }
 
-/// The engine of a `config` whose pairs, if it has any, are not used.
+/// Returns the configuration of an engine; pairs in `config` are ignored.
 fn engine_config(config: Config) -> Result<engine::Config, Vec<Problem>> {
     if !config.problems.is_empty() {
         return Err(config.problems);
     }
-    // In a capture of the host that sends there are sums that its NIC had yet to fill in.
+    // A capture on the sending host has checksums that its NIC had not filled in yet.
     let otherwise = config.policy.checksums.is_none().then_some(ChecksumCheck::Trusted);
     let (engine, _) = plan_engine(config, &mut Settings::default())?;
     Ok(engine::Config { checksums: otherwise.unwrap_or(engine.checksums), ..engine })
 }
 
-/// A device, or a Linux interface below a device, that is named a second time.
+/// Returns problems for devices, and interfaces of devices, that are named twice.
 fn twice_the_same_port(pairs: &[crate::Pair]) -> Vec<Problem> {
     let mut devices = HashMap::new();
     let mut interfaces = HashMap::new();
@@ -168,7 +168,7 @@ fn twice_the_same_port(pairs: &[crate::Pair]) -> Vec<Problem> {
     problems
 }
 
-/// `None` only for a pair that lacks a port, which is a problem already.
+/// Returns the plan of a pair; `None` if it lacks a port, which is already a problem.
 fn plan_pair(pair: crate::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Option<PairPlan> {
     settings.open_element("pair");
     let chosen_by = pair.workers.map_or(Origin::Computed, |workers| Origin::from(workers.place));
@@ -189,7 +189,7 @@ fn plan_pair(pair: crate::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Opti
     })
 }
 
-/// The engine of every worker, and the names of the timeout policies of its zones.
+/// Returns the configuration of every worker's engine, and the names of its zones' timeouts.
 fn plan_engine(
     config: Config,
     settings: &mut Settings,
@@ -250,7 +250,7 @@ fn plan_engine(
             let (zones, timeouts) = zones.into_iter().unzip();
             Ok((engine::Config { zones, zone_rules, mark_rules, ..engine }, timeouts))
         }
-        // All that is wrong is told at once.
+        // All problems are reported together.
         (zones, rules, marks) => {
             let problems = [zones.err(), rules.err(), marks.err()];
             Err(problems.into_iter().flatten().flatten().collect())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is wrong with a configuration, and where.
+//! Describes problems of a configuration, and their place.
 
 use super::control::SocketWords;
 use super::devargs::{DeviceFault, PairError};
@@ -11,21 +11,21 @@ use std::fmt;
 use std::process::ExitCode;
 use wire::proto_names::NoProtocol;
 
-/// Wrong use: the same status as that of a flag that does not exist.
+/// Exit status for wrong use, as for an unknown flag.
 const WRONG_USE: u8 = 2;
 
-/// A value and where it was written.
+/// A value and the place where it was written.
 #[derive(Clone, Debug)]
 pub(crate) struct Located<T> {
     pub(crate) value: T,
     pub(crate) place: Place,
 }
 
-/// Where something was written.
+/// The place where something was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Place {
-    /// A place in the file, both counted from 1; `column` in characters.
+    /// A place in the file. Both numbers count from 1; `column` counts characters.
     File {
         /// Number of the line.
         line: usize,
@@ -42,7 +42,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The place in a file that begins with `text`, right behind it.
+    /// Returns the place after `text`, which is the beginning of a file.
     pub(super) fn after(text: &str) -> Self {
         let line_start = text.rfind('\n').map_or(0, |newline| newline + 1);
         Self::File {
@@ -65,14 +65,14 @@ impl fmt::Display for Place {
 /// One fault at one place.
 #[derive(Debug)]
 pub struct Problem {
-    /// Where it was written.
+    /// Place of the fault.
     pub place: Place,
     /// Full name of the key, such as `table.capacity` or `pair[0].a`; empty if there is none.
     pub(crate) key: String,
     pub(crate) fault: Fault,
 }
 
-/// What can be wrong. Each message says what to write instead.
+/// The kind of fault. Each message says what to write instead.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("cannot be read: {0}")]
@@ -177,7 +177,7 @@ fn hint(nearest: &Option<&'static str>, all: &[&'static str]) -> String {
     }
 }
 
-/// The candidate that a typing error most likely meant, if any is near.
+/// Returns the candidate that a typing error most likely meant, if any is close.
 pub(crate) fn nearest(word: &str, candidates: &[&'static str]) -> Option<&'static str> {
     let word = word.to_lowercase();
     candidates
@@ -188,18 +188,19 @@ pub(crate) fn nearest(word: &str, candidates: &[&'static str]) -> Option<&'stati
         .map(|(_, candidate)| candidate)
 }
 
-/// All that is wrong with one configuration, in the order of the file.
+/// All problems of one configuration, in the order of the file.
 #[derive(Debug)]
 pub struct Problems {
     /// Name of the file; empty if there is none.
     pub file: String,
-    /// What is wrong, in the order of the file.
+    /// The problems, in the order of the file.
     pub list: Vec<Problem>,
 }
 
 impl Problems {
-    /// Exit status of a command that refuses these: wrong use as soon as the command line is wrong,
-    /// or the file that it names cannot be read; a failed check where only what the file says is.
+    /// Returns the exit status of a command that refuses the configuration. It is that of wrong use
+    /// if the command line is at fault, or if the file cannot be read. It is 1 if only the contents
+    /// of the file are at fault.
     pub fn exit_code(&self) -> ExitCode {
         let is_of_command_line = |problem: &Problem| match problem.place {
             Place::Flag { .. } => true,
@@ -236,7 +237,7 @@ impl fmt::Display for Problems {
     }
 }
 
-/// Text that may be from a file, without what would move a terminal's cursor or end the line.
+/// Escapes control characters in text that may come from a file, to protect the terminal.
 fn printable(text: &str) -> String {
     let escaped = |character: char| match character.is_control() {
         true => character.escape_default().to_string(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading TOML key by key, with the place of every value and a problem for every fault.
+//! Reads TOML key by key, with the place of every value and a problem for every fault.
 //!
-//! A [`Section`] remembers the keys it was asked for; [`Section::end`] refuses all others. So the
-//! code that reads a key is the only list of keys there is.
+//! A [`Section`] remembers the keys that were read; [`Section::end`] refuses all others. So the
+//! code that reads a key is the only list of keys.
 
 use super::problem::{Fault, Located, Place, Problem, nearest};
 use super::{Choices, Devargs};
@@ -14,20 +14,20 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Timeouts in seconds: a millisecond to thirty days.
+/// Range of timeouts in seconds: a millisecond to thirty days.
 const SECONDS: RangeInclusive<f64> = 0.001..=2_592_000.0;
 
-/// A text, its tables, and the problems found so far.
+/// The text of a configuration, its tables, and the problems found so far.
 pub(crate) struct Document<'a> {
     text: &'a str,
-    /// Where each line of it begins.
+    /// Offset of each line of the text.
     lines: Vec<usize>,
-    /// `None` for text that is no TOML.
+    /// `None` if the text is no TOML.
     root: Option<DeTable<'a>>,
     problems: RefCell<Vec<Problem>>,
 }
 
-/// One table of a document.
+/// A table of a document.
 pub(crate) struct Section<'a> {
     document: &'a Document<'a>,
     table: &'a DeTable<'a>,
@@ -60,7 +60,7 @@ impl<'a> Document<'a> {
         document
     }
 
-    /// The table that holds all others, where there is one.
+    /// Returns the root table; `None` if the text is no TOML.
     pub(crate) fn root(&'a self) -> Option<Section<'a>> {
         self.root.as_ref().map(|table| Section {
             document: self,
@@ -71,7 +71,7 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// All problems, in the order of the text.
+    /// Returns all problems, in the order of the text.
     pub(crate) fn into_problems(self) -> Vec<Problem> {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(|problem| match problem.place {
@@ -95,7 +95,7 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// The table under `key`.
+    /// Returns the table under `key`.
     pub(crate) fn section(&self, key: &'static str) -> Option<Section<'a>> {
         let value = self.get(key)?;
         let path = self.path_of(key);
@@ -105,7 +105,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The tables of the array under `key`.
+    /// Returns the tables of the array under `key`.
     pub(crate) fn sections(&self, key: &'static str) -> Vec<Section<'a>> {
         const WANT: &str = "an array of tables ([[...]])";
         let Some(value) = self.get(key) else { return Vec::new() };
@@ -123,7 +123,7 @@ impl<'a> Section<'a> {
         children.collect()
     }
 
-    /// A whole number within `range`.
+    /// Reads a whole number within `range`.
     pub(crate) fn integer<T>(
         &self,
         key: &'static str,
@@ -135,12 +135,12 @@ impl<'a> Section<'a> {
         self.integer_of(self.get(key)?, &self.path_of(key), &range)
     }
 
-    /// Cpus of workers: a list of at least one.
+    /// Reads a list of cpus, with at least one.
     pub(crate) fn cpus(&self, key: &'static str) -> Option<Located<Vec<Located<u32>>>> {
         self.integers(key, 0..=CPU_MAX, Fault::NoWorkers)
     }
 
-    /// Numbers of zones: a list of at least one, which must be there.
+    /// Reads a list of zone numbers, with at least one. Its absence is a problem.
     pub(crate) fn zones(&self, key: &'static str) -> Option<Located<Vec<Located<u32>>>> {
         if !self.table.contains_key(key) {
             self.missing(key, Fault::MissingZones);
@@ -148,12 +148,12 @@ impl<'a> Section<'a> {
         self.integers(key, 0..=u16::MAX.into(), Fault::MissingZones)
     }
 
-    /// A string.
+    /// Reads a string.
     pub(crate) fn text(&self, key: &'static str) -> Option<Located<String>> {
         self.parsed(key, |text| Ok::<_, Fault>(text.to_owned()))
     }
 
-    /// A string that must be there.
+    /// Reads a string. Its absence is a problem.
     pub(crate) fn required(&self, key: &'static str) -> Option<Located<String>> {
         if !self.table.contains_key(key) {
             self.missing(key, Fault::MissingName);
@@ -161,7 +161,7 @@ impl<'a> Section<'a> {
         self.text(key)
     }
 
-    /// Of these keys one must be there at least.
+    /// Adds a problem unless at least one of these keys is there.
     pub(crate) fn one_of<const N: usize>(&self, keys: [&'static str; N], fault: Fault) {
         if !keys.iter().any(|key| self.table.contains_key(*key)) {
             self.missing(keys[0], fault);
@@ -173,7 +173,7 @@ impl<'a> Section<'a> {
         self.document.problems.borrow_mut().push(problem);
     }
 
-    /// A list of at least one whole number, each within `range`.
+    /// Reads a list of whole numbers, each within `range`, with at least one.
     fn integers(
         &self,
         key: &'static str,
@@ -195,7 +195,7 @@ impl<'a> Section<'a> {
         Some(self.written(value, numbers.collect()))
     }
 
-    /// A span of time in seconds, whole or not.
+    /// Reads a time in seconds, a decimal number.
     pub(crate) fn seconds(&self, key: &'static str) -> Option<Located<f64>> {
         let value = self.get(key)?;
         let path = self.path_of(key);
@@ -210,7 +210,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// One of a few values.
+    /// Reads one of a few values.
     pub(crate) fn choice<T: Copy>(
         &self,
         key: &'static str,
@@ -230,7 +230,7 @@ impl<'a> Section<'a> {
         self.refuse(value, &self.path_of(key), Fault::NotAChoice { found, nearest, choices })
     }
 
-    /// A string that `parse` understands.
+    /// Reads a string that `parse` accepts.
     pub(crate) fn parsed<T, E: Into<Fault>>(
         &self,
         key: &'static str,
@@ -247,7 +247,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A list of strings.
+    /// Reads a list of strings.
     pub(crate) fn strings(&self, key: &'static str) -> Option<Located<Vec<String>>> {
         let value = self.get(key)?;
         let path = self.path_of(key);
@@ -261,7 +261,7 @@ impl<'a> Section<'a> {
         Some(self.written(value, strings.collect()))
     }
 
-    /// The device of a port, which must be there.
+    /// Reads the device of a port. Its absence is a problem.
     pub(crate) fn device(&self, key: &'static str) -> Option<Located<Devargs>> {
         let path = self.path_of(key);
         let Some(value) = self.get(key) else {
@@ -277,7 +277,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Refuses every key that nothing asked for.
+    /// Refuses every key that was not read.
     pub(crate) fn end(self) {
         let known = self.known.into_inner();
         for key in self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `[snapshot]`: where connections are kept from one run to the next.
+//! Reads `[snapshot]`: where and how often connections are saved for the next run.
 
 use super::Located;
 use super::section::Section;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// `[snapshot]`.
+/// The section `[snapshot]`.
 #[derive(Default)]
 pub(crate) struct Snapshot {
     pub(crate) path: Option<Located<Folder>>,
@@ -25,16 +25,16 @@ impl Snapshot {
     }
 }
 
-/// Where snapshots are.
+/// The folder of snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Folder {
-    /// Nowhere.
+    /// No snapshots.
     Off,
-    /// There.
+    /// This folder.
     At(PathBuf),
 }
 
-/// What is no place for snapshots.
+/// The text is no folder for snapshots.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no folder for snapshots; write \"off\", or a path with a / in it")]
 pub(crate) struct FolderWords(String);

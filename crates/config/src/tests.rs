@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 const EVERY_KEY: &str = include_str!("every_key.toml");
 
-/// `line:column key` of every problem.
+/// Returns `line:column key` of every problem.
 fn places(text: &str) -> Vec<String> {
     let problems = Config::read(text).problems;
     let place = |problem: &Problem| match problem.place {
@@ -205,7 +205,7 @@ fn tables_and_lists_are_not_mistaken_for_each_other() {
     assert_eq!(places("[eal]\nextra = [\"-v\", 1]\n"), ["2:16 eal.extra[1]"]);
 }
 
-/// Full names of all keys of a text; `None` if it is no TOML.
+/// Returns the full names of all keys of a text; `None` if it is no TOML.
 fn keys(text: &str) -> Option<BTreeSet<String>> {
     fn collect(path: &str, table: &DeTable, keys: &mut BTreeSet<String>) {
         for (key, value) in table {
@@ -230,7 +230,8 @@ fn keys(text: &str) -> Option<BTreeSet<String>> {
     Some(keys)
 }
 
-/// All texts one typing error away: a character lost, doubled, swapped with the next or replaced.
+/// Returns all texts with one typing error: a character lost, doubled, swapped with the next or
+/// replaced.
 fn typing_errors(text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     let with = |edit: &dyn Fn(&mut Vec<char>)| {

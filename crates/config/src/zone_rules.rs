@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a configuration puts into zones, whatever its tags.
+//! Reads `[[zone_rule]]`: rules that assign packets to zones, whatever their tags.
 
 use super::problem::{Fault, Located};
 use super::section::Section;
 use engine::Prefix;
 use wire::proto_names;
 
-/// `[[zone_rule]]`: the zone of the packets that are meant.
+/// A `[[zone_rule]]`: the zone of the packets that match.
 pub(crate) struct ZoneRule {
     pub(crate) from: Option<Located<u16>>,
     pub(crate) proto: Option<Located<u8>>,
@@ -14,7 +14,7 @@ pub(crate) struct ZoneRule {
     pub(crate) port: Option<Located<u16>>,
     pub(crate) peer_address: Option<Located<Prefix>>,
     pub(crate) peer_port: Option<Located<u16>>,
-    /// `None` only where a problem says why.
+    /// `None` only if there is a problem.
     pub(crate) zone: Option<Located<u16>>,
 }
 

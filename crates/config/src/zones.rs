@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a configuration says of room, and of zones in which something else holds.
+//! Reads limits of connections, and the settings of zones.
 
 use super::section::Section;
 use super::{Choices, Located, PICK_UP, TCP, Timeouts, WHEN_FULL};
 use engine::{Evict, TcpPickup, TcpWindowCheck, WhenFull};
 
-/// Connections that anybody may ask for; more than fit into any table.
+/// Range of limits of connections; more than fit into any table.
 const CONNECTIONS: std::ops::RangeInclusive<u32> = 0..=1 << 30;
 
 pub(crate) const EVICT: &Choices<Evict> =
     &[("\"embryonic\"", Evict::Embryonic), ("\"nothing\"", Evict::Nothing)];
 
-/// `[limits]`: who may begin a connection.
+/// The section `[limits]`: limits of new connections.
 #[derive(Default)]
 pub(crate) struct Limits {
     pub(crate) embryonic_percent: Option<Located<u32>>,
     pub(crate) evict: Option<Located<Evict>>,
-    /// 0: never.
+    /// 0 means never.
     pub(crate) adaptive_start: Option<Located<u32>>,
     pub(crate) adaptive_end: Option<Located<u32>>,
-    /// 0: no limit.
+    /// 0 means no limit.
     pub(crate) source_max: Option<Located<u32>>,
-    /// 0: no limit.
+    /// 0 means no limit.
     pub(crate) new_per_second: Option<Located<u32>>,
 }
 
-/// `[[timeout_policy]]`: timeouts under a name.
+/// A `[[timeout_policy]]`: timeouts under a name.
 pub(crate) struct TimeoutPolicy {
-    /// `None` only where a problem says why.
+    /// `None` only if there is a problem.
     pub(crate) name: Option<Located<String>>,
     pub(crate) timeouts: Timeouts,
 }
 
-/// `[[zone]]`: what holds in some zones.
+/// A `[[zone]]`: settings of some zones.
 pub(crate) struct Zone {
-    /// `None` only where a problem says why.
+    /// `None` only if there is a problem.
     pub(crate) ids: Option<Located<Vec<Located<u32>>>>,
-    /// Name of a policy.
+    /// Name of a timeout policy.
     pub(crate) timeouts: Option<Located<String>>,
     pub(crate) tcp: Option<Located<TcpWindowCheck>>,
     pub(crate) pick_up: Option<Located<TcpPickup>>,
-    /// 0: no limit.
+    /// 0 means no limit.
     pub(crate) connections_max: Option<Located<u32>>,
     pub(crate) when_full: Option<Located<WhenFull>>,
 }

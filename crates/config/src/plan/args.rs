@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The parts of a command line that make a plan, or an engine only: a file, flags, or both.
+//! Defines the options that make a plan, or only an engine: a file, flags, or both.
 
 use super::{Plan, engine_config, workers};
 use crate::{
@@ -44,22 +44,22 @@ pub struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// The file that is read.
+    /// Returns the configuration file, if there is one.
     pub fn files(&self) -> &[PathBuf] {
         self.config.as_slice()
     }
 
-    /// True if there is a file to read once more.
+    /// True if there is a configuration file, which can be read again.
     pub fn has_file(&self) -> bool {
         self.config.is_some()
     }
 
-    /// The same with this file.
+    /// Returns these arguments with another configuration file.
     pub fn with_file(&self, path: PathBuf) -> Self {
         Self { config: Some(path), ..self.clone() }
     }
 
-    /// The plan, or all that is wrong with it. `mtu` asks the host for that of a Linux interface.
+    /// Returns the plan, or all problems. `mtu` returns the MTU of a Linux interface of the host.
     pub fn plan(&self, cpus: &Cpus, mtu: impl Fn(&str) -> Option<u32>) -> Result<Plan, Problems> {
         let (file, mut config) = read_file(self.config.as_deref());
         if !self.pairs.is_empty() {
@@ -148,12 +148,13 @@ pub struct EngineArgs {
 const CAPACITY_MAX: i64 = engine::MAX_CAPACITY as i64;
 
 impl EngineArgs {
-    /// The file that is read.
+    /// Returns the configuration file, if there is one.
     pub fn files(&self) -> &[PathBuf] {
         self.config.as_slice()
     }
 
-    /// The engine, or all that is wrong with the file. Its secret is filled in by the caller.
+    /// Returns the configuration of an engine, or all problems of the file. The caller fills in its
+    /// secret.
     pub fn engine_config(&self) -> Result<engine::Config, Problems> {
         let (file, mut config) = read_file(self.config.as_deref());
         if let Some(value) = self.capacity {
@@ -165,7 +166,7 @@ impl EngineArgs {
     }
 }
 
-/// The name of a file and what is in it; neither without a file.
+/// Returns the name and the contents of a file; both are empty without a file.
 fn read_file(path: Option<&Path>) -> (String, Config) {
     let name = path.map(|path| path.display().to_string()).unwrap_or_default();
     (name, path.map(Config::read_file).unwrap_or_default())

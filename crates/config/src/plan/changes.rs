@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What of a plan may change while it runs, and what takes a restart.
+//! Decides which settings of a plan may change while it runs, and which need a restart.
 
 use super::Settings;
 use crate::{Fault, Place, Problem};
 use std::collections::HashMap;
 
-/// Sections of which every value may change, and values of others. They are what engines are told
-/// together, as `engine::ZonePolicies`.
+/// Sections in which every value may change, and single values of other sections. Engines get all
+/// of them together, as `engine::ZonePolicies`.
 const SECTIONS: [&str; 4] = ["timeouts", "timeout_policy", "zone", "mark"];
 const VALUES: [&str; 3] = ["table.when_full", "policy.tcp", "policy.pick_up"];
 
-/// Where one of both has a value that the other has not.
+/// Shown for a value that only one of the two configurations has.
 const NONE: &str = "none";
 
 impl Settings {
-    /// What a run with these settings would have to be started anew for, if it is to have others.
+    /// Returns a problem for every difference to `wanted` that needs a restart.
     pub fn refuse_restart(&self, wanted: &Settings) -> Vec<Problem> {
         let (running, wanted) = (self.values(), wanted.values());
         let [of_running, of_wanted] = [&running, &wanted]

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What DPDK starts with: memory, packet buffers, and whether they lie in hugepages.
+//! Plans the start of DPDK: memory, packet buffers, and hugepages.
 
 use super::{PairPlan, Plan, Settings, memory};
 use crate::{Devargs, Fault, Huge, Located, MBUF_DATA_BYTES_MAX, Problem};
 
-/// The default is a multiple of this: room for drivers that hold packets of their own.
+/// The default number of mbufs is a multiple of this, with room for drivers that hold packets.
 const MBUFS_STEP: u64 = 16_384;
-/// DPDK's own default.
+/// DPDK's default bytes of data in an mbuf.
 const MBUF_DATA_BYTES: u16 = 2048;
-/// Ethernet header, two VLAN tags and FCS.
+/// Bytes of Ethernet header, two VLAN tags and FCS.
 const L2_BYTES: u32 = 14 + 2 * 4 + 4;
 
-/// The environment of a run.
+/// Settings of DPDK.
 #[derive(Debug)]
 pub struct EalPlan {
     /// Whether memory comes from hugepages.
     pub huge: Huge,
-    /// Memory for packet buffers and ports.
+    /// Megabytes for packet buffers and ports.
     pub memory_mb: u32,
     /// Packet buffers of all ports together.
     pub mbufs: u32,
@@ -27,8 +27,8 @@ pub struct EalPlan {
 }
 
 impl EalPlan {
-    /// Fills in what `written` leaves out, and refuses less memory than `pairs` need, each of
-    /// whose workers keeps so many packets while they wait.
+    /// Fills in what `written` omits. Fails for less memory or fewer mbufs than `pairs` need.
+    /// `held` is the number of packets that each worker may hold.
     pub(super) fn new(
         written: crate::Eal,
         (pairs, held): (&[PairPlan], u64),
@@ -70,8 +70,8 @@ impl EalPlan {
     }
 }
 
-/// Room for whole frames of the largest MTU of `pairs`: not every driver takes several buffers for
-/// one frame, and `net_af_packet` wants as much as its own frames have.
+/// Returns bytes of data for whole frames of the largest MTU of `pairs`. Not every driver takes
+/// several buffers for one frame, and `net_af_packet` wants a buffer of the size of its own frames.
 fn data_bytes(pairs: &[PairPlan]) -> u16 {
     let whole = pairs.iter().map(|pair| (pair.largest_mtu + L2_BYTES).next_multiple_of(64));
     let rings = pairs.iter().flat_map(|pair| {
@@ -85,7 +85,7 @@ fn data_bytes(pairs: &[PairPlan]) -> u16 {
     data.min(MBUF_DATA_BYTES_MAX.into()) as u16
 }
 
-/// Arguments that would end the program, and with a status of 0.
+/// Returns problems for arguments that would end the program with status 0.
 fn requests_for_help(extra: &Located<Vec<String>>) -> impl Iterator<Item = Problem> {
     let requests = extra.value.iter().enumerate().filter(|(_, word)| dpdk::asks_for_help(word));
     requests.map(|(index, word)| {
@@ -95,7 +95,7 @@ fn requests_for_help(extra: &Located<Vec<String>>) -> impl Iterator<Item = Probl
 }
 
 impl Plan {
-    /// How to start DPDK on a host with `free_mb` megabytes of free hugepages.
+    /// Returns the configuration of EAL on a host with `free_mb` megabytes of free hugepages.
     pub fn eal_config(&self, free_mb: u64) -> dpdk::EalConfig {
         let ports = self.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
         let workers = self.pairs.iter().flat_map(|pair| &pair.workers);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is remembered of fragments, with its defaults.
+//! Plans the limits of fragments.
 
 use super::Settings;
 use engine::{FragmentLimits, Nanos};
 
-/// Fills in what `written` leaves out.
+/// Fills in what `written` omits.
 pub(super) fn plan_fragments(written: crate::Fragments, settings: &mut Settings) -> FragmentLimits {
     const MS: Nanos = 1_000_000;
     let default = FragmentLimits::default();
@@ -19,7 +19,7 @@ pub(super) fn plan_fragments(written: crate::Fragments, settings: &mut Settings)
     FragmentLimits { datagrams, per_source, timeout, hold, patience }
 }
 
-/// Packets that a worker keeps while they wait.
+/// Returns the packets that each worker may hold.
 pub(super) fn packets_held(written: &crate::Fragments) -> u64 {
     let hold = written.hold.as_ref().map_or(FragmentLimits::default().hold, |hold| hold.value);
     if hold == 0 { 0 } else { u64::from(hold) + engine::BURST_MAX as u64 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is written to connections as they begin.
+//! Plans the marks and labels that connections get when they begin.
 
 use super::Settings;
 use crate::{Fault, Mark, Place, Problem};
 use engine::{EndpointMatch, Filter, MarkChange, MarkRule};
 use wire::proto_names;
 
-/// The rules of a configuration, or what is wrong with them.
+/// Returns the rules of a configuration, or all problems.
 pub(super) fn plan_marks(
     marks: Vec<Mark>,
     has_labels: bool,

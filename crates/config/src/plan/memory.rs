@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How much memory a plan takes, before any of it is taken.
+//! Computes the memory that a plan takes, before any is allocated.
 
 use super::PairPlan;
 use crate::Huge;
@@ -9,51 +9,52 @@ use serde::Serialize;
 use std::fs::File;
 use std::path::Path;
 
-/// Table, record and timer of one IPv4 flow at full load. An upper bound: the design's limit.
+/// Most bytes of table, record and timer of one IPv4 connection at full load: the design's limit.
 const IPV4_FLOW_BYTES: u64 = 144;
-/// The same for IPv6.
+/// Most bytes of table, record and timer of one IPv6 connection at full load.
 const IPV6_FLOW_BYTES: u64 = 208;
 const LABEL_BYTES: u64 = 16;
 
-/// A datagram of each IP version that has come in part, with its sender: at most this.
+/// Most bytes of an incomplete datagram of each IP version, with its sender.
 const DATAGRAM_BYTES: u64 = 512;
-/// What the smallest such table takes, and a packet that waits.
+/// Bytes of the smallest table of datagrams; below, of a packet that waits.
 const FRAGMENTS_BYTES: u64 = 4096;
 const HELD_BYTES: u64 = 64;
 
-/// What surrounds the data of an mbuf: `rte_mbuf`, headroom, and the pool's own header.
+/// Bytes of an mbuf beside its data: `rte_mbuf`, headroom, and the pool's own header.
 const MBUF_OVERHEAD_BYTES: u64 = 128 + 128 + 64;
 const CACHE_LINE_BYTES: u64 = 64;
-/// An ordinary page.
+/// Bytes of an ordinary page.
 const PAGE_BYTES: u64 = 4096;
-/// Mbufs one worker holds besides those in queues: its pool cache, and a burst of each direction.
+/// Mbufs that one worker holds beside those in queues: its pool cache, and a burst of each
+/// direction.
 const WORKER_MBUFS: u64 = 512 + 2 * engine::BURST_MAX as u64;
-/// Mbufs on their way from one worker of a pair to each other that has their connection: all of
-/// those that go to one of them share so many, but some there may be of each.
+/// Mbufs on their way to one worker of a pair: the other workers share this number, but each has a
+/// minimum.
 const HANDED_MBUFS: u64 = 512;
 const HANDED_MBUFS_MIN: u64 = 16;
-/// EAL's own structures, and those of one port.
+/// Bytes of EAL's own structures; below, of those of one port.
 const EAL_BYTES: u64 = 64 << 20;
 const PORT_BYTES: u64 = 4 << 20;
 
-/// The memory of a plan in bytes.
+/// The memory of a plan, in bytes.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// Flow table, records and timers of one worker: at most this.
+    /// Most bytes of flow table, records and timers of one worker.
     pub engine_bytes_per_worker: u64,
     /// Number of workers.
     pub workers: u64,
-    /// Packet buffers, within `eal_bytes`.
+    /// Packet buffers, as a part of `eal_bytes`.
     pub mbuf_bytes: u64,
-    /// What DPDK is given.
+    /// Memory that DPDK gets.
     pub eal_bytes: u64,
-    /// What workers and ports keep of rules of the NIC: at most this.
+    /// Most bytes that workers and ports need for NIC rules.
     pub offload_bytes: u64,
-    /// All of these.
+    /// The sum for all workers.
     pub total_bytes: u64,
 }
 
-/// Flow tables, records and timers of one engine: at most this.
+/// Returns the most bytes of flow tables, records and timers of one engine.
 pub fn engine_bytes(config: &engine::Config) -> u64 {
     let label = if config.labels { LABEL_BYTES } else { 0 };
     u64::from(config.capacity_ipv4) * (IPV4_FLOW_BYTES + label)
@@ -71,7 +72,7 @@ fn fragments_bytes(limits: &FragmentLimits) -> u64 {
 }
 
 impl super::Plan {
-    /// The memory this plan takes.
+    /// Returns the memory that this plan takes.
     pub fn memory(&self) -> Memory {
         let engine_bytes_per_worker = engine_bytes(&self.engine);
         let workers = self.pairs.iter().map(|pair| pair.workers.len() as u64).sum::<u64>();
@@ -88,9 +89,9 @@ impl super::Plan {
     }
 }
 
-/// Mbufs that can be out at one time: all descriptors full, all workers busy and with as many that
-/// wait as there may be, captures that a port replays for ever. Pairs share them evenly, whatever
-/// each one needs.
+/// Returns the mbufs that may be in use at one time: in all descriptors, at all workers, held, and
+/// in captures that a port replays for ever. `held` is the number of packets that each worker may
+/// hold. Pairs share the pool evenly, whatever each one needs.
 pub(super) fn mbufs_needed(pairs: &[PairPlan], held: u64) -> u64 {
     let of_pair = |pair: &PairPlan| {
         let queues = 2 * (u64::from(pair.rx_descriptors) + u64::from(pair.tx_descriptors));
@@ -102,13 +103,13 @@ pub(super) fn mbufs_needed(pairs: &[PairPlan], held: u64) -> u64 {
     pairs.len() as u64 * pairs.iter().map(of_pair).max().unwrap_or(0)
 }
 
-/// Packets that may be on their way from one worker of so many to another one.
+/// Returns the packets that may be on their way from one of `workers` workers to another.
 pub fn handed_mbufs(workers: u64) -> u64 {
     (HANDED_MBUFS / workers.saturating_sub(1).max(1)).max(HANDED_MBUFS_MIN)
 }
 
-/// Packets in a capture; those before the fault in one that is not whole. What is wrong with it is
-/// for its driver to say.
+/// Returns the packets in a capture; of a faulty one, those before the fault, which its driver will
+/// report.
 fn packets_in(path: &Path) -> u64 {
     let capture = File::open(path).ok().and_then(|file| Capture::new("", file).ok());
     let Some(mut capture) = capture else { return 0 };
@@ -119,18 +120,18 @@ fn packets_in(path: &Path) -> u64 {
     packets
 }
 
-/// Megabytes DPDK needs for a pool of `pool_bytes` and the ports of `pairs`.
+/// Returns the megabytes that DPDK needs for a pool of `pool_bytes` and the ports of `pairs`.
 pub(super) fn eal_megabytes(pool_bytes: u64, pairs: usize) -> u32 {
     let bytes = pool_bytes + EAL_BYTES + 2 * pairs as u64 * PORT_BYTES;
     u32::try_from(bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX)
 }
 
-/// Bytes of a pool, and of the ring of pointers to those mbufs that are free.
+/// Returns the bytes of a pool, with the ring of pointers to free mbufs.
 ///
-/// No mbuf lies across the border of two pages. Of ordinary pages that takes its toll: 4 KB for an
-/// mbuf of 2.3 KB. While it is open which pages there will be, these are the ones that count.
+/// No mbuf crosses the border of two pages. With ordinary pages this is costly: an mbuf of 2.3 KB
+/// takes 4 KB. While the kind of pages is undecided, ordinary pages are assumed.
 pub(super) fn pool_bytes(mbufs: u32, data_bytes: u16, huge: Huge) -> u64 {
-    // An odd number of cache lines, so that the heads of mbufs fall on all memory channels.
+    // An odd number of cache lines, which spreads the heads of mbufs over all memory channels.
     let lines = (u64::from(data_bytes) + MBUF_OVERHEAD_BYTES).div_ceil(CACHE_LINE_BYTES) | 1;
     let mbuf = lines * CACHE_LINE_BYTES;
     let count = u64::from(mbufs);
@@ -146,7 +147,7 @@ pub(super) fn pool_bytes(mbufs: u32, data_bytes: u16, huge: Huge) -> u64 {
 mod tests {
     use super::*;
 
-    /// Against what DPDK 22.11 took from its heap on ordinary pages.
+    /// Compares with what DPDK 22.11 took from its heap on ordinary pages.
     #[test]
     fn a_pool_takes_what_was_measured() {
         let fixed = 1_100_000;

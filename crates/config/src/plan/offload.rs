@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules of the NIC: who gets them, how many, and what that takes.
+//! Plans NIC rules: which connections get them, how many, and their memory.
 
 use super::{PairPlan, Settings};
 use crate::{Bypass, Policy, RuleApi, sampled};
 use engine::{MarkLayout, MarkVerification, Nanos, OffloadConfig};
 
-/// Rules of one port, if nobody says otherwise: more than any NIC but a few takes.
+/// Default number of rules of one port: more than all but a few NICs take.
 const RULES_MAX: u32 = 1 << 17;
-/// Until packets that a rule marked have come out of the NIC; from then on the worker looks itself
-/// whether they have come out of its queue.
+/// Time until packets that a rule marked have left the NIC, in milliseconds. From then on the
+/// worker itself checks that they have left its queue.
 const QUARANTINE_MS: u32 = 20;
-/// One of so many packets.
+/// Keys are compared in one of this many packets.
 const CHECK: MarkVerification = sampled(1024);
 
-/// What the thread of a port keeps for a rule, in hash tables: at most, just after they grew.
+/// Most bytes per rule in the hash tables of a programming thread, right after they grew.
 const RULE_BYTES: u64 = 500;
 
-/// What the workers may wish of the ports.
+/// The rules that workers may request from the ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffloadPlan {
-    /// Who is worth a rule.
+    /// Which directions get rules.
     pub policy: Policy,
-    /// Somebody wrote it down: a port that takes no rules is worth a word.
+    /// True if the configuration sets the policy: then a port that takes no rules is reported.
     pub is_asked_for: bool,
-    /// Rules of one port.
+    /// Most rules of one port.
     pub rules_max: u32,
-    /// The same of one zone and IP version, where no zone may have all of them.
+    /// Most rules of one zone and IP version; `None` if a zone may have all of them.
     pub zone_rules_max: Option<u32>,
     /// Which marked packets have their key compared.
     pub check: MarkVerification,
-    /// From a rule's end until its mark may be used again.
+    /// Time from the removal of a rule until its mark may be used again.
     pub quarantine: Nanos,
-    /// How ports are asked.
+    /// How rules are created.
     pub api: RuleApi,
-    /// What they forward by themselves.
+    /// Which directions the NIC forwards itself.
     pub bypass: Bypass,
 }
 
@@ -53,25 +53,26 @@ impl OffloadPlan {
         Self { policy, is_asked_for, rules_max, zone_rules_max, check, quarantine, api, bypass }
     }
 
-    /// No rules.
+    /// Returns a plan without rules.
     pub fn off() -> Self {
         let plan = Self::new(crate::Offload::default(), &mut Settings::default());
         Self { policy: Policy::Off, ..plan }
     }
 
-    /// Rules of each port that each of `workers` may have at a time.
+    /// Returns the most rules that each of `workers` may have at each port.
     pub fn rules_per_worker(&self, workers: usize) -> u32 {
         (self.rules_max / workers.max(1) as u32).max(1)
     }
 
-    /// The same of each zone and IP version.
+    /// Returns the most rules of one zone and IP version for each worker; `None` without such a
+    /// limit.
     pub fn zone_rules_per_worker(&self, workers: usize) -> Option<u32> {
         self.zone_rules_max.map(|rules| (rules / workers.max(1) as u32).max(1))
     }
 
-    /// Connections of one IP version that may have rules, by what marks of `width` bits can tell
-    /// apart: a quarter more than there may be rules, since a rule that went keeps its mark for a
-    /// while.
+    /// Returns the slots of one worker and IP version: connections that may have rules at a time.
+    /// That is a quarter more than rules, since a removed rule keeps its mark for a while. Marks of
+    /// `width` bits also limit the number.
     pub fn slots(&self, engine: &engine::Config, width: u32, workers: usize) -> u32 {
         let rules = self.rules_per_worker(workers);
         let wanted = rules.saturating_add(rules / 4).saturating_add(64);
@@ -80,7 +81,7 @@ impl OffloadPlan {
         wanted.min(connections).min(marks).max(1)
     }
 
-    /// Memory of workers and ports for rules: at most this.
+    /// Returns an upper bound of the memory of workers and ports for rules.
     pub(super) fn bytes(&self, pairs: &[PairPlan], engine: &engine::Config) -> u64 {
         if self.policy == Policy::Off {
             return 0;

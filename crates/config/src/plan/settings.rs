@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The settings of a plan with their origins, and how they are shown.
+//! Collects the settings of a plan with their origins, and formats them.
 //!
-//! Shown as text they are a configuration again: reading it back gives the same plan.
+//! Their text is a configuration: reading it gives the same plan.
 
 use crate::{
     Bypass, CHECKSUMS, Choices, Devargs, EVICT, FRAGMENTS, Folder, HUGE, Huge, INVALID, Located,
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Who decided on a value.
+/// Origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Origin {
@@ -25,9 +25,9 @@ pub(crate) enum Origin {
     File,
     /// A flag of the command line.
     Flag,
-    /// Nobody: the value is the same on every host and for every configuration.
+    /// A default that is the same on every host and for every configuration.
     Default,
-    /// The program, from other values or from the host.
+    /// Computed from other values or from the host.
     Computed,
 }
 
@@ -47,23 +47,23 @@ pub struct Settings(Vec<Section>);
 #[derive(Debug)]
 struct Section {
     name: &'static str,
-    /// One of several under the same name, `[[pair]]`.
+    /// True for one of several sections of the same name, such as `[[pair]]`.
     repeats: bool,
     rows: Vec<(&'static str, Value, Origin)>,
 }
 
 impl Settings {
-    /// Begins the section that the next values belong to.
+    /// Begins the section of the next values.
     pub(crate) fn open(&mut self, name: &'static str) {
         self.0.push(Section { name, repeats: false, rows: Vec::new() });
     }
 
-    /// Begins one more section of the same name.
+    /// Begins another section of the same name.
     pub(crate) fn open_element(&mut self, name: &'static str) {
         self.0.push(Section { name, repeats: true, rows: Vec::new() });
     }
 
-    /// The value written, or else the default.
+    /// Returns and notes the written value, or else the default.
     pub(crate) fn take<T: Show>(
         &mut self,
         key: &'static str,
@@ -73,7 +73,7 @@ impl Settings {
         self.take_or(key, written, default, Origin::Default)
     }
 
-    /// The value written, or else one that was computed.
+    /// Returns and notes the written value, or else one that was computed.
     pub(crate) fn take_or_compute<T: Show>(
         &mut self,
         key: &'static str,
@@ -83,7 +83,7 @@ impl Settings {
         self.take_or(key, written, computed, Origin::Computed)
     }
 
-    /// The value, if it is written, which is shown as a text.
+    /// Returns and notes the written value, if there is one; it is shown as text.
     pub(crate) fn take_text<T>(
         &mut self,
         key: &'static str,
@@ -95,12 +95,12 @@ impl Settings {
         Some(value)
     }
 
-    /// The value written, which has no default.
+    /// Returns and notes the written value, which has no default.
     pub(crate) fn require<T: Show>(&mut self, key: &'static str, written: Located<T>) -> T {
         self.note(key, written.value, written.place.into())
     }
 
-    /// A value whose origin is known.
+    /// Notes a value whose origin is known; returns it.
     pub(crate) fn note<T: Show>(&mut self, key: &'static str, value: T, origin: Origin) -> T {
         let section = self.0.last_mut().expect("a value belongs to a section");
         section.rows.push((key, value.show(), origin));
@@ -120,7 +120,7 @@ impl Settings {
         }
     }
 
-    /// Every value as it is shown, under its full name, such as `pair[0].a`.
+    /// Returns the text of every value under its full name, such as `pair[0].a`.
     pub(super) fn values(&self) -> Vec<(String, String)> {
         let (mut values, mut counts) = (Vec::new(), BTreeMap::new());
         for Section { name, repeats, rows } in &self.0 {
@@ -134,7 +134,7 @@ impl Settings {
         values
     }
 
-    /// `{"pair": [{"a": {"value": ..., "from": ...}}], "table": {...}}`.
+    /// Returns `{"pair": [{"a": {"value": ..., "from": ...}}], "table": {...}}`.
     pub fn to_json(&self) -> Value {
         let mut all = Map::new();
         for section in &self.0 {
@@ -176,8 +176,8 @@ impl fmt::Display for Settings {
     }
 }
 
-/// JSON scalars and lists of them are TOML as they stand, but for the control characters that JSON
-/// does not escape; numbers get their thousands apart.
+/// Formats a value as TOML. JSON scalars and lists are TOML, except for control characters that
+/// JSON does not escape. Thousands of numbers are grouped.
 fn toml(value: &Value) -> String {
     match value {
         Value::Number(number) if number.is_u64() => grouped(&number.to_string()),
@@ -195,7 +195,7 @@ fn toml(value: &Value) -> String {
     }
 }
 
-/// `1048576` as `1_048_576`; four digits read well as they are.
+/// Formats `1048576` as `1_048_576`; numbers of four digits stay as they are.
 fn grouped(digits: &str) -> String {
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -209,7 +209,7 @@ fn grouped(digits: &str) -> String {
 
 /// A value that can be shown in JSON and TOML.
 pub(crate) trait Show {
-    /// The value as the configuration spells it.
+    /// Returns the value as the configuration spells it.
     fn show(&self) -> Value;
 }
 
@@ -357,7 +357,7 @@ impl Show for ZoneSource {
     }
 }
 
-/// Spellings are TOML, and JSON as well.
+/// Returns the spelling of a choice, which is both TOML and JSON.
 fn spelled<T: PartialEq>(choices: &Choices<T>, value: &T) -> Value {
     let spelling = choices.iter().find(|(_, choice)| choice == value).map(|(spelling, _)| spelling);
     spelling.and_then(|text| serde_json::from_str(text).ok()).expect("every value has a spelling")

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where connections are kept, and how often.
+//! Plans snapshots: their folder and their interval.
 
 use super::Settings;
 use crate::Folder;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Seconds from one snapshot to the next, if nobody says otherwise.
+/// Default time between two snapshots, in seconds.
 const EVERY_S: u32 = 10;
 
 /// Snapshots of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotPlan {
-    /// `None`: there are none.
+    /// Folder of the files; `None` for no snapshots.
     pub folder: Option<PathBuf>,
-    /// `None`: only at the end.
+    /// Time between two snapshots; `None` for a single one at the end.
     pub every: Option<Duration>,
 }
 

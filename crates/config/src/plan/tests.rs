@@ -15,7 +15,7 @@ pub(super) fn plan(text: &str) -> Result<Plan, Vec<Problem>> {
     Plan::new(Config::read(text), &cpus(0..4))
 }
 
-/// `key: fault` of every problem.
+/// Returns `key: fault` of every problem.
 pub(super) fn faults(text: &str) -> Vec<String> {
     let problems = plan(text).expect_err("a plan");
     problems.iter().map(|problem| format!("{}: {}", problem.key, problem.fault)).collect()
@@ -286,12 +286,12 @@ fn the_program_chooses_cpus_of_the_node_of_the_ports() {
     assert_eq!(chosen(&[&[1], &[1]], 1), [[2], [3]]);
     assert_eq!(chosen(&[&[1], &[0]], 2), [[2, 3], [1, 0]]);
     assert_eq!(chosen(&[&[0, 1], &[0]], 1), [[1], [0]]);
-    // The second pair takes what the first one leaves.
+    // The second pair takes cpus that the first one leaves.
     assert_eq!(chosen(&[&[1], &[1]], 2), [[2, 3], [1, 0]]);
 }
 
 const EVERY_KEY: &str = include_str!("../every_key.toml");
-/// A configuration with comments, as `make install` installs it.
+/// The commented configuration that `make install` installs.
 const SAMPLE: &str = include_str!("../../../../etc/millrace.toml");
 
 #[test]
@@ -304,7 +304,7 @@ fn the_sample_configuration_has_every_key_with_its_default() {
             .into_iter()
             .collect()
     };
-    // A `#` with a blank behind it begins a comment; without one it hides a key or a section.
+    // A `#` before a blank begins a comment. Without the blank it hides a key or a section.
     let reveal = |line: &str| {
         let hidden =
             line.strip_prefix('#').filter(|rest| !rest.is_empty() && !rest.starts_with(' '));
@@ -317,7 +317,7 @@ fn the_sample_configuration_has_every_key_with_its_default() {
         assert_eq!(written.get(key), Some(default), "{key}");
     }
     assert_ne!(written.len(), defaults.len(), "the examples are read as well");
-    // Sections that nobody has by default are examples, with every key as well.
+    // Sections that are absent by default are examples, with every key as well.
     let key_of = |line: &str| {
         let (key, _) = line.trim_start_matches(['#', ' ']).split_once(" = ")?;
         key.bytes()
@@ -353,7 +353,7 @@ fn memory_covers_all_queues() {
 }
 
 /// The worst capacities are those that just need an index of twice the size. A table of a few
-/// kilobytes may take some more.
+/// kilobytes may take a little more than planned.
 #[test]
 fn what_a_plan_says_of_an_engine_is_enough() {
     for capacity in [1000, 4096, 7373, 58_983, 100_000, 471_860] {
@@ -366,7 +366,7 @@ fn what_a_plan_says_of_an_engine_is_enough() {
     }
 }
 
-/// What the engine takes for rules, and what ports may.
+/// Compares the planned bytes with what the engine and ports take for rules.
 #[test]
 fn what_a_plan_says_of_rules_is_enough() {
     let text = format!(

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which cpu each worker gets: one worker per cpu.
+//! Assigns a cpu to each worker: one worker per cpu.
 
 use crate::{Fault, Located, Pair, Place, Problem};
 use doctor::host::{Cpus, format_cpus};
 use std::collections::HashMap;
 
-/// Workers written down for cpus that do not exist or have a worker already.
+/// Returns problems with configured workers: cpus that do not exist, are not allowed, or are used
+/// twice.
 pub(super) fn impossible(pairs: &[Pair], cpus: &Cpus) -> Vec<Problem> {
     let mut taken: HashMap<u32, Place> = HashMap::new();
     let mut problems = Vec::new();
@@ -30,8 +31,8 @@ pub(super) fn impossible(pairs: &[Pair], cpus: &Cpus) -> Vec<Problem> {
     problems
 }
 
-/// Gives each pair as many of the cpus that `--cpus` names: the first ones to the first pair, and
-/// so on. `count` is the number of workers of a pair, if `--workers` says one as well.
+/// Gives each pair the same number of the cpus that `--cpus` lists: the first ones to the first
+/// pair, and so on. `count` is the number of workers per pair, if `--workers` is given too.
 pub(super) fn deal_out(
     named: &[u32],
     pairs: &mut [Pair],
@@ -56,8 +57,8 @@ pub(super) fn deal_out(
     Ok(())
 }
 
-/// The cpus of each pair's workers: those written down, or `count` (default 1) that are free, in
-/// the order of [`Cpus::by_preference_near`] the ports of the pair.
+/// Returns the cpus of each pair's workers: the configured ones, or else `count` free ones (default
+/// 1). Free cpus are taken in the order of [`Cpus::by_preference_near`] the ports of the pair.
 pub(super) fn assign(
     pairs: &[Pair],
     count: Option<&Located<u32>>,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What puts packets into zones.
+//! Plans the rules that assign zones to packets.
 
 use super::Settings;
 use crate::{Fault, Place, Problem};
 use engine::{EndpointMatch, Prefix, ZoneRule};
 use wire::proto_names;
 
-/// The rules of a configuration, or what is wrong with them.
+/// Returns the rules of a configuration, or all problems.
 pub(super) fn plan_zone_rules(
     rules: Vec<crate::ZoneRule>,
     settings: &mut Settings,
@@ -30,7 +30,7 @@ fn two_versions((index, rule): (u32, &crate::ZoneRule)) -> Option<Problem> {
     differ.then_some(Problem { place: peer.place, key, fault: Fault::TwoVersions })
 }
 
-/// `None` for a rule without a zone, which is a problem already.
+/// Returns a rule; `None` if it has no zone, which is already a problem.
 fn plan_zone_rule(rule: crate::ZoneRule, settings: &mut Settings) -> Option<ZoneRule> {
     settings.open_element("zone_rule");
     let text = |prefix: &Prefix| prefix.to_string();

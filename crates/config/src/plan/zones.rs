@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What holds in which zone: names of timeout policies become the policies, and what a zone leaves
-//! out is as elsewhere.
+//! Plans the policies of zones: resolves names of timeout policies, and fills in general settings.
 
 use super::{Settings, plan_timeouts};
 use crate::{Fault, Located, Place, Problem};
@@ -8,23 +7,23 @@ use engine::{Config, Timeouts, ZonePolicies, ZonePolicy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The name of `[timeouts]`.
+/// Name of the policy that `[timeouts]` defines.
 const DEFAULT: &str = "default";
 
-/// Zones, what holds there, and the name of its timeouts.
+/// Numbers of zones, their policy, and the name of its timeouts.
 type ZonePlan = ((Vec<u16>, ZonePolicy), String);
 
-/// What holds in which zone, for those who ask.
+/// The policies of zones, with the names of their timeouts for the control socket.
 pub struct ZoneRules {
     zones: Arc<ZonePolicies>,
-    /// Names of the timeouts of zones that are named.
+    /// Names of the timeouts of configured zones.
     timeouts: BTreeMap<u16, String>,
 }
 
-/// Policies by name, in the order in which they were written.
+/// Timeout policies by name, in the order of the configuration.
 struct Named(Vec<(String, Timeouts)>);
 
-/// The zones of a configuration, or what is wrong with them. `elsewhere` holds where none is named.
+/// Returns the configured zones, or all problems. `elsewhere` is the policy of all other zones.
 pub(super) fn plan_zones(
     policies: Vec<crate::TimeoutPolicy>,
     zones: Vec<crate::Zone>,
@@ -67,26 +66,26 @@ pub(super) fn plan_zones(
 }
 
 impl ZoneRules {
-    /// Those of an engine, of whose zones the timeouts have these names.
+    /// Returns the policies of `config`; `names` are the names of its zones' timeouts.
     pub fn new(config: &Config, names: Vec<String>) -> Self {
         let named = config.zones.iter().zip(names);
-        // The last one that names a zone holds, as in the engine.
+        // The last entry for a zone wins, as in the engine.
         let timeouts =
             named.flat_map(|((ids, _), name)| ids.iter().map(move |id| (*id, name.clone())));
         Self { zones: Arc::new(ZonePolicies::new(config)), timeouts: timeouts.collect() }
     }
 
-    /// What engines go by.
+    /// Returns the policies for engines.
     pub fn zones(&self) -> Arc<ZonePolicies> {
         Arc::clone(&self.zones)
     }
 
-    /// Zones that are named, in order.
+    /// Returns the configured zones, in ascending order.
     pub fn named(&self) -> impl Iterator<Item = u16> {
         self.timeouts.keys().copied()
     }
 
-    /// What holds in a zone, and the name of its timeouts.
+    /// Returns the policy of a zone, and the name of its timeouts.
     pub fn of(&self, zone: u16) -> (&ZonePolicy, &str) {
         (self.zones.of(zone), self.timeouts.get(&zone).map_or(DEFAULT, String::as_str))
     }
@@ -97,7 +96,7 @@ impl Named {
         self.0.iter().find(|(own, _)| own == name).map(|(_, timeouts)| *timeouts)
     }
 
-    /// `None` for a zone that names no zone, which is a problem already.
+    /// Returns the policy of a `[[zone]]`; `None` if it lists no zone, which is already a problem.
     fn plan(
         &self,
         zone: crate::Zone,
@@ -124,7 +123,7 @@ impl Named {
     }
 }
 
-/// 0 is none.
+/// Converts a limit of which 0 means none.
 pub(super) fn limit(max: u32) -> Option<u32> {
     (max > 0).then_some(max)
 }
