@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Longest wait for a whole answer; below, for the answer of an instance about itself, which needs
-/// no worker.
+/// Longest wait for a whole answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for the answer of an instance about itself, which needs no worker.
 const PATIENCE_TO_MEET: Duration = Duration::from_secs(5);
-/// Most bytes of an answer that is kept, several times the longest possible; below, of a line.
+/// Most bytes of an answer that is kept: several times the longest possible.
 const ANSWER_MAX: u64 = 512 << 20;
+/// Most bytes of a line of an answer.
 const LINE_MAX: u64 = 64 << 20;
 /// Time between two checks whether to stop waiting.
 const GLANCE: Duration = Duration::from_millis(100);

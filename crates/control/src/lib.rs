@@ -155,7 +155,7 @@ pub enum Failure {
     /// The line is no JSON, or a member is missing, unknown or wrong.
     #[error("not a request: {0}")]
     Syntax(String),
-    /// The request is longer than [`REQUEST_MAX`].
+    /// The request is longer than `REQUEST_MAX`.
     #[error("a request has at most {REQUEST_MAX} bytes")]
     TooLong,
     /// The request is of another version of the protocol.

@@ -22,8 +22,9 @@ use std::time::{Duration, Instant};
 
 /// Most clients that are served at a time.
 pub(super) const CLIENTS_MAX: usize = 8;
-/// Time in which a request must arrive; below, in which the client must take the answer.
+/// Time in which a request must arrive.
 const TO_ASK: Duration = Duration::from_secs(5);
+/// Time in which the client must take the answer.
 const TO_TAKE: Duration = Duration::from_secs(30);
 /// Time that clients have to take a last message when the socket closes.
 const TO_END: Duration = Duration::from_secs(1);
@@ -297,7 +298,7 @@ fn serve(stream: &UnixStream, answerer: &dyn Answerer, stop: &AtomicBool) -> io:
     taker.flush()
 }
 
-/// Reads the line of a request, at most [`REQUEST_MAX`] bytes.
+/// Reads the line of a request, at most `REQUEST_MAX` bytes.
 pub fn receive(input: impl Read) -> Result<Request, Failure> {
     let mut line = Vec::new();
     let mut input = BufReader::new(input.take(REQUEST_MAX as u64 + 1));

@@ -41,7 +41,7 @@ pub struct Finding {
     pub topic: String,
     /// The severity.
     pub status: Status,
-    /// What was found.
+    /// The finding as text.
     pub found: String,
     /// What to do; `None` if nothing.
     pub advice: Option<String>,

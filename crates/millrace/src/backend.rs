@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use sockets::KernelCounts;
 use std::io;
 
-/// What carries packets.
+/// The way by which packets are sent and received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
     /// Ports of DPDK

@@ -9,7 +9,7 @@ use crate::{
 use doctor::host::{CpuList, Cpus};
 use std::path::{Path, PathBuf};
 
-/// What to run.
+/// Options that make a plan.
 #[derive(Clone, clap::Args)]
 pub struct PlanArgs {
     /// Configuration file (TOML)
@@ -133,7 +133,7 @@ impl PlanArgs {
     }
 }
 
-/// What an engine without ports is made from.
+/// Options of an engine without ports.
 #[derive(clap::Args)]
 pub struct EngineArgs {
     /// Configuration file (TOML) for table, policy and timeouts; what it says of ports, workers and

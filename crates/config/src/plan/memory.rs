@@ -17,8 +17,9 @@ const LABEL_BYTES: u64 = 16;
 
 /// Most bytes of an incomplete datagram of each IP version, with its sender.
 const DATAGRAM_BYTES: u64 = 512;
-/// Bytes of the smallest table of datagrams; below, of a packet that waits.
+/// Bytes of the smallest table of datagrams.
 const FRAGMENTS_BYTES: u64 = 4096;
+/// Bytes of a packet that waits.
 const HELD_BYTES: u64 = 64;
 
 /// Bytes of an mbuf beside its data: `rte_mbuf`, headroom, and the pool's own header.
@@ -33,8 +34,9 @@ const WORKER_MBUFS: u64 = 512 + 2 * engine::BURST_MAX as u64;
 /// minimum.
 const HANDED_MBUFS: u64 = 512;
 const HANDED_MBUFS_MIN: u64 = 16;
-/// Bytes of EAL's own structures; below, of those of one port.
+/// Bytes of EAL's own structures.
 const EAL_BYTES: u64 = 64 << 20;
+/// Bytes of EAL's structures of one port.
 const PORT_BYTES: u64 = 4 << 20;
 
 /// The memory of a plan, in bytes.

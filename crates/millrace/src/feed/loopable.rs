@@ -4,7 +4,6 @@
 //! A capture does not say at which side of the bump a packet arrived, but a sender does not move.
 //! The sender of a first packet to an unknown host is taken to be on side A, and the receiver on
 //! side B.
-//! is: who speaks first to somebody unknown is on side A, whom they speak to is across.
 
 use capture::{Capture, CapturedPacket, Fault};
 use std::collections::HashMap;

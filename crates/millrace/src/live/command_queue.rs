@@ -103,8 +103,9 @@ struct Walk {
 pub(super) struct CommandQueue {
     asks: Consumer<Command>,
     walks: [Option<Walk>; WALKS],
-    /// Number of walks that are served; below, the one whose turn is next.
+    /// Number of walks that are served.
     count: usize,
+    /// The walk whose turn is next.
     next: usize,
     listeners: Subscribers,
 }

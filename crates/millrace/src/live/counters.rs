@@ -23,8 +23,9 @@ pub(crate) struct Snapshot {
     pub(crate) marked: u64,
     /// Kinds of rules set aside because they had no effect, by port: A, B.
     pub(crate) aside: [u64; 2],
-    /// Cycles in turns with packets; below, in turns without.
+    /// Cycles in turns with packets.
     pub(crate) busy_cycles: u64,
+    /// Cycles in turns without packets.
     pub(crate) idle_cycles: u64,
     /// Cycles in turns that were interrupted.
     pub(crate) stalled_cycles: u64,

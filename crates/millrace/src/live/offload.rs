@@ -4,7 +4,6 @@
 //!
 //! Rule requests and results pass through rings. A worker handles a few of them between bursts and
 //! never waits: if a ring is full, its connections stay in software.
-//! for none: where a ring is full, its connections stay in software.
 
 mod bypass;
 mod port_rules;

@@ -10,9 +10,9 @@ use report::summary::PollGap;
 #[derive(Debug)]
 pub(crate) struct PollGaps {
     counts: [u64; Self::LENGTHS],
-    /// The longest gap before the last [`take_longest`](Self::take_longest); below, the longest
-    /// since.
+    /// The longest gap before the last [`take_longest`](Self::take_longest).
     before: u64,
+    /// The longest gap since then.
     since: u64,
 }
 

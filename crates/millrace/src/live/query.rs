@@ -36,8 +36,9 @@ const HELD_MAX: Duration = Duration::from_secs(5);
 /// A handle to query a running bump, shared by all client threads.
 pub(crate) struct QueryClient {
     pub(super) workers: Vec<WorkerHandle>,
-    /// Port A and port B of each wire, in turn; below, the handles of their rules.
+    /// Port A and port B of each wire, in turn.
     pub(super) ports: Vec<SharedPort>,
+    /// Handles of the rules of each port.
     pub(super) rules: Vec<RulesHandle>,
     pub(super) policy: String,
     pub(super) bypass: String,
@@ -49,7 +50,7 @@ pub(crate) struct QueryClient {
     pub(super) started: Instant,
     /// The clock of the workers.
     pub(super) clock: Clock,
-    /// How many have listened so far.
+    /// Subscriptions so far; the next one gets this number.
     pub(super) listeners: AtomicU64,
     /// True once the run is about to end.
     pub(super) is_ending: AtomicBool,

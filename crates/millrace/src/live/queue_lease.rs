@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Leases the queues of a port to a worker. The worker returns them when the port is to be reset,
-//! and gets others after the reset. Whoever owns the queues can be sure that nobody else uses them.
+//! and gets others after the reset. The owner of a queue knows that no other thread uses it.
 //!
 //! Two rings serve each worker and port. A worker checks for an order between bursts: a load that
 //! hits its cache. It never waits.

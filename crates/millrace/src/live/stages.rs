@@ -26,13 +26,15 @@ pub(crate) struct StageSample {
     pub(super) packets: u64,
     /// Cycles from the start of these bursts to the end of sending.
     pub(super) cycles: u64,
-    /// Cycles of them spent on receiving; below, on sending.
+    /// Cycles of them spent on receiving.
     pub(super) rx_cycles: u64,
+    /// Cycles of them spent on sending.
     pub(super) tx_cycles: u64,
     /// Packets in the bursts that the engine sampled.
     pub(super) engine_packets: u64,
-    /// Cycles of the engine's stages in these bursts; below, the number of clock readings.
+    /// Cycles of the engine's stages in these bursts.
     pub(super) stage_cycles: [u64; STAGES],
+    /// Clock readings in the engine's stages.
     pub(super) stage_readings: [u64; STAGES],
     /// Cycles of housekeeping in all busy rounds, not of a sample.
     pub(super) housekeeping_cycles: u64,

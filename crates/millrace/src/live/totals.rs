@@ -15,8 +15,9 @@ pub(crate) struct Totals {
     pub(crate) workers: Snapshot,
     /// Rules that the ports have now.
     pub(crate) rules: u64,
-    /// Rules installed so far; below, the total time that took.
+    /// Rules installed so far.
     pub(crate) inserts: u64,
+    /// Total time to install them.
     pub(crate) insert_time: Duration,
 }
 

@@ -18,7 +18,7 @@ impl Interfaces {
         is_tap.then(|| u16::try_from(used.device.mtu).ok()).flatten()
     }
 
-    /// Returns the numbers of receive and transmit queues of `port`, where so many are wanted.
+    /// Returns the numbers of receive and transmit queues of `port`, which wants `(rx, tx)`. A
     /// `net_tap` gets the same number of both.
     ///
     /// # Errors

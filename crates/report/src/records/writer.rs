@@ -18,8 +18,9 @@ use std::time::Duration;
 
 /// Capacity of the queue, in blocks.
 const QUEUE: usize = 64;
-/// Longest time without progress at the end of a run: for a reader; below, for a disk.
+/// Longest time without progress of a reader at the end of a run.
 const READER_PATIENCE: Duration = Duration::from_secs(1);
+/// Longest time without progress of a disk at the end of a run.
 const DISK_PATIENCE: Duration = Duration::from_secs(30);
 
 /// An order to the thread.
@@ -45,8 +46,9 @@ pub struct Writer {
 #[derive(Default)]
 struct Progress {
     bytes: AtomicU64,
-    /// Records written; below, records lost.
+    /// Records written.
     written: AtomicU64,
+    /// Records lost.
     lost: AtomicU64,
     /// True once the reader has closed its pipe.
     is_over: AtomicBool,

@@ -53,8 +53,9 @@ pub(super) type StatusClient = Sender<SyncSender<OffloadPort>>;
 pub(super) struct StatusCell {
     stop: AtomicBool,
     rules: AtomicU64,
-    /// Rules installed so far; below, the nanoseconds that took.
+    /// Rules installed so far.
     inserts: AtomicU64,
+    /// Nanoseconds to install them.
     insert_ns: AtomicU64,
 }
 
