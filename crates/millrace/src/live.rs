@@ -427,11 +427,11 @@ fn places(wire: usize, workers: usize) -> impl Iterator<Item = (Place, u16)> {
 /// Waits until the NICs have no rules of this run. Prints once a second how many are left.
 fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
     rules.iter().for_each(Rules::stop);
-    let mut told = Instant::now();
+    let mut last_message = Instant::now();
     while !rules.iter().all(Rules::is_finished) {
         std::thread::sleep(Duration::from_millis(1));
-        if told.elapsed() > Duration::from_secs(1) {
-            told = Instant::now();
+        if last_message.elapsed() > Duration::from_secs(1) {
+            last_message = Instant::now();
             let left: u64 = rules.iter().filter_map(Rules::count).sum();
             tell(io::stderr(), format_args!("millrace: rules to take out of the NICs: {left}"));
         }

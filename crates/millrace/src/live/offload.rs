@@ -223,24 +223,25 @@ impl RuleRequests {
         }
         for _ in 0..EXCHANGED {
             let mut rings = self.sides.iter().flatten();
-            if !rings.all(|(wishes, _)| wishes.slots() > 0) {
+            if !rings.all(|(requests, _)| requests.slots() > 0) {
                 break;
             }
-            let Some(wish) = engine.next_request() else { break };
+            let Some(request) = engine.next_request() else { break };
             exchanged += 1;
-            self.hand_over(wish, engine);
+            self.hand_over(request, engine);
         }
         exchanged
     }
 
-    fn hand_over(&mut self, wish: RuleRequest, engine: &mut Engine) {
-        let (RuleRequest::Install { rule, side, .. } | RuleRequest::Remove { rule, side }) = wish;
+    fn hand_over(&mut self, request: RuleRequest, engine: &mut Engine) {
+        let (RuleRequest::Install { rule, side, .. } | RuleRequest::Remove { rule, side }) =
+            request;
         let side = match side {
             Side::A => &mut self.sides[0],
             Side::B => &mut self.sides[1],
         };
-        match (side, wish) {
-            (Some((wishes, _)), _) => wishes.push(wish).expect("there is a slot for each"),
+        match (side, request) {
+            (Some((requests, _)), _) => requests.push(request).expect("there is a slot for each"),
             // This port takes no rules.
             (None, RuleRequest::Install { .. }) => engine.apply_result(rule, RuleResult::Refused),
             (None, RuleRequest::Remove { .. }) => engine.apply_result(rule, RuleResult::Removed),

@@ -123,18 +123,18 @@ impl Programming {
     /// Takes rule requests while the programmer has room; the others stay in their rings. Returns
     /// how many it took.
     fn hear(&mut self) -> usize {
-        let mut heard = 0;
-        for (worker, (wishes, _)) in self.rings.iter_mut().enumerate() {
+        let mut taken = 0;
+        for (worker, (requests, _)) in self.rings.iter_mut().enumerate() {
             let worker = worker as u16;
             let mut left = HEARD;
             while left > 0 && self.programmer.has_room(worker) {
-                let Ok(wish) = wishes.pop() else { break };
-                self.programmer.submit(worker, wish);
+                let Ok(request) = requests.pop() else { break };
+                self.programmer.submit(worker, request);
                 left -= 1;
             }
-            heard += HEARD - left;
+            taken += HEARD - left;
         }
-        heard
+        taken
     }
 
     /// Pushes results to the workers while their rings have room.
