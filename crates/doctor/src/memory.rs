@@ -8,8 +8,8 @@ use crate::host::{HugepagePool, Memory, NO_LIMIT};
 const LEAST_MB: u64 = 192;
 /// Memory in MB of default tables, packet buffers and the rest together.
 const COMFORTABLE_MB: u64 = 512;
-/// Limit of locked memory in MB. Without hugepages, DPDK locks memory only for devices that use
-/// DMA.
+/// Least limit of locked memory in MB. Without hugepages, DPDK's memory counts as locked only for
+/// devices that reach it by DMA.
 const LOCK_MB: u64 = 64;
 
 pub(super) fn diagnose(memory: &Memory) -> Vec<Finding> {

@@ -106,7 +106,7 @@ impl Programming {
         self.end()
     }
 
-    /// Marks all rules as lost if the port was reset, so that workers can request them again.
+    /// Marks all rules as lost if the port was reset; the programmer then installs them again.
     fn notice_reset(&mut self, now: &mut impl FnMut() -> Nanos) {
         if self.programmer.port().was_reset() {
             self.programmer.lose_all(now());
