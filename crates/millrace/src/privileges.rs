@@ -18,8 +18,8 @@ impl Capabilities {
     const DAC_OVERRIDE: Self = Self(1 << 1);
     /// `NET_ADMIN` and `NET_RAW`: to end promiscuous mode, and to create flow rules on some NICs.
     const NETWORK: Self = Self(1 << 12 | 1 << 13);
-    /// `IPC_LOCK`, `SYS_RAWIO` and `SYS_ADMIN`: to lock and look up the memory that a NIC reads, when
-    /// a port is reset.
+    /// `IPC_LOCK`, `SYS_RAWIO` and `SYS_ADMIN`: to lock and look up the memory that a NIC reads,
+    /// when a port is reset.
     const DEVICES: Self = Self(1 << 14 | 1 << 17 | 1 << 21);
 
     fn and(self, other: Self) -> Self {
