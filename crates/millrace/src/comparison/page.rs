@@ -33,7 +33,7 @@ fn heading(comparison: &Comparison) -> Markup {
             ul { @for caveat in comparison.caveats() { li { (caveat) } } }
         }
         @if comparison.interrupted {
-            p.warning { "Interrupted: these are the results until then." }
+            p.warning { "Ended before its time: what there was until then." }
         }
     }
 }
