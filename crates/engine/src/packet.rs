@@ -20,8 +20,8 @@ mod view;
 pub(crate) use batch::{Batch, BatchFragment, Batches, Burst, FamilyBatch, LaterFragment};
 pub(crate) use checksum::{ChecksumSource, is_plain_tcp_right};
 pub(crate) use descriptor::{
-    BYTES_MAX, BYTES_SHIFT, HeaderInfo, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, PACKETS_SHIFT,
-    PacketMeta, SWAPPED_SHIFT, TcpHead, TcpReach,
+    BYTES_MAX, BYTES_SHIFT, HeaderInfo, OVERHEAD_MAX, OVERHEAD_SHIFT, PACKETS_SHIFT, PacketMeta,
+    TcpHead, TcpReach,
 };
 pub(crate) use fragment::{FragmentHeader, FragmentRange, SourceKey, UNIT, key_of};
 pub use handoff::{HandedOff, Handoff};

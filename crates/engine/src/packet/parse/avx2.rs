@@ -15,13 +15,14 @@ mod words;
 
 use super::lengths::ETHERTYPE_VLAN;
 use super::sub_burst::{SubBurst, SubBurstOrder, next};
+#[cfg(avx512)]
 use super::{avx512, sub_burst};
 use crate::api::{PROTO_TCP, PROTO_UDP, VlanTags};
 use crate::base::SimdLevel;
+use crate::packet::descriptor::{ONE_PACKET, SWAPPED_SHIFT};
 use crate::packet::{
     BYTES_SHIFT, Batches, ETHERNET, ETHERTYPE_IPV4, ETHERTYPE_IPV6, HeaderInfo, IPV4_MIN, IPV6,
-    ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, PacketMeta, SWAPPED_SHIFT, TCP_MIN, UDP, VLAN_TAG,
-    zone_of,
+    OVERHEAD_MAX, OVERHEAD_SHIFT, PacketMeta, TCP_MIN, UDP, VLAN_TAG, zone_of,
 };
 use core::arch::x86_64::{
     _mm256_add_epi64, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,

@@ -9,9 +9,9 @@
 #![allow(clippy::incompatible_msrv, unsafe_code)]
 
 use crate::api::{PROTO_TCP, PROTO_UDP};
+use crate::packet::descriptor::ONE_PACKET;
 use crate::packet::{
-    BYTES_SHIFT, ETHERNET, IPV4_MIN, IPV6, ONE_PACKET, OVERHEAD_MAX, OVERHEAD_SHIFT, PacketMeta,
-    TCP_MIN, UDP,
+    BYTES_SHIFT, ETHERNET, IPV4_MIN, IPV6, OVERHEAD_MAX, OVERHEAD_SHIFT, PacketMeta, TCP_MIN, UDP,
 };
 use core::arch::x86_64::{
     __m512i, __mmask8, _mm_loadu_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi128_si512,

@@ -2,9 +2,11 @@
 //! Chooses the parser: SIMD for runs of plain packets, the fast one for other plain packets, the
 //! general one for the rest.
 
+#[cfg(target_arch = "x86_64")]
+use super::avx2;
 use super::lengths::Lengths;
 use super::sub_burst::{GROUP, SubBurst, SubBurstOrder, below, inner_ethertype, next};
-use super::{avx2, fast, general};
+use super::{fast, general};
 use crate::api::{UntrackedReason, ZoneSource};
 use crate::packet::{Batches, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use wire::Packet;
@@ -105,7 +107,7 @@ impl<P: Packet> SubBurst<'_, P> {
         let rest = avx2::parse(self, places, batches);
         #[cfg(not(target_arch = "x86_64"))]
         let rest = {
-            let _ = (batches, self.vectors);
+            let _ = (batches, self.simd);
             places
         };
         rest

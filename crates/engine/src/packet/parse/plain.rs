@@ -5,6 +5,7 @@
 //! order. All differences that must not be negative are combined in one word, whose sign bit is
 //! tested.
 
+#[cfg(target_arch = "x86_64")]
 use super::avx2;
 use super::lengths::{Lengths, TRANSPORTS, Transport};
 use crate::base::SimdLevel;

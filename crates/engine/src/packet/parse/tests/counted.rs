@@ -7,8 +7,10 @@
 use super::{FRAMES, KINDS, Segments, any_frame, run};
 use crate::api::ZoneSource;
 use crate::base::SimdLevel;
+#[cfg(avx512)]
+use crate::packet::parse::avx512;
 use crate::packet::parse::plain::plain_all;
-use crate::packet::parse::{avx2, avx512, general};
+use crate::packet::parse::{avx2, general};
 use crate::packet::{BYTES_MAX, Batches, PacketMeta};
 use proptest::prelude::*;
 use wire::FrameBuilder;
