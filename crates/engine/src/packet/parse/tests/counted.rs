@@ -4,13 +4,17 @@
 // Calling code for some processors only is unsafe.
 #![allow(unsafe_code)]
 
-use super::{FRAMES, KINDS, Segments, any_frame, run};
+#[cfg(target_arch = "x86_64")]
+use super::{FRAMES, KINDS};
+use super::{Segments, any_frame, run};
 use crate::api::ZoneSource;
 use crate::base::SimdLevel;
-#[cfg(avx512)]
+#[cfg(target_arch = "x86_64")]
+use crate::packet::parse::avx2;
+#[cfg(all(target_arch = "x86_64", avx512))]
 use crate::packet::parse::avx512;
+use crate::packet::parse::general;
 use crate::packet::parse::plain::plain_all;
-use crate::packet::parse::{avx2, general};
 use crate::packet::{BYTES_MAX, Batches, PacketMeta};
 use proptest::prelude::*;
 use wire::FrameBuilder;
