@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Up to 64 mbufs that are received, judged, sent and freed together.
+//! A burst: up to 64 mbufs that are received, sent and freed together.
 
 use crate::mbuf::Segment;
 use crate::{Mbuf, sys};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A cable inside the process: two `net_ring` ports, what one sends the other receives.
+//! Makes a cable inside the process: two `net_ring` ports, of which each receives what the other
+//! sends.
 
 use crate::error::{Errno, PortError};
 use crate::ethdev::KeepAlive;

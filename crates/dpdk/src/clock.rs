@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The processor's time-stamp counter, as DPDK counts it.
+//! Reads the processor's time-stamp counter, which DPDK uses too.
 
 use crate::Eal;
 use crate::sys;
 
-/// Cycles of the time-stamp counter now. Constant rate, not serialising.
+/// Returns the cycles of the time-stamp counter now. Constant rate, not serialising.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
 pub fn tsc() -> u64 {
@@ -12,7 +12,7 @@ pub fn tsc() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Ticks of the generic timer now.
+/// Returns the ticks of the generic timer now.
 #[inline(always)]
 #[cfg(target_arch = "aarch64")]
 pub fn tsc() -> u64 {
@@ -24,8 +24,8 @@ pub fn tsc() -> u64 {
     ticks
 }
 
-/// The same, once all loads before it are done: [`tsc`] may be read while they still wait for
-/// memory.
+/// Returns the cycles of the time-stamp counter once all earlier loads are done. [`tsc`] may be
+/// read while they still wait for memory.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
 pub fn tsc_after_loads() -> u64 {
@@ -36,7 +36,7 @@ pub fn tsc_after_loads() -> u64 {
     }
 }
 
-/// The same, once all loads before it are done.
+/// Returns the ticks of the generic timer once all earlier loads are done.
 #[inline(always)]
 #[cfg(target_arch = "aarch64")]
 pub fn tsc_after_loads() -> u64 {
@@ -46,7 +46,7 @@ pub fn tsc_after_loads() -> u64 {
     tsc()
 }
 
-/// Rate of [`tsc`] in hertz.
+/// Returns the rate of [`tsc`] in hertz.
 pub fn tsc_hz(_eal: &Eal) -> u64 {
     // SAFETY: the rate is measured during EAL initialisation, which `_eal` proves.
     unsafe { sys::rte_get_tsc_hz() }

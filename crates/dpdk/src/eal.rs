@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DPDK's runtime: started once, alive until the process ends.
+//! Starts DPDK's runtime, once; it stays until the process ends.
 //!
-//! It leaves nothing behind: memory is anonymous, there is no telemetry socket and no shared file,
-//! and ports clean up when they are closed. So nothing is torn down at exit, and whatever was taken
-//! from EAL stays valid for the rest of the process.
+//! EAL leaves nothing behind: memory is anonymous, there is no telemetry socket and no shared file,
+//! and ports clean up when they are closed. So nothing is torn down at exit, and memory taken from
+//! EAL stays valid for the rest of the process.
 
 use crate::error::{EalError, Errno};
 use crate::lcore::Lcore;

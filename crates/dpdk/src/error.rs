@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What can go wrong at start, with the device named and DPDK's own words kept.
+//! Errors at start. Each names the device and keeps DPDK's own words.
 
 use crate::{Log, sys};
 use std::fmt;
@@ -98,7 +98,7 @@ pub enum EalError {
     /// An argument contains a zero byte.
     #[error("EAL argument {0:?} contains a zero byte")]
     ZeroByte(String),
-    /// EAL does not know some of its further arguments, lacks one, or has no use for one.
+    /// EAL does not know some of its extra arguments, lacks one, or has no use for one.
     #[error("EAL does not take these arguments: {arguments}{log}")]
     Arguments {
         /// Those among which they are.

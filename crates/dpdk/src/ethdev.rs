@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The ethdev behind a port and its queues, by its number.
+//! Calls the ethdev behind a port and its queues, by its number.
 //!
 //! Every call here happens at start, at a reset or at the end. The last of the port and its queues
 //! to go stops and closes the ethdev, so no queue can name one that is closed.
@@ -403,7 +403,7 @@ const ETHERNET_MTU: u32 = 1500;
 const L2_OVERHEAD: u32 = 14 + 2 * 4 + 4;
 
 impl Ethdev {
-    /// Nobody hears of events any more.
+    /// Unregisters the callback: no more events are reported.
     fn unregister(&self) {
         for (event, flag) in self.flags() {
             let callback = Some(raise as _);
@@ -426,7 +426,7 @@ impl Drop for Ethdev {
             return;
         }
         let device = info(self.id).map_or(std::ptr::null_mut(), |info| info.device);
-        // Drivers complain about parting with what they never had: nobody can do anything about it.
+        // Drivers may complain about the removal of what they never had; no caller could act on it.
         log::hush(|| {
             // SAFETY:
             // - no queue of this ethdev is left: each holds a reference to `self`;
@@ -460,7 +460,8 @@ fn has_ethdev(device: *const sys::rte_device) -> bool {
     unsafe { u32::from(sys::rte_eth_find_next_of(0, device)) < sys::RTE_MAX_ETHPORTS }
 }
 
-/// Called by EAL's interrupt thread, or whoever notices, with the address of the flag.
+/// Called with the address of the flag, by EAL's interrupt thread or the thread that notices the
+/// reset.
 extern "C" fn raise(
     _: u16,
     _: sys::rte_eth_event_type,

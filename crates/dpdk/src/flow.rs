@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Flow rules (`rte_flow`): what a program asks a NIC to do with packets.
+//! Flow rules (`rte_flow`): a program's requests to a NIC about packets.
 //!
-//! A [`Rule`] is plain data; a port that takes it gives a [`FlowRule`], the only way to name it
-//! there. A `FlowRule` is of its port and ends with it, with a flush or with its destruction:
-//! naming it later is an error, never a pointer to nothing. A port that is closed takes its rules
-//! with it. Drivers are held to nothing: they may fail without a word, and a handle that a driver
+//! A [`Rule`] is plain data. A port that accepts it returns a [`FlowRule`], the only way to name
+//! the rule there. A `FlowRule` belongs to its port and ends when the port is closed, when the
+//! rules are flushed, or when it is destroyed. To use it later is an error, never a dangling
+//! pointer. Drivers are not trusted: they may fail without a message, and a handle that a driver
 //! gives out twice is refused.
 
 mod action;
@@ -26,7 +26,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where a rule is and which packets it is about, beside their headers.
+/// Where a rule is, and which direction of packets it matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
     /// Rules of group 0 are asked first; a `jump` leads to those of another.
@@ -41,18 +41,18 @@ pub struct Attributes {
     pub transfer: bool,
 }
 
-/// What a NIC is asked for.
+/// A rule as a program requests it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Where and when.
     pub attributes: Attributes,
     /// Which packets, from the outermost header inwards.
     pub pattern: Vec<Item>,
-    /// What becomes of them.
+    /// Actions on the packets that match.
     pub actions: Vec<Action>,
 }
 
-/// A rule that a port has taken.
+/// A rule that a port has accepted.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct FlowRule {
     handle: Handle,
@@ -60,7 +60,7 @@ pub struct FlowRule {
     lot: u64,
 }
 
-/// Says which rule, to compare; of no use once the rule is gone.
+/// Identifies a rule in comparisons; of no use once the rule is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle(NonNull<sys::rte_flow>);
 
@@ -68,7 +68,7 @@ pub struct Handle(NonNull<sys::rte_flow>);
 unsafe impl Send for Handle {}
 
 impl FlowRule {
-    /// Which rule it is.
+    /// Returns the handle that identifies the rule.
     pub fn handle(&self) -> Handle {
         self.handle
     }
@@ -77,7 +77,7 @@ impl FlowRule {
 /// The rules that a port has now.
 #[derive(Debug)]
 pub(crate) struct LiveRules {
-    /// A number of its own in this process; a new one after each flush, which ends all rules.
+    /// A number unique in this process; a new one after each flush, which ends all rules.
     lot: u64,
     handles: HashSet<Handle>,
 }
@@ -94,7 +94,7 @@ impl LiveRules {
     }
 }
 
-/// What a rule with a `count` action has matched.
+/// Packets and bytes that a rule with a `count` action has matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     /// Packets, where the NIC counts them.
@@ -103,7 +103,7 @@ pub struct Count {
     pub bytes: Option<u64>,
 }
 
-/// How old a rule with an `age` action is.
+/// Age of a rule with an `age` action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
     /// It has matched nothing for its timeout.
@@ -113,7 +113,7 @@ pub struct Age {
 }
 
 impl Port {
-    /// Asks whether the port would take `rule`, as far as its driver can tell without trying.
+    /// Asks whether the port would accept `rule`, as far as its driver can tell without trying.
     pub fn flow_validate(&self, rule: &Rule) -> Result<(), FlowError> {
         let lowered = RteRule::new(rule);
         let (attr, items, actions) = (lowered.attributes(), lowered.items(), lowered.actions());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Worker lcores: threads that EAL started, each bound to one processor.
+//! Runs work on lcores: threads that EAL started, each bound to one processor.
 
 use crate::sys;
 use std::ffi::{c_int, c_void};

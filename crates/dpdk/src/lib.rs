@@ -6,7 +6,7 @@
 //! port stays open. [`Burst`]s own their [`Mbuf`]s. Memory from DPDK ([`Mempool`]s) is taken at
 //! start and never given back, so no mbuf can outlive it.
 //!
-//! Per packet nothing here calls C: bursts are received, sent and freed in bulk, and the fields of
+//! No code here calls C per packet: bursts are received, sent and freed in bulk, and the fields of
 //! an mbuf are read at offsets taken from the installed header.
 
 mod burst;

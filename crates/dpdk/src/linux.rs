@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Calls of Linux around a start: descriptors across `exec`, offloads of interfaces, privileges.
-//! Nothing here knows DPDK.
+//! Linux system calls around a start: descriptors across `exec`, offloads of interfaces,
+//! privileges. Nothing here depends on DPDK.
 
 use crate::sys;
 use std::ffi::CString;
@@ -50,7 +50,7 @@ pub fn set_offload(interface: &str, offload: Offload, is_on: bool) -> io::Result
 pub fn hold_promiscuous(if_index: u32) -> io::Result<OwnedFd> {
     // SAFETY: makes a socket; the interface is named by number.
     let fd = check(unsafe { sys::shim_hold_promiscuous(if_index) })?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where DPDK's log lines go.
+//! Holds DPDK's log lines back, or shows them.
 //!
-//! The reason of a failure is often only in the log, so while EAL starts or a port is opened its
+//! The reason of a failure is often only in the log. So while EAL starts or a port is opened, its
 //! lines are held back and become part of the error. After a success they are shown only if
+//! [`EalConfig::log_level`](crate::EalConfig::log_level) asks for more than errors: drivers
+//! complain about features that they then do without. At all other times, lines of that level go
+//! straight to the standard error.
 //! [`EalConfig::log_level`](crate::EalConfig::log_level) asks for more than errors: drivers
 //! complain about what they then do without. At all other times lines of that level go straight to
 //! the standard error.
@@ -134,7 +137,7 @@ pub(crate) fn hush(work: impl FnOnce()) {
 
 fn show(level: u32, line: &str) {
     if level <= SHOWN_LEVEL.load(Ordering::Relaxed) {
-        // Without a standard error there is nobody to tell.
+        // A closed standard error is no reason to fail.
         let _ = writeln!(std::io::stderr(), "{line}");
     }
 }
@@ -148,7 +151,8 @@ extern "C" fn write(_cookie: *mut c_void, text: *const c_char, length: usize) ->
     take(level, unsafe { std::slice::from_raw_parts(text.cast(), length) })
 }
 
-/// The same for what EAL prints, line by line.
+/// fopencookie's write function for glibc's `stdout` and `stderr` while EAL starts: takes what EAL
+/// prints, line by line.
 pub(crate) extern "C" fn write_printed(
     _cookie: *mut c_void,
     text: *const c_char,
@@ -158,8 +162,9 @@ pub(crate) extern "C" fn write_printed(
     take(PRINTED, unsafe { std::slice::from_raw_parts(text.cast(), length) })
 }
 
-/// Holds the lines of `bytes` back or shows them; returns how many bytes there were. What threads
-/// of DPDK say goes to whoever holds lines back, since it is most likely about what they do.
+/// Holds the lines of `bytes` back or shows them; returns the number of bytes. A thread of DPDK
+/// holds no lines back itself. Its lines go to the caller that began to hold lines back last,
+/// because they are most likely about its call.
 fn take(level: u32, bytes: &[u8]) -> isize {
     let this = thread::current().id();
     for line in String::from_utf8_lossy(bytes).lines().filter(|line| !line.trim().is_empty()) {

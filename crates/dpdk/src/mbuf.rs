@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One packet buffer, owned.
+//! One packet buffer (mbuf) that its holder owns.
 //!
 //! Fields are read at offsets that `bindings.h` takes from the installed header; no function of
-//! DPDK is called per packet. Dropping a single mbuf does call into DPDK: on the packet path mbufs
-//! are freed in bulk by [`Burst`](crate::Burst).
+//! DPDK is called per packet. Dropping a single mbuf does call DPDK. On the packet path,
+//! [`Burst`](crate::Burst) frees mbufs in bulk.
 
 use crate::sys;
 use std::ptr::NonNull;

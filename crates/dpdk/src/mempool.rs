@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Pools of mbufs. Taken at start and never freed: an mbuf may be anywhere, a pool must outlive
-//! all of its own.
+//! Pools of mbufs, allocated at start and never freed: a pool must outlive all of its mbufs, and
+//! these may be anywhere.
 
 use crate::error::{Errno, MempoolError};
 use crate::{Burst, Eal, log, sys};

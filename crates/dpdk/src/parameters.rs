@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The parameters that a virtual device may be given, as its driver has them.
+//! Finds the parameters that the driver of a virtual device knows.
 //!
 //! A driver that refuses a parameter seldom says which. But the shared object of a driver, which
-//! EAL has loaded, holds a line about it, made for DPDK's tools. Nothing depends on it: what is not
-//! found there is not shown.
+//! EAL has loaded, holds a line about its parameters, made for DPDK's tools. Parameters that are
+//! not found there are not shown; nothing else depends on them.
 
 use std::fs;
 use std::path::Path;

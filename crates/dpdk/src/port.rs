@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ethernet ports: opened by devargs, configured once, reset where their driver asks for it, closed
+//! Ethernet ports: opened by devargs, configured once, reset if the driver asks for it, and closed
 //! when the port and its last queue are dropped.
 
 use crate::error::{Errno, PortError, Step};
@@ -94,7 +94,7 @@ pub struct Losses {
     pub unsent: u64,
 }
 
-/// Counts such frames. It is told how many frames the port has received.
+/// Counts such frames; its argument is the number of frames that the port has received.
 pub type LossCounter = Box<dyn Fn(u64) -> Losses + Send>;
 
 /// The port's own counters since it was opened.
@@ -122,7 +122,7 @@ pub struct PortStats {
 /// All queues of a port.
 pub type Queues = (Vec<RxQueue>, Vec<TxQueue>);
 
-/// How a port stands with resets, for any thread, whoever has the port.
+/// State of a port's resets, for any thread.
 #[derive(Clone, Debug)]
 pub struct Resets(Arc<Ethdev>);
 
@@ -333,9 +333,9 @@ impl Port {
         self.open.ask_for_marks()
     }
 
-    /// Stops the port, or starts it again, while nobody uses its `queues`, which are all that it
-    /// has. What becomes of its flow rules is the driver's affair: with some they are gone, and
-    /// must not be named any more.
+    /// Stops the port, or starts it again, while no thread uses its `queues`, which are all that it
+    /// has. The driver decides whether the port's flow rules survive. With some drivers they are
+    /// gone, and must not be used any more.
     ///
     /// # Panics
     /// If a queue is missing.

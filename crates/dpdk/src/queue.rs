@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Receive and transmit queues. A queue moves between threads and is never shared: ethdev queues
-//! know one user at a time. Its port stays open for as long as the queue lives.
+//! Receive and transmit queues. A queue may move between threads and is never shared: ethdev queues
+//! allow one user at a time. Its port stays open for as long as the queue lives.
 
 use crate::ethdev::Ethdev;
 use crate::{BURST_MAX, Burst, Errno, sys};

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Receive-side scaling that gives both directions of a connection the same queue.
+//! Configures receive-side scaling so that both directions of a connection get the same queue.
 //!
-//! Two ways. `Sort`: the port puts the smaller address and port first, then any key will do, so it
-//! is random. `RepeatedKey`: a Toeplitz key that repeats every 16 bits gives the same hash when
-//! addresses and ports change places. Whatever the pattern, that hash is a function of the XOR of
-//! the header's 16-bit words, so who chooses addresses can choose a queue; only `Sort` prevents it.
+//! There are two ways. With `Sort`, the port puts the smaller address and port first; then any key
+//! will do, so it is random. `RepeatedKey` is a Toeplitz key that repeats every 16 bits: it gives
+//! the same hash when addresses and ports change places. Whatever the pattern, that hash is a
+//! function of the XOR of the header's 16-bit words. So a host that chooses addresses can choose a
+//! queue; only `Sort` prevents it.
 //!
-//! The directions of a connection come by the two ports of a pair: all ports have one key, as far
-//! as theirs is long.
+//! The two directions of a connection arrive at the two ports of a pair. So all ports have one key,
+//! as far as their keys are long.
 
 use crate::sys;
 use std::fs::File;
@@ -33,7 +34,8 @@ pub const RSS_SECRET_LEN: usize = 2 + u8::MAX as usize;
 
 static SECRET: OnceLock<[u8; RSS_SECRET_LEN]> = OnceLock::new();
 
-/// What all keys of this process are made from: random, if nobody gave another before.
+/// The secret from which all keys of this process are made: random, unless the program has set
+/// another before.
 pub fn rss_secret() -> &'static [u8; RSS_SECRET_LEN] {
     SECRET.get_or_init(|| {
         let mut secret = [0; RSS_SECRET_LEN];

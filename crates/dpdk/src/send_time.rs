@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Times at which a port is to send frames.
+//! Sets the times at which a port sends frames.
 
 use crate::mbuf::Segment;
 use crate::{Eal, Errno, Mbuf, sys};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How a configured port spreads packets over its queues, as its driver says.
+//! Reads from the driver how a configured port spreads packets over its queues.
 
 use crate::{Errno, ethdev, sys};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Empty mbufs that wait to be written and sent.
+//! A stock of empty mbufs, to be written and sent.
 
 use crate::mbuf::Segment;
 use crate::{Burst, Mempool};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Nanoseconds of a run, by the processor's time-stamp counter.
+//! Counts the nanoseconds of a run by the processor's time-stamp counter.
 
 use dpdk::{Eal, tsc, tsc_after_loads, tsc_hz};
 use std::time::{Duration, Instant};
 
-/// How long the rate of the counter is measured: the system's clock, read to 50 ns at both ends,
-/// gives it to one part in a million.
+/// Time over which the rate of the counter is measured. The system's clock, read to 50 ns at both
+/// ends, gives it to one part in a million.
 const MEASUREMENT: Duration = Duration::from_millis(100);
 
 const READINGS: u32 = 8;
@@ -19,14 +19,14 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts at 0.
+    /// Returns a clock that starts at 0, with DPDK's rate of the counter.
     pub fn new(eal: &Eal) -> Self {
         Self::of_rate(1_000_000_000, tsc_hz(eal))
     }
 
-    /// Starts at 0; measures the rate against the system's clock for 0.1 s. DPDK takes the rate
-    /// from CPUID where that has it, and may be off by some per mille where it has not
-    /// (`rte_cycles.c`).
+    /// Returns a clock that starts at 0, after measuring the rate against the system's clock for
+    /// 0.1 s. DPDK takes the rate from CPUID where that has it, and may be off by some per mille
+    /// where it has not (`rte_cycles.c`).
     pub fn measured() -> Self {
         let (begun, first) = read_both();
         std::thread::sleep(MEASUREMENT);
@@ -35,31 +35,32 @@ impl Clock {
         Self::of_rate(elapsed, last.saturating_sub(first).max(1))
     }
 
-    /// Starts anew, after `delay`; until then it is 0.
+    /// Returns a clock of the same rate that starts after `delay`; until then it is at 0.
     #[must_use]
     pub fn starting_in(self, delay: Duration) -> Self {
         let cycles = (delay.as_nanos() << 32) / u128::from(self.scale);
         Self { start: tsc().saturating_add(cycles as u64), scale: self.scale }
     }
 
-    /// Starts at 0; the counter counts `cycles` in `ns` nanoseconds.
+    /// Returns a clock that starts at 0; the counter counts `cycles` in `ns` nanoseconds.
     fn of_rate(ns: u64, cycles: u64) -> Self {
         Self { start: tsc(), scale: ((u128::from(ns) << 32) / u128::from(cycles)) as u64 }
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start; 0 before it.
     #[inline(always)]
     pub fn now(&self) -> u64 {
         self.nanos(tsc())
     }
 
-    /// The same, not before all that was received so far has been seen.
+    /// Returns the nanoseconds since the start, once all earlier loads are done.
     #[inline(always)]
     pub(crate) fn now_after_loads(&self) -> u64 {
         self.nanos(tsc_after_loads())
     }
 
-    /// Nanoseconds from the start to the time at which the counter stood at `tsc`; negative before.
+    /// Returns the nanoseconds from the start to the time at which the counter stood at `tsc`;
+    /// negative before the start.
     pub(crate) fn signed_nanos(&self, tsc: u64) -> i64 {
         let cycles = i128::from(tsc) - i128::from(self.start);
         (cycles * i128::from(self.scale) >> 32) as i64
@@ -72,8 +73,8 @@ impl Clock {
     }
 }
 
-/// Reads the system's clock and the counter at the same time: of several readings the one that took
-/// the least time, as in others the cpu may have been taken away.
+/// Reads the system's clock and the counter at the same time. Returns the quickest of several
+/// readings, because during the others the thread may have lost its cpu.
 fn read_both() -> (Instant, u64) {
     let read = |_| {
         let before = Instant::now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A wire that loses, doubles, reorders and damages packets, and knows exactly how many: what a
-//! receiver finds can be held against it.
+//! A wire for tests that loses, doubles, reorders and damages packets. It counts each of these
+//! exactly, so that the receiver's figures can be compared with it.
 
 use crate::task::{Stage, Task};
 use dpdk::{Burst, Mbuf, Mempool, RxQueue, TxQueue};

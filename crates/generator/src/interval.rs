@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Intervals of a run, and those among them that are still open: late packets may come.
+//! Intervals of a run. The latest of them stay open, because late packets may still arrive.
 
 use crate::ledger::{StreamTotals, joined};
 use crate::receiver::QueueReport;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a receiver knows of the packets of one lane: a stream, as one sender sends it.
+//! Receiver's state of one lane: a stream, as one sender sends it.
 
 use traffic::{Arrival, Sequence, Stamp};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a sender and a receiver ask of the thing that carries their frames: a queue of a DPDK port,
+//! The traits by which senders and receivers use what carries their frames: a queue of a DPDK port,
 //! or a Linux socket.
 
 use traffic::{Alike, Written};

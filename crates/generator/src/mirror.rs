@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Copies a sample of the frames that pass, for a capture file: what goes past the kernel, tcpdump
-//! does not see.
+//! Copies a sample of the frames that pass into a capture file, because tcpdump does not see frames
+//! that bypass the kernel.
 
 use crate::Clock;
 use crate::link::{Made, Receive, Taken, Transmit};

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The clock of a port, by that of the run: both are read at the same time, again and again, and
-//! times in between and shortly ahead follow from the rate.
+//! Converts times of a run into times of a port's clock. Both clocks are read at the same time,
+//! again and again. Times in between and shortly ahead follow from the rate.
 
 use crate::Clock;
 use dpdk::{Errno, Mbuf, Port, SendTime, TxQueue, tsc};
 
-/// Readings of which the one counts that took the least time: in others the cpu may have been taken
-/// away.
+/// Number of readings, of which the quickest counts: during the others the thread may have lost its
+/// cpu.
 const READINGS: u32 = 4;
-/// The rate is that of the latest so many nanoseconds, or twice as many: a port's clock may be
-/// steered, and a reading may be wrong by some 100 ns.
+/// Shortest time over which the rate is measured, in nanoseconds; the longest is twice that. A
+/// port's clock may be steered, and a reading may be wrong by some 100 ns.
 const BASE_NS: i64 = 5_000_000_000;
 
 /// A reading of the clock of a port, and of the processor's time-stamp counter at the same time.
@@ -52,7 +52,7 @@ pub struct SendTimes {
     pub ahead_ns: u64,
 }
 
-/// The same moment by the clock of the run, which is negative before its start, and by the port's.
+/// One moment by two clocks: that of the run (negative before its start) and that of the port.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     ns: i64,
@@ -85,7 +85,7 @@ impl PortClock {
         Ok(clock)
     }
 
-    /// Measures it again. After an error it counts on as before.
+    /// Measures the clock again. After an error, it goes on with the rate measured before.
     pub(crate) fn measure(&mut self, queue: &TxQueue) -> Result<(), Errno> {
         let reading = PortReading::take(|| queue.read_clock())?;
         self.converter.add(Moment::of(reading, self.times.clock));
@@ -106,7 +106,7 @@ impl PortClock {
 }
 
 impl Converter {
-    /// Needs another reading to convert.
+    /// Starts a converter, which needs another reading to convert.
     fn new(first: Moment) -> Self {
         Self { bases: [first; 2], latest: first, scale: 0 }
     }
@@ -124,7 +124,7 @@ impl Converter {
         }
     }
 
-    /// Time of the port at the time `ns` of the run.
+    /// Returns the time of the port at the time `ns` of the run.
     #[inline(always)]
     fn ticks_at(&self, ns: u64) -> u64 {
         let since = i128::from(ns as i64 - self.latest.ns);

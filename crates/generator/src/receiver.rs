@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Receives frames and, if they are to be verified, judges each of them: loss, order, duplicates,
-//! damage, latency.
+//! Receives frames and, on request, verifies each of them: loss, order, duplicates, damage,
+//! latency.
 
 use crate::Clock;
 use crate::inquirer::Answers;

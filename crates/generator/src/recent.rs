@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counts by interval, of the latest intervals: packets count where they were sent, not where they
-//! arrived.
+//! Counts packets by interval, for the latest intervals. A packet counts in the interval in which
+//! it was sent, not in that of its arrival.
 
 /// Intervals that are kept.
 const KEPT: usize = 128;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Reports on their way from a worker to the control thread, and back to be filled again.
 //!
-//! A worker never waits and never allocates: if the control thread has not given a report back, the
-//! worker goes on with the one that it has, and its interval becomes longer.
+//! A worker never waits and never allocates. If the control thread has not returned a report, the
+//! worker continues with the one that it has, and its interval becomes longer.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 

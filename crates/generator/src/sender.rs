@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sends the frames of a source from one port when they are due.
 //!
-//! A frame that the port has no room for is kept and offered again, so no number of a stream is
-//! skipped; frames that the port never took are "unsent" in the end, and not lost.
+//! If the port has no room for a frame, the sender keeps it and offers it again, so no number of a
+//! stream is skipped. Frames that the port never takes are "unsent" in the end, not lost.
 
 use crate::link::{Made, Transmit};
 use crate::neighbours::Replies;

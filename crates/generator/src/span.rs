@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! From the first event to the last.
+//! The span of time from the first event to the last.
 
 /// Times of the first event and of the last, in nanoseconds of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

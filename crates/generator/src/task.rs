@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How workers run tasks, and how the control thread ends them.
+//! Runs tasks on workers, and ends them from the control thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a NIC would take instead of a rule that it refused, from what is known of it.
+//! Finds a rule that a NIC would accept instead of a refused one, from what is known of the NIC.
 //!
-//! `instead` finds a rule close to the refused one and tries it on the model; `facts` says in words
-//! what the NIC takes at the place that is to blame. Neither asks the NIC.
+//! `instead` finds a rule close to the refused one and tries it on the model. `facts` says in words
+//! what the NIC accepts at the place of the error. Neither asks the NIC.
 
 mod facts;
 mod instead;

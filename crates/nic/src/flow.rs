@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The flow shell: commands on flow rules, as a person or a script writes them, and the answers.
+//! The flow shell: executes commands on flow rules that a person or a script writes, and answers.
 //!
-//! One grammar (`grammar`, over the tables of `fields`) reads commands, says what is wrong with
-//! them, and completes them. `session` asks the ports; everything else is a function of text.
+//! One grammar (`grammar`, over the tables of `fields`) reads commands, explains errors in them,
+//! and completes them. `session` calls the ports; all other code only processes text.
 
 mod answer;
 mod by_id;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The prober: rules and packets for an idle port, until a file says what its NIC does.
+//! The prober: sends rules and packets to an idle port, and writes a file of what its NIC does.
 //!
-//! Each stage asks a `Subject` about one thing and writes what it learns into a draft of a
-//! personality; a fact is written only where the draft does not say it already. At the end the
-//! model plays the draft, is asked everything again, and what it answers otherwise is told. The
-//! NIC's words are compared, never understood.
+//! Each stage asks a `Subject` about one property and writes the answer into a draft of a
+//! personality. A fact is written only if the draft does not imply it already. At the end, the
+//! model plays the draft and is asked everything again; differences are reported. The NIC's
+//! messages are compared, never interpreted.
 
 mod actions;
 mod ages;

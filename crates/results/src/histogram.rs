@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Histogram of latencies in steps that people read: 1, 2, 5, 10 and so on.
+//! Histogram of latencies in round steps: 1, 2, 5, 10 and so on.
 
 use crate::units;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Results of measurements, as people and other programs read them.
+//! Results of measurements, for users and for other programs.
 //!
-//! [`Results`] is what a run of the generator came to: the members of its JSON, and the text for
-//! people. [`report::page`] shows one [`Run`] or several in plots. The crate reads no clock and
+//! [`Results`] is the outcome of a run of the generator: the members of its JSON, and its text for
+//! users. [`report::page`] shows one [`Run`] or several in plots. The crate reads no clock and
 //! opens no file.
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Limits of the values in files that others may have written. No run has values beyond them, and
-//! neither tables nor plots of them would say anything.
+//! Limits of the values in files from other sources. No run has values beyond them, and neither
+//! tables nor plots of such values would be useful.
 
 use crate::run::ReadError;
 use serde_json::Value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a link carries at most, beside what was sent.
+//! Compares what was sent with the maximum that the link carries.
 
 use crate::schema::{Counted, Link};
 use crate::{FCS, WIRE_EXTRA};
@@ -44,7 +44,7 @@ mod tests {
             let link = Link::of(&sent, 10).unwrap();
             assert_eq!((link.pps.floor() as u64, link.frame_bytes), (rate, size as f64));
             assert!((link.share_percent - 100_000.0 / link.pps).abs() < 1e-9);
-            // The same, by its bits.
+            // The share by the bits on the wire is equal.
             assert!((link.share_percent - sent.wire_mbps * 10.0).abs() < 1e-9);
         }
     }

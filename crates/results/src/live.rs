@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The view of a run under way: rates of ports, losses, latency, and the last minute as bars.
+//! The view of a running generator: rates of ports, losses, latency, and the last minute as bars.
 
 use crate::schema::{Count, Interval, QueueInterval};
 use crate::{names, units, wire_bits};

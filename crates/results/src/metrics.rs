@@ -38,7 +38,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Adds `count` delays of so many nanoseconds each.
+    /// Adds `count` delays of this number of nanoseconds each.
     pub fn add(&mut self, ns: u64, count: u64) {
         self.counts[BOUNDS_NS.partition_point(|bound| *bound < ns)] += count;
         self.sum_ns += ns as f64 * count as f64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Names that users choose, made fit for a terminal.
+//! Makes names that users choose safe for a terminal.
 
 /// Letters of a name in a table.
 const SHORT: usize = 32;

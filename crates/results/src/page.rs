@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The frame of an HTML page: it needs nothing from elsewhere, follows the reader's choice of light
-//! or dark, and is well-formed XML as well.
+//! The frame of an HTML page. The page needs no other file, follows the reader's choice of light or
+//! dark, and is well-formed XML as well.
 
 use crate::plot::{Colour, key};
 use maud::{Markup, PreEscaped, html};

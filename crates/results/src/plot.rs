@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Charts as SVG, to stand inside of a page: its style sheet turns the colours named here into
-//! those of a light or a dark page. A chart without a point is an empty one.
+//! Draws charts as SVG for a page. The page's style sheet turns the colours named here into those
+//! of a light or a dark page. A chart without points is empty.
 
 use crate::units;
 use plotters::coord::Shift;
@@ -273,7 +273,8 @@ impl Bar {
 const BAR: u32 = 34;
 const AROUND: u32 = 56;
 
-/// Draws bars across, one below the other, each with its sum behind it; as wide as so many charts.
+/// Draws horizontal bars, one below the other, each with its sum behind it. The drawing is as wide
+/// as this number of charts.
 ///
 /// # Errors
 /// If they cannot be drawn.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Runs of the generator as one HTML page: figures side by side, plots over time, and the same
-//! values in tables.
+//! Makes an HTML page of generator runs: figures side by side, plots over time, and the same values
+//! in tables.
 
 use crate::page::{figure, legend, page_of};
 use crate::plot::{Band, Chart, Colour, Line, NotDrawn, RUNS, Scale};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A run as reports show it: read from JSON, or from the CSV of intervals.
+//! Reads a run for reports, from JSON or from the CSV of intervals.
 
 use crate::schema::{KIND, Link, Results};
 use crate::{limits, names, units};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Results of a run of the generator, as JSON has them. Member names are a promise to other tools.
-//! Members that older versions did not write have defaults, so that their files are read too.
+//! The JSON results of a generator run. Member names are a promise to other tools. Members that
+//! older versions did not write have defaults, so that their files can be read too.
 
 use crate::histogram::LatencyStep;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ pub struct Results {
     pub verified: Option<Verified>,
     /// How exactly packets were sent when they were due.
     pub pacing: Pacing,
-    /// Longest time in which the receiver did not look, nanoseconds.
+    /// Longest time between two polls of the receiver, nanoseconds.
     pub longest_gap_ns: u64,
     /// The run in steps.
     #[serde(default)]
@@ -79,7 +79,7 @@ pub struct Host {
 /// One port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortResult {
-    /// As DPDK knows it.
+    /// Name of the port in DPDK.
     pub name: String,
     /// Null if it is not known.
     pub link_mbps: Option<u32>,
@@ -95,7 +95,7 @@ pub struct PortResult {
     /// Latency of verified packets received; null if there are none.
     #[serde(default)]
     pub latency: Option<Latency>,
-    /// The same in steps.
+    /// Histogram of the latency of verified packets received.
     #[serde(default)]
     pub latency_histogram: Vec<LatencyStep>,
     /// Frames that the NIC dropped for lack of descriptors.
@@ -106,7 +106,7 @@ pub struct PortResult {
     pub rx_nombuf: u64,
     /// Frames that could not be sent.
     pub oerrors: u64,
-    /// The reflector at its far end; null if none was asked, or none has answered.
+    /// The reflector at the port's far end; null if none was asked, or none has answered.
     #[serde(default)]
     pub reflector: Option<ReflectorResult>,
 }
@@ -179,8 +179,8 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Counts frames, of which the last came so many nanoseconds after the first. One packet has
-    /// no rate.
+    /// Returns the counts of frames, the last of which came `span_ns` nanoseconds after the first.
+    /// One packet has no rate.
     pub fn new(packets: u64, bytes: u64, span_ns: u64) -> Self {
         let seconds = span_ns as f64 / 1e9;
         let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
@@ -301,7 +301,7 @@ pub struct Interval {
     pub foreign: Option<u64>,
     /// Latency of packets received in it; null if there were none.
     pub latency: Option<Latency>,
-    /// Longest time in which the receiver did not look, nanoseconds.
+    /// Longest time between two polls of the receiver, nanoseconds.
     pub longest_gap_ns: u64,
     /// Time that a hypervisor took from the cpus of the workers, milliseconds; null if it is not
     /// known.

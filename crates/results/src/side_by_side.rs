@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Figures of runs side by side, each with its difference from the first run.
+//! Compares the figures of runs side by side, each with its difference from the first run.
 
 use crate::run::{Figure, Run, Unit};
 use crate::{table, units};

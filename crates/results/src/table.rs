@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tables for people: columns as wide as what is in them.
+//! Prints tables for users, with columns as wide as their contents.
 
 use std::io::{self, Write};
 use std::ops::Range;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Results that are made up: JSON and text.
+//! Tests of JSON and text with invented results.
 
 use super::*;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Results of a run for people: a line per interval, and tables at the end.
+//! Prints the results of a run for users: a line per interval, and tables at the end.
 
 use crate::schema::{
     Interval, Latency, Link, Pacing, PortResult, QueueResult, Results, SenderResult, StreamLatency,

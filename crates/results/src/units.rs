@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Numbers for people: byte counts, spans of time, packet rates, thousands.
+//! Prints numbers for users: byte counts, spans of time, packet rates, thousands.
 
 /// Bytes in decimal units: `999 B`, `1.50 kB`, `12.3 MB`.
 pub fn bytes(count: u64) -> String {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames that wait, one behind the other: small ones share the cache lines that large ones need.
+//! An arena for frames that wait. Frames lie one behind the other, so small ones share the cache
+//! lines that large ones need.
 
 use generator::Made;
 use std::ops::Range;

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Datagrams that one call, or one look, has brought.
+/// Datagrams received by one call, or from one look at a ring.
 pub(crate) enum Arrivals {
     /// By `recvmmsg`.
     Calls(Arc<Socket>, Incoming),
@@ -14,16 +14,16 @@ pub(crate) enum Arrivals {
     Ring(Box<RecvRing>),
 }
 
-/// What is wanted of the datagrams.
+/// How datagrams are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// Datagrams at once.
+    /// Datagrams received at once.
     pub(crate) batch: usize,
     /// Bytes of the longest datagram; the rest of a longer one is dropped.
     pub(crate) room: usize,
-    /// The senders.
+    /// True if the senders are wanted.
     pub(crate) is_named: bool,
-    /// The socket has GRO: not with io_uring.
+    /// True if the socket has GRO; not with io_uring.
     pub(crate) is_gro: bool,
 }
 
@@ -37,7 +37,7 @@ impl Arrivals {
         })
     }
 
-    /// Replaces the messages by those that have come; returns their number.
+    /// Replaces the messages by those that have arrived; returns their number.
     #[inline(always)]
     pub(crate) fn receive(&mut self) -> Result<usize, SocketError> {
         match self {
@@ -46,7 +46,7 @@ impl Arrivals {
         }
     }
 
-    /// Message `number`.
+    /// Returns message `number`.
     #[inline(always)]
     pub(crate) fn arrived(&self, number: usize) -> Arrived {
         match self {
@@ -55,7 +55,7 @@ impl Arrivals {
         }
     }
 
-    /// Sender of message `number`, if it is wanted.
+    /// Returns the sender of message `number`, if senders are wanted.
     #[inline(always)]
     pub(crate) fn name(&self, number: usize) -> &Name {
         match self {
@@ -64,7 +64,7 @@ impl Arrivals {
         }
     }
 
-    /// The bytes at a place of a message.
+    /// Returns the bytes at a place of a message.
     ///
     /// # Panics
     /// If no message is there.
@@ -76,7 +76,7 @@ impl Arrivals {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns the bytes at a place of a message, mutable.
     ///
     /// # Panics
     /// As `bytes`.
@@ -88,7 +88,7 @@ impl Arrivals {
         }
     }
 
-    /// Lets the kernel have the buffers again.
+    /// Gives the buffers back to the kernel.
     #[inline(always)]
     pub(crate) fn free(&mut self) {
         if let Self::Ring(ring) = self {

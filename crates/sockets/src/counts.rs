@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the kernel refused, as the control thread reads it while workers run.
+//! Counts the frames that the kernel refused. The control thread reads the counts while workers
+//! run.
 
 use crate::sys::{Socket, SocketError};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +56,7 @@ impl KernelCounts {
             }
             SocketError::Other(_) => {}
         }
-        // An ICMP error that has come is told once, by the next call, whatever that sends.
+        // The next system call reports a received ICMP error once, whatever that call sends.
         if self.drain(socket) > 0 {
             return Remedy::Again;
         }

@@ -6,8 +6,8 @@
 //! sends and receives whole frames of an interface. An [`EchoPort`] sends datagrams back. Senders,
 //! receivers, pacing, verification and reports are those of the crate `generator`.
 //!
-//! A packet counts as sent once the kernel has taken it. What the kernel refuses is offered again,
-//! or counts as unsent: never as lost.
+//! A packet counts as sent once the kernel has taken it. A packet that the kernel refuses is
+//! offered again, or counts as unsent, never as lost.
 #![deny(unsafe_code)]
 
 mod address;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames that wait for one socket.
+//! The queue of frames that wait for one socket.
 
 use crate::counts::{KernelCounts, Remedy};
 use crate::sys::{Name, Outgoing, SendRing, Socket, SocketError};
@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a frame is offered again to a queue that drops it, while it takes no other one. A queue
-/// with less room than the frame has never takes it (`burst` of tc-tbf(8)).
+/// How long a frame is offered again to a queue that drops it, while the queue takes no other
+/// frame. A queue with less room than the frame never takes it (`burst` of tc-tbf(8)).
 const DROPPED_FOR: Duration = Duration::from_millis(100);
 
 /// A socket, and the frames that wait for it in an arena.
@@ -17,21 +17,21 @@ pub(crate) struct Line {
     socket: Arc<Socket>,
     outgoing: Outgoing,
     made: Vec<Made>,
-    /// The first frame that was not taken.
+    /// Index of the first frame that the kernel has not taken.
     first: usize,
-    /// Since when a queue drops the first of those.
+    /// Since when a queue drops that frame.
     dropped_since: Option<Instant>,
     /// Length of the shortest frame that a queue dropped for that long.
     too_long: u16,
 }
 
 impl Line {
-    /// Makes room for so many frames.
+    /// Makes room for `batch` frames.
     pub(crate) fn new(socket: Arc<Socket>, batch: usize, is_gso: bool) -> Self {
         Self::with_outgoing(socket, batch, Outgoing::new(batch, is_gso))
     }
 
-    /// The same with io_uring, which may send without a copy.
+    /// Makes room for `batch` frames, sent by io_uring, which may send without a copy.
     pub(crate) fn with_ring(
         socket: Arc<Socket>,
         batch: usize,
@@ -54,13 +54,14 @@ impl Line {
         self.outgoing.push(to, place);
     }
 
-    /// Number of frames that wait.
+    /// Returns the number of frames that wait.
     #[inline(always)]
     pub(crate) fn waiting(&self) -> usize {
         self.made.len() - self.first
     }
 
-    /// Offers the frames to the kernel, in order. Adds those that it will never take to `refused`.
+    /// Offers the frames to the kernel, in order. Adds frames that the kernel will never take to
+    /// `refused`.
     #[inline(always)]
     pub(crate) fn flush(
         &mut self,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Packet sockets (`AF_PACKET`): whole frames of a Linux interface, which need CAP_NET_RAW.
 //!
-//! The kernel's own stack sees every frame that comes, too. It takes the outermost VLAN tag out of
-//! received frames, and hands frames over that its GRO has joined as they are.
+//! The kernel's own stack also sees every received frame. The kernel takes the outermost VLAN tag
+//! out of received frames, and delivers frames that its GRO has joined in one piece.
 
 use crate::arena::Arena;
 use crate::counts::KernelCounts;
@@ -83,7 +83,8 @@ impl PacketPort {
         }
     }
 
-    /// Frames that came and that the socket dropped, as nobody took the earlier ones in time.
+    /// Returns the number of received frames that the socket dropped, because earlier ones were not
+    /// taken in time.
     pub fn drops(&self) -> io::Result<u64> {
         let new = u64::from(self.receiver.take_packet_drops()?);
         Ok(self.drops.fetch_add(new, Ordering::Relaxed) + new)
@@ -161,7 +162,7 @@ impl Receive for PacketRx {
     #[inline(always)]
     fn receive(&mut self) -> usize {
         self.frames.clear();
-        // An interface that goes down is told once.
+        // The kernel reports once that an interface went down.
         let count = self.incoming.receive(&self.socket).unwrap_or_default();
         for number in 0..count {
             let place = self.incoming.arrived(number).place();

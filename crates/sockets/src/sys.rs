@@ -28,7 +28,7 @@ pub(crate) struct Socket(OwnedFd);
 /// Why a call for packets failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketError {
-    /// The socket has no room, or nothing has come.
+    /// The socket has no room, or no datagram has arrived.
     Full,
     /// The kernel has no buffer, or a queue of the interface is full.
     NoBuffers,
@@ -37,7 +37,7 @@ pub(crate) enum SocketError {
 }
 
 impl SocketError {
-    /// The error of the call just made.
+    /// Returns the error of the last system call.
     fn last() -> Self {
         Self::of(io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
@@ -56,21 +56,22 @@ impl SocketError {
 pub(crate) enum Opt {
     /// Bytes for packets that wait to be sent. The kernel doubles it, up to `net.core.wmem_max`.
     SendBuffer,
-    /// The same for received ones, and `net.core.rmem_max`.
+    /// Bytes for received packets. The kernel doubles it, up to `net.core.rmem_max`.
     ReceiveBuffer,
-    /// Several sockets have one port, and share what comes.
+    /// Several sockets have one port, and share the packets that arrive.
     ReusePort,
     /// An IPv6 socket takes no IPv4.
     V6Only,
-    /// Tell ICMP errors, and packets that a queue of the interface dropped.
+    /// Report ICMP errors, and packets that a queue of the interface dropped.
     Errors { is_ipv6: bool },
-    /// Never fragment, and heed no path MTU: a packet is a frame, or is refused.
+    /// Never fragment, and ignore the path MTU: a packet is sent as one frame or refused.
     NoFragments { is_ipv6: bool },
     /// Receive datagrams of one flow joined.
     Gro,
     /// Do not receive the frames that this host sends.
     IgnoreOutgoing,
-    /// Begin received frames with what the NIC, or a virtual one, has left to do.
+    /// Put a header before received frames that says which work the NIC, or a virtual one, has
+    /// left.
     VnetHeader,
     /// Give frames to the driver, past the queues of the interface.
     QdiscBypass,
@@ -120,7 +121,7 @@ impl Socket {
         let kind = kind | libc::SOCK_CLOEXEC;
         // SAFETY: makes a descriptor, and takes numbers only.
         let fd = check(unsafe { libc::socket(family, kind, protocol) })?;
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 

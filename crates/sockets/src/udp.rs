@@ -2,7 +2,7 @@
 //! UDP sockets for the streams of a run.
 //!
 //! A stream that names its source address or port has a socket bound to each of its sources. The
-//! others share sockets whose ports the kernel chooses; each burst goes by the next of them.
+//! others share sockets whose ports the kernel chooses; each burst uses the next of them.
 
 mod open;
 mod receive;
@@ -72,7 +72,7 @@ impl UdpStream {
 /// Which socket sends the frames of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Route {
-    /// Sockets from this one on, so many, by turns.
+    /// A number of sockets from this one on, used in turn.
     Shared { first: usize, count: usize },
     /// The socket that is bound to the source, in the order of sources. An address or a port that
     /// the stream does not name is unspecified, or 0.

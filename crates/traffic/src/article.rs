@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The loads of the article on FlowTable, as rounds of frames that are sent over and over.
+//! The loads of the article on FlowTable, as rounds of frames that are sent repeatedly.
 //!
-//! [`imix`]: what TRex sends by `imix_fast_1g.yaml`, a mix of three sizes over 1194 UDP flows each
-//! way, and one SCTP flow each way, by which it measures latency. [`small_tcp`]: segments of 64
-//! bytes of as many connections of TCP. What goes one way has its answer on the other: the tuples
-//! are mirrored, so two flows are one connection.
+//! [`imix`] is what TRex sends by `imix_fast_1g.yaml`: a mix of three sizes over 1194 UDP flows
+//! each way, and one SCTP flow each way, by which it measures latency. [`small_tcp`] is segments of
+//! 64 bytes of as many TCP connections. The tuples of the two ways are mirrored, so two flows are
+//! one connection.
 //!
-//! The article's small TCP is SYN one way and SYN+ACK the other, over and over. That opens no
-//! connection, so a connection tracker has none that is worth a rule; here connections open.
+//! The article's small TCP is SYN one way and SYN+ACK the other, repeatedly. That opens no
+//! connection, so a connection tracker has none that is worth a rule. Here connections open.
 
 use crate::Side;
 use crate::endpoints::Endpoints;

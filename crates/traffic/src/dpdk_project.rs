@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The payload of dpdk-project, so that its receiver and ours verify the same packets.
 //!
-//! Index (8) and send time (8), both little-endian, then the bytes of PCG64-MCG whose state is the
-//! seed in the upper 64 bits and the index in the lower ones (`rust/src/pkt.rs` of dpdk-project).
+//! It is index (8) and send time (8), both little-endian. Then come the bytes of PCG64-MCG, whose
+//! state is the seed in the upper 64 bits and the index in the lower ones (`rust/src/pkt.rs` of
+//! dpdk-project).
 
 use crate::stamp::Stamp;
 use rand_pcg::Pcg64Mcg;

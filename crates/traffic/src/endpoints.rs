@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Who talks to whom: addresses, ports and VLANs of one flow.
+//! The two ends of one connection: addresses, ports and VLANs.
 //!
-//! Clients are numbered, and no two numbers give the same client address and port, so flows are
-//! distinct without a table of those that were.
+//! Clients are numbered. No two numbers give the same client address and port, so connections are
+//! distinct without a table of earlier ones.
 
 use crate::Side;
 use fastrand::Rng;
 use std::net::Ipv4Addr;
 use wire::checksum::Sum;
 
-/// The two ends of a flow, indexed by [`Side`].
+/// The two ends of a connection, indexed by [`Side`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Endpoints {
     /// IPv4 addresses are in the first four bytes.
@@ -29,7 +29,7 @@ pub(crate) struct Endpoints {
 const TCP_SERVICES: [u16; 8] = [443, 443, 443, 80, 80, 22, 25, 8080];
 
 impl Endpoints {
-    /// Client number `number` (below 2^32) and a random server, untagged.
+    /// Returns the IPv4 ends of client number `number` and a random server, untagged.
     pub(crate) fn ipv4(number: u32, rng: &mut Rng) -> Self {
         let (host, port) = scatter(number);
         let [_, high, middle, low] = host.to_be_bytes();
@@ -45,7 +45,7 @@ impl Endpoints {
         )
     }
 
-    /// The same with IPv6.
+    /// Returns the IPv6 ends of client number `number` and a random server, untagged.
     pub(crate) fn ipv6(number: u32, rng: &mut Rng) -> Self {
         let (host, port) = scatter(number);
         let mut client = [0x20, 0x01, 0x0d, 0xb8, 0, rng.u8(..16), 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
@@ -55,7 +55,7 @@ impl Endpoints {
         Self::new(true, [client, server], [port, TCP_SERVICES[rng.usize(..TCP_SERVICES.len())]])
     }
 
-    /// These IPv4 addresses and ports, client first.
+    /// Returns the ends with these IPv4 addresses and ports, client first.
     pub(crate) fn exactly(addresses: [Ipv4Addr; 2], ports: [u16; 2]) -> Self {
         Self::new(false, addresses.map(|address| padded(&address.octets())), ports)
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Floods of distinct IPv4 UDP flows that all have one hash value under a weak hash.
 //!
-//! The hashes that are broken this way are linear over bits: h(x ^ y) = h(x) ^ h(y), for CRC but
-//! for a constant. So the differences that do not change the hash are a vector space, the kernel,
-//! and any tuple plus any of the kernel collides with it. Gaussian elimination finds the kernel; a
-//! seed or an initial value of the hash does not change it, nor do constant bytes before or behind
-//! the tuple (protocol, zone, padding).
+//! The hashes that are broken this way are linear over bits: h(x ^ y) = h(x) ^ h(y), for CRC up to
+//! a constant. So the differences that do not change the hash are a vector space, the kernel, and
+//! any tuple plus any element of the kernel collides with it. Gaussian elimination finds the
+//! kernel. A seed or an initial value of the hash does not change it. Nor do constant bytes before
+//! or behind the tuple (protocol, zone, padding).
 //!
-//! Clients are in 10.0.0.0/8, servers in 192.0.0.0/8 and the client port is the higher one, so the
-//! tuples stay distinct and collide as well where a table sorts the ends by address or by port.
+//! Clients are in 10.0.0.0/8, servers in 192.0.0.0/8, and the client port is the higher one. So the
+//! tuples stay distinct, and collide also where a table sorts the ends by address or by port.
 
 use crate::Side;
 use crate::endpoints::Endpoints;

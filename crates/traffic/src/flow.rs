@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A flow plays a script of turns. In a turn one side sends some packets back to back; then both
-//! are silent until the flow's next turn, as they would be for a round trip on a real network.
+//! A connection of the workload, which plays a script of turns. In a turn, one side sends some
+//! packets back to back. Then both are silent until the connection's next turn, as they would be
+//! for a round trip on a real network.
 
 use crate::Side;
 use crate::endpoints::Endpoints;
@@ -10,7 +11,7 @@ use fastrand::Rng;
 use wire::proto;
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
-/// What one side sends in one go: `count` packets, of which the last may differ.
+/// The packets that one side sends in one turn: `count` packets, of which the last may differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
     side: Side,
@@ -34,7 +35,7 @@ impl Message {
     }
 }
 
-/// One flow: who, and what comes next.
+/// One connection: its two ends, and its script.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) ends: Endpoints,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Asks a reflector for its counters, so that a sender knows where its packets were lost.
 //!
-//! A query is a UDP packet of one length. The reflector turns it round like any other, writes its
-//! counters into it, and makes an answer of it. Other devices send it back as it was, or not at
-//! all. The payload, in network byte order: magic (16), 1 in an answer (8), number (8), counters
-//! (4 x 8), zeros up to 96 bytes.
+//! A query is a UDP packet of fixed length. The reflector turns it round like any other packet,
+//! writes its counters into it, and so makes it an answer. Other devices send it back unchanged, or
+//! not at all. The payload, in network byte order: magic (16), 1 in an answer (8), number (8),
+//! counters (4 x 8), zeros up to 96 bytes.
 
 use crate::link::{be16, find_packet};
 use crate::neighbour::{Neighbour, ShortFrame};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a workload has made so far, to be compared with what others counted.
+//! Counts what a workload has made so far, to be compared with other counts.
 
 use crate::Side;
 use wire::proto;

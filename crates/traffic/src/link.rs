@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The Ethernet header of a frame that arrived, with its VLAN tags.
+//! Reads the Ethernet header of a received frame, with its VLAN tags.
 
 use wire::ethernet::Ethernet;
 use wire::vlan;

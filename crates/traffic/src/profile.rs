@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a workload is made of. Shares are of flows, not of packets.
+//! The composition of a workload. Shares are of connections, not of packets.
 
 /// Parameters of a [`Workload`](crate::Workload).
 #[derive(Clone, Debug, PartialEq, Eq)]

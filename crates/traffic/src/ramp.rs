@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A rate that grows.
+//! A rate that grows over time.
 
 /// Growth of a rate, linearly from 0 to the whole rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub(crate) struct Ramp {
 }
 
 impl Ramp {
-    /// The rate grows for so many nanoseconds; for 0 it is whole from the start.
+    /// Time in nanoseconds in which the rate grows; with 0 it is full from the start.
     pub(crate) fn new(ns: u64) -> Self {
         Self { ns }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The frames of the benchmarks, one by one to a callback, so that the caller decides where they
-//! go. Small frames (60 to 76 bytes): the cost per packet is what is measured.
+//! Makes the frames of the benchmarks and passes them to a callback one by one, so that the caller
+//! decides where they go. Frames are small (60 to 76 bytes), because the benchmarks measure the
+//! cost per packet.
 
 use crate::endpoints::Endpoints;
 use crate::template::{Packet, Templates, Transport};

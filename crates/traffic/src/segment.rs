@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The transport segment of a frame that arrived, and whether its checksums are right.
+//! Reads the transport segment of a received frame, and verifies its checksums.
 
 use crate::link::{be16, find_packet};
 use std::ops::Range;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which packets of a lane have arrived: losses, duplicates and reordering by their indices.
+//! Tracks which packets of a lane have arrived: finds losses, duplicates and reordering by their
+//! indices.
 //!
 //! A sliding window of bits tells a late packet from one that came twice (RFC 5236 has the idea of
 //! a bounded window). Nothing is allocated after [`Sequence::new`].

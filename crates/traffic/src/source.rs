@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a sender sends: frames in the order in which they are due.
+//! A source of frames for a sender, in the order in which they are due.
 
 /// Frames in the order in which they are due.
 pub trait Source {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The stamp of a verified packet: who sent it, as which packet, and when.
+//! The stamp of a verified packet: its sender, its number, and the time at which it was sent.
 //!
 //! It takes the first 16 bytes of the payload, all in network byte order: lane (2), check (2),
 //! index (4), time in nanoseconds (8). So it fits into a frame of 64 bytes, and into the probes of

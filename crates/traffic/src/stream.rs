@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Streams of stateless traffic: packets of one kind, at a rate, with fields that vary.
 //!
-//! [`StreamSpec`] is a stream as it is written; [`Streams`] are several at work, a [`Source`] of
-//! frames.
+//! [`StreamSpec`] is a stream as the user writes it. [`Streams`] sends several streams: it is a
+//! [`Source`] of frames.
 
 mod ends;
 mod fields;
@@ -123,7 +123,7 @@ pub enum StreamFault {
     /// It has times, and a rate that leaves none.
     #[error("arrivals, on and start need a rate: rate max sends all the time")]
     MaxBesideTimes,
-    /// Its capture has no frames, or nobody has read it.
+    /// The stream's capture has no frames, or has not been read.
     #[error("the capture has no packets")]
     NoFrames,
     /// Its capture has no times.

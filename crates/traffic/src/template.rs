@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames at speed: every shape of headers is built once, then copied and patched per packet.
+//! Writes frames fast: every shape of headers is built once, then copied and patched per packet.
 //!
-//! What is fixed is summed once too (headers here, addresses per flow, payload by length), so a
-//! checksum costs a few additions however long the packet is.
+//! Constant parts are summed once too (headers here, addresses per connection, payload by length).
+//! So a checksum costs a few additions, whatever the length of the packet.
 
 use crate::endpoints::Endpoints;
 use crate::{MAX_FRAME, Side};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Judges a frame that arrived: a packet of this run as it was sent, a damaged one, or another's.
+//! Verifies a received frame: decides whether it is a packet of this run as it was sent, a damaged
+//! one, or foreign.
 //!
-//! Addresses, ports, VLAN tags and TTL may differ, as devices on the way change them; checksums
-//! must be right for what arrived. A packet may be in a tunnel, VXLAN or GTP-U, or no longer in it.
-//! One that was cut on the way is damaged as long as its stamp is there.
+//! Addresses, ports, VLAN tags and TTL may differ, because devices on the way change them;
+//! checksums must be right for what arrived. A packet may arrive in a tunnel, VXLAN or GTP-U, or
+//! without the tunnel in which it was sent. A packet that was truncated on the way is damaged if
+//! its stamp is still there.
 
 use crate::dpdk_project;
 use crate::filler::{Filler, Window};

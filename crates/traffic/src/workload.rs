@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The endless mix: a fixed number of slots, each with a flow or empty.
+//! Makes the endless mix of frames, from a fixed number of slots, each with a connection or empty.
 //!
-//! Every turn belongs to a slot drawn at random, so the turns of a flow, and the arrivals of flows
-//! in empty slots, are as far apart as those of independent Poisson processes. Nothing is
-//! allocated after [`Workload::new`].
+//! Every turn belongs to a slot drawn at random. So the turns of a connection, and the arrivals of
+//! connections in empty slots, are as far apart as those of independent Poisson processes. Nothing
+//! is allocated after [`Workload::new`].
 
 use crate::flow::{Flow, Message};
 use crate::ledger::Ledger;
@@ -29,7 +29,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Starts empty: the flows open one by one in the first frames.
+    /// Returns an empty workload: the connections open one by one in the first frames.
     ///
     /// # Panics
     /// If `profile` has no flows, or shares of more than 100 %.
@@ -55,7 +55,8 @@ impl Workload {
         (side, len)
     }
 
-    /// The same into a vector, which is made as long as the frame.
+    /// Writes the next frame into `frame`, and makes it as long as the frame. Returns the side
+    /// where it enters the bump.
     pub fn next(&mut self, frame: &mut Vec<u8>) -> Side {
         frame.resize(MAX_FRAME, 0);
         let (side, len) = self.fill(frame);
@@ -63,7 +64,7 @@ impl Workload {
         side
     }
 
-    /// What was made so far.
+    /// Returns the counts of the frames made so far.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }

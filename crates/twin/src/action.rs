@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What rules do, and what a list of actions comes to.
+//! Actions of rules, and the effect of a list of them.
 
 use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::rss::RssTypes;
@@ -25,9 +25,10 @@ pub enum Action {
     Jump(u32),
     /// Tells the application once no packet hit the rule for so long.
     Age(Age),
-    /// Sends out on the wire of the port with this number, by the older way.
+    /// Sends out on the wire of the port with this number, by the action that was there before DPDK
+    /// 21.11.
     PortId(u16),
-    /// The same by the newer way.
+    /// Sends out on the wire of the port with this number, by the action that DPDK 21.11 added.
     RepresentedPort(u16),
     /// Delivers to the port with this number as if it had come by its wire; `None` for the port
     /// that the rule is of, where nothing changes.

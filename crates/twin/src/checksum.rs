@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether the checksums of a frame are good, as a NIC says of those it is asked to check.
+//! Verifies the checksums of a frame, as a NIC does on request.
 //!
-//! Of the outermost headers only, and of whole frames: what is a fragment, or not all there, nobody
-//! can know. A UDP checksum of zero says that there is none.
+//! Only the outermost headers are verified. Nothing can be said of a fragment or of a truncated
+//! packet. A UDP checksum of zero says that there is none.
 
 use crate::headers::{Headers, Slot};
 use crate::pattern::Proto;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What goes wrong with real NICs, on demand.
+//! Faults of real NICs, on request.
 //!
-//! Every fault has a precedent in a driver or a report. Each strikes with a chance of its own,
-//! drawn anew for every rule or call that it is about.
+//! Every fault has a precedent in a driver or a report. Each has a probability of its own, and is
+//! drawn anew for every rule or call that it concerns.
 
 use crate::random::Random;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The border to the C of `pmd/`: its functions are declared, and described, in `pmd/twin_model.h`.
+//! The C interface that `pmd/` calls. Its functions are declared and described in
+//! `pmd/twin_model.h`.
 //!
-//! Layouts here and there must agree: both sides assert the same sizes. A panic ends the process:
-//! it is a programmer's error, and must not unwind into C.
+//! Layouts on both sides must agree: both sides assert the same sizes. A panic ends the process,
+//! because it is a programming error and must not unwind into C.
 #![allow(unsafe_code)]
 
 use crate::action::{Action, Age, Spread};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where the headers of a frame are.
+//! Finds the headers of a frame.
 //!
-//! A NIC's parser goes as far as it knows the way and stops without complaint: what lies behind is
-//! not there for any rule. Every offset is inside the frame.
+//! A NIC's parser stops without an error at the first header that it does not know: no rule sees
+//! what lies behind. Every offset is inside the frame.
 
 use crate::pattern::Proto;
 use wire::ethernet::{Ethernet, ether_type};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where the packets of a tuple are in a capture: three words for each packet, and a lookup is two
-//! loads.
+//! Index of the packets of a capture by their tuples. It takes three words for each packet, and a
+//! lookup is two loads.
 
 use crate::headers::{Headers, Slot};
 use crate::tuple::Tuple;

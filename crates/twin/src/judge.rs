@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether a NIC of some personality takes a rule, as far as the rule alone says.
+//! Decides whether a NIC of some personality accepts a rule, as far as this depends on the rule
+//! alone.
 //!
-//! What is asked, and how the NIC refuses, is in [`crate::Personality`]; what no NIC could do is
-//! refused in the model's own words.
+//! [`crate::Personality`] says what the NIC requires, and how it refuses. A rule that no NIC could
+//! execute is refused in the model's own words.
 
 mod actions;
 mod items;

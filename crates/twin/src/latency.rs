@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long a NIC needs for a call.
+//! Computes how long a NIC takes for a call.
 
 use crate::personality::Latency;
 use crate::random::Random;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The model of the software NIC: which flow rules it takes, and what it does with a packet.
+//! The model of the software NIC: which flow rules it accepts, and what it does with a packet.
 //!
-//! [`PortRules`] is one port. It shares no code with the engine, whose judge it is, and names
-//! nothing of DPDK: the C of `pmd/` turns `rte_flow` into [`Item`] and [`Action`], frames into
-//! bytes, and a [`Verdict`] into fields of an mbuf. `ffi.rs` is that border and the only unsafe
-//! code.
+//! [`PortRules`] is one port. It shares no code with the engine, of which it is the test oracle,
+//! and names nothing of DPDK. The C of `pmd/` turns `rte_flow` into [`Item`] and [`Action`], frames
+//! into bytes, and a [`Verdict`] into fields of an mbuf. `ffi.rs` is the interface to that C and
+//! the only unsafe code.
 //!
-//! Rules change under a lock; classifying needs `&Nic` only, from as many threads as like.
+//! Rules change under a lock. Classifying needs `&Nic` only, so any number of threads may classify.
 #![deny(unsafe_code)]
 
 mod action;

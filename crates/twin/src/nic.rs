@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One port: its rules and what they do with a packet.
+//! One port of the model: its rules and their effect on packets.
 //!
-//! It has no clock: whoever calls says how late it is, in microseconds of any clock that never goes
-//! back.
+//! It has no clock: callers pass the time, in microseconds of any clock that never goes back.
 
 use crate::action::{Effect, Fate, Spread};
 use crate::checksum::Checks;
@@ -39,7 +38,7 @@ pub struct Verdict {
     pub transport: Option<Proto>,
     /// Whether their checksums are good, as far as that was checked.
     pub checksums: Checksums,
-    /// Whether it is delivered to nobody.
+    /// True if the packet is dropped.
     pub drop: bool,
     /// Where the switch sends it instead of to the port.
     pub elsewhere: Option<PortForwards>,

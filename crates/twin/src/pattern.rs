@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a rule matches: header bytes under masks.
+//! The pattern of a rule: header bytes under masks.
 //!
-//! A pattern comes as items in the order of the headers. It becomes a [`RuleShape`], which
-//! protocols must be where and which bytes count, and a key, the values of those bytes. Rules of
-//! one shape share a hash table, whatever their values.
+//! A pattern is given as items in the order of the headers. It becomes a [`RuleShape`] and a key.
+//! The shape says which protocol must be at which place, and which bytes count; the key has the
+//! values of those bytes. Rules of one shape share a hash table, whatever their values.
 
 use crate::headers::{Headers, Protos, Slot, Wanted};
 use crate::refusal::{Errno, Kind, Refusal};

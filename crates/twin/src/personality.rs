@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is known of a NIC's flow rules: what it takes, how it refuses, how much and how fast.
+//! Reads personalities: what is known of a NIC's flow rules, such as which it accepts, how it
+//! refuses, how many it holds and how fast it is.
 //!
-//! A [`Personality`] is a TOML file. Those of `personalities/` are part of the model; the prober
-//! writes one of a NIC that it looked at. Whatever a file does not say, any packet and rule that
-//! can be done is taken. docs/personalities.md describes the file for people.
+//! A [`Personality`] is a TOML file. The files of `personalities/` are part of the model; the
+//! prober writes the file of a NIC that it examined. Where a file says nothing, every rule and
+//! packet that is possible is accepted. docs/personalities.md describes the file for users.
 
 mod builtin;
 mod notation;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is left to chance: the same from the same seed (the generator splitmix64).
+//! Random numbers (the generator splitmix64): one seed always gives the same numbers.
 
 pub(crate) struct Random {
     state: u64,

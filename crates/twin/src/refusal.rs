@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Why a NIC does not take a rule.
+//! The reason why a NIC refuses a rule.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;

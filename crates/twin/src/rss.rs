@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Receive-side scaling: the Toeplitz hash of addresses and ports chooses the queue.
+//! Receive-side scaling: chooses the queue of a packet by the Toeplitz hash of addresses and ports.
 //!
 //! The hash is that of Microsoft's "RSS hash functions", over source address, destination address,
-//! source port, destination port, or the smaller of each first; a table over it (RETA) says which
-//! queue.
+//! source port and destination port. If it is sorted, the smaller address and the smaller port come
+//! first. A table over the hash (RETA) gives the queue.
 
 use crate::headers::{Headers, Slot};
 use crate::pattern::Proto;
@@ -29,7 +29,7 @@ pub const TCP: u32 = 1 << 3;
 pub const UDP: u32 = 1 << 4;
 /// SCTP.
 pub const SCTP: u32 = 1 << 5;
-/// The same of IPv6, so many bits up.
+/// The bits above for IPv6 are shifted left by this number.
 pub const IPV6_SHIFT: u32 = 8;
 /// The smaller address and the smaller port are the first: both directions have one hash.
 pub const SORTED: u32 = 1 << 16;
@@ -64,12 +64,14 @@ impl Rss {
         Self { types, tables, reta }
     }
 
-    /// The hash of a frame; `None` if it is of no type that is hashed.
+    /// Returns the hash of a frame by the types of the port; `None` if the frame is of no type that
+    /// is hashed.
     pub(crate) fn hash(&self, frame: &[u8], headers: &Headers) -> Option<u32> {
         self.hash_of(self.types, frame, headers)
     }
 
-    /// The same with types of its own; those of the port where it names none.
+    /// Returns the hash of a frame by `types`, or by the types of the port if `types` has none;
+    /// `None` if the frame is of no type that is hashed.
     pub(crate) fn hash_of(&self, types: RssTypes, frame: &[u8], headers: &Headers) -> Option<u32> {
         let is_own = types.0 & !SORTED != 0;
         let types = if is_own { types.0 } else { types.0 | self.types.0 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rules of a port: which there are, which a packet hits, and what they counted.
+//! The rules of a port, the lookup of a packet's rules, and their counters.
 //!
-//! A handle is a place and a generation, so that a rule that is gone cannot be named again. Rules
-//! with the same bits, masks, group and priority share a row of a table: one is in effect, the
-//! others wait behind it.
+//! A handle is a place and a generation, so that the handle of a removed rule names no other rule.
+//! Rules with the same bits, masks, group and priority share a row of a table: one is in effect,
+//! the others wait behind it.
 
 mod counters;
 mod dump;
@@ -334,7 +334,7 @@ impl Rules {
         self.counters.is_news(among, now_us)
     }
 
-    /// What the rules do that a frame hits. `count` is told the counter of each.
+    /// Returns the actions of the rules that a frame hits. Calls `count` with the counter of each.
     pub(crate) fn hit(
         &self,
         bytes: &[u8],

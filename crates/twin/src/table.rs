@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules of one shape, stage, group and priority: a hash table over the bytes that count.
+//! Hash table of the rules of one shape, stage, group and priority, over the bytes that count.
 
 use crate::headers::Headers;
 use crate::pattern::{Attributes, Key, Shape, WORDS_MAX};
@@ -146,7 +146,7 @@ fn key_of(rows: &[u64], len: usize, row: u32) -> &[u64] {
     &rows[row as usize * (len + 1)..][..len]
 }
 
-/// Multiply and fold: the rules are the user's own, nobody attacks their table.
+/// Multiply and fold: the rules are the user's own, so nobody attacks their table.
 pub(crate) fn hash(key: &[u64]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     key.iter().fold(ODD, |state, &word| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The five-tuple of a packet and of an exact rule, as one number: a rule matches no packet of
-//! another one, whatever else it asks for.
+//! The five-tuple of a packet and of an exact rule, as one number. A rule matches no packet of
+//! another number, whatever else it requires.
 //!
-//! What has no ports that can be read, or only inside of a tunnel, has no tuple. No exact rule can
-//! match it, so nothing is lost.
+//! A packet without readable ports, or with ports only inside of a tunnel, has no tuple. No exact
+//! rule can match it, so nothing is lost.
 
 use crate::headers::{Headers, Slot};
 use crate::pattern::{Item, Proto, Shape, load};

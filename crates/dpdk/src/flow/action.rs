@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Actions: what becomes of the packets that a flow rule matches.
+//! Actions on the packets that a flow rule matches.
 
 /// One action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

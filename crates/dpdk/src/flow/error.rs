@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Why a NIC does not take a rule, in its own words. Drivers leave out what they like: the number,
-//! the cause, the message or all of them; nothing here is made up for them.
+//! The reason why a NIC refuses a rule, in the driver's own words. Drivers may leave out the
+//! number, the cause, the message or all of them. Nothing here is made up for them.
 
 use super::{Action, Rule};
 use crate::{Log, sys};

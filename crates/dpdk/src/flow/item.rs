@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Items: what a flow rule looks for in a packet, one header after the other.
+//! Items: the headers and values that a flow rule matches in a packet, one header after the other.
 //!
-//! The value of an item is the header's bytes as they are in a packet. Bits that drivers keep
-//! beside the header, such as `has_vlan`, are one byte behind it; numbers that are in no packet
-//! (mark, port) are big-endian too. So every field of every item is a range of bits.
+//! The value of an item is the header's bytes as they are in a packet. Bits that DPDK keeps beside
+//! the header, such as `has_vlan`, are one byte behind it. Numbers that are in no packet (mark,
+//! port) are big-endian too. So every field of every item is a range of bits.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A rule as the arrays of C structures that `rte_flow` takes, and back from an address in them to
-//! the part of the rule that it belongs to.
+//! Converts a rule into the arrays of C structures that `rte_flow` takes, and an address in them
+//! back to the part of the rule that it belongs to.
 //!
-//! Structures of items begin with the header; what they have beside it is set by name, because
-//! bit fields have no offset.
+//! Structures of items begin with the header. Other members are set by name, because bit fields
+//! have no offset.
 
 use super::{Action, Attributes, Cause, HashFunction, Item, ItemKind, Rss, Rule, Value};
 use crate::sys;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules by templates: tables of rules that are alike, made and destroyed through a flow queue,
-//! whose results come later.
+//! Rules by templates: tables of similar rules, made and destroyed through a flow queue, whose
+//! results come later.
 //!
-//! A port has one queue, and one table for each kind of rules, which it keeps itself: rules are
-//! named by the numbers that their maker gives them, so a rule that is gone, or not made yet,
-//! cannot reach the driver. Results are the driver's word; one that nobody asked for is left out.
+//! A port has one flow queue and one table for each kind of rule, which it keeps itself. Callers
+//! name rules by numbers of their own, so a rule that is gone, or not made yet, cannot reach the
+//! driver. Results are the driver's word. A result that belongs to no operation is ignored.
 
 use super::lower::RteRule;
 use super::{Action, ErrorKind, FlowError, ItemKind, Rule, call};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a NIC takes, in words.
+//! Says in words what a NIC accepts.
 
 use super::ModelRule;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A rule close to a refused one that the NIC takes.
+//! Finds a rule close to a refused one that the NIC accepts.
 //!
-//! Step by step the rule is moved to where the NIC's facts are: headers, fields, actions,
-//! attributes. Values that the rule did not have are made up, from the addresses that are set
-//! aside for documentation (RFC 5737, RFC 3849). What comes out is tried on the model; what that
-//! refuses too is no advice.
+//! Step by step, headers, fields, actions and attributes are changed to what the NIC accepts.
+//! Values that the rule did not have are made up, from the addresses that are reserved for
+//! documentation (RFC 5737, RFC 3849). The result is tried on the model; a rule that the model
+//! refuses is not proposed.
 
 use super::ModelRule;
 use super::model::is_port;

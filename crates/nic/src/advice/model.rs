@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A flow rule in the terms of the twin's model.
+//! Converts a flow rule into the types of the software NIC's model.
 
 use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
 use twin::rss::RssTypes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Advice holds: what is proposed is taken, and what was given is kept.
+//! Tests that the model accepts each proposed rule, and that a proposal keeps what was given.
 
 use super::*;
 use crate::flow::{Command, parse, print_rule};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a command was answered: the same for people and as JSON.
+//! The answer to a command, as text and as JSON.
 
 use super::explain::{explain, in_words};
 use super::print::print_rule;

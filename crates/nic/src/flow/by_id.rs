@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules that name ports: the shell counts its own, drivers know DPDK's numbers, and where devices
-//! have hidden ports or are on the PCI bus these are not the same.
+//! Converts the port numbers in rules. The shell counts its own ports, drivers know DPDK's numbers.
+//! These differ if devices have hidden ports or are on the PCI bus.
 
 use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
 

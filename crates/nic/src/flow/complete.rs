@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the word at the cursor can become: whatever the grammar would take there.
+//! Completes the word at the cursor with all words that the grammar accepts there.
 
 use super::grammar::{PORT, QUEUE, RULE, expected_after};
 use super::reader::Expected;

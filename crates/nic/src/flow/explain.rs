@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A refusal in words: what the NIC says it is about, beside its own line.
+//! Explains a refusal: shows the part of the rule that the NIC blames, beside the NIC's own
+//! message.
 
 use super::print::print_item;
 use dpdk::flow::{Cause, ErrorKind, FlowError, Rule};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The commands: testpmd's `flow` syntax, as far as it is about the items and actions known here.
+//! The grammar of commands: testpmd's `flow` syntax, for the items and actions that the shell
+//! knows.
 
 use super::fields::{Field, fields};
 use super::reader::{Expected, Reader, SyntaxError};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `help`, from the tables of the grammar.
+//! Makes the text of `help` from the tables of the grammar.
 
 use super::fields::fields;
 use super::grammar::{ACTIONS, COMMANDS, action_words};

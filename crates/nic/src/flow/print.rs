@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A rule in the words that make it: what is printed here reads as the same rule again.
+//! Prints a rule in the shell's syntax: the output reads as the same rule again.
 
 use super::fields::{Field, Form, whole};
 use super::grammar::{prefix, rss_types};

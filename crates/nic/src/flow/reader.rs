@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads a line word by word and remembers what could have stood where it failed. That list is
-//! what an error names, and what completion offers.
+//! Reads a line word by word, and remembers which words could have stood where it failed. Errors
+//! and completion show this list.
 
 use super::fields::Form;
 use std::fmt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The ports of a shell and the rules that were made on them, under testpmd's numbers: ports in the
-//! order they were named, rules one more than the highest there is.
+//! A shell's ports and the rules made on them, under testpmd's numbers. Ports are numbered in the
+//! order in which they were named. A new rule's number is one more than the highest that exists.
 
 use super::answer::Answer;
 use super::by_id::by_id;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which lists of actions are taken: all of one and two, and of three those that two may become.
+//! Finds which lists of actions are accepted: all of one and two actions, and those of three that
+//! extend accepted ones of two.
 
 use super::attributes::bisect;
 use super::bench::{Bench, Stopped};

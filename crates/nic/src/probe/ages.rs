@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules that age: whether the NIC says that one is aged, in its list and when it is asked.
+//! Finds whether the NIC reports aged rules, in its list and in answers to queries.
 //!
-//! That takes the one long wait of a probe, so the stages that come next are done meanwhile.
+//! This needs the one long wait of a probe, so the next stages run meanwhile.
 
 use super::actions::question;
 use super::bench::{Bench, Stopped};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Another engine, asked before the one that takes the usual rules: it shows by a priority that
-//! only it takes. There it is alone, and is asked what every engine is asked.
+//! Finds a second engine, which the driver asks before the one that accepts the usual rules. A
+//! priority that only the second engine accepts reveals it. With that priority it is examined
+//! alone, like any engine.
 //!
-//! Where the usual engine says no without a word, the application reads what the one ahead said.
+//! If the usual engine refuses without a message, the application reads the message of the second
+//! one.
 
 use super::actions::{self, of};
 use super::bench::{Bench, INGRESS, Stopped};

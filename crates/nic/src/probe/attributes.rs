@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Groups, priorities, directions; and what of a rule is looked at first, found by rules that are
-//! wrong in two ways.
+//! Finds which groups, priorities and directions are accepted. Rules that are wrong in two ways
+//! show what is checked first.
 
 use super::bench::{Bench, INGRESS, Stopped};
 use super::chains::AcceptedChain;

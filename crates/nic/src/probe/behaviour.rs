@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What packets tell: which of them hit a rule, whether marks arrive, from when until when.
+//! Finds by packets which of them hit a rule, whether marks arrive, and from when until when.
 
 use super::actions::question;
 use super::bench::{Bench, Stopped};

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where questions are put: the table is empty before and after each of them.
+//! Asks questions with an empty table: it is empty before and after each of them.
 //!
-//! It remembers every answer, counts and times every call, and holds what is known so far as a
-//! draft, which it can ask the same questions. A rule that it makes is destroyed by it, whatever
-//! happens in between.
+//! It remembers every answer, counts and times every call, and holds the results so far as a draft,
+//! which it can ask the same questions. It always destroys the rules that it makes.
 
 use super::model::Model;
 use super::pattern::Pattern;
@@ -71,7 +70,8 @@ pub struct Calls {
     pub(crate) packets: u64,
 }
 
-/// Who watches: a progress bar, and whoever writes down what is known when a call hangs.
+/// Observers of the probe: a progress bar, and the watchdog, which writes down the results so far
+/// when a call hangs.
 pub trait Watcher {
     /// A stage begins.
     fn stage(&mut self, name: &'static str, draft: &Personality);
@@ -88,7 +88,7 @@ pub(crate) struct Bench<'a> {
     pub(super) attributes: Attributes,
     /// Actions that are taken, for questions about patterns.
     pub(super) usual_actions: Vec<Action>,
-    /// What nobody could find out, and what the file cannot say.
+    /// Facts that could not be found out, and facts that the file cannot express.
     pub(super) notes: Vec<String>,
     /// What the NIC does wrong.
     pub(super) findings: Vec<String>,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How many rules go in: rules with keys of their own until one is refused, or the limit.
+//! Counts how many rules fit: adds rules with different keys until one is refused or the limit is
+//! reached.
 //!
-//! Where each takes much longer from some rule on, that is where the table's guarantee ends.
+//! If each takes much longer from some rule on, the table's guaranteed capacity ends there.
 
 use super::actions::action;
 use super::bench::{Bench, INGRESS, Stopped};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which lists of headers are taken, each with the masks that it needs.
+//! Finds which lists of headers are accepted, each with the masks that it needs.
 
 use super::bench::{Bench, Stopped};
 use super::pattern::{Bits, Pattern, words};

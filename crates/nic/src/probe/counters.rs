@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What counters count, and how old their answers are.
+//! Finds what counters count, and how old their values are.
 
 use super::actions::action;
 use super::bench::{Bench, Stopped};

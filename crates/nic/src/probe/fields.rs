@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What masks each field of each header may have, and whether they count.
+//! Finds which masks each field of each header may have, and whether they count.
 //!
-//! A mask that is taken may still be ignored. That shows where a set of fields is looked at as a
-//! whole; where it is not, a packet tells that contradicts the mask and hits the rule all the same.
+//! A NIC may accept a mask and ignore it. That shows where the NIC checks a set of fields as a
+//! whole. Elsewhere, a packet shows it that contradicts the mask and hits the rule all the same.
 
 use super::bench::{Bench, Stopped};
 use super::chains::{AcceptedChain, is_whole};

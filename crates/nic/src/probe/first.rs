@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The first rule that is taken, and which calls there are.
+//! Finds a first rule that the NIC accepts, and which calls it supports.
 
 use super::bench::{Bench, Stopped};
 use super::chains::sets;
@@ -27,7 +27,7 @@ fn usual_actions() -> Vec<Vec<Action>> {
     lists.iter().map(|list| list.iter().map(|name| action(name)).collect()).collect()
 }
 
-/// Whether there are rules at all; if so, the actions for further questions are known.
+/// True if the NIC accepts any rule. Then the actions for further questions are known.
 pub(super) fn probe(bench: &mut Bench<'_>) -> Result<bool, Stopped> {
     bench.stage("operations")?;
     use Proto::{Eth, Ipv4, Tcp, Udp};

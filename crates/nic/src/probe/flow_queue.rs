@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The second way to make rules: by templates and a flow queue, whose results come later.
+//! Interface of the second way to make rules: by templates and a flow queue, whose results come
+//! later.
 
 use super::subject::{Answer, Refused, RuleProbe};
 

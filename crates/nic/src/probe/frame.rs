@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A frame for any list of headers that makes sense, with those that a pattern leaves out.
+//! Builds a frame for any list of headers that makes sense, with the headers that a pattern leaves
+//! out.
 //!
-//! All values but those that say what follows are the same in every frame.
+//! All frames have the same values, except those that name the next header.
 
 use twin::Proto;
 use wire::checksum;

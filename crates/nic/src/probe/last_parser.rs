@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Parsers that overwrite what the one that counts has said.
+//! Finds parsers that overwrite the message of the parser that counts.
 //!
-//! They show where rules of some headers are refused in the same words whatever is wrong with
-//! them. The words then tell something about items that are innocent.
+//! Such a parser shows where rules of some headers are refused with the same message, whatever is
+//! wrong with them. The message then blames items that are not wrong.
 
 use super::bench::{Bench, INGRESS, Stopped};
 use super::chains::AcceptedChain;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long calls take on a table that is nearly empty.
+//! Measures how long calls take on a table that is nearly empty.
 
 use super::bench::{Bench, Stopped};
 use super::chains::AcceptedChain;

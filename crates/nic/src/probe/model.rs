@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The model of a NIC as a subject, without DPDK and with a clock that only calls move.
+//! The model of a NIC as a subject of the prober, without DPDK and with a clock that only calls
+//! advance.
 //!
-//! The prober asks it whether what it wrote down so far already says what the NIC said.
+//! The prober asks it whether the draft already implies what the NIC answered.
 
 mod queue;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where a NIC takes less of a list of headers than of each of them: fields that have no mask
-//! there, and how many bytes of masks a rule may have.
+//! Finds where a NIC accepts less for a list of headers than for each of them: fields that have no
+//! mask there, and how many bytes of masks a rule may have.
 
 use super::bench::{Bench, Stopped};
 use super::chains::{AcceptedChain, write};

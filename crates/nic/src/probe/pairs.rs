@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a rule forbids others: the same again, other fields of the same packets, other packets.
+//! Finds which rules cannot exist beside another: the same rule again, other fields of the same
+//! packets, other packets.
 
 use super::actions::MARK;
 use super::bench::{Bench, Stopped};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Patterns of questions: a list of headers, whose values are those of one frame.
+//! Patterns of the prober's questions: a list of headers, whose values are those of one frame.
 
 use super::frame::Frame;
 use twin::{Field, HEADER_MAX, Item, Proto};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a port that stops does to rules.
+//! Finds what happens to rules when their port stops.
 
 use super::bench::{Bench, Stopped};
 use super::chains::AcceptedChain;

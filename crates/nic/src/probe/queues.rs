@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules by templates and a flow queue: whether there are such, whether all results come, and how
-//! they compare with calls that wait.
+//! Examines rules by templates and a flow queue: whether the NIC has them, whether all results
+//! come, and how they compare with calls that wait.
 
 use super::bench::{Bench, Stopped};
 use super::capacity::unique;

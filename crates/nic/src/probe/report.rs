@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What was found, for people and as JSON.
+//! Reports the results of a probe, as text and as JSON.
 
 use super::{Batch, Found, Measurements, Seen, Stage, Times};
 use serde_json::{Value, json};

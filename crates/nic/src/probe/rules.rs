@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What holds for patterns as a whole: ranges, masks that are left out, patterns that say nothing,
+//! Examines patterns as a whole: ranges, masks that are left out, patterns that match anything,
 //! headers that exclude each other.
 
 use super::bench::{Bench, Stopped};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! From all the lists that a NIC takes to the few lines that say so: `eth? / ipv4|ipv6 / tcp`.
+//! Summarises all the lists that a NIC accepts in a few lines: `eth? / ipv4|ipv6 / tcp`.
 
 use std::collections::BTreeSet;
 use twin::personality::Steps;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whom the prober asks: a NIC behind a port, or the model of one.
+//! The subject of the prober: a NIC behind a port, or the model of one.
 //!
 //! Rules are written with the items and fields of the software NIC, because the answers become one
 //! of its personalities. A subject promises nothing: it may refuse, fail or be silent anywhere.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The prober on the model of each NIC: the file that it writes is played, and neither it nor
-//! thousands of rules and packets made by chance can tell the two apart.
+//! Tests the prober on the model of each NIC: the file that it writes is played, and neither the
+//! prober nor thousands of random rules and packets can tell the two apart.
 
 use super::actions::{self, action};
 use super::bench::INGRESS;

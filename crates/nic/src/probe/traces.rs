@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules that others made before the probe, and rules that it left behind: what the driver's dump
-//! and packets say of them, before the first rule and after the last.
+//! Looks for rules that others made before the probe, and rules that the probe left behind. Before
+//! the first rule and after the last, it reads the driver's dump and sends packets.
 //!
-//! No dump proves that a NIC is empty, and not every driver has one; packets are believed more.
+//! No dump proves that a NIC is empty, and not every driver has one. So packets count more.
 
 use super::bench::{Bench, Stopped};
 use super::chains::sensible;
@@ -32,7 +32,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether somebody else's rules may be there.
+    /// True if rules of another program may be there.
     pub(super) fn has_others(&self) -> bool {
         self.lines_before.is_some_and(|lines| lines > 0) || self.marked_before > 0
     }

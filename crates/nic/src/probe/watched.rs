@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A subject whose calls are watched, because a driver that hangs cannot be interrupted.
+//! Watches the calls of a subject, because a driver that hangs cannot be interrupted.
 //!
-//! A thread looks whether the call that is under way takes too long. If so it lets its owner say
-//! what is known so far, who then ends the process.
+//! A thread checks whether the current call takes too long. If so, it passes the results so far to
+//! its owner, which then ends the process.
 
 use super::Found;
 use super::bench::Stopped;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How packets show that they hit a rule: by their mark, or by where they go.
+//! Detects whether packets hit a rule: by their mark, or by where they go.
 
 use super::actions::{MARK, action};
 use super::bench::{Bench, Stopped};
@@ -74,8 +74,8 @@ impl EffectObserver {
         Ok(None)
     }
 
-    /// For packets like this frame: with a queue that is not their usual one. `None` if they do not
-    /// arrive, or there is no other queue.
+    /// Returns a witness for packets like this frame, whose queue is not their usual one. `None` if
+    /// they do not arrive, or there is no other queue.
     pub(super) fn of(&self, bench: &mut Bench<'_>, frame: &[u8]) -> Option<Self> {
         let mut witness = self.clone();
         let usual = bench.deliver(frame)?.queue;
@@ -103,7 +103,7 @@ impl EffectObserver {
         RuleProbe { actions: self.actions.clone(), ..bench.about(pattern) }
     }
 
-    /// Whether what came out, if anything did, hit the rule.
+    /// True if the delivery, `None` for no packet, shows that the packet hit the rule.
     pub(super) fn is_hit(&self, delivery: Option<Delivery>) -> bool {
         match (self.sign, delivery) {
             (Effect::Mark, Some(delivery)) => delivery.mark == Some(MARK),
@@ -114,8 +114,8 @@ impl EffectObserver {
         }
     }
 
-    /// Whether the frame of a pattern hits a rule with it; `None` if there is no such rule or
-    /// frame.
+    /// True if the frame of `pattern` hits a rule with it; `None` if the NIC refuses the rule or
+    /// the pattern has no frame.
     pub(super) fn hits(
         &self,
         bench: &mut Bench<'_>,
@@ -125,7 +125,7 @@ impl EffectObserver {
         self.hits_with(bench, pattern, &frame)
     }
 
-    /// The same with another frame.
+    /// True if `frame` hits a rule with `pattern`; `None` if the NIC refuses the rule.
     pub(super) fn hits_with(
         &self,
         bench: &mut Bench<'_>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Pages and tables of runs that are made up.
+//! Tests of pages and tables with invented runs.
 
 use super::*;
 use crate::plot::hex;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Datagrams that `recvmmsg` has brought.
+//! Receives datagrams by `recvmmsg`.
 
 use super::{Arrays, Name, Socket, SocketError};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::ptr;
 /// Buffers for messages of one socket.
 pub(crate) struct Incoming {
     buffers: Box<[u8]>,
-    /// Bytes of a buffer that are used, and from one buffer to the next.
+    /// Bytes of a buffer that are used; `stride` is from one buffer to the next.
     room: usize,
     stride: usize,
     names: Box<[Name]>,
@@ -18,7 +18,7 @@ pub(crate) struct Incoming {
     is_gro: bool,
 }
 
-/// A message that has come.
+/// A received message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived {
     /// Where it begins in the buffers.
@@ -32,13 +32,14 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// Its place.
+    /// Returns the place of the message in the buffers.
     #[inline(always)]
     pub(crate) fn place(self) -> Range<usize> {
         self.at..self.at + self.len
     }
 
-    /// The places of its datagrams. An empty message is one datagram without bytes.
+    /// Returns the places of the message's datagrams. An empty message is one datagram without
+    /// bytes.
     #[inline(always)]
     pub(crate) fn datagrams(self) -> impl Iterator<Item = Range<usize>> {
         let end = self.at + self.len;
@@ -48,7 +49,7 @@ impl Arrived {
     }
 }
 
-/// What the kernel says of a message: the size of the datagrams that it has joined.
+/// Control data that the kernel adds to a message: the size of the datagrams that it has joined.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct GroControl {
@@ -61,8 +62,8 @@ impl GroControl {
         Self { header: libc::cmsghdr { cmsg_len: 0, cmsg_level: 0, cmsg_type: 0 }, size: 0 };
 }
 
-/// A cache line. Buffers are an odd number of them apart, so that their begins do not share a few
-/// sets of the cache.
+/// Bytes of a cache line. Buffers are an odd number of lines apart, so that their starts do not
+/// share a few sets of the cache.
 const LINE: usize = 64;
 
 impl Incoming {
@@ -82,7 +83,7 @@ impl Incoming {
         }
     }
 
-    /// Replaces the messages by those that have come; returns their number.
+    /// Replaces the messages by those that have arrived; returns their number.
     pub(crate) fn receive(&mut self, socket: &Socket) -> Result<usize, SocketError> {
         self.fill();
         let (headers, most) = (self.arrays.headers.as_mut_ptr(), self.names.len() as u32);
@@ -120,7 +121,7 @@ impl Incoming {
         }
     }
 
-    /// Message `number` of those that the last call brought.
+    /// Returns message `number` of the last call.
     #[inline(always)]
     pub(crate) fn arrived(&self, number: usize) -> Arrived {
         let header = &self.arrays.headers[number];
@@ -135,18 +136,18 @@ impl Incoming {
         Arrived { at: number * self.stride, len, segment, is_cut }
     }
 
-    /// Sender of message `number`.
+    /// Returns the sender of message `number`.
     pub(crate) fn name(&self, number: usize) -> &Name {
         &self.names[number]
     }
 
-    /// The bytes at a place of a message.
+    /// Returns the bytes at a place of a message.
     #[inline(always)]
     pub(crate) fn bytes(&self, place: Range<usize>) -> &[u8] {
         &self.buffers[place]
     }
 
-    /// The same, to be changed.
+    /// Returns the bytes at a place of a message, mutable.
     #[inline(always)]
     pub(crate) fn bytes_mut(&mut self, place: Range<usize>) -> &mut [u8] {
         &mut self.buffers[place]

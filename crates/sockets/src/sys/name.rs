@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Addresses as the kernel has them: `struct sockaddr_in` and `sockaddr_in6` (ip(7), ipv6(7)).
+//! Converts addresses to and from the kernel's form: `struct sockaddr_in` and `sockaddr_in6`
+//! (ip(7), ipv6(7)).
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Datagrams that wait for `sendmmsg`, or for io_uring.
+//! The queue of datagrams that wait for `sendmmsg` or io_uring.
 
 use super::{Arrays, Name, SendRing, Socket, SocketError};
 use std::ops::Range;
@@ -67,7 +67,7 @@ impl SegmentControl {
 }
 
 impl Outgoing {
-    /// Makes room for so many datagrams.
+    /// Makes room for this number of datagrams.
     pub(crate) fn new(batch: usize, is_gso: bool) -> Self {
         Self {
             messages: Vec::with_capacity(batch),
@@ -171,9 +171,9 @@ impl Outgoing {
         }
         let headers = self.arrays.headers.as_mut_ptr();
         let flags = libc::MSG_DONTWAIT;
-        // SAFETY: `fill` has written so many headers, with pointers to names, parts and controls of
-        // `self` and to bytes of the arena, which all live until the call returns; the kernel only
-        // reads them, and writes lengths into the headers.
+        // SAFETY: `fill` has written that number of headers, with pointers to names, parts and
+        // controls of `self` and to bytes of the arena, which all live until the call returns. The
+        // kernel only reads them, and writes lengths into the headers.
         let sent = unsafe { libc::sendmmsg(socket.fd(), headers, count as u32, flags) };
         match usize::try_from(sent) {
             Ok(sent) => Ok(self.advance(sent)),
@@ -212,7 +212,7 @@ impl Outgoing {
         waiting.len()
     }
 
-    /// Goes on behind so many messages; returns their datagrams.
+    /// Advances behind this number of messages; returns their datagrams.
     #[inline(always)]
     fn advance(&mut self, messages: usize) -> usize {
         let gone = &self.messages[self.first..][..messages];

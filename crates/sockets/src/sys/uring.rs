@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The same by io_uring: a batch of `sendmsg` in one system call, also without a copy (Linux 6.1),
-//! and received datagrams that the kernel puts into buffers on its own (multishot `recv` and
-//! `recvmsg`, Linux 6.0).
+//! Sends and receives datagrams by io_uring. A batch of `sendmsg` is one system call, also without
+//! a copy (Linux 6.1). The kernel puts received datagrams into buffers by itself (multishot `recv`
+//! and `recvmsg`, Linux 6.0).
 
 use super::{Arrays, Arrived, Name, Socket, SocketError};
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, RecvMsgOut};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 /// The only group of buffers of a ring.
 const GROUP: u16 = 0;
-/// What the kernel wants rings of buffers aligned to.
+/// Alignment in bytes that the kernel requires of rings of buffers.
 const PAGE: usize = 4096;
 /// Bytes that buffers are apart: an odd number of cache lines, so that they share all sets.
 const LINE: usize = 64;
@@ -26,17 +26,17 @@ const HEAD: usize = 16 + Name::ROOM as usize;
 pub(crate) struct SendRing {
     ring: IoUring,
     results: Vec<i32>,
-    /// The kernel sends from our memory, and tells when it has done with it.
+    /// The kernel sends from our memory, and reports when it no longer needs it.
     is_zero_copy: bool,
     /// Number of the call: completions of earlier ones may still come.
     call: u32,
 }
 
 impl SendRing {
-    /// Makes a ring for batches of so many messages.
+    /// Makes a ring for batches of `batch` messages.
     ///
     /// # Errors
-    /// If there is no io_uring, or none that sends without a copy where that is wanted.
+    /// If the kernel has no io_uring, or cannot send without a copy where that is wanted.
     pub(crate) fn new(batch: usize, is_zero_copy: bool) -> io::Result<Self> {
         let ring = IoUring::new((batch as u32).next_power_of_two())?;
         if is_zero_copy {
@@ -51,7 +51,7 @@ impl SendRing {
         Ok(Self { ring, results: vec![0; batch], is_zero_copy, call: 0 })
     }
 
-    /// Whether the kernel sends from our memory.
+    /// True if the kernel sends from our memory.
     pub(super) fn is_zero_copy(&self) -> bool {
         self.is_zero_copy
     }
@@ -90,15 +90,15 @@ impl SendRing {
         }
     }
 
-    /// Submits what is in the ring, and waits until the kernel has done with all of it. Of a
-    /// message that is sent without a copy two completions come: its result, and that its memory is
-    /// free. The second one of a cancelled message, which nobody announces, may come later.
+    /// Submits the entries of the ring, and waits until the kernel has completed all of them. A
+    /// message that is sent without a copy has two completions: its result, and that its memory is
+    /// free. The second one of a cancelled message is not announced and may come later.
     fn wait_for_all(&mut self, count: usize) {
         self.results[..count].fill(0);
         let (mut results, mut in_use) = (0, 0_usize);
         while results < count || in_use > 0 {
             // It fails if a signal comes, or if the kernel has no memory for a moment. To return
-            // would leave it with pointers to what is gone.
+            // would leave the kernel with pointers to freed memory.
             let _ = self.ring.submit_and_wait(1);
             for completion in self.ring.completion() {
                 let (call, number) = split(completion.user_data());
@@ -117,17 +117,17 @@ impl SendRing {
     }
 }
 
-/// Names message `number` of a call.
+/// Returns the user data that names message `number` of a call.
 fn user_data(call: u32, number: usize) -> u64 {
     u64::from(call) << 32 | number as u64
 }
 
-/// The call, and the number of the message.
+/// Returns the call and the number of the message that `user_data` names.
 fn split(user_data: u64) -> (u32, usize) {
     ((user_data >> 32) as u32, user_data as u32 as usize)
 }
 
-/// Memory that the kernel writes to while others hold the owner of it.
+/// Memory that the kernel writes to, whoever holds its owner.
 struct Shared {
     start: NonNull<u8>,
     layout: Layout,
@@ -173,12 +173,12 @@ pub(crate) struct RecvRing {
     tail: u16,
     entries: u16,
     buffers: Shared,
-    /// Bytes of a buffer that are used, and from one buffer to the next.
+    /// Bytes of a buffer that are used; `stride` is from one buffer to the next.
     room: usize,
     stride: usize,
     batch: usize,
     filled: Vec<Filled>,
-    /// Says that senders are wanted.
+    /// The header that asks the kernel for senders; `None` if they are not wanted.
     message: Option<Arrays>,
     is_armed: bool,
 }
@@ -193,7 +193,7 @@ impl RecvRing {
         is_named: bool,
     ) -> io::Result<Self> {
         let room = if is_named { HEAD + room } else { room };
-        // As many as are looked at may come meanwhile.
+        // While one batch is processed, another may arrive.
         let entries = (2 * batch).next_power_of_two().min(1 << 12) as u16;
         let stride = (room.div_ceil(LINE) | 1) * LINE;
         let free = Shared::new(usize::from(entries) * size_of::<BufRingEntry>());
@@ -262,7 +262,7 @@ impl RecvRing {
         }
     }
 
-    /// Reads what the kernel has written before datagram `number`.
+    /// Reads the header that the kernel has written before datagram `number`.
     #[inline(always)]
     fn read_head(&mut self, number: usize) {
         let Some(message) = &self.message else { return };
@@ -275,7 +275,7 @@ impl RecvRing {
         self.filled[number] = Filled { at: HEAD, len, is_cut, from, ..filled };
     }
 
-    /// Lets the kernel receive until it is told otherwise.
+    /// Has the kernel receive until it is cancelled or lacks buffers.
     #[cold]
     fn arm(&mut self) -> Result<(), SocketError> {
         let fd = Fd(self.socket.fd());
@@ -302,20 +302,21 @@ impl RecvRing {
         Ok(())
     }
 
-    /// Datagram `number`. Its place is that of a row of buffers, in the order of the datagrams.
+    /// Returns datagram `number`. Its place is that of a row of buffers, in the order of the
+    /// datagrams.
     #[inline(always)]
     pub(crate) fn arrived(&self, number: usize) -> Arrived {
         let Filled { at, len, is_cut, .. } = self.filled[number];
         Arrived { at: number * self.stride + at, len, segment: len, is_cut }
     }
 
-    /// Sender of datagram `number`, if it is wanted.
+    /// Returns the sender of datagram `number`, if senders are wanted.
     #[inline(always)]
     pub(crate) fn name(&self, number: usize) -> &Name {
         &self.filled[number].from
     }
 
-    /// The bytes at a place of a datagram.
+    /// Returns the bytes at a place of a datagram.
     ///
     /// # Panics
     /// If no datagram is there.
@@ -325,7 +326,7 @@ impl RecvRing {
         &self.buffer(self.filled[number])[at..][..place.len()]
     }
 
-    /// The same, to be changed.
+    /// Returns the bytes at a place of a datagram, mutable.
     ///
     /// # Panics
     /// As `bytes`.
@@ -334,12 +335,12 @@ impl RecvRing {
         let (number, at) = (place.start / self.stride, place.start % self.stride);
         let Filled { buffer, at: head, len, .. } = self.filled[number];
         let start = self.start_of(buffer);
-        // SAFETY: as in `buffer`; nobody else has it as long as `self` is borrowed.
+        // SAFETY: as in `buffer`; `self` is borrowed mutably, so there is no other reference.
         let buffer = unsafe { std::slice::from_raw_parts_mut(start, head + len) };
         &mut buffer[at..][..place.len()]
     }
 
-    /// The buffer of a datagram, as far as the kernel has filled it.
+    /// Returns the bytes of a datagram's buffer that the kernel has filled.
     #[inline(always)]
     fn buffer(&self, filled: Filled) -> &[u8] {
         let start = self.start_of(filled.buffer);

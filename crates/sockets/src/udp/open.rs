@@ -17,7 +17,7 @@ pub enum OpenError {
     /// The system gives no such socket.
     #[error("cannot open a UDP socket")]
     Socket(#[from] io::Error),
-    /// An address that is not here, or a port that somebody has.
+    /// The host does not have the address, or another socket has the port.
     #[error("cannot bind a UDP socket to {address}; the address must be one of this host")]
     Bind {
         /// The address.
@@ -115,8 +115,8 @@ impl UdpPort {
         self.sockets.iter().map(|opened| opened.socket.local_address()).collect()
     }
 
-    /// Packets that came and that the sockets dropped, mostly since nobody took the earlier ones in
-    /// time.
+    /// Returns the number of received packets that the sockets dropped, mostly because earlier ones
+    /// were not taken in time.
     pub fn drops(&self) -> io::Result<u64> {
         self.sockets.iter().map(|opened| opened.socket.drops().map(u64::from)).sum()
     }

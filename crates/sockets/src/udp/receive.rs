@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Receives the UDP payloads that come.
+//! Receives UDP payloads from sockets.
 
 use super::UdpOptions;
 use crate::address::header_bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sends the UDP payloads of frames.
+//! Sends the UDP payloads of frames to sockets.
 
 use super::open::Opened;
 use super::{Route, UdpOptions, UdpPort, unspecified};

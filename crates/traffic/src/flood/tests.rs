@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The floods against hashes written anew, bit by bit.
+//! Tests the floods with hashes implemented a second time, bit by bit.
 
 use super::*;
 use std::collections::HashSet;

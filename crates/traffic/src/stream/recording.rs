@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames of a capture that are sent as they are, over and over.
+//! Frames of a capture that are sent unchanged and repeatedly.
 
 use crate::source::ROOM;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub struct Playback {
     pub speed: Option<f64>,
     /// How often the capture is sent; `None`: over and over, or until the stream's `count`.
     pub loops: Option<u64>,
-    /// The frames, once somebody has read them.
+    /// The frames, once they have been read.
     pub recording: Arc<Recording>,
 }
 
@@ -168,7 +168,7 @@ impl Player {
         self.base_ns.saturating_add(self.recording.frames[self.index].at_ns)
     }
 
-    /// Goes on by so many frames.
+    /// Advances by this number of frames.
     #[inline(always)]
     pub(crate) fn advance(&mut self, frames: u64) {
         let len = self.recording.len();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! When the frames of streams are due.
+//! Computes when the frames of streams are due.
 
 use super::fields::mix;
 use super::poisson::Exponential;
@@ -99,14 +99,14 @@ pub(crate) enum Gaps {
 const SCALE_BITS: u32 = 32;
 
 impl Gaps {
-    /// Bursts of this many packets, of a stream that sends at an interval.
+    /// Returns the gaps of bursts of this many packets, of a stream that sends at an interval.
     pub(crate) fn even(interval: Interval, burst: u64, part: Part) -> Self {
         let first = burst.saturating_mul(part.share.into());
         Gaps::Even { interval, first, step: burst.saturating_mul(part.shares.into()) }
     }
 
-    /// The same at random times. Shares of a Poisson process are such processes, too, and
-    /// independent of each other.
+    /// Returns the gaps of bursts of this many packets at random times, of a stream whose mean gap
+    /// is `interval`. Shares of a Poisson process are independent Poisson processes.
     pub(crate) fn random(interval: Interval, burst: u64, part: Part, seed: u64) -> Self {
         let step = burst.saturating_mul(part.shares.into());
         let mean = u128::from(interval.0).saturating_mul(step.into());
@@ -117,7 +117,7 @@ impl Gaps {
         }
     }
 
-    /// The gaps of a capture that is played at `speed` times its own.
+    /// Returns the gaps of a capture that is played at `speed` times its own.
     pub(crate) fn recorded(player: Player, speed: f64, part: Part) -> Self {
         let scale = ((1_u64 << SCALE_BITS) as f64 / speed).round() as u64;
         Gaps::Recorded { player, scale, step: part.shares.into() }

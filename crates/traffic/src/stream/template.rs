@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames of a stream at speed: headers are built once, then copied, and varying fields written.
+//! Writes frames of a stream fast: headers are built once, then copied, and varying fields written.
 //!
-//! The sums of everything that does not vary are taken once too, so a checksum costs a few
-//! additions however long the packet is.
+//! The sums of all constant bytes are computed once too, so a checksum costs a few additions,
+//! whatever the length of the packet.
 
 use super::fields::Fields;
 use super::places::{Place, Varying, varying_fields};
@@ -29,7 +29,7 @@ const ECHO_ID: u16 = 0x6d72;
 /// What follows the headers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Payload<'a> {
-    /// The same bytes in every packet.
+    /// Bytes that are equal in every packet.
     Fixed(&'a Filler),
     /// A stamp, and bytes that only this packet has.
     Stamped(Stamp, StampKey, &'a Filler),
@@ -38,7 +38,7 @@ pub(crate) enum Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// The payload of packet `index` of a lane: a stream, and a sender of it.
+    /// Returns the payload of packet `index` of a lane: a stream, and a sender of it.
     #[inline(always)]
     pub(crate) fn verified(
         format: PayloadFormat,
@@ -57,7 +57,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// What a payload that is the same in every packet is taken from.
+    /// Returns the filler of a payload that is equal in every packet; `None` for others.
     #[inline(always)]
     pub(crate) fn fixed(self) -> Option<&'a Filler> {
         match self {
@@ -83,7 +83,7 @@ pub(crate) struct Template {
     checksum: Checksum,
     /// True if a field varies that counts to the checksum of IPv4.
     has_varying_network: bool,
-    /// The transport packet has a multiple of so many bytes.
+    /// The transport packet's length is a multiple of this number of bytes.
     multiple: usize,
     /// Where the headers have the length of the packet from a place on.
     lengths: Vec<Length>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which of several groups of streams sends next.
+//! Chooses which of several groups of streams sends next.
 
 use super::schedule::Group;
 use std::cmp::Reverse;

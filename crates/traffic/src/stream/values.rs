@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Values of a field that varies from packet to packet, as the user writes them.
 //!
-//! `80` one value; `1024-2047` each in turn, with `1024-2047+16` in steps; `53,80,443` a list in
-//! turn; `198.18.0.0/16` every address of a prefix in turn; `random:` before any of these draws one
-//! at random.
+//! `80` is one value. `1024-2047` gives each value in turn, `1024-2047+16` in steps of 16.
+//! `53,80,443` gives a list in turn, `198.18.0.0/16` every address of a prefix. `random:` before
+//! any of these draws one of the values at random.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -89,7 +89,7 @@ pub(super) struct Template {
     /// The only server of this template.
     pub(super) server: Option<Ipv4Addr>,
     pub(super) keeps_src_port: bool,
-    /// The capture may hold further flows between its two hosts.
+    /// The capture may hold additional flows between its two hosts.
     pub(super) has_side_flows: bool,
     pub(super) starts_at_server: bool,
 }
@@ -390,7 +390,7 @@ fn read_server(
     }
 }
 
-/// Reads `plugin_id`; returns whether the capture may hold further flows.
+/// Reads `plugin_id`; returns true if the capture may hold additional flows.
 ///
 /// Payloads stay as captured. So further flows (RTP beside RTSP or SIP) keep the ports of the
 /// capture, which those payloads name.

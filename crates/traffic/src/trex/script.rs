@@ -73,7 +73,7 @@ impl Script {
     }
 }
 
-/// True if `packet` is of a further flow, which the template must allow.
+/// True if `packet` belongs to an additional flow, which the template must allow.
 fn is_side_flow(
     first: &Packet<'_>,
     packet: &Packet<'_>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a port needs to replay a capture: its frames, verdicts ahead of their packets, and the
-//! generation that says which of those still hold.
+//! Functions for a port that replays a capture: its frames, verdicts computed ahead, and the
+//! generation that says which verdicts are still valid.
 
 use super::{TwinFrame, TwinNic, TwinVerdict, judge_each, slice};
 use crate::capture::Capture;

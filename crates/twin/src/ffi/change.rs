@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a change of a NIC makes old of what was foreseen: the verdicts of all packets, by a number
-//! that goes up, or those of the packets that an exact rule may match, which whoever keeps verdicts
-//! is told, before the call returns that made the change.
+//! Invalidates verdicts that were computed ahead when the NIC's rules change. Most changes
+//! invalidate the verdicts of all packets, by a generation that is incremented. A change of an
+//! exact rule invalidates only the packets that it may match: the keeper of verdicts is notified of
+//! them before the call returns.
 
 use super::TwinNic;
 use crate::capture::Capture;
@@ -18,7 +19,7 @@ use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(test)]
 mod tests;
 
-/// Who keeps verdicts of a capture, and is told of changes.
+/// A keeper of verdicts of a capture, which is notified of changes.
 pub(super) struct CaptureClient {
     index: Index,
     update: Box<dyn Fn(Packets<'_>) + Send>,
@@ -34,16 +35,17 @@ impl TwinNic {
         self.nic.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a generation. Who reads its number and classifies then waits for the change.
+    /// Begins a generation and locks the NIC. A thread that reads the new number and classifies
+    /// then waits for the change.
     pub(super) fn write(&self) -> RwLockWriteGuard<'_, Nic> {
         let nic = self.lock();
         self.generation.fetch_add(1, Ordering::Release);
         nic
     }
 
-    /// Changes rules. When it returns, whoever keeps verdicts knows what may be old by that.
-    /// Receivers do not wait for it, be it much; the next change does, so that the counter of a
-    /// rule that is gone is not another's before, and verdicts are of the last change.
+    /// Changes rules, and returns once the keeper of verdicts has been notified of those that may
+    /// be old. Receivers never wait for it. The next change does, so that a counter is not given to
+    /// another rule too early, and verdicts are those of the last change.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Nic) -> T) -> T {
         let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
         let mut nic = self.lock();
@@ -103,13 +105,13 @@ impl TwinNic {
 type Update =
     unsafe extern "C" fn(context: *mut c_void, packets: *const u32, count: u32, are_alike: bool);
 
-/// What C gives to be told by.
+/// The callback that C registers for changes, and its context.
 struct Listener {
     update: Update,
     context: *mut c_void,
 }
 
-// SAFETY: any thread may tell it, one at a time, by the contract of `twin_nic_follow`.
+// SAFETY: any thread may call it, one at a time, by the contract of `twin_nic_follow`.
 unsafe impl Send for Listener {}
 
 impl Listener {

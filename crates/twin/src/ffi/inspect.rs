@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What an application asks about rules beside their counters: how old they are, which are aged,
-//! and what the NIC has.
+//! Answers an application's questions about rules beside counters: their ages, which are aged, and
+//! the NIC's list of them.
 
 use super::{TwinCall, TwinNic};
 use crate::refusal::Refusal;
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn twin_nic_is_ageing_news(nic: *const TwinNic, now
     // SAFETY: by the contract above.
     let nic = unsafe { &*nic };
     let mut is_news = false;
-    // Whoever writes waits for who reads, and all others for the writer: not for long.
+    // A writer waits for readers, and all others wait for the writer: not for long.
     for begin in (0..).step_by(RULES_AT_ONCE) {
         let model = nic.read();
         if begin >= model.ageing() {

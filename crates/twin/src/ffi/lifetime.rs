@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The begin and the end of a NIC.
+//! Makes and frees a NIC.
 
 use super::TwinNic;
 use crate::faults::Faults;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a port asks of its NIC and sets there, beside rules.
+//! Reads and sets properties of a port's NIC, beside its rules.
 
 use super::{TwinCall, TwinNic, slice};
 use crate::checksum::Checks;

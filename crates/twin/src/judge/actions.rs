@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which lists of actions a NIC takes.
+//! Decides whether a NIC accepts a list of actions.
 
 use super::{Judge, Rule};
 use crate::action::{Action, Spread};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which patterns a NIC takes.
+//! Decides whether a NIC accepts a pattern.
 
 use super::{Fields, Judge, MaskedField, Rule};
 use crate::fields::{Cover, Field};

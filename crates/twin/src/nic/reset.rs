@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A NIC that resets itself: from then on until somebody brings it back it has no rules and takes
-//! no calls. That it receives nothing is the affair of who has its queues.
+//! Resets of a NIC. Until its application brings it back, it has no rules and refuses all calls.
+//! That it receives nothing meanwhile is up to the driver, which has its queues.
 
 use super::{NO_CALL, Nic};
 use crate::faults::Fault;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The personalities that come with the model.
+//! The personalities that are part of the model.
 
 /// Their names.
 pub const NAMES: [&str; 9] =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which lists a NIC takes, of items or of actions: `eth? / ipv4|ipv6 / tcp`.
+//! Notation for the lists of items or actions that a NIC accepts: `eth? / ipv4|ipv6 / tcp`.
 //!
 //! Steps are separated by `/`; `|` separates the words that may stand at a step, and a step with
 //! `?` may be left out.

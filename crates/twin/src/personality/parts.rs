@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The parts of a personality that are not about patterns.
 //!
-//! A [`Reply`] is a refusal as the file says it: a sentence, or a table where `errno` or `type` are
-//! not those that are usual at this place. Every part has a `source` for people.
+//! A [`Reply`] is a refusal as the file has it: a sentence, or a table if `errno` or `type` are not
+//! the usual ones at this place. Every part has a `source` for readers of the file.
 
 use super::is_default;
 use super::notation::Steps;
@@ -114,7 +114,8 @@ pub struct ActionFacts {
     /// Of an action that has no place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Told>,
-    /// The same of some, by their names.
+    /// Refusal of an action that is out of place, by the action's name; takes precedence over
+    /// `unknown`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub out_of_place: BTreeMap<String, Told>,
     /// Of a list that lacks an action.

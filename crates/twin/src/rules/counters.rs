@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What rules count, and when they were last hit. Any thread counts; what a query sees may be older
-//! than what was counted.
+//! Counters of rules, and the time of their last hit. Any thread counts; a query may see older
+//! values.
 
 use crate::judge::refusal;
 use crate::personality::{CountFacts, Personality};

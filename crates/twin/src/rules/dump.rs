@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules as the NIC has them, for people.
+//! Prints the rules of a NIC for users.
 
 use super::{At, Entry, Handle, Rules};
 use crate::action::{Effect, Fate};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What rules leave to others: room in the table, and the ways of looking at packets that a NIC has
-//! only one of at a time.
+//! Limits that rules share: room in the table, and the parser settings of which a NIC has only one
+//! at a time.
 
 use crate::judge::{Fields, ValidRule, refusal};
 use crate::personality::Personality;
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::table::Stage;
 
-/// What one rule takes of the limits.
+/// Part of the limits that one rule takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     /// Place of its fields; `NO_FIELDS` where that does not matter.
@@ -25,7 +25,7 @@ impl Share {
         Self { fields: NO_FIELDS, sides: 0, is_root: false, is_ahead: false };
 }
 
-/// Those of the port, and of the engine ahead of it.
+/// Limits of the port's usual engine, and of the engine ahead of it.
 pub(super) struct Limits {
     port: EngineLimits,
     ahead: EngineLimits,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Who is in effect in a row of a table, and who waits behind it.
+//! Rows of a table: which rule is in effect, and which rules wait behind it.
 
 use super::{At, Entry, Rules};
 use crate::action::Fate;

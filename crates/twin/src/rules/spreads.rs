@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The queues of rss actions, shared by the rules that name the same ones.
+//! The queues of rss actions, shared by the rules that have the same ones.
 
 use crate::action::Spread;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A flow queue of the model: operations wait until they are pushed, which takes as long as the NIC
+//! A flow queue of the model. Operations wait until they are pushed, which takes as long as the NIC
 //! needs for them.
 
 use super::super::flow_queue::{Done, FlowQueue, NoTable};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! NICs that do not do what they say, ports without a peer, calls that hang, people who lose
-//! patience.
+//! Tests the prober with NICs that do not do what they report, ports without a peer, calls that
+//! hang, and users who interrupt it.
 
 use super::super::flow_queue::{Done, FlowQueue, NoTable};
 use super::super::subject::{Age, Answer, Delivery, RuleId, Tally};
@@ -373,7 +373,7 @@ fn every_fault_of_the_model_is_revealed() {
     }
 }
 
-/// A rule of somebody else, on packets of TCP.
+/// A rule that another program has made, on packets of TCP.
 fn of_others(model: &mut Model, list: &[&str]) -> RuleId {
     let pattern = Pattern::of(&[Proto::Eth, Proto::Ipv4, Proto::Tcp]);
     let actions = list.iter().map(|name| action(name)).collect();
@@ -426,7 +426,7 @@ fn a_call_that_hangs_is_named_with_what_is_known() {
     assert_eq!((call, stage), ("rte_flow_flush", "marks"));
 }
 
-/// Hangs in `flush` until somebody says so.
+/// Hangs in `flush` until the test ends it.
 struct Hanging(mpsc::Receiver<Found>, Option<Found>);
 
 impl Subject for Hanging {

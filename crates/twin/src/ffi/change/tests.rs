@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A receiver that keeps verdicts as the driver does: those that it believes are those of now.
+//! Tests that a receiver which keeps verdicts, as the driver does, uses no old one.
 
 use super::*;
 use crate::action::{Action, Spread};
@@ -292,7 +292,7 @@ fn wish() -> impl Strategy<Value = Wish> {
 #[derive(Clone, Debug)]
 enum Step {
     Create(Wish),
-    /// The same as one before.
+    /// Creates one of the rules that were made before once more.
     Repeat(prop::sample::Index),
     /// One of those that were made, gone or not.
     Destroy(prop::sample::Index),
