@@ -6,10 +6,10 @@ use crate::{Mbuf, sys};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
-/// Most mbufs in a [`Burst`].
+/// Maximum number of mbufs in a [`Burst`].
 pub const BURST_MAX: usize = 64;
 
-/// An array of owned mbufs, in the order they arrived. Dropping it frees them in bulk.
+/// An array of owned mbufs, in the order of their arrival. Dropping it frees them in bulk.
 pub struct Burst {
     /// The first `len` are initialised.
     mbufs: [MaybeUninit<Mbuf>; BURST_MAX],
@@ -17,17 +17,17 @@ pub struct Burst {
 }
 
 impl Burst {
-    /// An empty burst.
+    /// Returns an empty burst.
     pub const fn new() -> Self {
         Self { mbufs: [const { MaybeUninit::uninit() }; BURST_MAX], len: 0 }
     }
 
-    /// Mbufs that can still be added.
+    /// Returns the number of mbufs that can still be added.
     pub fn room(&self) -> usize {
         BURST_MAX - self.len
     }
 
-    /// Starts to load the first bytes of each packet: another cpu may have their cache lines.
+    /// Prefetches the first bytes of each packet: their cache lines may be on another cpu.
     #[inline(always)]
     pub fn prefetch(&self) {
         for mbuf in self.iter() {
@@ -35,12 +35,12 @@ impl Burst {
         }
     }
 
-    /// Keeps the mbufs whose index satisfies `keep`, in their order, frees the others in bulk and
-    /// returns how many those were.
+    /// Keeps the mbufs whose index satisfies `keep`, in their order, and frees the others in bulk.
+    /// Returns the number of freed mbufs.
     #[inline]
     pub fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) -> usize {
         let mut dropped = Burst::new();
-        // Until the loop is through, no index may count as initialised: `keep` could panic.
+        // Until the loop ends, no index may count as initialised: `keep` could panic.
         let len = std::mem::take(&mut self.len);
         let mut kept = 0;
         for i in 0..len {
@@ -58,8 +58,8 @@ impl Burst {
         dropped.len
     }
 
-    /// Gives each mbuf to `sort`, in their order; keeps those that come back. For the few cases
-    /// where some are to go elsewhere: one that does not come back is whoever's took it.
+    /// Passes each mbuf to `sort`, in their order, and keeps those that it returns. `sort` owns the
+    /// others. For the rare bursts of which some packets go elsewhere.
     pub fn sort_out(&mut self, mut sort: impl FnMut(usize, Mbuf) -> Option<Mbuf>) {
         // As in `retain`.
         let len = std::mem::take(&mut self.len);
@@ -75,7 +75,7 @@ impl Burst {
         self.len = kept;
     }
 
-    /// Adds an mbuf behind the others; gives it back if there is no room.
+    /// Adds an mbuf behind the others; returns it as the error if there is no room.
     pub fn push(&mut self, mbuf: Mbuf) -> Result<(), Mbuf> {
         let Some(place) = self.mbufs.get_mut(self.len) else { return Err(mbuf) };
         place.write(mbuf);
@@ -107,7 +107,7 @@ impl Burst {
         self.len += count;
     }
 
-    /// Frees every mbuf in bulk; returns how many.
+    /// Frees all mbufs in bulk; returns their number.
     pub fn free_all(&mut self) -> usize {
         let count = std::mem::take(&mut self.len);
         if count > 0 {
@@ -117,11 +117,11 @@ impl Burst {
         count
     }
 
-    /// Lets `fill` write mbufs into the room that is left; it gets a pointer to the first free
-    /// place and their number, and returns how many it wrote.
+    /// Lets `fill` write mbufs into the free room. `fill` gets a pointer to the first free place
+    /// and the number of places, and returns how many mbufs it wrote.
     ///
     /// # Safety
-    /// `fill` must write as many valid mbufs, each owned by nobody else, as it returns.
+    /// `fill` must write as many valid mbufs as it returns, each without another owner.
     #[inline(always)]
     pub(crate) unsafe fn fill(
         &mut self,
@@ -136,8 +136,8 @@ impl Burst {
         added
     }
 
-    /// Lets `take` have the mbufs; it gets a pointer to the first and their number, and returns
-    /// how many of the first ones it took.
+    /// Lets `take` take mbufs from the front. `take` gets a pointer to the first mbuf and their
+    /// number, and returns how many of the first ones it took.
     ///
     /// # Safety
     /// `take` must own afterwards as many of the first mbufs as it returns, and no other.

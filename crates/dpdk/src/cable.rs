@@ -9,9 +9,9 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Makes both ends of a cable with `queues` queues each: queue `q` of one end leads to queue `q`
-/// of the other. `packets` is how many each direction of a queue can hold. `name` must be new in
-/// this process.
+/// Makes both ends of a cable with `queues` queues each: queue `q` of one end leads to queue `q` of
+/// the other. Each direction of a queue holds `packets` packets. `name` must be new in this
+/// process.
 pub fn ring_cable(
     eal: &Eal,
     name: &str,
@@ -33,7 +33,7 @@ pub fn ring_cable(
     Ok((a, b))
 }
 
-/// A port that receives from the first rings and sends to the second, which both are of `cable`.
+/// Makes a port that receives from the first rings and sends to the second; both are of `cable`.
 fn end(
     eal: &Eal,
     name: &str,
@@ -49,7 +49,7 @@ fn end(
     Port::take(eal, id, name, Some(keep))
 }
 
-/// Number of a new ethdev on these rings.
+/// Makes an ethdev on these rings; returns its number.
 fn ethdev(name: &str, receive: &Rings, transmit: &Rings) -> Result<u16, Errno> {
     let name = CString::new(name).map_err(|_| Errno::Invalid)?;
     let (rx, tx) = (receive.0.as_ptr().cast(), transmit.0.as_ptr().cast());

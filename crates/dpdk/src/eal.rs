@@ -15,26 +15,26 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How to start EAL.
+/// Configuration of EAL's start.
 #[derive(Clone, Debug)]
 pub struct EalConfig {
-    /// A worker lcore on each of these processors. The calling thread becomes the main lcore and
-    /// keeps the other processors this process may use, or all of them if the workers leave none.
+    /// Processors with a worker lcore each. The calling thread becomes the main lcore and keeps the
+    /// other processors that this process may use, or all of them if the workers leave none.
     pub lcores: Vec<usize>,
-    /// Ordinary memory instead of hugepages: slower, needs no privilege.
+    /// True for ordinary memory instead of hugepages: slower, needs no privilege.
     pub no_huge: bool,
-    /// Megabytes to take at start; without hugepages also the most there will be.
+    /// Megabytes of memory to allocate at start; without hugepages also the maximum.
     pub memory_mb: u32,
     /// Devargs of every port that will be opened. PCI devices not among them are left alone.
     pub ports: Vec<String>,
     /// Name of EAL's directory for files (`--file-prefix`); `None`: one of this process's own.
     pub file_prefix: Option<String>,
-    /// Drivers that DPDK does not bring, as paths of shared objects. EAL takes none from below a
-    /// directory that everybody may write to.
+    /// Drivers that are not part of DPDK, as paths of shared objects. EAL loads none from below a
+    /// directory that is writable for everybody.
     pub drivers: Vec<PathBuf>,
-    /// Further arguments, passed on as they are. None may ask for help ([`asks_for_help`]).
+    /// Extra arguments, passed to EAL unchanged. None may ask for help ([`asks_for_help`]).
     pub extra: Vec<String>,
-    /// Log lines this severe are shown on the standard error.
+    /// Log lines of this level and worse are shown on the standard error.
     pub log_level: LogLevel,
 }
 
@@ -94,20 +94,21 @@ impl Eal {
         Ok(Self { workers })
     }
 
-    /// The worker lcores, in the order of [`EalConfig::lcores`]; empty from the second call on.
+    /// Returns the worker lcores, in the order of [`EalConfig::lcores`]; empty from the second call
+    /// on.
     pub fn take_lcores(&mut self) -> Vec<Lcore> {
         std::mem::take(&mut self.workers)
     }
 }
 
-/// The DPDK this process runs with, such as `DPDK 24.11.1`.
+/// Returns the version of DPDK that this process runs with, such as `DPDK 24.11.1`.
 pub fn version() -> String {
     // SAFETY: returns a C string that is never freed.
     unsafe { CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
 }
 
-/// True for an argument that makes EAL print what there is and end the process: `--help`, which may
-/// be cut short, `-h`, also behind the `-v` that takes no value, and `--log-level=help`.
+/// True for an argument that makes EAL print its options and end the process: `--help`, which may
+/// be abbreviated, `-h`, also behind the `-v` that takes no value, and `--log-level=help`.
 pub fn asks_for_help(argument: &str) -> bool {
     let is_long = argument.len() > 2 && "--help".starts_with(argument);
     let letters = argument.strip_prefix('-').unwrap_or_default();
@@ -115,10 +116,10 @@ pub fn asks_for_help(argument: &str) -> bool {
     is_long || is_short || argument == "help" || argument.ends_with("=help")
 }
 
-/// EAL's words for arguments that it does not take.
+/// EAL's message for arguments that it refuses.
 const BAD_ARGUMENTS: &str = "Invalid 'command line' arguments";
 
-/// Starts EAL; returns the arguments it has left unread, which belong to no option.
+/// Starts EAL; returns the arguments that it has left unread, which belong to no option.
 fn start(args: Vec<CString>, prefix: &str) -> Result<Vec<String>, Errno> {
     let count = args.len() as i32;
     // EAL keeps some of these pointers, so the arguments stay for ever.
@@ -132,34 +133,36 @@ fn start(args: Vec<CString>, prefix: &str) -> Result<Vec<String>, Errno> {
     let ret = unsafe { sys::shim_eal_init(count, argv.as_mut_ptr(), Some(log::write_printed)) };
     remove_runtime_dir(prefix);
     let read = usize::try_from(ret).map_err(|_| Errno::last())?;
-    // It moves what it does not read to the end.
+    // EAL moves arguments that it does not read to the end.
     let unread = argv[..argv.len() - 1].iter().skip(read + 1);
     // SAFETY: these are the C strings of `args`, in another order, and never freed.
     let text = |&argument: &*mut c_char| unsafe { CStr::from_ptr(argument) };
     Ok(unread.map(|argument| text(argument).to_string_lossy().into_owned()).collect())
 }
 
-/// EAL may have made a directory for files that our arguments tell it not to write.
+/// Removes the directory for files that EAL may have made, although our arguments tell it to write
+/// no file.
 fn remove_runtime_dir(prefix: &str) {
     // SAFETY: returns a C string that is never freed.
     let path = unsafe { CStr::from_ptr(sys::rte_eal_get_runtime_dir()) };
     let path = path.to_string_lossy();
     if path.ends_with(prefix) {
-        // Where it is not there or not empty, it stays as it is.
+        // If the directory does not exist or is not empty, it stays as it is.
         let _ = fs::remove_dir(&*path);
     }
 }
 
-/// New for every process, so that two of them never meet.
+/// Returns a prefix that is new for every process, so that two of them never collide.
 fn file_prefix() -> String {
     format!("millrace-{}", std::process::id())
 }
 
-/// The arguments of `rte_eal_init`. `allowed` is the kernel's list of processors, as `0-3,8`.
+/// Returns the arguments of `rte_eal_init`. `allowed` is the kernel's list of processors, as
+/// `0-3,8`.
 fn arguments(config: &EalConfig, allowed: &str) -> Result<Vec<CString>, EalError> {
     let log_level = config.log_level.with_reasons() as u32;
     let mut args = vec![
-        // The name in what EAL says of the others.
+        // EAL's messages about the other arguments begin with this name.
         "EAL".to_owned(),
         "--no-telemetry".to_owned(),
         format!("--file-prefix={}", config.file_prefix.clone().unwrap_or_else(file_prefix)),
@@ -168,7 +171,7 @@ fn arguments(config: &EalConfig, allowed: &str) -> Result<Vec<CString>, EalError
         "--main-lcore=0".to_owned(),
         format!("-m{}", config.memory_mb),
     ];
-    // Without hugepages EAL knows no `--in-memory`; this is the part of it that is left.
+    // Without hugepages EAL has no `--in-memory`; these options are the part of it that is left.
     let memory: &[_] =
         if config.no_huge { &["--no-huge", "--no-shconf"] } else { &["--in-memory"] };
     args.extend(memory.iter().map(|arg| arg.to_string()));
@@ -184,7 +187,7 @@ fn arguments(config: &EalConfig, allowed: &str) -> Result<Vec<CString>, EalError
         .collect()
 }
 
-/// EAL's `--lcores`: lcore 0 over the processors that are left, lcore 1.. on one each.
+/// Returns EAL's `--lcores`: lcore 0 on the remaining processors, lcores from 1 on one each.
 fn lcore_map(workers: &[usize], allowed: &str) -> Result<String, EalError> {
     let all = parse_cpu_list(allowed);
     let mut left = all.clone();
@@ -205,8 +208,9 @@ fn lcore_map(workers: &[usize], allowed: &str) -> Result<String, EalError> {
     Ok(map)
 }
 
-/// The processors this process may use, as the kernel lists them: those its threads run on and
-/// those set apart by `isolcpus`, which no thread is put on unless it asks.
+/// Returns the processors that this process may use, as the kernel lists them. These are the ones
+/// on which its threads run, and those set apart by `isolcpus`, on which a thread runs only if it
+/// asks.
 fn allowed_cpus() -> String {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -217,7 +221,7 @@ fn allowed_cpus() -> String {
     }
 }
 
-/// Processors of a list such as `0-3,8`; what is not a number is left out.
+/// Returns the processors of a list such as `0-3,8`; skips everything that is no number.
 fn parse_cpu_list(list: &str) -> BTreeSet<usize> {
     let mut cpus = BTreeSet::new();
     for range in list.split(',') {

@@ -4,7 +4,7 @@
 use crate::{Log, sys};
 use std::fmt;
 
-/// DPDK's error numbers by what they mean here.
+/// DPDK's error numbers by their meaning here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errno {
     /// ENODEV, ENXIO: no such device or driver.
@@ -23,14 +23,14 @@ pub enum Errno {
     NoMemory,
     /// EINVAL: a parameter is wrong.
     Invalid,
-    /// ENOTSUP, ENOSYS: the driver can not do it.
+    /// ENOTSUP, ENOSYS: the driver does not support it.
     NotSupported,
     /// Any other number.
     Other(i32),
 }
 
 impl Errno {
-    /// From a return value of DPDK: negative errno.
+    /// Returns the error of DPDK's return value, a negative errno.
     pub(crate) fn from_return(ret: i32) -> Self {
         match ret.wrapping_neg() {
             1 => Errno::Unspecified,
@@ -46,13 +46,13 @@ impl Errno {
         }
     }
 
-    /// From this thread's `rte_errno`.
+    /// Returns the error in this thread's `rte_errno`.
     pub(crate) fn last() -> Self {
         // SAFETY: reads and clears a number of the calling thread.
         Self::from_return(-unsafe { sys::shim_take_errno() })
     }
 
-    /// `Ok` for 0 or more.
+    /// Returns `Ok` for 0 or more, else the error.
     pub(crate) fn check(ret: i32) -> Result<(), Self> {
         if ret < 0 { Err(Self::from_return(ret)) } else { Ok(()) }
     }
@@ -81,18 +81,18 @@ impl fmt::Display for Errno {
 /// EAL did not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EalError {
-    /// EAL can be started once in a process, even if that failed.
+    /// EAL can be started only once in a process, even if that failed.
     #[error("EAL was started before in this process")]
     StartedBefore,
-    /// An lcore is wanted on a processor this process may not use.
+    /// An lcore is requested on a processor that this process may not use.
     #[error("processor {cpu} is not among those this process may use ({allowed})")]
     CpuNotAllowed {
-        /// The processor asked for.
+        /// The requested processor.
         cpu: usize,
-        /// Those allowed, as the kernel writes the list.
+        /// The allowed processors, as the kernel writes the list.
         allowed: String,
     },
-    /// Two lcores on one processor.
+    /// Two lcores are requested on one processor.
     #[error("processor {0} is named for two lcores")]
     CpuTwice(usize),
     /// An argument contains a zero byte.
@@ -101,19 +101,19 @@ pub enum EalError {
     /// EAL does not know some of its extra arguments, lacks one, or has no use for one.
     #[error("EAL does not take these arguments: {arguments}{log}")]
     Arguments {
-        /// Those among which they are.
+        /// The arguments among which the wrong ones are.
         arguments: String,
-        /// What it said of them.
+        /// EAL's messages about them.
         log: Log,
     },
-    /// Hugepages are wanted, and there are too few.
+    /// Hugepages are requested, and there are too few.
     #[error(
         "EAL did not start: too few hugepages for this process; reserve some with \
          `sysctl vm.nr_hugepages=512`, raise the hugetlb limit of its control group, or do \
          without{log}"
     )]
     NoHugepages {
-        /// What it logged.
+        /// What EAL logged.
         log: Log,
     },
     /// EAL refused.
@@ -121,7 +121,7 @@ pub enum EalError {
     Init {
         /// Its error number.
         errno: Errno,
-        /// What it logged.
+        /// What EAL logged.
         log: Log,
     },
 }
@@ -132,9 +132,9 @@ pub enum EalError {
 pub struct MempoolError {
     /// Its name.
     pub name: String,
-    /// Mbufs asked for.
+    /// Requested number of mbufs.
     pub count: u32,
-    /// Why.
+    /// The error number.
     pub errno: Errno,
     /// What DPDK logged.
     pub log: Log,
@@ -143,14 +143,14 @@ pub struct MempoolError {
 /// A port could not be opened or configured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
-    /// No such driver, or no such PCI device among those EAL was given.
+    /// There is no such driver, or no such PCI device among those that EAL was given.
     #[error(
         "port `{port}`: no driver takes it; write the PCI address of a device that is bound to \
          vfio-pci, such as 0000:18:00.2, or a virtual device such as \
          net_af_packet0,iface=eth1{log}"
     )]
     NoDriver {
-        /// Its devargs.
+        /// Devargs of the port.
         port: String,
         /// What DPDK logged.
         log: Log,
@@ -158,50 +158,50 @@ pub enum PortError {
     /// The driver refused the device or its parameters.
     #[error("port `{port}`: could not be opened: {errno}{log}{}", advice(.log, .parameters))]
     Probe {
-        /// Its devargs.
+        /// Devargs of the port.
         port: String,
-        /// Why.
+        /// The error number.
         errno: Errno,
         /// What its driver logged.
         log: Log,
-        /// The parameters that its driver takes, as the driver says, where they are known.
+        /// The parameters that the driver accepts, if they are known.
         parameters: Option<String>,
     },
     /// The port is open already.
     #[error("port `{port}` is in use already; name each port once")]
     InUse {
-        /// Its devargs.
+        /// Devargs of the port.
         port: String,
     },
-    /// More queues asked for than the port has.
+    /// The port has fewer queues than requested.
     #[error("port `{port}` ({driver}) has {has} {direction} queues, {wanted} are needed")]
     TooFewQueues {
-        /// Its devargs.
+        /// Devargs of the port.
         port: String,
         /// Its driver.
         driver: String,
         /// `receive` or `transmit`.
         direction: &'static str,
-        /// Queues it has.
+        /// Queues of the port.
         has: u16,
-        /// Queues asked for.
+        /// Requested queues.
         wanted: u16,
     },
     /// A step of its configuration failed.
     #[error("port `{port}`: could not {step}: {errno}{log}")]
     Configure {
-        /// Its devargs.
+        /// Devargs of the port.
         port: String,
         /// Which step.
         step: Step,
-        /// Why.
+        /// The error number.
         errno: Errno,
         /// What DPDK logged.
         log: Log,
     },
 }
 
-/// More lines, so that no refusal is without a reason and a way out.
+/// Returns additional lines, so that every refusal has a reason and says what to do.
 fn advice(log: &Log, parameters: &Option<String>) -> String {
     let reason = match log.is_empty() {
         true => {
@@ -222,7 +222,7 @@ pub enum Step {
     Info,
     /// Set queues and offloads.
     Configure,
-    /// Settle the number of descriptors.
+    /// Adjust the number of descriptors.
     Descriptors,
     /// Set up a receive queue.
     RxQueue(u16),
@@ -232,7 +232,7 @@ pub enum Step {
     Start,
     /// Receive frames of any destination address.
     Promiscuous,
-    /// Have its driver bring it back as new.
+    /// Have the driver reset the device.
     Reset,
 }
 

@@ -12,18 +12,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What must be closed after an ethdev: the rings of a cable.
+/// Resources that must be closed after an ethdev: the rings of a cable.
 pub(crate) type KeepAlive = Arc<dyn Send + Sync>;
 
-/// An ethdev that is ours.
+/// An ethdev that this process owns.
 pub(crate) struct Ethdev {
     id: u16,
     removed: AtomicBool,
-    /// Its driver asked for a reset.
+    /// The driver has asked for a reset.
     needs_reset: AtomicBool,
-    /// Resets that were begun.
+    /// Number of resets begun.
     resets: AtomicU64,
-    /// One was begun, and it has not come back: nothing but another may be asked of it.
+    /// A reset has begun and not succeeded yet. Until then, no call but another reset is allowed.
     down: AtomicBool,
     /// The Linux interface below a virtual device; 0 if there is none.
     if_index: u32,
@@ -31,7 +31,8 @@ pub(crate) struct Ethdev {
     _lower: Option<KeepAlive>,
 }
 
-/// Number of the ethdev that `devargs` names; its device is probed unless EAL did so at start.
+/// Returns the number of the ethdev that `devargs` names; probes the device unless EAL did so at
+/// start.
 pub(crate) fn find_or_probe(devargs: &str) -> Result<u16, Errno> {
     let devargs = CString::new(devargs).map_err(|_| Errno::Invalid)?;
     if let Some(id) = find(&devargs) {
@@ -41,12 +42,12 @@ pub(crate) fn find_or_probe(devargs: &str) -> Result<u16, Errno> {
     find(&devargs).ok_or(Errno::NoDevice)
 }
 
-/// Longest devargs that `rte_dev_probe` takes in 24.11: it wants to be able to tell them to another
-/// process (`EAL_DEV_MP_DEV_ARGS_MAX_LEN`).
+/// Length of the longest devargs that `rte_dev_probe` accepts in 24.11: they must fit into a
+/// message to another process (`EAL_DEV_MP_DEV_ARGS_MAX_LEN`).
 const PROBED_MAX: usize = 127;
 
-/// Devargs of a virtual device that is made by its name, as they are too long to be probed: paths
-/// of captures are.
+/// True for devargs of a virtual device that are too long to be probed, as paths of captures make
+/// them. Such a device is made by its name.
 pub(crate) fn is_too_long_to_probe(devargs: &str) -> bool {
     devargs.len() > PROBED_MAX && !is_pci(devargs)
 }
@@ -64,7 +65,7 @@ fn make(devargs: &CStr) -> Result<(), Errno> {
     Errno::check(unsafe { sys::rte_vdev_init(name.as_ptr(), args.as_ptr()) })
 }
 
-/// First ethdev of the device that `devargs` names.
+/// Returns the first ethdev of the device that `devargs` names.
 fn find(devargs: &CStr) -> Option<u16> {
     // SAFETY: a plain C struct that `init` overwrites.
     let mut iterator: sys::rte_dev_iterator = unsafe { std::mem::zeroed() };
@@ -82,18 +83,19 @@ fn find(devargs: &CStr) -> Option<u16> {
     }
 }
 
-/// Drivers without a NIC that looks at checksums: the host would do it, packet by packet, or ports
-/// of virtual machines would be handed packets whose checksums are yet to be filled in.
+/// Drivers without a NIC that verifies checksums. With some, the host would do it, packet by
+/// packet. With others, ports of virtual machines would receive packets whose checksums are not
+/// filled in yet.
 const WITHOUT_NIC: [&CStr; 5] =
     [c"net_tap", c"net_tun", c"net_vhost", c"net_virtio", c"net_virtio_user"];
 
-/// What the driver calls itself.
+/// Returns the driver's name.
 fn driver(info: &sys::rte_eth_dev_info) -> &CStr {
     // SAFETY: drivers name themselves with a C string that is never freed.
     unsafe { CStr::from_ptr(info.driver_name) }
 }
 
-/// Which checksums the port is to look at.
+/// Returns the offloads for the checksums that the port is to verify.
 fn checksums(info: &sys::rte_eth_dev_info) -> u64 {
     if WITHOUT_NIC.contains(&driver(info)) {
         0
@@ -102,7 +104,7 @@ fn checksums(info: &sys::rte_eth_dev_info) -> u64 {
     }
 }
 
-/// Description of ethdev `id`, which exists.
+/// Returns the description of ethdev `id`, which exists.
 pub(crate) fn info(id: u16) -> Result<sys::rte_eth_dev_info, Errno> {
     // SAFETY: a plain C struct that the call overwrites.
     let mut info: sys::rte_eth_dev_info = unsafe { std::mem::zeroed() };
@@ -112,7 +114,7 @@ pub(crate) fn info(id: u16) -> Result<sys::rte_eth_dev_info, Errno> {
 }
 
 impl Ethdev {
-    /// Takes ethdev `id`; fails if it has an owner.
+    /// Makes this process the owner of ethdev `id`; fails if it has an owner.
     pub(crate) fn own(
         id: u16,
         devargs: &str,
@@ -149,18 +151,19 @@ impl Ethdev {
         self.id
     }
 
-    /// True once the driver said that the device is gone, or the interface below it is.
+    /// True once the driver has reported that the device is gone, or the interface below it is
+    /// gone.
     pub(crate) fn removed(&self) -> bool {
         self.removed.load(Ordering::Relaxed)
             || self.interface_state() == Some(sys::BIND_INTERFACE_GONE)
     }
 
-    /// True once the driver asked for a reset, until it was made.
+    /// True from the driver's request for a reset until the reset is done.
     pub(crate) fn needs_reset(&self) -> bool {
         self.needs_reset.load(Ordering::Relaxed)
     }
 
-    /// Resets that were begun.
+    /// Returns the number of resets begun.
     pub(crate) fn resets(&self) -> u64 {
         self.resets.load(Ordering::Relaxed)
     }
@@ -170,7 +173,8 @@ impl Ethdev {
         self.down.load(Ordering::Relaxed)
     }
 
-    /// State of the link: up, and the speed in megabits per second, 0 where it is not known.
+    /// Returns the state of the link: whether it is up, and its speed in megabits per second, 0 if
+    /// it is unknown.
     pub(crate) fn link(&self) -> Result<sys::shim_link, Errno> {
         let mut link = sys::shim_link { up: false, speed: 0 };
         // SAFETY: the ethdev is open.
@@ -192,7 +196,7 @@ impl Ethdev {
         Ok(stats)
     }
 
-    /// Time of the device's clock, in its ticks.
+    /// Returns the time of the device's clock, in its ticks.
     pub(crate) fn read_clock(&self) -> Result<u64, Errno> {
         let mut ticks = 0;
         // SAFETY: the ethdev is open; a number is written.
@@ -200,7 +204,7 @@ impl Ethdev {
         Ok(ticks)
     }
 
-    /// Events, and the arguments of `raise` for them.
+    /// Returns the events, each with the argument of `raise` for it.
     fn flags(&self) -> [(sys::rte_eth_event_type, *mut c_void); 2] {
         let address = |flag: &AtomicBool| std::ptr::from_ref(flag).cast_mut().cast();
         [
@@ -209,7 +213,7 @@ impl Ethdev {
         ]
     }
 
-    /// Makes a Linux interface the one whose state is the link's.
+    /// Sets the Linux interface whose state counts as that of the link.
     pub(crate) fn set_interface(&mut self, if_index: u32) {
         self.if_index = if_index;
     }
@@ -242,10 +246,10 @@ impl Ethdev {
         })
     }
 
-    /// What the driver says of the device's firmware.
+    /// Returns the driver's description of the device's firmware.
     pub(crate) fn firmware(&self) -> Option<String> {
         let mut text = [0; 128];
-        // SAFETY: the ethdev is open; at most so many bytes are written, a zero among them.
+        // SAFETY: the ethdev is open; at most that number of bytes is written, a zero among them.
         let ret = unsafe {
             sys::rte_eth_dev_fw_version_get(self.id, text.as_mut_ptr().cast(), text.len())
         };
@@ -253,8 +257,8 @@ impl Ethdev {
         Some(text.to_string_lossy().into_owned())
     }
 
-    /// Asks for marks and flags of flow rules on packets, where the driver wants to know before it
-    /// is configured.
+    /// Requests marks and flags of flow rules on packets, for drivers that must know this before
+    /// they are configured.
     pub(crate) fn ask_for_marks(&self) -> Result<(), Errno> {
         let mut features = sys::BIND_METADATA_MARKS;
         // SAFETY: the ethdev is open; what it can do is written.
@@ -276,13 +280,13 @@ impl Ethdev {
         if is_started { self.receive_any_destination() } else { Ok(()) }
     }
 
-    /// Has the driver bring the device back as new, to be configured and started.
+    /// Has the driver reset the device, which is then to be configured and started.
     pub(crate) fn reset(&self) -> Result<(), Errno> {
         self.down.store(true, Ordering::Relaxed);
         self.resets.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the ethdev is open, and no queue of it is left: `Port` had them all.
         Errno::check(unsafe { sys::rte_eth_dev_reset(self.id) })?;
-        // What was asked for until now was this.
+        // This reset answers all earlier requests.
         self.needs_reset.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -319,13 +323,14 @@ impl Ethdev {
         // SAFETY: a plain C struct for which zero is "not set".
         let mut conf: sys::rte_eth_conf = unsafe { std::mem::zeroed() };
         let mtu = u32::from(config.mtu.map_or_else(|| self.mtu(), Ok)?);
-        // What a driver without a limit of its own says here is that of Ethernet.
+        // A driver without a limit of its own reports that of Ethernet.
         let most = info.max_rx_pktlen.saturating_sub(L2_OVERHEAD).min(info.max_mtu.into());
         conf.rxmode.mtu = mtu.min(most.max(ETHERNET_MTU));
         if config.mempools.iter().any(|pool| mtu + L2_OVERHEAD > pool.data_room_bytes()) {
             conf.rxmode.offloads = info.rx_offload_capa & sys::BIND_RX_SCATTER;
         }
-        // Where frames pass, chains may come from the peer port, whatever the size of frames here.
+        // If frames pass through, chains may come from the peer port, whatever the size of frames
+        // here.
         if !config.is_endpoint || conf.rxmode.offloads & sys::BIND_RX_SCATTER != 0 {
             conf.txmode.offloads = info.tx_offload_capa & sys::BIND_TX_MULTI_SEGS;
         }
@@ -353,7 +358,7 @@ impl Ethdev {
         Ok(symmetric)
     }
 
-    /// Sets the MTU of the ethdev, which is configured. Drivers without a limit do not support it.
+    /// Sets the MTU of the configured ethdev. Drivers without a limit do not support the call.
     fn set_mtu(&self, mtu: u16) -> Result<(), Errno> {
         // SAFETY: the ethdev is open.
         match Errno::check(unsafe { sys::rte_eth_dev_set_mtu(self.id, mtu) }) {
@@ -380,13 +385,14 @@ impl Ethdev {
         })
     }
 
-    /// NUMA node for the memory of queues; all ones is DPDK's "any".
+    /// Returns the NUMA node for the memory of queues; all ones is DPDK's "any".
     fn socket(&self) -> u32 {
         // SAFETY: the ethdev is open.
         unsafe { sys::rte_eth_dev_socket_id(self.id) as u32 }
     }
 
-    /// Drivers without address filters do not support the call and need none.
+    /// Has the port receive frames of any destination. Drivers without address filters do not
+    /// support the call and need none.
     fn receive_any_destination(&self) -> Result<(), Errno> {
         // SAFETY: the ethdev is open.
         match Errno::check(unsafe { sys::rte_eth_promiscuous_enable(self.id) }) {
@@ -396,7 +402,7 @@ impl Ethdev {
     }
 }
 
-/// Every port takes it.
+/// The MTU that every port supports.
 const ETHERNET_MTU: u32 = 1500;
 
 /// Ethernet header, two VLAN tags and FCS, in bytes.
@@ -421,7 +427,7 @@ impl Ethdev {
 impl Drop for Ethdev {
     fn drop(&mut self) {
         self.unregister();
-        // What a failed reset left of it ends with the process.
+        // The remains of a failed reset are freed with the process.
         if self.is_down() {
             return;
         }

@@ -29,24 +29,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Where a rule is, and which direction of packets it matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
-    /// Rules of group 0 are asked first; a `jump` leads to those of another.
+    /// Rules of group 0 are matched first; a `jump` leads to those of another group.
     pub group: u32,
-    /// Within a group, rules of priority 0 are asked first.
+    /// Within a group, rules of priority 0 are matched first.
     pub priority: u32,
-    /// Packets that arrive.
+    /// The rule matches packets that arrive.
     pub ingress: bool,
-    /// Packets that are sent.
+    /// The rule matches packets that are sent.
     pub egress: bool,
-    /// Packets within the NIC's switch.
+    /// The rule matches packets within the NIC's switch.
     pub transfer: bool,
 }
 
 /// A rule as a program requests it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// Where and when.
+    /// Group, priority and direction.
     pub attributes: Attributes,
-    /// Which packets, from the outermost header inwards.
+    /// Headers that packets must have, from the outermost inwards.
     pub pattern: Vec<Item>,
     /// Actions on the packets that match.
     pub actions: Vec<Action>,
@@ -106,7 +106,7 @@ pub struct Count {
 /// Age of a rule with an `age` action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
-    /// It has matched nothing for its timeout.
+    /// True if the rule has matched no packet during its timeout.
     pub aged: bool,
     /// Seconds since it last matched, where the NIC knows.
     pub idle_seconds: Option<u32>,
@@ -124,7 +124,7 @@ impl Port {
         call(Some(&lowered), ask, |ret| ret >= 0).map(drop)
     }
 
-    /// Makes `rule`.
+    /// Creates `rule`.
     pub fn flow_create(&mut self, rule: &Rule) -> Result<FlowRule, FlowError> {
         let lowered = RteRule::new(rule);
         let (attr, items, actions) = (lowered.attributes(), lowered.items(), lowered.actions());
@@ -141,7 +141,7 @@ impl Port {
         Ok(FlowRule { handle, lot: self.rules.lot })
     }
 
-    /// Destroys `rule`; gives it back if that fails.
+    /// Destroys `rule`; returns it with the error if that fails.
     pub fn flow_destroy(&mut self, rule: FlowRule) -> Result<(), (FlowRule, FlowError)> {
         let flow = match self.rules.check(&rule) {
             Ok(flow) => flow,
@@ -158,7 +158,7 @@ impl Port {
         }
     }
 
-    /// Destroys every rule of the port. Whether that is done or refused, none has a name any more.
+    /// Destroys every rule of the port. No rule may be used afterwards, even if the driver refuses.
     pub fn flow_flush(&mut self) -> Result<(), FlowError> {
         self.rules = LiveRules::new();
         self.tables.forget_rules();
@@ -167,8 +167,8 @@ impl Port {
         call(None, flush, |ret| ret >= 0).map(drop)
     }
 
-    /// Lets packets in only by rules, or by the port's own ways again. Many drivers take this only
-    /// before the port is configured.
+    /// Has the port receive packets only by rules, or in its usual way again. Many drivers allow
+    /// this only before the port is configured.
     pub fn flow_isolate(&mut self, isolate: bool) -> Result<(), FlowError> {
         let isolate = c_int::from(isolate);
         // SAFETY: the port is open.
@@ -176,7 +176,7 @@ impl Port {
         call(None, set, |ret| ret >= 0).map(drop)
     }
 
-    /// What `rule` has counted, from 0 again if `reset`.
+    /// Returns the counts of `rule`; resets them to 0 if `reset`.
     pub fn flow_query_count(&self, rule: &FlowRule, reset: bool) -> Result<Count, FlowError> {
         // SAFETY: a plain C struct of numbers.
         let mut count: sys::rte_flow_query_count = unsafe { std::mem::zeroed() };
@@ -190,7 +190,7 @@ impl Port {
         })
     }
 
-    /// How long `rule` has matched nothing.
+    /// Returns how long `rule` has matched no packet.
     pub fn flow_query_age(&self, rule: &FlowRule) -> Result<Age, FlowError> {
         // SAFETY: a plain C struct of numbers.
         let mut age: sys::rte_flow_query_age = unsafe { std::mem::zeroed() };
@@ -203,7 +203,7 @@ impl Port {
         })
     }
 
-    /// How `rule` spreads packets.
+    /// Returns how `rule` spreads packets over queues.
     pub fn flow_query_rss(&self, rule: &FlowRule) -> Result<Rss, FlowError> {
         // SAFETY: a plain C struct, for which null pointers and zeros are "nothing".
         let mut rss: sys::rte_flow_action_rss = unsafe { std::mem::zeroed() };
@@ -233,7 +233,7 @@ impl Port {
         call(None, ask, |ret| ret >= 0).map(drop)
     }
 
-    /// The driver's own description of `rule`, or of all rules.
+    /// Returns the driver's own description of `rule`, or of all rules.
     pub fn flow_dump(&self, rule: Option<&FlowRule>) -> Result<String, FlowError> {
         let flow = rule.map_or(Ok(null_mut()), |rule| self.rules.check(rule))?;
         let mut memory = Memory::default();
@@ -245,26 +245,26 @@ impl Port {
             unsafe { sys::rte_flow_dev_dump(self.open.id(), flow, stream, error) }
         };
         let dumped = call(None, dump, |ret| ret >= 0);
-        // SAFETY: the stream was opened above and nobody else has it.
+        // SAFETY: the stream was opened above and has no other user.
         unsafe { sys::fclose(stream) };
         dumped.map(|_| memory.take())
     }
 
-    /// The rules whose age is over and that were not reported before.
+    /// Returns the rules that have aged and were not reported before.
     pub fn flow_aged(&self) -> Result<Vec<Handle>, FlowError> {
         let mut contexts: Vec<*mut c_void> = Vec::new();
         loop {
             let (array, room) = (contexts.as_mut_ptr(), contexts.len() as u32);
             let array = if room == 0 { null_mut() } else { array };
             let ask = |error: *mut _| {
-                // SAFETY: the port is open; the array has room for so many, and none asks only
-                // how many there are.
+                // SAFETY: the port is open; the array has room for that number, and 0 asks only how
+                // many there are.
                 unsafe { sys::rte_flow_get_aged_flows(self.open.id(), array, room, error) }
             };
             let count = call(None, ask, |ret| ret >= 0)? as usize;
             if room > 0 || count == 0 {
                 contexts.truncate(count);
-                // Rules are made without a context: theirs is their handle.
+                // Rules are made without a context; DPDK then uses the rule's handle.
                 let handles = contexts.into_iter().filter_map(|flow| NonNull::new(flow.cast()));
                 return Ok(handles.map(Handle).collect());
             }
@@ -286,7 +286,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// The text, once the stream is closed.
+    /// Returns the text, once the stream is closed.
     fn take(self) -> String {
         if self.text.is_null() {
             return String::new();
@@ -304,8 +304,7 @@ impl Drop for Memory {
     }
 }
 
-/// Calls `function` with an error that says nothing yet, and reads what it says where the result
-/// is not good.
+/// Calls `function` with an empty error, and reads that error if the result is not good.
 fn call<T: Copy>(
     rule: Option<&RteRule<'_>>,
     function: impl FnOnce(*mut sys::rte_flow_error) -> T,

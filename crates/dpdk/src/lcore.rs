@@ -32,12 +32,12 @@ impl Lcore {
         Self { id, cpu }
     }
 
-    /// DPDK's number of this lcore, from 1; 0 is the main lcore.
+    /// Returns DPDK's number of this lcore, from 1; 0 is the main lcore.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// The processor this lcore is bound to.
+    /// Returns the processor to which this lcore is bound.
     pub fn cpu(&self) -> usize {
         self.cpu
     }
@@ -61,7 +61,7 @@ impl Lcore {
 }
 
 impl<T> Job<T> {
-    /// True when the work is done and [`join`](Job::join) would not wait.
+    /// True once the work is done and [`join`](Job::join) would not wait.
     pub fn is_finished(&self) -> bool {
         // SAFETY: the lcore exists.
         unsafe { sys::rte_eal_get_lcore_state(self.id) == sys::BIND_LCORE_WAIT }
@@ -75,8 +75,8 @@ impl<T> Job<T> {
         (result.expect("finished work left its result"), Lcore::new(self.id, self.cpu))
     }
 
-    /// Sleeps instead of spinning as `rte_eal_wait_lcore` would: the processor of the main lcore
-    /// may be a worker's.
+    /// Waits for the end of the work. Sleeps instead of spinning as `rte_eal_wait_lcore` would: the
+    /// processor of the main lcore may be a worker's.
     fn wait(&self) {
         while !self.is_finished() {
             thread::sleep(Duration::from_millis(1));
@@ -94,7 +94,7 @@ impl<T> Drop for Job<T> {
     }
 }
 
-/// What the lcore calls.
+/// The function that the lcore calls.
 extern "C" fn run<T>(task: *mut c_void) -> c_int {
     // SAFETY: `launch` passed a `Task<T>`, and the job does not look at it until this returns.
     let task = unsafe { &mut *task.cast::<Task<T>>() };

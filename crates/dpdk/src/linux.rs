@@ -14,29 +14,29 @@ pub enum Offload {
     Gro,
     /// Large receive offload: the NIC joins TCP segments.
     Lro,
-    /// Frames are sent with checksums left to hardware. Off, the kernel cuts segments up itself
-    /// too: each needs a sum of its own.
+    /// Frames are sent with checksums left to hardware. If this is off, the kernel also cuts
+    /// segments itself, because each needs a checksum of its own.
     TxChecksums,
 }
 
-/// Marks every descriptor above the standard ones close-on-exec. EAL leaves the directory of
-/// hugepages open and locked when it fails; a program that is executed next would hold that lock.
+/// Marks every descriptor above the standard ones close-on-exec. If EAL fails, it leaves the
+/// directory of hugepages open and locked; the next program in this process would hold that lock.
 pub fn close_on_exec() -> io::Result<()> {
     // SAFETY: changes a flag of descriptors, which only `exec` looks at.
     check(unsafe { sys::shim_close_on_exec() }).map(drop)
 }
 
-/// Blocks the signals of drivers in this thread, and in those that it begins afterwards.
+/// Blocks the signals of drivers in this thread, and in threads that it starts afterwards.
 ///
-/// `net_tap` has the kernel send the process a signal for every frame that comes: the first
-/// real-time signal that is free (`rte_eth_tap.c`). A thread that takes them at a high rate never
-/// ends a sleep: what is left of it grows by the timer's slack with every signal.
+/// `net_tap` has the kernel send the process a signal for every received frame: the first real-time
+/// signal that is free (`rte_eth_tap.c`). A thread that takes them at a high rate never ends a
+/// sleep, because every signal adds the timer's slack to the rest of the sleep.
 pub fn block_driver_signals() -> io::Result<()> {
     // SAFETY: changes the signal mask of this thread only.
     check(unsafe { sys::shim_block_driver_signals() }).map(drop)
 }
 
-/// Whether `offload` of `interface` is on.
+/// True if `offload` of `interface` is on.
 pub fn offload(interface: &str, offload: Offload) -> io::Result<bool> {
     ask(interface, offload, -1)
 }
@@ -54,9 +54,9 @@ pub fn hold_promiscuous(if_index: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Has every thread of the process keep, of the capabilities that it has, those whose bits are set
-/// in `kept` (bit n is capability n of linux/capability.h), and gain none by `exec`. False if a
-/// thread did not answer, or the kernel refused.
+/// Limits the capabilities of every thread of the process to those whose bits are set in `kept`
+/// (bit n is capability n of linux/capability.h), also after `exec`. Returns false if a thread did
+/// not answer, or the kernel refused.
 pub fn limit_privileges(kept: u64) -> bool {
     // SAFETY: the handler of the signal that each thread gets makes system calls only.
     unsafe { sys::shim_limit_privileges(kept) == 0 }

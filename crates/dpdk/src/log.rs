@@ -36,7 +36,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// The level at which a failure still says why.
+    /// Returns the level at which a failure still logs its reason.
     pub(crate) fn with_reasons(self) -> LogLevel {
         self.max(LogLevel::Notice)
     }
@@ -49,7 +49,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Its lines.
+    /// Returns the lines.
     pub fn lines(&self) -> &[String] {
         &self.lines
     }
@@ -64,13 +64,13 @@ impl Log {
         self.lines.is_empty()
     }
 
-    /// What is left without the lines that contain one of `texts`.
+    /// Returns the log without the lines that contain one of `texts`.
     pub(crate) fn without(mut self, texts: &[&str]) -> Self {
         self.lines.retain(|line| !texts.iter().any(|text| line.contains(text)));
         self
     }
 
-    /// Each line once: EAL reads its arguments twice, and repeats what is fatal.
+    /// Makes a log with each line once: EAL reads its arguments twice, and repeats fatal messages.
     fn new(held: Vec<(u32, String)>) -> Self {
         let mut lines = Vec::new();
         for (_, line) in held {
@@ -96,7 +96,7 @@ static HELD: Mutex<Vec<(ThreadId, Lines)>> = Mutex::new(Vec::new());
 type Lines = Vec<(u32, String)>;
 static SHOWN_LEVEL: AtomicU32 = AtomicU32::new(LogLevel::Error as u32);
 
-/// More than any failure says.
+/// Maximum number of lines held back; no failure logs more.
 const HELD_MAX: usize = 200;
 
 /// Takes over DPDK's log and shows lines of `level` and worse. Called once, before EAL starts.
@@ -107,8 +107,8 @@ pub(crate) fn init(level: LogLevel) {
     assert_eq!(ret, 0, "no memory for a log stream");
 }
 
-/// Runs `work` and holds DPDK's log lines back; they are returned if it fails. Several threads may
-/// do so at a time.
+/// Runs `work` and holds DPDK's log lines back; returns them if it fails. Several threads may do so
+/// at a time.
 pub(crate) fn capture<T, E>(work: impl FnOnce() -> Result<T, E>) -> (Result<T, E>, Log) {
     let this = thread::current().id();
     HELD.lock().expect("no holder panics").push((this, Lines::new()));
@@ -126,8 +126,7 @@ pub(crate) fn capture<T, E>(work: impl FnOnce() -> Result<T, E>) -> (Result<T, E
     (result, Log::default())
 }
 
-/// Runs `work`, which cannot fail, and shows what DPDK says of it only if more than errors is asked
-/// for.
+/// Runs `work`, which cannot fail. Shows its log lines only if more than errors is requested.
 pub(crate) fn hush(work: impl FnOnce()) {
     let (Ok(()), _) = capture(|| -> Result<(), Infallible> {
         work();

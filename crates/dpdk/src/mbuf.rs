@@ -15,13 +15,13 @@ pub struct Mbuf(NonNull<sys::rte_mbuf>);
 // SAFETY: an `Mbuf` is the only reference to its chain, and mempools take mbufs back on any thread.
 unsafe impl Send for Mbuf {}
 
-/// The frame is longer than the mbuf has room, or the mbuf is a chain.
+/// The frame is longer than the mbuf's room, or the mbuf is a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of {frame_len} bytes does not fit in an mbuf with room for {room}")]
 pub struct FrameTooLong {
     /// Bytes of the frame.
     pub frame_len: usize,
-    /// Bytes the mbuf has room for; 0 for a chain.
+    /// Bytes of room in the mbuf; 0 for a chain.
     pub room: usize,
 }
 
@@ -42,7 +42,7 @@ impl Mbuf {
         Ok(())
     }
 
-    /// The bytes of a packet of one segment; of a chain those of its first.
+    /// Returns the bytes of a packet of one segment; of a chain, those of the first segment.
     #[inline(always)]
     pub fn head_mut(&mut self) -> &mut [u8] {
         let segment = Segment(self.0);
@@ -50,7 +50,7 @@ impl Mbuf {
         unsafe { std::slice::from_raw_parts_mut(segment.data(), segment.data_len()) }
     }
 
-    /// Whether a flow rule flagged the packet, with a number or without.
+    /// True if a flow rule flagged the packet, with a number or without.
     pub fn is_flagged(&self) -> bool {
         self.flags() & sys::BIND_FLAG_MATCHED != 0
     }
@@ -60,7 +60,7 @@ impl Mbuf {
         Segment(self.0).load(sys::BIND_MBUF_FLAGS)
     }
 
-    /// Segments of the chain, at least 1.
+    /// Returns the number of segments of the chain, at least 1.
     pub fn segment_count(&self) -> usize {
         self.segments().count()
     }
@@ -139,7 +139,7 @@ impl std::fmt::Debug for Mbuf {
 pub(crate) struct Segment(NonNull<sys::rte_mbuf>);
 
 impl Segment {
-    /// The first segment of a packet.
+    /// Returns the first segment of a packet.
     #[inline(always)]
     pub(crate) fn of(mbuf: &Mbuf) -> Self {
         Self(mbuf.0)
@@ -172,13 +172,13 @@ impl Segment {
         usize::from(self.load::<u16>(sys::BIND_MBUF_DATA_LEN))
     }
 
-    /// Bytes from the start of the data to the end of the buffer.
+    /// Returns the bytes from the start of the data to the end of the buffer.
     fn room(self) -> usize {
         let buf_len = self.load::<u16>(sys::BIND_MBUF_BUF_LEN);
         usize::from(buf_len - self.load::<u16>(sys::BIND_MBUF_DATA_OFF))
     }
 
-    /// Length of a packet of this one segment; at most `room`, so it fits 16 bits.
+    /// Sets the length of a packet of this one segment; it is at most `room`, so it fits 16 bits.
     #[inline(always)]
     pub(crate) fn set_len(self, len: usize) {
         self.store(sys::BIND_MBUF_DATA_LEN, len as u16);

@@ -19,12 +19,12 @@ unsafe impl Send for Mempool {}
 // SAFETY: as above.
 unsafe impl Sync for Mempool {}
 
-/// Mbufs each lcore keeps for itself: a few bursts, so that the shared ring is touched rarely.
+/// Mbufs that each lcore keeps for itself: a few bursts, so that the shared ring is rarely touched.
 const CACHE_MAX: u32 = 256;
 
 impl Mempool {
-    /// Takes memory for `count` mbufs, each with room for `data_room_bytes` of frame beside the
-    /// headroom, on NUMA node `socket_id` (`None`: any). `name` must be new in this process.
+    /// Allocates `count` mbufs, each with room for `data_room_bytes` of frame beside the headroom,
+    /// on NUMA node `socket_id` (`None`: any). `name` must be new in this process.
     ///
     /// A power of two minus one is the count that wastes no memory.
     pub fn new(
@@ -52,8 +52,8 @@ impl Mempool {
         result.map(|pool| Self { pool, data_room_bytes }).map_err(|errno| fail(errno, log))
     }
 
-    /// Adds `count` empty mbufs to `burst`. Either all or, where the pool has fewer left, none:
-    /// then false.
+    /// Adds `count` empty mbufs to `burst`. If the pool has fewer left, it adds none and returns
+    /// false.
     ///
     /// # Panics
     /// If `burst` has room for fewer.
@@ -71,14 +71,14 @@ impl Mempool {
         added == count
     }
 
-    /// Mbufs that are out of the pool: in bursts, in queues of ports, in rings. Exact only while
-    /// no other thread uses the pool.
+    /// Returns the number of mbufs that are out of the pool: in bursts, in queues of ports, in
+    /// rings. Exact only while no other thread uses the pool.
     pub fn in_use(&self) -> u32 {
         // SAFETY: the pool is never freed.
         unsafe { sys::rte_mempool_in_use_count(self.pool.as_ptr()) }
     }
 
-    /// Bytes of frame that one mbuf has room for.
+    /// Returns the bytes of frame for which one mbuf has room.
     pub(crate) fn data_room_bytes(self) -> u32 {
         self.data_room_bytes.into()
     }

@@ -8,10 +8,10 @@
 use std::fs;
 use std::path::Path;
 
-/// What the line begins with.
+/// Beginning of the line.
 const MARK: &[u8] = b"PMD_INFO_STRING= ";
 
-/// The parameters of the driver of `devargs`, such as `iface=<string> qpairs=<int>`.
+/// Returns the parameters of the driver of `devargs`, such as `iface=<string> qpairs=<int>`.
 pub(crate) fn of(devargs: &str) -> Option<String> {
     let device = devargs.split(',').next().unwrap_or_default();
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
@@ -26,26 +26,26 @@ pub(crate) fn of(devargs: &str) -> Option<String> {
         .map(|(_, parameters)| parameters)
 }
 
-/// Whether `library` is the driver of `device`: `.../librte_net_null.so.23.0` of `net_null0`.
+/// True if `library` is the driver of `device`: `.../librte_net_null.so.23.0` of `net_null0`.
 fn is_driver_of(device: &str, library: &str) -> bool {
     let file = Path::new(library).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let driver = file.strip_prefix("librte_").and_then(|rest| rest.split_once(".so"));
     driver.is_some_and(|(driver, _)| is_named_after(device, driver))
 }
 
-/// The name of a device is that of its driver and a number.
+/// True if the name of a device is that of its driver and a number.
 fn is_named_after(device: &str, driver: &str) -> bool {
     device.trim_end_matches(|last: char| last.is_ascii_digit()) == driver
 }
 
-/// What follows the mark, up to the zero byte, wherever there is one.
+/// Returns the texts behind each mark, up to the zero byte.
 fn lines(library: &[u8]) -> impl Iterator<Item = &[u8]> {
     let starts = library.windows(MARK.len()).enumerate().filter(|(_, window)| *window == MARK);
     let line = |(start, _)| library[start + MARK.len()..].split(|byte| *byte == 0).next();
     starts.filter_map(line)
 }
 
-/// Name of the driver and its parameters from such a line, which is JSON without escapes.
+/// Returns the driver's name and parameters from such a line, which is JSON without escapes.
 fn in_line(line: &str) -> Option<(String, String)> {
     let value = |key: &str| {
         let (_, rest) = line.split_once(&format!("\"{key}\": \""))?;

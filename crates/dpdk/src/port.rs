@@ -14,83 +14,84 @@ use std::sync::Arc;
 /// An open port. Its queues may be on other threads; the port itself has one user.
 pub struct Port {
     pub(crate) open: Arc<Ethdev>,
-    /// Its flow rules.
+    /// Flow rules of the port.
     pub(crate) rules: LiveRules,
-    /// Of rules by templates.
+    /// Tables of rules by templates.
     pub(crate) tables: RuleTables,
-    /// Asked for, for its flow queue.
+    /// Requested number of operations of its flow queue.
     pub(crate) flow_operations: u32,
-    /// Those that it holds.
+    /// Operations that the flow queue holds.
     pub(crate) flow_queue: Result<u32, FlowError>,
     info: PortInfo,
     config: Option<PortConfig>,
     asked_for_marks: bool,
-    /// Receive and transmit queues of it that there are.
+    /// Numbers of receive and transmit queues that exist.
     queues: [u16; 2],
-    /// Resets after which it came back.
+    /// Number of successful resets.
     times_reset: u64,
     /// Its counters before the last reset.
     stats_before: PortStats,
-    /// Counts frames lost between it and the interface that it stands for.
+    /// Counts frames lost between the port and the Linux interface that it represents.
     losses: Option<LossCounter>,
     _one_user: PhantomData<Cell<()>>,
 }
 
-/// What a port is and can do.
+/// Properties of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortInfo {
-    /// The devargs it was opened with.
+    /// Devargs with which the port was opened.
     pub devargs: String,
     /// Name of its driver.
     pub driver: String,
     /// MAC address.
     pub mac: [u8; 6],
-    /// Bytes of payload an Ethernet frame may carry.
+    /// Bytes of payload that an Ethernet frame may carry.
     pub mtu: u16,
-    /// NUMA node, where known.
+    /// NUMA node, if known.
     pub socket_id: Option<u32>,
-    /// Receive queues it has.
+    /// Maximum number of receive queues.
     pub max_rx_queues: u16,
-    /// Transmit queues it has.
+    /// Maximum number of transmit queues.
     pub max_tx_queues: u16,
-    /// It can send each frame at the time that the frame carries: [`PortConfig::sends_on_time`].
+    /// True if the port can send each frame at the time that the frame carries:
+    /// [`PortConfig::sends_on_time`].
     pub can_send_on_time: bool,
-    /// How packets are spread over its receive queues; `None` until it is configured.
+    /// How packets are spread over the receive queues; `None` until the port is configured.
     pub rss: SymmetricRss,
 }
 
-/// How to configure a port.
+/// Configuration of a port.
 #[derive(Clone, Debug)]
 pub struct PortConfig {
-    /// Receive queues. With more than one, both directions of a connection come to one queue
-    /// where the port can do that; [`PortInfo::rss`] says how.
+    /// Receive queues. With more than one, both directions of a connection arrive at one queue if
+    /// the port can do that; [`PortInfo::rss`] says how.
     pub rx_queues: u16,
     /// Transmit queues.
     pub tx_queues: u16,
-    /// Descriptors of each receive queue, moved into the limits of the port.
+    /// Descriptors of each receive queue, clamped to the limits of the port.
     pub rxd: u16,
-    /// Descriptors of each transmit queue, moved into the limits of the port.
+    /// Descriptors of each transmit queue, clamped to the limits of the port.
     pub txd: u16,
-    /// Where received packets are stored: queue `q` uses `mempools[q % len]`.
+    /// Pools for received packets: queue `q` uses `mempools[q % len]`.
     pub mempools: Vec<Mempool>,
-    /// Bytes of payload that a frame may carry; `None` leaves it as it is. Ports without a limit
-    /// take any.
+    /// Bytes of payload that a frame may carry; `None` leaves the MTU unchanged. Ports without a
+    /// limit accept any.
     pub mtu: Option<u16>,
-    /// Frames are made and used up here, and do not pass through. Such a port looks at no
-    /// checksums, and sends frames in several mbufs only if it may receive them so: NICs are
-    /// faster for both.
+    /// True if frames begin and end here, and do not pass through. Such a port verifies no
+    /// checksums, and sends frames in several mbufs only if it may receive them so: NICs are faster
+    /// without both.
     pub is_endpoint: bool,
-    /// The port sends frames that carry a [`SendTime`](crate::SendTime) at that time, and the
-    /// others at once, in their order. A port that cannot do it is not configured.
+    /// True if the port sends frames that carry a [`SendTime`](crate::SendTime) at that time, and
+    /// the others at once, in their order. Configuring a port that cannot do so fails.
     pub sends_on_time: bool,
 }
 
-/// Frames lost between a port and the interface that it stands for.
+/// Frames lost between a port and the interface that it represents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// On their way to the port.
+    /// Frames lost on their way to the port.
     pub missed: u64,
-    /// After the port has sent them.
+    /// Frames lost after the port has sent them.
     pub unsent: u64,
 }
 
@@ -112,8 +113,8 @@ pub struct PortStats {
     pub imissed: u64,
     /// Packets received with an error.
     pub ierrors: u64,
-    /// Packets that could not be sent. For a Linux interface also those that the kernel took, which
-    /// count as sent, and could not pass on to it.
+    /// Packets that could not be sent. For a Linux interface, this includes packets that the kernel
+    /// took, which count as sent, and could not pass on to the interface.
     pub oerrors: u64,
     /// Times that no mbuf was left for a received packet.
     pub rx_nombuf: u64,
@@ -127,18 +128,19 @@ pub type Queues = (Vec<RxQueue>, Vec<TxQueue>);
 pub struct Resets(Arc<Ethdev>);
 
 impl Resets {
-    /// True once the driver asked for a reset, until it was made; not of a device that is gone.
+    /// True from the driver's request for a reset until the reset is done; false for a device that
+    /// is gone.
     pub fn is_needed(&self) -> bool {
         self.0.needs_reset() && !self.0.removed()
     }
 
-    /// How many were begun.
+    /// Returns the number of resets begun.
     pub fn begun(&self) -> u64 {
         self.0.resets()
     }
 
-    /// True from the start of a reset until the port is started again. Until then there is nothing
-    /// to be asked of the port but another.
+    /// True from the start of a reset until the port is started again. Until then, no call but
+    /// another reset is allowed.
     pub fn is_down(&self) -> bool {
         self.0.is_down()
     }
@@ -149,7 +151,7 @@ impl Resets {
 pub struct Link {
     /// Packets can pass.
     pub up: bool,
-    /// Megabits per second, where the driver knows.
+    /// Megabits per second, if the driver knows them.
     pub speed_mbps: Option<u32>,
 }
 
@@ -159,7 +161,7 @@ impl Port {
     pub fn probe(eal: &Eal, devargs: &str) -> Result<Self, PortError> {
         let (result, log) = log::capture(|| ethdev::find_or_probe(devargs));
         let port = devargs.to_owned();
-        // EAL's words where no bus knows the name, and once a driver has tried.
+        // EAL's messages if no bus knows the name, and once a driver has tried.
         let was_tried = match ethdev::is_too_long_to_probe(devargs) {
             true => !log.mentions("failed to parse device"),
             false => log.mentions("cannot attach"),
@@ -169,7 +171,7 @@ impl Port {
             Err(_) if !was_tried => Err(PortError::NoDriver { port, log }),
             Err(Errno::NotSupported) => Err(PortError::NoDriver { port, log }),
             Err(errno) => {
-                // EAL says once more that it failed.
+                // EAL repeats that it failed.
                 let log = log.without(&["cannot attach", "Failed to attach"]);
                 let parameters = parameters::of(devargs);
                 Err(PortError::Probe { port, errno, log, parameters })
@@ -177,7 +179,7 @@ impl Port {
         }
     }
 
-    /// Makes the port with number `id` ours. `lower` is what must outlive it.
+    /// Takes ownership of the port with number `id`. `lower` is what must outlive it.
     pub(crate) fn take(
         _eal: &Eal,
         id: u16,
@@ -204,8 +206,8 @@ impl Port {
         })
     }
 
-    /// Makes the port stand for a Linux interface: its name is that of the port from now on, its
-    /// link is the port's, and `losses` counts frames lost between both.
+    /// Makes the port represent a Linux interface. The port takes the interface's name and link
+    /// state, and `losses` counts frames lost between both.
     ///
     /// # Panics
     /// If the port is configured.
@@ -216,17 +218,17 @@ impl Port {
         self.losses = Some(losses);
     }
 
-    /// True if it stands for a Linux interface.
+    /// True if the port represents a Linux interface.
     pub fn stands_for_interface(&self) -> bool {
         self.losses.is_some()
     }
 
-    /// DPDK's number of the port, by which flow rules name it.
+    /// Returns DPDK's number of the port, by which flow rules name it.
     pub fn id(&self) -> u16 {
         self.open.id()
     }
 
-    /// What the port is and can do.
+    /// Returns the properties of the port.
     pub fn info(&self) -> &PortInfo {
         &self.info
     }
@@ -268,22 +270,22 @@ impl Port {
         Ok((rx, tx))
     }
 
-    /// How it spreads packets over its queues, so that both directions of a connection come to one
-    /// of them; `None` if it does not, or does not say how.
+    /// Returns how the port spreads packets over its queues, so that both directions of a
+    /// connection arrive at one of them. `None` if it does not, or does not say how.
     pub fn spread(&self) -> Option<PortSpread> {
         let is_symmetric = self.info.rss != SymmetricRss::None;
         is_symmetric.then(|| spread::of(self.id()).ok()).flatten()
     }
 
-    /// How it stands with resets.
+    /// Returns a handle on the state of the port's resets.
     pub fn resets(&self) -> Resets {
         Resets(Arc::clone(&self.open))
     }
 
-    /// Resets the port, as its driver asks for after trouble in the device, and starts it again as
-    /// it was configured. `queues` are all that it has, and none after a reset that failed: then
-    /// there is nothing to do with the port but to try again. Its flow rules are gone and cannot be
-    /// named any more, its counters may begin anew.
+    /// Resets the port, as its driver asks for after trouble in the device, and starts it again
+    /// with the same configuration. `queues` are all queues of the port, and none after a failed
+    /// reset; then the only possible call is another reset. The port's flow rules are gone and
+    /// cannot be used any more. Its counters may restart.
     ///
     /// # Panics
     /// If a queue is missing, or the port was never configured.
@@ -294,7 +296,7 @@ impl Port {
         self.queues = [0; 2];
         self.stats_before = self.stats();
         self.rules = LiveRules::new();
-        // Its driver parts with what tables were made of.
+        // The driver frees everything of which tables were made.
         self.tables = RuleTables::default();
         self.flow_queue = Err(flow::no_queue());
         let (result, log) = log::capture(|| self.open.reset());
@@ -303,7 +305,7 @@ impl Port {
             PortError::Configure { port, step: Step::Reset, errno, log }
         })?;
         if self.asked_for_marks {
-            // Where it is refused, the driver has not forgotten.
+            // If the driver refuses, it has kept the setting.
             log::hush(|| _ = self.open.ask_for_marks());
         }
         let queues = self.start(&config)?;
@@ -311,17 +313,17 @@ impl Port {
         Ok(queues)
     }
 
-    /// Resets after which it came back.
+    /// Returns the number of successful resets.
     pub fn times_reset(&self) -> u64 {
         self.times_reset
     }
 
-    /// Returns the time of the port's clock in its ticks, whose rate is the device's affair.
+    /// Returns the time of the port's clock in ticks, whose rate depends on the device.
     pub fn read_clock(&self) -> Result<u64, Errno> {
         self.open.read_clock()
     }
 
-    /// What the driver says of the device's firmware, if anything.
+    /// Returns the driver's description of the device's firmware, if any.
     pub fn firmware(&self) -> Option<String> {
         self.open.firmware()
     }
@@ -357,7 +359,8 @@ impl Port {
         assert!([rx, tx] == self.queues.map(usize::from), "a queue may be in use elsewhere");
     }
 
-    /// The port's counters; all zero if they can not be read, and as they were while it is down.
+    /// Returns the port's counters; all zero if they cannot be read, and unchanged while the port
+    /// is down.
     pub fn stats(&self) -> PortStats {
         if self.open.is_down() {
             return self.stats_before;
@@ -376,8 +379,8 @@ impl Port {
         }
     }
 
-    /// State of the link, without waiting for it: that of the port, and for a virtual device that
-    /// of the Linux interface below it.
+    /// Returns the state of the link without waiting: that of the port, and for a virtual device
+    /// that of the Linux interface below it.
     pub fn link(&self) -> Link {
         let down = Link { up: false, speed_mbps: None };
         if self.open.is_down() {
@@ -390,7 +393,7 @@ impl Port {
     }
 
     /// True once the device, or the Linux interface below it, is gone. Its queues may still be
-    /// used; they receive nothing, and what they send is lost.
+    /// used: they receive nothing, and packets that they send are lost.
     pub fn removed(&self) -> bool {
         self.open.removed()
     }

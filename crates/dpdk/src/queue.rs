@@ -42,14 +42,13 @@ impl RxQueue {
         self.0.port_id
     }
 
-    /// Adds waiting packets to `burst`, up to the room it has; returns how many.
+    /// Adds waiting packets to `burst`, up to its free room; returns their number.
     #[inline]
     pub fn burst(&mut self, burst: &mut Burst) -> usize {
         self.burst_up_to(burst, BURST_MAX)
     }
 
-    /// Adds up to `most` waiting packets to `burst`, and no more than it has room for; returns how
-    /// many.
+    /// Adds up to `most` waiting packets to `burst`, up to its free room; returns their number.
     #[inline(always)]
     pub fn burst_up_to(&mut self, burst: &mut Burst, most: usize) -> usize {
         let Queue { port_id, queue_id, .. } = self.0;
@@ -66,12 +65,12 @@ impl RxQueue {
         unsafe { burst.fill(fill) }
     }
 
-    /// Its number among the receive queues of its port.
+    /// Returns the queue's number among the receive queues of its port.
     pub fn number(&self) -> u16 {
         self.0.queue_id
     }
 
-    /// Returns how many packets wait in the queue; `None` if the driver does not tell.
+    /// Returns how many packets wait in the queue; `None` if the driver does not support this.
     pub fn waiting(&self) -> Option<u32> {
         let Queue { port_id, queue_id, .. } = self.0;
         // SAFETY: the port is started with this queue (`new`) and stays open (`port`).
@@ -96,8 +95,8 @@ impl TxQueue {
         self.0.port.read_clock()
     }
 
-    /// Sends the packets of `burst` in order; returns how many the port took. Those it had no room
-    /// for stay in `burst`, for the caller to try again or to count and free.
+    /// Sends the packets of `burst` in order; returns how many the port took. The others stay in
+    /// `burst`, for the caller to try again or to count and free.
     #[inline]
     pub fn burst(&mut self, burst: &mut Burst) -> usize {
         self.burst_up_to(burst, BURST_MAX)
@@ -109,7 +108,7 @@ impl TxQueue {
         let Queue { port_id, queue_id, .. } = self.0;
         // The cast keeps every number: both are `BURST_MAX` at most.
         let most = most.min(BURST_MAX) as u16;
-        // Some drivers look at the first packet without asking whether there is one.
+        // Some drivers read the first packet without checking that there is one.
         if burst.is_empty() {
             return 0;
         }

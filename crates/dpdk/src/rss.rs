@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 /// How a port spreads packets over its receive queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymmetricRss {
-    /// It has one queue, or spreads in a way of its own (or not at all).
+    /// The port has one queue, or spreads in a way of its own, or not at all.
     None,
     /// Symmetric Toeplitz that sorts, with a random key.
     Sort,
@@ -26,10 +26,10 @@ pub enum SymmetricRss {
     RepeatedKey,
 }
 
-/// Bytes of a key where the port does not say.
+/// Bytes of a key if the port does not report the length.
 const KEY_LEN: usize = 40;
 
-/// Bytes of what all keys are made from: a pattern, and a key as long as the longest one.
+/// Bytes of the secret: a pattern, and a key as long as the longest one.
 pub const RSS_SECRET_LEN: usize = 2 + u8::MAX as usize;
 
 static SECRET: OnceLock<[u8; RSS_SECRET_LEN]> = OnceLock::new();
@@ -45,14 +45,14 @@ pub fn rss_secret() -> &'static [u8; RSS_SECRET_LEN] {
     })
 }
 
-/// Makes keys from the secret of another process, so that connections come to the workers to which
-/// they came there. False: it is too late, or the secret is no good.
+/// Makes keys from the secret of another process, so that connections arrive at the same workers as
+/// there. Returns false if it is too late, or the secret is not usable.
 pub fn use_rss_secret(secret: &[u8; RSS_SECRET_LEN]) -> bool {
     is_good_pattern(u16::from_be_bytes([secret[0], secret[1]])) && SECRET.set(*secret).is_ok()
 }
 
-/// The best symmetric spread this port has, as configuration; its key is never freed because
-/// drivers look at it again whenever the port starts.
+/// Returns the configuration of the best symmetric spread that the port supports. Its key is never
+/// freed, because drivers read it again whenever the port starts.
 pub(crate) fn best(info: &sys::rte_eth_dev_info) -> (sys::rte_eth_rss_conf, SymmetricRss) {
     // SAFETY: a plain C struct for which zero is "not set".
     let mut conf: sys::rte_eth_rss_conf = unsafe { std::mem::zeroed() };
@@ -87,9 +87,10 @@ fn random_pattern() -> u16 {
     }
 }
 
-/// With an odd number of ones the hash is a one-to-one map of the 16 bits it depends on; with an
-/// even number half of the hashes or more never occur. Few ones or few zeros would let each bit
-/// of the hash, and so the choice of the queue, depend on few bits of the header.
+/// True if a key that repeats this pattern spreads well. With an odd number of ones, the hash is a
+/// one-to-one map of the 16 bits on which it depends; with an even number, half of the hashes or
+/// more never occur. With few ones or few zeros, each bit of the hash, and so the choice of the
+/// queue, would depend on few bits of the header.
 fn is_good_pattern(pattern: u16) -> bool {
     matches!(pattern.count_ones(), 5 | 7 | 9 | 11)
 }
@@ -106,7 +107,7 @@ fn random_bytes(len: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// The Toeplitz hash as the RSS specification writes it.
+    /// Returns the Toeplitz hash, computed as the RSS specification writes it.
     fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
         let bit = |bytes: &[u8], i: usize| u32::from(bytes[i / 8] >> (7 - i % 8) & 1);
         let window = |i: usize| (i..i + 32).fold(0, |window, j| window << 1 | bit(key, j));
@@ -172,11 +173,11 @@ mod tests {
         for pattern in patterns {
             assert_eq!(rank((0..16).map(|i| pattern.rotate_left(i)).collect()), 16);
         }
-        // The hash with 0x5555 would know two values.
+        // The hash with 0x5555 would have two values only.
         assert_eq!(rank((0..16).map(|i| 0x5555u16.rotate_left(i)).collect()), 2);
     }
 
-    /// Rank over GF(2).
+    /// Returns the rank over GF(2).
     fn rank(mut rows: Vec<u16>) -> usize {
         let mut rank = 0;
         while let Some(pivot) = rows.pop() {

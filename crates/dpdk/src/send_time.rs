@@ -4,8 +4,9 @@
 use crate::mbuf::Segment;
 use crate::{Eal, Errno, Mbuf, sys};
 
-/// The field of mbufs that says when a port is to send them, which DPDK reserves in all mbufs of a
-/// process. Ports heed it that were configured with
+/// The field of mbufs for the time at which a port sends them, which DPDK reserves in all mbufs of
+/// a process. Ports respect it that were configured with
+/// [`PortConfig::sends_on_time`](crate::PortConfig::sends_on_time).
 /// [`PortConfig::sends_on_time`](crate::PortConfig::sends_on_time).
 #[derive(Clone, Copy, Debug)]
 pub struct SendTime {
@@ -24,8 +25,8 @@ impl SendTime {
     }
 
     /// Asks the port that will send `mbuf` to do so when its clock shows `ticks`, not earlier. A
-    /// port sends frames whose time is over at once. Times of a queue must not decrease: ports do
-    /// not sort frames.
+    /// port sends frames whose time has passed at once. Times of a queue must not decrease: ports
+    /// do not sort frames.
     #[inline(always)]
     pub fn set(self, mbuf: &mut Mbuf, ticks: u64) {
         // DPDK has reserved an aligned field of 64 bits at this offset in every mbuf.

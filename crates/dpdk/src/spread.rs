@@ -6,20 +6,20 @@ use crate::{Errno, ethdev, sys};
 /// Key and table of a port's receive-side scaling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSpread {
-    /// Of the Toeplitz hash.
+    /// Key of the Toeplitz hash.
     pub key: Vec<u8>,
-    /// Which packets are hashed by what: DPDK's `RTE_ETH_RSS_` bits.
+    /// Packets that are hashed, and their fields: DPDK's `RTE_ETH_RSS_` bits.
     pub types: u64,
-    /// The queue by the remainder of the hash.
+    /// The queue for each remainder of the hash.
     pub queues: Vec<u16>,
 }
 
-/// Entries of a table that are asked for at a time: `RTE_ETH_RETA_GROUP_SIZE`.
+/// Entries of a table that are read at a time: `RTE_ETH_RETA_GROUP_SIZE`.
 const GROUP: usize = 64;
-/// A table of more is none that a driver has.
+/// Entries of the largest table that any driver has.
 const TABLE_MAX: u16 = 1 << 12;
 
-/// That of an ethdev; fails where its driver does not say it.
+/// Reads key and table of an ethdev; fails if its driver does not report them.
 pub(crate) fn of(id: u16) -> Result<PortSpread, Errno> {
     let info = ethdev::info(id)?;
     let mut key = vec![0; u8::MAX.into()];

@@ -7,37 +7,37 @@ use crate::{Burst, Mempool};
 /// Empty mbufs of a pool, taken from it in bulk.
 pub struct Stock {
     mempool: Mempool,
-    /// Straight from the pool: each is one segment, whose data begins behind the headroom.
+    /// Mbufs straight from the pool: each is one segment, whose data begins behind the headroom.
     empty: Burst,
-    /// Bytes that each has room for.
+    /// Bytes of room in each.
     room: usize,
 }
 
-/// Bytes of the shortest frame with its padding, and what a store or two write.
+/// Bytes of the shortest frame with its padding; one or two stores write them.
 const SHORT: usize = 64;
 
 impl Stock {
-    /// A stock that is filled from `mempool`.
+    /// Returns an empty stock that is filled from `mempool`.
     pub fn new(mempool: Mempool) -> Self {
         Self { mempool, empty: Burst::new(), room: mempool.data_room_bytes() as usize }
     }
 
-    /// Takes `count` mbufs from the pool if the stock is empty; returns how many mbufs it has, 0 if
-    /// the pool has not as many left.
+    /// Takes `count` mbufs from the pool if the stock is empty; returns the number of mbufs in the
+    /// stock, 0 if the pool has not enough left.
     ///
     /// # Panics
     /// If the stock is empty, and `count` is above [`BURST_MAX`](crate::BURST_MAX).
     #[inline(always)]
     pub fn refill(&mut self, count: usize) -> usize {
         if self.empty.is_empty() {
-            // Where the pool has too few left, the stock stays empty.
+            // If the pool has too few left, the stock stays empty.
             self.mempool.alloc_bulk(&mut self.empty, count);
         }
         self.empty.len()
     }
 
-    /// Moves one mbuf behind those of `burst`, with the bytes that `write` writes into its room and
-    /// whose number it returns. Before, the room holds bytes of earlier packets.
+    /// Moves one mbuf behind those of `burst`. `write` writes the packet into its room, which holds
+    /// bytes of earlier packets, and returns the length.
     ///
     /// # Panics
     /// If the stock is empty, `burst` is full, or `write` returns more bytes than there is room.
@@ -66,7 +66,7 @@ impl Stock {
         assert!(frame.len().max(SHORT) <= self.room, "a frame of {} bytes", frame.len());
         let begin = burst.len();
         burst.append_last(&mut self.empty, count);
-        // Most are short: they stay in registers.
+        // Most frames are short: they stay in registers.
         let mut short = [0; SHORT];
         let is_short = frame.len() <= SHORT;
         if is_short {

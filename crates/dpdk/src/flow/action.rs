@@ -18,23 +18,23 @@ pub enum Action {
     Drop,
     /// Packets are counted, by the counter with this number.
     Count(u32),
-    /// The rule is reported once it has matched nothing for so many seconds, 24 bits of them.
+    /// The rule is reported once it has matched no packet for this number of seconds (24 bits).
     Age(u32),
-    /// Packets go on to rules of less priority.
+    /// Packets are matched against rules of lower priority next.
     Passthru,
-    /// Packets go on to the rules of this group.
+    /// Packets are matched against the rules of this group next.
     Jump(u32),
-    /// Packets go to the port with this number, by the older way; without one, to the wire of the
-    /// port that the rule is of.
+    /// Packets go to the port with this number, by the action from before DPDK 21.11; without a
+    /// number, to the wire of the rule's own port.
     PortId(Option<u32>),
-    /// Packets go to what the port with this number stands for.
+    /// Packets go to what the port with this number represents.
     RepresentedPort(u16),
     /// Packets go to the port with this number itself.
     PortRepresentor(u16),
 }
 
 impl Action {
-    /// The name that DPDK's programs give it.
+    /// Returns the name that DPDK's programs use for it.
     pub const fn name(&self) -> &'static str {
         match self {
             Action::Void => "void",
@@ -59,13 +59,14 @@ impl Action {
 pub struct Rss {
     /// Hash function.
     pub func: HashFunction,
-    /// Which headers: 0 as the driver likes, 1 the outermost, 2 those inside a tunnel, and so on.
+    /// Headers that are hashed: 0 the driver's choice, 1 the outermost, 2 those inside a tunnel,
+    /// and so on.
     pub level: u32,
-    /// Which packets are hashed by what: DPDK's `RTE_ETH_RSS_` bits.
+    /// Packets that are hashed, and their fields: DPDK's `RTE_ETH_RSS_` bits.
     pub types: u64,
     /// Key of the hash; empty for that of the port, by a null pointer.
     pub key: Vec<u8>,
-    /// Length that goes with the null pointer of an empty key: drivers look at it, too.
+    /// Length that goes with the null pointer of an empty key: drivers read it, too.
     pub null_key_len: u32,
     /// The queues; empty for a null pointer.
     pub queues: Vec<u16>,
@@ -75,7 +76,7 @@ pub struct Rss {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // They have no other names.
 pub enum HashFunction {
-    /// As the driver likes.
+    /// The driver's choice.
     #[default]
     Default,
     Toeplitz,
@@ -147,6 +148,6 @@ pub const RSS_TYPES: [(&str, u64); 53] = [
     ("sctp", 0x1040),
     ("tunnel", 0x38_0000),
     ("vlan", 0x600_0000),
-    // What testpmd of DPDK 22.11 means by it (`rss_type_table`).
+    // The bits of testpmd of DPDK 22.11 (`rss_type_table`).
     ("all", 0x13_7f83_fffc),
 ];

@@ -7,18 +7,18 @@ use crate::{Log, sys};
 use std::ffi::CStr;
 use std::fmt;
 
-/// A refusal, as `rte_flow_error` and `rte_errno` tell it.
+/// A refusal, from `rte_flow_error` and `rte_errno`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowError {
-    /// As in `errno.h`; 0 where the driver gives none.
+    /// Error number of `errno.h`; 0 if the driver gives none.
     pub errno: i32,
-    /// What kind of thing is to blame.
+    /// Kind of the part that is wrong.
     pub kind: ErrorKind,
-    /// Which one, where the driver points at a part of the rule.
+    /// The part that is wrong, if the driver points at a part of the rule.
     pub cause: Option<Cause>,
-    /// One line for people.
+    /// The driver's message, one line.
     pub message: Option<String>,
-    /// What the driver logged meanwhile: some say the reason only there.
+    /// Lines that the driver logged meanwhile: some drivers give the reason only there.
     pub log: Log,
 }
 
@@ -82,12 +82,12 @@ const KINDS: [(ErrorKind, &str); 18] = [
 ];
 
 impl ErrorKind {
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_number(number: u32) -> Self {
         KINDS.get(number as usize).map_or(ErrorKind::Other(number), |&(kind, _)| kind)
     }
 
-    /// Its number.
+    /// Returns the kind's number.
     pub fn number(self) -> u32 {
         match self {
             ErrorKind::Other(number) => number,
@@ -103,26 +103,26 @@ impl fmt::Display for ErrorKind {
 }
 
 impl FlowError {
-    /// An error of our own: the rule is not there any more.
+    /// Returns an error of our own: the rule no longer exists.
     pub(super) fn gone() -> Self {
         Self::ours(Self::ENOENT, ErrorKind::Handle, "the rule is gone, or of another port")
     }
 
-    /// What is named is not there.
+    /// Error number for a rule or queue that does not exist.
     pub(super) const ENOENT: i32 = 2;
-    /// Something else is there that has to go first.
+    /// Error number if something else must be destroyed first.
     pub(super) const EBUSY: i32 = 16;
-    /// It is there already.
+    /// Error number for something that exists already.
     pub(super) const EEXIST: i32 = 17;
-    /// It fits nothing that is there.
+    /// Error number for a rule that fits no table.
     pub(super) const EINVAL: i32 = 22;
 
-    /// An error of our own.
+    /// Returns an error of our own.
     pub(super) fn ours(errno: i32, kind: ErrorKind, message: &str) -> Self {
         Self { errno, kind, cause: None, message: Some(message.to_owned()), log: Log::default() }
     }
 
-    /// One line: all that was said about `rule`, parts of it counted from 1.
+    /// Returns one line with all that is known of the error of `rule`; parts are counted from 1.
     pub fn of(&self, rule: Option<&Rule>) -> String {
         let item =
             |place: usize| rule.and_then(|rule| rule.pattern.get(place)).map(|it| it.kind.name());
@@ -139,7 +139,7 @@ impl FlowError {
             Cause::Action(place) => part("action", place, action(place)),
         });
         let message = self.message.clone().unwrap_or_else(|| "(no stated reason)".to_owned());
-        // Where nobody says more, the number's words are the message.
+        // If there is no message, the words for the number take its place.
         let reason = self.reason().filter(|reason| *reason != message);
         for words in cause.into_iter().chain([message]).chain(reason) {
             line += ": ";
@@ -148,7 +148,7 @@ impl FlowError {
         line
     }
 
-    /// Words for [`FlowError::errno`], where there is one.
+    /// Returns DPDK's words for [`FlowError::errno`]; `None` if it is 0.
     pub fn reason(&self) -> Option<String> {
         if self.errno == 0 {
             return None;

@@ -58,7 +58,7 @@ impl ItemKind {
         ItemKind::PortRepresentor,
     ];
 
-    /// The name that DPDK's programs give it.
+    /// Returns the name that DPDK's programs use for it.
     pub const fn name(self) -> &'static str {
         match self {
             ItemKind::Void => "void",
@@ -84,7 +84,8 @@ impl ItemKind {
         }
     }
 
-    /// Bytes of its value, the byte of bits beside the header included.
+    /// Returns the length of the item's value in bytes, including the byte of bits beside the
+    /// header.
     pub const fn value_len(self) -> usize {
         match self {
             ItemKind::Void => 0,
@@ -112,7 +113,7 @@ impl Value {
     /// All bits zero.
     pub const ZERO: Value = Value([0; Value::LEN]);
 
-    /// A value that begins with `bytes`.
+    /// Returns a value that begins with `bytes`; the rest is zero.
     ///
     /// # Panics
     /// If there are more than [`Value::LEN`].
@@ -122,12 +123,13 @@ impl Value {
         value
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the value.
     pub fn bytes(&self) -> &[u8; Value::LEN] {
         &self.0
     }
 
-    /// The number in `width` bits from bit `first` on; bit 0 is the highest of the first byte.
+    /// Returns the number in `width` bits from bit `first` on; bit 0 is the highest of the first
+    /// byte.
     ///
     /// # Panics
     /// If the bits are not within the value, or more than 128.
@@ -137,7 +139,7 @@ impl Value {
         (first..first + width).fold(0, |bits, number| bits << 1 | bit(number))
     }
 
-    /// Sets the same bits to the lowest `width` of `bits`.
+    /// Sets `width` bits from bit `first` on to the lowest `width` bits of `bits`.
     ///
     /// # Panics
     /// As [`Value::bits`].
@@ -158,22 +160,22 @@ impl fmt::Debug for Value {
     }
 }
 
-/// One item of a pattern. What is `None` arrives at the driver as a null pointer, to which drivers
-/// answer otherwise than to zeros.
+/// One item of a pattern. `None` reaches the driver as a null pointer, which drivers treat
+/// differently from zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Item {
-    /// Which header.
+    /// The header.
     pub kind: ItemKind,
-    /// What it must be like, where the mask has ones.
+    /// Values that the header must have, where the mask has ones.
     pub spec: Option<Value>,
-    /// With `spec` the first, the last of a range of values.
+    /// Last of a range of values whose first is `spec`.
     pub last: Option<Value>,
-    /// Which bits matter.
+    /// Bits that are compared.
     pub mask: Option<Value>,
 }
 
 impl Item {
-    /// The header, whatever is in it: no spec, no last, no mask.
+    /// Returns an item that matches the header with any values: no spec, no last, no mask.
     pub const fn any(kind: ItemKind) -> Self {
         Self { kind, spec: None, last: None, mask: None }
     }

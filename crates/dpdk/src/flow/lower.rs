@@ -26,7 +26,7 @@ impl Room {
         room
     }
 
-    /// With `header` at the beginning.
+    /// Returns the structure with `header` at its beginning.
     fn with(mut self, header: &[u8]) -> Self {
         self.0[..header.len()].copy_from_slice(header);
         self
@@ -37,14 +37,14 @@ impl Room {
     }
 }
 
-/// A rule for `rte_flow`; its pointers are into itself and into the rule it was made of.
+/// A rule for `rte_flow`. Its pointers point into itself and into the rule of which it was made.
 pub(super) struct RteRule<'a> {
     attributes: sys::rte_flow_attr,
     items: Vec<sys::rte_flow_item>,
     actions: Vec<sys::rte_flow_action>,
     /// Spec, last and mask of each item.
     values: Vec<[Option<Room>; 3]>,
-    /// What belongs to each action.
+    /// Configuration of each action.
     confs: Vec<Option<Room>>,
     _rule: PhantomData<&'a Rule>,
 }
@@ -92,7 +92,7 @@ impl<'a> RteRule<'a> {
         self.actions.as_ptr()
     }
 
-    /// The actions without their values, which leaves those of a template open.
+    /// Returns the actions without their values, which a template leaves open.
     pub(super) fn action_kinds(&self) -> Vec<sys::rte_flow_action> {
         let kind = |action: &sys::rte_flow_action| sys::rte_flow_action {
             type_: action.type_,
@@ -101,7 +101,7 @@ impl<'a> RteRule<'a> {
         self.actions.iter().map(kind).collect()
     }
 
-    /// The part of the rule that a driver points at, wherever in it.
+    /// Returns the part of the rule that contains `address`.
     pub(super) fn cause(&self, address: *const c_void) -> Option<Cause> {
         let address = address as usize;
         if place_in(std::slice::from_ref(&self.attributes), address).is_some() {
@@ -118,7 +118,7 @@ impl<'a> RteRule<'a> {
     }
 }
 
-/// Which element of `array` an address is in.
+/// Returns the index of the element of `array` that contains an address.
 fn place_in<T>(array: &[T], address: usize) -> Option<usize> {
     let offset = address.checked_sub(array.as_ptr() as usize)?;
     Some(offset / size_of::<T>()).filter(|place| *place < array.len())
@@ -230,10 +230,10 @@ fn rss_of(rss: &Rss) -> sys::rte_flow_action_rss {
     }
 }
 
-/// What a driver says of its RSS; a function of its own is told as the default.
+/// Converts a driver's description of its RSS; an unknown hash function becomes the default.
 ///
 /// # Safety
-/// Its arrays are there.
+/// The arrays that `rss` points to are valid.
 pub(super) unsafe fn rss_from(rss: &sys::rte_flow_action_rss) -> Rss {
     let func = HASHES.iter().find(|(_, number)| *number == rss.func).map(|(func, _)| *func);
     // SAFETY: by contract.

@@ -15,23 +15,23 @@ use std::fmt;
 use std::mem::{Discriminant, discriminant};
 use std::ptr::{NonNull, null_mut};
 
-/// What a port has for rules by templates.
+/// Resources of a port for rules by templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueInfo {
-    /// Flow queues it can have.
+    /// Maximum number of flow queues.
     pub queues: u32,
     /// Operations that each of them holds.
     pub operations: u32,
 }
 
-/// A call on the way to a table.
+/// A call that is needed to make a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableStep {
-    /// What is the same in the patterns of all rules.
+    /// Makes the common part of the patterns of all rules.
     PatternTemplate,
-    /// What is the same in their actions.
+    /// Makes the common part of their actions.
     ActionsTemplate,
-    /// The table of both.
+    /// Makes the table from both.
     Table,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for TableStep {
 pub struct Done {
     /// The rule's number.
     pub number: u64,
-    /// It is made, or destroyed, as it was asked to be.
+    /// True if the operation has succeeded.
     pub is_good: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Done {
 #[derive(Debug, Default)]
 pub(crate) struct RuleTables {
     tables: Vec<RuleTable>,
-    /// By their numbers.
+    /// The rules, by their numbers.
     rules: HashMap<u64, TableRule>,
 }
 
@@ -68,7 +68,7 @@ struct RuleTable {
     table: NonNull<sys::rte_flow_template_table>,
     pattern: NonNull<sys::rte_flow_pattern_template>,
     actions: NonNull<sys::rte_flow_actions_template>,
-    /// What all of its rules have, and those of no other table.
+    /// Shape of all rules of this table, and of no other table.
     shape: Shape,
 }
 
@@ -111,7 +111,7 @@ impl Shape {
 }
 
 impl RuleTables {
-    /// Its rules have gone otherwise; they must not be named any more.
+    /// Forgets the rules, which have ended otherwise and must not be used any more.
     pub(crate) fn forget_rules(&mut self) {
         self.rules.clear();
     }
@@ -120,7 +120,7 @@ impl RuleTables {
         self.tables.iter().find(|table| table.shape == *shape)
     }
 
-    /// What a result says of a rule; `None` if nothing was asked of it.
+    /// Applies a result to its rule and returns it; `None` if no operation on that rule is pending.
     fn take_result(&mut self, number: u64, is_good: bool) -> Option<Done> {
         let rule = self.rules.get_mut(&number)?;
         match (rule.state, is_good) {
@@ -138,7 +138,7 @@ const QUEUE: u32 = 0;
 const RESULTS_MAX: usize = 64;
 
 impl Port {
-    /// What the port has for rules by templates; an error where it has nothing.
+    /// Returns the port's resources for rules by templates; an error if it has none.
     pub fn flow_info(&self) -> Result<QueueInfo, FlowError> {
         // SAFETY: a plain C struct of numbers.
         let mut port: sys::rte_flow_port_info = unsafe { std::mem::zeroed() };
@@ -152,18 +152,19 @@ impl Port {
         Ok(QueueInfo { queues: port.max_nb_queues, operations: queue.max_size })
     }
 
-    /// Has the port set up with a flow queue of so many operations, or as many as it holds, when it
-    /// is configured, where it has such; [`Port::flow_queue`] says then how many it has.
+    /// Requests a flow queue for `operations` operations, or as many as the port supports, when the
+    /// port is configured. [`Port::flow_queue`] then returns its size.
     pub fn ask_for_flow_queue(&mut self, operations: u32) {
         self.flow_operations = operations;
     }
 
-    /// Operations that the flow queue holds that was asked for, or why there is none.
+    /// Returns the number of operations that the requested flow queue holds, or why there is none.
     pub fn flow_queue(&self) -> Result<u32, &FlowError> {
         self.flow_queue.as_ref().copied()
     }
 
-    /// The flow queue that was asked for, while the port is configured and not started.
+    /// Makes the requested flow queue while the port is configured and not started; returns the
+    /// number of operations that it holds.
     pub(crate) fn set_up_flow_queue(&mut self) -> Result<u32, FlowError> {
         if self.flow_operations == 0 {
             return Err(no_queue());
@@ -173,8 +174,8 @@ impl Port {
         Ok(operations)
     }
 
-    /// Gives the port a flow queue with room for so many operations. The port must be stopped, and
-    /// have no table: drivers free those of the queue before.
+    /// Gives the port a flow queue with room for `operations` operations. The port must be stopped
+    /// and have no table, because drivers free the tables of the earlier queue.
     pub fn flow_configure(&mut self, operations: u32) -> Result<(), FlowError> {
         if !self.tables.tables.is_empty() {
             return Err(busy("the port has a table; destroy it first"));
@@ -192,8 +193,8 @@ impl Port {
         call(None, configure, |ret| ret >= 0).map(drop)
     }
 
-    /// Makes a table: of rules with the masks and the kinds of actions of `like`, at most `room` of
-    /// them. Each brings its own values. Another table must have other items or actions.
+    /// Makes a table for at most `room` rules with the masks and the kinds of actions of `like`.
+    /// Each rule brings its own values. Another table must have other items or actions.
     pub fn flow_table_make(
         &mut self,
         like: &Rule,
@@ -282,7 +283,7 @@ impl Port {
         some(call(None, make, |made| !made.is_null()))
     }
 
-    /// What cannot be destroyed ends with the port.
+    /// Destroys templates. If the driver refuses, they are freed with the port.
     fn drop_templates(
         &self,
         pattern: Option<NonNull<sys::rte_flow_pattern_template>>,
@@ -317,8 +318,8 @@ impl Port {
         Ok(())
     }
 
-    /// Asks for a rule of the table that was made for such items and actions, with a number of its
-    /// own; it is begun with the next push.
+    /// Queues the creation of a rule, in the table that was made for its items and actions.
+    /// `number` must be new. The operation begins with the next push.
     pub fn flow_enqueue_create(&mut self, rule: &Rule, number: u64) -> Result<(), FlowError> {
         let id = self.open.id();
         if self.tables.rules.contains_key(&number) {
@@ -345,7 +346,7 @@ impl Port {
         Ok(())
     }
 
-    /// Asks for a rule that was made to be destroyed; that is begun with the next push.
+    /// Queues the destruction of a rule that was made. The operation begins with the next push.
     pub fn flow_enqueue_destroy(&mut self, number: u64) -> Result<(), FlowError> {
         let id = self.open.id();
         let rule = self.tables.rules.get_mut(&number);
@@ -361,7 +362,7 @@ impl Port {
         Ok(())
     }
 
-    /// Has the NIC begin with all that was asked for.
+    /// Has the NIC begin all queued operations.
     pub fn flow_push(&mut self) -> Result<(), FlowError> {
         self.check_tables()?;
         // SAFETY: the port is open, and has the queue because it has a table.
@@ -369,7 +370,7 @@ impl Port {
         call(None, push, |ret| ret >= 0).map(drop)
     }
 
-    /// Results that have come meanwhile, some of them at a time; none if there are none yet.
+    /// Returns results that have arrived, a limited number at a time; none if there are none yet.
     pub fn flow_pull(&mut self) -> Result<Vec<Done>, FlowError> {
         self.check_tables()?;
         let id = self.open.id();
@@ -377,7 +378,8 @@ impl Port {
         let mut results: [sys::rte_flow_op_result; RESULTS_MAX] = unsafe { std::mem::zeroed() };
         let (first, room) = (results.as_mut_ptr(), RESULTS_MAX as u16);
         let pull = |error: *mut _| {
-            // SAFETY: the port is open, has the queue, and there is room for so many results.
+            // SAFETY: the port is open, has the queue, and there is room for that number of
+            // results.
             unsafe { sys::rte_flow_pull(id, QUEUE, first, room, error) }
         };
         let count = call(None, pull, |ret| ret >= 0)? as usize;
@@ -406,7 +408,7 @@ fn no_table() -> FlowError {
     FlowError::ours(FlowError::ENOENT, ErrorKind::Handle, "the port has no table")
 }
 
-/// Until one is asked for.
+/// Returns the error of a port for which no flow queue was requested.
 pub(crate) fn no_queue() -> FlowError {
     FlowError::ours(FlowError::ENOENT, ErrorKind::State, "the port has no flow queue")
 }
@@ -415,7 +417,7 @@ fn busy(message: &str) -> FlowError {
     FlowError::ours(FlowError::EBUSY, ErrorKind::State, message)
 }
 
-/// A pointer that `call` has looked at.
+/// Converts a pointer that `call` has checked for null.
 fn some<T>(made: Result<*mut T, FlowError>) -> Result<NonNull<T>, FlowError> {
     made.map(|made| NonNull::new(made).expect("not null, or an error"))
 }
@@ -424,7 +426,7 @@ fn some<T>(made: Result<*mut T, FlowError>) -> Result<NonNull<T>, FlowError> {
 mod tests {
     use super::*;
 
-    /// What drivers say of rules that nobody asked about changes nothing.
+    /// Results for rules without a pending operation change nothing.
     #[test]
     fn results_are_of_what_was_asked() {
         let rule = |state| TableRule { flow: NonNull::dangling(), state };
