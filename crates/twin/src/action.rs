@@ -4,16 +4,16 @@
 use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::rss::RssTypes;
 
-/// What a rule does, one of a list.
+/// One action of a rule's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Puts a number on the packet.
     Mark(u32),
-    /// Says that a rule was hit, without a number.
+    /// Flags the packet as hit, without a number.
     Flag,
     /// Delivers to this queue.
     Queue(u16),
-    /// Spreads over queues, by the port's key. No types: those of the port.
+    /// Spreads over queues, by the port's key. If the action has no types, those of the port apply.
     Rss(Spread),
     /// Delivers to no queue.
     Drop,
@@ -21,30 +21,30 @@ pub enum Action {
     Passthru,
     /// Counts packets and bytes.
     Count,
-    /// Goes on with the rules of this group.
+    /// Continues with the rules of this group.
     Jump(u32),
-    /// Tells the application once no packet hit the rule for so long.
+    /// Reports the rule to the application once no packet has hit it during the timeout.
     Age(Age),
     /// Sends out on the wire of the port with this number, by the action that was there before DPDK
     /// 21.11.
     PortId(u16),
     /// Sends out on the wire of the port with this number, by the action that DPDK 21.11 added.
     RepresentedPort(u16),
-    /// Delivers to the port with this number as if it had come by its wire; `None` for the port
-    /// that the rule is of, where nothing changes.
+    /// Delivers to the port with this number as if the packet had arrived by its wire. `None` is
+    /// the rule's own port, where nothing changes.
     PortRepresentor(Option<u16>),
 }
 
-/// When a rule is aged.
+/// Timeout of a rule's age action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
     /// Seconds; 0 is none.
     pub timeout_s: u32,
-    /// What the application calls the rule; 0 for its handle.
+    /// The application's value for the rule; 0 for the rule's handle.
     pub context: u64,
 }
 
-/// Their words in testpmd's flow syntax, and in personalities.
+/// Names of the actions in testpmd's flow syntax and in personalities.
 pub(crate) const NAMES: [&str; 12] = [
     "mark",
     "flag",
@@ -63,13 +63,13 @@ pub(crate) const NAMES: [&str; 12] = [
 /// How a rule spreads packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// What is hashed, and how; what is not goes to the first of the queues.
+    /// Packets that are hashed, and their fields; other packets go to the first of the queues.
     pub types: RssTypes,
-    /// At least one.
+    /// Queues, at least one.
     pub queues: Box<[u16]>,
 }
 
-/// What a rule does to a packet.
+/// Effect of a rule on a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effect {
     pub(crate) mark: Option<u32>,
@@ -79,7 +79,7 @@ pub(crate) struct Effect {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Fate {
-    /// As without the rule.
+    /// Delivered as without the rule.
     #[default]
     Usual,
     Queue(u16),
@@ -93,18 +93,18 @@ pub(crate) enum Fate {
     Port(u16),
 }
 
-/// What a list of actions comes to.
+/// Combined effect of a list of actions.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) effect: Effect,
-    /// What its fate is about, if it is one.
+    /// The spread, if the fate is one.
     pub(crate) spread: Option<Spread>,
     pub(crate) counts: bool,
     pub(crate) age: Option<Age>,
 }
 
 impl Action {
-    /// Its word.
+    /// Returns the name of the action.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Mark(_) => "mark",
@@ -122,7 +122,7 @@ impl Action {
         }
     }
 
-    /// Whether it is about ports of a switch.
+    /// True if the action names a port of a switch.
     pub fn is_about_port(&self) -> bool {
         matches!(self, Self::PortId(_) | Self::RepresentedPort(_) | Self::PortRepresentor(_))
     }
@@ -133,7 +133,8 @@ impl Action {
 }
 
 impl Outcome {
-    /// A packet has one fate; `passthru` beside `rss` is none, as drivers of Intel have it.
+    /// Returns the combined effect of `actions`. A packet has one fate; `passthru` beside `rss` is
+    /// none, as in Intel's drivers.
     pub(crate) fn of(actions: &[Action]) -> Result<Self, Refusal> {
         let mut outcome = Self::default();
         let mut fates = 0;

@@ -8,37 +8,37 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Longer records are no packets, or no captures.
+/// Bytes of the longest record that is accepted; longer ones are no packets.
 const RECORD_MAX: usize = 4 << 20;
 
-/// What a capture holds.
+/// The frames of a capture.
 #[derive(Debug, Default)]
 pub struct Capture {
     /// All frames, one behind the other.
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// End of each frame in `bytes`.
     ends: Vec<usize>,
 }
 
-/// Why a file cannot be replayed.
+/// The reason why a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// It cannot be opened.
+    /// The file cannot be opened.
     #[error("cannot be opened: {0}")]
     Open(io::Error),
-    /// It does not begin like a capture.
+    /// The file does not begin like a capture.
     #[error("is not a capture: pcap and pcapng can be replayed, uncompressed")]
     NoCapture,
-    /// It ends within a record.
+    /// The file ends within a record.
     #[error("ends within packet {0}")]
     Truncated(usize),
-    /// It goes on like no capture.
+    /// A record is not valid.
     #[error("is corrupt behind packet {0}")]
     Corrupt(usize),
-    /// Other packets than those of Ethernet.
+    /// The packets are not of Ethernet.
     #[error("has packets of link type {0}; only Ethernet (1) can be replayed")]
     LinkType(i32),
-    /// There is nothing to replay.
+    /// The capture has no frames.
     #[error("has no packets")]
     Empty,
 }
@@ -47,7 +47,7 @@ impl Capture {
     /// Reads a whole file.
     ///
     /// # Errors
-    /// Where it is not a whole capture of Ethernet frames.
+    /// If the file is not a whole capture of Ethernet frames.
     pub fn read(path: &Path) -> Result<Self, CaptureError> {
         let file = File::open(path).map_err(CaptureError::Open)?;
         let mut reader = create_reader(RECORD_MAX, file).map_err(|_| CaptureError::NoCapture)?;
@@ -73,17 +73,17 @@ impl Capture {
         if capture.is_empty() { Err(CaptureError::Empty) } else { Ok(capture) }
     }
 
-    /// How many frames there are.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no frames.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The bytes of a frame, as far as they were captured.
+    /// Returns the captured bytes of a frame.
     pub fn frame(&self, place: usize) -> &[u8] {
         let start = place.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[start..self.ends[place]]
@@ -110,7 +110,7 @@ impl Capture {
     }
 
     fn push(&mut self, links: &Links, link: usize, frame: &[u8]) -> Result<(), CaptureError> {
-        /// In pcap the bits above tell of check sequences.
+        /// In pcap, the bits above describe the frame check sequence.
         const LINK_TYPE: i32 = 0xffff;
         let link = links.0.get(link).ok_or(CaptureError::Corrupt(self.len()))?;
         if link.0 & LINK_TYPE != Linktype::ETHERNET.0 {

@@ -10,13 +10,13 @@ use std::ops::Range;
 use wire::checksum::{Sum, crc32c, internet, pseudo_v4, pseudo_v6};
 use wire::{ipv4::Ipv4, ipv6::Ipv6, proto, sctp::Sctp, udp::Udp};
 
-/// Which are checked, in bits.
+/// Set of checksums that are verified, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checks(pub u8);
 
 /// The header of IPv4.
 pub const IPV4: u8 = 1;
-/// TCP over IPv4 and IPv6; so are the two after it.
+/// TCP over IPv4 and IPv6; this holds for the next two also.
 pub const TCP: u8 = 1 << 1;
 /// UDP.
 pub const UDP: u8 = 1 << 2;
@@ -28,7 +28,7 @@ impl Checks {
         self.0 & bit != 0
     }
 
-    /// Whether the header of IPv4 is good.
+    /// Returns whether the checksum of the IPv4 header is good; `None` if it is not verified.
     pub(crate) fn network(self, frame: &[u8], headers: &Headers) -> Option<bool> {
         if !self.has(IPV4) || headers.proto(Slot::Network) != Some(Proto::Ipv4) {
             return None;
@@ -38,7 +38,7 @@ impl Checks {
         Some(internet(&frame[offset..offset + len]) == 0)
     }
 
-    /// Whether the transport's checksum is good.
+    /// Returns whether the transport's checksum is good; `None` if it is not verified or cannot be.
     pub(crate) fn transport(self, frame: &[u8], headers: &Headers) -> Option<bool> {
         let proto = headers.proto(Slot::Transport).filter(|_| !headers.is_fragment())?;
         let (bit, number) = match proto {
@@ -60,8 +60,8 @@ impl Checks {
     }
 }
 
-/// Where transport header and payload are by the length in the IP header, inside of the frame or
-/// not.
+/// Returns the place of transport header and payload by the length in the IP header, inside of the
+/// frame or not.
 fn segment(frame: &[u8], headers: &Headers) -> Option<Range<usize>> {
     let begin = headers.offset(Slot::Network);
     let len = match headers.proto(Slot::Network)? {
@@ -71,7 +71,7 @@ fn segment(frame: &[u8], headers: &Headers) -> Option<Range<usize>> {
     Some(headers.offset(Slot::Transport)..begin + len)
 }
 
-/// A datagram is as long as it says; without a checksum there is none to be good.
+/// Returns the bytes of a UDP datagram, by the length in its header; `None` if it has no checksum.
 fn of_datagram(segment: &[u8]) -> Option<&[u8]> {
     let udp = Udp::new(segment).filter(|udp| udp.checksum() != 0)?;
     segment.get(..usize::from(udp.len_field()))
@@ -86,7 +86,7 @@ fn pseudo(frame: &[u8], headers: &Headers, number: u8, len: usize) -> Option<Sum
     })
 }
 
-/// Over the packet with zero where the checksum is.
+/// True if the CRC is good; it is computed with zero in place of the checksum.
 fn crc_is_good(segment: &[u8]) -> bool {
     Sctp::new(segment).is_some_and(|sctp| {
         let (ports, rest) = (&segment[..Sctp::LEN - 4], &segment[Sctp::LEN..]);
@@ -120,7 +120,8 @@ mod tests {
     }
 
     proptest! {
-        /// Good as built, and bad with any bit of payload, ports or addresses the other way.
+        /// Each frame is good as built, and bad with any bit of payload, ports or addresses
+        /// inverted.
         #[test]
         fn one_bit_makes_a_good_checksum_bad(
             is_v6: bool,
@@ -141,7 +142,7 @@ mod tests {
             let payload_at = segment(&frame, &headers).unwrap().end - payload.len();
             frame[payload_at + at.index(payload.len())] ^= 1 << bit;
             prop_assert_eq!(check(ALL, &frame), (network, Some(false)));
-            // The last byte of the source address: of the pseudo header, and of IPv4's own.
+            // The last byte of the source address, which is in the pseudo header and in IPv4's own.
             let mut frame = builder.build();
             frame[headers.offset(Slot::Network) + if is_v6 { 23 } else { 15 }] ^= 1 << bit;
             let transport = Some(transport == 2);

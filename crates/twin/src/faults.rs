@@ -6,22 +6,22 @@
 
 use crate::random::Random;
 
-/// One way to go wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A rule takes effect, but for its mark.
+    /// A rule takes effect, but sets no mark.
     NoMark,
-    /// A field of the pattern does not count.
+    /// The NIC ignores a field of the pattern.
     MaskIgnored,
-    /// `create` succeeds, and there is no rule.
+    /// `create` succeeds, and no rule exists.
     PhantomSuccess,
     /// `destroy` succeeds, and the rule stays in effect.
     DestroyLeavesRule,
     /// A rule cannot be destroyed, nor flushed.
     Undeletable,
-    /// `create` refuses what `validate` takes.
+    /// `create` refuses a rule that `validate` accepts.
     CreateRefused,
-    /// The table is full at a part of its capacity.
+    /// The table is full before its capacity is reached.
     FullEarly,
     /// `create` takes 10 ms.
     LatencyCliff,
@@ -35,9 +35,9 @@ pub enum Fault {
     TruncatedMark,
     /// A refusal leaves `rte_flow_error` as it was.
     UntouchedError,
-    /// Rules are out of effect once the port was stopped.
+    /// Rules have no effect any more once the port was stopped.
     LostOnReset,
-    /// For 0.1 to 1 ms after a rule changed, what arrives is missed.
+    /// For 0.1 to 1 ms after a change of rules, packets that arrive are missed.
     ReceiveStall,
     /// A port that has reset itself does not come back when it is reset.
     ResetFails,
@@ -64,7 +64,7 @@ impl Fault {
         (Self::ResetFails, "reset-fails"),
     ];
 
-    /// Where the devargs give none.
+    /// Returns the probability of a fault for which the devargs give none.
     fn usual_chance(self) -> f64 {
         match self {
             Self::FullEarly => 0.5,
@@ -73,16 +73,16 @@ impl Fault {
     }
 }
 
-/// Of each fault where all of them are left to chance.
+/// Probability of each fault if the devargs say `random`.
 const RANDOM: f64 = 0.01;
 
-/// Which faults there are, and how often they strike.
+/// Active faults and their probabilities.
 pub struct Faults {
     chances: [f64; Fault::ALL.len()],
     random: Random,
 }
 
-/// What cannot be read of a list of faults.
+/// Errors in a list of faults.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FaultsError {
     /// No such fault.
@@ -91,31 +91,31 @@ pub enum FaultsError {
         Fault::ALL.map(|(_, name)| name).join(", ")
     )]
     Unknown {
-        /// As it was given.
+        /// The text that was given.
         name: String,
     },
-    /// No chance.
+    /// The probability is not valid.
     #[error("faults={name}:{chance}: a chance is a number from 0 to 1")]
     Chance {
         /// The fault.
         name: String,
-        /// As it was given.
+        /// The text that was given.
         chance: String,
     },
 }
 
 impl Faults {
-    /// None.
+    /// Returns an empty set of faults.
     pub fn none() -> Self {
         Self { chances: [0.0; Fault::ALL.len()], random: Random::new(0) }
     }
 
-    /// A list such as `no-mark:0.1+stale-counters`; `random` is all of them, but the one that makes
-    /// the table smaller.
+    /// Reads a list such as `no-mark:0.1+stale-counters`; `random` is all faults except the one
+    /// that makes the table smaller.
     ///
     /// # Errors
     ///
-    /// A name or a chance that is none.
+    /// If a name or a probability is not valid.
     pub fn parse(list: &str, seed: u64) -> Result<Self, FaultsError> {
         let mut faults = Self { random: Random::new(seed), ..Self::none() };
         for part in list.split('+').filter(|part| !part.is_empty()) {
@@ -136,27 +136,27 @@ impl Faults {
         Ok(faults)
     }
 
-    /// Whether it strikes now.
+    /// True if the fault occurs now.
     pub(crate) fn strikes(&mut self, fault: Fault) -> bool {
         let chance = self.chances[fault as usize];
         chance > 0.0 && self.random.even() < chance
     }
 
-    /// Microseconds from `low` to `high` if it strikes now, else 0.
+    /// Returns a random delay from `low` to `high` microseconds if the fault occurs now, else 0.
     pub(crate) fn delay_us(&mut self, fault: Fault, low: u64, high: u64) -> u64 {
         if self.strikes(fault) { self.random.between(low, high) } else { 0 }
     }
 
-    /// What is left of a capacity.
+    /// Returns the capacity that the fault leaves.
     pub(crate) fn capacity(&self, whole: u64) -> u64 {
         match self.chances[Fault::FullEarly as usize] {
             0.0 => whole,
-            // Where there is no limit, as if it were a million.
+            // Without a limit, a million counts as the limit.
             part => (whole.min(1_000_000) as f64 * part) as u64,
         }
     }
 
-    /// One of `count`.
+    /// Returns a random number below `count`.
     pub(crate) fn one_of(&mut self, count: usize) -> usize {
         self.random.between(0, count as u64 - 1) as usize
     }

@@ -26,11 +26,12 @@ mod port;
 /// `struct twin_nic`.
 pub(crate) struct TwinNic {
     nic: RwLock<Nic>,
-    /// Verdicts of an older generation may be other ones by now.
+    /// Verdicts of an older generation may be out of date.
     generation: AtomicU64,
     /// When the next generation begins by itself, in microseconds; 0 for never.
     change_us: AtomicU64,
-    /// Of the capture that is replayed. Held by who changes rules; taken before `nic`.
+    /// The keeper of verdicts of the replayed capture. A thread that changes rules holds this lock;
+    /// it is taken before `nic`.
     follower: Mutex<Option<change::CaptureClient>>,
 }
 
@@ -88,7 +89,7 @@ pub(crate) struct TwinCall {
 #[repr(C)]
 pub(crate) struct TwinFrame {
     bytes: *const u8,
-    /// Bytes there.
+    /// Bytes that are present.
     len: u32,
     /// Bytes of the whole frame.
     frame_len: u32,
@@ -103,7 +104,8 @@ pub(crate) struct TwinVerdict {
     queue: u16,
     network: u16,
     transport: u16,
-    /// Of the rule that counts, one up; 0 where none does, `COUNTED_OFTEN` where several do.
+    /// Counter of the rule that counts, plus one; 0 if no rule counts, `COUNTED_OFTEN` if several
+    /// do.
     counter: u32,
 }
 
@@ -126,19 +128,19 @@ const HAS_MARK: u32 = 1;
 const HAS_FLAG: u32 = 2;
 const HAS_HASH: u32 = 4;
 const DROPPED: u32 = 8;
-/// A good checksum; a bad one is the bit above.
+/// Bit for a good checksum; the next higher bit stands for a bad one.
 const NETWORK_GOOD: u32 = 16;
 const TRANSPORT_GOOD: u32 = 64;
-/// To the wire of another port, and to another port; bits, and the port is in `queue`.
+/// Bits for the wire of another port, and for another port; the port is in `queue`.
 const TO_WIRE: u32 = 256;
 const TO_PORT: u32 = 512;
 const COUNTED_OFTEN: u32 = u32::MAX;
 
-/// A slice of C, of which an empty one may be null.
+/// Converts a slice of C; an empty one may be null.
 ///
 /// # Safety
 ///
-/// `start` is null or points to `count` values that nobody writes to during `'a`.
+/// `start` is null or points to `count` values to which no thread writes during `'a`.
 unsafe fn slice<'a, T>(start: *const T, count: u32) -> &'a [T] {
     if start.is_null() {
         return &[];
@@ -147,7 +149,7 @@ unsafe fn slice<'a, T>(start: *const T, count: u32) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(start, count as usize) }
 }
 
-/// A rule in the model's terms.
+/// A rule in the model's types.
 struct Parts {
     attributes: Attributes,
     items: Vec<Item>,
@@ -224,7 +226,7 @@ unsafe fn item_of(item: &TwinItem) -> Option<Item> {
     })
 }
 
-/// By the numbers of `enum twin_action_kind`.
+/// Converts an action, by the numbers of `enum twin_action_kind`.
 ///
 /// # Safety
 ///
@@ -246,7 +248,7 @@ unsafe fn action_of(action: &TwinAction) -> Option<Action> {
         9 => Some(Action::Age(Age { timeout_s: action.value, context: action.context })),
         10 => Some(Action::PortId(u16::try_from(action.value).ok()?)),
         11 => Some(Action::RepresentedPort(u16::try_from(action.value).ok()?)),
-        // What is no number of a port is the port of the rule.
+        // A value that is no port number means the port of the rule.
         12 => Some(Action::PortRepresentor(u16::try_from(action.value).ok())),
         _ => None,
     }
@@ -266,7 +268,7 @@ impl TwinCall {
         self.message = refusal.message.map_or(std::ptr::null(), CStr::as_ptr);
     }
 
-    /// The value, or 0 after noting the refusal.
+    /// Returns the value, or 0 after noting the refusal.
     fn answer(&mut self, result: Result<u64, Refusal>) -> u64 {
         result.unwrap_or_else(|refusal| {
             self.refuse(refusal);
@@ -317,7 +319,7 @@ impl From<Verdict> for TwinVerdict {
 ///
 /// # Safety
 ///
-/// `nic` is alive; `rule` and its arrays can be read, `call` is nobody else's.
+/// `nic` is alive; `rule` and its arrays can be read; no other thread uses `call`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_flow_validate(
     nic: *const TwinNic,
@@ -355,7 +357,7 @@ pub(crate) unsafe extern "C" fn twin_flow_create(
 ///
 /// # Safety
 ///
-/// `nic` is alive and `call` is nobody else's.
+/// `nic` is alive and no other thread uses `call`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_flow_destroy(
     nic: *const TwinNic,
@@ -399,7 +401,7 @@ pub(crate) unsafe extern "C" fn twin_flow_flush(nic: *const TwinNic, call: *mut 
 ///
 /// # Safety
 ///
-/// `nic` is alive; `tally` can be written to; `call` is nobody else's.
+/// `nic` is alive; `tally` can be written to; no other thread uses `call`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_flow_query(
     nic: *const TwinNic,

@@ -11,11 +11,11 @@ pub struct Field {
     pub name: &'static str,
     /// First bit, from the start of the header, the highest of a byte first.
     pub bit: usize,
-    /// Bits.
+    /// Number of bits.
     pub len: usize,
 }
 
-/// How much of a field a mask covers.
+/// The part of a field that a mask covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cover {
     /// No bit.
@@ -98,7 +98,7 @@ const GTPU: &[Field] = &[
 const GRE: &[Field] = &[field("c_rsvd0_ver", 0, 16), field("protocol", 16, 16)];
 
 impl Proto {
-    /// Its word in testpmd's flow syntax, and in personalities.
+    /// Returns its name in testpmd's flow syntax and in personalities.
     pub fn name(self) -> &'static str {
         match self {
             Self::Eth => "eth",
@@ -117,12 +117,12 @@ impl Proto {
         }
     }
 
-    /// Of its word.
+    /// Returns the protocol with this name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|proto| proto.name() == name)
     }
 
-    /// Its fields, which cover all bits of it.
+    /// Returns the fields of the header, which cover all of its bits.
     pub fn fields(self) -> &'static [Field] {
         match self {
             Self::Eth => ETH,
@@ -141,7 +141,7 @@ impl Proto {
         }
     }
 
-    /// The field with this name.
+    /// Returns the field with this name.
     pub fn field(self, name: &str) -> Option<Field> {
         self.fields().iter().copied().find(|field| field.name == name)
     }
@@ -152,7 +152,7 @@ impl Field {
         (self.bit..self.bit + self.len).map(|bit| (bit / 8, 0x80 >> (bit % 8)))
     }
 
-    /// How much of it a mask covers.
+    /// Returns the part of the field that a mask covers.
     pub fn cover(self, mask: &[u8; HEADER_MAX]) -> Cover {
         if (self.bit | self.len) % 8 == 0 {
             let bytes = &mask[self.bit / 8..][..self.len / 8];
@@ -169,14 +169,14 @@ impl Field {
         }
     }
 
-    /// Its value in a header; the low 64 bits of longer ones.
+    /// Returns the field's value in a header; the low 64 bits of longer ones.
     pub fn value(self, header: &[u8; HEADER_MAX]) -> u64 {
         let bit_of =
             |value: u64, (byte, bit): (usize, u8)| value << 1 | u64::from(header[byte] & bit != 0);
         self.bits().fold(0, bit_of)
     }
 
-    /// Takes it out of a mask.
+    /// Removes the field from the item's mask.
     pub(crate) fn clear(self, item: &mut Item) {
         self.bits().for_each(|(byte, bit)| item.mask[byte] &= !bit);
     }

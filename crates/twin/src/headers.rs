@@ -49,7 +49,7 @@ impl Slot {
         Self::TunnelTransport,
     ];
 
-    /// Where a protocol can be, the outermost first.
+    /// Returns the places where a protocol can be, the outermost first.
     pub(crate) fn places(proto: Proto) -> impl Iterator<Item = Self> {
         let places: &[Self] = match proto {
             Proto::Eth => &[Self::Ethernet, Self::TunnelEthernet],
@@ -65,8 +65,7 @@ impl Slot {
     }
 }
 
-/// Which protocol is in which place: the number of each in a byte, so that all are compared at
-/// once.
+/// Protocol at each place: one byte with its number for each, so that all are compared at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Protos(u128);
 
@@ -80,7 +79,7 @@ impl Protos {
     }
 }
 
-/// What a rule wants of some places: these protocols, or nothing.
+/// Protocols that a rule requires at some places, or that no header be there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// All bits of the places that matter.
@@ -120,30 +119,30 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
-    /// Reads as far as the headers are whole.
+    /// Reads the headers of a frame, as far as they are whole.
     pub(crate) fn of(frame: &[u8]) -> Self {
         let mut headers = Self::default();
-        // None only says where it ended.
+        // `None` only means that the walk ended early.
         let _ = headers.walk(frame);
         headers
     }
 
-    /// Which protocol is at `slot`.
+    /// Returns the protocol at `slot`.
     pub(crate) fn proto(&self, slot: Slot) -> Option<Proto> {
         self.protos.get(slot)
     }
 
-    /// Whether all that is wanted is there.
+    /// True if all required headers are present.
     pub(crate) fn are(&self, wanted: &Wanted) -> bool {
         self.protos.0 & wanted.matters.0 == wanted.there.0
     }
 
-    /// Offset of the header at `slot`; the frame's start where there is none.
+    /// Returns the offset of the header at `slot`; the frame's start if there is none.
     pub(crate) fn offset(&self, slot: Slot) -> usize {
         self.offsets[slot as usize]
     }
 
-    /// Whether it is a part of a packet, be it the first.
+    /// True if the packet is a fragment, the first one included.
     pub(crate) fn is_fragment(&self) -> bool {
         self.is_fragment
     }
@@ -171,7 +170,7 @@ impl Headers {
         Some(())
     }
 
-    /// Where the next header begins, and its EtherType.
+    /// Reads Ethernet and its tags; returns where the next header begins, and its EtherType.
     fn ethernet(
         &mut self,
         frame: &[u8],
@@ -192,7 +191,8 @@ impl Headers {
         Some((offset, ether_type))
     }
 
-    /// Where the next header begins, and its protocol; `None` where it is in another fragment.
+    /// Reads a network header; returns where the next header begins, and its protocol. `None` if
+    /// that is in another fragment.
     fn network(
         &mut self,
         frame: &[u8],
@@ -223,7 +223,7 @@ impl Headers {
         }
     }
 
-    /// The fragment header of IPv6: as [`Headers::network`].
+    /// Reads the fragment header of IPv6; returns the same as [`Headers::network`].
     fn fragment(&mut self, frame: &[u8], offset: usize, slot: Slot) -> Option<(usize, u8)> {
         let header = frame.get(offset..offset + Proto::Ipv6Frag.header_len())?;
         if slot == Slot::Network {
@@ -241,7 +241,8 @@ impl Headers {
         }
     }
 
-    /// Reads a transport header and a tunnel's, or GRE; where it goes on inside, with EtherType.
+    /// Reads a transport header and a tunnel header, or GRE; returns where the inner packet begins,
+    /// and its EtherType.
     fn tunnel(&mut self, frame: &[u8], offset: usize, protocol: u8) -> Option<(usize, u16)> {
         if protocol == proto::GRE {
             return self.gre(frame, offset);
@@ -278,7 +279,7 @@ impl Headers {
     }
 }
 
-/// EtherType of an IP packet, by its first byte.
+/// Returns the EtherType of an IP packet, by its first byte.
 fn version_of(byte: u8) -> Option<u16> {
     match byte >> 4 {
         4 => Some(ether_type::IPV4),
@@ -287,7 +288,7 @@ fn version_of(byte: u8) -> Option<u16> {
     }
 }
 
-/// Where the packet inside of GTP-U begins; `None` where it carries none (TS 29.281 5.1, 5.2).
+/// Returns where the packet inside of GTP-U begins; `None` if it carries none (TS 29.281 5.1, 5.2).
 fn gtpu_payload(frame: &[u8], offset: usize) -> Option<usize> {
     const G_PDU: u8 = 255;
     let flags = *frame.get(offset)?;

@@ -8,20 +8,22 @@ use crate::tuple::Tuple;
 /// The packets of a capture by their tuples.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// Where each place begins in `packets`, and where the last one ends.
+    /// Start of each place in `packets`, and the end of the last one.
     starts: Vec<u32>,
-    /// By place and tag, and then in the order of the capture.
+    /// Packet numbers by place and tag, and then in the order of the capture.
     packets: Vec<u32>,
-    /// Of each packet: tuples that share a place, with overwhelming probability, have others.
+    /// Tag of each packet. Tuples that share a place have different tags, with overwhelming
+    /// probability.
     tags: Vec<u32>,
 }
 
 /// The packets of a tuple.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Packets<'a> {
-    /// In the order of the capture.
+    /// Packet numbers in the order of the capture.
     pub(crate) numbers: &'a [u32],
-    /// No rule that looks only at what makes packets alike tells them apart; see [`is_alike`].
+    /// True if no rule that reads only what makes packets alike distinguishes them; see
+    /// [`is_alike`].
     pub(crate) are_alike: bool,
 }
 
@@ -33,7 +35,7 @@ fn tag(tuple: Tuple) -> u32 {
 }
 
 impl Index {
-    /// Of `count` frames, fewer than 2^32.
+    /// Makes the index of `count` frames, fewer than 2^32.
     pub(crate) fn of<'a>(count: usize, frame: impl Fn(u32) -> &'a [u8]) -> Self {
         let found = (0..count as u32).filter_map(|packet| {
             let frame = frame(packet);
@@ -61,7 +63,7 @@ impl Index {
         Self { starts, packets, tags }
     }
 
-    /// Those of a tuple.
+    /// Returns the packets of a tuple.
     pub(crate) fn packets(&self, tuple: Tuple) -> Packets<'_> {
         let place = tuple.place(self.starts.len() - 1);
         let place = self.starts[place] as usize..self.starts[place + 1] as usize;
@@ -73,7 +75,7 @@ impl Index {
     }
 }
 
-/// Whether frames have the same headers in the same places, the same bytes ahead of the network
+/// True if frames have the same headers in the same places, the same bytes ahead of the network
 /// header, and the same tuple.
 fn is_alike(one: &[u8], other: &[u8]) -> bool {
     let headers = Headers::of(one);

@@ -14,41 +14,41 @@ use crate::personality::{Check, Personality, Steps, Told};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::table::Stage;
 
-/// A rule as it was asked for.
+/// A rule as an application requests it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule<'a> {
-    /// Where it stands.
+    /// Group, priority and direction.
     pub attributes: Attributes,
-    /// Which packets.
+    /// Items that packets must match.
     pub items: &'a [Item],
-    /// What becomes of them.
+    /// Actions on the packets that match.
     pub actions: &'a [Action],
 }
 
-/// A rule that was found good.
+/// A rule that the NIC accepts.
 pub(crate) struct ValidRule {
     pub(crate) shape: Shape,
     pub(crate) key: Key,
     pub(crate) effect: Effect,
-    /// What its fate is about, if it is one.
+    /// The spread, if the fate is one.
     pub(crate) spread: Option<Spread>,
     pub(crate) counts: bool,
     pub(crate) age: Option<Age>,
-    /// Fields that count, if the personality asks.
+    /// Fields with masks, if the personality limits them.
     pub(crate) fields: Fields,
-    /// Its sides in conflicts, two bits for each.
+    /// The rule's sides in conflicts, two bits for each.
     pub(crate) sides: u32,
-    /// Where it stands.
+    /// Group, priority and direction.
     pub(crate) attributes: Attributes,
     pub(crate) stage: Stage,
 }
 
-/// Fields that a rule looks at, of which protocols.
+/// Fields that a rule matches, and their protocols.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     /// Network and transport.
     pub(crate) protos: [Option<Proto>; 2],
-    /// Where masks have bits.
+    /// Fields whose masks have bits.
     pub(crate) set: Vec<MaskedField>,
 }
 
@@ -56,19 +56,19 @@ pub(crate) struct Fields {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MaskedField {
     pub(crate) proto: Proto,
-    /// Of the field in it.
+    /// Number of the field in the header.
     pub(crate) number: usize,
-    /// Behind a tunnel's header.
+    /// True if the header is behind a tunnel's header.
     pub(crate) is_inner: bool,
 }
 
-/// One engine's ways.
+/// Checks rules for one engine.
 #[derive(Clone, Copy)]
 pub(crate) struct Judge<'a> {
     pub(crate) personality: &'a Personality,
-    /// Receive queues there are.
+    /// Number of receive queues.
     pub(crate) queues: u16,
-    /// The port is one of several that packets can be sent between.
+    /// True if the port is one of a switch.
     pub(crate) has_switch: bool,
     stage: Stage,
 }
@@ -78,7 +78,7 @@ impl<'a> Judge<'a> {
         Self { personality, queues, has_switch, stage: Stage::Port }
     }
 
-    /// Asks one engine after the other.
+    /// Checks a rule with one engine after the other.
     pub(crate) fn check(&self, rule: Rule<'_>) -> Result<ValidRule, Refusal> {
         match &self.personality.ahead {
             Some(personality) => {
@@ -89,7 +89,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Asks the port's usual engine, after the one ahead of it said no.
+    /// Checks a rule with the port's usual engine, after the one ahead of it has refused.
     pub(crate) fn behind(&self, rule: Rule<'_>, before: Refusal) -> Result<ValidRule, Refusal> {
         self.engine(rule).map_err(|refusal| refusal.after(before))
     }
@@ -98,7 +98,7 @@ impl<'a> Judge<'a> {
         self.first_parser(rule).map_err(|refusal| self.last_parser(rule.items).unwrap_or(refusal))
     }
 
-    /// The words of a parser that is tried after the first refused.
+    /// Returns the refusal of the parser that is tried after the first has refused.
     fn last_parser(&self, items: &[Item]) -> Option<Refusal> {
         let names = || items.iter().map(|item| item.proto.name());
         let parsers = &self.personality.last_parsers;
@@ -145,7 +145,7 @@ impl<'a> Judge<'a> {
         Ok(ValidRule { shape, key, effect, spread, counts, age, fields, sides, attributes, stage })
     }
 
-    /// Actions that are not for the group that packets begin in.
+    /// Refuses actions that are not allowed in group 0, where packets begin.
     fn in_group(&self, rule: Rule<'_>) -> Result<(), Refusal> {
         let not_in_root = &self.personality.actions.not_in_root;
         if rule.attributes.group > 0 || not_in_root.is_empty() {
@@ -166,12 +166,12 @@ impl<'a> Judge<'a> {
         sides.enumerate().fold(0, |bits, (number, side)| bits | u32::from(is_on(side)) << number)
     }
 
-    /// A refusal; `told` goes before the model's own words.
+    /// Returns a refusal; `told` takes precedence over the model's own words.
     fn refuse<T>(&self, told: Option<&Told>, usual: Refusal, place: Place) -> Result<T, Refusal> {
         Err(refusal(self.personality, told, usual.at(place)))
     }
 
-    /// Whether it is a rule between ports, and there can be one.
+    /// True if the rule is for transfer, and transfer is possible.
     fn has_transfer(&self, attributes: Attributes) -> bool {
         attributes.transfer && self.personality.attributes.transfer && self.has_switch
     }
@@ -180,7 +180,7 @@ impl<'a> Judge<'a> {
         let facts = &self.personality.attributes;
         let beyond = |number: u32, count: Option<u32>| count.is_some_and(|count| number >= count);
         let refuse = |told: &Option<Told>, usual| self.refuse(told.as_ref(), usual, Place::Rule);
-        // Drivers that know nothing but ingress say that.
+        // Drivers that support only ingress say so.
         let knows_transfer = facts.transfer || facts.ingress.is_none();
         if !(attributes.ingress || attributes.transfer && knows_transfer) {
             refuse(&facts.ingress, INGRESS)
@@ -198,7 +198,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What a NIC says: the words of `told`, with the number that all its refusals have.
+/// Returns a NIC's refusal: the words of `told`, with the number that all its refusals have.
 pub(crate) fn refusal(personality: &Personality, told: Option<&Told>, usual: Refusal) -> Refusal {
     let usual = Refusal { errno: personality.errno.unwrap_or(usual.errno), ..usual };
     told.map_or(usual, |told| told.refusal(usual))

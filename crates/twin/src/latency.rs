@@ -4,7 +4,7 @@
 use crate::personality::Latency;
 use crate::random::Random;
 
-/// Draws the times of calls; the same from the same seed.
+/// Draws the times of calls; one seed always gives the same times.
 pub(crate) struct Latencies {
     random: Random,
 }
@@ -14,7 +14,7 @@ impl Latencies {
         Self { random: Random::new(seed) }
     }
 
-    /// Microseconds for `create`, with a table full beyond its guarantee or not.
+    /// Returns the microseconds for `create`, with a table full beyond its guarantee or not.
     pub(crate) fn create(&mut self, facts: &Latency, is_beyond: bool) -> u32 {
         match facts.best_effort_create_us {
             Some(average) if is_beyond => average,
@@ -22,13 +22,14 @@ impl Latencies {
         }
     }
 
-    /// Microseconds for `destroy`.
+    /// Returns the microseconds for `destroy`.
     pub(crate) fn destroy(&mut self, facts: &Latency) -> u32 {
         self.draw(facts.destroy_us, facts.destroy_max_us)
     }
 
-    /// From half of the average up to the longest, most of them near the lower end, so that the
-    /// average comes out: the mean of u^k is 1 / (k + 1) for u that is even between 0 and 1.
+    /// Draws a time from half of the average up to the longest. Most are near the lower end, so
+    /// that the average is right: the mean of u^k is 1 / (k + 1) for u that is uniform between 0
+    /// and 1.
     fn draw(&mut self, average: u32, longest: u32) -> u32 {
         if longest <= average {
             return average;

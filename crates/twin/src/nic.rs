@@ -21,32 +21,32 @@ use std::ops::Range;
 
 mod reset;
 
-/// What becomes of a packet.
+/// The model's decision on a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// The number a rule put on it.
+    /// The number that a rule put on the packet.
     pub mark: Option<u32>,
-    /// Whether a rule flagged it.
+    /// True if a rule flagged the packet.
     pub flag: bool,
     /// The queue: that of a rule, else that of RSS, else the first.
     pub queue: u16,
-    /// The hash of RSS, where a packet is of a type that is hashed.
+    /// The hash of RSS, if the packet is of a type that is hashed.
     pub hash: Option<u32>,
-    /// The headers that were found.
+    /// The network header that was found.
     pub network: Option<Proto>,
-    /// Not for fragments.
+    /// The transport header that was found; none for fragments.
     pub transport: Option<Proto>,
-    /// Whether their checksums are good, as far as that was checked.
+    /// Results of the checksums that were verified.
     pub checksums: Checksums,
     /// True if the packet is dropped.
     pub drop: bool,
-    /// Where the switch sends it instead of to the port.
+    /// The port to which the switch sends the packet instead.
     pub elsewhere: Option<PortForwards>,
-    /// By which rules it is counted.
+    /// Rules that count the packet.
     pub counted: Counted,
 }
 
-/// Where a switch sends a packet that does not stay, by number of the port.
+/// Destination of a packet that a switch forwards, by number of the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortForwards {
     /// Out on the wire of this port.
@@ -55,21 +55,21 @@ pub enum PortForwards {
     Port(u16),
 }
 
-/// Whether checksums are good; `None` for what was not asked for, and what cannot be known.
+/// Results of checksums; `None` if one was not to be verified, or cannot be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checksums {
-    /// Of the header of IPv4.
+    /// True if the checksum of the IPv4 header is good.
     pub network: Option<bool>,
-    /// Of the transport, over all of the packet.
+    /// True if the checksum of the transport, over the whole packet, is good.
     pub transport: Option<bool>,
 }
 
-/// What a call came to, and how long it holds the caller.
+/// The result of a call, and how long the call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<T> {
-    /// Its value.
+    /// The result.
     pub value: T,
-    /// Microseconds the NIC needs for it.
+    /// Microseconds that the NIC takes.
     pub wait_us: u32,
 }
 
@@ -78,28 +78,28 @@ pub struct Nic {
     personality: Personality,
     queues: u16,
     is_started: bool,
-    /// It has reset itself and was not brought back.
+    /// True if the NIC has reset itself and was not brought back.
     is_down: bool,
-    /// The port is one of several that packets can be sent between.
+    /// True if the port is one of a switch.
     has_switch: bool,
-    /// Packets that no rule brings to a queue are not received.
+    /// True if packets are received only by rules.
     is_isolated: bool,
     rules: Rules,
     rss: Rss,
     checks: Checks,
     latencies: Latencies,
     faults: Faults,
-    /// What arrives until then is missed.
+    /// Packets that arrive until this time are missed.
     stalled_until_us: u64,
 }
 
 impl Nic {
-    /// A NIC without rules, queues, or a wire. `seed` is for what is left to chance.
+    /// Returns a NIC without rules, queues, or a wire. `seed` is for random choices.
     pub fn new(personality: Personality, seed: u64) -> Self {
         Self::with_faults(personality, seed, Faults::none())
     }
 
-    /// One that goes wrong.
+    /// Returns a NIC with faults.
     pub fn with_faults(mut personality: Personality, seed: u64, faults: Faults) -> Self {
         if faults.has(Fault::StaleCounters) {
             personality.count.refresh_ms = personality.count.refresh_ms.max(1000);
@@ -121,47 +121,47 @@ impl Nic {
         }
     }
 
-    /// What kind of NIC it is.
+    /// Returns the personality of the NIC.
     pub fn personality(&self) -> &Personality {
         &self.personality
     }
 
-    /// Rules there are.
+    /// Returns the number of rules.
     pub fn len(&self) -> usize {
         self.rules.len() as usize
     }
 
-    /// Whether there are no rules.
+    /// True if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether a rule is there.
+    /// True if the rule exists.
     pub fn has(&self, handle: Handle) -> bool {
         self.rules.has(handle)
     }
 
-    /// How many receive queues there are from now on.
+    /// Sets the number of receive queues.
     pub fn set_queues(&mut self, queues: u16) {
         self.queues = queues;
     }
 
-    /// The port is one of a switch, or none.
+    /// Sets whether the port is one of a switch.
     pub fn set_switch(&mut self, has_switch: bool) {
         self.has_switch = has_switch;
     }
 
-    /// Spreads packets over queues from now on.
+    /// Sets how packets are spread over queues.
     pub fn set_rss(&mut self, rss: Rss) {
         self.rss = rss;
     }
 
-    /// Which checksums are checked from now on.
+    /// Sets which checksums are verified.
     pub fn set_checks(&mut self, checks: Checks) {
         self.checks = checks;
     }
 
-    /// The port starts or stops.
+    /// Starts or stops the port.
     pub fn set_started(&mut self, is_started: bool) {
         if self.is_started && !is_started {
             match self.personality.port.on_stop {
@@ -176,11 +176,12 @@ impl Nic {
         self.is_started = is_started;
     }
 
-    /// Whether [`PortRules::create`] would take the rule, as far as this NIC says before.
+    /// Checks whether [`PortRules::create`] would accept the rule, as far as this NIC says in
+    /// advance.
     ///
     /// # Errors
     ///
-    /// It would not.
+    /// If the NIC would refuse it.
     pub fn validate(&self, rule: Rule<'_>) -> Result<(), Refusal> {
         self.ready()?;
         if self.personality.operations.no_validate {
@@ -190,11 +191,11 @@ impl Nic {
         self.rules.would_take(&self.personality, &checked)
     }
 
-    /// Takes a rule.
+    /// Creates a rule.
     ///
     /// # Errors
     ///
-    /// It does not.
+    /// If the NIC refuses it.
     pub fn create(&mut self, rule: Rule<'_>, now_us: u64) -> Result<Answer<Handle>, Refusal> {
         let created = self.try_create(rule, now_us);
         created.map_err(|refusal| match self.faults.strikes(Fault::UntouchedError) {
@@ -236,7 +237,7 @@ impl Nic {
         let is_ahead = checked.stage == Stage::Ahead;
         let created = self.rules.create(&self.personality, checked, life, now_us);
         let value = match created {
-            // There is another engine to be asked.
+            // The usual engine is asked next.
             Err(refusal) if is_ahead => {
                 let checked = self.judge().behind(rule, refusal)?;
                 let created = self.rules.create(&self.personality, checked, life, now_us);
@@ -248,7 +249,7 @@ impl Nic {
         Ok(Answer { value, wait_us })
     }
 
-    /// What goes wrong with marks.
+    /// Applies faults of marks to an effect.
     fn spoil(&mut self, effect: &mut Effect) {
         if self.faults.strikes(Fault::NoMark) {
             (effect.mark, effect.flag) = (None, false);
@@ -258,7 +259,7 @@ impl Nic {
         }
     }
 
-    /// The pattern, wider by one field.
+    /// Returns the pattern without one of its fields.
     fn without_a_field(&mut self, items: &[Item]) -> Vec<Item> {
         let mut items = items.to_vec();
         let fields = items.iter().enumerate().flat_map(|(place, item)| {
@@ -281,11 +282,11 @@ impl Nic {
         }
     }
 
-    /// Forgets a rule.
+    /// Destroys a rule.
     ///
     /// # Errors
     ///
-    /// There is no such rule.
+    /// If there is no such rule.
     pub fn destroy(&mut self, handle: Handle, now_us: u64) -> Result<Answer<()>, Refusal> {
         self.ready()?;
         let wait_us = self.latencies.destroy(&self.personality.latency);
@@ -301,11 +302,11 @@ impl Nic {
         Ok(Answer { value: (), wait_us })
     }
 
-    /// Forgets all rules.
+    /// Destroys all rules.
     ///
     /// # Errors
     ///
-    /// The NIC has no rules, or some cannot be destroyed.
+    /// If the NIC has no rules, or some cannot be destroyed.
     pub fn flush(&mut self) -> Result<(), Refusal> {
         self.ready()?;
         match self.rules.flush() {
@@ -314,11 +315,11 @@ impl Nic {
         }
     }
 
-    /// From now on only rules bring packets to queues, or no longer so.
+    /// Has the port receive packets only by rules, or in its usual way again.
     ///
     /// # Errors
     ///
-    /// The NIC has no such mode, or not while its port is started.
+    /// If the NIC has no such mode, or does not allow the change while its port is started.
     pub fn isolate(&mut self, is_isolated: bool) -> Result<(), Refusal> {
         self.ready()?;
         let operations = &self.personality.operations;
@@ -332,11 +333,11 @@ impl Nic {
         Ok(())
     }
 
-    /// What a rule with `count` counted; from zero again if `reset`.
+    /// Returns the counts of a rule with `count`; resets them to zero if `reset`.
     ///
     /// # Errors
     ///
-    /// It does not count, or this NIC answers no such question.
+    /// If the rule does not count, or this NIC does not support the query.
     pub fn query(&self, handle: Handle, reset: bool, now_us: u64) -> Result<Tally, Refusal> {
         self.ready()?;
         if self.personality.operations.no_query {
@@ -350,11 +351,11 @@ impl Nic {
         tally.ok_or_else(|| refusal(&self.personality, None, NOT_COUNTED))
     }
 
-    /// How old a rule with `age` is.
+    /// Returns the age of a rule with `age`.
     ///
     /// # Errors
     ///
-    /// It does not age, or this NIC answers no such question.
+    /// If the rule does not age, or this NIC does not support the query.
     pub fn idle(&self, handle: Handle, now_us: u64) -> Result<Idle, Refusal> {
         self.ready()?;
         if self.personality.operations.no_query {
@@ -366,57 +367,59 @@ impl Nic {
         self.rules.idle(handle, now_us)?.ok_or(NOT_AGEING)
     }
 
-    /// One rule, or all, for people: a line each.
+    /// Returns a text of one rule or all rules, a line each.
     ///
     /// # Errors
     ///
-    /// There is no such rule.
+    /// If there is no such rule.
     pub fn dump(&self, handle: Option<Handle>, now_us: u64) -> Result<String, Refusal> {
         self.awake()?;
         self.rules.dump(handle, now_us)
     }
 
-    /// What the application calls the rules that no packet hit for their timeout.
+    /// Returns the contexts of the rules that no packet has hit during their timeout.
     pub fn aged(&self, now_us: u64) -> impl Iterator<Item = u64> {
         self.rules.aged(now_us).filter(|_| !self.personality.age.never_told)
     }
 
-    /// Places of rules that may age.
+    /// Returns the number of places of rules that may age.
     pub fn ageing(&self) -> usize {
         self.rules.ageing()
     }
 
-    /// Whether rules at these places are aged that the application was not told of; it is, by this.
+    /// True if rules at these places have aged that were not reported to the application. This call
+    /// counts as the report.
     pub fn is_ageing_news(&self, among: Range<usize>, now_us: u64) -> bool {
         !self.personality.age.never_told && self.rules.is_news(among, now_us)
     }
 
-    /// What becomes of a frame of `len` bytes, the first of which are in `bytes`.
+    /// Classifies a frame of `len` bytes, the first of which are in `bytes`, and counts it.
     pub fn classify(&self, bytes: &[u8], len: u32, now_us: u64) -> Verdict {
         self.verdict(bytes, now_us, |counter| self.rules.count(counter, len, now_us))
     }
 
-    /// What would become of a frame by the rules of now; nothing is counted.
+    /// Classifies a frame by the current rules without counting it.
     pub fn foresee(&self, bytes: &[u8], now_us: u64) -> Verdict {
         self.verdict(bytes, now_us, |_| ())
     }
 
-    /// Counts a frame of `len` bytes that was foreseen to hit a rule.
+    /// Counts a frame of `len` bytes that was classified ahead to hit a rule.
     pub fn count(&self, counter: u32, len: u32, now_us: u64) {
         self.rules.count(counter, len, now_us);
     }
 
-    /// Which verdicts may be others because of rules that came or went since this was asked last.
+    /// Returns which verdicts may have changed because of rules that came or went since the last
+    /// call.
     pub(crate) fn take_touched(&mut self) -> AffectedPackets {
         self.rules.take_touched()
     }
 
-    /// Whether packets that are alike have the same verdict, but for their checksums.
+    /// True if packets that are alike have the same verdict, except for their checksums.
     pub(crate) fn sees_only_tuples(&self) -> bool {
         self.rules.sees_only_tuples()
     }
 
-    /// When verdicts become others by themselves, because a rule comes into effect or goes.
+    /// Returns when verdicts next change by the clock, because a rule comes into effect or goes.
     pub fn next_change_us(&self, now_us: u64) -> Option<u64> {
         let stall = (now_us < self.stalled_until_us).then_some(self.stalled_until_us);
         self.rules.next_change_us(now_us).into_iter().chain(stall).min()
@@ -445,7 +448,7 @@ impl Nic {
         };
         let drop = match fate {
             Fate::Drop => true,
-            // Nobody has said where to.
+            // No rule has chosen a destination.
             Fate::Usual | Fate::Jump(_) => self.is_isolated,
             Fate::Queue(_) | Fate::Spread(_) | Fate::Wire(_) | Fate::Port(_) => false,
         };
@@ -461,7 +464,7 @@ impl Nic {
         Verdict { mark, flag, drop, elsewhere, queue, hash, network, transport, checksums, counted }
     }
 
-    /// Queue and hash by a rule's own queues and types.
+    /// Returns queue and hash by a rule's own queues and types.
     fn spread(&self, spread: &Spread, bytes: &[u8], headers: &Headers) -> (u16, Option<u32>) {
         let Spread { types, queues } = spread;
         let hash = self.rss.hash_of(*types, bytes, headers);
@@ -473,10 +476,10 @@ impl Nic {
     }
 }
 
-/// As ethdev says it where a driver has no such call.
+/// The error of ethdev if a driver does not implement the call.
 const NO_CALL: Refusal =
     Refusal::new(Errno::ENOSYS, Kind::Unspecified, c"Function not implemented");
-/// What arrives for it is missed.
+/// A queue whose packets are missed.
 const NO_QUEUE: u16 = u16::MAX;
 const CLIFF_US: u32 = 10_000;
 const NOT_CREATED: Refusal = Refusal::new(Errno::EINVAL, Kind::Handle, c"Failed to create flow.");

@@ -46,7 +46,7 @@ pub enum Proto {
 }
 
 impl Proto {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; 13] = [
         Self::Eth,
         Self::Vlan,
@@ -63,12 +63,12 @@ impl Proto {
         Self::Gre,
     ];
 
-    /// Of its number.
+    /// Returns the protocol with this number.
     pub(crate) fn of_number(number: u16) -> Option<Self> {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 
-    /// Of an IP protocol number, if the header is whole in `len` bytes.
+    /// Returns the protocol of an IP protocol number, if the header is whole in `len` bytes.
     pub(crate) fn of_transport(number: u8, len: usize) -> Option<Self> {
         let proto = match number {
             proto::TCP => Self::Tcp,
@@ -81,7 +81,7 @@ impl Proto {
         (len >= proto.header_len()).then_some(proto)
     }
 
-    /// Bytes of its header that rules can look at.
+    /// Returns the number of bytes of the header that rules can match.
     pub fn header_len(self) -> usize {
         match self {
             Self::Eth => 14,
@@ -93,7 +93,7 @@ impl Proto {
         }
     }
 
-    /// 2 to 4, as in the OSI model; tunnels are above.
+    /// Returns the layer, 2 to 4 as in the OSI model; tunnels are above.
     pub(crate) fn layer(self) -> u8 {
         match self {
             Self::Eth | Self::Vlan => 2,
@@ -103,44 +103,44 @@ impl Proto {
         }
     }
 
-    /// Other headers may follow it as if they were the first.
+    /// True if other headers may follow as if they were the first.
     pub fn is_tunnel(self) -> bool {
         matches!(self, Self::Vxlan | Self::Gtpu | Self::Gre)
     }
 }
 
-/// What a rule gave of an item.
+/// The parts of an item that a rule gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemSpec {
-    /// Values.
+    /// True if values are given.
     pub spec: bool,
-    /// Ends of ranges.
+    /// True if the ends of ranges are given.
     pub last: bool,
-    /// Which bits count.
+    /// True if a mask is given.
     pub mask: bool,
 }
 
 /// One header of a pattern, in network byte order.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
-    /// Which header.
+    /// The header.
     pub proto: Proto,
-    /// What of the following was given.
+    /// The parts below that were given.
     pub given: ItemSpec,
     /// Values of its bytes. Those outside of the mask do not matter.
     pub spec: [u8; HEADER_MAX],
-    /// Where it is given, the ends of ranges that begin at `spec`.
+    /// The ends of ranges that begin at `spec`, if given.
     pub last: [u8; HEADER_MAX],
-    /// Bits of `spec` that count; without any, the header only has to be there. Where none was
+    /// Bits of `spec` that count; without any, the header only has to be present. If no mask was
     /// given, that of `rte_flow.h`.
     pub mask: [u8; HEADER_MAX],
-    /// Whether a tag follows an Ethernet header or a tag, a fragment header an IPv6 header; `None`
-    /// where it does not matter.
+    /// True if a tag must follow an Ethernet header or a tag, or a fragment header an IPv6 header;
+    /// false if it must not; `None` if it does not matter.
     pub followed: Option<bool>,
 }
 
 impl Item {
-    /// Any header of this protocol.
+    /// Returns an item that matches any header of this protocol.
     pub fn any(proto: Proto) -> Self {
         let none = [0; HEADER_MAX];
         Self {
@@ -153,44 +153,45 @@ impl Item {
         }
     }
 
-    /// Headers with these values under this mask.
+    /// Returns an item that matches headers with these values under this mask.
     pub fn masked(proto: Proto, spec: [u8; HEADER_MAX], mask: [u8; HEADER_MAX]) -> Self {
         let given = ItemSpec { spec: true, last: false, mask: true };
         Self { given, spec, mask, ..Self::any(proto) }
     }
 
-    /// Ranges that are none.
+    /// True if every range has a single value.
     pub(crate) fn last_is_spec(&self) -> bool {
         let bytes = self.spec.iter().zip(&self.last).zip(&self.mask);
         bytes.into_iter().all(|((spec, last), mask)| (spec ^ last) & mask == 0)
     }
 
-    /// Makes it one that any header matches.
+    /// Makes the item match any header.
     pub(crate) fn forget_bits(&mut self) {
         self.mask = [0; HEADER_MAX];
         self.followed = None;
     }
 }
 
-/// Where a rule stands among others, and which packets it is for.
+/// Group and priority of a rule, and the direction of packets that it matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// Table it is in; packets begin in 0.
+    /// Table of the rule; packets begin in group 0.
     pub group: u32,
-    /// 0 is asked first.
+    /// Priority; 0 is matched first.
     pub priority: u32,
-    /// For packets that arrive.
+    /// The rule is for packets that arrive.
     pub ingress: bool,
-    /// For packets that leave.
+    /// The rule is for packets that leave.
     pub egress: bool,
-    /// For the switch between ports, which packets come to before the port that they arrived at.
+    /// The rule is for the switch between ports, which packets reach before the port at which they
+    /// arrived.
     pub transfer: bool,
-    /// The pattern names the port that packets arrive at, which is the port of the rule.
+    /// The pattern names the port at which packets arrive, which is the port of the rule.
     pub names_port: bool,
 }
 
 impl Attributes {
-    /// For packets that arrive, in the first group, asked first.
+    /// Attributes of rules for packets that arrive, in the first group and with the first priority.
     pub const INGRESS: Self = Self {
         group: 0,
         priority: 0,
@@ -210,27 +211,27 @@ struct Word {
     offset: u8,
 }
 
-/// What patterns can have in common: all but the values.
+/// The common part of patterns: everything but the values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     wanted: Wanted,
-    /// Neither TCP nor UDP nor SCTP.
+    /// True if packets with TCP, UDP or SCTP do not match.
     other_transports_only: bool,
     words: Vec<Word>,
 }
 
-/// Most words of a shape: all headers, all bytes.
+/// Maximum number of words of a shape: all headers, all bytes.
 pub(crate) const WORDS_MAX: usize = 2 + 1 + 1 + 5 + 1 + 3 + 1 + 2 + 1 + 5 + 3;
 
 /// Values of the words of a shape.
 pub(crate) type Key = [u64; WORDS_MAX];
 
-/// A pattern that items are added to: its shape, and its key.
+/// A pattern to which items are added: its shape, and its key.
 #[derive(Default)]
 pub(crate) struct Pattern {
     pub(crate) shape: Shape,
     pub(crate) key: Key,
-    /// Behind the last item.
+    /// Place behind the last item.
     next: usize,
 }
 
@@ -256,7 +257,7 @@ impl Pattern {
         Ok(())
     }
 
-    /// Packets with TCP, UDP or SCTP are not meant where no transport header is named.
+    /// Excludes packets with TCP, UDP or SCTP if the pattern names no transport header.
     pub(crate) fn without_usual_transports(mut self) -> Self {
         let has_none = self.shape.wanted.there().get(Slot::Transport).is_none();
         self.shape.other_transports_only = has_none;
@@ -265,7 +266,7 @@ impl Pattern {
 }
 
 impl Shape {
-    /// What an item says of the place behind its own.
+    /// Adds what an item requires of the place behind its own.
     fn follow(&mut self, item: &Item, next: usize) {
         let follower = match item.proto {
             Proto::Ipv6 => Proto::Ipv6Frag,
@@ -281,7 +282,7 @@ impl Shape {
         }
     }
 
-    /// For people: headers, and bytes of them with their masks, `ipv4[8]=.../...`.
+    /// Returns a text of headers and their bytes with masks, `ipv4[8]=.../...`.
     pub(crate) fn describe(&self, key: &[u64]) -> String {
         let mut headers = Vec::new();
         for slot in Slot::ALL {
@@ -303,7 +304,7 @@ impl Shape {
         headers.join(" / ")
     }
 
-    /// What is asked of the header at `slot`, if it must be there.
+    /// Returns what the pattern requires of the header at `slot`, if that must be present.
     pub(crate) fn item(&self, key: &[u64], slot: Slot) -> Option<Item> {
         let mut item = Item::any(self.wanted.there().get(slot)?);
         for (word, value) in self.words.iter().zip(key).filter(|(word, _)| word.slot == slot) {
@@ -314,8 +315,8 @@ impl Shape {
         Some(item)
     }
 
-    /// The bytes of which any bit counts, from the start of the header at each slot, and those
-    /// bits.
+    /// Returns the bytes of which any bit counts, from the start of the header at each slot, and
+    /// those bits.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = (Slot, usize, u8)> {
         self.words.iter().flat_map(|word| {
             let bytes = word.mask.to_ne_bytes().into_iter().enumerate();
@@ -324,17 +325,17 @@ impl Shape {
         })
     }
 
-    /// Which protocol must be at `slot`.
+    /// Returns the protocol that must be at `slot`.
     pub(crate) fn proto(&self, slot: Slot) -> Option<Proto> {
         self.wanted.there().get(slot)
     }
 
-    /// How many words of a key count.
+    /// Returns the number of words of a key that count.
     pub(crate) fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether the headers are those of the shape.
+    /// True if the headers are those of the shape.
     pub(crate) fn fits(&self, headers: &Headers) -> bool {
         let is_usual = || {
             let transport = headers.proto(Slot::Transport);
@@ -343,7 +344,7 @@ impl Shape {
         headers.are(&self.wanted) && !(self.other_transports_only && is_usual())
     }
 
-    /// The key of a frame with these headers, word by word.
+    /// Returns the key of a frame with these headers, word by word.
     pub(crate) fn key(&self, frame: &[u8], headers: &Headers) -> impl Iterator<Item = u64> {
         let value = |word: &Word| {
             load(frame, headers.offset(word.slot) + usize::from(word.offset)) & word.mask
@@ -352,9 +353,9 @@ impl Shape {
     }
 }
 
-/// Where an item goes that follows others; `next` is the first place behind them.
+/// Returns the place of an item that follows others; `next` is the first place behind them.
 fn slot_of(proto: Proto, next: usize, before: Protos) -> Result<Slot, Refusal> {
-    // Behind a tunnel's header is the next frame; no other header may be jumped over like that.
+    // Behind a tunnel's header the next frame begins; only there may headers be skipped.
     let is_inside = next > Slot::Tunnel as usize;
     let mut places = Slot::places(proto).filter(|&slot| (slot > Slot::Tunnel) == is_inside);
     let slot = places.find(|&slot| slot as usize >= next).ok_or(ORDER)?;
@@ -374,7 +375,7 @@ const ORDER: Refusal =
     refusal(Errno::EINVAL, c"a header of this layer, or of one above, came before");
 const VERSION: Refusal = refusal(Errno::ENOTSUP, c"ICMP is of another version than IP");
 
-/// Eight bytes from `offset`; those behind the end are zero.
+/// Loads eight bytes from `offset`; bytes behind the end are zero.
 pub(crate) fn load(bytes: &[u8], offset: usize) -> u64 {
     match bytes.get(offset..offset + 8) {
         Some(word) => u64::from_ne_bytes(word.try_into().expect("a slice of eight bytes")),

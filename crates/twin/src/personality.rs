@@ -34,24 +34,24 @@ use std::collections::BTreeMap;
 /// Conflicts that a file can have: a rule notes both its sides of each in a word.
 pub const CONFLICTS_MAX: usize = 16;
 
-/// All that is known of a NIC.
+/// The known facts of a NIC.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Personality {
-    /// A word.
+    /// Name, one word.
     pub name: String,
-    /// Product, driver, version: a line.
+    /// Product, driver and version, one line.
     pub title: String,
-    /// Where the facts are from; `source` in a part of the file refers to these.
+    /// Sources of the facts; `source` in a part of the file refers to these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
-    /// What nobody knows of it, if so much that it is a placeholder.
+    /// What is unknown of the NIC, if so much that the file is a placeholder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placeholder: Option<String>,
-    /// What of a rule is looked at first.
+    /// Order in which the parts of a rule are checked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<Check>,
-    /// `errno` of refusals that name none; `EINVAL` if there is none.
+    /// `errno` of refusals that name none; `EINVAL` if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errno: Option<crate::refusal::Errno>,
     /// Groups, priorities, directions.
@@ -60,19 +60,19 @@ pub struct Personality {
     /// Patterns as a whole.
     #[serde(skip_serializing_if = "is_default")]
     pub pattern: Pattern,
-    /// Lists of headers that are taken; all that make sense if there are none.
+    /// Lists of headers that are accepted; all that make sense if there are none.
     #[serde(rename = "chain", skip_serializing_if = "Vec::is_empty")]
     pub chains: Vec<Chain>,
-    /// Parsers that are tried where the others refused.
+    /// Parsers that are tried after the others have refused.
     #[serde(rename = "last_parser", skip_serializing_if = "Vec::is_empty")]
     pub last_parsers: Vec<LastParser>,
     /// Headers by their names.
     #[serde(rename = "item", skip_serializing_if = "BTreeMap::is_empty")]
     pub items: BTreeMap<String, ItemFacts>,
-    /// Headers that may not both have bits that count.
+    /// Headers of which only one may have bits that count.
     #[serde(rename = "exclusive", skip_serializing_if = "Vec::is_empty")]
     pub exclusives: Vec<Exclusive>,
-    /// Rules that may not be there together.
+    /// Rules that exclude each other.
     #[serde(rename = "conflict", skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<Conflict>,
     /// Lists of actions.
@@ -90,47 +90,47 @@ pub struct Personality {
     /// The table of rules.
     #[serde(skip_serializing_if = "is_default")]
     pub table: TableFacts,
-    /// How long it takes.
+    /// Times of calls.
     #[serde(skip_serializing_if = "is_default")]
     pub latency: Latency,
     /// The port's state.
     #[serde(skip_serializing_if = "is_default")]
     pub port: PortFacts,
-    /// Calls that there are.
+    /// Calls that the NIC supports.
     #[serde(skip_serializing_if = "is_default")]
     pub operations: Operations,
-    /// An engine that is asked before this one, and that packets come to before: what it takes, and
-    /// how many. All else is said once, of the NIC.
+    /// An engine that is asked before this one, and that packets reach before it: which rules it
+    /// accepts, and how many. All other facts are only in the NIC's own part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead: Option<Box<Personality>>,
 }
 
-/// Why a file is no personality.
+/// The reason why a file is no personality.
 #[derive(Debug, thiserror::Error)]
 pub enum PersonalityError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("personality {path}: {error}")]
     Read {
-        /// As it was given.
+        /// The text that was given.
         path: String,
-        /// Why.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// Its text is not as it must be.
+    /// The text is not valid.
     #[error("personality {path}: {message}")]
     Text {
-        /// As it was given.
+        /// The text that was given.
         path: String,
-        /// With line and column.
+        /// The error, with line and column.
         message: String,
     },
-    /// There is no such name, and it is no path either.
+    /// The name is neither a built-in personality nor a path.
     #[error(
         "there is no personality {name}; there are {}, and files, whose names have a / or end in \
          .toml", NAMES.join(", ")
     )]
     Unknown {
-        /// As it was given.
+        /// The text that was given.
         name: String,
     },
 }
@@ -140,11 +140,11 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Personality {
-    /// The one with this name, or that in the file with this path.
+    /// Returns the built-in personality with this name, or reads the file with this path.
     ///
     /// # Errors
     ///
-    /// There is none, or it is none.
+    /// If there is none, or the file is no personality.
     pub fn named(name: &str) -> Result<Self, PersonalityError> {
         if let Some(text) = builtin(name) {
             return Self::parse(text, name);
@@ -157,11 +157,11 @@ impl Personality {
         Self::parse(&text, name)
     }
 
-    /// Of its text; `path` is for messages.
+    /// Reads a personality from its text; `path` is for messages.
     ///
     /// # Errors
     ///
-    /// Of form, and of names of headers, fields and actions that are none.
+    /// If the form is wrong, or a name of a header, field or action does not exist.
     pub fn parse(text: &str, path: &str) -> Result<Self, PersonalityError> {
         let fail = |message: String| PersonalityError::Text { path: path.to_owned(), message };
         let personality: Self = toml::from_str(text).map_err(|error| fail(error.to_string()))?;
@@ -169,28 +169,28 @@ impl Personality {
         Ok(personality)
     }
 
-    /// Whether a port with so many receive queues, and one of a switch, takes a rule, as far as the
-    /// rule alone says.
+    /// Checks whether a port of a switch with `queues` receive queues accepts a rule, as far as
+    /// this depends on the rule alone.
     ///
     /// # Errors
     ///
-    /// It does not.
+    /// If the NIC refuses it.
     pub fn takes(&self, rule: Rule<'_>, queues: u16) -> Result<(), Refusal> {
         Judge::new(self, queues, true).check(rule).map(drop)
     }
 
-    /// The engine that rules of a stage are for.
+    /// Returns the engine for the rules of a stage.
     pub(crate) fn engine(&self, stage: Stage) -> &Self {
         let ahead = self.ahead.as_deref().filter(|_| stage == Stage::Ahead);
         ahead.unwrap_or(self)
     }
 
-    /// As a file.
+    /// Returns the text of the file.
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(self).expect("nothing in it is beyond TOML")
     }
 
-    /// Headers, fields and actions exist.
+    /// Checks that all named headers, fields and actions exist.
     fn names_are_good(&self) -> Result<(), String> {
         let proto = |name: &str| match Proto::of_name(name) {
             Some(proto) => Ok(proto),
@@ -228,7 +228,7 @@ impl Personality {
         self.ahead.as_deref().map_or(Ok(()), Self::is_good_ahead)
     }
 
-    /// An engine ahead says what rules it takes, and nothing of the port.
+    /// Checks that an engine ahead only has facts about rules, none about the port.
     fn is_good_ahead(&self) -> Result<(), String> {
         let of_port = Self {
             mark: self.mark.clone(),

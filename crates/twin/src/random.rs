@@ -18,12 +18,12 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// From 0 up to 1, without 1.
+    /// Returns a uniform number from 0 up to 1, without 1.
     pub(crate) fn even(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Both ends included.
+    /// Returns a number from `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }

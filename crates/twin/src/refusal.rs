@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// What of a rule is to blame. Names and numbers are those of `enum rte_flow_error_type`.
+/// The kind of part that is wrong. Names and numbers are those of `enum rte_flow_error_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[expect(missing_docs, reason = "the words are those of rte_flow.h, which explains them")]
@@ -32,10 +32,10 @@ pub enum Kind {
     State,
 }
 
-/// Where in a rule the trouble is.
+/// The part of a rule that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Nowhere in particular.
+    /// No particular part.
     Rule,
     /// The pattern's item with this number.
     Item(usize),
@@ -43,16 +43,16 @@ pub enum Place {
     Action(usize),
 }
 
-/// A refusal, as `rte_flow_error` and `rte_errno` tell it.
+/// A refusal, for `rte_flow_error` and `rte_errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What `rte_errno` becomes.
+    /// New value of `rte_errno`.
     pub errno: Errno,
     /// `rte_flow_error.type`; with [`Kind::None`] the structure stays as it was.
     pub kind: Kind,
     /// What `rte_flow_error.cause` points to.
     pub place: Place,
-    /// `rte_flow_error.message`. Never freed: applications keep it as long as they like.
+    /// `rte_flow_error.message`. Never freed, because applications may keep it.
     pub message: Option<&'static CStr>,
 }
 
@@ -99,7 +99,7 @@ impl Kind {
         Self::State,
     ];
 
-    /// Of its number in `rte_flow.h`.
+    /// Returns the kind with this number in `rte_flow.h`.
     pub fn of_number(number: u32) -> Option<Self> {
         Self::ALL.get(number as usize).copied()
     }
@@ -123,7 +123,7 @@ impl Errno {
         Self::ETIMEDOUT,
     ];
 
-    /// Of its number, if it is one of these.
+    /// Returns the error with this number, if it is one of these.
     pub fn of_number(number: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|errno| *errno as i32 == number)
     }
@@ -138,14 +138,14 @@ impl Refusal {
         Self { place, ..self }
     }
 
-    /// What is seen of it where somebody else had refused `before`: words stay that it leaves
-    /// untouched.
+    /// Returns the refusal that the application sees after an earlier refusal `before`: parts that
+    /// this one leaves untouched keep the earlier values.
     pub(crate) fn after(self, before: Self) -> Self {
         if self.kind == Kind::None { before } else { self }
     }
 }
 
-/// The message that lives for ever. There are as many as personalities have sentences.
+/// Returns a message that is never freed. There are as many as personalities have sentences.
 pub(crate) fn lasting(message: &str) -> &'static CStr {
     static MESSAGES: LazyLock<Mutex<HashSet<&'static CStr>>> = LazyLock::new(Mutex::default);
     let text = CString::new(message.replace('\0', "")).expect("without a zero");

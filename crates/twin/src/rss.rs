@@ -13,7 +13,7 @@ pub const KEY_LEN: usize = 40;
 /// Two IPv6 addresses and two ports.
 const INPUT_MAX: usize = 36;
 
-/// What packets are hashed, over what, and whether it is sorted, in bits.
+/// Packets that are hashed, over which fields, and whether these are sorted, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RssTypes(pub u32);
 
@@ -23,7 +23,7 @@ pub const IP: u32 = 1;
 pub const FRAGMENT: u32 = 1 << 1;
 /// Any transport but those below, over the addresses.
 pub const OTHER: u32 = 1 << 2;
-/// TCP, over addresses and ports; so are the two after it.
+/// TCP, over addresses and ports; this holds for the next two also.
 pub const TCP: u32 = 1 << 3;
 /// UDP.
 pub const UDP: u32 = 1 << 4;
@@ -31,27 +31,27 @@ pub const UDP: u32 = 1 << 4;
 pub const SCTP: u32 = 1 << 5;
 /// The bits above for IPv6 are shifted left by this number.
 pub const IPV6_SHIFT: u32 = 8;
-/// The smaller address and the smaller port are the first: both directions have one hash.
+/// The smaller address and the smaller port come first, so both directions have one hash.
 pub const SORTED: u32 = 1 << 16;
 
 /// How packets are spread.
 pub struct Rss {
     types: RssTypes,
-    /// The hash of a byte at a place; that of an input is the XOR over its bytes.
+    /// The hash of each byte value at each place; the hash of an input is the XOR over its bytes.
     tables: Box<[[u32; 256]; INPUT_MAX]>,
     /// Queues by the low part of the hash.
     reta: Vec<u16>,
 }
 
 impl Default for Rss {
-    /// Nothing is spread: queue 0.
+    /// Returns a configuration that delivers every packet to queue 0.
     fn default() -> Self {
         Self { types: RssTypes::default(), tables: Box::new([[0; 256]; INPUT_MAX]), reta: vec![0] }
     }
 }
 
 impl Rss {
-    /// `reta` has at least one queue.
+    /// Makes the tables. `reta` has at least one queue.
     pub fn new(types: RssTypes, key: &[u8; KEY_LEN], reta: Vec<u16>) -> Self {
         assert!(!reta.is_empty(), "a table without queues");
         let mut tables = Box::new([[0; 256]; INPUT_MAX]);
@@ -102,9 +102,9 @@ impl Rss {
         (types & (kind | IP) != 0).then(|| self.toeplitz(addresses))
     }
 
-    /// The queue of a packet with this hash.
+    /// Returns the queue of a packet with this hash.
     pub(crate) fn queue(&self, hash: u32) -> u16 {
-        // Of 32 bits, a division is cheap.
+        // A division of 32 bits is cheap.
         self.reta[(hash % self.reta.len() as u32) as usize]
     }
 
@@ -114,14 +114,15 @@ impl Rss {
     }
 }
 
-/// Source and destination of one length, the smaller first where they are sorted.
+/// Returns the bytes of source and destination, which have one length; the smaller comes first if
+/// they are sorted.
 fn pair(both: &[u8], is_sorted: bool) -> impl Iterator<Item = &u8> {
     let (src, dst) = both.split_at(both.len() / 2);
     let (first, second) = if is_sorted && src > dst { (dst, src) } else { (src, dst) };
     first.iter().chain(second)
 }
 
-/// The 32 bits of the key from `bit` on.
+/// Returns the 32 bits of the key from `bit` on.
 fn window(key: &[u8; KEY_LEN], bit: usize) -> u32 {
     let byte = |i: usize| u64::from(key.get(bit / 8 + i).copied().unwrap_or(0));
     let word = (0..5).fold(0, |word, i| word << 8 | byte(i));
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
     use wire::FrameBuilder;
 
-    /// Of Microsoft's "Verifying the RSS Hash Calculation".
+    /// The key of Microsoft's "Verifying the RSS Hash Calculation".
     const KEY: [u8; KEY_LEN] = [
         0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f,
         0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,

@@ -26,14 +26,16 @@ use spreads::Spreads;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
-/// Names a rule; that of a destroyed rule is never given again.
+/// Names a rule. The handle of a destroyed rule is never given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle(pub(crate) u64);
 
-/// A rule that was destroyed and stays in effect: `u64::MAX` is for those that were not destroyed.
+/// End of a rule that was destroyed and stays in effect; `u64::MAX` is for rules that were not
+/// destroyed.
 pub(crate) const FOR_EVER_US: u64 = u64::MAX - 1;
 
-/// Groups a packet may be sent through, so that rules cannot send it round for ever.
+/// Maximum number of groups through which a packet passes, so that rules cannot send it round for
+/// ever.
 const JUMPS_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,16 +53,16 @@ struct Entry {
     effect: Effect,
     counter: u32,
     share: Share,
-    /// In effect from then, until then.
+    /// The rule is in effect from `from_us` until `until_us`.
     from_us: u64,
     until_us: u64,
     is_lasting: bool,
 }
 
-/// What is out of the ordinary about a new rule.
+/// Special properties of a new rule.
 #[derive(Clone, Copy)]
 pub(crate) struct RuleLifetime {
-    /// When it comes into effect; `u64::MAX` for never.
+    /// Time at which it comes into effect; `u64::MAX` for never.
     pub(crate) from_us: u64,
     /// It cannot be destroyed.
     pub(crate) is_lasting: bool,
@@ -68,26 +70,26 @@ pub(crate) struct RuleLifetime {
 
 /// The rules of a port.
 pub(crate) struct Rules {
-    /// By stage, by group, by priority, by age: the order in which they are asked.
+    /// Tables by stage, group, priority and age: the order in which they are searched.
     order: Vec<u32>,
     tables: Vec<Table>,
     entries: Vec<Entry>,
     /// Places without a rule.
     free: Vec<u32>,
-    /// Places of those that wait behind another, the next in effect first.
+    /// Places of the rules that wait behind another, the next in effect first.
     waiting: HashMap<u32, VecDeque<u32>>,
-    /// Until when those that were destroyed are in effect, and their places.
+    /// Destroyed rules that are still in effect: until when, and their places.
     leaving: BTreeSet<(u64, u32)>,
-    /// When rules come into effect that are not yet.
+    /// Times at which rules will come into effect.
     coming_us: BTreeSet<u64>,
     spreads: Spreads,
     counters: Counters,
     limits: Limits,
-    /// Since somebody asked.
+    /// Verdicts that may have changed since the last call of [`Rules::take_touched`].
     touched: AffectedPackets,
 }
 
-/// A frame, and when it came.
+/// A frame, and when it arrived.
 #[derive(Clone, Copy)]
 struct Frame<'a> {
     bytes: &'a [u8],
@@ -95,14 +97,14 @@ struct Frame<'a> {
     now_us: u64,
 }
 
-/// What the rules came to that a frame hit.
+/// The combined effect of the rules that a frame hit.
 #[derive(Default)]
 pub(crate) struct Hit {
     pub(crate) effect: Effect,
     pub(crate) counted: Counted,
 }
 
-/// Which rules count a packet.
+/// Rules that count a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counted {
     /// None.
@@ -115,7 +117,7 @@ pub enum Counted {
 }
 
 impl Rules {
-    /// Without rules, and with room for `capacity` of them.
+    /// Returns an empty set with room for `capacity` rules.
     pub(crate) fn new(personality: &Personality, capacity: u64) -> Self {
         Self {
             order: Vec::new(),
@@ -132,12 +134,12 @@ impl Rules {
         }
     }
 
-    /// Those that were not destroyed.
+    /// Returns the number of rules that were not destroyed.
     pub(crate) fn len(&self) -> u64 {
         self.limits.rules()
     }
 
-    /// Those of a stage's engine.
+    /// Returns the number of rules of a stage's engine.
     pub(crate) fn len_of(&self, stage: Stage) -> u64 {
         match stage {
             Stage::Ahead => self.limits.ahead(),
@@ -149,7 +151,7 @@ impl Rules {
         self.spreads.get(place)
     }
 
-    /// What `validate` knows beside the rule itself.
+    /// Checks what `validate` can tell beside the rule itself.
     pub(crate) fn would_take(
         &self,
         personality: &Personality,
@@ -158,7 +160,7 @@ impl Rules {
         let ValidRule { shape, stage, attributes, .. } = checked;
         let table = self.table_of(shape, *stage, *attributes).map(|table| &self.tables[table]);
         let there = table.and_then(|table| table.find(&checked.key));
-        // One that is leaving gives way.
+        // A destroyed rule that is still in effect gives way.
         let is_there = there.is_some_and(|place| self.entries[place as usize].until_us == u64::MAX);
         match personality.engine(*stage).table.duplicate {
             Duplicate::Exists if is_there => Err(EXISTS),
@@ -233,7 +235,7 @@ impl Rules {
         Ok(handle)
     }
 
-    /// Forgets a rule; its effect lasts until `until_us`.
+    /// Destroys a rule; its effect lasts until `until_us`.
     pub(crate) fn destroy(&mut self, handle: Handle, until_us: u64) -> Result<(), Refusal> {
         let place = self.place_of(handle)?;
         let entry = &mut self.entries[place as usize];
@@ -253,7 +255,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Forgets all rules but those that cannot be destroyed; how many these are.
+    /// Destroys all rules except those that cannot be destroyed; returns the number of these.
     pub(crate) fn flush(&mut self) -> u64 {
         self.touched = AffectedPackets::Everything;
         let is_lasting = |entry: &Entry| entry.is_lasting && entry.at != At::Nowhere;
@@ -264,7 +266,7 @@ impl Rules {
         0
     }
 
-    /// Forgets all rules.
+    /// Removes all rules.
     pub(crate) fn clear(&mut self) {
         for (place, entry) in (0..).zip(&mut self.entries) {
             if std::mem::replace(&mut entry.at, At::Nowhere) != At::Nowhere {
@@ -295,7 +297,7 @@ impl Rules {
         self.len()
     }
 
-    /// No packet hits any of them from now on.
+    /// Takes all rules out of effect: no packet hits them any more.
     pub(crate) fn make_stale(&mut self) {
         self.touched = AffectedPackets::Everything;
         self.entries.iter_mut().for_each(|entry| entry.from_us = u64::MAX);
@@ -305,7 +307,7 @@ impl Rules {
         self.place_of(handle).is_ok()
     }
 
-    /// What a rule counted, if it counts.
+    /// Returns the counts of a rule, if it counts.
     pub(crate) fn query(
         &self,
         handle: Handle,
@@ -316,7 +318,7 @@ impl Rules {
         Ok(self.counters.read(entry.counter, reset, now_us))
     }
 
-    /// How old a rule is, if it ages.
+    /// Returns the age of a rule, if it ages.
     pub(crate) fn idle(&self, handle: Handle, now_us: u64) -> Result<Option<Idle>, Refusal> {
         let entry = &self.entries[self.place_of(handle)? as usize];
         Ok(self.counters.idle(entry.counter, now_us))
@@ -354,20 +356,21 @@ impl Rules {
         if first_stage == Stage::Switch && !matches!(walk(Stage::Switch), Fate::Usual) {
             return hit;
         }
-        // What the switch has no other place for comes to the port.
+        // Packets that the switch sends nowhere else go to the port.
         if first_stage == Stage::Port {
             walk(Stage::Port);
             return hit;
         }
         let fate = walk(Stage::Ahead);
-        // Of two engines the later one says where to, unless the packet is gone.
+        // Of two engines, the later one chooses the destination, unless the packet is dropped.
         if !matches!(fate, Fate::Drop) && matches!(walk(Stage::Port), Fate::Usual) {
             hit.effect.fate = fate;
         }
         hit
     }
 
-    /// From group to group; `first` finds the first rule of one that the frame hits.
+    /// Follows a frame from group to group; `first` finds the first rule of a group that the frame
+    /// hits.
     fn walk<'a>(hit: &mut Hit, first: impl Fn(u32) -> Option<&'a Entry>, count: &impl Fn(u32)) {
         let mut group = 0;
         for _ in 0..JUMPS_MAX {
@@ -396,14 +399,14 @@ impl Rules {
         self.counters.count(counter, len, now_us);
     }
 
-    /// When a rule comes into effect next, or goes.
+    /// Returns when a rule next comes into effect or goes.
     pub(crate) fn next_change_us(&self, now_us: u64) -> Option<u64> {
         let coming = self.coming_us.range(now_us + 1..).next().copied();
         let going = self.leaving.range((now_us + 1, 0)..).next().map(|&(until_us, _)| until_us);
         coming.into_iter().chain(going).min()
     }
 
-    /// The first rule of a group, of the switch or of the port, that a frame hits.
+    /// Returns the first rule of a group, of the switch or of the port, that a frame hits.
     #[inline]
     fn first(&self, (stage, group): (Stage, u32), frame: Frame<'_>) -> Option<&Entry> {
         let Frame { bytes, headers, now_us } = frame;
@@ -433,7 +436,7 @@ impl Rules {
         })
     }
 
-    /// Adds a table; an empty one makes room for it.
+    /// Adds a table, in place of an empty one if there is one.
     fn add_table(&mut self, table: Table) -> usize {
         let empty = self.tables.iter().position(Table::is_empty);
         let at = empty.unwrap_or(self.tables.len());
@@ -451,7 +454,7 @@ impl Rules {
         at
     }
 
-    /// A place for a rule.
+    /// Returns a place for a rule.
     fn place(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.entries.push(Entry::NOWHERE);
@@ -483,7 +486,8 @@ impl Entry {
 }
 
 impl Handle {
-    /// Never zero, so that it can stand for a pointer. The driver has a use for bit 31.
+    /// Makes a handle. It is never zero, so that it can stand for a pointer. The driver uses bit
+    /// 31.
     fn new(place: u32, generation: u32) -> Self {
         Self(u64::from(generation) << 32 | (u64::from(place) + 1))
     }

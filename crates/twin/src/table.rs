@@ -7,11 +7,11 @@ use crate::tuple::sees_only_tuples;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-/// Rows that are compared one after the other: cheaper than a hash, and tables of lists of
-/// wildcards have no more.
+/// Maximum number of rows that are compared one after the other. That is cheaper than a hash, and
+/// tables of wildcard lists have no more rows.
 const FEW: usize = 4;
 
-/// What packets come by, in this order.
+/// Stages that packets pass, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// The switch between ports: rules with `transfer`.
@@ -30,9 +30,9 @@ pub(crate) struct Table {
     pub(crate) priority: u32,
     /// See [`sees_only_tuples`].
     sees_only_tuples: bool,
-    /// Places of rows by the hash of their key.
+    /// Row numbers by the hash of their key.
     index: HashTable<u32>,
-    /// Rows one behind the other: the words of the key, as many as the shape has, and the rule.
+    /// Rows, one behind the other: the words of the key, as many as the shape has, and the rule.
     rows: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Table {
         Self { shape, stage, group, priority, sees_only_tuples, index, rows }
     }
 
-    /// Whether no rule here tells packets of one tuple apart that have the same headers.
+    /// True if no rule of the table distinguishes packets of one tuple that have the same headers.
     pub(crate) fn sees_only_tuples(&self) -> bool {
         self.sees_only_tuples || self.is_empty()
     }
@@ -53,14 +53,14 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The rule with this key.
+    /// Returns the rule with this key.
     pub(crate) fn find(&self, key: &Key) -> Option<u32> {
         let key = &key[..self.shape.len()];
         let row = self.index.find(hash(key), |&row| self.key(row) == key)?;
         Some(self.rule(*row))
     }
 
-    /// The rule that a frame hits.
+    /// Returns the rule that a frame hits.
     pub(crate) fn matches(&self, frame: &[u8], headers: &Headers) -> Option<u32> {
         if !self.shape.fits(headers) {
             return None;
@@ -76,12 +76,12 @@ impl Table {
         self.find(&key)
     }
 
-    /// The pattern of a row, for people.
+    /// Returns a text of the pattern of a row.
     pub(crate) fn describe(&self, row: u32) -> String {
         self.shape.describe(self.key(row))
     }
 
-    /// Adds a rule; its row. `None` if there is one with this key.
+    /// Adds a rule and returns its row; `None` if there is one with this key.
     pub(crate) fn insert(&mut self, key: &Key, rule: u32) -> Option<u32> {
         let len = self.shape.len();
         let key = &key[..len];
@@ -103,7 +103,7 @@ impl Table {
         self.rows[(row as usize + 1) * stride - 1] = rule.into();
     }
 
-    /// Removes a row. The rule whose row now has this number, if another took its place.
+    /// Removes a row. Returns the rule whose row now has this number, if another took its place.
     pub(crate) fn remove(&mut self, row: u32) -> Option<u32> {
         let stride = self.stride();
         let last = self.len() as u32 - 1;
@@ -120,12 +120,12 @@ impl Table {
         self.shape.len() + 1
     }
 
-    /// Rows there are.
+    /// Returns the number of rows.
     fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// The words of a row that count.
+    /// Returns the words of a row's key.
     pub(crate) fn key(&self, row: u32) -> &[u64] {
         key_of(&self.rows, self.shape.len(), row)
     }
@@ -141,12 +141,13 @@ impl Table {
     }
 }
 
-/// The key of a row.
+/// Returns the key of a row.
 fn key_of(rows: &[u64], len: usize, row: u32) -> &[u64] {
     &rows[row as usize * (len + 1)..][..len]
 }
 
-/// Multiply and fold: the rules are the user's own, so nobody attacks their table.
+/// Returns the hash of a key, by multiply and fold. It has no secret: the rules are the user's own,
+/// so there is no attacker.
 pub(crate) fn hash(key: &[u64]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     key.iter().fold(ODD, |state, &word| {

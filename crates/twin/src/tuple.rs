@@ -14,26 +14,26 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tuple(u64);
 
-/// Packets whose verdicts may be others than before.
+/// Packets whose verdicts may have changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AffectedPackets {
-    /// None.
+    /// No packet.
     #[default]
     Nothing,
-    /// Those of a tuple.
+    /// Packets of a tuple.
     Packets(Tuple),
-    /// Any.
+    /// Any packet.
     Everything,
 }
 
 impl Tuple {
-    /// Of a frame.
+    /// Returns the tuple of a frame.
     pub(crate) fn of_frame(frame: &[u8], headers: &Headers) -> Option<Self> {
         let header = |slot| Some((headers.proto(slot)?, &frame[headers.offset(slot)..]));
         Self::of(header(Slot::Network)?, header(Slot::Transport)?)
     }
 
-    /// What makes the tuple of a frame with these headers: addresses, and ports.
+    /// Returns the parts of the tuple of a frame with these headers: addresses, and ports.
     pub(crate) fn ends<'a>(frame: &'a [u8], headers: &Headers) -> [Option<&'a [u8]>; 2] {
         [Slot::Network, Slot::Transport].map(|slot| {
             let bytes = fields(headers.proto(slot)?)?;
@@ -41,7 +41,8 @@ impl Tuple {
         })
     }
 
-    /// Of rules of a shape with this key; `None` where they may match packets of several.
+    /// Returns the tuple of rules of a shape with this key; `None` if they may match packets of
+    /// several.
     pub(crate) fn of_rule(shape: &Shape, key: &[u64]) -> Option<Self> {
         let exact = |slot| {
             let item = shape.item(key, slot)?;
@@ -65,19 +66,19 @@ impl Tuple {
         Some(Self(hash(&words)))
     }
 
-    /// One of `count` places, for a table by tuples.
+    /// Returns one of `count` places, for a table by tuples.
     pub(crate) fn place(self, count: usize) -> usize {
         ((u128::from(self.0) * count as u128) >> 64) as usize
     }
 
-    /// Bits that say little of the place.
+    /// Returns bits that are nearly independent of the place.
     pub(crate) fn low(self) -> u32 {
         self.0 as u32
     }
 }
 
-/// Whether rules of a shape see nothing of a packet but its tuple, what is ahead of the network
-/// header, which headers there are, and whether it is a fragment.
+/// True if rules of a shape read nothing of a packet but its tuple, the bytes ahead of the network
+/// header, which headers it has, and whether it is a fragment.
 pub(crate) fn sees_only_tuples(shape: &Shape) -> bool {
     shape.bytes().all(|(slot, byte, mask)| match slot {
         Slot::Ethernet | Slot::OuterVlan | Slot::InnerVlan => true,
@@ -89,8 +90,8 @@ pub(crate) fn sees_only_tuples(shape: &Shape) -> bool {
     })
 }
 
-/// The bits of a byte of IPv4 that say which fragment it is: where there are ports behind it, one
-/// that is whole or the first.
+/// Returns the bits of a byte of IPv4 that say which fragment it is. If ports follow, the packet is
+/// whole or the first fragment.
 fn fragment_bits(byte: usize) -> u8 {
     match byte {
         6 => 0x3f,
@@ -100,7 +101,7 @@ fn fragment_bits(byte: usize) -> u8 {
 }
 
 impl AffectedPackets {
-    /// Both.
+    /// Returns the packets of both.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Nothing, one) | (one, Self::Nothing) => one,
@@ -110,7 +111,7 @@ impl AffectedPackets {
     }
 }
 
-/// The bytes of a header that are part of a tuple.
+/// Returns the bytes of a header that are part of a tuple.
 fn fields(proto: Proto) -> Option<Range<usize>> {
     match proto {
         Proto::Ipv4 => Some(12..20),

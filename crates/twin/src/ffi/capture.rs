@@ -48,7 +48,7 @@ pub(crate) unsafe extern "C" fn twin_capture_read(
 ///
 /// # Safety
 ///
-/// `capture` comes from [`twin_capture_read`] and is used by nobody any more.
+/// `capture` comes from [`twin_capture_read`] and is not used any more.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_capture_free(capture: *mut Capture) {
     // SAFETY: it was made by `Box::into_raw` and is given back once, by the contract above.

@@ -26,7 +26,7 @@ pub(super) struct CaptureClient {
 }
 
 impl TwinNic {
-    // A poisoned lock would be a panic, and that ends the process.
+    // A poisoned lock would mean a panic, which ends the process.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Nic> {
         self.nic.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,7 +52,7 @@ impl TwinNic {
         let was_timed = self.is_timed();
         let result = change(&mut nic);
         let touched = match nic.take_touched() {
-            // The next time may be another by now: what is due comes with this generation.
+            // The next time may have changed: verdicts due by then come with this generation.
             _ if was_timed || self.is_timed() => AffectedPackets::Everything,
             touched => touched,
         };
@@ -85,13 +85,13 @@ impl TwinNic {
         })
     }
 
-    /// Begins a generation, as verdicts have changed by themselves.
+    /// Begins a generation, because verdicts have changed by the clock.
     pub(super) fn settle(&self, now_us: u64) {
         let nic = self.write();
         self.foresee_change(&nic, now_us);
     }
 
-    /// Notes when verdicts change by themselves.
+    /// Notes when verdicts will change by the clock.
     fn foresee_change(&self, nic: &Nic, now_us: u64) {
         self.change_us.store(nic.next_change_us(now_us).unwrap_or(0), Ordering::Release);
     }

@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 use crate::rules::Handle;
 use std::ffi::{CString, c_char};
 
-/// Of all rules that may be aged, as many as are looked at under one lock.
+/// Number of rules that may be aged and are examined under one lock.
 const RULES_AT_ONCE: usize = 4096;
 
 /// `struct twin_idle`.
@@ -23,7 +23,7 @@ const _: () = assert!(size_of::<TwinIdle>() == 16);
 ///
 /// # Safety
 ///
-/// `nic` is alive; `idle` can be written to; `call` is nobody else's.
+/// `nic` is alive; `idle` can be written to; no other thread uses `call`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_flow_idle(
     nic: *const TwinNic,
@@ -91,7 +91,7 @@ pub(crate) unsafe extern "C" fn twin_nic_is_ageing_news(nic: *const TwinNic, now
 ///
 /// # Safety
 ///
-/// `nic` is alive; `call` is nobody else's.
+/// `nic` is alive; no other thread uses `call`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_flow_dump(
     nic: *const TwinNic,
@@ -114,7 +114,7 @@ pub(crate) unsafe extern "C" fn twin_flow_dump(
 ///
 /// # Safety
 ///
-/// `text` comes from [`twin_flow_dump`], is not null, and is used by nobody any more.
+/// `text` comes from [`twin_flow_dump`], is not null, and is not used any more.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_text_free(text: *mut c_char) {
     // SAFETY: it was made by `CString::into_raw` and is given back once, by the contract above.

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, RwLock};
 
-/// What a port plays, and how it goes wrong; or why there is no such thing.
+/// Makes the NIC that a port plays, with its faults; an error says why there is no such NIC.
 fn play(personality: &str, seed: u64, faults: &str) -> Result<Nic, String> {
     let personality = Personality::named(personality).map_err(|error| error.to_string())?;
     let faults = Faults::parse(faults, seed).map_err(|error| error.to_string())?;
@@ -60,7 +60,7 @@ pub(crate) unsafe extern "C" fn twin_nic_new(
 ///
 /// # Safety
 ///
-/// `nic` comes from [`twin_nic_new`] and is used by nobody any more.
+/// `nic` comes from [`twin_nic_new`] and is not used any more.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_nic_free(nic: *mut TwinNic) {
     // SAFETY: it was made by `Box::into_raw` and is given back once, by the contract above.

@@ -29,7 +29,7 @@ impl Judge<'_> {
         })
     }
 
-    /// By the list that goes farthest.
+    /// Checks the order of actions; a refusal follows the list that matches longest.
     fn in_order(&self, lists: &[Steps], actions: &[Action]) -> Result<(), Refusal> {
         let missing = self.personality.actions.missing.as_ref();
         let walks = lists.iter().map(|list| list.walk(actions.iter().map(Action::name)));
@@ -64,14 +64,14 @@ impl Judge<'_> {
         }
     }
 
-    /// Refuses an action that has no place.
+    /// Refuses an action that is out of place.
     fn stray(&self, place: usize, action: &Action) -> Result<(), Refusal> {
         let ActionFacts { unknown, out_of_place, .. } = &self.personality.actions;
         let told = out_of_place.get(action.name()).or(unknown.as_ref());
         self.refuse(told, UNKNOWN, Place::Action(place))
     }
 
-    /// What an action says beside its name.
+    /// Checks the configuration of an action.
     fn configuration(&self, place: Place, action: &Action) -> Result<(), Refusal> {
         let facts = &self.personality.actions;
         match action {

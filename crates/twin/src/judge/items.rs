@@ -9,9 +9,10 @@ use crate::personality::{
 };
 use crate::refusal::{Errno, Kind, Place, Refusal};
 
-/// What a NIC takes of a pattern.
+/// The part of a pattern that a NIC uses.
 pub(super) struct Taken {
-    /// What is left once the NIC has ignored what it ignores; or what no NIC could do of it.
+    /// The pattern without the bits that the NIC ignores; or the refusal of a pattern that no NIC
+    /// could match.
     pub(super) pattern: Result<Pattern, Refusal>,
     pub(super) fields: Fields,
 }
@@ -29,7 +30,7 @@ impl Judge<'_> {
             self.item(place, &mut item, &mut fields, is_inner)?;
             is_inner |= item.proto.is_tunnel();
             bytes += item.mask.iter().filter(|&&byte| byte != 0).count();
-            // What no NIC could do is said last, whatever this NIC has to say.
+            // The model's own refusal comes last, after every refusal of this NIC.
             let added = pattern.as_mut().map_or(Ok(()), |pattern| pattern.add(&item));
             if let Err(refusal) = added {
                 pattern = Err(refusal.at(place));
@@ -42,7 +43,7 @@ impl Judge<'_> {
         Ok(Taken { pattern, fields })
     }
 
-    /// Whether the pattern may name the port, if it does.
+    /// Checks whether the pattern may name the port, if it does.
     fn port(&self, attributes: Attributes) -> Result<(), Refusal> {
         let pattern = &self.personality.pattern;
         let is_good = match pattern.ports {
@@ -58,7 +59,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The chain that the headers follow, where the NIC has chains.
+    /// Returns the chain that the headers follow, if the NIC has chains.
     fn chain(&self, items: &[Item]) -> Result<Option<&Chain>, Refusal> {
         let chains = &self.personality.chains;
         if chains.is_empty() {
@@ -102,14 +103,14 @@ impl Judge<'_> {
             if told.is_some() {
                 return self.refuse(told.as_ref(), UNKNOWN, Place::Item(place));
             }
-            // Behind a tunnel's header everything begins anew.
+            // Behind a tunnel's header, layers start again.
             highest = if item.proto.is_tunnel() { 0 } else { layer };
             before = Some(item.proto);
         }
         Ok(())
     }
 
-    /// Looks at one item, and takes out of its mask what the NIC does not look at.
+    /// Checks one item, and removes the bits from its mask that the NIC ignores.
     fn item(
         &self,
         place: Place,
@@ -174,7 +175,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Values that are not taken, whatever the mask.
+    /// Refuses values that the NIC does not accept, whatever the mask.
     fn field_value(
         &self,
         place: Place,
@@ -193,7 +194,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Notes which fields count, where the personality asks.
+    /// Notes which fields count, if the personality limits them.
     fn remember(
         &self,
         place: Place,
@@ -249,7 +250,7 @@ impl Judge<'_> {
 }
 
 impl MaskedField {
-    /// As chains name it.
+    /// Returns the name that chains use.
     fn name(self) -> String {
         let Self { proto, number, is_inner } = self;
         let behind = if is_inner { INNER } else { "" };

@@ -7,13 +7,13 @@ use crate::faults::Fault;
 use crate::refusal::{Errno, Kind, Refusal};
 
 impl Nic {
-    /// It resets itself. No rule is left, whatever was said of it.
+    /// Resets the NIC by itself. No rule is left, not even those that cannot be destroyed.
     pub fn go_down(&mut self) {
         self.rules.clear();
         self.is_down = true;
     }
 
-    /// Brings it back, as new; false if that fails.
+    /// Brings the NIC back as new; returns false if that fails.
     pub fn bring_back(&mut self) -> bool {
         self.go_down();
         self.is_isolated = false;
@@ -21,12 +21,12 @@ impl Nic {
         !self.is_down
     }
 
-    /// Whether calls about rules are heard.
+    /// Refuses calls about rules while the NIC is down.
     pub(super) fn awake(&self) -> Result<(), Refusal> {
         if self.is_down { Err(DOWN) } else { Ok(()) }
     }
 
-    /// Whether there are such calls, and they are heard.
+    /// Refuses calls about rules if the NIC does not support them or is down.
     pub(super) fn ready(&self) -> Result<(), Refusal> {
         if self.personality.operations.none { Err(NO_CALL) } else { self.awake() }
     }

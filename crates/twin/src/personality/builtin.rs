@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The personalities that are part of the model.
 
-/// Their names.
+/// Names of the built-in personalities.
 pub const NAMES: [&str; 9] =
     ["ideal", "x710-17.02", "x710", "e810", "cx5", "cx6dx", "ntnic", "ntacc", "n6010"];
 
-/// The file of one.
+/// Returns the file of a built-in personality.
 pub fn builtin(name: &str) -> Option<&'static str> {
     Some(match name {
         "ideal" => include_str!("../../personalities/ideal.toml"),

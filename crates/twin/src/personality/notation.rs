@@ -15,35 +15,36 @@ pub struct Steps(Vec<Step>);
 /// One place of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// At least one.
+    /// Words that may stand here, at least one.
     pub words: Vec<String>,
-    /// May be left out.
+    /// True if the step may be left out.
     pub optional: bool,
 }
 
 /// How far a list of words follows the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walk {
-    /// To its end.
+    /// The list follows the steps to its end.
     Whole,
-    /// The word with this number stands where it may not.
+    /// The word with this number is not allowed at its place.
     Stray(usize),
     /// A step is missing at the end.
     Short,
 }
 
 impl Steps {
-    /// The steps, in order.
+    /// Returns the steps, in order.
     pub fn steps(&self) -> &[Step] {
         &self.0
     }
 
-    /// Whether a list of words follows the steps to its end and theirs.
+    /// True if a list of words follows the steps to its end and theirs.
     pub fn takes<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> bool {
         self.walk(words) == Walk::Whole
     }
 
-    /// Goes along the steps. A word takes the first step that has it and is not behind.
+    /// Follows the steps with a list of words. A word takes the first step that has it and is not
+    /// behind.
     pub(crate) fn walk<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Walk {
         let mut steps = self.0.iter();
         for (number, word) in words.into_iter().enumerate() {
@@ -60,7 +61,7 @@ impl Steps {
 }
 
 impl Step {
-    /// Whether a word is one of its.
+    /// True if a step has this word.
     pub fn has(&self, word: &str) -> bool {
         self.words.iter().any(|other| other == word)
     }

@@ -10,13 +10,13 @@ use crate::refusal::{Errno, Kind, Refusal, lasting};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How the NIC says no.
+/// A refusal of the NIC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Told {
-    /// The message; the rest is as usual.
+    /// The message; the other parts are the usual ones.
     Message(String),
-    /// What is not as usual.
+    /// The parts that are not the usual ones.
     Full {
         /// `rte_errno`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub enum Told {
 }
 
 impl Told {
-    /// The refusal; `usual` is what is not told.
+    /// Returns the refusal; parts that are left out come from `usual`.
     pub(crate) fn refusal(&self, usual: Refusal) -> Refusal {
         match self {
             Self::Message(message) => Refusal { message: Some(lasting(message)), ..usual },
@@ -45,7 +45,7 @@ impl Told {
     }
 }
 
-/// Parts of a rule, to be looked at one after the other.
+/// Parts of a rule, which are checked one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
@@ -58,7 +58,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// Where a personality names no order.
+    /// Order of checks if a personality names none.
     pub(crate) const USUAL: [Self; 3] = [Self::Attributes, Self::Pattern, Self::Actions];
 }
 
@@ -66,7 +66,7 @@ impl Check {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AttributeFacts {
-    /// For people.
+    /// Source of the facts, for readers of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Groups, from 0; no limit if left out.
@@ -75,22 +75,22 @@ pub struct AttributeFacts {
     /// Priorities, from 0; no limit if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priorities: Option<u32>,
-    /// Rules between ports are taken, of ports that are part of a switch.
+    /// Rules between ports of a switch are accepted.
     #[serde(skip_serializing_if = "is_default")]
     pub transfer: bool,
-    /// Of a group that is not there.
+    /// Refusal of a group that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<Told>,
-    /// Of a priority that is not there.
+    /// Refusal of a priority that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Told>,
-    /// Of a rule that is not for ingress.
+    /// Refusal of a rule that is not for ingress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ingress: Option<Told>,
-    /// Of a rule for egress.
+    /// Refusal of a rule for egress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub egress: Option<Told>,
-    /// Of a rule for transfer.
+    /// Refusal of a rule for transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_transfer: Option<Told>,
 }
@@ -99,38 +99,38 @@ pub struct AttributeFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ActionFacts {
-    /// For people.
+    /// Source of the facts, for readers of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The lists that are taken; any that makes sense if there are none.
+    /// Lists that are accepted; any that makes sense if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepted: Vec<Steps>,
-    /// The lists that rules for transfer have instead; the same if there are none.
+    /// Lists that are accepted for rules for transfer; `accepted` if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepted_transfer: Vec<Steps>,
     /// Actions may come in any order.
     #[serde(skip_serializing_if = "is_default")]
     pub any_order: bool,
-    /// Of an action that has no place.
+    /// Refusal of an action that is out of place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Told>,
     /// Refusal of an action that is out of place, by the action's name; takes precedence over
     /// `unknown`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub out_of_place: BTreeMap<String, Told>,
-    /// Of a list that lacks an action.
+    /// Refusal of a list that lacks an action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Told>,
-    /// Of an action, or another of its step, that comes twice: by its name.
+    /// Refusal of an action that comes twice, or with another of its step, by the action's name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub twice: BTreeMap<String, Told>,
-    /// Of an action that is refused in group 0: by its name.
+    /// Refusal of an action in group 0, by the action's name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub not_in_root: BTreeMap<String, Told>,
-    /// Of a list that is empty.
+    /// Refusal of an empty list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub empty: Option<Told>,
-    /// Of a queue that is not there.
+    /// Refusal of a queue that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_queue: Option<Told>,
     /// The action rss.
@@ -142,10 +142,11 @@ pub struct ActionFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RssFacts {
-    /// Of queues that do not follow each other; taken if left out.
+    /// Refusal of queues that are not consecutive; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_contiguous: Option<Told>,
-    /// Of numbers of queues that are no power of two, or fewer than two; taken if left out.
+    /// Refusal of a number of queues that is no power of two, or less than two; accepted if left
+    /// out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_power_of_two: Option<Told>,
 }
@@ -154,22 +155,22 @@ pub struct RssFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MarkFacts {
-    /// For people.
+    /// Source of the facts, for readers of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The highest that is taken; 2^32-1 if left out.
+    /// The highest mark that is accepted; 2^32-1 if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u32>,
-    /// Of a higher one.
+    /// Refusal of a higher mark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub too_high: Option<Told>,
-    /// A mark that packets are not delivered with: it means no mark.
+    /// A mark that packets never have, because it means no mark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub means_none: Option<u32>,
-    /// Marks are taken, and no packet ever has one.
+    /// Marks are accepted, and no packet ever has one.
     #[serde(skip_serializing_if = "is_default")]
     pub never_delivered: bool,
-    /// Flags are taken, and no packet ever has one.
+    /// Flags are accepted, and no packet ever has one.
     #[serde(skip_serializing_if = "is_default")]
     pub flag_never_delivered: bool,
 }
@@ -178,13 +179,13 @@ pub struct MarkFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgeFacts {
-    /// For people.
+    /// Source of the facts, for readers of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Nobody is ever told that a rule is aged.
+    /// Aged rules are never reported.
     #[serde(skip_serializing_if = "is_default")]
     pub never_told: bool,
-    /// Of a query of the age; taken if left out.
+    /// Refusal of a query of the age; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_query: Option<Told>,
 }
@@ -193,13 +194,13 @@ pub struct AgeFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CountFacts {
-    /// For people.
+    /// Source of the facts, for readers of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Rules that may count; no limit if left out.
+    /// Maximum number of rules that count; no limit if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u32>,
-    /// Of one more.
+    /// Refusal of one more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full: Option<Told>,
     /// Bytes are not counted.
@@ -208,7 +209,7 @@ pub struct CountFacts {
     /// Milliseconds between two readings of the counters, of which queries see the last.
     #[serde(skip_serializing_if = "is_default")]
     pub refresh_ms: u32,
-    /// Of a query of anything; taken if left out.
+    /// Refusal of a query of counters; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_query: Option<Told>,
 }
@@ -217,27 +218,27 @@ pub struct CountFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TableFacts {
-    /// For people.
+    /// Source of the facts, for readers of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Rules it takes for sure.
+    /// Number of rules that are guaranteed to fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guaranteed: Option<u32>,
-    /// Rules beyond that, where no other port of the device took the room.
+    /// Number of rules beyond that, if no other port of the device uses the room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_effort: Option<u32>,
-    /// Rules of group 0, where it is smaller than the others.
+    /// Number of rules of group 0, if it is smaller than the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<u32>,
-    /// Of a rule that finds no room.
+    /// Refusal of a rule for which there is no room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full: Option<Told>,
-    /// What a second rule with the same bits, masks, group and priority comes to.
+    /// Treatment of a second rule with the same bits, masks, group and priority.
     #[serde(skip_serializing_if = "is_default")]
     pub duplicate: Duplicate,
 }
 
-/// What a rule comes to that is there already.
+/// Treatment of a rule that exists already.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Duplicate {
@@ -246,23 +247,23 @@ pub enum Duplicate {
     Exists,
     /// Refused by `create` only, in these words.
     Refused(Told),
-    /// Taken; the first stays in effect as long as it is there.
+    /// Accepted; the first stays in effect as long as it exists.
     FirstWins,
-    /// Taken; it is in effect as long as it is there.
+    /// Accepted; the new one is in effect as long as it exists.
     LastWins,
 }
 
-/// How many rules there may be.
+/// Maximum numbers of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// For sure.
+    /// Rules that are guaranteed to fit.
     pub guaranteed: u64,
-    /// Beyond that.
+    /// Rules that may fit beyond that.
     pub best_effort: u64,
 }
 
 impl Capacity {
-    /// With all luck.
+    /// Returns the sum of both.
     pub fn whole(self) -> u64 {
         self.guaranteed.saturating_add(self.best_effort)
     }
@@ -280,7 +281,7 @@ impl TableFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Latency {
-    /// For people.
+    /// Source of the facts, for readers of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Average of `create`.
@@ -289,7 +290,7 @@ pub struct Latency {
     /// Longest of `create`; always the average if left out.
     #[serde(skip_serializing_if = "is_default")]
     pub create_max_us: u32,
-    /// Average of `create` while more rules are there than the table guarantees.
+    /// Average of `create` while there are more rules than the table guarantees.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_effort_create_us: Option<u32>,
     /// Average of `destroy`.
@@ -298,10 +299,10 @@ pub struct Latency {
     /// Longest of `destroy`.
     #[serde(skip_serializing_if = "is_default")]
     pub destroy_max_us: u32,
-    /// A rule is in effect so long after `create` returned.
+    /// Time from the return of `create` until the rule is in effect.
     #[serde(skip_serializing_if = "is_default")]
     pub effective_after_us: u32,
-    /// A rule is in effect until so long after `destroy` returned.
+    /// Time from the return of `destroy` until the rule has no effect.
     #[serde(skip_serializing_if = "is_default")]
     pub effective_until_us: u32,
 }
@@ -310,35 +311,35 @@ pub struct Latency {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PortFacts {
-    /// For people.
+    /// Source of the facts, for readers of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Of a rule while the port is stopped; taken if left out.
+    /// Refusal of a rule while the port is stopped; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Told>,
-    /// What becomes of rules when the port stops.
+    /// Treatment of rules when the port stops.
     #[serde(skip_serializing_if = "is_default")]
     pub on_stop: OnStop,
 }
 
-/// What becomes of rules when the port stops.
+/// Treatment of rules when the port stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnStop {
     /// They stay, and are in effect when it starts again.
     #[default]
     Keep,
-    /// They are gone; handles are void.
+    /// They are destroyed; their handles are not valid any more.
     Flush,
-    /// They seem to be there, and no packet hits them any more.
+    /// They seem to exist, but no packet hits them any more.
     Stale,
 }
 
-/// Calls that there are, and are not.
+/// Calls that the NIC supports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Operations {
-    /// For people.
+    /// Source of the facts, for readers of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// `rte_flow_validate` answers `ENOSYS`.
@@ -350,10 +351,10 @@ pub struct Operations {
     /// `rte_flow_isolate` answers `ENOSYS`.
     #[serde(skip_serializing_if = "is_default")]
     pub no_isolate: bool,
-    /// Of `rte_flow_isolate` while the port is started; taken if left out.
+    /// Refusal of `rte_flow_isolate` while the port is started; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolate_started: Option<Told>,
-    /// There are templates and flow queues; their calls answer `ENOTSUP` otherwise.
+    /// Templates and flow queues are supported; otherwise their calls answer `ENOTSUP`.
     #[serde(skip_serializing_if = "is_default")]
     pub r#async: bool,
     /// Every call answers `ENOSYS`.

@@ -11,71 +11,71 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pattern {
-    /// For people.
+    /// Source of the facts, for readers of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Headers that are known; all if there are none.
+    /// Headers that the NIC knows; all if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
-    /// Of a list of headers that no chain has, or a header that is not known.
+    /// Refusal of a list of headers that no chain has, or of an unknown header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Told>,
-    /// Which rules may name the port that packets arrive at.
+    /// Rules that may name the port at which packets arrive.
     #[serde(skip_serializing_if = "is_default")]
     pub ports: Ports,
-    /// Of a port in other rules; as `unknown` if left out.
+    /// Refusal of a port in other rules; `unknown` if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_port: Option<Told>,
-    /// Of a range: `last` that is not `spec`.
+    /// Refusal of a range: `last` that is not `spec`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<Told>,
     /// `last` is refused even where it is the same as `spec`.
     #[serde(skip_serializing_if = "is_default")]
     pub never_last: bool,
-    /// Of a mask without a spec; taken as neither if left out.
+    /// Refusal of a mask without a spec; treated as neither if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mask_alone: Option<Told>,
     /// An item with a spec and without a mask matches any header, instead of by the mask that
     /// `rte_flow.h` has for it.
     #[serde(skip_serializing_if = "is_default")]
     pub no_default_mask: bool,
-    /// Of a pattern without a bit that counts; taken if left out.
+    /// Refusal of a pattern without a bit that counts; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub empty: Option<Told>,
-    /// Of a second set of fields while rules of the same protocols have another; taken if left
-    /// out. Told by `create` only.
+    /// Refusal of a second set of fields while rules of the same protocols have another; accepted
+    /// if left out. Only `create` reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_fields: Option<Told>,
-    /// Of a set of fields that `exactly` or `only` does not allow.
+    /// Refusal of a set of fields that `exactly` or `only` does not allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_exactly: Option<Told>,
-    /// Bytes of all masks together that may have bits; no limit if left out.
+    /// Maximum number of bytes with bits in all masks together; no limit if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_max: Option<usize>,
-    /// Of one more.
+    /// Refusal of one more byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub too_wide: Option<Told>,
-    /// Where there are no chains: of headers that cannot follow each other.
+    /// Refusals of headers that cannot follow each other, if there are no chains.
     #[serde(skip_serializing_if = "is_default")]
     pub structure: Structure,
 }
 
-/// Which rules may name the port that packets arrive at.
+/// Rules that may name the port at which packets arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ports {
-    /// Those for transfer.
+    /// Rules for transfer.
     #[default]
     Transfer,
     /// All.
     Always,
 }
 
-/// Of headers that cannot follow each other.
+/// Refusals of headers that cannot follow each other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Structure {
-    /// A transport header without a network header before it; taken if left out.
+    /// A transport header without a network header before it; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l4_without_l3: Option<Told>,
     /// A network header behind a transport header.
@@ -93,33 +93,33 @@ pub struct Structure {
     /// A tag behind a tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub two_tags: Option<Told>,
-    /// A tunnel's header that is one of UDP, without UDP before it.
+    /// A tunnel header that needs UDP, without UDP before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tunnel_without_udp: Option<Told>,
 }
 
-/// A list of headers that is taken.
+/// A list of headers that is accepted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chain {
     /// The headers.
     pub items: Steps,
-    /// Fields that must be masked, in full, and no others.
+    /// Fields that must be fully masked; no others may have a mask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exactly: Option<Vec<String>>,
-    /// Fields that may be masked; all that their headers take if left out.
+    /// Fields that may be masked; all that their headers allow if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
-    /// Without a transport header, packets with TCP, UDP or SCTP are not hit.
+    /// If the chain has no transport header, packets with TCP, UDP or SCTP do not match.
     #[serde(default, skip_serializing_if = "is_default")]
     pub other_transports_only: bool,
 }
 
-/// Before the name of a field in a header behind a tunnel's.
+/// Prefix of a field in a header behind a tunnel's.
 pub const INNER: &str = "inner.";
 
 impl Chain {
-    /// All names of fields in it: `HEADER.FIELD`, behind [`INNER`] or not.
+    /// Returns all names of fields in the chain: `HEADER.FIELD`, behind [`INNER`] or not.
     pub(super) fn fields(&self) -> impl Iterator<Item = &String> {
         [&self.exactly, &self.only].into_iter().flatten().flatten()
     }
@@ -133,16 +133,16 @@ impl Chain {
     }
 }
 
-/// A parser that is tried where the others refused, and whose words the application sees.
+/// A parser that is tried after the others have refused, and whose message the application sees.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LastParser {
-    /// Lists of headers it is for.
+    /// Lists of headers to which it applies.
     pub items: Steps,
-    /// Of headers with a spec or a mask.
+    /// Refusals of headers with a spec or a mask.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub given: BTreeMap<String, Told>,
-    /// Of headers without.
+    /// Refusals of headers without one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub null: BTreeMap<String, Told>,
 }
@@ -151,20 +151,20 @@ pub struct LastParser {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ItemFacts {
-    /// For people.
+    /// Source of the facts, for readers of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Of an item without a spec or a mask; taken if left out.
+    /// Refusal of an item without a spec or a mask; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub null: Option<Told>,
-    /// Of bits in a mask that are not taken.
+    /// Refusal of bits in a mask that are not accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mask: Option<Told>,
-    /// Of a tag (`eth`, `vlan`) or fragment header (`ipv6`) that must, or must not, follow; taken
-    /// if left out.
+    /// Refusal of a tag (`eth`, `vlan`) or fragment header (`ipv6`) that must, or must not, follow;
+    /// accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub followed: Option<Told>,
-    /// What masks of its fields may be; those left out may have no mask.
+    /// Masks that its fields may have; fields that are left out may have no mask.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub fields: BTreeMap<String, FieldFacts>,
 }
@@ -173,28 +173,28 @@ pub struct ItemFacts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum FieldFacts {
-    /// What its mask may be.
+    /// The masks that the field may have.
     Rule(MaskRule),
-    /// With more about it.
+    /// A rule with further facts.
     Detailed {
-        /// What its mask may be.
+        /// The masks that the field may have.
         mask: MaskRule,
-        /// If the rule is `these`: the masks that are taken, beside none.
+        /// If the rule is `these`: the masks that are accepted, beside none.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         these: Vec<u64>,
-        /// Of a mask that is not taken; that of the item if left out.
+        /// Refusal of a mask that is not accepted; that of the item if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         told: Option<Told>,
-        /// Values that are not taken.
+        /// Values that are not accepted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         not: Vec<u64>,
-        /// Of such a value.
+        /// Refusal of such a value.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         not_told: Option<Told>,
     },
 }
 
-/// What a mask may be.
+/// Masks that a field may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MaskRule {
@@ -204,9 +204,9 @@ pub enum MaskRule {
     Full,
     /// All bits.
     Always,
-    /// No bits or all bits; of others, none counts, and nobody says so.
+    /// No bits or all bits; other masks are accepted and silently ignored.
     FullOrIgnored,
-    /// Any bits, of which none counts, and nobody says so.
+    /// Any bits; all are silently ignored.
     Ignored,
     /// No bits.
     Never,
@@ -215,7 +215,7 @@ pub enum MaskRule {
 }
 
 impl FieldFacts {
-    /// What its mask may be.
+    /// The masks that the field may have.
     pub fn rule(&self) -> MaskRule {
         match self {
             Self::Rule(mask) | Self::Detailed { mask, .. } => *mask,
@@ -230,7 +230,7 @@ impl FieldFacts {
     }
 }
 
-/// Headers that may not both have bits that count.
+/// Headers of which only one may have bits that count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exclusive {
@@ -242,7 +242,7 @@ pub struct Exclusive {
     pub told: Told,
 }
 
-/// Rules that may not be there together. Told by `create` only.
+/// Rules that exclude each other. Only `create` reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conflict {

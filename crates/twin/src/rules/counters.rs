@@ -8,35 +8,35 @@ use crate::refusal::{Errno, Kind, Refusal};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// What a rule counted.
+/// Counts of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Packets.
     pub hits: u64,
-    /// Bytes of their frames, where the NIC counts them.
+    /// Bytes of their frames, if the NIC counts them.
     pub bytes: Option<u64>,
 }
 
-/// How old a rule is.
+/// Age of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
-    /// Microseconds since it was last hit, or made.
+    /// Microseconds since the rule was last hit, or made.
     pub idle_us: u64,
-    /// It was not hit for its timeout.
+    /// True if the rule was not hit during its timeout.
     pub is_aged: bool,
 }
 
 /// The counter of rules that count nothing and do not age.
 pub(super) const NO_COUNTER: u32 = u32::MAX;
 
-/// What a rule wants of a counter.
+/// A rule's requirements of a counter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
-    /// It may be queried.
+    /// True if the counts may be queried.
     pub(crate) counts: bool,
     /// Microseconds; 0 for rules that do not age.
     pub(crate) timeout_us: u64,
-    /// What the application calls the rule when it is aged.
+    /// The application's value for the rule when it is aged.
     pub(crate) context: u64,
 }
 
@@ -44,12 +44,12 @@ pub(crate) struct Wanted {
 struct Counter {
     hits: AtomicU64,
     bytes: AtomicU64,
-    /// The period in which the last packet was counted, and what had been counted before it.
+    /// The period in which the last packet was counted, and the count before it.
     period: AtomicU64,
     hits_before: AtomicU64,
     bytes_before: AtomicU64,
     last_hit_us: AtomicU64,
-    /// That it is aged was told.
+    /// True once it was reported that the rule has aged.
     is_told: AtomicBool,
     wanted: Wanted,
 }
@@ -57,9 +57,9 @@ struct Counter {
 pub(super) struct Counters {
     counters: Vec<Counter>,
     free: Vec<u32>,
-    /// Of rules that count.
+    /// Number of counters of rules that count.
     counting: u32,
-    /// Of rules that age.
+    /// Number of counters of rules that age.
     ageing: u32,
     /// Microseconds; 0 for counters that are always fresh.
     period_us: u64,
@@ -136,7 +136,7 @@ impl Counters {
         }
     }
 
-    /// `None` if the rule does not count.
+    /// Returns the counts of a rule; `None` if the rule does not count.
     pub(super) fn read(&self, counter: u32, reset: bool, now_us: u64) -> Option<Tally> {
         let counter = self.counters.get(counter as usize).filter(|one| one.wanted.counts)?;
         let period = now_us.checked_div(self.period_us);
@@ -156,18 +156,18 @@ impl Counters {
         Some(Tally { hits, bytes: (!self.hits_only).then_some(bytes) })
     }
 
-    /// `None` if the rule does not age.
+    /// Returns the age of a rule; `None` if the rule does not age.
     pub(super) fn idle(&self, counter: u32, now_us: u64) -> Option<Idle> {
         let counter = self.counters.get(counter as usize)?;
         counter.wanted.timeout_us.checked_sub(1).map(|_| counter.idle(now_us))
     }
 
-    /// How many there are that may be of rules that age.
+    /// Returns the number of counters that may belong to rules that age.
     pub(super) fn ageing(&self) -> usize {
         if self.ageing > 0 { self.counters.len() } else { 0 }
     }
 
-    /// The contexts of all rules that are aged.
+    /// Returns the contexts of all rules that have aged.
     pub(super) fn aged(&self, now_us: u64) -> impl Iterator<Item = u64> {
         self.aged_among(0..self.ageing(), now_us).map(|counter| {
             counter.is_told.store(true, Relaxed);
@@ -175,9 +175,10 @@ impl Counters {
         })
     }
 
-    /// Whether rules of these are aged that [`Counters::aged`], or this, did not tell.
+    /// True if rules of these have aged that neither [`Counters::aged`] nor an earlier call has
+    /// reported.
     pub(super) fn is_news(&self, among: Range<usize>, now_us: u64) -> bool {
-        // All are to be marked.
+        // All must be marked as reported.
         let news = |counter: &&Counter| !counter.is_told.swap(true, Relaxed);
         self.aged_among(among, now_us).filter(news).count() > 0
     }

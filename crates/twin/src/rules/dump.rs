@@ -8,8 +8,8 @@ use crate::table::Stage;
 use std::fmt::Write;
 
 impl Rules {
-    /// One rule, or all of them, in the order of their places: a line each. Those that were
-    /// destroyed are among them as long as they are in effect.
+    /// Returns a text of one rule, or of all in the order of their places, a line each. Destroyed
+    /// rules are included as long as they are in effect.
     pub(crate) fn dump(&self, handle: Option<Handle>, now_us: u64) -> Result<String, Refusal> {
         let mut text = String::new();
         if let Some(handle) = handle {

@@ -10,7 +10,7 @@ use crate::table::Stage;
 /// Part of the limits that one rule takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
-    /// Place of its fields; `NO_FIELDS` where that does not matter.
+    /// Place of the rule's fields; `NO_FIELDS` if that does not matter.
     fields: u16,
     /// Two bits for each conflict: one, and other.
     sides: u32,
@@ -37,12 +37,12 @@ impl Limits {
         Self { port: EngineLimits::new(capacity), ahead: EngineLimits::new(ahead) }
     }
 
-    /// Rules there are.
+    /// Returns the number of rules.
     pub(super) fn rules(&self) -> u64 {
         self.port.rules + self.ahead.rules
     }
 
-    /// Rules of the engine ahead.
+    /// Returns the number of rules of the engine ahead.
     pub(super) fn ahead(&self) -> u64 {
         self.ahead.rules
     }
@@ -52,7 +52,7 @@ impl Limits {
         self.ahead.clear();
     }
 
-    /// What the rule would take of those of its engine, if there is room for it.
+    /// Returns what the rule would take of its engine's limits, if there is room for it.
     pub(super) fn share(
         &mut self,
         engine: &Personality,
@@ -127,7 +127,8 @@ impl EngineLimits {
         Ok(())
     }
 
-    /// Where these fields are noted; `None` while others of the same protocols are in use.
+    /// Returns the place at which these fields are noted; `None` while others of the same protocols
+    /// are in use.
     fn place_of(&mut self, fields: &Fields) -> Option<u16> {
         let same = |(other, _): &(Fields, u32)| other.protos == fields.protos;
         match self.fields.iter().position(same) {

@@ -9,8 +9,9 @@ use crate::tuple::{AffectedPackets, Tuple};
 use std::collections::VecDeque;
 
 impl Rules {
-    /// The rule of a row that is in effect now, where it is that of `place` or waits behind it: one
-    /// that comes late leaves its row to the others until then, and one that is gone for good.
+    /// Returns the rule of the row of `place` that is in effect now: that of `place`, or one that
+    /// waits behind it. A rule that comes into effect later leaves its row to the others until
+    /// then; a rule that is gone leaves it for good.
     pub(super) fn in_effect(&self, place: u32, now_us: u64) -> Option<&Entry> {
         let entry = |place: u32| {
             let entry = &self.entries[place as usize];
@@ -20,7 +21,8 @@ impl Rules {
         entry(place).or_else(waiting)
     }
 
-    /// The rule in effect with this key. Those that are leaving leave now.
+    /// Returns the rule in effect with this key. Destroyed rules that are still in effect are
+    /// removed now.
     pub(super) fn other_with(&mut self, table: usize, key: &Key) -> Option<u32> {
         loop {
             let other = self.tables[table].find(key)?;
@@ -33,7 +35,7 @@ impl Rules {
         }
     }
 
-    /// Puts a rule into its row; `other` is in effect there, and gives way or not.
+    /// Puts a rule into its row; `other` is in effect there, and gives way if its flag says so.
     pub(super) fn put(&mut self, place: u32, table: usize, key: &Key, other: Option<(u32, bool)>) {
         let tuple = Tuple::of_rule(&self.tables[table].shape, key);
         self.touch(tuple);
@@ -71,13 +73,13 @@ impl Rules {
         }
     }
 
-    /// What may have other verdicts since this was asked last, because of rules that came or went.
-    /// When some of these are in effect by the clock, [`Rules::next_change_us`] says.
+    /// Returns which verdicts may have changed since the last call, because of rules that came or
+    /// went. [`Rules::next_change_us`] returns when some of these come into effect by the clock.
     pub(crate) fn take_touched(&mut self) -> AffectedPackets {
         std::mem::take(&mut self.touched)
     }
 
-    /// Whether all packets that are alike, by [`crate::index`], hit the same rules.
+    /// True if all packets that are alike, by [`crate::index`], hit the same rules.
     pub(crate) fn sees_only_tuples(&self) -> bool {
         self.tables.iter().all(Table::sees_only_tuples)
     }
@@ -87,7 +89,7 @@ impl Rules {
         self.touched = self.touched.and(touched);
     }
 
-    /// That of the packets that a rule may match.
+    /// Returns the tuple of the packets that a rule may match.
     fn tuple_of(&self, place: u32) -> Option<Tuple> {
         let at = |place: u32| self.entries[place as usize].at;
         let row = match at(place) {
@@ -99,7 +101,7 @@ impl Rules {
         Tuple::of_rule(&table.shape, table.key(row))
     }
 
-    /// Takes a rule out of its table, and frees its place.
+    /// Removes a rule from its table, and frees its place.
     pub(super) fn remove(&mut self, place: u32) {
         self.touch(self.tuple_of(place));
         match self.entries[place as usize].at {

@@ -3,7 +3,7 @@
 
 use crate::action::Spread;
 
-/// Queues that rules spread over; equal ones are one.
+/// Sets of queues over which rules spread; equal sets are stored once.
 #[derive(Default)]
 pub(super) struct Spreads {
     list: Vec<(Spread, u32)>,

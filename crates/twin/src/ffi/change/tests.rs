@@ -17,17 +17,17 @@ use wire::FrameBuilder;
 /// Packets of a block.
 const BLOCK: usize = 64;
 
-/// Of a block, as C has it.
+/// State of a block, as in the C code.
 #[derive(Default)]
 struct Block {
     generation: u64,
     old: u64,
 }
 
-/// What a receiver was told, and has not heeded yet.
+/// Notifications that the receiver has not processed yet.
 type Told = Arc<Mutex<Vec<(Vec<u32>, bool)>>>;
 
-/// A capture, and what its receiver knows.
+/// A capture, and its receiver's state.
 struct Replay {
     nic: TwinNic,
     now_us: u64,
@@ -64,8 +64,9 @@ impl Replay {
         self.nic.generation.load(Ordering::Acquire)
     }
 
-    /// What the driver does before a call about rules returns: packets that are alike get the mark
-    /// of the first, where nothing else is another. The others are old. How many there are of both.
+    /// Does what the driver does before a call about rules returns. Packets that are alike get the
+    /// mark of the first, if their verdicts differ in nothing else. The others become old. Returns
+    /// the numbers of both.
     fn heed(&mut self) -> [usize; 2] {
         let told = std::mem::take(&mut *self.told.lock().unwrap());
         let mut counts = [0; 2];
@@ -88,7 +89,7 @@ impl Replay {
         counts
     }
 
-    /// Packets of a block whose verdicts are old, each with its bit.
+    /// Returns the packets of a block whose verdicts are old, each with its bit.
     fn old(&self, block: usize) -> Vec<usize> {
         let generation = self.generation();
         let Block { generation: own, old } = self.blocks[block];
@@ -98,7 +99,7 @@ impl Replay {
         packets.filter(|packet| bits & 1 << (packet - begin) != 0).collect()
     }
 
-    /// A queue comes to a block: makes old verdicts anew. How many.
+    /// Receives a block: classifies packets with old verdicts again. Returns their number.
     fn receive(&mut self, block: usize) -> usize {
         let old = self.old(block);
         self.blocks[block] = Block { generation: self.generation(), old: 0 };
@@ -125,7 +126,7 @@ impl Replay {
     }
 }
 
-/// Few values, so that packets and rules meet.
+/// Ends of a packet, from few values, so that rules match packets.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     is_v6: bool,
@@ -158,7 +159,7 @@ fn v6(last: u8) -> [u8; 16] {
     address
 }
 
-/// Also some that no tuple tells apart: fragments, tunnels, ICMP, tags.
+/// Returns a frame, also of kinds that no tuple distinguishes: fragments, tunnels, ICMP, tags.
 fn frame(ends: Ends, kind: u8) -> Vec<u8> {
     let Ends { is_v6, src, dst, transport, .. } = ends;
     let (sport, dport) = (ends.sport.into(), ends.dport.into());
@@ -191,16 +192,16 @@ fn frame(ends: Ends, kind: u8) -> Vec<u8> {
     }
 }
 
-/// Where the hops are that a packet has left.
+/// Returns the offset of the hop limit in the header.
 fn hops(is_v6: bool) -> usize {
     if is_v6 { 7 } else { 8 }
 }
 
-/// Where IPv4 says which fragment it is, and a bit beside that.
+/// Offset of the IPv4 field with the fragment offset and the flags.
 const OFFSET: usize = 6;
 const DONT_FRAGMENT: u8 = 0x40;
 
-/// How much of a field a rule asks for: all, nothing, a part.
+/// Draws the part of a field that a rule matches: all, none, some bits.
 fn mask() -> impl Strategy<Value = u8> {
     prop_oneof![8 => Just(0xff), 1 => Just(0), 1 => Just(0xfe)]
 }
@@ -211,7 +212,7 @@ struct Wish {
     /// Of both addresses, both ports.
     masks: [u8; 4],
     hops: Option<u8>,
-    /// Where it asks for packets that are whole, beside these flags.
+    /// Flags beside which the rule matches whole packets only; `None` if it does not.
     whole: Option<u8>,
     has_transport: bool,
     has_tag: Option<bool>,
@@ -347,7 +348,7 @@ impl Replay {
     }
 }
 
-/// What NICs do differently with rules that are taken.
+/// Returns personalities that treat accepted rules differently.
 fn personality(number: u8) -> Personality {
     let mut personality = Personality::default();
     match number {
@@ -397,7 +398,7 @@ proptest! {
         for (step, received) in steps {
             replay.take(step, &mut made);
             replay.heed();
-            // Nobody receives anything between some of them.
+            // Between some steps, no packet is received.
             let Some(received) = received else { continue };
             replay.check()?;
             let received = (0..replay.blocks.len()).filter(|&block| received[block]);
@@ -411,7 +412,7 @@ fn flow(number: u32) -> Vec<u8> {
     FrameBuilder::ipv4(0x0a00_0000 + number, [10, 9, 9, 9]).tcp(80, 443).build()
 }
 
-/// An exact rule of everything that tells this flow from others.
+/// Returns the items of an exact rule for the flow with this number.
 fn items_of(number: u32) -> [Item; 2] {
     let (mut ip, mut tcp) = (empty(Proto::Ipv4), empty(Proto::Tcp));
     ip.spec[12..16].copy_from_slice(&(0x0a00_0000 + number).to_be_bytes());
@@ -422,7 +423,7 @@ fn items_of(number: u32) -> [Item; 2] {
     [ip, tcp]
 }
 
-/// Each flow is there twice, in two blocks.
+/// The capture has each flow twice, in two blocks.
 #[test]
 fn receivers_need_not_judge_for_an_exact_rule() {
     const FLOWS: u32 = 5000;
@@ -445,7 +446,7 @@ fn receivers_need_not_judge_for_an_exact_rule() {
     }
 }
 
-/// A rule that sees more of packets than their tuple tells those of one apart.
+/// A rule that matches more than the tuple distinguishes packets of one tuple.
 #[test]
 fn packets_are_alike_as_far_as_rules_see() {
     let (vlan, plain) = (|tag| FrameBuilder::ipv4([10, 0, 0, 0], [10, 9, 9, 9]).vlan(tag), flow(0));
@@ -462,7 +463,7 @@ fn packets_are_alike_as_far_as_rules_see() {
         create(&replay, &items_of(0), 1);
         assert_eq!(is_alike(&mut replay), *other == tagged[0]);
     }
-    // Of one tuple, and only one has the header of a tunnel.
+    // Packets of one tuple, of which only one has a tunnel header.
     let outside = |len| {
         let ip = FrameBuilder::ipv4([10, 0, 0, 0], [10, 9, 9, 9]);
         ip.udp(80, 4789).payload(vec![8; len]).build()
