@@ -16,13 +16,13 @@ use model::ModelRule;
 /// Advice on a refused rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Advice {
-    /// What the NIC takes, a line each.
+    /// What the NIC accepts, one line for each fact.
     pub(crate) facts: Vec<String>,
-    /// A rule that it takes, by what is known, if there is one close by.
+    /// A similar rule that the NIC accepts according to its personality, if there is one.
     pub(crate) instead: Option<Rule>,
 }
 
-/// On a rule that a port with so many receive queues refused.
+/// Returns advice on a rule that a port with `queues` receive queues refused.
 pub(crate) fn advise(personality: &Personality, rule: &Rule, queues: u16) -> Advice {
     let Some(modelled) = ModelRule::of(rule) else {
         let facts = vec![format!("not all of this rule is known of {}", personality.title)];
@@ -34,8 +34,8 @@ pub(crate) fn advise(personality: &Personality, rule: &Rule, queues: u16) -> Adv
     Advice { facts, instead }
 }
 
-/// What is known of the NIC of a port: for the software NIC what it plays, for others what was read
-/// in their drivers. `None` where nothing is.
+/// Returns the personality of a port's NIC: for the software NIC the one that it plays, for others
+/// the one read from their drivers. `None` if nothing is known.
 pub fn known_of(devargs: &str, driver: &str) -> Option<Result<Personality, String>> {
     let name = match driver {
         "net_twin" => {

@@ -53,40 +53,40 @@ use model::Model;
 use std::sync::atomic::AtomicBool;
 use twin::Personality;
 
-/// What to do beside what is always done.
+/// Optional parts of a probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extent {
     /// The port may be stopped and started.
     pub restart: bool,
     /// Rules of others may be there.
     pub force: bool,
-    /// The table may be filled, with so many rules at most.
+    /// The table may be filled, with at most this number of rules.
     pub capacity: Option<u32>,
 }
 
-/// What was found.
+/// The results of a probe.
 #[derive(Debug)]
 pub struct Found {
-    /// What the NIC does with rules, as far as it was found out.
+    /// Facts about the NIC's rules, as far as they were found.
     pub personality: Personality,
-    /// What was not found, and what the file cannot say.
+    /// Facts that were not found, and facts that the file cannot express.
     pub(crate) notes: Vec<String>,
-    /// What the NIC does wrong.
+    /// Faults of the NIC.
     pub(crate) findings: Vec<String>,
-    /// Rules that are not of this probe, or stayed behind it.
+    /// Rules of others, and rules that the probe left behind.
     pub seen: Seen,
     pub(crate) calls: Calls,
-    /// Rules that were asked for on an empty table, and those of them of which the file says
-    /// otherwise.
+    /// Number of rules tried on an empty table, and those of them for which the file gives another
+    /// answer.
     pub(crate) questions: usize,
     pub(crate) unlike: Vec<String>,
     pub(crate) figures: Measurements,
-    /// Why it ended early.
+    /// The reason why the probe ended early.
     pub stopped: Option<Stopped>,
 }
 
 impl Found {
-    /// As much as is known of a probe that did not come back.
+    /// Returns the results so far of a probe that hangs in a call.
     fn until(mut personality: Personality, stopped: Stopped) -> Self {
         personality.placeholder = Some(format!("the probe ended early: {stopped}"));
         Self {
@@ -103,18 +103,18 @@ impl Found {
     }
 }
 
-/// What was measured and is no fact of the file.
+/// Measurements that are no facts of the file.
 #[derive(Debug, Default)]
 pub(crate) struct Measurements {
-    /// Of `create` and `destroy`.
+    /// Times of `create` and `destroy`.
     pub(crate) times: [Times; 2],
-    /// Of rules by templates and a flow queue, if there are such.
+    /// Times of rules by templates and a flow queue, if the NIC has them.
     pub(crate) by_queue: Option<ByQueue>,
-    /// Of a table that is filled.
+    /// Times while a table is filled.
     pub(crate) stages: Vec<Stage>,
 }
 
-/// Probes a port. What is known so far is returned even where it had to stop.
+/// Probes a port. Returns the results so far even if it had to stop.
 pub fn probe(
     subject: &mut dyn Subject,
     extent: Extent,
@@ -141,13 +141,13 @@ pub fn probe(
     }
 }
 
-/// Looks whether the port is as it was when all is done, however that ended.
+/// Runs a probe, then checks whether the port is as it was before, however the probe ended.
 fn between_looks(
     bench: &mut Bench<'_>,
     mut extent: Extent,
     figures: &mut Measurements,
 ) -> Result<(), Stopped> {
-    // Whatever ends the probe: it is known.
+    // This result is kept even if the probe ends here.
     figures.by_queue = queues::look(bench)?;
     let before = traces::before(bench, extent.force)?;
     if extent.restart && bench.seen.has_others() && !extent.force {
@@ -217,8 +217,8 @@ fn run(
     Ok(())
 }
 
-/// The chain for questions about other things: one that says what is wrong, with IP alone, whose
-/// packets every NIC can tell from others.
+/// Returns the chain for questions about other properties: one whose refusals are specific, with IP
+/// alone, whose packets every NIC can distinguish from others.
 fn base(taken: &[AcceptedChain]) -> &AcceptedChain {
     use twin::Proto::{Eth, Ipv4};
     let rank = |chain: &&AcceptedChain| {
@@ -228,7 +228,7 @@ fn base(taken: &[AcceptedChain]) -> &AcceptedChain {
     taken.iter().min_by_key(rank).unwrap_or_else(|| unreachable!("the first rule has a chain"))
 }
 
-/// What the file says otherwise than the NIC.
+/// Returns where the file differs from the NIC.
 fn unlike(bench: &Bench<'_>) -> Vec<String> {
     let mut unlike = Vec::new();
     for (question, answer) in &bench.asked {

@@ -8,8 +8,8 @@ use twin::personality::{
 };
 use twin::{Kind, Personality, Place, Refusal};
 
-/// What the NIC takes at the place that its refusal is about; where the rule alone is good, why
-/// others may exclude it.
+/// Says what the NIC accepts at the place of the refusal. If the rule alone is valid, says why
+/// other rules may exclude it.
 pub(super) fn of(
     personality: &Personality,
     rule: &ModelRule,
@@ -41,7 +41,7 @@ pub(super) fn of(
     lines
 }
 
-/// What the engine that is asked first takes.
+/// Says what the engine ahead accepts.
 fn ahead(engine: &Personality) -> String {
     let actions: Vec<_> = engine.actions.accepted.iter().map(Steps::to_string).collect();
     let title = if engine.title.is_empty() { "another engine" } else { &engine.title };
@@ -85,7 +85,7 @@ fn in_the_way(personality: &Personality, rule: &ModelRule) -> Vec<String> {
     lines
 }
 
-/// How many rules there may be.
+/// Says how many rules fit.
 fn space(personality: &Personality) -> String {
     let Capacity { guaranteed, best_effort } = personality.table.capacity();
     match (guaranteed, best_effort) {
@@ -172,8 +172,8 @@ fn pattern(personality: &Personality, rule: &ModelRule, refusal: Refusal) -> Vec
     lines
 }
 
-/// `in ipv4 it takes src, dst with all bits of the mask or none; ...`, as far as the list of
-/// headers has them.
+/// Says which fields of a header may be masked, if the list of headers has them: `in ipv4 it takes
+/// src, dst with all bits of the mask or none; ...`.
 fn fields(name: &str, facts: &ItemFacts, chain: Option<&Chain>) -> String {
     let mut by_rule: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (field, facts) in &facts.fields {

@@ -12,7 +12,8 @@ use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
 use twin::personality::{ActionFacts, Chain, FieldFacts, MaskRule, Ports, Steps};
 use twin::{Field, Personality, Proto};
 
-/// The rule, if one is found: where an engine that is asked first has all its actions, by that.
+/// Returns the rule, if one is found. If the engine ahead supports all its actions, that engine's
+/// facts are used.
 pub(super) fn find(personality: &Personality, rule: &Rule, queues: u16) -> Option<Rule> {
     let by = |engine: &Personality| {
         let close = closest(engine, rule, queues);
@@ -28,13 +29,13 @@ pub(super) fn find(personality: &Personality, rule: &Rule, queues: u16) -> Optio
     ahead.and_then(by).or_else(|| by(personality))
 }
 
-/// The rule where the facts of an engine move it.
+/// Returns the rule changed to the facts of an engine.
 fn closest(personality: &Personality, rule: &Rule, queues: u16) -> Rule {
     let mut close = rule.clone();
     close.pattern.retain(|item| item.kind != ItemKind::Void);
     close.actions.retain(|action| *action != Action::Void);
     set_attributes(personality, &mut close);
-    // Which list of headers is meant does not depend on them.
+    // The list of headers does not depend on ports.
     let ports: Vec<_> = close.pattern.iter().filter(|item| is_port(item)).copied().collect();
     close.pattern.retain(|item| !is_port(item));
     set_headers(personality, &mut close);
@@ -85,7 +86,7 @@ fn chain_of<'a>(personality: &'a Personality, rule: &Rule) -> Option<&'a Chain> 
     personality.chains.iter().find(|chain| chain.items.takes(names(rule)))
 }
 
-/// Moves the headers to the nearest list that the NIC takes.
+/// Changes the headers to the nearest list that the NIC accepts.
 fn set_headers(personality: &Personality, rule: &mut Rule) {
     let wanted: Vec<&str> = names(rule).collect();
     if personality.chains.is_empty() {
@@ -99,7 +100,7 @@ fn set_headers(personality: &Personality, rule: &mut Rule) {
     }
     let lists = personality.chains.iter().flat_map(|chain| spelt_out(&chain.items));
     let nearest = lists.min_by_key(|list| {
-        // Headers that are left out are worse than headers that are added.
+        // Leaving headers out is worse than adding headers.
         let lost = wanted.iter().filter(|name| !list.contains(name)).count();
         let distance = strsim::generic_levenshtein(list, &wanted);
         4 * lost + distance
@@ -116,7 +117,7 @@ fn kind_of(name: &str) -> Option<ItemKind> {
     ItemKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
-/// Transport without IP gets IPv4.
+/// Adds IPv4 below a transport header without IP.
 fn put_ip_below(rule: &mut Rule) {
     let is_transport = |item: &Item| {
         matches!(item.kind, ItemKind::Tcp | ItemKind::Udp | ItemKind::Sctp | ItemKind::Icmp)
@@ -127,7 +128,7 @@ fn put_ip_below(rule: &mut Rule) {
     }
 }
 
-/// Every list of words that follows the steps.
+/// Returns every list of words that follows the steps.
 fn spelt_out(steps: &Steps) -> Vec<Vec<&str>> {
     steps.steps().iter().fold(vec![Vec::new()], |lists, step| {
         let longer = lists.iter().flat_map(|list| {
@@ -189,14 +190,14 @@ fn fields(kind: ItemKind) -> &'static [Field] {
     Proto::of_name(kind.name()).map_or(&[], Proto::fields)
 }
 
-/// Clears the value as well: a value that nothing asks for would read as if it were wanted.
+/// Clears a field's mask and its value: a value without a mask would look as if it mattered.
 fn clear_mask(item: &mut Item, field: &Field) {
     for bits in item.mask.iter_mut().chain(&mut item.spec) {
         bits.set_bits(field.bit, field.len, 0);
     }
 }
 
-/// Masks a field wholly; a value that was not given is made up.
+/// Masks a field wholly; makes up a value if none was given.
 fn mask_whole(item: &mut Item, name: &str) {
     let Some(field) = fields(item.kind).iter().find(|field| field.name == name) else { return };
     let had = item.mask.is_some_and(|mask| mask.bits(field.bit, field.len) != 0);
@@ -221,7 +222,7 @@ fn made_up(kind: ItemKind, name: &str) -> u128 {
     }
 }
 
-/// Of two headers that exclude each other the first gives way.
+/// Removes the bits of the first of two headers that exclude each other.
 fn set_exclusive(personality: &Personality, rule: &mut Rule) {
     for exclusive in &personality.exclusives {
         let is_in = |names: &[String], item: &Item| names.iter().any(|n| n == item.kind.name());
@@ -232,7 +233,7 @@ fn set_exclusive(personality: &Personality, rule: &mut Rule) {
     }
 }
 
-/// Moves the actions to the list that keeps most of them.
+/// Changes the actions to the list that keeps most of them.
 fn set_actions(personality: &Personality, rule: &mut Rule, queues: u16) {
     for action in &mut rule.actions {
         match action {
@@ -252,7 +253,7 @@ fn set_actions(personality: &Personality, rule: &mut Rule, queues: u16) {
     }
 }
 
-/// How many of `actions` a list keeps, and what it makes of them.
+/// Returns how many of `actions` a list keeps, and the resulting actions.
 fn fitted(list: &Steps, actions: &[Action]) -> (usize, Vec<Action>) {
     let mut rest = actions.to_vec();
     let mut kept = 0;

@@ -11,12 +11,12 @@ pub struct ModelRule {
     pub attributes: twin::Attributes,
     /// The pattern, without items that match every packet.
     pub items: Vec<twin::Item>,
-    /// What the NIC does with packets of the rule.
+    /// Actions on the packets that match.
     pub actions: Vec<twin::Action>,
 }
 
 impl ModelRule {
-    /// `None` if the rule has an item or an action that the model does not know.
+    /// Converts a rule; `None` if it has an item or an action that the model does not know.
     pub fn of(rule: &Rule) -> Option<Self> {
         let dpdk::flow::Attributes { group, priority, ingress, egress, transfer } = rule.attributes;
         let is_header = |item: &&Item| item.kind != ItemKind::Void && !is_port(item);
@@ -36,20 +36,20 @@ impl ModelRule {
         })
     }
 
-    /// Whether it names ports or sends to them.
+    /// True if the rule names ports or sends to them.
     pub(crate) fn is_about_ports(&self) -> bool {
         let twin::Attributes { transfer, names_port, .. } = self.attributes;
         transfer || names_port || self.actions.iter().any(twin::Action::is_about_port)
     }
 
-    /// What the NIC would say of the rule alone.
+    /// Checks the rule, without other rules, as the NIC would.
     pub(crate) fn judged(&self, personality: &Personality, queues: u16) -> Result<(), Refusal> {
         let Self { attributes, items, actions } = self;
         personality.takes(twin::Rule { attributes: *attributes, items, actions }, queues)
     }
 }
 
-/// Whether an item names the port that packets arrive at.
+/// True if an item names the port at which packets arrive.
 pub(super) fn is_port(item: &Item) -> bool {
     matches!(item.kind, ItemKind::PortId | ItemKind::RepresentedPort)
 }
@@ -86,12 +86,12 @@ fn action(action: &Action) -> Option<twin::Action> {
         Action::Passthru => twin::Action::Passthru,
         Action::Jump(group) => twin::Action::Jump(*group),
         Action::Rss(rss) => {
-            // Which packets are hashed is not refused by what is known.
+            // Personalities refuse no types of hashed packets.
             let types = RssTypes::default();
             twin::Action::Rss(Spread { types, queues: rss.queues.clone().into() })
         }
         Action::Age(seconds) => twin::Action::Age(Age { timeout_s: *seconds, context: 0 }),
-        // Which port it is only the driver judges.
+        // Only the driver checks which port it is.
         Action::PortId(port) => twin::Action::PortId(port.map_or(0, |port| port as u16)),
         Action::RepresentedPort(port) => twin::Action::RepresentedPort(*port),
         Action::PortRepresentor(port) => twin::Action::PortRepresentor(Some(*port)),

@@ -29,7 +29,7 @@ fn the_articles_first_command_becomes_one_that_works() {
     assert!(advice.facts[0].contains("ipv4.src, ipv4.dst, udp.src, udp.dst"), "{advice:?}");
 }
 
-/// What a port alone refuses, its NIC would take in a switch.
+/// A NIC refuses some rules for a port alone that it accepts in a switch.
 #[test]
 fn rules_between_ports_keep_their_ports() {
     let to_1 = "transfer pattern port_id id is 0 / eth / end actions port_id id 1 / end";
@@ -71,7 +71,7 @@ fn what_was_given_is_kept() {
             "ingress pattern eth / ipv4 / udp dst is 53 / end actions queue index 0 / mark id 9 \
              / end",
         ),
-        // Of UDP it does not look at the protocol of IP: no value of it is left.
+        // For UDP it does not match the protocol of IP: the value is removed.
         (
             "x710",
             "ingress pattern eth / ipv4 proto is 17 dst is 192.0.2.7 / udp dst is 9 / end \
@@ -93,7 +93,7 @@ fn what_was_given_is_kept() {
     }
 }
 
-/// Of a header the facts name what may be masked in this list of headers.
+/// For a header, the facts name what may be masked in this list of headers.
 #[test]
 fn facts_are_those_of_the_headers() {
     let rule = "ingress pattern eth / ipv4 proto is 17 / udp / end actions drop / end";
@@ -101,7 +101,7 @@ fn facts_are_those_of_the_headers() {
     assert!(facts.contains("dst, src, tos, ttl with") && !facts.contains("proto"), "{facts}");
 }
 
-/// Whatever is advised is taken by what is known; where a rule is good, no other is advised.
+/// The personality accepts everything that is advised; for a valid rule, no other is advised.
 #[test]
 fn advice_holds() {
     let patterns = [

@@ -10,33 +10,34 @@ use serde_json::{Value, json};
 /// The answer to one command.
 #[derive(Debug)]
 pub struct Answer {
-    /// What was done, for people.
+    /// Lines of text about what was done.
     pub lines: Vec<String>,
-    /// What was not, and why.
+    /// Lines of text about what failed, and why.
     pub failures: Vec<String>,
-    /// An object.
+    /// The answer as a JSON object.
     pub json: Value,
 }
 
 impl Answer {
-    /// What was done; `json` is an object.
+    /// Returns an answer about what was done; `json` is an object.
     pub(super) fn done(lines: Vec<String>, json: Value) -> Self {
         Self { lines, failures: Vec::new(), json }.with("ok", true)
     }
 
-    /// What was asked for by `help`.
+    /// Returns an answer with the text of `help`.
     pub fn helped(lines: Vec<String>) -> Self {
         let json = json!({ "command": "help", "help": lines });
         Self::done(lines, json)
     }
 
-    /// Our own reason why nothing was done.
+    /// Returns an answer with the shell's own reason why nothing was done.
     pub fn not_done(message: String) -> Self {
         let json = json!({ "ok": false, "message": message });
         Self { lines: Vec::new(), failures: vec![message], json }
     }
 
-    /// The NIC's refusal of `rule`, or of something about it or all rules.
+    /// Returns an answer with the NIC's refusal of `rule`, or of a call about it or about all
+    /// rules.
     pub(super) fn refused(rule: Option<&Rule>, error: &FlowError) -> Self {
         let explained = rule.map_or_else(|| in_words(error), |rule| explain(rule, error));
         let mut failures = vec![error.of(rule)];
@@ -59,7 +60,8 @@ impl Answer {
         Self { lines: Vec::new(), failures, json }
     }
 
-    /// With what the NIC would take instead; `create` is the command that begins such a rule.
+    /// Adds advice on what the NIC would accept instead; `create` is the command that begins such a
+    /// rule.
     pub(super) fn advised(mut self, advice: &Advice, create: &str) -> Self {
         self.failures.extend(advice.facts.iter().map(|line| format!("  {line}")));
         let instead = advice.instead.as_ref().map(|rule| format!("{create} {}", print_rule(rule)));
@@ -72,14 +74,14 @@ impl Answer {
         self.failures.is_empty()
     }
 
-    /// With a member more.
+    /// Adds a member to the JSON.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.json[name] = value.into();
         self
     }
 }
 
-/// Which part of the rule, counted from 1 as for people.
+/// Returns the part of the rule as JSON, counted from 1 as in the text.
 fn cause_json(cause: Cause, rule: Option<&Rule>) -> Value {
     let item = |place: usize| rule?.pattern.get(place).map(|item| item.kind.name());
     let action = |place: usize| rule?.actions.get(place).map(|action| action.name());

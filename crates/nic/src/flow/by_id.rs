@@ -4,7 +4,8 @@
 
 use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
 
-/// `rule` with DPDK's numbers: `ids[n]` in place of n. What is no port of the shell stays.
+/// Returns `rule` with DPDK's numbers: `ids[n]` in place of n. A number that is no port of the
+/// shell stays.
 pub(super) fn by_id(rule: &Rule, ids: &[u16]) -> Rule {
     let id = |number: u32| ids.get(number as usize).map_or(number, |id| u32::from(*id));
     let value = |value: Value, width| {

@@ -4,7 +4,7 @@
 use super::grammar::{PORT, QUEUE, RULE, expected_after};
 use super::reader::Expected;
 
-/// What completion knows of the session.
+/// State of the session that completion uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompletionContext {
     /// The numbers of each port's rules.
@@ -13,8 +13,8 @@ pub struct CompletionContext {
     pub queues: u16,
 }
 
-/// The words that may stand where `line` ends and begin as its last word does, and the byte where
-/// that one begins.
+/// Returns the words that may stand at the end of `line` and begin like its last word, and the byte
+/// where that word begins.
 pub fn complete(line: &str, world: &CompletionContext) -> (usize, Vec<String>) {
     let start = line
         .rfind(char::is_whitespace)
@@ -32,7 +32,7 @@ pub fn complete(line: &str, world: &CompletionContext) -> (usize, Vec<String>) {
 }
 
 impl CompletionContext {
-    /// The values of a kind that there are.
+    /// Returns the existing values of a kind.
     fn values(&self, what: &str, before: &str) -> Vec<String> {
         let numbers = |count: usize| (0..count).map(|number| number.to_string()).collect();
         match what {

@@ -5,7 +5,7 @@
 use super::print::print_item;
 use dpdk::flow::{Cause, ErrorKind, FlowError, Rule};
 
-/// What can be said of a refusal of `rule`, one line each.
+/// Explains a refusal of `rule`, in lines.
 pub(crate) fn explain(rule: &Rule, error: &FlowError) -> Vec<String> {
     let mut lines = Vec::new();
     match error.cause {
@@ -25,13 +25,13 @@ pub(crate) fn explain(rule: &Rule, error: &FlowError) -> Vec<String> {
     lines
 }
 
-/// What type and number of an error mean, whatever was asked for.
+/// Explains type and number of an error, independent of the call.
 pub(super) fn in_words(error: &FlowError) -> Vec<String> {
     let words = about(error.kind).into_iter().chain(by_number(error.errno));
     words.map(str::to_owned).collect()
 }
 
-/// What the type of an error means.
+/// Explains the type of an error.
 fn about(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::None | ErrorKind::Unspecified | ErrorKind::Other(_) => return None,
@@ -54,7 +54,7 @@ fn about(kind: ErrorKind) -> Option<&'static str> {
     })
 }
 
-/// What an error number usually means where rules are refused, by Linux's numbers.
+/// Explains what an error number usually means for rules, by Linux's numbers.
 fn by_number(errno: i32) -> Option<&'static str> {
     Some(match errno {
         0 => "the driver gives no error number",

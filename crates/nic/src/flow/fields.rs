@@ -18,7 +18,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// What to write.
+    /// Returns the noun for a value of this form.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Form::Number => "NUMBER",
@@ -33,14 +33,14 @@ impl Form {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: &'static str,
-    /// Its first bit in the item's value.
+    /// First bit of the field in the item's value.
     pub(super) first: usize,
-    /// Bits.
+    /// Number of bits.
     pub(super) width: usize,
     pub(super) form: Form,
 }
 
-/// Whole bytes that are a number.
+/// Returns a field of whole bytes that are a number.
 const fn bytes(name: &'static str, first: usize, len: usize) -> Field {
     bits(name, first * 8, len * 8)
 }
@@ -61,7 +61,7 @@ const fn ipv6(name: &'static str, first: usize) -> Field {
     Field { name, first: first * 8, width: 128, form: Form::Ipv6 }
 }
 
-/// The bit beside a header whose bytes are `len`.
+/// Returns the field of the bit beside a header of `len` bytes.
 const fn beside(name: &'static str, len: usize) -> Field {
     bits(name, len * 8 + 7, 1)
 }
@@ -155,8 +155,8 @@ const GRE: &[Field] = &[
     bits("s_bit", 3, 1),
 ];
 
-/// The fields of an item. The first ones are the whole item, each bit once; those that overlap
-/// with them come last.
+/// Returns the fields of an item. The first fields cover the whole item, each bit once; fields that
+/// overlap with them come last.
 pub(super) fn fields(kind: ItemKind) -> &'static [Field] {
     match kind {
         ItemKind::Void => &[],
@@ -181,7 +181,7 @@ pub(super) fn fields(kind: ItemKind) -> &'static [Field] {
     }
 }
 
-/// Those of [`fields`] that do not overlap.
+/// Returns the fields of [`fields`] that do not overlap.
 pub(super) fn whole(kind: ItemKind) -> &'static [Field] {
     let fields = fields(kind);
     let overlap = fields.iter().position(|field| ["tci", "c_bit"].contains(&field.name));

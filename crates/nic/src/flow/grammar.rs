@@ -9,7 +9,7 @@ use dpdk::flow::{Action, Attributes, HashFunction, Item, ItemKind, RSS_TYPES, Rs
 /// One line of the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Ask the NIC whether it would take a rule.
+    /// Ask the NIC whether it would accept a rule.
     Validate {
         /// Number of the port.
         port: u16,
@@ -41,7 +41,7 @@ pub enum Command {
         port: u16,
         /// Number of the rule.
         rule: u32,
-        /// What to ask for.
+        /// The property to query.
         what: Query,
     },
     /// List the rules of a port.
@@ -83,7 +83,7 @@ pub enum Command {
     Quit,
 }
 
-/// What can be asked of a rule.
+/// Properties of a rule that can be queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Query {
     Count,
@@ -91,7 +91,8 @@ pub enum Query {
     Rss,
 }
 
-/// The values that stand for something of the session; completion knows which there are.
+/// Names of values that stand for ports and rules of the session; completion offers the existing
+/// ones.
 pub(super) const PORT: &str = "PORT";
 pub(super) const RULE: &str = "RULE";
 pub(super) const QUEUE: &str = "QUEUE";
@@ -116,8 +117,8 @@ pub(super) const COMMANDS: [(&str, &str); 10] = [
     ("space", "flow space PORT"),
 ];
 
-/// Reads a line; `None` if nothing is in it. `queues` is how many receive queues a port has, for
-/// the `rss` that names none.
+/// Reads a line; `None` if it is empty. `queues` is the number of a port's receive queues, for an
+/// `rss` that names none.
 pub fn parse(line: &str, queues: u16) -> Result<Option<Command>, SyntaxError> {
     let mut reader = Reader::new(line);
     if reader.is_at_end() {
@@ -126,8 +127,8 @@ pub fn parse(line: &str, queues: u16) -> Result<Option<Command>, SyntaxError> {
     command(&mut reader, queues).map(Some)
 }
 
-/// What may stand behind `line`, which may be the beginning of a command or a whole one; nothing if
-/// it is neither.
+/// Returns what may stand behind `line`, which may be the beginning of a command or a whole one;
+/// nothing if it is neither.
 pub(super) fn expected_after(line: &str) -> Vec<Expected> {
     let mut reader = Reader::new(line);
     match command(&mut reader, 1) {
@@ -152,14 +153,14 @@ fn command(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError>
     Ok(command)
 }
 
-/// The words that have help of their own.
+/// Returns the words that have help of their own.
 fn help_words() -> impl Iterator<Item = &'static str> {
     let commands = COMMANDS.iter().map(|(name, _)| *name);
     let items = ItemKind::ALL.iter().map(|kind| kind.name());
     commands.chain(items).chain(action_words())
 }
 
-/// The names of all actions.
+/// Returns the names of all actions.
 pub(super) fn action_words() -> impl Iterator<Item = &'static str> {
     ACTIONS.iter().map(|action| action.name).chain(["port_id", "rss"])
 }
@@ -244,7 +245,7 @@ fn rule(reader: &mut Reader<'_>, queues: u16) -> Result<Rule, SyntaxError> {
     Ok(rule)
 }
 
-/// An item with the `/` behind it; `None` at the `end`.
+/// Reads an item with the `/` behind it; `None` at the `end`.
 fn item(reader: &mut Reader<'_>) -> Result<Option<Item>, SyntaxError> {
     let Some(kind) = reader.take_one(ItemKind::ALL.map(|kind| (kind.name(), kind))) else {
         return reader.need("end").map(|()| None);
@@ -260,7 +261,7 @@ fn item(reader: &mut Reader<'_>) -> Result<Option<Item>, SyntaxError> {
     Ok(Some(item))
 }
 
-/// What is behind the name of a field. `is` is a spec with a mask of ones.
+/// Reads what follows the name of a field. `is` is a spec with a mask of ones.
 fn constrain(reader: &mut Reader<'_>, field: &Field, item: &mut Item) -> Result<(), SyntaxError> {
     let set = |value: &mut Option<Value>, bits| {
         value.get_or_insert(Value::ZERO).set_bits(field.first, field.width, bits);
@@ -283,7 +284,7 @@ fn constrain(reader: &mut Reader<'_>, field: &Field, item: &mut Item) -> Result<
     Ok(())
 }
 
-/// A mask of `width` bits that begins with `ones`.
+/// Returns a mask of `width` bits that begins with `ones` ones.
 pub(super) fn prefix(ones: usize, width: usize) -> u128 {
     let zeros = width - ones;
     if ones == 0 { 0 } else { u128::MAX >> (128 - ones) << zeros }
@@ -328,7 +329,7 @@ pub(super) const ACTIONS: [Simple; 11] = [
     },
 ];
 
-/// An action with the `/` behind it; `None` at the `end`.
+/// Reads an action with the `/` behind it; `None` at the `end`.
 fn action(reader: &mut Reader<'_>, queues: u16) -> Result<Option<Action>, SyntaxError> {
     if let Some(action) = reader.take_one(ACTIONS.iter().map(|action| (action.name, action))) {
         let mut value = 0;
@@ -348,7 +349,7 @@ fn action(reader: &mut Reader<'_>, queues: u16) -> Result<Option<Action>, Syntax
     reader.need("end").map(|()| None)
 }
 
-/// What is behind the name of `port_id`: a port, or `original` for that of the rule.
+/// Reads what follows the name of `port_id`: a port, or `original` for that of the rule.
 fn port_id(reader: &mut Reader<'_>) -> Result<Action, SyntaxError> {
     let (mut id, mut is_original) = (0, false);
     while !reader.take("/") {
@@ -362,15 +363,15 @@ fn port_id(reader: &mut Reader<'_>) -> Result<Action, SyntaxError> {
     Ok(Action::PortId((!is_original).then_some(id)))
 }
 
-/// The types that `rss` asks for where it names none: addresses.
+/// The types of an `rss` that names none: addresses.
 const DEFAULT_RSS_TYPES: &str = "ip";
 
-/// Both directions of the table: `none` is no bit at all.
+/// Returns names and bits of all types; `none` is no bit at all.
 pub(super) fn rss_types() -> impl Iterator<Item = (&'static str, u64)> {
     RSS_TYPES.into_iter().chain([("none", 0)])
 }
 
-/// The longest key that testpmd takes (`RSS_HASH_KEY_LENGTH`).
+/// Bytes of the longest key that testpmd accepts (`RSS_HASH_KEY_LENGTH`).
 const RSS_KEY_MAX: u128 = 64;
 
 fn rss(reader: &mut Reader<'_>, queues: u16) -> Result<Rss, SyntaxError> {
@@ -404,8 +405,8 @@ fn rss(reader: &mut Reader<'_>, queues: u16) -> Result<Rss, SyntaxError> {
     Ok(rss)
 }
 
-/// Sets the length of the key: of the one that is given, which is cut or filled with zeros, or of
-/// none, as testpmd does.
+/// Sets the length of the key as testpmd does: a given key is cut or filled with zeros; without a
+/// key, only the length is set.
 fn set_key_len(rss: &mut Rss, len: u32) {
     if rss.key.is_empty() {
         rss.null_key_len = len;
@@ -414,7 +415,7 @@ fn set_key_len(rss: &mut Rss, len: u32) {
     }
 }
 
-/// The types up to the `end`; those that have no name may be given as bits.
+/// Reads the types up to the `end`; types without a name may be given as bits.
 fn types(reader: &mut Reader<'_>) -> Result<u64, SyntaxError> {
     let mut types = 0;
     while !reader.take("end") {

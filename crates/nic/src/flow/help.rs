@@ -5,7 +5,7 @@ use super::fields::fields;
 use super::grammar::{ACTIONS, COMMANDS, action_words};
 use dpdk::flow::ItemKind;
 
-/// What there is to say of `word`, a command, an item or an action; without one, of everything.
+/// Returns the help for `word`, a command, an item or an action; without one, for everything.
 /// `None` if it is none of them.
 pub fn help(word: Option<&str>) -> Option<Vec<String>> {
     let Some(word) = word else { return Some(overview()) };

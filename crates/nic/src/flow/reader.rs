@@ -29,7 +29,7 @@ impl fmt::Display for Expected {
 pub struct SyntaxError {
     /// The bytes of the line that are to blame; empty, and behind the last word, where one lacks.
     pub place: Range<usize>,
-    /// What is wrong with them.
+    /// The problem with these bytes.
     pub problem: String,
     /// What may stand there.
     pub expected: Vec<Expected>,
@@ -44,7 +44,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Words stand between blanks; one that begins with `#`, and all behind it, is a comment.
+    /// Starts to read a line. Words stand between blanks; a word that begins with `#`, and all
+    /// behind it, is a comment.
     pub(super) fn new(line: &'a str) -> Self {
         let mut words = Vec::new();
         let mut from = 0;
@@ -68,7 +69,7 @@ impl<'a> Reader<'a> {
         self.words.get(self.at).map(|place| &self.line[place.clone()])
     }
 
-    /// Goes on to the next word.
+    /// Advances to the next word.
     fn pass(&mut self) {
         self.at += 1;
         self.expected.clear();
@@ -91,7 +92,7 @@ impl<'a> Reader<'a> {
         is_it
     }
 
-    /// Takes the one word of `choices` that stands here, and gives what belongs to it.
+    /// Takes the word if it is one of `choices`; returns what belongs to it.
     pub(super) fn take_one<T>(
         &mut self,
         choices: impl IntoIterator<Item = (&'static str, T)>,
@@ -104,7 +105,7 @@ impl<'a> Reader<'a> {
         if self.take(text) { Ok(()) } else { Err(self.unexpected()) }
     }
 
-    /// Takes the word as the value `what`, if `read` does.
+    /// Takes the word as the value `what`, if `read` accepts it.
     fn value<T>(
         &mut self,
         what: &'static str,
@@ -121,7 +122,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number of at most `max`.
+    /// Reads a number of at most `max`.
     pub(super) fn number(&mut self, what: &'static str, max: u128) -> Result<u128, SyntaxError> {
         self.value(what, |word| match parse_number(word)? {
             number if number > max => Err(format!("{word:?} is more than {max}")),
@@ -129,7 +130,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A number that fits into `T`.
+    /// Reads a number that fits into `T`.
     pub(super) fn fitting<T: TryFrom<u128>>(
         &mut self,
         what: &'static str,
@@ -139,13 +140,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// True if what stands here begins like a number, which is one of the things that may.
+    /// True if the word begins like a number; notes that a number may stand here.
     pub(super) fn is_number(&mut self, what: &'static str) -> bool {
         self.expect(Expected::Value(what));
         self.word().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// The bytes of a hexadecimal string.
+    /// Reads the bytes of a hexadecimal string.
     pub(super) fn hex(&mut self, what: &'static str) -> Result<Vec<u8>, SyntaxError> {
         self.value(what, |word| {
             let digits = word.strip_prefix("0x").unwrap_or(word).as_bytes();
@@ -159,14 +160,14 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Any word.
+    /// Reads any word.
     pub(super) fn any(&mut self) -> Option<&'a str> {
         let word = self.word()?;
         self.pass();
         Some(word)
     }
 
-    /// A value of `width` bits, written in `form`.
+    /// Reads a value of `width` bits, written in `form`.
     pub(super) fn formed(&mut self, form: Form, width: usize) -> Result<u128, SyntaxError> {
         match form {
             Form::Number => self.number(form.noun(), u128::MAX >> (128 - width)),
@@ -186,17 +187,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Fails unless the line is over.
+    /// Fails unless the line has ended.
     pub(super) fn end(&mut self) -> Result<(), SyntaxError> {
         if self.is_at_end() { Ok(()) } else { Err(self.unexpected()) }
     }
 
-    /// What else could have stood at the end of a line that was read to it.
+    /// Returns what else could have stood at the end of a line that was read completely.
     pub(super) fn into_expected(self) -> Vec<Expected> {
         self.expected
     }
 
-    /// The error of a word that may not stand here, or that is not there.
+    /// Returns the error of a word that is not allowed here, or is missing.
     pub(super) fn unexpected(&mut self) -> SyntaxError {
         let problem = match self.word() {
             None => "the line ends too early".to_owned(),
@@ -216,7 +217,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Decimal, or hexadecimal after `0x`. C reads `010` as 8, people as 10: neither is meant here.
+/// Reads a number: decimal, or hexadecimal after `0x`. Refuses numbers such as `010`, which C reads
+/// as 8 and people as 10.
 fn parse_number(word: &str) -> Result<u128, String> {
     let is_digits = |digits: &str, radix| {
         !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix))
@@ -247,7 +249,7 @@ fn parse_mac(word: &str) -> Result<u128, String> {
     }
 }
 
-/// The word that was probably meant.
+/// Returns the expected word that was probably meant.
 pub(super) fn nearest(word: &str, expected: &[Expected]) -> Option<&'static str> {
     let words = expected.iter().filter_map(|expected| match expected {
         Expected::Word(text) => Some(*text),
@@ -259,12 +261,12 @@ pub(super) fn nearest(word: &str, expected: &[Expected]) -> Option<&'static str>
 }
 
 impl SyntaxError {
-    /// The column that [`SyntaxError::place`] begins at, from 1.
+    /// Returns the column at which [`SyntaxError::place`] begins, from 1.
     pub fn column(&self, line: &str) -> usize {
         line[..self.place.start].chars().count() + 1
     }
 
-    /// The problem, and what may stand there.
+    /// Returns the problem, and what may stand there.
     pub fn message(&self) -> String {
         let words: Vec<_> = self.expected.iter().map(Expected::to_string).collect();
         match words.is_empty() {
@@ -273,7 +275,7 @@ impl SyntaxError {
         }
     }
 
-    /// Marks to print below `line`, under what is to blame.
+    /// Returns marks to print below `line`, under the bytes that are wrong.
     pub fn marks(&self, line: &str) -> String {
         let before = line[..self.place.start].chars();
         let blanks: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();

@@ -20,14 +20,14 @@ pub struct OpenPort {
     pub port: Port,
     /// Its queues, held so that the port stays started.
     pub queues: (Vec<RxQueue>, Vec<TxQueue>),
-    /// What is known of its NIC.
+    /// Personality of its NIC, if known.
     pub known: Option<Personality>,
 }
 
-/// Of Linux: there is no such call.
+/// Linux's error number for a call that does not exist.
 const ENOSYS: i32 = 38;
 
-/// A rule that was made, and what it was made of.
+/// A rule that was made, and the rule as it was requested.
 struct CreatedRule {
     rule: Rule,
     flow: FlowRule,
@@ -46,7 +46,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A shell without rules; the number of a port is its place in `ports`.
+    /// Returns a shell without rules; the number of a port is its place in `ports`.
     pub fn new(ports: Vec<OpenPort>) -> Self {
         let place = |open: OpenPort| Place {
             port: open.port,
@@ -57,18 +57,18 @@ impl Session {
         Self { ports: ports.into_iter().map(place).collect() }
     }
 
-    /// How many ports there are.
+    /// Returns the number of ports.
     pub fn ports(&self) -> usize {
         self.ports.len()
     }
 
-    /// The numbers of a port's rules.
+    /// Returns the numbers of a port's rules.
     pub fn rules(&self, port: u16) -> Vec<u32> {
         let place = self.ports.get(usize::from(port));
         place.map(|place| place.rules.keys().copied().collect()).unwrap_or_default()
     }
 
-    /// Does what `command` says. `help` and `quit` are the shell's.
+    /// Executes `command`. The caller handles `help` and `quit`.
     pub fn execute(&mut self, command: &Command) -> Answer {
         let (name, port) = match *command {
             Command::Validate { port, .. } => ("validate", port),
@@ -94,7 +94,7 @@ impl Session {
 }
 
 impl Place {
-    /// `ids` are DPDK's numbers of all ports.
+    /// Executes `command` on this port. `ids` are DPDK's numbers of all ports.
     fn execute(&mut self, port: u16, command: &Command, ids: &[u16]) -> Answer {
         match command {
             Command::Validate { rule, .. } => match self.port.flow_validate(&by_id(rule, ids)) {
@@ -124,12 +124,12 @@ impl Place {
         }
     }
 
-    /// A refusal, and what is known of the NIC that may help.
+    /// Returns a refusal with advice from the NIC's personality.
     fn refused(&self, port: u16, rule: &Rule, error: &FlowError) -> Answer {
         let answer = Answer::refused(Some(rule), error);
         let Some(known) = &self.known else { return answer };
         let mut advice = advise(known, rule, self.queues.0.len() as u16);
-        // What is known may be wrong; the NIC has the last word.
+        // The personality may be wrong; the NIC has the last word.
         advice.instead = advice.instead.filter(|rule| match self.port.flow_validate(rule) {
             Ok(()) => true,
             Err(error) => error.errno == ENOSYS,
@@ -148,7 +148,7 @@ impl Place {
         }
     }
 
-    /// Goes on with the others where one cannot be destroyed.
+    /// Destroys rules; goes on with the others if one cannot be destroyed.
     fn destroy(&mut self, ids: &[u32]) -> Answer {
         let (mut destroyed, mut failed) = (Vec::new(), Vec::new());
         for &id in ids {
@@ -213,7 +213,7 @@ impl Place {
         }
     }
 
-    /// Rules by group, priority and number.
+    /// Lists rules by group, priority and number.
     fn list(&self, groups: &[u32]) -> Answer {
         let is_wanted =
             |made: &CreatedRule| groups.is_empty() || groups.contains(&made.rule.attributes.group);
@@ -247,7 +247,7 @@ impl Place {
         }
     }
 
-    /// Guaranteed, best effort, used: as far as it is known of the NIC.
+    /// Lists guaranteed, best-effort and used entries, as far as they are known.
     fn space(&self) -> Answer {
         let used = self.rules.len();
         let Some(known) = &self.known else {
@@ -299,7 +299,7 @@ fn done_or_refused<T>(
     }
 }
 
-/// Where the rules are: first in the guaranteed entries.
+/// Returns a table of entries; rules are counted to the guaranteed entries first.
 fn table(guaranteed: u64, best_effort: u64, used: usize) -> Vec<String> {
     let used = used as u64;
     let first = used.min(guaranteed);
@@ -314,7 +314,7 @@ fn table(guaranteed: u64, best_effort: u64, used: usize) -> Vec<String> {
     ]
 }
 
-/// The columns of testpmd's lists but the last.
+/// Returns the columns of testpmd's lists except the last.
 fn place_of(id: u32, rule: &Rule) -> String {
     let attributes = &rule.attributes;
     let flag = |set: bool, letter: char| if set { letter } else { '-' };
@@ -328,7 +328,7 @@ fn place_of(id: u32, rule: &Rule) -> String {
     format!("{id}\t{}\t{}\t{flags}", attributes.group, attributes.priority)
 }
 
-/// `ETH IPV4 => QUEUE`.
+/// Returns a summary of a rule: `ETH IPV4 => QUEUE`.
 fn summary_of(rule: &Rule) -> String {
     let items = rule.pattern.iter().map(|item| item.kind.name());
     let actions = rule.actions.iter().map(|action| action.name());

@@ -113,7 +113,7 @@ fn rss_without_queues_means_all_of_them() {
     assert_eq!(rss("rss types none end queues end"), Rss::default());
 }
 
-/// Those of DPDK 22.11: cmdline_flow.c and, for types, config.c.
+/// The words of DPDK 22.11: cmdline_flow.c and, for types, config.c.
 #[test]
 fn rss_has_the_words_of_testpmd() {
     let rss = |text: &str| match &rule(&format!("pattern end actions {text} / end")).actions[0] {

@@ -19,7 +19,7 @@ pub(super) const NAMES: [&str; 9] =
 /// Names of a list.
 type List = Vec<&'static str>;
 
-/// What the prober gives each action to do; of a mark that it looks for, the number.
+/// The number of the mark that the prober sets and looks for.
 pub(super) const MARK: u32 = 0x1234;
 
 pub(super) fn action(name: &str) -> Action {
@@ -45,20 +45,21 @@ pub(super) fn of(list: &[&str]) -> Vec<Action> {
     list.iter().map(|name| action(name)).collect()
 }
 
-/// A rule with a list, in a group where its actions have a place.
+/// Returns a rule with a list of actions, in a group where these are allowed.
 pub(super) fn question(bench: &Bench<'_>, base: &Pattern, list: &[&str]) -> RuleProbe {
     let group = u32::from(!is_for_root(bench, list));
     let attributes = Attributes { group, ..bench.attributes };
     RuleProbe { attributes, actions: of(list), ..bench.about(base) }
 }
 
-/// Whether a list may be in the group that packets begin in.
+/// True if a list may be in group 0, where packets begin.
 pub(super) fn is_for_root(bench: &Bench<'_>, list: &[&str]) -> bool {
     let not_in_root = &bench.draft.actions.not_in_root;
     !list.iter().any(|name| not_in_root.contains_key(*name))
 }
 
-/// Finds the lists, and puts them with the words of refusals into the draft. Returns those taken.
+/// Finds the accepted lists, and writes them and the refusals of others into the draft. Returns the
+/// accepted lists.
 pub(super) fn probe(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<List>, Stopped> {
     bench.stage("lists of actions")?;
     let not_in_root = not_in_root(bench, base)?;
@@ -87,7 +88,7 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<List>, 
     Ok(taken)
 }
 
-/// Actions that another group takes in a list that is refused in the first, and its words.
+/// Finds actions that another group accepts in a list that group 0 refuses, and the refusals.
 fn not_in_root(bench: &mut Bench<'_>, base: &Pattern) -> Result<BTreeMap<String, Told>, Stopped> {
     let mut found = BTreeMap::new();
     if bench.draft.attributes.groups == Some(1) {
@@ -119,7 +120,7 @@ fn ask_lists(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<(List, Answer)
             bench.step(done as u64, lists.len() as u64);
             let without = |at: usize| [&list[..at], &list[at + 1..]].concat();
             let is_good = |list: List| answers.get(&list).is_some_and(Answer::is_ok);
-            // A third action does not make good what no two of them are.
+            // If all pairs of a list are refused, so is the list.
             if len == 3 && !(0..3).any(|at| is_good(without(at))) {
                 continue;
             }
@@ -131,7 +132,7 @@ fn ask_lists(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<(List, Answer)
     Ok(order.into_iter().map(|list| (list.clone(), answers[&list].clone())).collect())
 }
 
-/// One line of steps in any order, if the lists are such.
+/// Returns one line of steps in any order, if that describes the lists.
 fn any_order(taken: &[List]) -> Option<ActionFacts> {
     let lists: BTreeSet<&List> = taken.iter().collect();
     let turned = |list: &List| list.iter().rev().copied().collect::<List>();
@@ -161,7 +162,7 @@ fn in_order(taken: &[List]) -> ActionFacts {
     ActionFacts { accepted: lines_of(taken), ..ActionFacts::default() }
 }
 
-/// The words for lists that are not taken.
+/// Finds the refusals of lists that are not accepted.
 fn refusals(bench: &mut Bench<'_>, base: &Pattern, answers: &BTreeMap<List, Answer>) {
     let lines: Vec<String> = bench.draft.actions.accepted.iter().map(Steps::to_string).collect();
     let words = lines.iter().flat_map(|line| line.split([' ', '/', '|', '?']));
@@ -190,8 +191,8 @@ fn refusals(bench: &mut Bench<'_>, base: &Pattern, answers: &BTreeMap<List, Answ
     }
 }
 
-/// Words for a list in which an action is missing, or one stands at the wrong place, whichever the
-/// draft then says at this place.
+/// Writes the refusal of a list in which an action is missing or out of place, under the key that
+/// the draft then uses.
 fn explain(bench: &mut Bench<'_>, question: &RuleProbe, answer: &Answer, told: Told) {
     type Slot = fn(&mut ActionFacts) -> &mut Option<Told>;
     let slots: [Slot; 2] = [|facts| &mut facts.missing, |facts| &mut facts.unknown];
@@ -207,7 +208,7 @@ fn explain(bench: &mut Bench<'_>, question: &RuleProbe, answer: &Answer, told: T
     }
 }
 
-/// What actions may say beside their names.
+/// Finds which configurations of actions are accepted.
 fn configurations(bench: &mut Bench<'_>, base: &Pattern, taken: &[List]) -> Result<(), Stopped> {
     let with = |name: &str, action: Action| {
         let list = taken.iter().find(|list| list.contains(&name))?;

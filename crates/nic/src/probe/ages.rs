@@ -9,15 +9,15 @@ use super::capacity::unique;
 use super::chains::AcceptedChain;
 use super::subject::{RuleId, RuleProbe};
 
-/// The shortest timeout there is, that of the rules of [`super::actions::action`].
+/// The shortest timeout, which the rules of [`super::actions::action`] have.
 const TIMEOUT_US: u64 = 1_000_000;
-/// Longest wait for the NIC to say it after that.
+/// Longest wait for the NIC's report after that.
 const PATIENCE_US: u64 = 1_500_000;
 const POLL_US: u64 = 10_000;
-/// Drivers look at a coarse clock.
+/// Resolution of drivers' clocks.
 const GRAIN_US: u64 = 100_000;
 
-/// Finds it, and puts it into the draft; does `meanwhile` on the way.
+/// Finds it and writes it into the draft; calls `meanwhile` during the wait.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -47,7 +47,7 @@ pub(super) fn probe(
     meanwhile.map_or(Ok(()), |meanwhile| meanwhile(bench))
 }
 
-/// A rule that is in no other rule's way, where the NIC has such.
+/// Returns a rule that excludes no other rule, if the NIC has such.
 fn apart(bench: &Bench<'_>, taken: &[AcceptedChain], list: &[&str]) -> Option<RuleProbe> {
     let draft = &bench.draft;
     if draft.pattern.other_fields.is_some() || !draft.conflicts.is_empty() {
@@ -57,7 +57,7 @@ fn apart(bench: &Bench<'_>, taken: &[AcceptedChain], list: &[&str]) -> Option<Ru
     Some(question(bench, &pattern.valued(at, field, u64::MAX - 1), list))
 }
 
-/// Waits until the list has the rule; then the query must say so too.
+/// Waits until the list has the rule; then the query must report it too.
 fn look(bench: &mut Bench<'_>, rule: RuleId, from: u64) -> Result<(), Stopped> {
     let until = from + TIMEOUT_US + PATIENCE_US;
     loop {

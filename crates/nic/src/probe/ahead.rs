@@ -18,7 +18,7 @@ use std::mem::replace;
 use twin::personality::{AttributeFacts, FieldFacts, Latency, MarkFacts, Operations, Told};
 use twin::{Action, Attributes, Kind, Personality, Proto};
 
-/// Finds it, if there is one, and puts it into the draft.
+/// Finds it, if there is one, and writes it into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -52,7 +52,7 @@ pub(super) fn probe(
     bench.usual_actions = usual_actions;
     let ahead = replace(&mut bench.draft, port);
     looked?;
-    // What is of the port is said once.
+    // Facts about the port are written once.
     bench.draft.ahead = Some(Box::new(Personality {
         name: "ahead".to_owned(),
         operations: Operations::default(),
@@ -63,7 +63,7 @@ pub(super) fn probe(
     silences(bench, taken, base)
 }
 
-/// What the engine takes that is alone at this priority.
+/// Examines the engine, which is alone at this priority.
 fn look(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     let (mut taken, is_free) = chains::probe(bench)?;
     let base = super::base(&taken).clone();
@@ -82,8 +82,8 @@ fn look(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     pairs::probe(bench, &taken, &base, witness.as_ref())
 }
 
-/// Words that the usual engine does not say itself: they change with what the one ahead has to say
-/// of the same rule.
+/// Finds refusals without a message of the usual engine: their message changes with that of the
+/// engine ahead for the same rule.
 fn silences(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -121,8 +121,8 @@ fn silences(
 
 const SILENT: Told = Told::Full { errno: None, kind: Some(Kind::None), message: None };
 
-/// Whether the words for a refused rule are those of the engine ahead, and still are with actions
-/// of which that one says something else.
+/// True if the refusal of a rule has the message of the engine ahead, and still has with actions
+/// for which that engine's message is another.
 fn is_silent(bench: &mut Bench<'_>, question: &RuleProbe) -> Result<bool, Stopped> {
     let beyond = vec![Action::Queue(bench.subject.queues())];
     let other = RuleProbe { actions: beyond, ..question.clone() };

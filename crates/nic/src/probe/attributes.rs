@@ -9,7 +9,7 @@ use super::subject::{Answer, RuleProbe};
 use twin::personality::Check;
 use twin::{Action, Attributes, Proto};
 
-/// One attribute and the words for its refusal.
+/// Finds which attributes are accepted, and the refusals of others.
 pub(super) fn probe(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), Stopped> {
     bench.stage("attributes")?;
     let base = base.pattern();
@@ -35,7 +35,7 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), S
     priorities(bench, &base)
 }
 
-/// Which priorities there are, and the words for others.
+/// Finds which priorities exist, and the refusal of others.
 pub(super) fn priorities(bench: &mut Bench<'_>, base: &Pattern) -> Result<(), Stopped> {
     let priority = |priority| Attributes { priority, ..INGRESS };
     let most = count(bench, base, priority)?;
@@ -64,7 +64,7 @@ fn news(
     bench.news(question, answer)
 }
 
-/// How many values of an attribute are taken, from 0; `None` if all are.
+/// Returns how many values of an attribute are accepted, from 0; `None` if all are.
 fn count(
     bench: &mut Bench<'_>,
     base: &Pattern,
@@ -73,7 +73,8 @@ fn count(
     bisect(u32::MAX, |value| Ok(with(bench, base, of(value))?.1.is_ok()))
 }
 
-/// The lowest number that is not good, up to and with `most`, where 0 is; `None` if all are.
+/// Returns the lowest number that is not good, up to and with `most`, if 0 is good; `None` if all
+/// are.
 pub(super) fn bisect(
     most: u32,
     mut is_good: impl FnMut(u32) -> Result<bool, Stopped>,
@@ -82,7 +83,7 @@ pub(super) fn bisect(
         return Ok(None);
     }
     let (mut good, mut bad) = (0, most);
-    // Limits are small numbers more often than not.
+    // Limits are mostly small numbers.
     let mut probe = 1;
     while bad - good > 1 {
         match is_good(probe)? {
@@ -95,7 +96,7 @@ pub(super) fn bisect(
     Ok(Some(bad))
 }
 
-/// Wrong in one way: what it does to a good question.
+/// One error in a rule: the check that finds it, and the change that makes it.
 type BadAttribute = (Check, fn(&mut RuleProbe));
 
 const SINS: [BadAttribute; 8] = [
@@ -116,7 +117,7 @@ const SINS: [BadAttribute; 8] = [
     (Check::Actions, |question| question.actions = vec![Action::Flag; 2]),
 ];
 
-/// Finds the order of checks, by the words for rules with two sins.
+/// Finds the order of checks, by the refusals of rules with two errors.
 pub(super) fn order(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), Stopped> {
     let mut order = [Check::Attributes, Check::Pattern, Check::Actions];
     let pairs = [(0, 1), (0, 2), (1, 2)];

@@ -8,10 +8,10 @@ use super::frame::Frame;
 use super::witness::EffectObserver;
 use twin::{Action, Proto};
 
-/// Longest wait for a rule to come into effect or to go out of it.
+/// Longest wait for a rule to come into effect, or to lose its effect.
 const LATE_MAX_US: u64 = 2_000_000;
 
-/// Marks the chains of IP alone that packets with TCP, UDP and SCTP do not hit.
+/// Marks the chains of IP alone whose rules packets with TCP, UDP and SCTP do not hit.
 pub(super) fn classes(
     bench: &mut Bench<'_>,
     taken: &mut [AcceptedChain],
@@ -41,7 +41,7 @@ pub(super) fn classes(
     Ok(())
 }
 
-/// From when until when a rule is in effect.
+/// Measures from when until when a rule is in effect.
 pub(super) fn delays(
     bench: &mut Bench<'_>,
     base: &AcceptedChain,
@@ -66,7 +66,8 @@ pub(super) fn delays(
 }
 
 impl Bench<'_> {
-    /// Microseconds until packets hit a rule, or do so no more; `None` if that never happens.
+    /// Returns the microseconds until packets hit a rule, or no longer hit it; `None` if that never
+    /// happens.
     fn until(&mut self, frame: &[u8], witness: &EffectObserver, wanted: bool) -> Option<u32> {
         let from = self.subject.now_us();
         let mut asked = from;
@@ -86,7 +87,7 @@ impl Bench<'_> {
     }
 }
 
-/// Whether flags arrive: as a flag, without a mark.
+/// Finds whether flags arrive: as a flag, without a mark.
 pub(super) fn flags(
     bench: &mut Bench<'_>,
     base: &AcceptedChain,
@@ -110,7 +111,7 @@ pub(super) fn flags(
     Ok(())
 }
 
-/// Whether marks arrive as they were asked for.
+/// Finds whether marks arrive unchanged.
 pub(super) fn marks(
     bench: &mut Bench<'_>,
     base: &AcceptedChain,

@@ -16,19 +16,19 @@ use twin::{Action, Attributes, Personality};
 
 pub(super) const INGRESS: Attributes = Attributes::INGRESS;
 
-/// Answers of `validate` that `create` has to confirm before it is believed.
+/// Number of answers of `validate` that `create` must confirm before `validate` is trusted.
 const CONFIRMATIONS: u32 = 50;
 
-/// Why a probe ended early.
+/// The reason why a probe ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
     /// By a signal.
     #[error("interrupted")]
     Interrupted,
-    /// The NIC took a rule and does not part with it.
+    /// The NIC accepted a rule and does not destroy it.
     #[error("the NIC does not destroy a rule that it took: {0}")]
     RuleStays(Refused),
-    /// No rule was taken, so nothing can be learned from refusals.
+    /// No rule was accepted, so refusals say nothing.
     #[error(
         "the port takes none of the rules that NICs usually take by calls that wait; the last \
          answer: {0}"
@@ -37,7 +37,7 @@ pub enum Stopped {
     /// The port did not start again.
     #[error("the port does not start again")]
     DoesNotStart,
-    /// Rules of others are there.
+    /// The port has rules of others.
     #[error(
         "{0} kinds of packets arrive with a mark or a flag before the first rule, so there are \
          rules already; --force probes beside them"
@@ -49,21 +49,21 @@ pub enum Stopped {
          restored, and a rule may have stayed in the NIC: reset the port before it is used"
     )]
     Hangs {
-        /// Its name.
+        /// Name of the call.
         call: &'static str,
-        /// What was looked at.
+        /// The current stage.
         stage: &'static str,
-        /// How long it was waited for.
+        /// Time that the prober waited for it.
         patience: Duration,
     },
 }
 
-/// How often which call was made.
+/// Number of calls of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calls {
     pub(crate) validate: u64,
     pub(crate) create: u64,
-    /// Rules that were taken.
+    /// Rules that were accepted.
     pub(crate) made: u64,
     /// Rules that are gone again.
     pub(crate) destroyed: u64,
@@ -75,7 +75,7 @@ pub struct Calls {
 pub trait Watcher {
     /// A stage begins.
     fn stage(&mut self, name: &'static str, draft: &Personality);
-    /// So much of it is done.
+    /// `done` steps of `of` are done.
     fn step(&mut self, done: u64, of: u64);
 }
 
@@ -86,24 +86,24 @@ pub(crate) struct Bench<'a> {
     pub(super) draft: Personality,
     /// Attributes of questions that are not about them.
     pub(super) attributes: Attributes,
-    /// Actions that are taken, for questions about patterns.
+    /// Accepted actions, for questions about patterns.
     pub(super) usual_actions: Vec<Action>,
     /// Facts that could not be found out, and facts that the file cannot express.
     pub(super) notes: Vec<String>,
     /// What the NIC does wrong.
     pub(super) findings: Vec<String>,
-    /// Rules that are not of this probe, or stayed behind it.
+    /// Rules of others, and rules that the probe left behind.
     pub(super) seen: Seen,
-    /// No rule has a name any more.
+    /// True if a flush has ended all rules.
     is_flushed: bool,
     pub(super) calls: Calls,
     pub(super) validate_us: Vec<u64>,
     pub(super) create_us: Vec<u64>,
     pub(super) destroy_us: Vec<u64>,
-    /// By the question's text.
+    /// Answers by the question's text.
     answers: HashMap<String, usize>,
     pub(super) asked: Vec<(RuleProbe, Answer)>,
-    /// How many answers of `validate` were confirmed; `None` once one was wrong.
+    /// Number of confirmed answers of `validate`; `None` once one was wrong.
     pub(super) confirmed: Option<u32>,
 }
 
@@ -155,18 +155,18 @@ impl<'a> Bench<'a> {
         if self.interrupted.load(Ordering::Relaxed) { Err(Stopped::Interrupted) } else { Ok(()) }
     }
 
-    /// A question about a pattern.
+    /// Returns a question about a pattern.
     pub(super) fn about(&self, pattern: &Pattern) -> RuleProbe {
         let items = pattern.items.clone();
         RuleProbe { attributes: self.attributes, items, actions: self.usual_actions.clone() }
     }
 
-    /// Whether a pattern is taken, with the usual actions.
+    /// Asks whether a pattern is accepted, with the usual actions.
     pub(super) fn ask_pattern(&mut self, pattern: &Pattern) -> Result<Answer, Stopped> {
         self.ask(&self.about(pattern))
     }
 
-    /// Whether a rule is taken by an empty table.
+    /// Asks whether an empty table accepts a rule.
     pub(super) fn ask(&mut self, question: &RuleProbe) -> Result<Answer, Stopped> {
         self.go_on()?;
         let text = format!("{question:?}");
@@ -203,7 +203,7 @@ impl<'a> Bench<'a> {
         Ok(done)
     }
 
-    /// Makes a rule, lets `then` look at it, destroys it, and waits until packets do not hit it.
+    /// Makes a rule, calls `then`, destroys the rule, and waits until packets do not hit it.
     pub(super) fn with<T>(
         &mut self,
         question: &RuleProbe,
@@ -216,7 +216,7 @@ impl<'a> Bench<'a> {
         };
         let result = then(self, rule);
         let destroyed = self.destroy(rule);
-        // What went wrong first says more.
+        // The first error says more.
         let result = result?;
         destroyed?;
         self.wait(self.draft.latency.effective_until_us.into());
@@ -247,8 +247,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The last means against a rule that stays, unless it would hit those of others. Whether it
-    /// helps, the end of the probe will show.
+    /// Flushes all rules, the last means against a rule that stays, unless that would hit rules of
+    /// others. The end of the probe shows whether it helped.
     pub(super) fn flush(&mut self) {
         if !self.seen.has_others() {
             self.is_flushed = true;
@@ -256,7 +256,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Starts the port again, and waits until packets come through.
+    /// Starts the port again, and waits until packets pass.
     pub(super) fn start(&mut self) -> Result<(), Stopped> {
         if !self.subject.set_started(true) {
             return Err(Stopped::DoesNotStart);
@@ -265,12 +265,12 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Whether packets come through: a port that was just started needs its time for that.
+    /// True once packets pass: a port that was just started needs time for that.
     pub(super) fn has_link(&mut self) -> bool {
         self.subject.has_wire() && wait_for_link(self.subject, self.interrupted)
     }
 
-    /// Lets the NIC receive a frame, once rules that were just made are in effect.
+    /// Has the NIC receive a frame, once rules that were just made are in effect.
     pub(super) fn deliver(&mut self, frame: &[u8]) -> Option<Delivery> {
         self.wait(self.draft.latency.effective_after_us.into());
         self.calls.packets += 1;
@@ -283,20 +283,21 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// What the draft says of the same rule.
+    /// Returns the draft's answer for the same rule.
     pub(super) fn drafted(&self, question: &RuleProbe) -> Answer {
         let mut model = Model::member(self.draft.clone(), self.subject.queues());
         model.create(question).map(drop)
     }
 
-    /// What the draft's engine ahead says of a rule, if there is one; else the draft.
+    /// Returns the answer of the draft's engine ahead for a rule; that of the draft if there is
+    /// none.
     pub(super) fn drafted_ahead(&self, question: &RuleProbe) -> Answer {
         let ahead = self.draft.ahead.as_deref().unwrap_or(&self.draft);
         let mut model = Model::member(ahead.clone(), self.subject.queues());
         model.create(question).map(drop)
     }
 
-    /// The words of a refusal that the draft does not say by itself.
+    /// Returns a refusal if the draft does not imply it.
     pub(super) fn news(&self, question: &RuleProbe, answer: &Answer) -> Option<Told> {
         let refused = answer.as_ref().err()?;
         let is_said = self.drafted(question).is_err_and(|drafted| drafted.says_as(refused));

@@ -15,18 +15,18 @@ use super::subject::{Refused, RuleId, RuleProbe, Subject};
 use twin::personality::Told;
 use twin::{Field, Proto};
 
-/// Calls that are looked at together for the end of the guarantee.
+/// Calls that are compared together to find the end of the guarantee.
 const WINDOW: usize = 16;
-/// Calls that do not wait for something else one after the other.
+/// Number of consecutive calls that hardly all wait for something else.
 const FEW: usize = 4;
-/// So many times as long, and so much longer, is another kind of entry.
+/// A call that is longer by this factor, and by this time, inserts into another kind of entry.
 const CLIFF_TIMES: u64 = 5;
 const CLIFF_US: u64 = 100;
 
-/// Rules that were made until there were as many as that, since the stage before.
+/// Rules that were made since the previous stage.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub(crate) struct Stage {
-    /// Rules that are there at its end.
+    /// Number of rules at its end.
     pub(crate) rules: u64,
     #[serde(flatten)]
     pub(crate) create: Times,
@@ -37,11 +37,11 @@ struct FillResult {
     rules: u64,
     refused: Option<Refused>,
     create_us: Vec<u64>,
-    /// A rule of another group was taken after that.
+    /// A rule of another group was accepted after that.
     has_more_in_others: bool,
 }
 
-/// By doubling: of 1, 2, 4, 8 ... rules, the last of as many as there are.
+/// Returns stages by doubling: up to 1, 2, 4, 8 ... rules, the last up to all of them.
 fn stages(create_us: &[u64]) -> Vec<Stage> {
     let mut stages = Vec::new();
     let (mut from, mut until) = (0, 1);
@@ -54,7 +54,7 @@ fn stages(create_us: &[u64]) -> Vec<Stage> {
     stages
 }
 
-/// Fills the table, and with counters; puts what it finds into the draft.
+/// Fills the table, without and with counters; writes the results into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -94,7 +94,7 @@ pub(super) fn probe(
     Ok(stages)
 }
 
-/// A pattern with a field whose values make rules different.
+/// Returns a pattern with a field whose values make rules different.
 pub(super) fn unique(
     bench: &Bench<'_>,
     taken: &[AcceptedChain],
@@ -146,7 +146,7 @@ fn fill(
     Ok(FillResult { rules: count, refused, create_us, has_more_in_others })
 }
 
-/// The words for a full table, if they are not the model's own.
+/// Returns the refusal of a full table, if it is not the model's own.
 fn full(bench: &Bench<'_>, pattern: &Pattern, refused: &Refused) -> Option<Told> {
     let mut draft = bench.draft.clone();
     draft.table.guaranteed = Some(0);
@@ -155,17 +155,17 @@ fn full(bench: &Bench<'_>, pattern: &Pattern, refused: &Refused) -> Option<Told>
     (!is_usual).then(|| refused.told())
 }
 
-/// The first call of those that take much longer than the first ones did.
+/// Returns the first of the calls that take much longer than the first ones.
 fn cliff(create_us: &[u64]) -> Option<usize> {
     let median = |times: &[u64]| Times::of(times).median_us;
     let usual = median(create_us.get(..WINDOW)?);
     let is_long = |&us: &u64| us > CLIFF_TIMES * usual && us > usual + CLIFF_US;
-    // A few alone may have waited for something else, the last before the cliff too.
+    // A few calls may have waited for something else, also the last before the cliff.
     let is_cliff = |times: &[u64]| times[..FEW].iter().all(is_long) && is_long(&median(times));
     create_us.windows(WINDOW).position(is_cliff)
 }
 
-/// How many rules may count, where those are fewer.
+/// Finds how many rules may count, if these are fewer.
 fn counters(
     bench: &mut Bench<'_>,
     lists: &[Vec<&'static str>],

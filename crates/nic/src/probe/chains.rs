@@ -9,24 +9,24 @@ use std::collections::BTreeMap;
 use twin::personality::{Chain, INNER, Structure, Told};
 use twin::{Field, Place, Proto};
 
-/// A list of headers that is taken.
+/// A list of headers that is accepted.
 #[derive(Clone, Debug)]
 pub(super) struct AcceptedChain {
     pub(super) headers: Vec<Proto>,
-    /// Fields whose full masks make it one that is taken: place of the header, field.
+    /// Fields that must be fully masked: place of the header, field.
     pub(super) fields: Vec<(usize, Field)>,
-    /// Other sets of fields are not.
+    /// True if other sets of fields are refused.
     pub(super) is_exact: bool,
-    /// What is wrong with attributes or actions is not said in words of its own.
+    /// True if errors in attributes or actions have no message of their own.
     pub(super) is_deaf: bool,
-    /// TCP, UDP and SCTP are not hit.
+    /// True if packets with TCP, UDP and SCTP do not hit its rules.
     pub(super) other_transports_only: bool,
-    /// Names of the fields that may be masked, where that are not all that its headers take.
+    /// Names of the fields that may be masked; `None` if these are all that its headers allow.
     pub(super) only: Option<Vec<String>>,
 }
 
 impl AcceptedChain {
-    /// As it is taken.
+    /// Returns the pattern as it is accepted.
     pub(super) fn pattern(&self) -> Pattern {
         let pattern = Pattern::of(&self.headers);
         self.fields
@@ -34,12 +34,12 @@ impl AcceptedChain {
             .fold(pattern, |pattern, &(at, field)| pattern.masked(at, field, Bits::Full))
     }
 
-    /// `HEADER.FIELD` of each field.
+    /// Returns `HEADER.FIELD` of each field.
     fn names(&self) -> Vec<String> {
         self.fields.iter().map(|&(at, field)| self.name(at, field)).collect()
     }
 
-    /// As files have it: `HEADER.FIELD`, and whether it is behind a tunnel's header.
+    /// Returns a field's name in files: `HEADER.FIELD`, with a prefix behind a tunnel's header.
     pub(super) fn name(&self, at: usize, field: Field) -> String {
         let is_inner = self.headers[..at].iter().any(|proto| proto.is_tunnel());
         let behind = if is_inner { INNER } else { "" };
@@ -47,7 +47,7 @@ impl AcceptedChain {
     }
 }
 
-/// Lists of headers worth asking for.
+/// Returns the lists of headers to try.
 pub(super) fn sensible() -> Vec<Vec<Proto>> {
     use Proto::{Eth, Gre, Gtpu, Icmp, Icmp6, Ipv4, Ipv6, Ipv6Frag, Sctp, Tcp, Udp, Vlan, Vxlan};
     let join = |parts: &[&[Proto]]| parts.concat();
@@ -79,7 +79,7 @@ pub(super) fn sensible() -> Vec<Vec<Proto>> {
     chains
 }
 
-/// Sets of fields to try, the smallest first.
+/// Returns the sets of fields to try, the smallest first.
 pub(super) fn sets(headers: &[Proto]) -> Vec<Vec<(usize, Field)>> {
     let of = |protos: &[Proto], names: &[&str]| {
         let at = headers.iter().position(|proto| protos.contains(proto));
@@ -118,9 +118,9 @@ pub(super) fn sets(headers: &[Proto]) -> Vec<Vec<(usize, Field)>> {
     sets
 }
 
-/// Finds the chains, and puts them, or which headers may follow which, into the draft.
+/// Finds the chains, and writes them, or which headers may follow which, into the draft.
 ///
-/// Returns those taken, and whether that are all whose headers are known.
+/// Returns the accepted chains, and whether these are all whose headers are known.
 pub(super) fn probe(bench: &mut Bench<'_>) -> Result<(Vec<AcceptedChain>, bool), Stopped> {
     bench.stage("lists of headers")?;
     let chains = sensible();
@@ -153,7 +153,7 @@ pub(super) fn probe(bench: &mut Bench<'_>) -> Result<(Vec<AcceptedChain>, bool),
     Ok((taken, is_free))
 }
 
-/// Fields that must be masked; or the refusal, if no set of fields helps.
+/// Finds the fields that must be masked; or returns the refusal, if no set of fields helps.
 fn find(
     bench: &mut Bench<'_>,
     headers: &[Proto],
@@ -174,7 +174,7 @@ fn find(
     Ok(Err(first.unwrap_or_else(|| unreachable!("no fields at all are a set"))))
 }
 
-/// Whether no other set of fields is taken; and how that is said.
+/// Finds whether every other set of fields is refused, and the refusal.
 fn exactness(bench: &mut Bench<'_>, chain: &mut AcceptedChain) -> Result<(), Stopped> {
     if chain.fields.len() < 2 {
         return Ok(());
@@ -195,13 +195,13 @@ fn exactness(bench: &mut Bench<'_>, chain: &mut AcceptedChain) -> Result<(), Sto
     Ok(())
 }
 
-/// Whether a refusal is about the pattern as a whole, by what it points at: its end.
+/// True if a refusal is about the pattern as a whole, because it points at its end.
 pub(super) fn is_whole(refused: &Refused, headers: &[Proto]) -> bool {
     refused.place == Some(Place::Item(headers.len()))
 }
 
-/// Whether all lists of known headers are taken, but for those that no NIC could take or that are
-/// refused for their order. If so the draft says it.
+/// Finds whether all lists of known headers are accepted, except those that no NIC could match or
+/// that are refused for their order. If so, writes that into the draft.
 fn are_free(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -227,7 +227,7 @@ fn are_free(
         && refused.iter().all(|(headers, _)| agrees(headers, false)))
 }
 
-/// How headers are refused that cannot follow each other.
+/// Finds the refusals of headers that cannot follow each other.
 fn structure(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     use Proto::{Eth, Ipv4, Ipv6, Tcp, Udp, Vlan, Vxlan};
     type Slot = fn(&mut Structure) -> &mut Option<Told>;
@@ -249,7 +249,7 @@ fn structure(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// The most frequent refusal.
+/// Returns the most frequent refusal.
 fn usual_words(refused: &[(Vec<Proto>, Refused)]) -> Option<Told> {
     let mut counts: Vec<(&Refused, usize)> = Vec::new();
     for (_, words) in refused {
@@ -258,7 +258,7 @@ fn usual_words(refused: &[(Vec<Proto>, Refused)]) -> Option<Told> {
             None => counts.push((words, 1)),
         }
     }
-    // The first of those that are as frequent.
+    // The first of equally frequent ones.
     let most = counts.into_iter().rev().max_by_key(|(_, count)| *count);
     most.map(|(words, _)| words.told())
 }
@@ -282,7 +282,7 @@ pub(super) fn write(bench: &mut Bench<'_>, taken: &[AcceptedChain]) {
     }
 }
 
-/// A question in words, for notes.
+/// Returns a question in words, for notes.
 pub(super) fn in_words(question: &RuleProbe) -> String {
     let protos: Vec<_> = question.items.iter().map(|item| item.proto).collect();
     words(&protos)

@@ -10,7 +10,7 @@ use super::subject::{Refused, RuleId, RuleProbe};
 const PATIENCE_US: u64 = 3_000_000;
 const POLL_US: u64 = 1000;
 
-/// Finds it, and puts it into the draft.
+/// Finds what counters count and writes it into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     base: &AcceptedChain,
@@ -49,21 +49,21 @@ fn no_query(bench: &mut Bench<'_>, refused: &Refused) {
     }
 }
 
-/// The time between two readings: from when a query first sees a packet, right after one, until
-/// it sees another that comes right then.
+/// Measures the time between two readings of the counters. It sends a packet directly after a query
+/// first saw another, and waits until a query sees the new one.
 fn refresh(bench: &mut Bench<'_>, rule: RuleId, frame: &[u8]) -> Result<(), Stopped> {
     let Some((first, wait_us)) = seen(bench, rule, frame, 1)? else { return Ok(()) };
     if wait_us < POLL_US {
         return Ok(());
     }
     if let Some((second, _)) = seen(bench, rule, frame, 2)? {
-        // Readings are not more regular than that.
+        // The interval is not more exact than 10 ms.
         bench.draft.count.refresh_ms = ((second - first + 5000) / 10_000 * 10) as u32;
     }
     Ok(())
 }
 
-/// Sends a packet; when a query saw so many of them, and how long that took.
+/// Sends a packet; returns when a query saw that number of packets, and how long that query took.
 fn seen(
     bench: &mut Bench<'_>,
     rule: RuleId,

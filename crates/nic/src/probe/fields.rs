@@ -14,26 +14,26 @@ use std::collections::BTreeMap;
 use twin::personality::{FieldFacts, ItemFacts, MaskRule, Told};
 use twin::{Field, Proto};
 
-/// Where the questions about a header are put.
+/// A list of headers for questions about one of them.
 pub(super) struct Context<'a> {
     pub(super) chain: &'a AcceptedChain,
     /// Place of the header.
     pub(super) at: usize,
-    /// Whether a packet hits the rule as it is.
+    /// True if a packet hits the rule without changes.
     is_hit: bool,
 }
 
-/// What was seen of a field.
+/// Results for a field.
 struct Seen {
     rule: MaskRule,
     these: Vec<u64>,
-    /// Of a mask that is not taken.
+    /// Refusal of a mask that is not accepted.
     refused: Option<Refused>,
     not: Vec<u64>,
     not_refused: Option<Refused>,
 }
 
-/// The shortest list of headers with this one that says what is wrong.
+/// Returns the shortest list with this header whose refusals are specific.
 pub(super) fn context(taken: &[AcceptedChain], proto: Proto) -> Option<(&AcceptedChain, usize)> {
     let has = |chain: &&AcceptedChain| chain.headers.contains(&proto);
     let chain =
@@ -42,7 +42,7 @@ pub(super) fn context(taken: &[AcceptedChain], proto: Proto) -> Option<(&Accepte
     Some((chain, at))
 }
 
-/// Finds the facts of every header, and puts them into the draft.
+/// Finds the facts of every header, and writes them into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -71,7 +71,7 @@ pub(super) fn probe(
     Ok(())
 }
 
-/// The facts of one header; `None` if everything is taken.
+/// Finds the facts of one header; `None` if everything is accepted.
 fn header(
     bench: &mut Bench<'_>,
     context: &Context<'_>,
@@ -102,7 +102,7 @@ fn header(
     Ok(Some(facts))
 }
 
-/// The most frequent of some refusals.
+/// Returns the most frequent of some refusals.
 fn usual<'a>(refusals: impl Iterator<Item = &'a Refused>) -> Option<Told> {
     let mut counts: BTreeMap<String, (usize, &Refused)> = BTreeMap::new();
     for refused in refusals {
@@ -112,7 +112,7 @@ fn usual<'a>(refusals: impl Iterator<Item = &'a Refused>) -> Option<Told> {
 }
 
 impl Seen {
-    /// As the file says it, where `usual` is what is told of masks of this header.
+    /// Returns the fact for the file, where `usual` is the refusal of masks of this header.
     fn fact(self, usual: Option<&Told>) -> Option<FieldFacts> {
         let told = self.refused.map(|refused| refused.told());
         let told = told.filter(|told| Some(told) != usual);
@@ -129,7 +129,7 @@ impl Seen {
     }
 }
 
-/// Parts of a field that somebody may want to match.
+/// Returns the parts of a field that users may want to match.
 fn specials(proto: Proto, field: Field) -> &'static [u64] {
     match (proto, field.name) {
         (Proto::Vlan, "tci") => &[0xe000, 0x1000, 0x0fff],
@@ -144,7 +144,7 @@ fn specials(proto: Proto, field: Field) -> &'static [u64] {
 const PARTS: [Bits; 3] = [Bits::ButLowest, Bits::Upper, Bits::Lowest];
 
 impl Context<'_> {
-    /// The pattern with another mask of one field, and a value that nobody minds.
+    /// Returns the pattern with another mask of one field, and a harmless value.
     fn with(&self, field: Field, bits: Bits) -> Pattern {
         let pattern = self.chain.pattern().masked(self.at, field, bits);
         match field.name {
@@ -159,7 +159,7 @@ impl Context<'_> {
         bench.ask_pattern(&self.with(field, bits))
     }
 
-    /// Whether the header does not stand in the way, though the rule may be refused as a whole.
+    /// True if the answer does not refuse the header, though it may refuse the rule as a whole.
     fn passes(&self, answer: &Answer) -> bool {
         match answer {
             Ok(()) => true,
@@ -212,7 +212,7 @@ impl Context<'_> {
         Ok(seen)
     }
 
-    /// Types that are refused because other rules are for them.
+    /// Finds types that are refused because other rules are for them.
     fn values(&self, bench: &mut Bench<'_>, field: Field, seen: &mut Seen) -> Result<(), Stopped> {
         for value in [0x0800, 0x86dd, 0x8100, 0x0806] {
             let pattern = self.with(field, Bits::Full).valued(self.at, field, value);
@@ -225,7 +225,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Of masks that are all taken: which count.
+    /// Finds which masks count, if all are accepted.
     fn counting(
         &self,
         bench: &mut Bench<'_>,
@@ -241,7 +241,7 @@ impl Context<'_> {
         })
     }
 
-    /// Whether a mask that is taken counts; `None` if that cannot be seen.
+    /// Returns whether an accepted mask counts; `None` if that cannot be seen.
     fn counts(
         &self,
         bench: &mut Bench<'_>,
@@ -259,7 +259,7 @@ impl Context<'_> {
         Ok(hit.map(|hit| !hit))
     }
 
-    /// Of what must, or must not, follow.
+    /// Finds the refusal of a header that must, or must not, follow.
     fn followed(&self, bench: &mut Bench<'_>) -> Result<Option<Told>, Stopped> {
         let headers = &self.chain.headers;
         let follower = match headers[self.at] {
@@ -274,7 +274,8 @@ impl Context<'_> {
         Ok(answer.err().filter(|_| without.is_ok()).map(|refused| refused.told()))
     }
 
-    /// Of a header without spec and mask, where one without bits is something else.
+    /// Finds the refusal of a header without spec and mask, if one without bits is treated
+    /// differently.
     fn null(&self, bench: &mut Bench<'_>) -> Result<Option<Told>, Stopped> {
         let null = bench.ask_pattern(&self.chain.pattern().null(self.at))?;
         let zero = bench.ask_pattern(&self.chain.pattern().null(self.at).given(self.at))?;

@@ -7,7 +7,7 @@ use super::pattern::{Bits, Pattern};
 use super::subject::{Refused, RuleProbe};
 use twin::{Action, Proto};
 
-/// Lists of actions that NICs usually take.
+/// Returns lists of actions that NICs usually accept.
 fn usual_actions() -> Vec<Vec<Action>> {
     use super::actions::action;
     let lists = [

@@ -4,10 +4,10 @@
 
 use super::subject::{Answer, Refused, RuleProbe};
 
-/// What stood in the way of a table.
+/// The error that prevented a table.
 #[derive(Clone, Debug)]
 pub struct NoTable {
-    /// What was to be made: a template, or the table.
+    /// The failed step: a template, or the table.
     pub(crate) step: String,
     pub(crate) refused: Refused,
 }
@@ -22,7 +22,8 @@ pub struct Done {
 
 /// A port's flow queue and the table that its rules are made from.
 pub trait FlowQueue {
-    /// Operations that a queue may hold; an error where there are no templates and queues.
+    /// Returns the number of operations that a queue may hold; an error if the NIC has no templates
+    /// and queues.
     fn most_operations(&mut self) -> Result<u32, Refused>;
     /// Sets the queue up, while the port is stopped.
     fn configure(&mut self, operations: u32) -> Answer;
@@ -32,8 +33,8 @@ pub trait FlowQueue {
     /// Puts an operation into the queue.
     fn enqueue_create(&mut self, question: &RuleProbe, number: u64) -> Answer;
     fn enqueue_destroy(&mut self, number: u64) -> Answer;
-    /// Has all of them begun.
+    /// Begins all queued operations.
     fn push(&mut self) -> Answer;
-    /// Results that came meanwhile.
+    /// Returns the results that have arrived.
     fn pull(&mut self) -> Result<Vec<Done>, Refused>;
 }

@@ -15,14 +15,14 @@ pub(super) struct Frame {
     pub(super) offsets: Vec<usize>,
 }
 
-/// EtherType for experiments (IEEE 802) and IP protocol for experiments (RFC 3692): nobody looks
-/// behind them.
+/// EtherType for experiments (IEEE 802) and IP protocol for experiments (RFC 3692), behind which no
+/// parser looks.
 pub(super) const NO_ETHER_TYPE: u16 = 0x88b5;
 const NO_PROTOCOL: u8 = 253;
 const PAYLOAD: &[u8] = b"millrace nic probe";
 
 impl Frame {
-    /// `None` for headers that cannot follow each other.
+    /// Builds a frame; `None` for headers that cannot follow each other.
     pub(super) fn of(headers: &[Proto]) -> Option<Self> {
         let mut whole = Whole::default();
         for &proto in headers {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use twin::personality::{LastParser, Told};
 use twin::{Attributes, Place, Proto};
 
-/// Marks the chains that do not say what is wrong.
+/// Marks the chains whose refusals are not specific.
 pub(super) fn find(bench: &mut Bench<'_>, taken: &mut [AcceptedChain]) -> Result<(), Stopped> {
     bench.stage("words that hide others")?;
     let mut same = Vec::new();
@@ -31,17 +31,17 @@ pub(super) fn find(bench: &mut Bench<'_>, taken: &mut [AcceptedChain]) -> Result
 
 const EGRESS: Attributes = Attributes { egress: true, ..INGRESS };
 
-/// What each header of a chain is told of, with and without a spec.
+/// The refusal for each header of a chain, with and without a spec.
 #[derive(Default)]
 struct Words {
     lists: Vec<Vec<&'static str>>,
     given: BTreeMap<String, Told>,
     null: BTreeMap<String, Told>,
-    /// Headers that are told nothing of.
+    /// Headers without a refusal.
     quiet: Vec<(Proto, bool)>,
 }
 
-/// Finds what they say, and writes it down.
+/// Finds their refusals, and writes them into the draft.
 pub(super) fn probe(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
     let mut parsers: Vec<Words> = Vec::new();
     for chain in taken.iter().filter(|chain| chain.is_deaf) {
@@ -86,14 +86,14 @@ fn words_of(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Words, Stopp
             }
         }
         if is_hidden {
-            // Whatever is said of those behind it, nobody hears it.
+            // Refusals of later headers are never seen.
             break;
         }
     }
     Ok(words)
 }
 
-/// What is said of the item at `at`, if anything.
+/// Finds the refusal of the item at `at`, if any.
 fn told(bench: &mut Bench<'_>, pattern: &Pattern, at: usize) -> Result<Option<Refused>, Stopped> {
     let question = RuleProbe { attributes: EGRESS, ..bench.about(pattern) };
     let refused = bench.ask(&question)?.err();
@@ -101,7 +101,7 @@ fn told(bench: &mut Bench<'_>, pattern: &Pattern, at: usize) -> Result<Option<Re
 }
 
 impl Words {
-    /// Whether both can be one parser.
+    /// True if both can be one parser.
     fn goes_with(&self, other: &Self) -> bool {
         let agree = |map: &BTreeMap<String, Told>, other: &BTreeMap<String, Told>| {
             map.iter().all(|(name, told)| other.get(name).is_none_or(|other| other == told))

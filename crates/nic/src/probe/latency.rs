@@ -8,7 +8,7 @@ use super::chains::AcceptedChain;
 const SAMPLES: usize = 400;
 /// Longest time for that.
 const BUDGET_US: u64 = 2_000_000;
-/// Shorter calls cost the caller, not the NIC.
+/// Shorter calls take the caller's time, not the NIC's.
 const SHORTEST_US: u64 = 10;
 
 /// Times of one kind of call.
@@ -35,9 +35,8 @@ impl Times {
         }
     }
 
-    /// Average, and the longest if that is another, as a personality has them: without the few that
-    /// waited for something else, and without what reading a rule takes, which the software NIC
-    /// needs as well.
+    /// Returns average and longest time for a personality. Leaves out the few calls that waited for
+    /// something else, and the time to read a rule, which the software NIC needs as well.
     fn facts(&self, times: &[u64], reading_us: u64) -> (u32, u32) {
         let usual: Vec<_> = times.iter().copied().filter(|&us| us <= self.p99_us).collect();
         let average = usual.iter().sum::<u64>() / usual.len().max(1) as u64;
@@ -51,7 +50,7 @@ impl Times {
     }
 }
 
-/// Times calls until there are enough, and puts the figures into the draft.
+/// Measures calls until there are enough, and writes the times into the draft.
 pub(super) fn probe(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<[Times; 2], Stopped> {
     bench.stage("latency")?;
     let question = bench.about(&base.pattern());

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use twin::rss;
 use twin::{Action, Faults, Handle, Item, Nic, Personality, Proto, Refusal, Rule};
 
-/// A started port of the software NIC, alone if nothing else is said.
+/// A started port of the software NIC, by default without a switch.
 pub(crate) struct Model {
     nic: Nic,
     queues: u16,
@@ -23,7 +23,7 @@ pub(crate) struct Model {
     queue: Queue,
 }
 
-/// What a packet takes to come out.
+/// Time that a packet takes to come out.
 const DELIVERY_US: u64 = 1;
 
 impl Model {
@@ -31,7 +31,7 @@ impl Model {
         Self::with_faults(personality, queues, Faults::none())
     }
 
-    /// One that goes wrong.
+    /// Returns a model with faults.
     pub(crate) fn with_faults(personality: Personality, queues: u16, faults: Faults) -> Self {
         let mut nic = Nic::with_faults(personality, 1, faults);
         nic.set_queues(queues);
@@ -40,14 +40,15 @@ impl Model {
         Self { nic, queues, now_us: 0, handles, next: 0, queue }
     }
 
-    /// One whose port is part of a switch, as that of a draft is: only its file says what it takes.
+    /// Returns a model whose port is part of a switch, as that of a draft is: only the draft's file
+    /// decides what it accepts.
     pub(crate) fn member(personality: Personality, queues: u16) -> Self {
         let mut model = Self::new(personality, queues);
         model.nic.set_switch(true);
         model
     }
 
-    /// Packets go to all queues, by their addresses and ports.
+    /// Spreads packets over all queues, by their addresses and ports.
     #[cfg(test)]
     pub(crate) fn spread(mut self) -> Self {
         let types = rss::IP | rss::TCP | rss::UDP | rss::SCTP;
@@ -57,7 +58,7 @@ impl Model {
         self
     }
 
-    /// Rules there are.
+    /// Returns the number of rules.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.nic.len()
@@ -157,7 +158,7 @@ impl Subject for Model {
         let verdict = self.nic.classify(frame, frame.len() as u32, self.now_us);
         self.now_us += DELIVERY_US;
         let twin::Verdict { mark, flag, queue, .. } = verdict;
-        // A queue that is not there is how the model says that a packet is missed.
+        // The model reports a missed packet by a queue that does not exist.
         (!verdict.drop && queue < self.queues).then_some(Delivery { mark, flag, queue })
     }
 
@@ -195,7 +196,7 @@ fn with_usual_masks(items: &[Item]) -> Vec<Item> {
     items.iter().map(usual).collect()
 }
 
-/// Fields of the mask that `rte_flow.h` has for an item; of a tag's, the identifier only.
+/// Returns the fields of the mask that `rte_flow.h` has for an item; of a tag, only the identifier.
 fn usual_fields(proto: Proto) -> &'static [&'static str] {
     match proto {
         Proto::Vlan => &["tci"],

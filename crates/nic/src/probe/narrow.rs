@@ -10,7 +10,7 @@ use super::rules::is_maskable;
 use twin::personality::{FieldFacts, MaskRule};
 use twin::{Field, Item};
 
-/// Finds it, and puts it into the draft.
+/// Finds these limits and writes them into the draft.
 pub(super) fn probe(bench: &mut Bench<'_>, taken: &mut [AcceptedChain]) -> Result<(), Stopped> {
     // There are many such questions, and each would be a rule to make.
     if bench.draft.operations.no_validate {
@@ -30,7 +30,7 @@ pub(super) fn probe(bench: &mut Bench<'_>, taken: &mut [AcceptedChain]) -> Resul
     width(bench, taken)
 }
 
-/// Fields of all headers of a list whose masks count somewhere.
+/// Returns the fields of all headers of a list whose masks count somewhere.
 fn maskable(bench: &Bench<'_>, chain: &AcceptedChain) -> Vec<(usize, Field)> {
     let headers = chain.headers.iter().enumerate();
     let fields = headers.flat_map(|(at, proto)| {
@@ -40,7 +40,7 @@ fn maskable(bench: &Bench<'_>, chain: &AcceptedChain) -> Vec<(usize, Field)> {
     fields.collect()
 }
 
-/// Fields that have one of a few masks, and one of those.
+/// Returns the fields that may have one of a few masks, with one of these.
 fn with_special_masks(bench: &Bench<'_>, chain: &AcceptedChain) -> Vec<(usize, Field, u64)> {
     let headers = chain.headers.iter().enumerate();
     let fields = headers.flat_map(|(at, proto)| {
@@ -55,7 +55,7 @@ fn with_special_masks(bench: &Bench<'_>, chain: &AcceptedChain) -> Vec<(usize, F
     fields.collect()
 }
 
-/// With a value that nobody minds.
+/// Returns the pattern with a full mask of the field, and a harmless value.
 fn masked(pattern: Pattern, at: usize, field: Field) -> Pattern {
     let pattern = pattern.masked(at, field, Bits::Full);
     match field.name {
@@ -64,7 +64,7 @@ fn masked(pattern: Pattern, at: usize, field: Field) -> Pattern {
     }
 }
 
-/// Names of the fields that may be masked; `None` if that are all.
+/// Returns the names of the fields that may be masked; `None` if all may.
 fn allowed(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Option<Vec<String>>, Stopped> {
     let (mut names, mut refused) = (Vec::new(), Vec::new());
     let pattern = Pattern::of(&chain.headers);
@@ -76,7 +76,7 @@ fn allowed(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Option<Vec<St
     for (at, field, pattern) in full.chain(special).collect::<Vec<_>>() {
         let question = bench.about(&pattern);
         let answer = bench.ask(&question)?;
-        // What the draft refuses as well has another reason.
+        // If the draft refuses it as well, the reason is another.
         let is_news = answer.is_err() && bench.drafted(&question).is_ok();
         let list = if is_news { &mut refused } else { &mut names };
         list.push(chain.name(at, field));
@@ -89,7 +89,7 @@ fn allowed(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Option<Vec<St
     Ok((!refused.is_empty()).then_some(names))
 }
 
-/// Finds how many bytes of masks are taken, by the smallest list with too many.
+/// Finds how many bytes of masks are accepted, by the smallest list with too many.
 fn width(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
     let widest = |bench: &Bench<'_>, chain: &AcceptedChain| {
         let fields = maskable(bench, chain).into_iter().filter(|&(at, field)| {
@@ -112,7 +112,7 @@ fn width(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> 
     Ok(())
 }
 
-/// Bytes of masks that are taken of a pattern, if it is only cut.
+/// Finds how many bytes of a pattern's masks are accepted, by shortening the masks.
 fn most_bytes(bench: &mut Bench<'_>, pattern: &Pattern) -> Result<Option<usize>, Stopped> {
     let mut most = None;
     for left in 0..=bytes(pattern) {
@@ -132,7 +132,7 @@ fn bytes(pattern: &Pattern) -> usize {
     pattern.items.iter().map(in_mask).sum()
 }
 
-/// Only so many bytes of the masks, from the front.
+/// Returns the pattern with only `left` bytes of the masks, from the front.
 fn cut(pattern: &Pattern, left: usize) -> Pattern {
     let mut pattern = pattern.clone();
     let masks = pattern.items.iter_mut().flat_map(|item| &mut item.mask);

@@ -13,7 +13,7 @@ use super::witness::EffectObserver;
 use twin::personality::{CONFLICTS_MAX, Conflict, Duplicate, Steps, Told};
 use twin::{Action, Proto};
 
-/// Finds it, and puts it into the draft.
+/// Finds these rules and writes them into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -26,11 +26,11 @@ pub(super) fn probe(
     conflicts(bench, taken)
 }
 
-/// What the draft says of a rule after others.
+/// Returns the draft's answer for a rule after others.
 fn drafted_after(bench: &Bench<'_>, before: &[RuleProbe], question: &RuleProbe) -> Answer {
     let mut model = Model::member(bench.draft.clone(), bench.subject.queues());
     for question in before {
-        // One that is refused is not there.
+        // A refused rule does not exist.
         let _ = model.create(question);
     }
     model.create(question).map(drop)
@@ -104,7 +104,7 @@ fn other_fields(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), St
     Ok(())
 }
 
-/// Lists of headers that may not be there together, found by rules for all of them at once.
+/// Finds lists of headers that exclude each other, by rules for all of them at once.
 fn conflicts(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
     let begins = |first: Proto| taken.iter().any(|chain| chain.headers[0] == first);
     let is_usual = |chain: &&AcceptedChain| chain.headers[0] == Proto::Eth || !begins(Proto::Eth);
@@ -136,7 +136,8 @@ fn conflicts(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopp
     Ok(())
 }
 
-/// Questions that are refused after those before them, and not by what the draft knows.
+/// Returns the questions that are refused after the ones before them, and that the draft does not
+/// refuse.
 fn unexplained(bench: &mut Bench<'_>, questions: &[RuleProbe]) -> Result<Vec<usize>, Stopped> {
     let mut rules = Vec::new();
     let mut there: Vec<RuleProbe> = Vec::new();
@@ -155,7 +156,7 @@ fn unexplained(bench: &mut Bench<'_>, questions: &[RuleProbe]) -> Result<Vec<usi
             ),
         }
     }
-    // All of them, even where one does not go.
+    // All are destroyed, even if one fails.
     let destroyed: Vec<_> = rules.into_iter().map(|rule| bench.destroy(rule)).collect();
     destroyed.into_iter().collect::<Result<(), _>>()?;
     Ok(found)
@@ -165,7 +166,7 @@ fn grouped(
     pairs: &[(usize, usize, Told)],
     names: impl Fn(usize) -> Vec<&'static str>,
 ) -> Vec<Conflict> {
-    // The others of each one, in the same words.
+    // The lists that each list excludes with one refusal.
     let mut ones: Vec<(usize, Told, Vec<usize>)> = Vec::new();
     for (one, other, told) in pairs {
         match ones.iter_mut().find(|(known, words, _)| known == one && words == told) {

@@ -8,7 +8,7 @@ use twin::{Field, HEADER_MAX, Item, Proto};
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     pub(super) items: Vec<Item>,
-    /// `None` where no frame has such headers.
+    /// A frame that matches; `None` if no frame has such headers.
     pub(super) frame: Option<Vec<u8>>,
 }
 
@@ -43,7 +43,7 @@ impl Bits {
 }
 
 impl Pattern {
-    /// Any headers of these kinds, without spec and mask.
+    /// Returns a pattern of headers of these kinds, without spec and mask.
     pub(super) fn of(headers: &[Proto]) -> Self {
         let frame = Frame::of(headers);
         let mut items: Vec<_> = headers.iter().map(|&proto| Item::any(proto)).collect();
@@ -107,7 +107,7 @@ fn set(bytes: &mut [u8; HEADER_MAX], bit: usize, value: bool) {
     }
 }
 
-/// Words of a list of headers, as `eth / ipv4`.
+/// Returns the text of a list of headers, as `eth / ipv4`.
 pub(super) fn words(headers: &[Proto]) -> String {
     let names: Vec<_> = headers.iter().map(|proto| proto.name()).collect();
     names.join(" / ")

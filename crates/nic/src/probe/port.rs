@@ -20,14 +20,14 @@ pub struct Side {
     pub rx: Vec<RxQueue>,
     /// All its transmit queues.
     pub tx: Vec<TxQueue>,
-    /// Where its packets come from.
+    /// Pool of the packets that it sends.
     pub mempool: Mempool,
 }
 
 /// The port that is probed.
 pub struct PortSubject {
     side: Side,
-    /// Where packets for it are sent.
+    /// The port that sends packets to it.
     peer: Option<Side>,
     rules: HashMap<RuleId, FlowRule>,
     next: u64,
@@ -35,17 +35,18 @@ pub struct PortSubject {
     frames: u64,
 }
 
-/// Longest way of a packet from the peer through the NIC.
+/// Longest time of a packet from the peer through the NIC.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl PortSubject {
-    /// A subject without rules. Packets are sent by `peer`; without one, none are.
+    /// Returns a subject without rules. `peer` sends packets to it; without a peer, no packets are
+    /// sent.
     pub fn new(side: Side, peer: Option<Side>) -> Self {
         let start = Instant::now();
         Self { side, peer, rules: HashMap::new(), next: 0, start, frames: 0 }
     }
 
-    /// Packets that arrive in some time, without being asked for.
+    /// Returns the number of packets that arrive in a time although none are sent.
     pub fn overhear(&mut self, time: Duration) -> usize {
         let until = Instant::now() + time;
         let mut heard = 0;
@@ -66,7 +67,7 @@ impl PortSubject {
             return None;
         }
         let sent = peer.tx[0].burst(&mut burst);
-        // What others send to the peer must not fill its queues.
+        // Packets that others send to the peer must not fill its queues.
         let mut burst = Burst::new();
         for queue in &mut peer.rx {
             queue.burst(&mut burst);
@@ -137,7 +138,7 @@ impl Subject for PortSubject {
     }
 
     fn lists_only_rules(&self) -> bool {
-        // Those of NVIDIA list the driver's own tables and pools too.
+        // NVIDIA's drivers list their own tables and pools too.
         !self.side.port.info().driver.starts_with("mlx5")
     }
 
@@ -187,7 +188,7 @@ impl Subject for PortSubject {
     }
 }
 
-/// The rule as DPDK's other users write it.
+/// Returns the rule as other users of DPDK write it.
 fn rule_of(question: &RuleProbe) -> flow::Rule {
     let twin::Attributes { group, priority, ingress, egress, transfer, .. } = question.attributes;
     flow::Rule {

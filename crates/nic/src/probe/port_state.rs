@@ -8,7 +8,7 @@ use twin::personality::OnStop;
 
 const UNSEEN: &str = "what a stop does to rules was not seen";
 
-/// Stops and starts the port; finds what that does, and puts it into the draft.
+/// Stops and starts the port; finds what that does to rules, and writes it into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     base: &AcceptedChain,
@@ -33,7 +33,7 @@ pub(super) fn probe(
     let sees = witness.zip(pattern.frame.as_deref());
     let knows_dead_rules = bench.subject.knows_dead_rules();
     if !knows_dead_rules && (sees.is_none() || bench.seen.has_others()) {
-        // It would have to be flushed, for nothing or together with those of others.
+        // The rule would have to be flushed, for nothing or together with rules of others.
         bench.note(UNSEEN);
         return Ok(());
     }
@@ -45,7 +45,7 @@ pub(super) fn probe(
     if hit == Some(true) {
         return bench.destroy(rule);
     }
-    // However it went: it went by the port's stop, or goes here.
+    // The rule has ended by the port's stop, or ends here.
     bench.calls.destroyed += 1;
     let on_stop = if knows_dead_rules {
         match (bench.subject.destroy(rule), hit) {

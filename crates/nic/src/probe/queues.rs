@@ -13,28 +13,28 @@ use std::collections::HashMap;
 
 /// Rules to make.
 const RULES: u32 = 256;
-/// Operations on their way at a time.
+/// Operations that are pending at a time.
 const DEPTH: u32 = 64;
-/// Longest time for as many rules as that; then fewer must do.
+/// Longest time to make them; then fewer must do.
 const BUDGET_US: u64 = 1_000_000;
-/// A result that takes longer does not come.
+/// Longest wait for a result; a later one counts as missing.
 const PATIENCE_US: u64 = 1_000_000;
 
 /// Operations of one kind.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub(crate) struct Batch {
-    /// Operations asked for, and results that came.
+    /// Operations that were queued, and results that arrived.
     pub(crate) asked: u64,
     pub(crate) results: u64,
-    /// Those that were not done.
+    /// Operations that failed.
     pub(crate) failed: u64,
     /// The first call that was refused, and how.
     pub(crate) refused: Option<String>,
     /// Results per second, until the last.
     pub(crate) per_second: u64,
-    /// What asking takes the caller.
+    /// Times of the calls that queue operations.
     pub(crate) enqueue: Times,
-    /// From asking to the result.
+    /// Times from queueing an operation to its result.
     pub(crate) result: Times,
 }
 
@@ -48,12 +48,12 @@ impl Batch {
     }
 }
 
-/// What came of it.
+/// Results of rules by a flow queue.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub(crate) struct ByQueue {
     /// Operations that a queue may hold.
     pub(crate) most_operations: u32,
-    /// Operations that were on their way at a time.
+    /// Operations that were pending at a time.
     pub(crate) depth: u32,
     /// The call that was refused, and how.
     pub(crate) refused: Option<String>,
@@ -61,7 +61,7 @@ pub(crate) struct ByQueue {
     pub(crate) destroy: Batch,
 }
 
-/// Finds out whether there are templates and queues, and puts it into the draft.
+/// Finds whether the NIC has templates and queues, and writes it into the draft.
 pub(super) fn look(bench: &mut Bench<'_>) -> Result<Option<ByQueue>, Stopped> {
     bench.stage("flow queues")?;
     let most = bench.subject.most_operations();
@@ -102,13 +102,13 @@ pub(super) fn probe(
     }
     let numbered = |number| pattern.clone().valued(at, field, number);
     let there = make(bench, by_queue, numbered);
-    // Whatever came of it, they go.
+    // The rules are destroyed, whatever the result.
     destroy(bench, by_queue, &there);
     destroy_table(bench)?;
     bench.go_on()
 }
 
-/// Makes rules; the numbers of those that were made.
+/// Makes rules; returns the numbers of the made ones.
 fn make(
     bench: &mut Bench<'_>,
     by_queue: &mut ByQueue,
@@ -138,7 +138,7 @@ fn make(
     there
 }
 
-/// A table that stays has rules: those whose results never came, or came too late.
+/// Destroys the table. A table that stays has rules whose results never came, or came too late.
 fn destroy_table(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     let Err(refused) = bench.subject.destroy_table() else { return Ok(()) };
     bench.finding(format!("the template table is not destroyed: {refused}"));
@@ -149,7 +149,7 @@ fn destroy_table(bench: &mut Bench<'_>) -> Result<(), Stopped> {
 fn destroy(bench: &mut Bench<'_>, by_queue: &mut ByQueue, there: &[u64]) {
     let mut gone = Vec::new();
     let mut enqueue = |bench: &mut Bench<'_>, number| bench.subject.enqueue_destroy(number);
-    // All of them, however long that takes.
+    // All are destroyed, however long that takes.
     let way = Way { depth: by_queue.depth, budget_us: u64::MAX };
     let batch = way.run(bench, there, &mut enqueue, &mut gone);
     bench.calls.destroyed += gone.len() as u64;
@@ -162,9 +162,9 @@ fn destroy(bench: &mut Bench<'_>, by_queue: &mut ByQueue, there: &[u64]) {
 
 /// How operations go through the queue.
 struct Way {
-    /// Most on their way at a time.
+    /// Maximum number of pending operations.
     depth: u32,
-    /// Nothing more is asked for after that.
+    /// No operation is queued after this time.
     budget_us: u64,
 }
 
@@ -177,7 +177,7 @@ struct Clock {
 }
 
 impl Way {
-    /// Does operations for `numbers`; those that were done well are in `good`.
+    /// Runs operations for `numbers`; those that succeeded are added to `good`.
     fn run(
         &self,
         bench: &mut Bench<'_>,
@@ -216,7 +216,7 @@ impl Way {
                 break;
             }
         }
-        // Waiting for what does not come is not the queue's speed.
+        // Waiting for missing results does not count to the queue's speed.
         batch.per_second = batch.results * 1_000_000 / (news - from).max(1);
         (batch.enqueue, batch.result) = (Times::of(&clock.enqueue_us), Times::of(&clock.result_us));
         batch
@@ -227,7 +227,7 @@ impl Way {
         let done = batch.accepts("pull", done).unwrap_or_default();
         let now = bench.subject.now_us();
         for Done { number, is_good } in done {
-            // One that nobody waits for is no result.
+            // A result without a pending operation does not count.
             let Some(asked) = clock.asked.remove(&number) else { continue };
             clock.result_us.push(now - asked);
             batch.results += 1;

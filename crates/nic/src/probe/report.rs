@@ -10,25 +10,25 @@ use twin::personality::{
     AgeFacts, Check, Duplicate, FieldFacts, ItemFacts, MaskRule, OnStop, Told,
 };
 
-/// What a port says of itself.
+/// Identity of a port.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct PortIdentity {
     /// Name of the port.
     pub port: String,
     /// Name of its driver.
     pub driver: String,
-    /// Version of its firmware, if the driver tells.
+    /// Version of its firmware, if the driver reports it.
     pub firmware: Option<String>,
     /// Version of DPDK.
     pub dpdk: String,
     /// Receive queues.
     pub queues: u16,
-    /// Port that packets were sent by.
+    /// Port that sent the packets.
     pub peer: Option<String>,
 }
 
 impl PortIdentity {
-    /// Names the personality and where its facts are from.
+    /// Writes the name and the sources of the facts into the personality.
     pub fn sign(&self, personality: &mut Personality, name: &str) {
         let firmware = self.firmware.as_ref().map(|words| format!(", firmware {words}"));
         let firmware = firmware.unwrap_or_default();
@@ -43,7 +43,7 @@ impl PortIdentity {
     }
 }
 
-/// All of it as one object.
+/// Returns the results as one JSON object.
 pub fn to_json(facts: &PortIdentity, found: &Found) -> Value {
     let super::Calls { validate, create, made, destroyed, packets } = found.calls;
     json!({
@@ -65,10 +65,10 @@ pub fn to_json(facts: &PortIdentity, found: &Found) -> Value {
     })
 }
 
-/// Most lines about what the file says otherwise.
+/// Maximum number of lines about differences from the file.
 const UNLIKE_MAX: usize = 5;
 
-/// All of it as a table.
+/// Prints the results as a table.
 pub fn print(out: &mut impl Write, facts: &PortIdentity, found: &Found) -> io::Result<()> {
     let mut table = Table { out, last: "" };
     let firmware = facts.firmware.as_deref().unwrap_or("no word of its firmware");
@@ -232,7 +232,7 @@ fn masks(facts: &ItemFacts) -> String {
     parts.join("; ")
 }
 
-/// The engine that is asked first, if there is one: what it takes otherwise.
+/// Prints what the engine ahead accepts differently, if there is one.
 fn ahead<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
     let Some(ahead) = &personality.ahead else { return Ok(()) };
     let most = ahead.attributes.priorities.map_or("any".to_owned(), |most| most.to_string());

@@ -10,7 +10,7 @@ use super::witness::EffectObserver;
 use twin::personality::{Exclusive, FieldFacts, MaskRule, Told};
 use twin::{Field, Proto};
 
-/// Finds them, and puts them into the draft.
+/// Finds these facts and writes them into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -57,7 +57,7 @@ fn ranges(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Whether a field's full mask counts.
+/// True if a field's full mask counts.
 pub(super) fn is_maskable(bench: &Bench<'_>, proto: Proto, field: Field) -> bool {
     let facts = bench.draft.items.get(proto.name());
     match facts.map(|facts| facts.fields.get(field.name)) {
@@ -70,7 +70,7 @@ pub(super) fn is_maskable(bench: &Bench<'_>, proto: Proto, field: Field) -> bool
     }
 }
 
-/// A field whose full mask counts.
+/// Returns a field whose full mask counts.
 pub(super) fn maskable(bench: &Bench<'_>, proto: Proto) -> Option<Field> {
     let is_good = |field: &&Field| is_maskable(bench, proto, **field);
     let usual = ["src", "dst", "tci", "vni", "teid", "type"];
@@ -101,7 +101,7 @@ fn mask_alone(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stop
     Ok(())
 }
 
-/// Whether a spec without a mask matches by the usual mask, or anything.
+/// Finds whether a spec without a mask matches by the usual mask, or everything.
 fn default_mask(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -161,7 +161,7 @@ fn exclusives(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stop
     Ok(())
 }
 
-/// The words for bits in both of two headers, each of which may have some.
+/// Finds the refusal of bits in both of two headers, each of which may have some.
 fn exclusive(
     bench: &mut Bench<'_>,
     chain: &AcceptedChain,

@@ -10,7 +10,7 @@ type Words = Vec<&'static str>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line(Vec<(Vec<&'static str>, bool)>);
 
-/// Lines that follow exactly the `lists`; the order of words is that of their first use.
+/// Returns lines that describe exactly the `lists`; words are in the order of their first use.
 pub(super) fn lines_of(lists: &[Words]) -> Vec<Steps> {
     let taken: BTreeSet<&Words> = lists.iter().collect();
     let single = |list: &Words| Line(list.iter().map(|&word| (vec![word], false)).collect());
@@ -25,8 +25,8 @@ pub(super) fn lines_of(lists: &[Words]) -> Vec<Steps> {
     lines.iter().map(Line::steps).collect()
 }
 
-/// Takes out what other lines say too: whole lines, the shortest first; then leave to leave steps
-/// out; then words.
+/// Removes what other lines also describe: first whole lines, the shortest first; then the
+/// permission to leave steps out; then words.
 fn leave_out(lines: &mut Vec<Line>) {
     let said = |lines: &[Line]| lines.iter().flat_map(Line::lists).collect::<BTreeSet<_>>();
     let all = said(lines);
@@ -57,7 +57,7 @@ fn leave_out(lines: &mut Vec<Line>) {
     }
 }
 
-/// Makes one of two lines that differ in the words of one step, as long as there are such.
+/// Merges two lines that differ in the words of one step, as long as there are such.
 fn unite(lines: &mut Vec<Line>) {
     while let Some((into, from, at)) = pair(lines) {
         let (words, _) = lines.remove(from).0.swap_remove(at);
@@ -74,7 +74,7 @@ fn pair(lines: &[Line]) -> Option<(usize, usize, usize)> {
 }
 
 impl Line {
-    /// The step whose words are not the same, if it is the only one.
+    /// Returns the step whose words differ, if it is the only one.
     fn only_difference(&self, other: &Self) -> Option<usize> {
         let is_like = self.0.len() == other.0.len()
             && self.0.iter().zip(&other.0).all(|(step, like)| step.1 == like.1);
@@ -83,8 +83,8 @@ impl Line {
         places.next().is_none().then_some(place)
     }
 
-    /// Lets steps be left out wherever all lists without them are taken too. A word takes the first
-    /// step that has it, so a step may not shadow one that is needed.
+    /// Makes steps optional where all lists without them are accepted too. A word takes the first
+    /// step that has it, so an optional step must not hide a required one.
     fn make_optional(&mut self, taken: &BTreeSet<&Words>) {
         for at in (0..self.0.len()).rev() {
             let shadows = self.0.get(at + 1).is_some_and(|(words, is_optional)| {
@@ -99,7 +99,7 @@ impl Line {
         }
     }
 
-    /// All lists that follow it.
+    /// Returns all lists that follow the line.
     fn lists(&self) -> BTreeSet<Words> {
         let mut lists = BTreeSet::from([Vec::new()]);
         for (words, is_optional) in &self.0 {
@@ -124,7 +124,7 @@ impl Line {
     }
 }
 
-/// Steps of their notation, which the caller wrote.
+/// Reads steps from their notation, which must be valid.
 pub(super) fn steps(text: &str) -> Steps {
     Steps::try_from(text.to_owned()).unwrap_or_else(|error| unreachable!("{error}"))
 }

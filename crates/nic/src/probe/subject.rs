@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use twin::personality::Told;
 use twin::{Action, Attributes, Errno, Item, Kind, Place, Rule};
 
-/// A rule that a subject is asked to take.
+/// A rule that the prober tries on a subject.
 #[derive(Clone, Debug)]
 pub struct RuleProbe {
     pub(crate) attributes: Attributes,
@@ -24,34 +24,34 @@ impl RuleProbe {
     }
 }
 
-/// Names a rule that a subject took.
+/// Names a rule that a subject accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(pub(crate) u64);
 
-/// How a subject said no.
+/// A subject's refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// `None` for numbers that personalities have no name for.
     pub(crate) errno: Option<Errno>,
     pub(crate) kind: Kind,
-    /// What it pointed at, if at anything.
+    /// The part of the rule that the driver points at, if any.
     pub(crate) place: Option<Place>,
     pub(crate) message: Option<String>,
 }
 
 impl Refused {
-    /// Whether another refusal says the same, wherever it points.
+    /// True if another refusal is equal, whatever part it points at.
     pub(crate) fn says_as(&self, other: &Self) -> bool {
         let words = |refused: &Self| (refused.errno, refused.kind, refused.message.clone());
         words(self) == words(other)
     }
 
-    /// ENOSYS: there is no such call.
+    /// True for ENOSYS: the call does not exist.
     pub(crate) fn is_no_call(&self) -> bool {
         self.errno == Some(Errno::ENOSYS) && self.kind == Kind::Unspecified
     }
 
-    /// As a personality says it.
+    /// Returns the refusal as a personality has it.
     pub(crate) fn told(&self) -> Told {
         Told::Full { errno: self.errno, kind: Some(self.kind), message: self.message.clone() }
     }
@@ -65,7 +65,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Whether a rule was taken.
+/// The answer to a rule: accepted or refused.
 pub(crate) type Answer = Result<(), Refused>;
 
 /// A packet that came out of the NIC.
@@ -76,49 +76,49 @@ pub struct Delivery {
     pub(crate) queue: u16,
 }
 
-/// What a rule counted; `None` for what the NIC does not count.
+/// Counts of a rule; `None` for what the NIC does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     pub(crate) hits: Option<u64>,
     pub(crate) bytes: Option<u64>,
 }
 
-/// What a NIC says of a rule's age.
+/// A NIC's report of a rule's age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
-    /// No packet hit it for its timeout.
+    /// True if no packet hit the rule during its timeout.
     pub(crate) is_over: bool,
 }
 
 /// One port with flow rules.
 pub trait Subject: FlowQueue {
-    /// Receive queues it has.
+    /// Returns the number of receive queues.
     fn queues(&self) -> u16;
-    /// Whether [`Subject::deliver`] leads anywhere.
+    /// True if [`Subject::deliver`] can deliver packets.
     fn has_wire(&self) -> bool;
-    /// Whether the link is up now; that of the peer too, where there is one.
+    /// True if the link is up now; that of the peer too, if there is one.
     fn has_link(&mut self) -> bool;
     fn validate(&mut self, question: &RuleProbe) -> Answer;
     fn create(&mut self, question: &RuleProbe) -> Result<RuleId, Refused>;
     fn destroy(&mut self, rule: RuleId) -> Answer;
     fn flush(&mut self) -> Answer;
-    /// Lines of the driver's description of all rules.
+    /// Returns the number of lines of the driver's description of all rules.
     fn dump_lines(&mut self) -> Result<usize, Refused>;
-    /// Whether there are no such lines where there are no rules.
+    /// True if the description has no lines when there are no rules.
     fn lists_only_rules(&self) -> bool;
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused>;
     fn query_age(&mut self, rule: RuleId) -> Result<Age, Refused>;
-    /// Rules that no packet hit for their timeout.
+    /// Returns the rules that no packet has hit during their timeout.
     fn aged(&mut self) -> Result<Vec<RuleId>, Refused>;
     fn isolate(&mut self, isolate: bool) -> Answer;
-    /// Whether it may be asked to destroy a rule that it has forgotten itself. Drivers of hardware
-    /// may not: they would follow a pointer to nothing.
+    /// True if the prober may destroy a rule that the subject itself has forgotten. Drivers of
+    /// hardware would follow a dangling pointer.
     fn knows_dead_rules(&self) -> bool;
-    /// Starts or stops the port; false if it does not.
+    /// Starts or stops the port; returns false if that fails.
     fn set_started(&mut self, is_started: bool) -> bool;
-    /// Lets the NIC receive a frame; `None` if it did not come out.
+    /// Has the NIC receive a frame; returns `None` if it did not come out.
     fn deliver(&mut self, frame: &[u8]) -> Option<Delivery>;
-    /// Microseconds of a clock that never goes back.
+    /// Returns the microseconds of a clock that never goes back.
     fn now_us(&self) -> u64;
     /// Lets time pass.
     fn wait_us(&mut self, us: u64);
@@ -126,10 +126,10 @@ pub trait Subject: FlowQueue {
 
 /// Longest time for a link to come up after its port was started.
 const LINK_US: u64 = 10_000_000;
-/// How often it is looked at meanwhile.
+/// Time between two looks at the link.
 const LOOK_US: u64 = 10_000;
 
-/// Waits until the link is up, unless somebody interrupts that. Whether it is.
+/// Waits until the link is up; returns false if it is interrupted or the time is over.
 pub fn wait_for_link(subject: &mut dyn Subject, interrupted: &AtomicBool) -> bool {
     let until = subject.now_us() + LINK_US;
     loop {

@@ -25,7 +25,7 @@ impl Watcher for Nobody {
 
 const QUEUES: u16 = 4;
 
-/// Without the table's capacity.
+/// Probes a model, without the table's capacity.
 fn probed(personality: &Personality) -> Found {
     probed_with(personality, None)
 }
@@ -116,7 +116,7 @@ impl Chance {
     }
 }
 
-/// Plays two personalities side by side; the first that they do otherwise.
+/// Plays two personalities side by side; returns the first difference.
 fn difference(one: &Personality, other: &Personality, seed: u64) -> Option<String> {
     let mut chance = Chance(seed);
     let mut chains = sensible();
@@ -168,14 +168,14 @@ fn a_port_of_a_switch_takes_transfer() {
     assert!(!probed(&named("ideal")).personality.attributes.transfer);
 }
 
-/// Without what two measurements do not agree on.
+/// Returns the personality without values in which two measurements differ.
 fn without_times(personality: &Personality) -> Personality {
     let Latency { effective_after_us, effective_until_us, .. } = personality.latency;
     let latency = Latency { effective_after_us, effective_until_us, ..Latency::default() };
     Personality { latency, ..personality.clone() }
 }
 
-/// Within a fifth.
+/// True if two values differ by at most a fifth.
 fn is_near(found: u32, real: u32) -> bool {
     found.abs_diff(real) <= real / 5
 }
@@ -234,7 +234,7 @@ fn the_file_of_a_file_is_the_file() {
     }
 }
 
-/// The judge of these tests is no rubber stamp.
+/// The comparison in these tests does find differences.
 #[test]
 fn different_nics_are_told_apart() {
     for (number, name) in NAMES.iter().enumerate() {

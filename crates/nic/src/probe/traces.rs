@@ -9,16 +9,16 @@ use super::chains::sensible;
 use super::frame::Frame;
 use super::subject::Delivery;
 
-/// What is seen from outside of the rules that are there.
+/// What is visible of existing rules.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
-    /// Lines of the driver's dump; `None` where there is none.
+    /// Lines of the driver's dump; `None` if it has no dump.
     lines: Option<usize>,
-    /// Of each frame, what came out; none where the link is down.
+    /// The delivery of each frame; empty if the link is down.
     deliveries: Vec<Option<Delivery>>,
 }
 
-/// What was seen of rules before the first and after the last. `None` is what cannot be seen.
+/// Traces of rules before the first and after the last. `None` stands for what cannot be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Seen {
     /// Lines of the driver's dump before the first rule, each for a rule.
@@ -27,7 +27,7 @@ pub struct Seen {
     pub(crate) marked_before: usize,
     /// Lines that the dump has more after the last rule.
     pub(crate) lines_left: Option<usize>,
-    /// Frames that are treated otherwise after the last rule.
+    /// Frames that are treated differently after the last rule.
     pub(crate) packets_left: Option<usize>,
 }
 
@@ -37,12 +37,12 @@ impl Seen {
         self.lines_before.is_some_and(|lines| lines > 0) || self.marked_before > 0
     }
 
-    /// Whether rules of the probe stayed.
+    /// True if rules of the probe stayed.
     pub fn has_stayed(&self) -> bool {
         [self.lines_left, self.packets_left].iter().flatten().any(|&left| left > 0)
     }
 
-    /// What stayed.
+    /// Says what stayed.
     fn words(&self) -> String {
         let lines = self.lines_left.map(|lines| format!("the dump has {lines} lines more"));
         let packets = self.packets_left;
@@ -52,7 +52,7 @@ impl Seen {
     }
 }
 
-/// Frames to begin with; where none of them arrives, others hardly will.
+/// Frames to begin with; if none of them arrives, others hardly will.
 const FIRST_FRAMES: usize = 8;
 /// Longest time for a rule to go that was destroyed.
 const LATE_US: u64 = 200_000;
@@ -69,7 +69,7 @@ fn frames() -> impl Iterator<Item = Vec<u8>> {
 }
 
 impl Traces {
-    /// Frames that did not arrive `before` are not sent again.
+    /// Looks for traces. Frames that did not arrive `before` are not sent again.
     fn look(bench: &mut Bench<'_>, before: Option<&Self>) -> Self {
         let lines = bench.subject.dump_lines().ok();
         let mut deliveries = Vec::new();
@@ -87,12 +87,12 @@ impl Traces {
         Self { lines, deliveries }
     }
 
-    /// Whether packets come in at all.
+    /// True if any packet arrives.
     pub(super) fn has_packets(&self) -> bool {
         self.deliveries.iter().any(Option::is_some)
     }
 
-    /// How many more lines, and how many other deliveries there are than before.
+    /// Returns how many more lines, and how many other deliveries, there are than before.
     fn since(&self, before: &Self) -> (Option<usize>, Option<usize>) {
         let lines = self.lines.zip(before.lines);
         let pairs = self.deliveries.iter().zip(&before.deliveries);
@@ -154,7 +154,7 @@ pub(super) fn after(bench: &mut Bench<'_>, before: &Traces) {
     bench.finding(format!("{what}; {end}"));
 }
 
-/// Sees what stays different for longer than a rule that is late.
+/// Looks again for differences that last longer than a rule that is late.
 fn look_again(bench: &mut Bench<'_>, before: &Traces) {
     for wait_us in [0, LATE_US] {
         bench.wait(wait_us);

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use twin::Personality;
 
-/// What the thread knows.
+/// State that the watching thread reads.
 #[derive(Default)]
 struct State {
     call: Option<(&'static str, Instant)>,
@@ -22,7 +22,7 @@ struct State {
     is_over: bool,
 }
 
-/// Both sides of the watch.
+/// A watch on calls, shared by caller and watching thread.
 #[derive(Clone, Default)]
 pub struct Watchdog(Arc<(Mutex<State>, Condvar)>);
 
@@ -31,14 +31,14 @@ impl Watchdog {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known when a stage begins.
+    /// Stores the results so far when a stage begins.
     pub fn know(&self, stage: &'static str, draft: &Personality) {
         let mut state = self.state();
         (state.stage, state.draft) = (stage, draft.clone());
     }
 
-    /// Begins to watch. `hangs` is called once, with what was found until then and which call it
-    /// is, when one takes longer than `patience`.
+    /// Begins to watch. When a call takes longer than `patience`, `hangs` is called once with the
+    /// results so far and the name of the call.
     pub fn begin(&self, patience: Duration, hangs: impl FnOnce(Found) + Send + 'static) -> Guard {
         let watch = self.clone();
         let thread = thread::spawn(move || watch.look(patience, hangs));
@@ -72,17 +72,17 @@ impl Drop for Guard {
         self.watch.state().is_over = true;
         self.watch.0.1.notify_all();
         if let Some(thread) = self.thread.take() {
-            // If it panicked, it said so.
+            // If it panicked, it has printed why.
             let _ = thread.join();
         }
     }
 }
 
-/// A subject under watch.
+/// A subject whose calls are watched.
 pub struct WatchedPort<S> {
     /// The port that is asked.
     pub subject: S,
-    /// Tells how long a call has lasted.
+    /// Measures how long a call has lasted.
     pub watch: Watchdog,
 }
 

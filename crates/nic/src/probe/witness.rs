@@ -8,7 +8,7 @@ use super::pattern::Pattern;
 use super::subject::{Delivery, RuleProbe};
 use twin::{Action, Proto};
 
-/// Actions, and what they do to a packet.
+/// Actions, and their visible effect on a packet.
 #[derive(Clone, Debug)]
 pub(super) struct EffectObserver {
     pub(super) actions: Vec<Action>,
@@ -24,13 +24,13 @@ enum Effect {
     Drop,
 }
 
-/// Chains to look for a hit with.
+/// Maximum number of chains with which a hit is tried.
 const CHAINS_MAX: usize = 16;
-/// A rule that is in effect later than that is hardly of use.
+/// Longest wait for a rule's effect; a later one is hardly useful.
 const LATE_US: u64 = 100_000;
 
 impl EffectObserver {
-    /// The first list that shows on packets of one of the chains.
+    /// Finds the first list whose effect is visible on packets of one of the chains.
     pub(super) fn find(
         bench: &mut Bench<'_>,
         taken: &[AcceptedChain],
@@ -46,7 +46,7 @@ impl EffectObserver {
             ("queue", Effect::Queue(0)),
             ("drop", Effect::Drop),
         ];
-        // Where nothing shows at once, it may show a while after.
+        // An effect that is not visible at once may be visible later.
         for late_us in [0, LATE_US] {
             for (name, sign) in signs {
                 let Some(list) = lists.iter().find(|list| list.contains(&name)) else { continue };
@@ -55,7 +55,7 @@ impl EffectObserver {
                     let witness = Self { actions: actions.clone(), sign };
                     let pattern = chain.pattern();
                     let Some(frame) = pattern.frame.clone() else { continue };
-                    // Neither a rule that just went nor this one may be in the way.
+                    // Neither a rule that was just destroyed nor this one may interfere.
                     bench.wait(late_us);
                     let Some(witness) = witness.of(bench, &frame) else { continue };
                     let question = witness.question(bench, &pattern);
@@ -146,7 +146,7 @@ impl EffectObserver {
     }
 }
 
-/// Short ones, those with IP first: packets of other kinds may come in by other ways.
+/// Returns short chains, those with IP first: packets of other kinds may arrive by other ways.
 fn usual_chains(taken: &[AcceptedChain]) -> Vec<&AcceptedChain> {
     let mut chains: Vec<_> = taken.iter().filter(|chain| chain.headers.len() <= 3).collect();
     let has_ip = |chain: &AcceptedChain| {

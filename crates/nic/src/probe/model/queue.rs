@@ -7,9 +7,9 @@ use super::{Answer, Model, Refused, RuleId, RuleProbe, SILENT, Subject};
 use std::collections::{HashMap, VecDeque};
 use twin::{Errno, Kind};
 
-/// As many as the driver of the software NIC takes.
+/// Operations that the driver of the software NIC accepts.
 const OPERATIONS_MAX: u32 = 4096;
-/// What looking for results takes.
+/// Time of a look for results.
 const PULL_US: u64 = 1;
 
 enum Operation {
@@ -25,7 +25,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Its rules have gone otherwise.
+    /// Forgets the rules, which have ended otherwise.
     pub(super) fn forget_rules(&mut self) {
         self.rules.clear();
     }
