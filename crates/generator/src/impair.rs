@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use traffic::{Finding, StampKey, Verifier};
 use wire::Packet;
 
-/// How many packets of a million meet each fate, at random; at most one each.
+/// Numbers of packets of a million that are impaired in each way, at random; each packet in at most
+/// one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Impairments {
     /// Lost.
@@ -23,7 +24,7 @@ pub struct Impairments {
     pub damaged: u32,
 }
 
-/// What was done to packets so far; for any thread.
+/// Counters of impaired packets so far, for any thread.
 #[derive(Debug, Default)]
 pub struct Impaired {
     lost: AtomicU64,
@@ -33,7 +34,7 @@ pub struct Impaired {
 }
 
 impl Impaired {
-    /// Packets lost, duplicated, reordered, damaged.
+    /// Returns the numbers of packets lost, duplicated, reordered and damaged.
     pub fn counts(&self) -> [u64; 4] {
         let counters = [&self.lost, &self.duplicated, &self.reordered, &self.damaged];
         counters.map(|counter| counter.load(Ordering::Acquire))
@@ -50,14 +51,14 @@ pub struct Impairer {
     verifier: Verifier,
     rng: u64,
     arrived: Burst,
-    /// Packets that the far cable has had no room for, in order.
+    /// Packets for which the far cable had no room, in order.
     leaving: VecDeque<Mbuf>,
     offered: Burst,
     /// A packet that waits for the next one of its lane.
     held: Option<(u16, Mbuf)>,
 }
 
-/// What happens to a packet.
+/// Treatment of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Lost,
@@ -68,7 +69,8 @@ enum Fate {
 }
 
 impl Impairer {
-    /// Carries stamped packets of runs with `seed`, which also decides which of them are impaired.
+    /// Makes a wire for stamped packets of runs with `seed`, which also decides which of them are
+    /// impaired.
     pub fn new(
         from: RxQueue,
         to: TxQueue,
@@ -91,7 +93,7 @@ impl Impairer {
         }
     }
 
-    /// What was done to packets, as it goes on.
+    /// Returns the counters of impaired packets, which continue to change.
     pub fn impaired(&self) -> Arc<Impaired> {
         Arc::clone(&self.impaired)
     }
@@ -172,7 +174,7 @@ impl Impairer {
         self.leaving.push_back(mbuf);
     }
 
-    /// Sends what the far cable has room for; true if that is all.
+    /// Sends the packets for which the far cable has room; true if these are all.
     fn flush(&mut self) -> bool {
         loop {
             while self.offered.room() > 0 {
@@ -205,7 +207,7 @@ impl Task for Impairer {
         packets[..received].iter_mut().rev().for_each(|place| *place = self.arrived.pop());
         packets.into_iter().flatten().for_each(|mbuf| self.carry(mbuf));
         if received == 0 && stage != Stage::Send {
-            // Nothing comes behind it, so it is in order.
+            // No packet comes behind it, so it is in order.
             if let Some((_, late)) = self.held.take() {
                 self.send(late);
             }

@@ -6,7 +6,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use traffic::inquiry::{ReflectorCounters, query};
 use traffic::neighbour::{Neighbour, ShortFrame};
 
-/// Queries and answers on their way.
+/// Maximum number of pending queries and answers.
 const RING: usize = 16;
 
 /// Asks a reflector; for the control thread.
@@ -24,14 +24,14 @@ pub struct Inquirer {
 pub struct Answers(Producer<(u64, ReflectorCounters)>);
 
 impl Inquirer {
-    /// Asks from `from` by packets to `to`, both with a UDP port, with these VLAN tags; a sender of
-    /// the port sends the queries.
+    /// Makes an inquirer that sends queries from `from` to `to`, both with a UDP port, with these
+    /// VLAN tags. A sender of the port sends the queries.
     pub fn new(from: (Neighbour, u16), to: (Neighbour, u16), tags: Vec<u8>) -> (Self, Replies) {
         let (queries, taken) = RingBuffer::new(RING);
         (Self { queries, answers: Vec::new(), from, to, tags, number: 0 }, Replies(taken))
     }
 
-    /// What a receiver of the port gives answers to.
+    /// Returns the end to which a receiver of the port passes answers.
     pub fn answers(&mut self) -> Answers {
         let (answers, taken) = RingBuffer::new(RING);
         self.answers.push(taken);
@@ -41,16 +41,16 @@ impl Inquirer {
     /// Sends a query.
     pub fn ask(&mut self) {
         self.number += 1;
-        // Where there is no room, the last ones are still on their way.
+        // If there is no room, earlier queries are still pending.
         let _ = self.queries.push(query(self.from, self.to, &self.tags, self.number));
     }
 
-    /// Number of the last query.
+    /// Returns the number of the last query.
     pub fn asked(&self) -> u64 {
         self.number
     }
 
-    /// Returns an answer that has come to query number `first` or a later one.
+    /// Returns an answer to query number `first` or a later one, if one has arrived.
     pub fn take(&mut self, first: u64) -> Option<ReflectorCounters> {
         let answers = self.answers.iter_mut();
         let answers = answers.flat_map(|ring| std::iter::from_fn(|| ring.pop().ok()));
@@ -63,7 +63,7 @@ impl Answers {
     /// Keeps an answer, if it is one.
     pub(crate) fn keep(&mut self, answer: Option<(u64, ReflectorCounters)>) {
         if let Some(answer) = answer {
-            // Where there is no room, the next answer says more.
+            // If there is no room, the next answer is more recent anyway.
             let _ = self.0.push(answer);
         }
     }

@@ -7,7 +7,7 @@ use crate::sender::delays;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
-/// Most streams whose packets are counted in each interval.
+/// Maximum number of streams whose packets are counted in each interval.
 pub(crate) const STREAMS_MAX: usize = 8;
 
 /// An interval of a run.
@@ -24,21 +24,21 @@ pub struct Interval {
     /// Each queue that frames are received from, in the order of
     /// [`Totals::queues`](crate::Totals::queues).
     pub queues: Vec<QueueReport>,
-    /// Frames that were made and stamped in this interval, less those that had not left their
+    /// Frames that were made and stamped in this interval, without those that had not left their
     /// sender when it was closed.
     pub made: u64,
-    /// Those among them that arrived, whenever that was.
+    /// Frames among them that arrived, at any time.
     pub arrived: u64,
     /// Damaged frames received.
     pub damaged: u64,
-    /// Frames of others received.
+    /// Foreign frames received.
     pub foreign: u64,
     /// Latency of packets received, in nanoseconds, by port.
     pub latency: [Histogram<u64>; 2],
-    /// Longest time in which a receiver did not look, in nanoseconds.
+    /// Longest time between two polls of a receiver, in nanoseconds.
     pub longest_gap_ns: u64,
-    /// What was sent and received in this interval of each stamped stream; empty with more than
-    /// 8.
+    /// Packets sent and received in this interval, for each stamped stream; empty if there are more
+    /// than 8.
     pub streams: Vec<StreamTotals>,
 }
 
@@ -60,18 +60,19 @@ impl Interval {
         }
     }
 
-    /// Latency of packets received at both ports.
+    /// Returns the latency of packets received at both ports.
     pub fn latency_of_all(&self) -> Histogram<u64> {
         joined(&self.latency)
     }
 
-    /// Frames that were made in this interval, left their sender, and did not arrive.
+    /// Returns the number of frames that were made in this interval, left their sender, and did not
+    /// arrive.
     pub fn lost(&self) -> u64 {
         self.made.saturating_sub(self.arrived)
     }
 }
 
-/// Intervals that nobody has taken yet.
+/// Intervals that were not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Intervals {
     pub(crate) open: BTreeMap<u64, Interval>,
@@ -84,14 +85,14 @@ pub(crate) struct Intervals {
 }
 
 impl Intervals {
-    /// The interval in which a worker has reported; the oldest open one if that is closed.
+    /// Returns the interval for which a worker has reported; the oldest open one if that is closed.
     pub(crate) fn reported(&mut self, number: u64) -> &mut Interval {
         let (queues, streams) = (self.queues, self.streams);
         let entry = self.open.entry(number.max(self.first));
         entry.or_insert_with(|| Interval::new(queues, streams))
     }
 
-    /// The interval in which packets were made, if it is open.
+    /// Returns the interval in which packets were made, if it is open.
     pub(crate) fn made(&mut self, number: u64) -> Option<&mut Interval> {
         (number >= self.first).then(|| self.reported(number))
     }

@@ -6,15 +6,16 @@ use traffic::{Arrival, Sequence, Stamp};
 /// Packets of a lane since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneReport {
-    /// Good packets that came for the first time, by the port at which they came.
+    /// Good packets that arrived for the first time, by port of arrival.
     pub good: [u64; 2],
-    /// Those among them that came behind a later one.
+    /// Packets among them that arrived behind a later one.
     pub reordered: u64,
     /// Greatest distance between such a packet and the latest before it.
     pub extent_max: u64,
-    /// Packets that came once more.
+    /// Packets that arrived again.
     pub duplicates: u64,
-    /// Packets behind so many others that nobody can tell whether they came before.
+    /// Packets that are older than the duplicate window, so that it is unknown whether they arrived
+    /// before.
     pub too_late: u64,
     /// Packets with a stamp of this lane that were damaged.
     pub damaged: u64,
@@ -29,12 +30,12 @@ pub struct LaneReport {
 }
 
 impl LaneReport {
-    /// Good packets at both ports.
+    /// Returns the number of good packets at both ports.
     pub fn received(&self) -> u64 {
         self.good[0] + self.good[1]
     }
 
-    /// What was counted since `before`; jitter and latency stay those since the start.
+    /// Returns the counts since `before`; jitter and latency remain those since the start.
     pub(crate) fn since(self, before: &Self) -> Self {
         Self {
             good: [self.good[0] - before.good[0], self.good[1] - before.good[1]],
@@ -46,7 +47,7 @@ impl LaneReport {
         }
     }
 
-    /// Both together: those of two receivers that share a stream.
+    /// Returns the sum of both: of two receivers that share a stream.
     pub(crate) fn plus(self, other: &Self) -> Self {
         let least = match (self.latency_min, other.latency_min) {
             (0, least) | (least, 0) => least,
@@ -77,12 +78,12 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Finds duplicates among the latest `window` packets.
+    /// Makes a lane that finds duplicates among the latest `window` packets.
     pub(crate) fn new(window: usize) -> Self {
         Self { sequence: Sequence::new(window), report: LaneReport::default(), transit: None }
     }
 
-    /// The counters so far.
+    /// Returns the counters so far.
     pub(crate) fn report(&self) -> LaneReport {
         self.report
     }
@@ -92,8 +93,8 @@ impl Lane {
         self.report.damaged += 1;
     }
 
-    /// Counts an intact packet that came at `port` after `transit` nanoseconds; true if it came for
-    /// the first time.
+    /// Counts an intact packet that arrived at `port` after `transit` nanoseconds; true if it
+    /// arrived for the first time.
     #[inline(always)]
     pub(crate) fn add(&mut self, stamp: Stamp, port: usize, transit: u64) -> bool {
         let counts = &mut self.report;

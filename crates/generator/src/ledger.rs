@@ -9,48 +9,48 @@ use crate::sender::{SenderReport, delays};
 use crate::span::Span;
 use hdrhistogram::Histogram;
 
-/// A stream in total.
+/// Totals of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamTotals {
     /// Packets sent.
     pub sent: u64,
-    /// What arrived of them.
+    /// Packets of the stream that arrived.
     pub received: LaneReport,
 }
 
 impl StreamTotals {
-    /// Packets that did not arrive. A packet that came too late to be told from a duplicate counts
-    /// as one that did not.
+    /// Returns the number of packets that did not arrive. A packet older than the duplicate window
+    /// counts as one that did not.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received.received())
     }
 }
 
-/// A receive queue in total.
+/// Totals of a receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueTotals {
     /// Number of its port: 0 or 1.
     pub port: usize,
     /// Number of the queue among those of its port.
     pub queue: usize,
-    /// Its frames.
+    /// Frames of the queue.
     pub counts: QueueReport,
 }
 
-/// A sender in total.
+/// Totals of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderTotals {
     /// Number of its port: 0 or 1.
     pub port: usize,
     /// Frames that the port took.
     pub packets: u64,
-    /// Frames that it did not take.
+    /// Frames that the port did not take.
     pub unsent: u64,
-    /// Calls in which it took fewer frames than were offered.
+    /// Calls in which the port took fewer frames than were offered.
     pub port_full: u64,
 }
 
-/// A run in total.
+/// Totals of a run.
 #[derive(Clone, Debug)]
 pub struct Totals {
     /// Frames that ports A and B took.
@@ -59,7 +59,7 @@ pub struct Totals {
     pub sent_bytes: [u64; 2],
     /// Each sender.
     pub senders: Vec<SenderTotals>,
-    /// Greatest time by which a sender put its schedule off, in nanoseconds.
+    /// Longest time by which a sender postponed its schedule, in nanoseconds.
     pub put_off_ns: u64,
     /// Frames received, by port.
     pub received: [u64; 2],
@@ -69,11 +69,11 @@ pub struct Totals {
     pub queues: Vec<QueueTotals>,
     /// Damaged frames received.
     pub damaged: u64,
-    /// Frames of others received.
+    /// Foreign frames received.
     pub foreign: u64,
     /// Each stream.
     pub streams: Vec<StreamTotals>,
-    /// Latency of good packets, in nanoseconds, by the port at which they came.
+    /// Latency of good packets, in nanoseconds, by port of arrival.
     pub latency: [Histogram<u64>; 2],
     /// How late bursts were made, in nanoseconds.
     pub lateness: Histogram<u64>,
@@ -83,7 +83,7 @@ pub struct Totals {
     pub sent_span: Span,
     /// When frames were received.
     pub received_span: Span,
-    /// Longest time in which a receiver did not look, in nanoseconds.
+    /// Longest time between two polls of a receiver, in nanoseconds.
     pub longest_gap_ns: u64,
 }
 
@@ -109,23 +109,23 @@ impl Totals {
         }
     }
 
-    /// Latency of good packets at both ports.
+    /// Returns the latency of good packets at both ports.
     pub fn latency_of_all(&self) -> Histogram<u64> {
         joined(&self.latency)
     }
 
-    /// Frames that no port took.
+    /// Returns the number of frames that no port took.
     pub fn unsent(&self) -> u64 {
         self.senders.iter().map(|sender| sender.unsent).sum()
     }
 
-    /// Calls in which a port took fewer frames than were offered.
+    /// Returns the number of calls in which a port took fewer frames than were offered.
     pub fn port_full(&self) -> u64 {
         self.senders.iter().map(|sender| sender.port_full).sum()
     }
 }
 
-/// Both together.
+/// Returns the sum of two histograms.
 pub(crate) fn joined([one, two]: &[Histogram<u64>; 2]) -> Histogram<u64> {
     let mut both = one.clone();
     // They have the same bounds.
@@ -144,7 +144,7 @@ pub struct Ledger {
     totals: Totals,
 }
 
-/// A sender, as the ledger knows it.
+/// The ledger's state of a sender.
 #[derive(Debug)]
 struct SenderEntry {
     inbox: Inbox<SenderReport>,
@@ -157,7 +157,7 @@ struct SenderEntry {
     waiting: Vec<(u64, u64)>,
 }
 
-/// A receiver, as the ledger knows it.
+/// The ledger's state of a receiver.
 #[derive(Debug)]
 struct ReceiverEntry {
     inbox: Inbox<ReceiverReport>,
@@ -167,7 +167,7 @@ struct ReceiverEntry {
 }
 
 impl Ledger {
-    /// A ledger of this many streams, the first `stamped` ones stamped, without workers.
+    /// Makes a ledger without workers for `streams` streams, the first `stamped` of them stamped.
     pub(crate) fn new(streams: usize, stamped: usize) -> Self {
         Self {
             stamped,
@@ -181,7 +181,7 @@ impl Ledger {
         }
     }
 
-    /// Takes the reports of a sender at `port`.
+    /// Adds a sender at `port`, whose reports come through `inbox`.
     pub(crate) fn add_sender(&mut self, port: usize, inbox: Inbox<SenderReport>) {
         let streams = vec![0; self.totals.streams.len()];
         let (put_off_ns, is_done, waiting) = (0, false, Vec::new());
@@ -189,7 +189,7 @@ impl Ledger {
         self.totals.senders.push(SenderTotals { port, ..SenderTotals::default() });
     }
 
-    /// Takes the reports of a receiver at `queues`: numbers of port and queue.
+    /// Adds a receiver at `queues`: numbers of port and queue.
     pub(crate) fn add_receiver(
         &mut self,
         queues: impl IntoIterator<Item = (usize, usize)>,
@@ -202,7 +202,7 @@ impl Ledger {
         self.intervals.queues = self.totals.queues.len();
     }
 
-    /// Adds the reports that have come.
+    /// Adds the reports that have arrived.
     pub fn poll(&mut self) {
         let Self { senders, receivers, intervals, totals, .. } = self;
         for (number, entry) in senders.iter_mut().enumerate() {
@@ -254,13 +254,13 @@ impl Ledger {
         self.senders.iter().all(|sender| sender.is_done)
     }
 
-    /// The run so far.
+    /// Returns the totals so far.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
 
     /// Removes and returns the oldest interval below `number`. Frames that still wait for a port do
-    /// not count as made: they are sent or dropped later, and lost by nobody yet.
+    /// not count as made: they will be sent or dropped later, and are not lost yet.
     pub fn take_interval(&mut self, number: u64) -> Option<(u64, Interval)> {
         let oldest = self.intervals.open.first_entry()?;
         if *oldest.key() >= number {

@@ -16,8 +16,9 @@ pub trait Transmit: Send {
     /// If `prepare` has promised no more room.
     fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written);
 
-    /// As [`Self::push`], and asks the port to send the frame at the time `due_ns`, in nanoseconds
-    /// of the run, which is later than now and not before that of the frame before. Only after
+    /// Writes a frame as [`Self::push`] does, and asks the port to send it at the time `due_ns`, in
+    /// nanoseconds of the run. That time is later than now and not before that of the previous
+    /// frame. Only allowed after [`Self::ahead_ns`] has promised that the port supports it.
     /// [`Self::ahead_ns`] has promised that the port does it.
     #[inline(always)]
     fn push_at(&mut self, due_ns: u64, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
@@ -25,8 +26,8 @@ pub trait Transmit: Send {
         self.push(interval, write);
     }
 
-    /// Returns by how many nanoseconds frames may be handed over before they are due, as the port
-    /// keeps them until then. 0: the port sends at once what it takes.
+    /// Returns how many nanoseconds before they are due frames may be handed over, because the port
+    /// keeps them. 0 means that the port sends frames at once.
     #[inline(always)]
     fn ahead_ns(&self) -> u64 {
         0
@@ -48,19 +49,19 @@ pub trait Transmit: Send {
         }
     }
 
-    /// Offers the frames that wait to the port, in order; returns what it took.
+    /// Offers the frames that wait to the port, in order; returns what the port took.
     fn flush(&mut self) -> Taken;
 
-    /// Number of frames that wait.
+    /// Returns the number of frames that wait.
     fn waiting(&self) -> usize;
 
-    /// Gives each frame that waits to `see`.
+    /// Passes each frame that waits to `see`.
     fn see_waiting(&self, see: impl FnMut(Made));
 
-    /// Drops the frames that wait; gives each of them to `drop`.
+    /// Drops the frames that wait; passes each of them to `drop`.
     fn discard(&mut self, drop: impl FnMut(Made));
 
-    /// Gives the frames that a `flush` has dropped to `drop`: those that the port can never take,
+    /// Passes the frames that a `flush` has dropped to `drop`: those that the port can never take,
     /// such as one that is longer than the MTU. A DPDK queue has none.
     #[inline(always)]
     fn take_refused(&mut self, drop: impl FnMut(Made)) {
@@ -90,27 +91,27 @@ pub struct Taken {
 
 /// Brings frames to a receiver.
 pub trait Receive: Send {
-    /// Replaces the burst by the frames that have come; returns their number.
+    /// Replaces the burst by the frames that have arrived; returns their number.
     fn receive(&mut self) -> usize;
 
-    /// Frame `number` of the burst, whole; or its UDP payload, see [`Self::IS_PAYLOAD`].
+    /// Returns frame `number` of the burst, or its UDP payload, see [`Self::IS_PAYLOAD`].
     fn frame(&mut self, number: usize) -> &[u8];
 
-    /// Bytes of all frames of the burst, without FCS.
+    /// Returns the bytes of all frames of the burst, without FCS.
     fn bytes(&self) -> u64;
 
     /// Frees the frames of the burst.
     fn free(&mut self);
 
-    /// Frames that wait behind the burst, where that is known.
+    /// Returns the number of frames that wait behind the burst, if it is known.
     fn waiting(&self) -> Option<u32>;
 
-    /// Frames of a whole burst: behind fewer, none wait.
+    /// Returns the number of frames of a full burst: behind a smaller one, none wait.
     #[inline(always)]
     fn most(&self) -> usize {
         dpdk::BURST_MAX
     }
 
-    /// True if the kernel takes the headers away, and only UDP payloads come.
+    /// True if the kernel removes the headers, and only UDP payloads arrive.
     const IS_PAYLOAD: bool = false;
 }

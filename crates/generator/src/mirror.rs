@@ -68,8 +68,8 @@ impl Tap {
 }
 
 impl TapFeed {
-    /// Gives each frame that is there now to `take`, with its time in nanoseconds of the run. Those
-    /// that come meanwhile stay: they may come faster than `take` takes them.
+    /// Passes each frame that is present now to `take`, with its time in nanoseconds of the run.
+    /// Frames that arrive meanwhile stay, because they may arrive faster than `take` takes them.
     pub fn take_all<E>(
         &mut self,
         mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
@@ -94,7 +94,7 @@ impl TapFeed {
         Ok(())
     }
 
-    /// Frames whose turn it was and that found no room.
+    /// Returns the number of frames that should have been copied and for which there was no room.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
@@ -107,7 +107,7 @@ pub struct Tapped<T> {
 }
 
 impl<T> Tapped<T> {
-    /// Lets the frames of `link` pass `tap`.
+    /// Returns a link whose frames pass `tap`.
     pub fn new(link: T, tap: Tap) -> Self {
         Self { link, tap }
     }

@@ -12,13 +12,13 @@ use traffic::Written;
 use traffic::inquiry::read_answer;
 use traffic::neighbour::{Message, Neighbour, ShortFrame, reply, request};
 
-/// Replies on their way from a receiver to a sender; further requests are not answered.
+/// Maximum number of replies between a receiver and a sender; more requests are not answered.
 const REPLIES: usize = 64;
 /// How often a request is repeated, and how long a reply may take (RFC 4861 section 10).
 const TRIES: u32 = 3;
 const WAIT_NS: u64 = 1_000_000_000;
 const POLL: Duration = Duration::from_micros(100);
-/// The stream of frames that belong to none.
+/// Stream number of frames that belong to no stream.
 pub const NO_STREAM: u16 = u16::MAX;
 
 /// Finds requests for our addresses among the frames of a receiver, and answers them.
@@ -34,21 +34,22 @@ pub struct Responder {
 pub struct Replies(pub(crate) Consumer<ShortFrame>);
 
 impl Responder {
-    /// Answers requests for addresses of which `is_ours` is true with `mac`, on this port by the
-    /// sender that takes the replies.
+    /// Makes a responder that answers requests for addresses of which `is_ours` is true with `mac`.
+    /// The sender of the port that has the replies sends them.
     pub fn new(mac: [u8; 6], is_ours: Box<dyn Fn(IpAddr) -> bool + Send>) -> (Self, Replies) {
         let (replies, taken) = RingBuffer::new(REPLIES);
         (Self { mac, is_ours, replies, answers: None }, Replies(taken))
     }
 
-    /// Lets it hear a reflector, too.
+    /// Has it keep answers of a reflector, too.
     #[must_use]
     pub fn hearing(mut self, answers: Option<Answers>) -> Self {
         self.answers = answers;
         self
     }
 
-    /// Answers the frame if it is a request for an address of ours; keeps what a reflector says.
+    /// Answers the frame if it is a request for one of our addresses; keeps it if it is a
+    /// reflector's answer.
     #[inline]
     pub(crate) fn see(&mut self, frame: &[u8]) {
         if let Some(answers) = &mut self.answers {
@@ -59,14 +60,14 @@ impl Responder {
             return;
         }
         if let Some(reply) = reply(frame, from, target, self.mac) {
-            // Where there is no room, the neighbour asks again.
+            // If there is no room, the neighbour asks again.
             let _ = self.replies.push(reply);
         }
     }
 }
 
 impl Replies {
-    /// Sends the replies that have come, by a port with no frames waiting.
+    /// Sends the replies that have arrived, by a port with no frames waiting.
     #[inline(always)]
     pub(crate) fn send(&mut self, port: &mut impl Transmit) {
         while let Ok(frame) = self.0.pop() {
@@ -77,8 +78,8 @@ impl Replies {
     }
 }
 
-/// Sends a frame by a port with no frames waiting; false if the port does not take it, and it is
-/// lost.
+/// Sends a frame by a port with no frames waiting. Returns false if the port does not take it; then
+/// it is lost.
 fn send(frame: &ShortFrame, port: &mut impl Transmit) -> bool {
     if port.prepare() == 0 {
         return false;
@@ -95,7 +96,7 @@ fn send(frame: &ShortFrame, port: &mut impl Transmit) -> bool {
 }
 
 /// Asks for the MAC address of `target` on behalf of `from`, in frames with these VLAN tags, and
-/// returns it; `None` if nobody has answered in three seconds.
+/// returns it. `None` if no answer arrived within three seconds.
 pub fn resolve(
     (tx, rx): (&mut impl Transmit, &mut impl Receive),
     (from, target): (Neighbour, IpAddr),
@@ -114,7 +115,7 @@ pub fn resolve(
                 let frame = rx.frame(number);
                 match Message::read(frame) {
                     Some(Message::Reply(it)) if it.address == target => found = Some(it.mac),
-                    // A neighbour may want to know us first.
+                    // A neighbour may ask for our address first.
                     _ => responder.see(frame),
                 }
             }

@@ -7,7 +7,7 @@ use dpdk::{BURST_MAX, Burst, Errno, Mempool, RxQueue, Stock, TxQueue};
 use traffic::{Alike, ROOM, Written};
 use wire::Packet;
 
-/// Most frames that are taken from a receive queue, or handed to a transmit queue, at once.
+/// Maximum numbers of frames per call to a receive queue and to a transmit queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BurstSizes {
     /// Frames of a receive burst, 1 to [`BURST_MAX`].
@@ -25,32 +25,33 @@ impl Default for BurstSizes {
 /// A transmit queue, with mbufs from a pool.
 pub struct PortTx {
     queue: TxQueue,
-    /// Most frames of a burst.
+    /// Maximum number of frames of a burst.
     most: usize,
     stock: Stock,
     burst: Burst,
     /// The frames of the burst.
     made: [Made; BURST_MAX],
-    /// The port sends frames at their times, by this clock.
+    /// Clock of a port that sends frames at their times.
     clock: Option<PortClock>,
 }
 
 impl PortTx {
-    /// Sends by `queue`. Mbufs of the pool need room for every frame.
+    /// Makes a sender for `queue`. Mbufs of the pool need room for every frame.
     pub fn new(queue: TxQueue, mempool: Mempool) -> Self {
         let made = [Made::default(); BURST_MAX];
         let (stock, burst) = (Stock::new(mempool), Burst::new());
         Self { queue, most: BURST_MAX, stock, burst, made, clock: None }
     }
 
-    /// Hands up to `most` frames to the queue at once, 1 to [`BURST_MAX`].
+    /// Sets the maximum number of frames handed to the queue at once, 1 to [`BURST_MAX`].
     #[must_use]
     pub fn with_burst(mut self, most: usize) -> Self {
         self.most = most.clamp(1, BURST_MAX);
         self
     }
 
-    /// Lets the port send frames at their times. The port was configured with
+    /// Has the port send frames at their times. The port must be configured with
+    /// [`dpdk::PortConfig::sends_on_time`]. Fails if its clock cannot be read.
     /// [`dpdk::PortConfig::sends_on_time`]. Fails if its clock cannot be read.
     pub fn on_time(mut self, times: SendTimes) -> Result<Self, Errno> {
         self.clock = Some(PortClock::new(times, &self.queue)?);
@@ -94,7 +95,7 @@ impl Transmit for PortTx {
 
     fn read_clock(&mut self) {
         if let Some(clock) = &mut self.clock {
-            // Of a port that is gone the old readings stay.
+            // If the port is gone, the old readings stay.
             let _ = clock.measure(&self.queue);
         }
     }
@@ -138,7 +139,7 @@ impl Transmit for PortTx {
 /// A receive queue.
 pub struct PortRx {
     queue: RxQueue,
-    /// Most frames of a burst.
+    /// Maximum number of frames of a burst.
     most: usize,
     burst: Burst,
     /// A frame in several segments is copied here.
@@ -146,12 +147,12 @@ pub struct PortRx {
 }
 
 impl PortRx {
-    /// Receives from `queue`.
+    /// Makes a receiver for `queue`.
     pub fn new(queue: RxQueue) -> Self {
         Self { queue, most: BURST_MAX, burst: Burst::new(), copy: vec![0; ROOM].into() }
     }
 
-    /// Takes up to `most` frames from the queue at once, 1 to [`BURST_MAX`].
+    /// Sets the maximum number of frames taken from the queue at once, 1 to [`BURST_MAX`].
     #[must_use]
     pub fn with_burst(mut self, most: usize) -> Self {
         self.most = most.clamp(1, BURST_MAX);

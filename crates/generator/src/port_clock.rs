@@ -39,14 +39,14 @@ impl PortReading {
     }
 }
 
-/// How a queue sends frames at their times.
+/// What a queue needs to send frames at their times.
 #[derive(Clone, Copy, Debug)]
 pub struct SendTimes {
-    /// Where mbufs have their time.
+    /// The field of mbufs for the time.
     pub field: SendTime,
     /// The clock of the run.
     pub clock: Clock,
-    /// A reading of the port's clock, some 0.1 s old: the rate at first is that since then.
+    /// A reading of the port's clock, some 0.1 s old: the first rate is measured since then.
     pub reading: PortReading,
     /// Nanoseconds by which frames may be given to the port before they are due.
     pub ahead_ns: u64,
@@ -69,7 +69,7 @@ pub(crate) struct PortClock {
 /// Converts times of the run to those of a port.
 #[derive(Clone, Copy, Debug)]
 struct Converter {
-    /// From where the rate is measured, and from where it will be next.
+    /// Moments since which the rate is measured now, and will be measured next.
     bases: [Moment; 2],
     latest: Moment,
     /// Ticks in a nanosecond, times 2^32.
@@ -92,7 +92,7 @@ impl PortClock {
         Ok(())
     }
 
-    /// Nanoseconds by which frames may be given to the port before they are due.
+    /// Returns the nanoseconds by which frames may be given to the port before they are due.
     #[inline(always)]
     pub(crate) fn ahead_ns(&self) -> u64 {
         self.times.ahead_ns

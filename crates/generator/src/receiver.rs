@@ -25,18 +25,17 @@ pub struct ReceiverReport {
     pub queues: Vec<QueueReport>,
     /// Damaged frames.
     pub damaged: u64,
-    /// Frames of others.
+    /// Foreign frames.
     pub foreign: u64,
-    /// Verified packets that came for the first time, by the interval in which they were sent.
+    /// Verified packets that arrived for the first time, by the interval in which they were sent.
     pub arrived: RecentIntervals,
-    /// From when a packet was made to when it arrived, in nanoseconds, of good packets: by the port
-    /// at which they came.
+    /// Latency of good packets, from making to arrival, in nanoseconds, by port of arrival.
     pub latency: [Histogram<u64>; 2],
-    /// What is known of each lane.
+    /// Report of each lane.
     pub lanes: Vec<LaneReport>,
-    /// When frames of the run came; without checks, any frames.
+    /// Time in which frames of the run arrived; without checks, any frames.
     pub span: Span,
-    /// Longest time between two looks at the queues, in nanoseconds.
+    /// Longest time between two polls of the queues, in nanoseconds.
     pub longest_gap_ns: u64,
 }
 
@@ -47,14 +46,15 @@ pub struct QueueReport {
     pub packets: u64,
     /// Bytes without FCS.
     pub bytes: u64,
-    /// Most frames that were found waiting.
+    /// Maximum number of frames that were waiting.
     pub waiting_max: u64,
-    /// More may have waited: the driver does not tell how many wait behind a whole burst.
+    /// True if more may have waited, because the driver does not report how many wait behind a full
+    /// burst.
     pub is_untold: bool,
 }
 
 impl ReceiverReport {
-    /// An empty report of this many queues and lanes.
+    /// Returns an empty report of this many queues and lanes.
     pub(crate) fn new(queues: usize, lanes: usize) -> Self {
         Self {
             interval: 0,
@@ -86,16 +86,16 @@ pub struct PortQueue<R> {
     pub port: usize,
     /// Number of the queue among those of the port.
     pub queue: usize,
-    /// Where frames come from.
+    /// The receiver of frames.
     pub rx: R,
-    /// What is done with the frames of others.
+    /// Treatment of foreign frames.
     pub listener: Listener,
 }
 
-/// What a receiver does with the frames of others.
+/// Treatment of foreign frames by a receiver.
 #[derive(Default)]
 pub enum Listener {
-    /// Does nothing with them.
+    /// Ignores them.
     #[default]
     Ignores,
     /// Answers neighbours that look for our addresses, and keeps answers of a reflector; for whole
@@ -108,9 +108,9 @@ pub enum Listener {
 /// How a receiver verifies packets.
 #[derive(Debug)]
 pub struct Checks {
-    /// Knows the packets of the run.
+    /// Recognises the packets of the run.
     pub verifier: Verifier,
-    /// Latest packets of a lane among which duplicates are found.
+    /// Number of the latest packets of a lane among which duplicates are found.
     pub window: usize,
 }
 
@@ -124,14 +124,14 @@ pub struct Receiver<R> {
     outbox: Outbox<ReceiverReport>,
 }
 
-/// What is known of packets so far.
+/// State of verification so far.
 #[derive(Debug)]
 struct Check {
     verifier: Verifier,
     lanes: Vec<Lane>,
     interval_ns: u64,
-    /// The interval in which the packet before was sent, and when it began: a division less for
-    /// each packet.
+    /// The interval in which the previous packet was sent, and its start: saves a division for each
+    /// packet.
     interval: u64,
     interval_start: u64,
 }
@@ -157,7 +157,7 @@ impl Listener {
 }
 
 impl Check {
-    /// Judges the frames of a burst; true if one of them is of this run.
+    /// Verifies the frames of a burst; true if one of them is of this run.
     #[inline(always)]
     fn see_all<R: Receive>(
         &mut self,
@@ -216,8 +216,8 @@ impl Check {
 }
 
 impl<R: Receive> Receiver<R> {
-    /// Receives from `queues` and counts; with `checks` it verifies each packet too, of so many
-    /// lanes.
+    /// Makes a receiver that counts frames from `queues`. With `checks`, it also verifies each
+    /// packet, of this number of lanes.
     pub(crate) fn new(
         queues: Vec<PortQueue<R>>,
         clock: Clock,

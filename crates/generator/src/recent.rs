@@ -2,20 +2,20 @@
 //! Counts packets by interval, for the latest intervals. A packet counts in the interval in which
 //! it was sent, not in that of its arrival.
 
-/// Intervals that are kept.
+/// Number of intervals that are kept.
 const KEPT: usize = 128;
 
-/// Counts of the latest intervals; older ones make room.
+/// Counts of the latest intervals; older ones are dropped.
 #[derive(Clone, Debug)]
 pub struct RecentIntervals(Box<[(u64, u64); KEPT]>);
 
 impl RecentIntervals {
-    /// No counts.
+    /// Returns empty counts.
     pub(crate) fn new() -> Self {
         Self(Box::new([(0, 0); KEPT]))
     }
 
-    /// Adds to the count of an interval; what came too late to count there is dropped.
+    /// Adds to the count of an interval; drops packets of intervals that are too old.
     #[inline(always)]
     pub(crate) fn add(&mut self, interval: u64, packets: u64) {
         let place = &mut self.0[interval as usize % KEPT];
@@ -27,7 +27,7 @@ impl RecentIntervals {
         }
     }
 
-    /// Intervals and their counts, other than 0.
+    /// Returns the intervals and their counts, other than 0.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter().copied().filter(|(_, packets)| *packets > 0)
     }

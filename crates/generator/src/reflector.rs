@@ -22,15 +22,15 @@ pub struct ReflectorReport {
     pub bytes: u64,
     /// Frames that were sent back.
     pub reflected: u64,
-    /// Frames that were not, by reason ([`NotTurned::ALL`]).
+    /// Frames that were not sent back, by reason ([`NotTurned::ALL`]).
     pub not_turned: [u64; NotTurned::ALL.len()],
     /// Frames whose addresses were exchanged but not their ports, by reason ([`KeptPorts::ALL`]).
     pub without_ports: [u64; KeptPorts::ALL.len()],
-    /// Frames that the port had no room for.
+    /// Frames for which the port had no room.
     pub port_full: u64,
     /// Queries and requests of neighbours that were answered; they count as received, too.
     pub answered: u64,
-    /// Longest time between two looks at the queues, in nanoseconds.
+    /// Longest time between two polls of the queues, in nanoseconds.
     pub longest_gap_ns: u64,
 }
 
@@ -40,10 +40,10 @@ impl Report for ReflectorReport {
     }
 }
 
-/// What is done with frames.
+/// Options of a reflector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reflection {
-    /// How far they are turned round.
+    /// Addresses and ports that are exchanged.
     pub swap: Swap,
     /// How often a frame is offered again to a port that has no room.
     pub tries: u32,
@@ -57,7 +57,7 @@ pub struct ReflectorQueue {
     pub rx: RxQueue,
     /// and go back here.
     pub tx: TxQueue,
-    /// What senders at this port may ask for.
+    /// Counters that senders at this port may query.
     pub counters: Arc<PublishedCounters>,
     /// Answers neighbours that look for addresses of the reflector.
     pub addresses: Option<Addresses>,
@@ -72,7 +72,7 @@ pub struct Addresses {
     pub mac: [u8; 6],
 }
 
-/// Counters of a port for senders that ask; set by the control thread, read by workers.
+/// Counters of a port for senders that query them; set by the control thread, read by workers.
 #[derive(Debug, Default)]
 pub struct PublishedCounters([AtomicU64; 4]);
 
@@ -85,7 +85,7 @@ impl PublishedCounters {
         }
     }
 
-    /// The counters as they were set last.
+    /// Returns the counters as they were set last.
     pub fn get(&self) -> ReflectorCounters {
         let [received, reflected, dropped, missed] =
             std::array::from_fn(|at| self.0[at].load(Ordering::Relaxed));
@@ -110,7 +110,7 @@ struct Lane {
 }
 
 impl Reflector {
-    /// Reflects what comes by a receive queue by the transmit queue beside it.
+    /// Makes a reflector from receive queues to the transmit queues beside them.
     pub fn new(
         queues: Vec<ReflectorQueue>,
         reflection: Reflection,
@@ -122,7 +122,7 @@ impl Reflector {
 }
 
 impl Lane {
-    /// Receives and turns a burst, if the one before is on its way; true if there were frames.
+    /// Receives and turns a burst, once the previous one is sent; true if there were frames.
     #[inline(always)]
     fn turn(&mut self, reflection: Reflection, report: &mut ReflectorReport) -> bool {
         if !self.burst.is_empty() {
@@ -192,7 +192,7 @@ impl Lane {
 }
 
 impl Addresses {
-    /// Makes an answer of a request for one of the addresses; false if it is something else.
+    /// Turns a request for one of the addresses into an answer; false if it is another frame.
     #[inline(never)]
     fn answer(&self, mbuf: &mut Mbuf) -> bool {
         let Some(Message::Request { from, target }) = Message::read(mbuf.head()) else {

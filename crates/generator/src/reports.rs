@@ -29,7 +29,7 @@ pub struct Inbox<R> {
     empty: Producer<Box<R>>,
 }
 
-/// Reports that may be on their way.
+/// Maximum number of reports on their way.
 const REPORTS: usize = 8;
 
 /// Makes both ends, for intervals of `length_ns` nanoseconds. `make` makes an empty report.
@@ -45,7 +45,7 @@ pub fn mailbox<R: Report>(length_ns: u64, make: impl Fn() -> R) -> (Outbox<R>, I
 }
 
 impl<R: Report> Outbox<R> {
-    /// The report of this interval.
+    /// Returns the report of this interval.
     #[inline(always)]
     pub fn current(&mut self) -> &mut R {
         &mut self.current
@@ -58,7 +58,7 @@ impl<R: Report> Outbox<R> {
     }
 
     /// Hands the report over, and begins the interval of time `now`. Returns the new report; `None`
-    /// if none has come back, so that the old one goes on.
+    /// if none has come back, so that the old one continues.
     pub fn hand_over(&mut self, now: u64) -> Option<&mut R> {
         self.end = (now / self.length_ns).saturating_add(1).saturating_mul(self.length_ns);
         let mut next = self.empty.pop().ok()?;
@@ -71,7 +71,7 @@ impl<R: Report> Outbox<R> {
 }
 
 impl<R: Report> Inbox<R> {
-    /// Gives each report that has come to `take`.
+    /// Passes each report that has arrived to `take`.
     pub fn take_all(&mut self, mut take: impl FnMut(&R)) {
         while let Ok(report) = self.full.pop() {
             take(&report);

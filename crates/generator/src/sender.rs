@@ -13,12 +13,12 @@ use crate::task::{Stage, Task};
 use hdrhistogram::Histogram;
 use traffic::Source;
 
-/// Longest time that a sender may be behind and still catch up: the pause of a cpu that was taken
-/// away for a moment. Whatever it is behind beyond that is not sent, and told as such.
+/// Longest time that a sender may be behind and still catch up, as after a short pause of its cpu.
+/// Frames of a longer delay are not sent, and are reported as such.
 const CATCH_UP_NS: u64 = 10_000_000;
-/// How long frames are offered to a port that takes none once sending is over.
+/// Time in which frames are still offered to a port that takes none, once sending is over.
 const FLUSH_NS: u64 = 100_000_000;
-/// Longest delay that the histograms tell apart.
+/// Longest delay that the histograms distinguish.
 const DELAY_MAX_NS: u64 = 10_000_000_000;
 
 /// Counters of an interval; those of streams count since the start.
@@ -32,15 +32,15 @@ pub struct SenderReport {
     pub bytes: u64,
     /// Stamped frames by the interval in which they were made.
     pub stamped: RecentIntervals,
-    /// Those among them that were dropped, as the port took none until the end.
+    /// Frames among them that were dropped, because the port took none until the end.
     pub dropped: RecentIntervals,
     /// Stamped frames that wait for the port now, by the interval in which they were made.
     pub waiting: RecentIntervals,
     /// Calls in which the port took fewer frames than were offered.
     pub port_full: u64,
-    /// Nanoseconds by which the schedule was put off, as the sender was too far behind.
+    /// Nanoseconds by which the schedule was postponed, because the sender was too far behind.
     pub put_off_ns: u64,
-    /// When the port took frames.
+    /// Time in which the port took frames.
     pub span: Span,
     /// Frames of each stream that were made, less those that were dropped.
     pub streams: Vec<u64>,
@@ -48,10 +48,10 @@ pub struct SenderReport {
     pub unsent: u64,
     /// The source has no more frames, and all are sent.
     pub is_done: bool,
-    /// From when a frame was due to when it was made, in nanoseconds, of the first of each burst;
-    /// 1 if it was made before.
+    /// Delay from when a frame was due until it was made, in nanoseconds, of the first frame of
+    /// each burst; 1 if it was made before.
     pub lateness: Histogram<u64>,
-    /// By how much the gap between two bursts differs from what was due, in nanoseconds.
+    /// Difference of the gap between two bursts from the scheduled one, in nanoseconds.
     pub gap_error: Histogram<u64>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn delays() -> Histogram<u64> {
 }
 
 impl SenderReport {
-    /// An empty report of a source with this many streams.
+    /// Returns an empty report of a source with this many streams.
     pub(crate) fn new(streams: usize) -> Self {
         Self {
             interval: 0,
@@ -104,11 +104,11 @@ impl Report for SenderReport {
 pub struct Sender<S, T> {
     source: S,
     port: T,
-    /// When the schedule of the source begins.
+    /// Start of the source's schedule.
     start: u64,
-    /// When the last frame departs that the port keeps until then; 0: there is none.
+    /// Time at which the last frame departs that the port keeps; 0 if there is none.
     departs: u64,
-    /// Lateness of the burst before.
+    /// Lateness of the previous burst.
     lateness: u64,
     interval_ns: u64,
     outbox: Outbox<SenderReport>,
@@ -117,12 +117,12 @@ pub struct Sender<S, T> {
     drain_since: Option<u64>,
     is_done: bool,
     replies: Vec<Replies>,
-    /// Whether it notes how late bursts are.
+    /// True if it measures how late bursts are.
     is_timed: bool,
 }
 
 impl<S: Source, T: Transmit> Sender<S, T> {
-    /// Sends the frames of `source` by `port`, from the time `start` on.
+    /// Makes a sender for the frames of `source` by `port`, from the time `start` on.
     pub(crate) fn new(
         source: S,
         port: T,
@@ -147,26 +147,26 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         }
     }
 
-    /// Lets it note how late bursts are, or not.
+    /// Sets whether it measures how late bursts are.
     #[must_use]
     pub fn timed(mut self, is_timed: bool) -> Self {
         self.is_timed = is_timed;
         self
     }
 
-    /// Lets it send replies to neighbours, too. They are not counted.
+    /// Has it send replies to neighbours, too. They are not counted.
     #[must_use]
     pub fn replying(mut self, replies: Vec<Replies>) -> Self {
         self.replies = replies;
         self
     }
 
-    /// Frames that the port has taken since the last report.
+    /// Returns the number of frames that the port has taken since the last report.
     pub fn sent_since_report(&mut self) -> u64 {
         self.outbox.current().packets
     }
 
-    /// Ends it; returns its port.
+    /// Ends the sender; returns its port.
     pub fn into_port(self) -> T {
         self.port
     }
@@ -210,8 +210,8 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         self.outbox.current().stamped.add(interval, stamped);
     }
 
-    /// Makes up to `room` frames that are due `until` then, counted from the start, each to depart
-    /// when it is due, or now. They count where they depart.
+    /// Makes up to `room` frames that are due up to `until`, counted from the start. Each departs
+    /// when it is due, or now, and counts in the interval of its departure.
     fn fill_ahead(&mut self, now: u64, until: u64, room: usize) {
         let stamped_streams = self.source.stamped_streams();
         let mut interval = now / self.interval_ns;
@@ -238,7 +238,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         self.outbox.current().stamped.add(interval, stamped);
     }
 
-    /// Puts the schedule off if the next burst is too late; returns by how much.
+    /// Postpones the schedule if the next burst is too late; returns by how much.
     #[inline(always)]
     fn put_off(&mut self, lateness: u64) -> u64 {
         let excess = lateness.saturating_sub(CATCH_UP_NS);
@@ -247,8 +247,8 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         excess
     }
 
-    /// Notes how late the next burst is; puts the schedule off if that is too much, and returns by
-    /// how much.
+    /// Records how late the next burst is; postpones the schedule if that is too much, and returns
+    /// by how much.
     #[inline(always)]
     fn note_lateness(&mut self, elapsed: u64, due: u64) -> u64 {
         // Frames that are always due are never late.
@@ -285,7 +285,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         taken.packets > 0
     }
 
-    /// Makes no more frames, and gives up in the end.
+    /// Makes no more frames, offers the remaining ones, and gives up in the end.
     fn drain(&mut self, now: u64) {
         let Some(since) = self.drain_since else {
             self.drain_since = Some(now);
@@ -300,7 +300,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         }
     }
 
-    /// Drops what the port did not take.
+    /// Drops the frames that the port did not take.
     fn give_up(&mut self) {
         let report = self.outbox.current();
         let stamped = self.source.stamped_streams();

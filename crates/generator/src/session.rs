@@ -8,14 +8,14 @@ use crate::sender::{Sender, SenderReport};
 use crate::{Clock, Ledger};
 use traffic::Source;
 
-/// Reports of a worker in an interval.
+/// Number of reports of a worker in an interval.
 const REPORTS: u64 = 10;
 
-/// What senders and receivers of a run have in common.
+/// Common settings of the senders and receivers of a run.
 #[derive(Debug)]
 pub struct Session {
     clock: Clock,
-    /// When senders begin, in nanoseconds of the clock.
+    /// Time at which senders begin, in nanoseconds of the clock.
     start_ns: u64,
     interval_ns: u64,
     /// Number of streams.
@@ -37,7 +37,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Streams of one sender, all of them stamped.
+    /// Returns the lanes of one sender whose streams are all stamped.
     pub fn stamped(streams: usize) -> Self {
         Self { streams, stamped: streams, senders: 1 }
     }
@@ -51,7 +51,7 @@ impl Session {
         Self { clock, start_ns: 0, interval_ns, streams, lanes: stamped * senders, ledger }
     }
 
-    /// Lets senders that are made from now on begin at `start_ns`.
+    /// Sets the time at which senders begin that are made from now on.
     #[must_use]
     pub fn starting_at(mut self, start_ns: u64) -> Self {
         self.start_ns = start_ns;

@@ -19,7 +19,7 @@ impl Span {
         self.last = now;
     }
 
-    /// Makes the span reach over another.
+    /// Extends the span to include another.
     pub(crate) fn join(&mut self, other: Self) {
         if other.last == 0 {
             return;
@@ -30,7 +30,7 @@ impl Span {
         };
     }
 
-    /// Nanoseconds from the first event to the last; 0 if there was one at most.
+    /// Returns the nanoseconds from the first event to the last; 0 if there was at most one.
     pub fn length_ns(&self) -> u64 {
         self.last - self.first
     }

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What tasks do now.
+/// The stage of a run, which says what tasks do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {
     /// Send and receive.
     Send,
-    /// Receive what is still on its way.
+    /// Receive packets that are still on their way.
     Drain,
     /// End.
     End,
@@ -21,7 +21,7 @@ pub enum Stage {
 pub struct Phase(Arc<AtomicU8>);
 
 impl Phase {
-    /// A run that sends.
+    /// Returns the stage of a run that sends.
     pub fn new() -> Self {
         Self(Arc::new(AtomicU8::new(Stage::Send as u8)))
     }
@@ -31,7 +31,7 @@ impl Phase {
         self.0.fetch_max(stage as u8, Ordering::Release);
     }
 
-    /// The stage now.
+    /// Returns the current stage.
     #[inline(always)]
     pub fn get(&self) -> Stage {
         match self.0.load(Ordering::Acquire) {

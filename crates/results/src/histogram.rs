@@ -30,7 +30,7 @@ pub fn steps(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<LatencyStep
     steps
 }
 
-/// The least step that is not below `latency_ns`.
+/// Returns the least step that is not below `latency_ns`.
 fn step(latency_ns: u64) -> u64 {
     let mut power = 1_u64;
     loop {

@@ -32,7 +32,7 @@ pub(crate) fn check_json(results: &Value) -> Result<(), ReadError> {
     }
 }
 
-/// `key` is the last name in `path`.
+/// Checks a value and its members; `key` is the last name in `path`.
 fn check_value(path: &str, key: &str, value: &Value) -> Result<(), ReadError> {
     match value {
         Value::Number(number) => {

@@ -12,12 +12,12 @@ const WORST: f64 = 10.0;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const HEADING: &str = "port                         sent      Gb/s         recv      Gb/s";
 
-/// What is shown of a run.
+/// State that the view shows.
 #[derive(Debug)]
 pub struct LiveView {
     title: String,
     ports: Vec<String>,
-    /// Those of the last minute.
+    /// Intervals of the last minute.
     intervals: VecDeque<Interval>,
     lost: u64,
     stamped: u64,
@@ -26,7 +26,7 @@ pub struct LiveView {
 }
 
 impl LiveView {
-    /// A view of these ports.
+    /// Returns a view of these ports.
     pub fn new(title: String, ports: Vec<String>) -> Self {
         let intervals = VecDeque::new();
         Self { title, ports, intervals, lost: 0, stamped: 0, damaged: 0, longest_gap_ns: 0 }
@@ -78,13 +78,13 @@ impl LiveView {
         lines.into_iter().map(|line| line.chars().take(width).collect()).collect()
     }
 
-    /// The intervals of the last seconds.
+    /// Returns the intervals of the last seconds.
     fn latest(&self, seconds: f64) -> impl Iterator<Item = &Interval> {
         let end = self.intervals.back().map_or(0.0, |it| it.start_s + it.length_s);
         self.intervals.iter().filter(move |it| it.start_s > end - seconds - 1e-6)
     }
 
-    /// Received rate of the last minute, the oldest interval first.
+    /// Returns bars of the received rate of the last minute, the oldest interval first.
     fn bars(&self, width: usize) -> String {
         let rate = |it: &Interval| it.received.packets as f64 / it.length_s;
         let rates: Vec<f64> = self.intervals.iter().map(rate).collect();
@@ -100,7 +100,7 @@ impl LiveView {
     }
 }
 
-/// Shares of the receive queues, and how many packets waited.
+/// Returns the shares of the receive queues, and how many packets waited.
 fn queues(queues: &[QueueInterval]) -> String {
     let total: u64 = queues.iter().map(|queue| queue.packets).sum();
     let share =

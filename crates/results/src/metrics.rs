@@ -45,7 +45,7 @@ impl Delays {
     }
 }
 
-/// What a scrape shows.
+/// The values of a scrape.
 #[derive(Clone, Debug)]
 pub struct Scrape {
     /// The run so far; its intervals are not shown.

@@ -5,7 +5,7 @@
 use crate::plot::{Colour, key};
 use maud::{Markup, PreEscaped, html};
 
-/// By which a file is known to be one of these.
+/// Text by which such a page is recognised.
 const MARK: &str = r#"<meta name="generator" content="Millrace"/>"#;
 
 const STYLE: &str = include_str!("page.css");

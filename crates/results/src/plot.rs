@@ -13,12 +13,12 @@ pub type Colour = RGBColor;
 
 /// Size of a chart in its own units; the page stretches it.
 const SIZE: (u32, u32) = (580, 240);
-/// What the page paints in its ink.
+/// Colour that the page replaces by its text colour.
 const INK: RGBColor = RGBColor(0, 0, 0);
 
-/// Colour of what is without offload.
+/// Colour of runs without offload.
 pub const OFF: Colour = RGBColor(0xb4, 0x53, 0x09);
-/// Colour of what is with offload.
+/// Colour of runs with offload.
 pub const ON: Colour = RGBColor(0x1d, 0x4e, 0xd8);
 /// Colours of runs, in their order; the page has a light and a dark one of each.
 pub const RUNS: [Colour; 8] = [
@@ -60,7 +60,7 @@ pub(crate) fn key(colour: Colour) -> String {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Drawing into a string fails only if a chart asks for what cannot be.
+/// Result of a drawing, which fails only if a chart is impossible.
 pub type Outcome = Result<String, NotDrawn>;
 
 /// A chart that cannot be drawn.
@@ -95,32 +95,32 @@ pub struct Band {
 pub enum Scale {
     /// Linear from 0 to the greatest value, at least to `least`.
     From0 {
-        /// What the upper end must at least be.
+        /// Least upper end.
         least: f64,
     },
     /// Nanoseconds: logarithmic if the greatest is ten times the least, or more.
     Nanoseconds,
 }
 
-/// The greatest value, and second, that a chart shows; greater ones are drawn at it. plotters may
-/// seek the labels of longer axes for ever.
+/// The greatest value, and second, that a chart shows; greater ones are drawn at it. For longer
+/// axes, plotters may search for labels for ever.
 const MOST: f64 = 1e15;
 /// The least upper end of an axis, for the same reason.
 const LEAST: f64 = 1e-9;
 
-/// A point with both values within what a chart shows; `None` if one is no number.
+/// Returns a point with all values limited to what a chart shows; `None` if one is no number.
 fn bounded<const N: usize>(values: [f64; N]) -> Option<[f64; N]> {
     let is_drawn = values.iter().all(|value| value.is_finite());
     is_drawn.then(|| values.map(|value| value.clamp(-MOST, MOST)))
 }
 
-/// The upper end of an axis from 0.
+/// Returns the upper end of an axis from 0.
 fn upper_end(end: f64) -> f64 {
     // A chart of zeros has an axis, too.
     if end >= LEAST { end.min(MOST * 1.2) } else { 1.0 }
 }
 
-/// Where values stand on an axis.
+/// Places of values on an axis.
 struct Axis {
     range: Range<f64>,
     is_logarithmic: bool,
@@ -143,7 +143,7 @@ impl Axis {
         Self { range, is_logarithmic, labels, scale }
     }
 
-    /// Nothing stands beyond the ends.
+    /// Returns the place of a value, never beyond the ends.
     fn place(&self, value: f64) -> f64 {
         let place = if self.is_logarithmic { value.max(1.0).log10() } else { value };
         place.clamp(self.range.start, self.range.end)
@@ -251,7 +251,7 @@ impl Chart<'_> {
 
 /// A bar of a bar chart: parts side by side.
 pub struct Bar {
-    /// What stands beside it.
+    /// Label of the bar.
     pub name: String,
     /// Lengths of its parts.
     pub parts: Vec<(Colour, f64)>,
@@ -262,14 +262,14 @@ impl Bar {
         self.lengths().map(|(_, length)| length).sum()
     }
 
-    /// Its parts; a length that is no number, or below 0, is 0.
+    /// Returns its parts; a length that is no number, or below 0, is 0.
     fn lengths(&self) -> impl Iterator<Item = (Colour, f64)> {
         let length = |length: f64| bounded([length]).map_or(0.0, |[length]| length.max(0.0));
         self.parts.iter().map(move |(colour, part)| (*colour, length(*part)))
     }
 }
 
-/// Space of a bar, and what is left around all of them.
+/// Height of a bar with its space.
 const BAR: u32 = 34;
 const AROUND: u32 = 56;
 
@@ -325,7 +325,7 @@ pub fn bars(unit: &str, charts: u32, bars: &[Bar]) -> Outcome {
     Ok(svg)
 }
 
-/// At most five digits: `0.25`, `19.9`, `9980`, `19684`, `25 k`.
+/// Writes a number with at most five digits: `0.25`, `19.9`, `9980`, `19684`, `25 k`.
 fn in_short(value: f64) -> String {
     let decimals = match value.abs() {
         ..0.0005 => 0,

@@ -9,7 +9,7 @@ use crate::side_by_side::{self, Cell};
 use crate::units;
 use maud::{Markup, html};
 
-/// Runs that a page can show: there are no more colours.
+/// Maximum number of runs on a page: there are no more colours.
 pub const RUNS_MAX: usize = RUNS.len();
 /// Steps that a plot shows.
 const STEPS_MAX: usize = 400;
@@ -69,7 +69,8 @@ impl<'a> Shown<'a> {
         Self { run, colour, points: points.map(together).collect() }
     }
 
-    /// Lines of a value: one for each stretch in which it is known, a step for each interval.
+    /// Returns lines of a value: one for each stretch in which it is known, a step for each
+    /// interval.
     fn lines(&self, is_wide: bool, value: impl Fn(&Point) -> Option<f64>) -> Vec<Line> {
         let stretches = self.points.chunk_by(|a, b| value(a).is_some() == value(b).is_some());
         let lines = stretches.map(|stretch| {
@@ -83,7 +84,7 @@ impl<'a> Shown<'a> {
         lines.filter(|line| !line.points.is_empty()).collect()
     }
 
-    /// Bands from the median to the greatest latency.
+    /// Returns bands from the median to the greatest latency.
     fn bands(&self) -> Vec<Band> {
         let stretches = self.points.chunk_by(|a, b| a.max.is_some() == b.max.is_some());
         let bands = stretches.map(|stretch| {
@@ -98,7 +99,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Joins intervals: sums of packets; of quantiles the greatest.
+/// Joins intervals: sums of packets, maxima of quantiles.
 fn together(points: &[Point]) -> Point {
     points.iter().copied().reduce(join).unwrap_or_default()
 }

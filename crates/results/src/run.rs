@@ -6,7 +6,7 @@ use crate::{limits, names, units};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
-/// A run: what it was, its figures, and what happened over time.
+/// A run: its description, its figures, and its course over time.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Its name in the report.
@@ -23,7 +23,7 @@ pub(crate) struct Figure {
     pub(crate) unit: Unit,
 }
 
-/// How a figure is written.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Count,
@@ -35,7 +35,7 @@ pub(crate) enum Unit {
     Seconds,
 }
 
-/// A step of a run. What is not known is `None`.
+/// A step of a run. Unknown values are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Point {
     pub(crate) start_s: f64,
@@ -58,17 +58,17 @@ impl Point {
         self.start_s + self.length_s
     }
 
-    /// Packets sent per second.
+    /// Returns the packets sent per second.
     pub(crate) fn sent_rate(&self) -> f64 {
         self.sent / self.length_s
     }
 
-    /// Packets received per second.
+    /// Returns the packets received per second.
     pub(crate) fn received_rate(&self) -> f64 {
         self.received / self.length_s
     }
 
-    /// Share of packets lost, in percent.
+    /// Returns the share of packets lost, in percent.
     pub(crate) fn loss_percent(&self) -> Option<f64> {
         let stamped = self.stamped.filter(|stamped| *stamped > 0.0)?;
         Some(100.0 * self.lost? / stamped)
@@ -101,7 +101,7 @@ pub enum ReadError {
     Line {
         /// Its number, from 1.
         line: u64,
-        /// What is wrong with the value.
+        /// The value and its limits.
         value: Beyond,
     },
     /// A member of the JSON with a value that no run has.
@@ -122,7 +122,7 @@ pub struct Beyond {
     most: String,
 }
 
-/// A number without a tail of zeros: `1.5`, `1e300`.
+/// Writes a number without trailing zeros: `1.5`, `1e300`.
 fn in_short(value: f64) -> String {
     match value.abs() {
         1e7.. => format!("{value:e}"),
@@ -143,7 +143,7 @@ impl ReadError {
     }
 }
 
-/// What the CSV begins with.
+/// Beginning of the CSV.
 const CSV_BEGIN: &str = "time,tx_packets,rx_packets,drop_rate,avg_latency";
 
 impl Run {
@@ -166,7 +166,7 @@ impl Run {
         Ok(Self::new(name, &results))
     }
 
-    /// The run of these results.
+    /// Returns the run of these results.
     pub fn new(name: &str, results: &Results) -> Self {
         let whole = results.intervals.iter().filter(|interval| {
             // Packets on their way when sending is over come in another, which has no rate.
@@ -211,7 +211,7 @@ impl Run {
     }
 }
 
-/// The number of the line of a record, from 1. The position is that of empty lines before it.
+/// Returns the line number of a record, from 1. The position is that of empty lines before it.
 fn line_number(text: &str, position: Option<&csv::Position>) -> u64 {
     let begin = position.map_or(0, csv::Position::byte) as usize;
     let bytes = text.as_bytes();
@@ -243,8 +243,8 @@ struct Line {
 }
 
 impl Line {
-    /// Fails at a value that no run has. dpdk-project divides by 0 where nothing was sent or
-    /// received: NaN there is a value that is not known.
+    /// Fails at a value that no run has. dpdk-project divides by 0 if nothing was sent or received:
+    /// there, NaN stands for an unknown value.
     fn check(&self) -> Result<(), Beyond> {
         let is_known = |value: &f64| !value.is_nan();
         let values = [
@@ -274,7 +274,7 @@ impl Line {
 impl From<&Line> for Point {
     fn from(line: &Line) -> Self {
         let rate = line.drop_rate.filter(|rate| rate.is_finite());
-        // Those stamped are in no column.
+        // No column has the number of stamped packets.
         let stamped = match (line.lost.filter(|lost| *lost > 0.0), rate) {
             (Some(lost), Some(rate)) if limits::COUNT.contains(&(lost / rate)) => Some(lost / rate),
             (_, rate) => rate.map(|_| line.tx_packets),
@@ -400,7 +400,7 @@ impl Figures {
     }
 }
 
-/// Those that follow from intervals.
+/// Returns the figures that follow from intervals.
 fn figures_of_points(points: &[Point]) -> Vec<(Figure, f64)> {
     let sum = |of: fn(&Point) -> f64| points.iter().map(of).sum::<f64>();
     let mut figures = Figures::default();

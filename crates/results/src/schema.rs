@@ -28,7 +28,7 @@ pub struct Results {
     /// The command line, program included.
     #[serde(default)]
     pub command: Vec<String>,
-    /// Where it ran.
+    /// The host of the run.
     #[serde(default)]
     pub host: Host,
     /// Seed of random values and payload.
@@ -51,7 +51,7 @@ pub struct Results {
     pub unsent: u64,
     /// Times that a port took fewer packets than were offered.
     pub port_full: u64,
-    /// Seconds by which the schedule was put off, as the sender could not keep up.
+    /// Seconds by which the schedule was postponed, because the sender could not keep up.
     pub put_off_s: f64,
     /// Null without `--verify`.
     pub verified: Option<Verified>,
@@ -133,11 +133,11 @@ pub struct QueueResult {
     pub queue: usize,
     /// Frames received.
     pub packets: u64,
-    /// Most frames that were found waiting; null if the driver does not tell.
+    /// Maximum number of frames that were waiting; null if the driver does not report it.
     pub waiting_max: Option<u64>,
 }
 
-/// What a reflector did with the packets of a port, and where they were lost.
+/// Counts of a reflector for the packets of a port, and where packets were lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReflectorResult {
     /// Packets that it took from its port.
@@ -146,7 +146,7 @@ pub struct ReflectorResult {
     pub reflected: u64,
     /// Packets that it did not send back.
     pub dropped: u64,
-    /// Packets that its port had no descriptor or buffer for.
+    /// Packets for which its port had no descriptor or buffer.
     pub missed: u64,
     /// Packets that did not reach it.
     pub lost_on_the_way_there: u64,
@@ -154,7 +154,7 @@ pub struct ReflectorResult {
     pub lost_on_the_way_back: u64,
 }
 
-/// What a link carries, and what was sent of that.
+/// Capacity of a link, and the share that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
     /// Mean size of the frames sent, with FCS.
@@ -189,14 +189,14 @@ impl Counted {
     }
 }
 
-/// What is known of packets with stamps.
+/// Counts of packets with stamps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verified {
     /// Packets that did not arrive intact.
     pub lost: u64,
     /// Packets received damaged.
     pub damaged: u64,
-    /// Packets of others; null where only probes are verified.
+    /// Foreign packets; null where only probes are verified.
     pub foreign: Option<u64>,
     /// Null if no packet arrived intact.
     pub latency: Option<Latency>,
@@ -234,13 +234,13 @@ pub struct StreamResult {
     pub sent: u64,
     /// Packets that arrived intact.
     pub received: u64,
-    /// Packets that did not.
+    /// Packets that did not arrive intact.
     pub lost: u64,
     /// Packets that came behind a later one.
     pub reordered: u64,
     /// Greatest distance between such a packet and the latest before it.
     pub reordering_extent_max: u64,
-    /// Further copies of packets.
+    /// Extra copies of packets.
     pub duplicates: u64,
     /// Packets outside of the duplicate window.
     pub too_late: u64,
@@ -297,7 +297,7 @@ pub struct Interval {
     pub lost: Option<u64>,
     /// Damaged packets received in it.
     pub damaged: Option<u64>,
-    /// Packets of others received in it.
+    /// Foreign packets received in it.
     pub foreign: Option<u64>,
     /// Latency of packets received in it; null if there were none.
     pub latency: Option<Latency>,
@@ -323,7 +323,7 @@ pub struct Interval {
 pub struct QueueInterval {
     /// Frames received.
     pub packets: u64,
-    /// Most frames that were found waiting; null if the driver does not tell.
+    /// Maximum number of frames that were waiting; null if the driver does not report it.
     pub waiting_max: Option<u64>,
 }
 
@@ -336,7 +336,7 @@ pub struct StreamInterval {
     pub received: u64,
     /// Packets that came behind a later one.
     pub reordered: u64,
-    /// Further copies of packets.
+    /// Extra copies of packets.
     pub duplicates: u64,
     /// Packets received damaged.
     pub damaged: u64,
@@ -349,7 +349,7 @@ pub struct StreamInterval {
 const AWAY_NS: u64 = 2_000_000;
 
 impl Interval {
-    /// Returns true if a receiver did not look for so long that packets may be lost or late for it.
+    /// Returns true if a receiver did not poll for so long that packets may be lost or late for it.
     pub fn was_away(&self) -> bool {
         self.longest_gap_ns > AWAY_NS
     }
@@ -385,7 +385,7 @@ pub struct Count {
 impl Results {
     /// Returns true if everything was sent, and arrived as it was sent.
     pub fn is_good(&self) -> bool {
-        // Damaged packets of ours are lost, too; those of others are not our affair.
+        // Our damaged packets are lost, too; foreign ones do not count.
         let is_whole = self.verified.as_ref().is_none_or(|it| it.lost == 0);
         let is_sent = self.unsent == 0 && self.ports.iter().all(|port| port.oerrors == 0);
         is_whole && is_sent

@@ -11,7 +11,7 @@ pub(crate) struct Row {
     pub(crate) cells: Vec<Cell>,
 }
 
-/// A figure in one run; empty where the run has none.
+/// A figure in one run; empty if the run has none.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) value: String,
@@ -51,7 +51,7 @@ fn row(figure: Figure, runs: &[Run]) -> Row {
     Row { name: figure.name, cells: runs.iter().enumerate().map(cell).collect() }
 }
 
-/// In percent of the first; of 0 there is no percent.
+/// Writes the difference in percent of the first value; `was 0` if that is 0.
 fn difference(first: f64, value: f64) -> String {
     if first == value {
         return "=".to_owned();

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Second number `number` of the run.
+/// Returns the interval of second `number` of the run.
 fn second(number: u64) -> Interval {
     let worst = u64::from(number == 1);
     let latency = Latency {

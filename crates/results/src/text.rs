@@ -19,10 +19,10 @@ pub struct IntervalLines {
 }
 
 impl IntervalLines {
-    /// What stands above the lines.
+    /// Heading of the lines.
     pub const HEADING: &str = HEADING;
 
-    /// Lines of intervals of this many seconds.
+    /// Makes lines of intervals of this many seconds.
     pub fn new(seconds: f64) -> Self {
         Self { decimals: if seconds.fract() == 0.0 { 0 } else { 2 } }
     }
@@ -51,7 +51,7 @@ impl IntervalLines {
 }
 
 impl Results {
-    /// Prints the results for people.
+    /// Prints the results for users.
     ///
     /// # Errors
     /// Those of writing.
@@ -93,7 +93,8 @@ impl Results {
         }
         if let Some(verified) = &self.verified {
             verified.print(out)?;
-            // Of the packets of a profile only probes have a latency: all that is known of it.
+            // Of a profile's packets, only probes have a latency, and nothing else is known of
+            // them.
             if verified.foreign.is_none() {
                 self.ports.iter().try_for_each(|port| port.print_latency(out))?;
             }
@@ -106,7 +107,7 @@ impl Results {
         self.print_noise(out)
     }
 
-    /// How traffic was spread over senders and receive queues, if there are several.
+    /// Prints how traffic was spread over senders and receive queues, if there are several.
     fn print_queues(&self, out: &mut impl Write) -> io::Result<()> {
         let share =
             |packets: u64, total: u64| units::percent(100.0 * packets as f64 / total.max(1) as f64);
@@ -135,7 +136,7 @@ impl Results {
         Ok(())
     }
 
-    /// What this host did to the measurement.
+    /// Prints what disturbed the measurement on this host.
     fn print_noise(&self, out: &mut impl Write) -> io::Result<()> {
         let away = self.intervals.iter().filter(|interval| interval.was_away()).count();
         if away > 0 {
@@ -205,13 +206,13 @@ impl Verified {
 }
 
 impl Latency {
-    /// All quantiles.
+    /// Returns all quantiles as text.
     pub(crate) fn line(&self) -> String {
         let of = self.named().map(|(name, ns)| format!("{name} {}", units::duration(ns)));
         of.join(", ")
     }
 
-    /// Quantiles by their names, in nanoseconds.
+    /// Returns the quantiles by their names, in nanoseconds.
     pub(crate) fn named(&self) -> [(&'static str, u64); 6] {
         [
             ("min", self.min_ns),

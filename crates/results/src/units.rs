@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Prints numbers for users: byte counts, spans of time, packet rates, thousands.
 
-/// Bytes in decimal units: `999 B`, `1.50 kB`, `12.3 MB`.
+/// Writes bytes in decimal units: `999 B`, `1.50 kB`, `12.3 MB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if count < 1000 {
@@ -17,7 +17,7 @@ pub fn bytes(count: u64) -> String {
     format!("{} {}", three_digits(value), UNITS[unit])
 }
 
-/// A span of time in the unit that suits it: `250 ns`, `1.50 ms`, `86400 s`.
+/// Writes a span of time in a suitable unit: `250 ns`, `1.50 ms`, `86400 s`.
 pub fn duration(nanos: u64) -> String {
     match nanos {
         0 => "0 s".to_owned(),
@@ -28,12 +28,12 @@ pub fn duration(nanos: u64) -> String {
     }
 }
 
-/// Packets per second: `0.06`, `9.50`, `224`. Rates are compared with thresholds below one.
+/// Writes packets per second: `0.06`, `9.50`, `224`. Rates are compared with thresholds below one.
 pub fn pps(rate: f64) -> String {
     if rate == 0.0 || rate >= 9.995 { format!("{rate:.0}") } else { format!("{rate:.2}") }
 }
 
-/// Packets per second in the unit that suits them: `0.50 pps`, `12.3 kpps`, `14.881 Mpps`.
+/// Writes packets per second in a suitable unit: `0.50 pps`, `12.3 kpps`, `14.881 Mpps`.
 pub fn packet_rate(rate: f64) -> String {
     match rate {
         0.0 => "0 pps".to_owned(),
@@ -53,7 +53,7 @@ pub fn rate_unit(most: f64) -> (&'static str, f64) {
     }
 }
 
-/// A count with its thousands set apart: `1_234_567`.
+/// Writes a count with its thousands set apart: `1_234_567`.
 pub fn thousands(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -66,7 +66,7 @@ pub fn thousands(count: u64) -> String {
     text
 }
 
-/// A share in percent: `0 %`, `0.0003 %`, `12.3 %`.
+/// Writes a share in percent: `0 %`, `0.0003 %`, `12.3 %`.
 pub fn percent(percent: f64) -> String {
     match percent.abs() {
         0.0 => "0 %".to_owned(),
@@ -76,11 +76,11 @@ pub fn percent(percent: f64) -> String {
     }
 }
 
-/// A time since 1970-01-01 UTC: `2023-11-14 22:13:20 UTC`.
+/// Writes a time since 1970-01-01 UTC: `2023-11-14 22:13:20 UTC`.
 pub fn date(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
-    // Years begin in March here, so that the leap day is their last; 719468 days before 1970 the
-    // first of 400 such years began (the algorithm of H. Hinnant's `civil_from_days`).
+    // Years begin in March here, so that the leap day is their last. The first of 400 such years
+    // began 719468 days before 1970 (the algorithm of H. Hinnant's `civil_from_days`).
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -93,7 +93,7 @@ pub fn date(unix_s: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// At least three significant digits; more only before the point.
+/// Writes at least three significant digits; more only before the point.
 fn three_digits(value: f64) -> String {
     let decimals = match value {
         ..9.995 => 2,

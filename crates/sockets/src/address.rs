@@ -6,7 +6,7 @@ use std::ops::Range;
 use wire::ethernet::{Ethernet, ether_type};
 use wire::{ipv4::Ipv4, ipv6::Ipv6, proto, udp::Udp};
 
-/// Bytes of the headers of a frame without tags, options and extensions.
+/// Returns the bytes of the headers of a frame without tags, options and extensions.
 pub(crate) const fn header_bytes(is_ipv6: bool) -> usize {
     Ethernet::LEN + if is_ipv6 { Ipv6::LEN } else { Ipv4::LEN } + Udp::LEN
 }
@@ -16,12 +16,13 @@ pub(crate) const fn header_bytes(is_ipv6: bool) -> usize {
 pub(crate) struct Datagram {
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
-    /// Where the payload is in the frame.
+    /// Place of the payload in the frame.
     pub(crate) payload: Range<usize>,
 }
 
 impl Datagram {
-    /// `None` if the frame, which has no tags and no IP options, has no UDP datagram.
+    /// Finds the UDP datagram of a frame, which has no tags and no IP options; `None` if it has
+    /// none.
     #[inline(always)]
     pub(crate) fn find(frame: &[u8]) -> Option<Self> {
         let ethernet = Ethernet::new(frame)?;

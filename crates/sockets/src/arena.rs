@@ -9,11 +9,11 @@ use traffic::{ROOM, Written};
 /// Frames begin at cache lines.
 const LINE: usize = 64;
 
-/// Room for a batch of frames. It is used anew once all of them are sent.
+/// Room for a batch of frames, which is reused once all of them are sent.
 pub(crate) struct Arena {
     bytes: Box<[u8]>,
     used: usize,
-    /// Frames in it, also those that are sent.
+    /// Number of frames in it, sent ones included.
     frames: usize,
     batch: usize,
 }
@@ -30,13 +30,13 @@ impl Arena {
         &self.bytes
     }
 
-    /// Frames that it has room for.
+    /// Returns the number of frames for which there is room.
     #[inline(always)]
     pub(crate) fn room(&self) -> usize {
         self.batch - self.frames
     }
 
-    /// Lets `write` write a frame; returns what it is, and its place.
+    /// Lets `write` write a frame; returns its description and its place.
     ///
     /// # Panics
     /// If there is no room.
@@ -55,7 +55,7 @@ impl Arena {
         (made, at..at + written.len)
     }
 
-    /// Forgets the frames.
+    /// Removes all frames.
     pub(crate) fn clear(&mut self) {
         (self.used, self.frames) = (0, 0);
     }

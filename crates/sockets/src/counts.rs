@@ -24,22 +24,24 @@ pub(crate) enum Remedy {
 }
 
 impl KernelCounts {
-    /// Calls that failed since the kernel had no buffer, or a queue of the interface was full.
+    /// Returns the number of calls that failed because the kernel had no buffer, or a queue of the
+    /// interface was full.
     pub fn no_buffers(&self) -> u64 {
         self.no_buffers.load(Ordering::Relaxed)
     }
 
-    /// ICMP errors that came back, such as "port unreachable".
+    /// Returns the number of ICMP errors that came back, such as "port unreachable".
     pub fn unreachable(&self) -> u64 {
         self.unreachable.load(Ordering::Relaxed)
     }
 
-    /// Packets that the kernel will never take, such as one that is longer than the MTU.
+    /// Returns the number of packets that the kernel will never take, such as one that is longer
+    /// than the MTU.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// The error of the latest of them.
+    /// Returns the error of the latest of them.
     pub fn last_error(&self) -> Option<std::io::Error> {
         let code = self.last_error.load(Ordering::Relaxed) as i32;
         (code != 0).then(|| std::io::Error::from_raw_os_error(code))

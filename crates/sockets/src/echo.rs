@@ -23,13 +23,13 @@ pub struct EchoReport {
     pub reflected: u64,
     /// Datagrams that were longer than the buffer: they are not sent back cut.
     pub too_long: u64,
-    /// Datagrams that the kernel had no room for, however often it was asked.
+    /// Datagrams for which the kernel had no room after all tries.
     pub port_full: u64,
     /// Datagrams that the kernel refused for another reason, such as an unreachable sender.
     pub refused: u64,
     /// Queries for the counters that were answered; they count as received, too.
     pub answered: u64,
-    /// Longest time between two looks at the sockets, in nanoseconds.
+    /// Longest time between two polls of the sockets, in nanoseconds.
     pub longest_gap_ns: u64,
 }
 
@@ -44,12 +44,13 @@ impl Report for EchoReport {
 pub struct EchoOptions {
     /// Sockets that share the port.
     pub sockets: usize,
-    /// Datagrams that a call takes: with 1 they go by `recvfrom` and `sendto`, or by io_uring.
+    /// Datagrams per call; with 1 they are received and sent by `recvfrom` and `sendto`, or by
+    /// io_uring.
     pub batch: usize,
     /// Bytes of the longest datagram that is sent back.
     pub room: usize,
-    /// Datagrams that the kernel has joined go back as one, which it cuts again (`UDP_GRO` and
-    /// `UDP_SEGMENT`).
+    /// Datagrams that the kernel has joined are sent back as one, which it cuts again (`UDP_GRO`
+    /// and `UDP_SEGMENT`).
     pub joined: bool,
     /// Receive and send by io_uring. Without `joined`.
     pub io_uring: bool,
@@ -91,7 +92,7 @@ impl EchoPort {
     pub fn open(address: SocketAddr, options: EchoOptions) -> io::Result<Self> {
         let (mut sockets, mut address) = (Vec::new(), address);
         if options.sockets > 1 {
-            // Sockets that share a port would join those of another reflector without a word.
+            // Sockets that share a port would silently join those of another reflector.
             let alone = Socket::udp(address.is_ipv6())?;
             if address.is_ipv6() {
                 alone.set(Opt::V6Only, 0)?;
@@ -155,17 +156,18 @@ impl EchoPort {
         })
     }
 
-    /// Packets that came and that the sockets dropped: these are the reflector's losses.
+    /// Returns the number of received packets that the sockets dropped: these are the reflector's
+    /// losses.
     pub fn drops(&self) -> io::Result<u64> {
         self.sockets.iter().map(|socket| socket.drops().map(u64::from)).sum()
     }
 
-    /// The counters for senders that ask.
+    /// Returns the counters that are sent to senders on request.
     pub fn published(&self) -> &PublishedCounters {
         &self.published
     }
 
-    /// Counters of what the kernel refused.
+    /// Returns the counters of packets that the kernel refused.
     pub fn counts(&self) -> &KernelCounts {
         &self.counts
     }
@@ -176,7 +178,7 @@ pub struct Echo {
     socket: Arc<Socket>,
     arrivals: Arrivals,
     outgoing: Outgoing,
-    /// The buffer, where datagrams are received one by one.
+    /// The buffer, if datagrams are received one by one.
     single: Option<Box<[u8]>>,
     counts: Arc<KernelCounts>,
     published: Arc<PublishedCounters>,
@@ -214,7 +216,7 @@ impl Echo {
         count > 0
     }
 
-    /// Sends what waits; drops what the kernel does not take.
+    /// Sends the datagrams that wait; drops those that the kernel does not take.
     fn send_all(&mut self) {
         let mut tries = 0;
         while self.outgoing.waiting() > 0 {

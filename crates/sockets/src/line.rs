@@ -19,7 +19,7 @@ pub(crate) struct Line {
     made: Vec<Made>,
     /// Index of the first frame that the kernel has not taken.
     first: usize,
-    /// Since when a queue drops that frame.
+    /// Time since which a queue drops that frame.
     dropped_since: Option<Instant>,
     /// Length of the shortest frame that a queue dropped for that long.
     too_long: u16,
@@ -81,7 +81,7 @@ impl Line {
                 if has_long {
                     self.too_long = u16::MAX;
                 }
-                // A call that stops halfway does not say why, and the next one does not know.
+                // A call that stops halfway does not return the reason, nor does the next one.
                 if self.waiting() > 0 {
                     counts.drain(&self.socket);
                 }
@@ -124,12 +124,12 @@ impl Line {
         taken
     }
 
-    /// Gives each frame that waits to `see`.
+    /// Passes each frame that waits to `see`.
     pub(crate) fn see_waiting(&self, see: impl FnMut(Made)) {
         self.made[self.first..].iter().copied().for_each(see);
     }
 
-    /// Gives the frames that wait to `drop`, and forgets them.
+    /// Passes the frames that wait to `drop`, and removes them.
     pub(crate) fn discard(&mut self, drop: impl FnMut(Made)) {
         self.made.drain(self.first..).for_each(drop);
         self.clear();

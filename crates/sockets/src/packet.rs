@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use traffic::{ROOM, Written};
 
-/// How packet sockets are used.
+/// Options of packet sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketOptions {
-    /// Frames that a call takes, 1 to 1024.
+    /// Frames per call, 1 to 1024.
     pub batch: usize,
     /// Frames go to the driver past the queues of the interface (`PACKET_QDISC_BYPASS`).
     pub qdisc_bypass: bool,
@@ -62,7 +62,7 @@ impl PacketPort {
         Ok(Self { sender, receiver, options, counts: Arc::default(), drops: AtomicU64::new(0) })
     }
 
-    /// Returns what sends by the interface.
+    /// Returns the sender of the interface.
     pub fn transmit(&self) -> PacketTx {
         let batch = self.options.batch.clamp(1, 1024);
         PacketTx {
@@ -73,7 +73,7 @@ impl PacketPort {
         }
     }
 
-    /// Returns what receives from the interface.
+    /// Returns the receiver of the interface.
     pub fn receive(&self) -> PacketRx {
         let batch = self.options.batch.clamp(1, 1024);
         PacketRx {
@@ -90,7 +90,7 @@ impl PacketPort {
         Ok(self.drops.fetch_add(new, Ordering::Relaxed) + new)
     }
 
-    /// Counters of what the kernel refused.
+    /// Returns the counters of frames that the kernel refused.
     pub fn counts(&self) -> &KernelCounts {
         &self.counts
     }

@@ -25,7 +25,7 @@ use std::{io, mem, ptr};
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
-/// Why a call for packets failed.
+/// Errors of calls that send or receive packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketError {
     /// The socket has no room, or no datagram has arrived.
@@ -78,7 +78,7 @@ pub(crate) enum Opt {
 }
 
 impl Opt {
-    /// Level, name, and the value that switches it on where it is a switch.
+    /// Returns level and name of the option.
     fn numbers(self) -> (c_int, c_int) {
         match self {
             Self::SendBuffer => (libc::SOL_SOCKET, libc::SO_SNDBUF),
@@ -107,7 +107,7 @@ struct ErrorControl {
     rest: [u8; 107],
 }
 
-/// ICMP errors that one look takes.
+/// Maximum number of ICMP errors that one call takes.
 const ERRORS_MAX: u64 = 64;
 
 impl Socket {
@@ -125,21 +125,22 @@ impl Socket {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Binds it to an address; port 0: the kernel chooses one.
+    /// Binds the socket to an address; with port 0, the kernel chooses one.
     pub(crate) fn bind(&self, address: SocketAddr) -> io::Result<()> {
         let name = Name::new(address);
         // SAFETY: the name is as long as told, and read only.
         check(unsafe { libc::bind(self.fd(), name.as_ptr(), name.len()) }).map(drop)
     }
 
-    /// Sends to `address` what names no address, and receives from there only.
+    /// Makes `address` the destination of packets that name none; the socket then receives from
+    /// there only.
     pub(crate) fn connect(&self, address: SocketAddr) -> io::Result<()> {
         let name = Name::new(address);
         // SAFETY: as above.
         check(unsafe { libc::connect(self.fd(), name.as_ptr(), name.len()) }).map(drop)
     }
 
-    /// The address that it is bound to.
+    /// Returns the address to which the socket is bound.
     pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
         let mut name = Name::default();
         let mut len = Name::ROOM;
@@ -156,8 +157,9 @@ impl Socket {
         check(unsafe { libc::setsockopt(self.fd(), level, name, value.cast(), len) }).map(drop)
     }
 
-    /// Packets that it dropped since it was opened, as its receive buffer was full or a checksum
-    /// was wrong: the counter that `SO_RXQ_OVFL` attaches to packets, without waiting for one.
+    /// Returns the number of packets that the socket dropped since it was opened, because its
+    /// receive buffer was full or a checksum was wrong. It is the counter that `SO_RXQ_OVFL`
+    /// attaches to packets, read without waiting for a packet.
     pub(crate) fn drops(&self) -> io::Result<u32> {
         let mut counters = [0_u32; 9];
         let mut len = size_of_val(&counters) as u32;
@@ -169,7 +171,7 @@ impl Socket {
         Ok(counters[8])
     }
 
-    /// Takes errors from the error queue, at most 64; returns how many of them are of ICMP.
+    /// Takes errors from the error queue, at most 64; returns the number of ICMP errors among them.
     pub(crate) fn drain_icmp_errors(&self) -> u64 {
         let mut found = 0;
         for _ in 0..ERRORS_MAX {
@@ -224,7 +226,7 @@ fn check(ret: c_int) -> io::Result<c_int> {
     if ret < 0 { Err(io::Error::last_os_error()) } else { Ok(ret) }
 }
 
-/// A message header without anything.
+/// Returns an empty message header.
 fn empty_header() -> libc::mmsghdr {
     libc::mmsghdr {
         msg_hdr: libc::msghdr {
@@ -240,7 +242,8 @@ fn empty_header() -> libc::mmsghdr {
     }
 }
 
-/// Arrays that a call takes, filled with pointers before each: those of older calls mean nothing.
+/// Arrays for a call, filled with pointers before each one; pointers of earlier calls are not
+/// valid.
 struct Arrays {
     headers: Box<[libc::mmsghdr]>,
     parts: Box<[libc::iovec]>,

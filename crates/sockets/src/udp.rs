@@ -15,14 +15,15 @@ pub use transmit::UdpTx;
 
 use std::net::{IpAddr, SocketAddr};
 
-/// How sockets are used.
+/// Options of UDP sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpOptions {
     /// Sockets that streams without a source of their own share, of each family: 1 or more.
     pub sockets: usize,
-    /// Datagrams that a call takes, 1 to 1024.
+    /// Datagrams per call, 1 to 1024.
     pub batch: usize,
-    /// Datagrams of one size to one address go to the kernel as one, which it cuts (`UDP_SEGMENT`).
+    /// Datagrams of one size to one address are given to the kernel as one, which it cuts
+    /// (`UDP_SEGMENT`).
     pub gso: bool,
     /// The kernel joins datagrams of one flow (`UDP_GRO`), which are taken apart here.
     pub gro: bool,
@@ -30,8 +31,8 @@ pub struct UdpOptions {
     pub io_uring: bool,
     /// With `io_uring`: send from our memory, which the kernel does not copy (Linux 6.1).
     pub zero_copy: bool,
-    /// Bytes for packets that wait in a socket, each way. The kernel doubles it, and gives no more
-    /// than `net.core.wmem_max` and `net.core.rmem_max`.
+    /// Bytes for packets that wait in a socket, each way. The kernel doubles it, up to
+    /// `net.core.wmem_max` and `net.core.rmem_max`.
     pub buffer_bytes: i32,
 }
 
@@ -49,16 +50,16 @@ impl Default for UdpOptions {
     }
 }
 
-/// What sockets have to know of a stream.
+/// Addresses of a stream that its sockets need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UdpStream {
     /// True if its packets are IPv6.
     pub is_ipv6: bool,
-    /// Where its packets go, if that is one place.
+    /// Destination of its packets, if there is only one.
     pub destination: Option<SocketAddr>,
-    /// Addresses that its packets come from; none: the kernel's choice.
+    /// Source addresses of its packets; if empty, the kernel chooses.
     pub addresses: Vec<IpAddr>,
-    /// Ports that its packets come from; none: the kernel's choice.
+    /// Source ports of its packets; if empty, the kernel chooses.
     pub ports: Vec<u16>,
 }
 
@@ -69,7 +70,7 @@ impl UdpStream {
     }
 }
 
-/// Which socket sends the frames of a stream.
+/// The sockets that send the frames of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Route {
     /// A number of sockets from this one on, used in turn.
@@ -79,7 +80,7 @@ enum Route {
     Bound { sources: Vec<(SocketAddr, usize)>, by_address: bool, by_port: bool },
 }
 
-/// The address that stands for none.
+/// Returns the unspecified address.
 fn unspecified(is_ipv6: bool) -> IpAddr {
     match is_ipv6 {
         true => std::net::Ipv6Addr::UNSPECIFIED.into(),

@@ -11,7 +11,7 @@ const ROOM: usize = 4;
 /// A frame that was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pushed {
-    /// The time at which the port is to send it, if that is in its hands.
+    /// The time at which the port is to send it, if it was given one.
     at: Option<u64>,
     stamp: u64,
     interval: u32,
@@ -123,7 +123,7 @@ fn a_port_that_keeps_frames_gets_those_of_the_next_time() {
     assert!(taken(&mut sender).is_empty());
     sender.turn(110, Stage::Send);
     assert_eq!(taken(&mut sender), [at(160)]);
-    // Those that are late depart now, and those of now too: nobody has to keep them.
+    // Late frames and those due now depart now: the port need not keep them.
     sender.turn(200, Stage::Send);
     let now = Pushed { at: None, stamp: 200, interval: 0 };
     assert_eq!(taken(&mut sender), [now, now, at(220), at(240)]);

@@ -63,7 +63,8 @@ fn refresh(bench: &mut Bench<'_>, rule: RuleId, frame: &[u8]) -> Result<(), Stop
     Ok(())
 }
 
-/// Sends a packet; returns when a query saw that number of packets, and how long that query took.
+/// Sends a packet; returns when a query first saw `count` packets, and how long after sending that
+/// was, in microseconds.
 fn seen(
     bench: &mut Bench<'_>,
     rule: RuleId,

@@ -17,7 +17,7 @@ const FAMILY_V4: [u8; 2] = (libc::AF_INET as u16).to_ne_bytes();
 const FAMILY_V6: [u8; 2] = (libc::AF_INET6 as u16).to_ne_bytes();
 
 impl Name {
-    /// Bytes of the longest.
+    /// Bytes of the longest address.
     pub(crate) const ROOM: u32 = 28;
 
     #[inline(always)]
@@ -38,7 +38,7 @@ impl Name {
         Self { bytes }
     }
 
-    /// The first bytes of a name, as the kernel has written them.
+    /// Reads an address from the bytes that the kernel has written.
     #[inline(always)]
     pub(super) fn read(written: &[u8]) -> Self {
         let mut bytes = [0; 28];
@@ -47,7 +47,7 @@ impl Name {
         Self { bytes }
     }
 
-    /// The address; `None` if it is of neither family.
+    /// Returns the address; `None` if it is of neither family.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         let (family, rest) = self.bytes.split_first_chunk::<2>()?;
         let (port, rest) = rest.split_first_chunk()?;
@@ -66,7 +66,7 @@ impl Name {
         }
     }
 
-    /// Bytes that count.
+    /// Returns the number of bytes that count.
     #[inline(always)]
     pub(crate) fn len(&self) -> u32 {
         if self.bytes[..2] == FAMILY_V4 { 16 } else { Self::ROOM }

@@ -5,28 +5,28 @@ use super::{Arrays, Name, SendRing, Socket, SocketError};
 use std::ops::Range;
 use std::ptr;
 
-/// Segments that a kernel takes in one datagram (`UDP_MAX_SEGMENTS` of Linux before 6.9).
+/// Maximum number of segments in one message (`UDP_MAX_SEGMENTS` of Linux before 6.9).
 const SEGMENTS_MAX: usize = 64;
-/// Bytes that it takes: an IPv4 packet without its headers.
+/// Maximum number of bytes in one message: an IPv4 packet without its headers.
 const SEGMENTED_MAX: usize = 65_535 - 20 - 8;
-/// Pages that it takes in one message which it does not copy (`MAX_SKB_FRAGS`), less one.
+/// Maximum number of pages in one message that is sent without a copy (`MAX_SKB_FRAGS`), less one.
 const PAGES_MAX: usize = 16;
 const PAGE: usize = 4096;
 
-/// Messages that wait to be sent by one socket, in order. Each is a datagram; with GSO several, of
-/// one size and to one address, which the kernel cuts apart.
+/// Messages that wait to be sent by one socket, in order. Each is a datagram, or with GSO several
+/// of one size and to one address, which the kernel cuts apart.
 pub(crate) struct Outgoing {
     messages: Vec<Message>,
     /// Payloads of all messages, by their places in the arena.
     parts: Vec<Part>,
-    /// The first message that was not taken.
+    /// Index of the first message that the kernel has not taken.
     first: usize,
     is_gso: bool,
-    /// Most pages of memory that the parts of a message may lie in.
+    /// Maximum number of memory pages in which the parts of a message may lie.
     pages_max: usize,
     arrays: Arrays,
     controls: Box<[SegmentControl]>,
-    /// What sends instead of `sendmmsg`.
+    /// The ring that sends instead of `sendmmsg`.
     ring: Option<SendRing>,
 }
 
@@ -46,7 +46,7 @@ struct Part {
     len: usize,
 }
 
-/// Tells the kernel the size of segments.
+/// Control message with the size of segments.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct SegmentControl {
@@ -81,7 +81,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends by io_uring.
+    /// Returns the queue, which now sends by io_uring.
     pub(crate) fn with_ring(self, ring: SendRing) -> Self {
         let pages_max = if ring.is_zero_copy() { PAGES_MAX } else { usize::MAX };
         Self { ring: Some(ring), pages_max, ..self }
@@ -90,7 +90,7 @@ impl Outgoing {
     /// Adds the datagram at `place` of the arena; the socket's own destination is `None`.
     ///
     /// # Panics
-    /// If as many as there is room for wait.
+    /// If there is no room.
     #[inline(always)]
     pub(crate) fn push(&mut self, to: Option<Name>, place: Range<usize>) {
         assert!(self.parts.len() < self.controls.len(), "there is room");
@@ -103,11 +103,11 @@ impl Outgoing {
         self.messages.push(Message { to, first_part, parts: 1, datagrams: 1, segment: part.len });
     }
 
-    /// Adds datagrams at `place` that were joined, which the kernel cuts apart: each has `segment`
-    /// bytes, the last one may have less.
+    /// Adds joined datagrams at `place`, which the kernel cuts apart: each has `segment` bytes, the
+    /// last one may have less.
     ///
     /// # Panics
-    /// If as many as there is room for wait.
+    /// If there is no room.
     #[inline(always)]
     pub(crate) fn push_joined(&mut self, to: Name, place: Range<usize>, segment: usize) {
         let datagrams = place.len().div_ceil(segment.max(1)).max(1);
@@ -117,7 +117,7 @@ impl Outgoing {
         }
     }
 
-    /// Joins a part to the last message, if it fits there.
+    /// Joins a part to the last message if it fits; returns whether it did.
     #[inline(always)]
     fn joins(&mut self, to: Option<Name>, part: Part) -> bool {
         let Some(last) = self.messages.last_mut() else { return false };
@@ -131,7 +131,7 @@ impl Outgoing {
         is_joined
     }
 
-    /// Number of messages that wait.
+    /// Returns the number of messages that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.messages.len() - self.first
     }
@@ -148,7 +148,7 @@ impl Outgoing {
         datagrams
     }
 
-    /// Forgets all messages.
+    /// Removes all messages.
     pub(crate) fn clear(&mut self) {
         self.messages.clear();
         self.parts.clear();

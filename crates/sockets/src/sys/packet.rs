@@ -17,7 +17,8 @@ impl Socket {
         Self::open(libc::AF_PACKET, libc::SOCK_RAW, 0)
     }
 
-    /// Sends by an interface; receives all of its frames, if `receives`.
+    /// Binds the socket to an interface, by which it sends; it also receives all of its frames if
+    /// `receives`.
     pub(crate) fn bind_interface(&self, index: u32, receives: bool) -> io::Result<()> {
         // SAFETY: all zeros are an address of this kind.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -43,7 +44,8 @@ impl Socket {
         check(unsafe { libc::setsockopt(self.fd(), level, name, value.cast(), len) }).map(drop)
     }
 
-    /// Frames that it dropped since the last call, as its receive buffer was full.
+    /// Returns the number of frames that the socket dropped since the last call, because its
+    /// receive buffer was full.
     pub(crate) fn take_packet_drops(&self) -> io::Result<u32> {
         // struct tpacket_stats: packets, drops.
         let mut counters = [0_u32; 2];
@@ -56,7 +58,7 @@ impl Socket {
     }
 }
 
-/// Number of an interface.
+/// Returns the number of an interface.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     let name = CString::new(name)?;
     // SAFETY: the name is a C string, which is read only.

@@ -74,7 +74,7 @@ impl SendRing {
                 false => opcode::SendMsg::new(fd, message).flags(flags).build(),
             };
             let entry = entry.user_data(user_data(self.call, number));
-            // Those behind one that fails are not sent, or they would overtake it.
+            // Messages behind a failed one are not sent, or they would overtake it.
             let is_last = number + 1 == headers.len();
             let flags = if is_last { squeue::Flags::empty() } else { squeue::Flags::IO_LINK };
             // SAFETY: by the contract of this function, which returns once all are completed.
@@ -169,7 +169,7 @@ pub(crate) struct RecvRing {
     socket: Arc<Socket>,
     /// Free buffers, for the kernel to take.
     free: Shared,
-    /// Number of buffers that were ever put there.
+    /// Number of buffers given to the kernel since the start.
     tail: u16,
     entries: u16,
     buffers: Shared,
@@ -230,7 +230,7 @@ impl RecvRing {
         Ok(new)
     }
 
-    /// Replaces the datagrams by those that have come; returns their number.
+    /// Replaces the datagrams by those that have arrived; returns their number.
     #[inline]
     pub(crate) fn receive(&mut self) -> Result<usize, SocketError> {
         self.free();
@@ -247,7 +247,7 @@ impl RecvRing {
                     let from = Name::default();
                     self.filled.push(Filled { buffer, at: 0, len, is_cut: false, from });
                 }
-                // Without a free buffer it stops, and begins anew with the next call.
+                // Without a free buffer, receiving stops; the next call starts it again.
                 (Err(_), _) if completion.result() == -libc::ENOBUFS => {}
                 (Err(_), _) => error = Some(SocketError::of(-completion.result())),
                 (Ok(_), None) => {}
@@ -287,7 +287,7 @@ impl RecvRing {
             None => opcode::RecvMulti::new(fd, GROUP).build(),
         };
         let mut submission = self.ring.submission();
-        // One that an earlier call could not submit is still there.
+        // An entry that an earlier call could not submit is still there.
         if submission.is_empty() {
             // SAFETY: it writes to buffers of the group only, which live until `drop` has ended it,
             // and reads a header that lives as long as the ring.

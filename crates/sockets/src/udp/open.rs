@@ -8,13 +8,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Sockets that a run may have.
+/// Maximum number of sockets of a run.
 const SOCKETS_MAX: usize = 256;
 
-/// Why sockets for streams cannot be opened.
+/// Errors of opening sockets for streams.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The system gives no such socket.
+    /// The system refuses the socket.
     #[error("cannot open a UDP socket")]
     Socket(#[from] io::Error),
     /// The host does not have the address, or another socket has the port.
@@ -22,15 +22,15 @@ pub enum OpenError {
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no way there.
+    /// There is no route to the address.
     #[error("cannot send to {address}")]
     Connect {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Too many sockets.
@@ -41,17 +41,17 @@ pub enum OpenError {
     TooMany(usize),
 }
 
-/// A socket, and where it sends if that is one place.
+/// A socket, and its destination if there is only one.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) socket: Arc<Socket>,
     pub(super) is_ipv6: bool,
-    /// Where every packet of it goes; not known until a stream uses it.
+    /// Destination of all its packets; unknown until a stream uses the socket.
     destination: Option<Option<SocketAddr>>,
 }
 
 impl Opened {
-    /// True if packets need not name where they go.
+    /// True if packets need not name their destination.
     pub(super) fn is_connected(&self) -> bool {
         self.destination.flatten().is_some()
     }
@@ -69,7 +69,7 @@ pub struct UdpPort {
     pub(super) routes: Vec<Route>,
     pub(super) options: UdpOptions,
     pub(super) counts: Arc<KernelCounts>,
-    /// Where the shared sockets of each family begin.
+    /// Index of the first shared socket of each family.
     shared: [Option<usize>; 2],
 }
 
@@ -96,12 +96,12 @@ impl UdpPort {
         Ok(port)
     }
 
-    /// Returns what sends by these sockets. Fails if there is no io_uring.
+    /// Returns the sender of these sockets. Fails if there is no io_uring.
     pub fn transmit(&self) -> io::Result<UdpTx> {
         UdpTx::new(self)
     }
 
-    /// Returns what receives from each of them. Fails if there is no io_uring.
+    /// Returns a receiver for each of them. Fails if there is no io_uring.
     pub fn receive(&self) -> io::Result<Vec<UdpRx>> {
         let new = |opened: &Opened| {
             let socket = Arc::clone(&opened.socket);
@@ -121,12 +121,12 @@ impl UdpPort {
         self.sockets.iter().map(|opened| opened.socket.drops().map(u64::from)).sum()
     }
 
-    /// Counters of what the kernel refused.
+    /// Returns the counters of packets that the kernel refused.
     pub fn counts(&self) -> &KernelCounts {
         &self.counts
     }
 
-    /// Sockets that a stream needs for itself.
+    /// Returns the number of sockets that a stream needs for itself.
     fn needed(&self, stream: &UdpStream) -> usize {
         match (stream.addresses.len(), stream.ports.len()) {
             (0, 0) => 0,
@@ -208,7 +208,7 @@ impl UdpPort {
 }
 
 impl Route {
-    /// The socket that is bound to this source.
+    /// Returns the socket that is bound to this source.
     #[inline]
     pub(super) fn find(&self, source: SocketAddr) -> Option<usize> {
         match self {

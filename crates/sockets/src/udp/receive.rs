@@ -14,16 +14,16 @@ use traffic::ROOM;
 
 /// Bytes of the longest message with GRO.
 pub(crate) const JOINED_MAX: usize = 65_535;
-/// Datagrams that the kernel joins at most (`UDP_GRO_CNT_MAX` of Linux).
+/// Maximum number of datagrams that the kernel joins (`UDP_GRO_CNT_MAX` of Linux).
 const JOINED_COUNT: usize = 64;
 
 /// Receives from a socket of a [`UdpPort`](super::UdpPort).
 pub struct UdpRx {
     socket: Arc<Socket>,
     arrivals: Arrivals,
-    /// Where the datagrams are.
+    /// Places of the datagrams.
     datagrams: Vec<Range<usize>>,
-    /// Bytes of the headers that the kernel took away.
+    /// Bytes of the headers that the kernel has removed.
     header_bytes: usize,
     counts: Arc<KernelCounts>,
 }

@@ -21,7 +21,7 @@ pub struct UdpTx {
     lines: Vec<Line>,
     is_connected: Vec<bool>,
     routes: Vec<Route>,
-    /// Whose turn it is among the shared sockets.
+    /// Index of the next shared socket in turn.
     turn: usize,
     /// Frames that the kernel will never take.
     refused: Vec<Made>,
@@ -50,10 +50,10 @@ impl UdpTx {
         })
     }
 
-    /// The socket for a datagram of a stream.
+    /// Returns the socket for a datagram of a stream.
     #[inline(always)]
     fn socket(&self, stream: u16, source: SocketAddr) -> Option<usize> {
-        // Queries for a reflector go as the packets of the first stream.
+        // Queries for a reflector use the socket of the first stream.
         let stream = if stream == NO_STREAM { 0 } else { stream };
         match self.routes.get(usize::from(stream))? {
             Route::Shared { first, count } => Some(first + self.turn % count),
@@ -64,7 +64,7 @@ impl UdpTx {
         }
     }
 
-    /// Puts a frame into the line of its socket; `None` if there is none.
+    /// Adds a frame to the line of its socket; `None` if there is none.
     #[inline(always)]
     fn enqueue(&mut self, made: Made, place: Range<usize>) -> Option<()> {
         let at = place.start;
