@@ -19,7 +19,7 @@ pub(crate) struct Endpoints {
     pub(crate) ipv6: bool,
     /// VLAN identifiers, outermost first.
     pub(crate) vlans: [u16; 2],
-    /// How many of `vlans` count.
+    /// Number of tags: the first entries of `vlans` that count.
     pub(crate) tags: u8,
     /// Sum of both addresses, which is the same in both directions.
     pub(crate) address_sum: Sum,

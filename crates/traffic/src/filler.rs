@@ -29,7 +29,7 @@ impl Window {
         Self((mixed >> 52) as u16)
     }
 
-    /// The window of packets that nobody verifies.
+    /// The window of packets that are not verified.
     pub const FIRST: Self = Self(0);
 }
 

@@ -27,7 +27,7 @@ pub enum Target {
     XorSymmetric,
     /// Toeplitz hash with the public symmetric key, 0x6d5a repeated.
     Toeplitz6d5a,
-    /// None: random tuples, what the others are compared with.
+    /// No weak hash: random tuples, with which the others are compared.
     Random,
 }
 
@@ -97,7 +97,7 @@ impl Tuple {
     }
 }
 
-/// What a flood may change, as a mask.
+/// Bits of a tuple that a flood may change, as a mask.
 const FREE: Tuple = Tuple {
     src: Ipv4Addr::new(0, 255, 255, 255),
     dst: Ipv4Addr::new(0, 255, 255, 255),
@@ -105,7 +105,7 @@ const FREE: Tuple = Tuple {
     dport: 0x7fff,
 };
 
-/// What it may not change: it is outside of the mask.
+/// Values of the bits outside of the mask, which a flood does not change.
 const FIXED: Tuple = Tuple {
     src: Ipv4Addr::new(10, 0, 0, 0),
     dst: Ipv4Addr::new(192, 0, 0, 0),

@@ -175,7 +175,7 @@ struct Tcp {
     answers: Side,
     /// Next sequence number of each side.
     next: [u32; 2],
-    /// What each side has acknowledged of the other.
+    /// Sequence numbers that each side has acknowledged of the other.
     acked: [u32; 2],
     /// Segments of all answers that are not asked for yet.
     left: u32,
@@ -183,7 +183,7 @@ struct Tcp {
     answer_left: u32,
     /// Segments not acknowledged yet.
     unacked: u32,
-    /// Most segments in one turn; large transfers run with large windows.
+    /// Maximum number of segments in one turn; large transfers run with large windows.
     burst: u32,
     segment_len: u16,
 }

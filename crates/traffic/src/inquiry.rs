@@ -121,8 +121,8 @@ pub fn read_answer_payload(payload: &[u8]) -> Option<(u64, ReflectorCounters)> {
     Some((word(NUMBER), ReflectorCounters { received, reflected, dropped, missed }))
 }
 
-/// Where the UDP header begins, in a packet without options that ends with the frame, and the sum
-/// of its addresses.
+/// Returns where the UDP header begins, in a packet without options that ends with the frame, and
+/// the sum of the packet's addresses.
 fn find_udp(frame: &[u8]) -> Option<(usize, Sum)> {
     let (kind, at) = find_packet(frame)?;
     let packet = frame.get(at..)?;

@@ -4,7 +4,7 @@
 use wire::ethernet::Ethernet;
 use wire::vlan;
 
-/// More tags than any network has: what follows them is not looked at.
+/// Maximum number of tags that are read, more than any network has.
 const TAGS_MAX: usize = 8;
 
 /// Returns the EtherType behind the VLAN tags, and where the bytes behind it begin. `None` if the

@@ -11,7 +11,7 @@ use wire::{proto, vlan};
 
 /// Bytes of an ARP packet for IPv4 over Ethernet.
 const ARP_LEN: usize = 28;
-/// How such a packet begins: Ethernet, IPv4, and the lengths of their addresses.
+/// First bytes of such a packet: Ethernet, IPv4, and the lengths of their addresses.
 const ARP_HEAD: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const ARP_REQUEST: u8 = 1;
 const ARP_REPLY: u8 = 2;
@@ -20,7 +20,8 @@ const ND_LEN: usize = 24;
 const LINK_ADDRESS_LEN: usize = 8;
 const SOURCE_LINK_ADDRESS: u8 = 1;
 const TARGET_LINK_ADDRESS: u8 = 2;
-/// Of an advertisement: it answers a solicitation, and replaces what the neighbour knew.
+/// Flags of an advertisement: it answers a solicitation, and replaces the neighbour's earlier
+/// entry.
 const SOLICITED_OVERRIDE: u8 = 0x60;
 /// Neighbour discovery does not pass routers (RFC 4861 section 11.2).
 const HOP_LIMIT: u8 = 255;
@@ -39,12 +40,12 @@ pub struct Neighbour {
 pub enum Message {
     /// Somebody asks for the MAC address of `target`.
     Request {
-        /// Who asks. The address is unspecified if the neighbour has none yet.
+        /// The neighbour that asks. Its address is unspecified if it has none yet.
         from: Neighbour,
         /// The address that is looked for.
         target: IpAddr,
     },
-    /// Somebody tells a MAC address.
+    /// A neighbour reports its MAC address.
     Reply(Neighbour),
 }
 

@@ -8,7 +8,7 @@ use crate::Side;
 pub struct Part {
     /// The port whose frames are sent; `None` for both.
     pub side: Option<Side>,
-    /// Number of this share, from 0, and how many equal shares there are.
+    /// Number of this share, from 0, and the number of equal shares.
     pub share: u16,
     /// At least 1.
     pub shares: u16,

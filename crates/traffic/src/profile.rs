@@ -4,7 +4,7 @@
 /// Parameters of a [`Workload`](crate::Workload).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Most flows alive at the same time; nearly as many are.
+    /// Maximum number of connections alive at the same time; nearly as many are.
     pub concurrent: u32,
     /// Flows in a hundred that are IPv6.
     pub ipv6_percent: u32,

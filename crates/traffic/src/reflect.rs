@@ -11,7 +11,7 @@ use wire::ethernet::{Ethernet, ether_type};
 use wire::ipv6::{Ipv6, is_extension};
 use wire::{icmp, ipv4::Ipv4, proto, sctp::Sctp};
 
-/// How far a frame is turned round.
+/// Addresses and ports of a frame that are exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Swap {
     /// Nothing: it goes back as it is.
@@ -28,13 +28,14 @@ pub enum Swap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NotTurned {
-    /// It has no IP header.
+    /// The frame has no IP header.
     NotIp,
-    /// It is cut within its headers.
+    /// The frame is truncated within its headers.
     Short,
     /// Its destination or its source is a group address, such as broadcast.
     Group,
-    /// It has an IPv6 routing header with segments left: its checksum is not for its destination.
+    /// The frame has an IPv6 routing header with segments left: its checksum is not for its
+    /// destination.
     Routed,
 }
 
@@ -53,10 +54,10 @@ impl NotTurned {
     }
 }
 
-/// How far a frame was turned round.
+/// What was exchanged in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turned {
-    /// As far as it was asked for. Of protocols without ports these are the addresses.
+    /// Everything that was requested. For protocols without ports, these are the addresses.
     Whole,
     /// Its addresses were exchanged, but not its ports.
     WithoutPorts(KeptPorts),
@@ -68,9 +69,9 @@ pub enum Turned {
 pub enum KeptPorts {
     /// A fragment that does not have them, or one of SCTP, whose CRC covers all fragments.
     Fragment,
-    /// It ends before the ports, or before an SCTP packet ends, as that needs a new CRC.
+    /// The frame ends before the ports, or before the end of an SCTP packet, which needs a new CRC.
     Short,
-    /// More IPv6 extension headers than are looked at.
+    /// The frame has more IPv6 extension headers than are read.
     Extensions,
 }
 
@@ -88,7 +89,7 @@ impl KeptPorts {
     }
 }
 
-/// IPv6 extension headers that are looked at.
+/// Maximum number of IPv6 extension headers that are read.
 const EXTENSIONS_MAX: usize = 8;
 
 impl Swap {
@@ -135,12 +136,12 @@ fn swap(bytes: &mut [u8], at: usize, distance: usize, len: usize) {
     first[..len].swap_with_slice(&mut second[..len]);
 }
 
-/// What follows the IP headers of a packet.
+/// The part of a packet behind its IP headers.
 struct Transport {
-    /// In the packet, as far as that arrived.
+    /// Place in the packet, as far as that arrived.
     range: Range<usize>,
     protocol: u8,
-    /// Where the segment ends, as the IP header says; `None` if the next fragment goes on with it.
+    /// End of the segment by the IP header; `None` if it continues in the next fragment.
     end: Option<usize>,
 }
 
@@ -164,7 +165,7 @@ fn turn_ipv4(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotTurne
     Ok(Ok(Transport { range, protocol: ip.protocol(), end }))
 }
 
-/// As for IPv4.
+/// Exchanges the addresses of an IPv6 packet, as for IPv4; returns its transport part.
 #[inline]
 fn turn_ipv6(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotTurned> {
     let ip = Ipv6::new(packet).ok_or(NotTurned::Short)?;

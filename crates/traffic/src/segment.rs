@@ -26,13 +26,13 @@ pub(crate) struct Segment<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) header_len: usize,
     pub(crate) protocol: u8,
-    /// Of the pseudo header, where the protocol has one.
+    /// Sum of the pseudo header, if the protocol has one.
     pseudo: Sum,
-    /// Whether its IP header is right, and as much arrived as it says.
+    /// True if its IP header is right, and the packet arrived completely.
     pub(crate) is_ip_right: bool,
-    /// Whether its end did not arrive.
+    /// True if its end did not arrive.
     pub(crate) is_cut: bool,
-    /// Whether a UDP checksum of 0 says that there is none.
+    /// True if a UDP checksum of 0 says that there is none.
     may_lack_checksum: bool,
 }
 
@@ -131,8 +131,9 @@ impl<'a> Segment<'a> {
         (self.bytes[Sctp::LEN] == 0 && is_only).then_some(data)
     }
 
-    /// Looks into a tunnel, VXLAN or GTP-U; `None` if this is none. Also returns whether everything
-    /// around the segment inside is right, which takes longer than for a segment of that length.
+    /// Returns the segment inside of a tunnel, VXLAN or GTP-U; `None` if this is no tunnel. Also
+    /// returns whether everything around the inner segment is right, which takes longer than for a
+    /// segment of that length.
     #[cold]
     pub(crate) fn open_tunnel(&self) -> Option<(Self, bool)> {
         if self.protocol != proto::UDP {

@@ -14,17 +14,18 @@ pub struct Sequence {
     next: u64,
 }
 
-/// How a packet came in among the others of its lane.
+/// Order of a packet's arrival among the others of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Behind all that arrived before.
     InOrder,
-    /// After so many indices above its own: the reordering extent (RFC 4737 section 4.2) counts
-    /// packets instead, which is the same where none was lost.
+    /// The packet arrived after this number of indices above its own. The reordering extent (RFC
+    /// 4737 section 4.2) counts packets instead, which is the same if none was lost.
     Reordered(u64),
     /// A second time.
     Duplicate,
-    /// After more indices than the window has, so that nobody can tell whether it was there before.
+    /// The packet arrived after more indices than the window has, so it is unknown whether it
+    /// arrived before.
     TooLate,
 }
 

@@ -3,7 +3,8 @@
 
 /// Frames in the order in which they are due.
 pub trait Source {
-    /// When the next frame is due, in nanoseconds from the start; `None`: there are no more.
+    /// Returns when the next frame is due, in nanoseconds from the start; `None` if there are no
+    /// more.
     fn due(&self) -> Option<u64>;
 
     /// Writes that frame to the start of `room`, which has [`ROOM`] bytes at least, and goes on to
@@ -13,17 +14,17 @@ pub trait Source {
     /// If no frame is due, now or later.
     fn write(&mut self, room: &mut [u8], now_ns: u64) -> Written;
 
-    /// Goes past up to `most` of the next frames, if they are due at any time, have no stamp and
-    /// are all alike; returns them. `None`: they are not, and `write` writes them.
+    /// Skips up to `most` of the next frames and returns them, if they are due at any time, have no
+    /// stamp and are all alike. Returns `None` otherwise; then `write` writes them.
     fn take_alike(&mut self, most: usize) -> Option<Alike<'_>> {
         let _ = most;
         None
     }
 
-    /// Number of streams, including those of other parts.
+    /// Returns the number of streams, including those of other parts.
     fn streams(&self) -> usize;
 
-    /// Number of streams whose frames are stamped: the first ones.
+    /// Returns the number of streams whose frames are stamped: the first ones.
     fn stamped_streams(&self) -> usize;
 
     /// Frames of a stream that were written.

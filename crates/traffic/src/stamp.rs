@@ -15,7 +15,7 @@ pub struct Stamp {
     pub lane: u16,
     /// Number of the packet in its lane, from 0; its lowest 32 bits.
     pub index: u32,
-    /// When it was sent, in nanoseconds of the sender's clock.
+    /// Time of sending, in nanoseconds of the sender's clock.
     pub sent_ns: u64,
 }
 
@@ -30,15 +30,15 @@ impl StampKey {
     }
 }
 
-/// What the payload of a verified packet is made of.
+/// Format of a verified packet's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadFormat {
     /// A [`Stamp`] with this key, then pseudo-random bytes.
     Stamped(StampKey),
-    /// That of dpdk-project: index, time, pseudo-random bytes. It does not name its stream, so a
-    /// run has one.
+    /// The format of dpdk-project: index, time, pseudo-random bytes. It does not name its stream,
+    /// so a run has one.
     DpdkProject {
-        /// Of the pseudo-random bytes; dpdk-project has [`DPDK_PROJECT_SEED`] by default.
+        /// Seed of the pseudo-random bytes; dpdk-project has [`DPDK_PROJECT_SEED`] by default.
         seed: u64,
         /// Senders of the stream, which take turns in the index: at least 1.
         senders: u16,

@@ -37,7 +37,7 @@ use std::sync::Arc;
 use template::{HEAD, Head, Payload, Template};
 use turns::Turns;
 
-/// What streams of a run have in common.
+/// Common settings of a run's streams.
 #[derive(Clone, Debug)]
 pub struct StreamSetup {
     /// MAC addresses of the ports A and B.
@@ -46,9 +46,9 @@ pub struct StreamSetup {
     pub link_mbps: [Option<u32>; 2],
     /// Payload, and which random values there are.
     pub seed: u64,
-    /// What packets carry if they are stamped.
+    /// Format of the payload of stamped packets.
     pub format: PayloadFormat,
-    /// Whether every packet has a stamp.
+    /// True if every packet has a stamp.
     pub is_stamped: bool,
     /// The part of the packets that is sent.
     pub part: Part,
@@ -68,7 +68,7 @@ pub struct Streams {
     stamped: usize,
 }
 
-/// Most sizes of a stream whose frames, or the heads of them, are kept ready.
+/// Maximum number of sizes of a stream whose frames, or heads of frames, are kept ready.
 const READY_MAX: usize = 64;
 
 /// A stream at work.
@@ -104,23 +104,23 @@ struct Stream {
 pub struct StreamError {
     /// The stream.
     pub name: String,
-    /// What is wrong with it.
+    /// The fault of the stream.
     pub fault: StreamFault,
 }
 
 /// Why a stream cannot be sent.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StreamFault {
-    /// By its keys.
+    /// The keys or values are wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// Its rate depends on a link without a speed.
     #[error(transparent)]
     Link(#[from] NoLinkSpeed),
-    /// It would leave the others nothing, or they it.
+    /// Rate `max` would leave nothing to other streams, or they to it.
     #[error("rate max is for all streams or for none: it leaves no room for others")]
     MaxBesideRate,
-    /// It has times, and a rate that leaves none.
+    /// The stream has times, and a rate at which times have no meaning.
     #[error("arrivals, on and start need a rate: rate max sends all the time")]
     MaxBesideTimes,
     /// The stream's capture has no frames, or has not been read.
@@ -380,7 +380,7 @@ impl Stream {
         self.template.write(head, room, &self.fields, payload)
     }
 
-    /// Goes on to the next packet of this share; true if there is none.
+    /// Advances to the next packet of this share; true if there is none.
     #[inline(always)]
     fn advance(&mut self, is_last_of_burst: bool) -> bool {
         self.index += 1;

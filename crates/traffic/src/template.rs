@@ -49,9 +49,9 @@ struct Template {
     len: usize,
     network_at: usize,
     transport_at: usize,
-    /// Of the IPv4 header.
+    /// Sum of the IPv4 header.
     network_sum: Sum,
-    /// Of the transport header, and of the protocol number where there is a pseudo header.
+    /// Sum of the transport header, and of the protocol number if there is a pseudo header.
     transport_sum: Sum,
 }
 
@@ -223,7 +223,7 @@ fn put32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// What every packet carries, from the start, with the checksum of every length.
+/// Payload of all packets, from its start, with the checksum of every length.
 #[derive(Debug)]
 struct Payload {
     bytes: [u8; Payload::MAX],

@@ -14,7 +14,7 @@ use crate::stamp::{PayloadFormat, Stamp};
 use wire::checksum::Sum;
 use wire::proto;
 
-/// What a frame is.
+/// The result of verifying a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// A packet of this run, as it was sent.
@@ -35,7 +35,7 @@ pub struct Verifier {
 /// A payload of this run.
 struct Read {
     stamp: Stamp,
-    /// Whether every byte is as it was sent.
+    /// True if every byte is as it was sent.
     is_exact: bool,
     len: usize,
 }
@@ -58,8 +58,8 @@ impl Verifier {
         }
     }
 
-    /// Judges the payload of a UDP packet whose headers and checksums somebody else has checked,
-    /// such as the kernel for a socket.
+    /// Verifies the payload of a UDP packet whose headers and checksums are already verified, as by
+    /// the kernel for a socket.
     pub fn examine_payload(&self, payload: &[u8]) -> Finding {
         match self.read(payload) {
             None => Finding::Foreign,

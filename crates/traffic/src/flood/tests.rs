@@ -20,7 +20,8 @@ fn crc32c_bit_by_bit(bytes: &[u8], seed: u32) -> u32 {
     crc
 }
 
-/// As the specification of RSS has it: a window of 32 key bits slides over the key.
+/// Returns the Toeplitz hash as the specification of RSS defines it: a window of 32 key bits slides
+/// over the key.
 fn toeplitz_bit_by_bit(key: &[u8; 40], input: &[u8]) -> u32 {
     let key_bit = |i: usize| u32::from(key[i / 8] >> (7 - i % 8) & 1);
     let mut hash = 0;

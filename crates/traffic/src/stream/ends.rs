@@ -26,8 +26,8 @@ impl StreamSpec {
         is_one.then(|| SocketAddr::new(self.packet.address(dst.first()), dport.first() as u16))
     }
 
-    /// Returns the key that sends packets to address or port 0, of which nobody can be the
-    /// receiver; `None` if there is none.
+    /// Returns the key that sends packets to address or port 0, which no receiver can have; `None`
+    /// if there is none.
     pub fn key_without_receiver(&self) -> Option<&'static str> {
         let PacketSpec { dst, dport, .. } = &self.packet;
         let keys = [("dst", dst.contains(0)), ("dport", dport.contains(0))];

@@ -8,8 +8,8 @@ use super::places::{ValueSums, Varying};
 pub(crate) struct Fields {
     /// The fastest first.
     digits: Vec<Digit>,
-    /// Number of the packet over all shares since the fields began anew, and after how many they
-    /// do.
+    /// Number of the packet over all shares since the fields began anew, and the number after which
+    /// they do.
     flow: u64,
     flows: u64,
     /// Packets from the last of a burst to the first of this share's next one.
@@ -24,7 +24,7 @@ struct Digit {
     count: u64,
     index: u64,
     value: u128,
-    /// By how much the next value is greater, and how many values this holds for.
+    /// Difference to the next value, and the number of values for which it is the same.
     step: u64,
     left: u64,
     /// Values between the last packet of a burst and the first of this share's next one, without
@@ -63,8 +63,8 @@ impl Fields {
         sums
     }
 
-    /// Goes on to the next packet, or to the first one of this share's next burst. Every
-    /// combination of values that are taken in turn comes once, the first field the fastest.
+    /// Advances to the next packet, or to the first one of this share's next burst. Every
+    /// combination of values that are taken in turn comes once; the first field changes fastest.
     #[inline(always)]
     pub(crate) fn advance(&mut self, is_jump: bool) {
         if self.digits.is_empty() {
@@ -126,7 +126,7 @@ impl Digit {
         (self.step, self.left) = (run.step, run.count - in_run - 1);
     }
 
-    /// Goes on by at most `count` values; true if it went over the last one.
+    /// Advances by at most `count` values; true if it passed the last one.
     #[inline(always)]
     fn advance_by(&mut self, values: u64) -> bool {
         let next = self.index + values;

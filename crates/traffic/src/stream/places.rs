@@ -7,8 +7,8 @@ use super::values::Values;
 use wire::checksum::Sum;
 use wire::ethernet::Ethernet;
 
-/// Where a value goes into the headers: its upper or lower 64 bits, right by `right` and then left
-/// by `left`, beside `others`.
+/// Place of a value in the headers: its upper or lower 64 bits, shifted right by `right` and then
+/// left by `left`, beside `others`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     at: usize,

@@ -10,7 +10,7 @@ const PARTS: usize = 256;
 const PART_BITS: u32 = PARTS.ilog2();
 /// Bits behind the binary point of logarithms.
 const FRACTION_BITS: u32 = 32;
-/// Of SplitMix64 (Steele et al. 2014).
+/// Step of SplitMix64 (Steele et al. 2014).
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Exponential numbers with the mean 1, from a seed.

@@ -4,7 +4,7 @@
 /// Bytes that a frame takes on the wire beside itself: preamble and start delimiter 8, gap 12.
 const WIRE_EXTRA: f64 = 20.0;
 
-/// How much to send.
+/// Rate of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// Frames per second.
@@ -27,7 +27,7 @@ pub enum Rate {
 )]
 pub struct RateError(pub String);
 
-/// A rate in percent of a link whose speed nobody knows.
+/// A rate in percent of a link whose speed is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a rate in % needs a link with a speed: write it in pps or bps")]
 pub struct NoLinkSpeed;

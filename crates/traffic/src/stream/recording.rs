@@ -12,7 +12,8 @@ pub struct Playback {
     pub path: String,
     /// Factor for the capture's own speed; `None`: the rate of the stream counts.
     pub speed: Option<f64>,
-    /// How often the capture is sent; `None`: over and over, or until the stream's `count`.
+    /// Number of times that the capture is sent; `None` repeats it until the stream's `count`, or
+    /// without end.
     pub loops: Option<u64>,
     /// The frames, once they have been read.
     pub recording: Arc<Recording>,
@@ -24,7 +25,7 @@ pub struct Recording {
     /// One frame behind the other.
     bytes: Vec<u8>,
     frames: Vec<Recorded>,
-    /// Of the first packet, in the capture's own time.
+    /// Time of the first packet, in the capture's own time.
     begin_ns: u64,
 }
 
@@ -47,7 +48,7 @@ pub enum RecordingError {
         /// Its bytes.
         len: usize,
     },
-    /// All frames are more than may be.
+    /// The frames together have too many bytes.
     #[error(
         "packets 1 to {number} have more than {} MiB: cut the capture (editcap -c)",
         Recording::BYTES_MAX >> 20
@@ -80,7 +81,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Number of frames.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
@@ -162,7 +163,7 @@ impl Player {
         frame.len()
     }
 
-    /// When the frame is due, in the time of the recording.
+    /// Returns when the frame is due, in the time of the recording.
     #[inline(always)]
     pub(crate) fn at_ns(&self) -> u64 {
         self.base_ns.saturating_add(self.recording.frames[self.index].at_ns)

@@ -22,7 +22,7 @@ pub(crate) struct Interval(u64);
 const FRACTION_BITS: u32 = 24;
 
 impl Interval {
-    /// Of no rate: every frame is due at once.
+    /// Interval without a rate: every frame is due at once.
     pub(crate) const NONE: Self = Self(0);
 
     /// Returns the interval at `rate` frames per second, at least one in 1000 seconds.
@@ -40,7 +40,7 @@ impl Interval {
     }
 }
 
-/// When a stream sends, beside its rate.
+/// Times at which a stream sends, beside its rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Schedule {
     /// True if gaps are exponential: a Poisson process.
@@ -136,7 +136,7 @@ impl Gaps {
         }
     }
 
-    /// Goes on to the next burst of this share.
+    /// Advances to the next burst of this share.
     #[inline(always)]
     fn advance(&mut self) {
         match self {
@@ -152,7 +152,7 @@ impl Gaps {
 struct Pauses {
     on_ns: u64,
     off_ns: u64,
-    /// Of the time without pauses: the end of the period, and the pauses before it.
+    /// In time without pauses: the end of the period, and the pauses before it.
     end_ns: u64,
     paused_ns: u64,
 }
@@ -185,7 +185,7 @@ pub(crate) struct Group {
     in_burst: u64,
     /// Its frames have no times: the next is always due.
     is_max: bool,
-    /// When the next frame is due; `u64::MAX`: never.
+    /// Time at which the next frame is due; `u64::MAX` for never.
     due: u64,
 }
 
@@ -194,7 +194,7 @@ pub(crate) struct Group {
 struct Member {
     /// Number of the stream.
     stream: u16,
-    /// How long after the first stream of the group it sends.
+    /// Offset from the first stream of the group, in nanoseconds.
     offset_ns: u64,
 }
 
@@ -216,7 +216,7 @@ impl Group {
         }
     }
 
-    /// Lets the rate grow. Pauses do not count.
+    /// Has the rate grow by `ramp`. Pauses do not count.
     pub(crate) fn grow(&mut self, ramp: Ramp) {
         self.ramp = ramp;
     }
@@ -252,7 +252,7 @@ impl Group {
         self.due = self.next_due();
     }
 
-    /// When the next frame is due; `u64::MAX`: never.
+    /// Returns when the next frame is due; `u64::MAX` for never.
     #[inline(always)]
     pub(crate) fn due(&self) -> u64 {
         self.due
@@ -278,7 +278,7 @@ impl Group {
         self.in_burst + 1 == self.burst
     }
 
-    /// Goes on to the next frame. A member that is over leaves; the others keep their times.
+    /// Advances to the next frame. A member that has ended leaves; the others keep their times.
     #[inline(always)]
     pub(crate) fn advance(&mut self, is_over: bool) {
         match is_over {

@@ -18,14 +18,14 @@ pub(crate) struct Sizes(Vec<u16>);
 /// Why a text names no sizes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
-    /// It is no number.
+    /// The size is no number.
     #[error("{text:?} is no size: write {} to {} (bytes with FCS), imix, or genome:aaafg",
             SIZES.start(), SIZES.end())]
     NotOne {
         /// The text.
         text: String,
     },
-    /// It is no list or range of numbers.
+    /// The sizes are no list or range of numbers.
     #[error(transparent)]
     Values(ValuesError),
     /// A frame is too short or too long.
@@ -92,7 +92,7 @@ impl Sizes {
         Self::checked((0..values.count()).map(|index| values.at(index) as u16).collect())
     }
 
-    /// Of sizes with FCS.
+    /// Makes sizes from a list of sizes with FCS.
     fn checked(sizes: Vec<u16>) -> Result<Self, SizeError> {
         sizes.iter().try_for_each(|size| check(u64::from(*size)))?;
         Ok(Self(sizes.into_iter().map(|size| size - FCS as u16).collect()))

@@ -51,14 +51,14 @@ pub const KEYS: [&str; 35] = [
     "tunnel_sport",
 ];
 
-/// What a stream sends, and how much of it.
+/// A stream: its packets, rate and number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamSpec {
     /// Names it in results.
     pub name: String,
     /// The port that sends it.
     pub side: Side,
-    /// How much to send.
+    /// Rate of the stream.
     pub rate: Rate,
     /// Packets after which it ends.
     pub count: Option<u64>,
@@ -114,12 +114,12 @@ pub enum SpecError {
     Value {
         /// The key.
         key: &'static str,
-        /// What is wrong with its value.
+        /// Fault of its value.
         fault: ValueFault,
     },
 }
 
-/// What is wrong with a value.
+/// Faults of a value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ValueFault {
     /// No values of the field.
@@ -393,7 +393,7 @@ impl StreamSpec {
         };
         match reader.pairs.first() {
             None => Ok(spec),
-            // Known, and nobody took it.
+            // The key is known, but was not used.
             Some((key, _)) => {
                 let key = KEYS.into_iter().find(|known| known == key).unwrap_or("proto");
                 let with = || format!("with proto={}", spec.packet.protocol_name());

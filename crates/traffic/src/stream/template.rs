@@ -26,14 +26,14 @@ const LINE: usize = 64;
 const SCTP_HEADERS: usize = 12 + 16;
 const ECHO_ID: u16 = 0x6d72;
 
-/// What follows the headers.
+/// The payload behind the headers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Payload<'a> {
     /// Bytes that are equal in every packet.
     Fixed(&'a Filler),
     /// A stamp, and bytes that only this packet has.
     Stamped(Stamp, StampKey, &'a Filler),
-    /// As dpdk-project makes it.
+    /// The payload of dpdk-project.
     DpdkProject { seed: u64, index: u64, sent_ns: u64 },
 }
 
@@ -85,14 +85,14 @@ pub(crate) struct Template {
     has_varying_network: bool,
     /// The transport packet's length is a multiple of this number of bytes.
     multiple: usize,
-    /// Where the headers have the length of the packet from a place on.
+    /// Places in the headers with the length of the packet from a place on.
     lengths: Vec<Length>,
-    /// Of the IPv4 header, without its length.
+    /// Sum of the IPv4 header, without its length.
     network_sum: Sum,
-    /// Of pseudo header and transport header, without lengths.
+    /// Sum of pseudo header and transport header, without lengths.
     transport_sum: Sum,
-    /// How often the length of the transport packet counts to its checksum: in the pseudo header,
-    /// and in the header of UDP.
+    /// Number of times that the length of the transport packet counts to its checksum: in the
+    /// pseudo header, and in the header of UDP.
     counted_lengths: usize,
 }
 
@@ -106,23 +106,23 @@ struct Length {
 /// The checksum of the transport header.
 #[derive(Clone, Copy, Debug)]
 enum Checksum {
-    /// That of RFC 1071 at `at`; where it is 0, `for_zero` is written.
+    /// The checksum of RFC 1071 at `at`; if it is 0, `for_zero` is written.
     Internet { at: usize, for_zero: u16 },
-    /// Of all of an SCTP packet (RFC 9260 section 6.8).
+    /// The CRC of a whole SCTP packet (RFC 9260 section 6.8).
     Crc32c,
 }
 
-/// The first bytes of the frames of one length, and what is known of their checksums.
+/// The first bytes of the frames of one length, and the constant parts of their checksums.
 #[derive(Debug)]
 pub(crate) struct Head {
     bytes: [u8; HEAD],
     /// Bytes of the frame, and those up to the end of the packet in it: the rest is zeros.
     len: usize,
     packet_len: usize,
-    /// Of the IPv4 header without what varies.
+    /// Sum of the IPv4 header without varying fields.
     network_sum: Sum,
-    /// Of pseudo header and transport header without what varies, and of the payload if it is
-    /// fixed.
+    /// Sum of pseudo header and transport header without varying fields, and of the payload if it
+    /// is fixed.
     transport_sum: Sum,
 }
 
@@ -333,7 +333,7 @@ fn lengths(spec: &PacketSpec, network_at: usize, transport_at: usize) -> Vec<Len
     [Some(network), transport].into_iter().flatten().collect()
 }
 
-/// The first packet without payload, outside of any tunnel.
+/// Returns the first packet without payload, outside of any tunnel.
 fn first_packet(spec: &PacketSpec) -> FrameBuilder {
     let (src, dst) = (spec.src.first(), spec.dst.first());
     let ip = |bits: u128| match spec.is_ipv6 {

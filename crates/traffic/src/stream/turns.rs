@@ -12,9 +12,9 @@ pub(crate) struct Turns {
     /// The group that sends until the first of the others is due: most frames change nothing else.
     current: usize,
     others: BinaryHeap<Reverse<Waiting>>,
-    /// When the first of the others is due; `u64::MAX`: never.
+    /// Time at which the first of the others is due; `u64::MAX` for never.
     until: u64,
-    /// How often groups took turns.
+    /// Number of times that groups took turns.
     changes: u64,
 }
 
@@ -28,7 +28,7 @@ struct Waiting {
 }
 
 impl Turns {
-    /// Lets the groups take turns from their first frames on.
+    /// Makes turns of the groups, from their first frames on.
     pub(crate) fn new(mut groups: Vec<Group>) -> Self {
         groups.iter_mut().for_each(Group::begin);
         let waiting = groups
@@ -43,7 +43,7 @@ impl Turns {
         turns
     }
 
-    /// When the next frame is due; `None`: there are no more.
+    /// Returns when the next frame is due; `None` if there are no more.
     #[inline(always)]
     pub(crate) fn due(&self) -> Option<u64> {
         self.groups.get(self.current).map(Group::due).filter(|due| *due != u64::MAX)
@@ -67,7 +67,7 @@ impl Turns {
         }
     }
 
-    /// Goes on to the next frame; `is_over`: the stream of the last one has no more.
+    /// Advances to the next frame; `is_over` says that the stream of the last one has no more.
     #[inline(always)]
     pub(crate) fn advance(&mut self, is_over: bool) {
         let group = &mut self.groups[self.current];
@@ -78,7 +78,7 @@ impl Turns {
         }
     }
 
-    /// Lets the first of the others send, if there are others.
+    /// Changes to the first of the other groups, if there are others.
     fn change(&mut self) {
         let due = self.groups[self.current].due();
         let waiting = Waiting { due, since: self.changes, group: self.current };

@@ -36,7 +36,7 @@ pub(crate) struct Run {
 /// Why a text names no values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValuesError {
-    /// It is no value of its kind.
+    /// The text is no value of its kind.
     #[error("{text:?} is no {kind}")]
     NotOne {
         /// The part of the text.
@@ -124,12 +124,12 @@ impl Values {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub(crate) fn count(&self) -> u64 {
         self.runs.iter().map(|run| run.count).sum()
     }
 
-    /// The first value; the only one, if it is the only one.
+    /// Returns the first value.
     pub(crate) fn first(&self) -> u128 {
         self.runs[0].first
     }

@@ -84,7 +84,7 @@ pub enum ProfileError {
         place: Place,
         /// The key, with its value where only that value is refused.
         key: String,
-        /// What the key would need.
+        /// The feature that the key would need.
         reason: &'static str,
     },
     /// A key stands twice in one map.

@@ -47,7 +47,7 @@ pub(super) struct Frame {
 #[derive(Clone, Copy, Debug)]
 struct TransportChecksum {
     at: usize,
-    /// Of the segment and the constant part of the pseudo header.
+    /// Sum of the segment and the constant part of the pseudo header.
     sum: Sum,
     /// A UDP checksum is never 0.
     is_udp: bool,

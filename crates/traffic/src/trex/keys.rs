@@ -85,7 +85,7 @@ pub(super) const GENERATOR: Section = Section {
     ],
 };
 
-/// A further pool of clients.
+/// An additional pool of clients.
 pub(super) const CLIENTS: Section = Section {
     name: "generator_clients",
     keys: &[
@@ -98,7 +98,7 @@ pub(super) const CLIENTS: Section = Section {
     ],
 };
 
-/// A further pool of servers.
+/// An additional pool of servers.
 pub(super) const SERVERS: Section = Section {
     name: "generator_servers",
     keys: &[

@@ -11,13 +11,13 @@ use std::net::Ipv4Addr;
 pub(super) enum Distribution {
     /// One after the other, from the first to the last and again.
     Sequential,
-    /// All with the same probability.
+    /// All addresses with the same probability.
     Random,
-    /// Most often those in the middle; the range is six standard deviations wide.
+    /// Addresses in the middle most often; the range is six standard deviations wide.
     Normal,
 }
 
-/// A range of addresses. That of a further port pair may go over the end of all addresses.
+/// A range of addresses. The range of an additional port pair may go over the end of all addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
     pub(super) name: String,

@@ -107,7 +107,7 @@ struct Stream {
     script: Arc<Script>,
     tuples: TupleMaker,
     pace: Pace,
-    /// From the start of a flow to its first frame.
+    /// Time from the start of a flow to its first frame.
     delay_ns: u64,
     burst: u64,
     range: FlowRange,
@@ -197,7 +197,7 @@ impl Traffic {
         })
     }
 
-    /// Returns the tuples of a further port pair.
+    /// Returns the tuples of an additional port pair.
     fn moved_tuples(&self, tuples: &TupleMaker, port_pair: u8) -> TupleMaker {
         let offset = self.dual_port_mask.wrapping_mul(port_pair.into());
         let mut tuples = tuples.clone();
