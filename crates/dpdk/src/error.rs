@@ -113,7 +113,7 @@ pub enum EalError {
          without{log}"
     )]
     NoHugepages {
-        /// What EAL logged.
+        /// Lines that EAL logged.
         log: Log,
     },
     /// EAL refused.
@@ -121,7 +121,7 @@ pub enum EalError {
     Init {
         /// Its error number.
         errno: Errno,
-        /// What EAL logged.
+        /// Lines that EAL logged.
         log: Log,
     },
 }
@@ -136,7 +136,7 @@ pub struct MempoolError {
     pub count: u32,
     /// The error number.
     pub errno: Errno,
-    /// What DPDK logged.
+    /// Lines that DPDK logged.
     pub log: Log,
 }
 
@@ -152,7 +152,7 @@ pub enum PortError {
     NoDriver {
         /// Devargs of the port.
         port: String,
-        /// What DPDK logged.
+        /// Lines that DPDK logged.
         log: Log,
     },
     /// The driver refused the device or its parameters.
@@ -162,7 +162,7 @@ pub enum PortError {
         port: String,
         /// The error number.
         errno: Errno,
-        /// What its driver logged.
+        /// Lines that the driver logged.
         log: Log,
         /// The parameters that the driver accepts, if they are known.
         parameters: Option<String>,
@@ -192,11 +192,11 @@ pub enum PortError {
     Configure {
         /// Devargs of the port.
         port: String,
-        /// Which step.
+        /// The failed step.
         step: Step,
         /// The error number.
         errno: Errno,
-        /// What DPDK logged.
+        /// Lines that DPDK logged.
         log: Log,
     },
 }

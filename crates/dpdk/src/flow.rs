@@ -26,7 +26,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where a rule is, and which direction of packets it matches.
+/// Group and priority of a rule, and the direction of packets that it matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
     /// Rules of group 0 are matched first; a `jump` leads to those of another group.

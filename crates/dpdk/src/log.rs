@@ -29,7 +29,7 @@ pub enum LogLevel {
     Warning = 5,
     /// Normal, but worth a line.
     Notice = 6,
-    /// What is being done.
+    /// Progress of work.
     Info = 7,
     /// Everything.
     Debug = 8,
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use std::sync::Barrier;
 
-    /// As the threads that program two ports do.
+    /// Two threads capture at once, as the programming threads of two ports do.
     #[test]
     fn each_thread_has_the_lines_of_its_own_work() {
         let together = Barrier::new(2);

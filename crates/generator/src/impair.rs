@@ -20,7 +20,7 @@ pub struct Impairments {
     pub duplicated: u32,
     /// Sent after the next packet of their stream.
     pub reordered: u32,
-    /// With one bit changed.
+    /// Sent with one bit changed.
     pub damaged: u32,
 }
 

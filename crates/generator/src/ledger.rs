@@ -79,9 +79,9 @@ pub struct Totals {
     pub lateness: Histogram<u64>,
     /// Error of the gaps between bursts, in nanoseconds.
     pub gap_error: Histogram<u64>,
-    /// When frames were sent.
+    /// Time in which frames were sent.
     pub sent_span: Span,
-    /// When frames were received.
+    /// Time in which frames were received.
     pub received_span: Span,
     /// Longest time between two polls of a receiver, in nanoseconds.
     pub longest_gap_ns: u64,

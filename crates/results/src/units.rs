@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(thousands(12_345_678), "12_345_678");
     }
 
-    /// As `date -u -d @SECONDS` prints them.
+    /// The dates are those that `date -u -d @SECONDS` prints.
     #[test]
     fn dates_are_those_of_the_calendar() {
         let dates = [0, 951_782_399, 951_782_400, 1_700_000_000, 4_107_542_400].map(date);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// Datagrams received by one call, or from one look at a ring.
 pub(crate) enum Arrivals {
-    /// By `recvmmsg`.
+    /// Received by `recvmmsg`.
     Calls(Arc<Socket>, Incoming),
-    /// By io_uring.
+    /// Received by io_uring.
     Ring(Box<RecvRing>),
 }
 

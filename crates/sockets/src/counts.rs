@@ -14,7 +14,7 @@ pub struct KernelCounts {
     last_error: AtomicU64,
 }
 
-/// What to do with the packet that an error is about.
+/// Treatment of the packet that an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Offer it again.

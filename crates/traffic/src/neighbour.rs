@@ -124,7 +124,8 @@ impl Message {
         let target = IpAddr::V6(Ipv6Addr::from(target));
         match head[0] {
             v6::NEIGHBOUR_SOLICITATION => {
-                // Who has no address yet names no MAC address, and is answered by multicast.
+                // A neighbour that has no address yet names no MAC address, and is answered by
+                // multicast.
                 let mac = link_address(options, SOURCE_LINK_ADDRESS).unwrap_or_default();
                 let from = Neighbour { address: IpAddr::V6(ip.src()), mac };
                 Some(Self::Request { from, target })

@@ -28,7 +28,7 @@ pub(crate) struct TwinNic {
     nic: RwLock<Nic>,
     /// Verdicts of an older generation may be out of date.
     generation: AtomicU64,
-    /// When the next generation begins by itself, in microseconds; 0 for never.
+    /// Time at which the next generation begins by the clock, in microseconds; 0 for never.
     change_us: AtomicU64,
     /// The keeper of verdicts of the replayed capture. A thread that changes rules holds this lock;
     /// it is taken before `nic`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The model of the software NIC: which flow rules it accepts, and what it does with a packet.
 //!
-//! [`PortRules`] is one port. It shares no code with the engine, of which it is the test oracle,
+//! [`Nic`] is one port. It shares no code with the engine, of which it is the test oracle,
 //! and names nothing of DPDK. The C of `pmd/` turns `rte_flow` into [`Item`] and [`Action`], frames
 //! into bytes, and a [`Verdict`] into fields of an mbuf. `ffi.rs` is the interface to that C and
 //! the only unsafe code.

@@ -176,7 +176,7 @@ impl Nic {
         self.is_started = is_started;
     }
 
-    /// Checks whether [`PortRules::create`] would accept the rule, as far as this NIC says in
+    /// Checks whether [`Nic::create`] would accept the rule, as far as this NIC says in
     /// advance.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The pattern of a rule: header bytes under masks.
 //!
-//! A pattern is given as items in the order of the headers. It becomes a [`RuleShape`] and a key.
+//! A pattern is given as items in the order of the headers. It becomes a [`Shape`] and a key.
 //! The shape says which protocol must be at which place, and which bytes count; the key has the
 //! values of those bytes. Rules of one shape share a hash table, whatever their values.
 

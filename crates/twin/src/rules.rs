@@ -107,10 +107,10 @@ pub(crate) struct Hit {
 /// Rules that count a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counted {
-    /// None.
+    /// No rule.
     #[default]
     Not,
-    /// One, by its counter, for [`crate::PortRules::count`].
+    /// One, by its counter, for [`crate::Nic::count`].
     By(u32),
     /// Several, on the way from group to group.
     Often,

@@ -91,8 +91,8 @@ enum State {
     Leaving,
 }
 
-/// What rules of a table have in common. Drivers read a rule's arrays by the templates, never
-/// looking for an end or a null pointer.
+/// Common part of a table's rules. Drivers read a rule's arrays by the templates, without checking
+/// for an end or a null pointer.
 #[derive(Debug, PartialEq, Eq)]
 struct Shape {
     /// Kinds, and whether there are spec, last and mask.

@@ -22,7 +22,7 @@ const CONFIRMATIONS: u32 = 50;
 /// The reason why a probe ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
-    /// By a signal.
+    /// A signal interrupted the probe.
     #[error("interrupted")]
     Interrupted,
     /// The NIC accepted a rule and does not destroy it.
@@ -90,7 +90,7 @@ pub(crate) struct Bench<'a> {
     pub(super) usual_actions: Vec<Action>,
     /// Facts that could not be found out, and facts that the file cannot express.
     pub(super) notes: Vec<String>,
-    /// What the NIC does wrong.
+    /// Faults of the NIC.
     pub(super) findings: Vec<String>,
     /// Rules of others, and rules that the probe left behind.
     pub(super) seen: Seen,

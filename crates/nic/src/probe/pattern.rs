@@ -22,7 +22,7 @@ pub(super) enum Bits {
     /// The upper half.
     Upper,
     Lowest,
-    /// Those of a number, for fields of at most 64 bits.
+    /// The bits of a number, for fields of at most 64 bits.
     These(u64),
 }
 

@@ -362,7 +362,7 @@ fn tables_are_filled_to_their_ends() {
     }
 }
 
-/// With the errno that the files of Intel say once for all.
+/// Returns a refusal with the errno that Intel's files give for all.
 fn full(told: Told) -> Told {
     match told {
         Told::Full { errno, kind, message } => {

@@ -104,7 +104,7 @@ impl Traces {
     }
 }
 
-/// Looks before the first rule. Others' rules end the probe unless it goes on beside them.
+/// Looks for traces before the first rule. Rules of others end the probe, unless `goes_on`.
 pub(super) fn before(bench: &mut Bench<'_>, goes_on: bool) -> Result<Traces, Stopped> {
     bench.stage("rules that are there")?;
     let traces = Traces::look(bench, None);
@@ -130,7 +130,8 @@ pub(super) fn before(bench: &mut Bench<'_>, goes_on: bool) -> Result<Traces, Sto
     Ok(traces)
 }
 
-/// Looks after the last rule. What stayed is flushed, unless that would hit others.
+/// Looks for traces after the last rule. Flushes rules that stayed, unless that would hit rules of
+/// others.
 pub(super) fn after(bench: &mut Bench<'_>, before: &Traces) {
     look_again(bench, before);
     if before.has_packets() && bench.seen.packets_left.is_none() {

@@ -127,7 +127,7 @@ fn split(user_data: u64) -> (u32, usize) {
     ((user_data >> 32) as u32, user_data as u32 as usize)
 }
 
-/// Memory that the kernel writes to, whoever holds its owner.
+/// Memory that the kernel writes to, independent of references to its owner.
 struct Shared {
     start: NonNull<u8>,
     layout: Layout,

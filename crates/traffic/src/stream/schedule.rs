@@ -82,7 +82,7 @@ pub(crate) enum Gaps {
     },
     Random {
         exponential: Exponential,
-        /// Both in nanoseconds, with [`FRACTION_BITS`].
+        /// Mean gap and next time, both in nanoseconds, with [`FRACTION_BITS`].
         mean: u128,
         at: u128,
     },

@@ -22,8 +22,8 @@ const ANY: RangeInclusive<Decimal> = Decimal::ZERO..=Decimal::MAX;
 /// `cap_info` have the meaning that TRex gives them, but for these:
 ///
 /// - `tcp_aging` and `udp_aging` are compared with the rate: [`Traffic::aging_notes`].
-/// - `plugin_id` 1 and 2 permit further flows in the capture. Payloads stay as captured, and a note
-///   says so.
+/// - `plugin_id` 1 and 2 permit additional flows in the capture. Payloads stay as captured, and a
+///   note says so.
 /// - `clients_per_gb`, `min_clients`, `mac`, `wlength`, `tw` and `track_ports` are ignored, and a
 ///   note says so.
 /// - Other values of `plugin_id` are refused, and so are `dyn_pyload`, `multi_flow_enabled`,
@@ -97,7 +97,7 @@ pub(super) struct Template {
 /// Gaps between the frames of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Timing {
-    /// Those of the capture.
+    /// The gaps of the capture.
     Capture,
     /// `ipg_ns` within a direction, `rtt_ns` where the direction changes.
     Fixed { ipg_ns: u64, rtt_ns: u64 },
@@ -392,7 +392,7 @@ fn read_server(
 
 /// Reads `plugin_id`; returns true if the capture may hold additional flows.
 ///
-/// Payloads stay as captured. So further flows (RTP beside RTSP or SIP) keep the ports of the
+/// Payloads stay as captured. So additional flows (RTP beside RTSP or SIP) keep the ports of the
 /// capture, which those payloads name.
 fn read_plugin(fields: &Fields<'_>, notes: &mut Vec<Note>) -> Result<bool, ProfileError> {
     let Some(field) = fields.get("plugin_id") else { return Ok(false) };

@@ -106,7 +106,7 @@ pub(crate) unsafe extern "C" fn twin_nic_set_rss(
 ///
 /// # Safety
 ///
-/// `nic` is alive and `call` is nobody else's.
+/// `nic` is alive and no other thread uses `call`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_flow_isolate(
     nic: *const TwinNic,

@@ -24,7 +24,7 @@ pub enum Told {
         /// Type of the error; `NONE` leaves the structure untouched.
         #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
         kind: Option<Kind>,
-        /// None leaves it null.
+        /// The message; `None` leaves it null.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
@@ -270,7 +270,7 @@ impl Capacity {
 }
 
 impl TableFacts {
-    /// How many rules there may be.
+    /// Returns how many rules fit.
     pub fn capacity(&self) -> Capacity {
         let best_effort = self.best_effort.unwrap_or(0).into();
         Capacity { guaranteed: self.guaranteed.map_or(u64::MAX, u64::from), best_effort }

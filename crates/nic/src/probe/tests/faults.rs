@@ -42,7 +42,7 @@ struct Faulty {
     model: Model,
     fault: Fault,
     destroyed: u32,
-    /// When the link is up.
+    /// Time at which the link comes up.
     link_us: u64,
 }
 
@@ -246,7 +246,7 @@ fn rules_that_are_late_are_waited_for() {
     assert_eq!(found, probed(&plain).personality);
 }
 
-/// What is not delivered while the link comes up is not the rules' doing.
+/// Packets that are lost while the link comes up do not count as an effect of rules.
 #[test]
 fn a_link_is_waited_for() {
     let restart = Extent { restart: true, ..Extent::default() };

@@ -209,7 +209,7 @@ fn mask() -> impl Strategy<Value = u8> {
 #[derive(Clone, Debug)]
 struct Wish {
     ends: Ends,
-    /// Of both addresses, both ports.
+    /// Masks of both addresses and both ports.
     masks: [u8; 4],
     hops: Option<u8>,
     /// Flags beside which the rule matches whole packets only; `None` if it does not.
