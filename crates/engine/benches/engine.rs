@@ -123,7 +123,7 @@ impl Bench {
         Bench { engine, ring: vec![0; 1024 * Self::BUFFER], at: 0, marks: HashMap::new() }
     }
 
-    /// Does what the engine wishes of a NIC.
+    /// Does what the engine requests of a NIC.
     fn mark(&mut self, layout: MarkLayout) {
         while let Some(RuleRequest::Install { rule, tuple, .. }) = self.engine.next_request() {
             let (IpAddr::V4(src), IpAddr::V4(dst)) = (tuple.src, tuple.dst) else { continue };

@@ -81,8 +81,8 @@ fn process(engine: &mut Engine, now: u64, packets: &[BytesPacket]) {
 
 /// As a NIC that does whatever it is asked.
 fn answer_all(engine: &mut Engine) {
-    while let Some(wish) = engine.next_request() {
-        match wish {
+    while let Some(request) = engine.next_request() {
+        match request {
             RuleRequest::Install { rule, .. } => {
                 engine.apply_result(rule, RuleResult::Installed { pace: 1000 })
             }

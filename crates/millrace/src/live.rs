@@ -165,27 +165,27 @@ impl Runtime {
             let shared = [wire.a, wire.b].map(SharedPort::new);
             let offer = PortOffer::of(&shared, &offload, config, workers);
             let of_worker: Vec<_> = (0..workers).map(|number| offer.of_worker(number)).collect();
-            let (wishes, of_ports) = offer.tie(&offload, workers, clock);
+            let (rule_requests, of_ports) = offer.tie(&offload, workers, clock);
             rules.extend(of_ports);
-            let of_workers = of_worker.into_iter().zip(wishes);
-            let mut lenders = [Vec::new(), Vec::new()];
+            let of_workers = of_worker.into_iter().zip(rule_requests);
+            let mut owners = [Vec::new(), Vec::new()];
             let of_workers = of_workers.zip(places(number, workers)).zip(exchanges);
             for ((lcore, pairs), of_worker) in wire.workers.into_iter().zip(pairs).zip(of_workers) {
-                let (((offload, wishes), place), (exchange, steering)) = of_worker;
+                let (((offload, rule_requests), place), (exchange, steering)) = of_worker;
                 let (saver, resume) = checkpointing::of_worker(&mut saving, place);
                 let (producer, records) = RingBuffer::new(RECORDS);
                 let board = Arc::new(PublishedCounters::default());
-                let (desk, asks) = CommandQueue::new();
+                let (commands, asks) = CommandQueue::new();
                 let asks = Mutex::new(asks);
                 askable.push(WorkerHandle { lcore: lcore.id(), wire: number, asks });
                 let config = config_of(config, ready.len(), workers);
                 let config = engine::Config { offload, steering, zone, ..config };
-                let loans = lenders.each_mut().map(lend);
+                let loans = owners.each_mut().map(lend);
                 let outlets = WorkerChannels {
                     board: Arc::clone(&board),
                     records: producer,
-                    wishes,
-                    desk,
+                    rule_requests,
+                    commands,
                     saver,
                     limits,
                     loans,
@@ -199,9 +199,9 @@ impl Runtime {
                 let work = move || worker().resume(resume, &gauge).run();
                 ready.push((lcore, number, work, board, records));
             }
-            let of_ports = shared.into_iter().zip(lenders).zip(wire.read_beside);
-            ports.extend(of_ports.map(|((port, lenders), read_beside)| {
-                let recovery = PortReset::new(port.clone(), lenders);
+            let of_ports = shared.into_iter().zip(owners).zip(wire.read_beside);
+            ports.extend(of_ports.map(|((port, owners), read_beside)| {
+                let recovery = PortReset::new(port.clone(), owners);
                 PortWatch::new(port, recovery, (workers > 1, read_beside))
             }));
         }
@@ -412,10 +412,10 @@ fn config_of(config: &engine::Config, number: usize, workers: usize) -> engine::
 }
 
 /// Adds a worker to the owners of a port's queues; returns the worker's end of the lease.
-fn lend(lenders: &mut Vec<QueueOwner>) -> QueueLease {
-    let (lender, borrower) = loan();
-    lenders.push(lender);
-    borrower
+fn lend(owners: &mut Vec<QueueOwner>) -> QueueLease {
+    let (owner, lease) = loan();
+    owners.push(owner);
+    lease
 }
 
 /// Returns the place of each worker's snapshot of a wire, and the number of the wire's workers.

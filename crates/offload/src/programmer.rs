@@ -93,7 +93,7 @@ pub struct Programmer<P> {
     layout: MarkLayout,
     limits: Limits,
     pace: CallPacer,
-    desks: Vec<WorkerQueue>,
+    queues: Vec<WorkerQueue>,
     /// Number of the worker whose turn it is.
     turn: usize,
     account: RuleTable,
@@ -127,7 +127,7 @@ impl<P: RulePort> Programmer<P> {
             layout,
             limits,
             pace,
-            desks: (0..workers).map(|_| WorkerQueue::default()).collect(),
+            queues: (0..workers).map(|_| WorkerQueue::default()).collect(),
             turn: 0,
             account: RuleTable::default(),
             call: 0,
@@ -147,7 +147,7 @@ impl<P: RulePort> Programmer<P> {
     /// Takes a worker's request. An install request that finds no room gets its result at once. So
     /// does the removal of a rule that has not reached the port: that rule gets no other result.
     pub fn submit(&mut self, worker: Worker, request: RuleRequest) {
-        let queue = &mut self.desks[usize::from(worker)];
+        let queue = &mut self.queues[usize::from(worker)];
         match request {
             RuleRequest::Remove { rule, .. } => self.hear_remove(worker, rule),
             RuleRequest::Install { rule, tuple, action, .. }
@@ -166,13 +166,13 @@ impl<P: RulePort> Programmer<P> {
             self.counts.withdrawn += 1;
             self.answer(worker, rule, RuleResult::Removed);
         } else {
-            self.desks[usize::from(worker)].removes.push_back(rule);
+            self.queues[usize::from(worker)].removes.push_back(rule);
         }
     }
 
     /// True if an install request of this worker would find room.
     pub fn has_room(&self, worker: Worker) -> bool {
-        self.desks[usize::from(worker)].installs.len() < self.limits.waiting
+        self.queues[usize::from(worker)].installs.len() < self.limits.waiting
     }
 
     /// Begins the removal of up to `most` rules, whatever the pace, and whether requested or not.
@@ -210,7 +210,7 @@ impl<P: RulePort> Programmer<P> {
                 // Its worker has no result yet, so it waits as if it had not begun.
                 State::Coming if !kept.is_told => {
                     self.account.remove(rule);
-                    let queue = &mut self.desks[usize::from(kept.worker)];
+                    let queue = &mut self.queues[usize::from(kept.worker)];
                     queue.installs.push_front((rule, kept.request));
                 }
                 State::Leaving => self.account.remove(rule),
@@ -292,7 +292,7 @@ impl<P: RulePort> Programmer<P> {
     fn later(&self, now: Nanos) -> Next {
         let has_requests = !(self.lost.is_empty() && self.replaced.is_empty())
             || self
-                .desks
+                .queues
                 .iter()
                 .any(|queue| !(queue.removes.is_empty() && queue.installs.is_empty()));
         // Requests that the pace does not hold up wait for results.
@@ -349,10 +349,10 @@ impl<P: RulePort> Programmer<P> {
     /// Takes a request of the first worker that has one, beginning with the worker whose turn it
     /// is.
     fn next_of<T>(&mut self, take: impl Fn(&mut WorkerQueue) -> Option<T>) -> Option<(Worker, T)> {
-        let (turn, count) = (self.turn, self.desks.len());
+        let (turn, count) = (self.turn, self.queues.len());
         let mut order = (0..count).map(|place| (turn + place) % count);
         let (worker, taken) =
-            order.find_map(|worker| Some((worker, take(&mut self.desks[worker])?)))?;
+            order.find_map(|worker| Some((worker, take(&mut self.queues[worker])?)))?;
         self.turn = worker + 1;
         Some((worker as Worker, taken))
     }
@@ -378,7 +378,7 @@ impl<P: RulePort> Programmer<P> {
     /// Withdraws a rule that waits for the port. False if it does not wait.
     fn withdraws(&mut self, worker: Worker, rule: RuleId) -> bool {
         let is_it = |other: RuleId| other == rule;
-        let waiting = &self.desks[usize::from(worker)].installs;
+        let waiting = &self.queues[usize::from(worker)].installs;
         if waiting.iter().any(|(other, _)| is_it(*other)) {
             return self.withdrawn.insert(rule);
         }
@@ -441,7 +441,7 @@ impl<P: RulePort> Programmer<P> {
     fn unblock(&mut self, tuple: &FiveTuple) {
         if let Some((worker, rule, action)) = self.blocked.remove(tuple) {
             let request = Request { tuple: *tuple, action };
-            self.desks[usize::from(worker)].installs.push_front((rule, request));
+            self.queues[usize::from(worker)].installs.push_front((rule, request));
         }
     }
 }

@@ -179,8 +179,8 @@ impl World {
             while let Some(record) = self.engine.next_record() {
                 self.recorded += record.orig.packets + record.reply.packets;
             }
-            while let Some(wish) = self.engine.next_request() {
-                self.programmer.submit(0, wish);
+            while let Some(request) = self.engine.next_request() {
+                self.programmer.submit(0, request);
             }
             let now = self.now;
             let next = self.programmer.step(&mut || now);

@@ -142,7 +142,7 @@ fn receive(nic: &Mutex<Nic>, hosts: &[u8]) {
 struct Worker {
     engine: Engine,
     nic: Arc<Mutex<Nic>>,
-    wishes: Ring<RuleRequest>,
+    requests: Ring<RuleRequest>,
     answers: Ring<(RuleId, RuleResult)>,
 }
 
@@ -163,8 +163,8 @@ impl Worker {
         while let Some((rule, answer)) = self.answers.pop() {
             self.engine.apply_result(rule, answer);
         }
-        if self.wishes.has_room() {
-            self.engine.next_request().into_iter().for_each(|wish| self.wishes.push(wish));
+        if self.requests.has_room() {
+            self.engine.next_request().into_iter().for_each(|request| self.requests.push(request));
         }
     }
 
@@ -177,14 +177,14 @@ impl Worker {
 struct Programming {
     programmer: Programmer<Port>,
     nic: Arc<Mutex<Nic>>,
-    wishes: Ring<RuleRequest>,
+    requests: Ring<RuleRequest>,
     answers: Ring<(RuleId, RuleResult)>,
 }
 
 impl Programming {
     fn turn(&mut self) {
         if self.programmer.has_room(0) {
-            self.wishes.pop().into_iter().for_each(|wish| self.programmer.submit(0, wish));
+            self.requests.pop().into_iter().for_each(|request| self.programmer.submit(0, request));
         }
         // One reading of the clock is as good as several, and gives fewer orders to try.
         let now = self.nic.lock().unwrap().time;
@@ -212,7 +212,7 @@ fn parties(is_stubborn: bool, is_late: bool) -> (Worker, Programming) {
     let config =
         Config { capacity_ipv4, capacity_ipv6, offload: Some(offload), ..Config::default() };
     let nic = Arc::new(Mutex::new(Nic { is_stubborn, ..Nic::default() }));
-    let (wishes, answers) = (Ring::new(), Ring::new());
+    let (requests, answers) = (Ring::new(), Ring::new());
     let (rules, done) = (HashMap::new(), Default::default());
     let port = Port { nic: Arc::clone(&nic), layout, rules, is_late, done };
     let limits = Limits { waiting: 1, quarantine: 1, reading: 1 };
@@ -220,10 +220,10 @@ fn parties(is_stubborn: bool, is_late: bool) -> (Worker, Programming) {
     let worker = Worker {
         engine: Engine::new(&config),
         nic: Arc::clone(&nic),
-        wishes: wishes.clone(),
+        requests: requests.clone(),
         answers: answers.clone(),
     };
-    (worker, Programming { programmer, nic, wishes, answers })
+    (worker, Programming { programmer, nic, requests, answers })
 }
 
 /// Turns of worker and programmer while packets arrive.

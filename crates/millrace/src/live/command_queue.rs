@@ -54,7 +54,7 @@ pub(crate) enum WalkKind {
 /// A part of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WalkPart {
-    pub(super) errand: WalkKind,
+    pub(super) kind: WalkKind,
     /// Place where the part begins.
     pub(super) cursor: Cursor,
     /// Records to check, at least 1.
@@ -92,7 +92,7 @@ pub(super) struct PartEnd {
 
 /// A part of a walk that is being served.
 struct Walk {
-    errand: WalkKind,
+    kind: WalkKind,
     left: u32,
     next_zone: u32,
     end: PartEnd,
@@ -199,20 +199,20 @@ impl CommandQueue {
 }
 
 impl Walk {
-    fn new(WalkPart { errand, cursor, places }: WalkPart, told: Producer<Reply>) -> Self {
+    fn new(WalkPart { kind, cursor, places }: WalkPart, told: Producer<Reply>) -> Self {
         let end = PartEnd { cursor, more: true, ..PartEnd::default() };
-        Self { errand, left: places.max(1), next_zone: 0, end, told }
+        Self { kind, left: places.max(1), next_zone: 0, end, told }
     }
 
     /// Checks records as far as `room` replies fit; returns how many it checked.
     fn step(&mut self, engine: &mut Engine, room: usize) -> usize {
-        if matches!(self.errand, WalkKind::Zones) {
+        if matches!(self.kind, WalkKind::Zones) {
             return self.step_zones(engine, room);
         }
         let budget = room.min(LISTED).min(self.left as usize);
         let told = &mut self.told;
         let PartEnd { cursor, more, matched, held } = &mut self.end;
-        *more = match &self.errand {
+        *more = match &self.kind {
             WalkKind::List(query) => engine.list(query, cursor, budget as u32, &mut |flow| {
                 *matched += 1;
                 // The ring has room, unless the client has disconnected.
@@ -273,11 +273,11 @@ mod tests {
 
     /// Returns all replies to a command, and the most records checked in one round.
     fn answer(engine: &mut Engine, ask: WalkPart) -> (Vec<Reply>, usize) {
-        let (mut desk, mut asks) = CommandQueue::new();
+        let (mut queue, mut asks) = CommandQueue::new();
         let mut replies = push(&mut asks, ask);
         let (mut told, mut most) = (Vec::new(), 0);
         loop {
-            most = most.max(desk.serve(engine, |_| unreachable!("nobody asked for it")));
+            most = most.max(queue.serve(engine, |_| unreachable!("nobody asked for it")));
             while let Ok(next) = replies.pop() {
                 if let Reply::End(_) = next {
                     told.push(next);
@@ -301,15 +301,15 @@ mod tests {
         replies
     }
 
-    fn walk(errand: WalkKind, places: u32) -> WalkPart {
-        WalkPart { errand, cursor: Cursor::default(), places }
+    fn walk(kind: WalkKind, places: u32) -> WalkPart {
+        WalkPart { kind, cursor: Cursor::default(), places }
     }
 
     #[test]
     fn a_worker_goes_on_when_there_is_room_for_answers() {
         let mut engine = engine();
-        let (mut desk, mut asks) = CommandQueue::new();
-        let mut serve = || desk.serve(&mut engine, |_| unreachable!("nobody asked for it"));
+        let (mut queue, mut asks) = CommandQueue::new();
+        let mut serve = || queue.serve(&mut engine, |_| unreachable!("nobody asked for it"));
         assert_eq!(serve(), 0);
         let all = walk(WalkKind::List(Query::default()), u32::MAX);
         let mut replies = push(&mut asks, all);
@@ -334,13 +334,13 @@ mod tests {
         let mut engine = engine();
         let filter = Filter { zone: Some(7), ..Filter::default() };
         let query = Query { filter, ..Query::default() };
-        for errand in [WalkKind::Count(query), WalkKind::List(query), WalkKind::Flush(filter)] {
-            let (mut part, mut matched, mut parts) = (walk(errand, 300), 0, 0);
+        for kind in [WalkKind::Count(query), WalkKind::List(query), WalkKind::Flush(filter)] {
+            let (mut part, mut matched, mut parts) = (walk(kind, 300), 0, 0);
             loop {
                 let (mut told, most) = answer(&mut engine, part);
                 assert!(most <= LISTED);
                 let Some(Reply::End(end)) = told.pop() else { panic!("the end comes last") };
-                let is_list = matches!(errand, WalkKind::List(_));
+                let is_list = matches!(kind, WalkKind::List(_));
                 assert_eq!(told.len() as u64, if is_list { end.matched } else { 0 });
                 assert!(end.matched <= 150);
                 (matched, parts) = (matched + end.matched, parts + 1);
@@ -349,8 +349,8 @@ mod tests {
                     break;
                 }
             }
-            assert_eq!(matched, 1000, "{errand:?}");
-            assert!(parts >= 7, "{errand:?}");
+            assert_eq!(matched, 1000, "{kind:?}");
+            assert!(parts >= 7, "{kind:?}");
         }
         assert_eq!(engine.stats().active(), 1000);
         let either = EndpointMatch { port: Some(1999), ..EndpointMatch::default() };
@@ -363,14 +363,14 @@ mod tests {
     #[test]
     fn a_round_is_short_however_much_is_asked_for() {
         let mut engine = engine();
-        let (mut desk, mut asks) = CommandQueue::new();
+        let (mut queue, mut asks) = CommandQueue::new();
         let all = [WalkKind::List(Query::default()), WalkKind::Flush(Filter::default())];
-        for errand in all {
-            let mut replies = push(&mut asks, walk(errand, u32::MAX));
+        for kind in all {
+            let mut replies = push(&mut asks, walk(kind, u32::MAX));
             let mut touched = 0;
             let end = loop {
                 let before = engine.stats().active();
-                desk.serve(&mut engine, |_| unreachable!("nobody asked for it"));
+                queue.serve(&mut engine, |_| unreachable!("nobody asked for it"));
                 let (mut of_round, mut end) = (before - engine.stats().active(), None);
                 while let Ok(next) = replies.pop() {
                     match next {
@@ -385,7 +385,7 @@ mod tests {
                 }
                 while engine.next_record().is_some() {}
             };
-            assert_eq!((touched, end.matched), (2000, 2000), "{errand:?}");
+            assert_eq!((touched, end.matched), (2000, 2000), "{kind:?}");
         }
     }
 
@@ -408,19 +408,19 @@ mod tests {
     #[test]
     fn walks_are_served_in_turn() {
         let mut engine = engine();
-        let (mut desk, mut asks) = CommandQueue::new();
+        let (mut queue, mut asks) = CommandQueue::new();
         let all = walk(WalkKind::List(Query::default()), 256);
         let mut replies: Vec<_> = (0..WALKS + 1).map(|_| push(&mut asks, all)).collect();
         let nobody = |_: &Engine| unreachable!("nobody asked for it");
-        (0..WALKS * 4).for_each(|_| assert_eq!(desk.serve(&mut engine, nobody), LISTED));
+        (0..WALKS * 4).for_each(|_| assert_eq!(queue.serve(&mut engine, nobody), LISTED));
         // Four of five walks are being served, and none is ahead of another.
         let told: Vec<usize> = replies.iter().map(|replies| replies.slots()).collect();
         assert_eq!(told, [4 * LISTED, 4 * LISTED, 4 * LISTED, 4 * LISTED, 0]);
         // A client that reads nothing delays no other.
         replies.truncate(WALKS);
-        while desk.serve(&mut engine, nobody) > 0 {}
+        while queue.serve(&mut engine, nobody) > 0 {}
         assert!(replies.iter().all(|replies| replies.slots() == 257));
         assert!(replies.iter().all(|replies| replies.is_abandoned()));
-        assert_eq!(desk.count, 0);
+        assert_eq!(queue.count, 0);
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A packet on its way to another worker.
 pub(super) struct HandoffPacket {
     pub(super) mbuf: Mbuf,
-    pub(super) errand: Handoff,
+    pub(super) handoff: Handoff,
     /// 0 for up, 1 for down.
     pub(super) direction: usize,
 }
@@ -26,7 +26,7 @@ pub(super) struct HandoffRings {
     to: Vec<Option<Producer<HandoffPacket>>>,
     from: HandoffInputs<HandoffPacket>,
     /// Hand-offs of the packets that [`take`](Self::take) returned last, by direction.
-    errands: [Vec<Handoff>; 2],
+    handoffs: [Vec<Handoff>; 2],
 }
 
 /// Rings from each of the other workers, read in turn.
@@ -60,7 +60,7 @@ impl HandoffRings {
         let none = |_| Self {
             to: Vec::with_capacity(workers),
             from: HandoffInputs { rings: Vec::with_capacity(workers), next: 0 },
-            errands: [Vec::with_capacity(BURST_MAX), Vec::with_capacity(BURST_MAX)],
+            handoffs: [Vec::with_capacity(BURST_MAX), Vec::with_capacity(BURST_MAX)],
         };
         let mut ends: Vec<Self> = (0..workers).map(none).collect();
         let room = handed_mbufs(workers as u64) as usize;
@@ -77,11 +77,11 @@ impl HandoffRings {
 
     /// Hands a packet off to the worker that has its connection; returns the packet if there is no
     /// room.
-    pub(super) fn give(&mut self, traveller: HandoffPacket) -> Result<(), Mbuf> {
-        let to = self.to.get_mut(usize::from(traveller.errand.worker()));
+    pub(super) fn give(&mut self, handed: HandoffPacket) -> Result<(), Mbuf> {
+        let to = self.to.get_mut(usize::from(handed.handoff.worker()));
         match to.and_then(Option::as_mut) {
-            Some(ring) => ring.push(traveller).map_err(|rtrb::PushError::Full(back)| back.mbuf),
-            None => Err(traveller.mbuf),
+            Some(ring) => ring.push(handed).map_err(|rtrb::PushError::Full(back)| back.mbuf),
+            None => Err(handed.mbuf),
         }
     }
 
@@ -93,20 +93,20 @@ impl HandoffRings {
 
     /// Returns packets of the next ring that is not empty: a burst of each direction, in order.
     pub(super) fn take(&mut self) -> Option<[Burst; 2]> {
-        let Self { from, errands, .. } = self;
+        let Self { from, handoffs, .. } = self;
         let mut bursts = [Burst::new(), Burst::new()];
-        errands.iter_mut().for_each(Vec::clear);
-        let taken = from.take(|HandoffPacket { mbuf, errand, direction }| {
+        handoffs.iter_mut().for_each(Vec::clear);
+        let taken = from.take(|HandoffPacket { mbuf, handoff, direction }| {
             // The bursts have room: at most a burst was popped.
             let _ = bursts[direction].push(mbuf);
-            errands[direction].push(errand);
+            handoffs[direction].push(handoff);
         });
         (taken > 0).then_some(bursts)
     }
 
     /// Returns the hand-offs of the packets of a direction that were taken last.
-    pub(super) fn errands(&self, direction: usize) -> &[Handoff] {
-        &self.errands[direction]
+    pub(super) fn handoffs(&self, direction: usize) -> &[Handoff] {
+        &self.handoffs[direction]
     }
 
     /// Closes the rings to the others, which wait for that at the end of a run.

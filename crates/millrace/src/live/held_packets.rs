@@ -51,8 +51,8 @@ impl HeldPackets {
             Verdict::Elsewhere => {
                 let mut handed = engine.handed().iter();
                 let handed = handed.find(|handed| usize::from(handed.position) == i)?;
-                let traveller = HandoffPacket { mbuf, errand: handed.handoff, direction };
-                give(traveller, engine, exchange)
+                let handed = HandoffPacket { mbuf, handoff: handed.handoff, direction };
+                give(handed, engine, exchange)
             }
         });
     }
@@ -65,13 +65,13 @@ impl HeldPackets {
         exchange: &mut HandoffRings,
     ) -> Option<(usize, Mbuf)> {
         loop {
-            let Release { slot, verdict, handoff: errand } = engine.next_release()?;
+            let Release { slot, verdict, handoff } = engine.next_release()?;
             let place = self.places.get_mut(usize::from(slot));
             let Some(Waiting { mbuf, direction }) = place.and_then(Option::take) else { continue };
-            let forwarded = match (verdict, errand) {
+            let forwarded = match (verdict, handoff) {
                 (Verdict::Forward, _) => Some(mbuf),
-                (_, Some(errand)) => {
-                    give(HandoffPacket { mbuf, errand, direction }, engine, exchange)
+                (_, Some(handoff)) => {
+                    give(HandoffPacket { mbuf, handoff, direction }, engine, exchange)
                 }
                 _ => None,
             };
@@ -84,11 +84,7 @@ impl HeldPackets {
 
 /// Hands a packet off to the worker that has its connection. If the ring is full, the engine
 /// decides whether the packet is returned, to be forwarded.
-fn give(
-    traveller: HandoffPacket,
-    engine: &mut Engine,
-    exchange: &mut HandoffRings,
-) -> Option<Mbuf> {
-    let back = exchange.give(traveller).err()?;
+fn give(handed: HandoffPacket, engine: &mut Engine, exchange: &mut HandoffRings) -> Option<Mbuf> {
+    let back = exchange.give(handed).err()?;
     (engine.handoff_failed() == Verdict::Forward).then_some(back)
 }

@@ -187,11 +187,11 @@ pub(super) struct RuleRequests {
 
 impl RuleRequests {
     fn tie(&mut self, side: usize) -> PortEnd {
-        let (wishes, wish_ring) = RingBuffer::new(RING);
+        let (rule_requests, request_ring) = RingBuffer::new(RING);
         let (answer_ring, answers) = RingBuffer::new(RING);
-        self.sides[side] = Some((wishes, answers));
+        self.sides[side] = Some((rule_requests, answers));
         self.is_tied = true;
-        (wish_ring, answer_ring)
+        (request_ring, answer_ring)
     }
 
     /// Passes some requests from the engine to the ports, and some results back; returns how many.

@@ -23,7 +23,7 @@ pub(super) struct PortReset {
     port: SharedPort,
     resets: Resets,
     /// Owners of the queues of each worker, in the order of the queues.
-    lenders: Vec<QueueOwner>,
+    owners: Vec<QueueOwner>,
     state: State,
 }
 
@@ -51,9 +51,9 @@ struct Retry {
 }
 
 impl PortReset {
-    pub(super) fn new(port: SharedPort, lenders: Vec<QueueOwner>) -> Self {
+    pub(super) fn new(port: SharedPort, owners: Vec<QueueOwner>) -> Self {
         let resets = port.lock().resets();
-        Self { port, resets, lenders, state: State::Working }
+        Self { port, resets, owners, state: State::Working }
     }
 
     /// True if the port is out of service.
@@ -71,7 +71,7 @@ impl PortReset {
     pub(super) fn step(&mut self, rules: Option<u64>) -> Option<PortEvent> {
         match std::mem::replace(&mut self.state, State::Working) {
             State::Working if self.resets.is_needed() => {
-                self.lenders.iter_mut().for_each(QueueOwner::ask_back);
+                self.owners.iter_mut().for_each(QueueOwner::ask_back);
                 let outage = PortDown { since: Instant::now(), rules };
                 self.gather(outage, Queues::default())
             }
@@ -87,11 +87,11 @@ impl PortReset {
     }
 
     fn gather(&mut self, outage: PortDown, mut queues: Queues) -> Option<PortEvent> {
-        for Pair { rx, tx } in self.lenders.iter_mut().filter_map(QueueOwner::take_back) {
+        for Pair { rx, tx } in self.owners.iter_mut().filter_map(QueueOwner::take_back) {
             queues.0.push(rx);
             queues.1.push(tx);
         }
-        if queues.0.len() == self.lenders.len() {
+        if queues.0.len() == self.owners.len() {
             return self.reset(outage, 0, queues);
         }
         self.state = State::Gathering(outage, queues);
@@ -107,7 +107,7 @@ impl PortReset {
         match result {
             Ok((rx, tx)) => {
                 let pairs = rx.into_iter().zip(tx).map(|(rx, tx)| Pair { rx, tx });
-                self.lenders.iter_mut().zip(pairs).for_each(|(lender, pair)| lender.lend(pair));
+                self.owners.iter_mut().zip(pairs).for_each(|(owner, pair)| owner.lend(pair));
                 let PortDown { since, rules } = outage;
                 Some(PortEvent::Reset { port: port_name, took: since.elapsed(), rules })
             }

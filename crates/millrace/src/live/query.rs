@@ -98,7 +98,7 @@ pub(crate) enum WalkItem {
 
 /// A walk through the connections or zones of all workers, one worker after the other.
 pub(crate) struct Walk {
-    errand: WalkKind,
+    kind: WalkKind,
     /// Connections that matched so far and were listed, counted, changed or ended.
     pub(crate) matched: u64,
     /// Index of the worker that the walk has reached; the cursor is its place there.
@@ -110,9 +110,9 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    pub(crate) fn new(errand: WalkKind) -> Self {
+    pub(crate) fn new(kind: WalkKind) -> Self {
         let cursor = Cursor::default();
-        Self { errand, matched: 0, worker: 0, cursor, held: 0, held_since: None }
+        Self { kind, matched: 0, worker: 0, cursor, held: 0, held_since: None }
     }
 
     /// Moves on after the end of a part.
@@ -168,7 +168,7 @@ impl QueryClient {
     ) -> Result<bool, RunEnding> {
         let Some(worker) = self.workers.get(walk.worker) else { return Ok(false) };
         self.check()?;
-        let part = WalkPart { errand: walk.errand, cursor: walk.cursor, places: PART };
+        let part = WalkPart { kind: walk.kind, cursor: walk.cursor, places: PART };
         let (told, mut replies) = RingBuffer::new(REPLIES);
         worker.send(Command::Walk(part, told))?;
         let (lcore, wire) = (worker.lcore, worker.wire);

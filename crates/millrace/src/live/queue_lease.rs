@@ -39,8 +39,8 @@ const ORDERS: usize = 2;
 pub(super) fn loan() -> (QueueOwner, QueueLease) {
     let (orders, orders_here) = RingBuffer::new(ORDERS);
     let (returned, returned_here) = RingBuffer::new(1);
-    let lender = QueueOwner { orders, returned: returned_here };
-    (lender, QueueLease { orders: orders_here, returned })
+    let owner = QueueOwner { orders, returned: returned_here };
+    (owner, QueueLease { orders: orders_here, returned })
 }
 
 impl QueueLease {

@@ -58,8 +58,8 @@ struct ForwardPath {
 pub(super) struct WorkerChannels {
     pub(super) board: Arc<PublishedCounters>,
     pub(super) records: Producer<FlowRecord>,
-    pub(super) wishes: RuleRequests,
-    pub(super) desk: CommandQueue,
+    pub(super) rule_requests: RuleRequests,
+    pub(super) commands: CommandQueue,
     /// Serves snapshots; `None` if connections are not saved.
     pub(super) saver: Option<CheckpointSource>,
     /// Limits of frames that may be forwarded whole, by direction: up, down.
@@ -189,14 +189,14 @@ impl Worker {
             self.engine.revisit_rules(now, RULES);
             let taken = self.take_over()
                 + self.hand_over()
-                + self.outlets.wishes.exchange(&mut self.engine);
+                + self.outlets.rule_requests.exchange(&mut self.engine);
             let (account, gaps, clock) = (&self.account, &self.gaps, &self.clock);
             let report = |engine: &Engine| Report::of(account, engine, gaps.summary(clock));
             let events = EVENTS + (self.account.received - received_before) as usize;
             // Events go first: a subscriber that leaves in this round then misses no more than a
             // backlog.
-            let told = self.outlets.desk.tell(&mut self.engine, events, now)
-                + self.outlets.desk.serve(&mut self.engine, report)
+            let told = self.outlets.commands.tell(&mut self.engine, events, now)
+                + self.outlets.commands.serve(&mut self.engine, report)
                 + self.outlets.saver.as_mut().map_or(0, |saver| saver.serve(&self.engine));
             self.heed();
             if now >= snapshot_at {
@@ -374,8 +374,8 @@ impl Worker {
                 taken += burst.len();
                 let mut verdicts = [Verdict::Forward; BURST_MAX];
                 let arrived = (SIDES[direction], self.clock.at(tsc()));
-                let errands = self.outlets.exchange.errands(direction);
-                self.engine.process_handoffs(arrived, &burst, errands, &mut verdicts);
+                let handoffs = self.outlets.exchange.handoffs(direction);
+                self.engine.process_handoffs(arrived, &burst, handoffs, &mut verdicts);
                 burst.retain(|i| verdicts[i] == Verdict::Forward);
                 self.send_late(direction, &mut burst);
             }
@@ -437,7 +437,7 @@ impl Worker {
         let admission = SIDES.map(|side| self.engine.offload_state(side));
         // Events are not needed any more: every connection ends.
         self.engine.subscribe(false);
-        self.outlets.wishes.settle(&mut self.engine);
+        self.outlets.rule_requests.settle(&mut self.engine);
         while self.engine.flush(TIMERS) {
             self.hand_over();
         }

@@ -106,7 +106,7 @@ impl<P: RulePort> Programmer<P> {
     /// Queues the removal of a rule that was in flight when its worker requested it.
     fn remind(&mut self, rule: RuleId, kept: &RuleHandle) {
         if kept.is_unwanted {
-            self.desks[usize::from(kept.worker)].removes.push_front(rule);
+            self.queues[usize::from(kept.worker)].removes.push_front(rule);
         }
     }
 
@@ -125,8 +125,8 @@ impl<P: RulePort> Programmer<P> {
 
     /// Gives the requests that wait the same result: their calls would be refused too.
     fn answer_waiting(&mut self, answer: RuleResult) {
-        for worker in 0..self.desks.len() {
-            let waiting = std::mem::take(&mut self.desks[worker].installs);
+        for worker in 0..self.queues.len() {
+            let waiting = std::mem::take(&mut self.queues[worker].installs);
             self.counts.resting += waiting.len() as u64;
             for (rule, _) in waiting {
                 if !self.withdrawn.remove(&rule) {

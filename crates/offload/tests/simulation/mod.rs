@@ -254,7 +254,9 @@ impl World {
         engine.expire(time, 32);
         while engine.next_record().is_some() {}
         engine.revisit_rules(time, 16);
-        (0..32).map_while(|_| engine.next_request()).for_each(|wish| programmer.submit(0, wish));
+        (0..32)
+            .map_while(|_| engine.next_request())
+            .for_each(|request| programmer.submit(0, request));
         while now.get() < time {
             match programmer.step(&mut || now.get()) {
                 Next::Now => {}

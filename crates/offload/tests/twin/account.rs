@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whatever the NIC does, every wish is answered, and the programmer's account is that of the NIC.
+//! Whatever the NIC does, every request is answered, and the programmer's account is that of the
+//! NIC.
 
 use crate::port::Port;
 use engine::{FiveTuple, MarkLayout, RuleAction, RuleId, RuleRequest, RuleResult, Side};

@@ -84,7 +84,7 @@ struct End {
     now: Rc<Cell<u64>>,
     /// Of each worker.
     received: Vec<VecDeque<Arrived>>,
-    wishes: Vec<VecDeque<RuleRequest>>,
+    requests: Vec<VecDeque<RuleRequest>>,
     answers: Vec<VecDeque<(RuleId, RuleResult)>>,
 }
 
@@ -220,12 +220,12 @@ impl Bump {
             }
         }
         for _ in 0..EXCHANGED {
-            if self.ends.iter().any(|end| end.wishes[number].len() >= RING) {
+            if self.ends.iter().any(|end| end.requests[number].len() >= RING) {
                 break;
             }
-            let Some(wish) = worker.ruled.next_request() else { break };
-            let (RuleRequest::Install { side, .. } | RuleRequest::Remove { side, .. }) = wish;
-            self.ends[side as usize].wishes[number].push_back(wish);
+            let Some(request) = worker.ruled.next_request() else { break };
+            let (RuleRequest::Install { side, .. } | RuleRequest::Remove { side, .. }) = request;
+            self.ends[side as usize].requests[number].push_back(request);
         }
     }
 
@@ -352,7 +352,7 @@ impl End {
             programmer: Programmer::new(port, layout, workers, LIMITS, CallPacer::new(128)),
             now,
             received: queues().collect(),
-            wishes: (0..workers).map(|_| VecDeque::new()).collect(),
+            requests: (0..workers).map(|_| VecDeque::new()).collect(),
             answers: (0..workers).map(|_| VecDeque::new()).collect(),
         }
     }
@@ -398,10 +398,10 @@ impl End {
     /// What its thread does until then; it may still be busy with a call.
     fn program(&mut self, until: Nanos) {
         while self.now.get() < until {
-            for (worker, wishes) in self.wishes.iter_mut().enumerate() {
+            for (worker, requests) in self.requests.iter_mut().enumerate() {
                 while self.programmer.has_room(worker as u16) {
-                    let Some(wish) = wishes.pop_front() else { break };
-                    self.programmer.submit(worker as u16, wish);
+                    let Some(request) = requests.pop_front() else { break };
+                    self.programmer.submit(worker as u16, request);
                 }
             }
             let now = Rc::clone(&self.now);

@@ -127,10 +127,10 @@ impl World {
         self.arrive(end, &frames, None);
     }
 
-    /// The NIC hears the wishes, and does the first `most` that wait.
+    /// The NIC hears the requests, and does the first `most` that wait.
     fn work(&mut self, most: usize) {
-        while let Some(wish) = self.engine.next_request() {
-            self.nic.waiting.push(wish);
+        while let Some(request) = self.engine.next_request() {
+            self.nic.waiting.push(request);
         }
         for _ in 0..most.min(self.nic.waiting.len()) {
             match self.nic.waiting.remove(0) {

@@ -65,10 +65,10 @@ impl Nic {
         Some(FiveTuple { src, dst, proto: seen.proto, sport, dport, zone })
     }
 
-    /// Does some of what the engine wishes, in order, and says so.
+    /// Does some of what the engine requests, in order, and says so.
     fn work(&mut self, engine: &mut Engine, is_last: bool) {
-        while let Some(wish) = engine.next_request() {
-            self.waiting.push(wish);
+        while let Some(request) = engine.next_request() {
+            self.waiting.push(request);
         }
         while !self.waiting.is_empty() && (is_last || self.below(3) > 0) {
             let (rule, answer) = match self.waiting.remove(0) {
@@ -251,7 +251,7 @@ fn difference(one: &Outcome, other: &Outcome) -> String {
     format!("{records:#?}\nverdict {verdict:?}\n{:?}\n{:?}", one.stats, other.stats)
 }
 
-/// An engine with room for one flow that wishes for rules at once, and how its marks are made.
+/// An engine with room for one flow that requests for rules at once, and how its marks are made.
 fn of_one_flow() -> (Engine, MarkLayout) {
     of_one_slot(1)
 }
@@ -295,8 +295,8 @@ fn drain(engine: &mut Engine) {
 fn obey(engine: &mut Engine, layout: MarkLayout) -> Option<u32> {
     let mut mark = None;
     drain(engine);
-    while let Some(wish) = engine.next_request() {
-        match wish {
+    while let Some(request) = engine.next_request() {
+        match request {
             RuleRequest::Install { rule, .. } => {
                 mark = Some(layout.encode(rule));
                 engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
@@ -364,19 +364,19 @@ fn an_index_is_not_used_again_while_a_packet_may_have_its_last_mark() {
         };
         assert_eq!(Some(layout.encode(rule)), old);
         // Every 64th packet would be reason enough, were the one slot free.
-        let is_wished = |engine: &mut Engine| {
+        let next_rule = |engine: &mut Engine| {
             (0..64).for_each(|_| arrive(engine, 1, &[(&b, None)]));
             engine.revisit_rules(1, 8);
             engine.next_request()
         };
         drain(&mut engine);
-        assert_eq!(is_wished(&mut engine), None, "the NIC may have it");
+        assert_eq!(next_rule(&mut engine), None, "the NIC may have it");
         engine.apply_result(rule, RuleResult::Removed);
-        assert_eq!(is_wished(&mut engine), None, "packets may be in the queues");
+        assert_eq!(next_rule(&mut engine), None, "packets may be in the queues");
         engine.queue_drained(Side::A);
-        assert_eq!(is_wished(&mut engine), None, "those of the other side");
+        assert_eq!(next_rule(&mut engine), None, "those of the other side");
         engine.queue_drained(Side::B);
-        let Some(RuleRequest::Install { rule, .. }) = is_wished(&mut engine) else {
+        let Some(RuleRequest::Install { rule, .. }) = next_rule(&mut engine) else {
             panic!("a free slot")
         };
         assert_ne!(Some(layout.encode(rule)), old);

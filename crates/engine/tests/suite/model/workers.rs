@@ -174,8 +174,8 @@ impl Both {
         match verdict[0] {
             Verdict::Hold => self.keep(1 + me, number, frame),
             Verdict::Elsewhere => {
-                let errand = self.several[me].handed()[0].handoff;
-                self.take_over(number, packet, errand);
+                let handoff = self.several[me].handed()[0].handoff;
+                self.take_over(number, packet, handoff);
             }
             verdict => _ = self.ends[1].insert(number, verdict),
         }
@@ -188,11 +188,11 @@ impl Both {
         self.kept[at].insert(held.slot, (number, frame.to_vec()));
     }
 
-    fn take_over(&mut self, number: usize, packet: BytesPacket, errand: Handoff) {
-        let other = &mut self.several[usize::from(errand.worker())];
+    fn take_over(&mut self, number: usize, packet: BytesPacket, handoff: Handoff) {
+        let other = &mut self.several[usize::from(handoff.worker())];
         let mut verdict = [Verdict::Hold];
         let side = side_of(&packet);
-        other.process_handoffs((side, self.now), &[packet], &[errand], &mut verdict);
+        other.process_handoffs((side, self.now), &[packet], &[handoff], &mut verdict);
         assert!(matches!(verdict[0], Verdict::Forward | Verdict::Drop));
         assert!(other.handed().is_empty() && other.held().is_empty());
         self.ends[1].insert(number, verdict[0]);
@@ -205,7 +205,7 @@ impl Both {
                 let Some(release) = engine.next_release() else { break };
                 let (number, frame) = self.kept[at].remove(&release.slot).expect("it is kept");
                 match release.handoff {
-                    Some(errand) => self.take_over(number, BytesPacket::new(&frame), errand),
+                    Some(handoff) => self.take_over(number, BytesPacket::new(&frame), handoff),
                     None => _ = self.ends[at.min(1)].insert(number, release.verdict),
                 }
             }
@@ -376,9 +376,9 @@ fn errors_pass_where_some_packets_come_otherwise() {
         let mut verdict = [Verdict::Hold];
         engines[0].process(1 << 40, &[BytesPacket::new(frame)], &mut verdict);
         if verdict == [Verdict::Elsewhere] {
-            let errand = [engines[0].handed()[0].handoff];
+            let handoff = [engines[0].handed()[0].handoff];
             let moment = (Side::A, 1 << 40);
-            engines[1].process_handoffs(moment, &[BytesPacket::new(frame)], &errand, &mut verdict);
+            engines[1].process_handoffs(moment, &[BytesPacket::new(frame)], &handoff, &mut verdict);
         }
         (verdict[0], engines[1].stats().taken)
     };
@@ -447,9 +447,14 @@ impl Chain {
         for some in self.on_the_way.chunks(self.burst) {
             let packets: Vec<_> =
                 some.iter().map(|(_, frame, _)| BytesPacket::new(frame)).collect();
-            let errands: Vec<_> = some.iter().map(|(_, _, errand)| *errand).collect();
+            let handoffs: Vec<_> = some.iter().map(|(_, _, handoff)| *handoff).collect();
             let mut verdicts = vec![Verdict::Hold; some.len()];
-            self.engines[1].process_handoffs((Side::B, 1 << 40), &packets, &errands, &mut verdicts);
+            self.engines[1].process_handoffs(
+                (Side::B, 1 << 40),
+                &packets,
+                &handoffs,
+                &mut verdicts,
+            );
             for ((number, ..), verdict) in some.iter().zip(verdicts) {
                 self.verdicts.insert(*number, verdict);
             }

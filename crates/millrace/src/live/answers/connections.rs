@@ -58,8 +58,8 @@ pub(super) fn set(inquiry: &QueryClient, request: &Request) -> Result<u64, Answe
     to_the_end(inquiry, WalkKind::Mark(request.filter(), request.change()))
 }
 
-fn to_the_end(inquiry: &QueryClient, errand: WalkKind) -> Result<u64, AnswerError> {
-    let mut walk = Walk::new(errand);
+fn to_the_end(inquiry: &QueryClient, kind: WalkKind) -> Result<u64, AnswerError> {
+    let mut walk = Walk::new(kind);
     while inquiry.go_on(&mut walk, &mut |_| ())? {}
     Ok(walk.matched)
 }

@@ -207,7 +207,7 @@ fn mask() -> impl Strategy<Value = u8> {
 }
 
 #[derive(Clone, Debug)]
-struct Wish {
+struct RandomRule {
     ends: Ends,
     /// Masks of both addresses and both ports.
     masks: [u8; 4],
@@ -233,7 +233,7 @@ fn empty(proto: Proto) -> Item {
     Item::masked(proto, [0; HEADER_MAX], [0; HEADER_MAX])
 }
 
-impl Wish {
+impl RandomRule {
     fn items(&self) -> Vec<Item> {
         let Ends { is_v6, src, dst, transport, sport, dport } = self.ends;
         let mut eth = empty(Proto::Eth);
@@ -275,7 +275,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     })
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
+fn random_rule() -> impl Strategy<Value = RandomRule> {
     let masks = [mask(), mask(), mask(), mask()];
     let has_tag = prop_oneof![4 => Just(None), 1 => any::<bool>().prop_map(Some)];
     let place = (prop_oneof![3 => Just(0_u32), 1 => Just(1)], 0..2_u32);
@@ -286,13 +286,13 @@ fn wish() -> impl Strategy<Value = Wish> {
     (ends(), masks, items, rest).prop_map(|(ends, masks, items, (place, actions))| {
         let (has_transport, has_tag, (hops, whole)) = items;
         let attributes = Attributes { group: place.0, priority: place.1, ..Attributes::INGRESS };
-        Wish { ends, masks, hops, whole, has_transport, has_tag, attributes, actions }
+        RandomRule { ends, masks, hops, whole, has_transport, has_tag, attributes, actions }
     })
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Create(Wish),
+    Create(RandomRule),
     /// Creates one of the rules that were made before once more.
     Repeat(prop::sample::Index),
     /// One of those that were made, gone or not.
@@ -307,7 +307,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        12 => wish().prop_map(Step::Create),
+        12 => random_rule().prop_map(Step::Create),
         3 => any::<prop::sample::Index>().prop_map(Step::Repeat),
         8 => any::<prop::sample::Index>().prop_map(Step::Destroy),
         1 => Just(Step::Flush),
@@ -319,9 +319,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 impl Replay {
-    fn take(&mut self, step: Step, made: &mut Vec<(Wish, Handle)>) {
+    fn take(&mut self, step: Step, made: &mut Vec<(RandomRule, Handle)>) {
         match step {
-            Step::Create(wish) => self.create(wish, made),
+            Step::Create(random_rule) => self.create(random_rule, made),
             Step::Repeat(_) | Step::Destroy(_) if made.is_empty() => {}
             Step::Repeat(index) => self.create(index.get(made).0.clone(), made),
             Step::Destroy(index) => {
@@ -340,11 +340,11 @@ impl Replay {
         }
     }
 
-    fn create(&self, wish: Wish, made: &mut Vec<(Wish, Handle)>) {
-        let items = wish.items();
-        let (attributes, actions) = (wish.attributes, &wish.actions[..]);
+    fn create(&self, random_rule: RandomRule, made: &mut Vec<(RandomRule, Handle)>) {
+        let items = random_rule.items();
+        let (attributes, actions) = (random_rule.attributes, &random_rule.actions[..]);
         let created = self.nic.create(Rule { attributes, items: &items, actions }, self.now_us);
-        made.extend(created.ok().map(|answer| (wish, answer.value)));
+        made.extend(created.ok().map(|answer| (random_rule, answer.value)));
     }
 }
 
