@@ -77,8 +77,9 @@ impl Tuple {
     }
 }
 
-/// True if rules of a shape read nothing of a packet but its tuple, the bytes ahead of the network
-/// header, which headers it has, and whether it is a fragment.
+/// True if rules of a shape read nothing of a packet but what alike packets share. That is the
+/// tuple, the bytes ahead of the network header, which headers there are, and whether it is a
+/// fragment.
 pub(crate) fn sees_only_tuples(shape: &Shape) -> bool {
     shape.bytes().all(|(slot, byte, mask)| match slot {
         Slot::Ethernet | Slot::OuterVlan | Slot::InnerVlan => true,

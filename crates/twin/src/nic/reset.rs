@@ -7,7 +7,7 @@ use crate::faults::Fault;
 use crate::refusal::{Errno, Kind, Refusal};
 
 impl Nic {
-    /// Resets the NIC by itself. No rule is left, not even those that cannot be destroyed.
+    /// Makes the NIC reset itself. No rule is left, not even those that cannot be destroyed.
     pub fn go_down(&mut self) {
         self.rules.clear();
         self.is_down = true;
