@@ -17,7 +17,7 @@ use std::{fs, io};
 /// What a run was started with.
 pub(crate) struct Reload {
     args: PlanArgs,
-    /// The same wherever the process has gone since.
+    /// The configuration file, by a path that does not depend on the working directory.
     file: Option<PathBuf>,
     /// Before DPDK bound threads to some of them.
     cpus: Cpus,

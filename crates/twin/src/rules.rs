@@ -30,12 +30,10 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle(pub(crate) u64);
 
-/// End of a rule that was destroyed and stays in effect; `u64::MAX` is for rules that were not
-/// destroyed.
+/// End of a destroyed rule that stays in effect; `u64::MAX` for rules that were not destroyed.
 pub(crate) const FOR_EVER_US: u64 = u64::MAX - 1;
 
-/// Maximum number of groups through which a packet passes, so that rules cannot send it round for
-/// ever.
+/// Most groups through which a packet passes, so that rules cannot send it round for ever.
 const JUMPS_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
