@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The rules of a port, the lookup of a packet's rules, and their counters.
 //!
-//! A handle is a place and a generation, so that the handle of a removed rule names no other rule.
-//! Rules with the same bits, masks, group and priority share a row of a table: one is in effect,
-//! the others wait behind it.
+//! A handle is a place and a generation, so the handle of a removed rule names no other. Rules with
+//! the same bits, masks, group and priority share a row: one is in effect, the others wait.
 
 mod counters;
 mod dump;
