@@ -6,8 +6,8 @@
 //! rtrb's, which has tests of its own; here they are queues under a lock that loom knows.
 
 use engine::{
-    Config, Engine, FiveTuple, MarkLayout, MarkVerification, OffloadConfig, OffloadPolicy, RuleId,
-    RuleRequest, RuleResult, Side, Verdict,
+    Config, Engine, FiveTuple, FragmentLimits, MarkLayout, MarkVerification, OffloadConfig,
+    OffloadPolicy, RuleId, RuleRequest, RuleResult, Side, Verdict,
 };
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -209,8 +209,11 @@ fn parties(is_stubborn: bool, is_late: bool) -> (Worker, Programming) {
         bypass: [None; 2],
     };
     let (capacity_ipv4, capacity_ipv6) = (2, 1);
-    let config =
-        Config { capacity_ipv4, capacity_ipv6, offload: Some(offload), ..Config::default() };
+    // There is an engine for each order of events, and no fragment: memory for them takes most of
+    // the time.
+    let fragments = FragmentLimits { datagrams: 0, hold: 0, ..FragmentLimits::default() };
+    let offload = Some(offload);
+    let config = Config { capacity_ipv4, capacity_ipv6, offload, fragments, ..Config::default() };
     let nic = Arc::new(Mutex::new(Nic { is_stubborn, ..Nic::default() }));
     let (requests, answers) = (Ring::new(), Ring::new());
     let (rules, done) = (HashMap::new(), Default::default());
