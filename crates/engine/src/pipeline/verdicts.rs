@@ -59,8 +59,8 @@ pub(crate) struct Verdicts<'a, S> {
 impl<S: CtStates> Verdicts<'_, S> {
     /// Returns these verdicts without writing connection states.
     pub(super) fn without_ct_states(&mut self) -> Verdicts<'_, NoCtStates> {
-        let Self { out, accounts, steering: others, zones, now, .. } = self;
-        Verdicts { out, ct_states: NoCtStates, accounts, steering: others, zones, now: *now }
+        let Self { out, accounts, steering, zones, now, .. } = self;
+        Verdicts { out, ct_states: NoCtStates, accounts, steering, zones, now: *now }
     }
 
     /// Writes the connection state of a packet that was counted to its connection.

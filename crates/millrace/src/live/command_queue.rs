@@ -183,11 +183,13 @@ impl CommandQueue {
             let Some(walk) = &mut self.walks[place] else { continue };
             // One slot is kept for the end.
             let room = walk.told.slots().saturating_sub(1);
-            if room == 0 && !walk.told.is_abandoned() {
+            // Without a client, nothing is listed or ended any more.
+            let is_abandoned = walk.told.is_abandoned();
+            if room == 0 && !is_abandoned {
                 continue;
             }
-            let looked_at = walk.step(engine, room.max(1));
-            if walk.left == 0 || !walk.end.more || walk.told.is_abandoned() {
+            let looked_at = if is_abandoned { 1 } else { walk.step(engine, room) };
+            if walk.left == 0 || !walk.end.more || is_abandoned {
                 let _ = walk.told.push(Reply::End(walk.end));
                 self.walks[place] = None;
                 self.count -= 1;

@@ -173,7 +173,7 @@ impl QueryClient {
         worker.send(Command::Walk(part, told))?;
         let (lcore, wire) = (worker.lcore, worker.wire);
         let end = loop {
-            match reply(&mut replies)? {
+            match worker.reply(&mut replies)? {
                 Reply::Flow(flow) => met(WalkItem::Flow(ListedConn { flow, lcore, wire })),
                 Reply::Zone { zone, now } => met(WalkItem::Zone { zone, now }),
                 Reply::End(end) => break end,
@@ -260,8 +260,9 @@ impl QueryClient {
             worker.send(Command::Now(told)).map(|()| replies)
         };
         let asked: Vec<_> = self.workers.iter().map(ask).collect::<Result<_, _>>()?;
-        let answer =
-            |(worker, replies): (&WorkerHandle, _)| Ok((worker.lcore, worker.wire, only(replies)?));
+        let answer = |(worker, replies): (&WorkerHandle, _)| {
+            Ok((worker.lcore, worker.wire, worker.only(replies)?))
+        };
         self.workers.iter().zip(asked).map(answer).collect()
     }
 }
@@ -288,29 +289,34 @@ impl WorkerHandle {
     ) -> Result<Reply, RunEnding> {
         let (told, replies) = RingBuffer::new(1);
         self.send(ask(told))?;
-        only(replies)
+        self.only(replies)
     }
-}
 
-/// Waits for the next reply.
-fn reply<T>(replies: &mut Consumer<T>) -> Result<T, RunEnding> {
-    loop {
-        // Read before the pop: replies pushed before the worker dropped its end must still be
-        // taken.
-        let is_abandoned = replies.is_abandoned();
-        match replies.pop() {
-            Ok(told) => return Ok(told),
-            Err(_) if is_abandoned => return Err(RunEnding),
-            Err(_) => std::thread::sleep(NAP),
+    /// Waits for the next reply. A worker that has ended serves none of the commands that wait in
+    /// its queue, and their rings stay there: the queue itself tells that it has ended.
+    fn reply<T>(&self, replies: &mut Consumer<T>) -> Result<T, RunEnding> {
+        loop {
+            // Read before the pop: replies pushed before the worker dropped its end must still be
+            // taken.
+            let is_over = replies.is_abandoned() || self.has_ended();
+            match replies.pop() {
+                Ok(told) => return Ok(told),
+                Err(_) if is_over => return Err(RunEnding),
+                Err(_) => std::thread::sleep(NAP),
+            }
         }
     }
-}
 
-/// Waits for the only reply.
-fn only<T>(mut replies: Consumer<T>) -> Result<T, RunEnding> {
-    let told = reply(&mut replies)?;
-    free(replies);
-    Ok(told)
+    /// Waits for the only reply.
+    fn only<T>(&self, mut replies: Consumer<T>) -> Result<T, RunEnding> {
+        let told = self.reply(&mut replies)?;
+        free(replies);
+        Ok(told)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner).is_abandoned()
+    }
 }
 
 /// Frees a ring after its last reply, once the worker has dropped its end, so that no worker frees
@@ -333,6 +339,7 @@ fn plus(sum: OffloadStatus, next: OffloadStatus) -> OffloadStatus {
 
 #[cfg(test)]
 mod tests {
+    use super::super::command_queue::CommandQueue;
     use super::*;
     use engine::{Config, Engine, Filter, Verdict};
     use wire::{BytesPacket, FrameBuilder};
@@ -345,6 +352,18 @@ mod tests {
         let mut cursor = Cursor::default();
         engine.sweep(&Filter::default(), &mut cursor, 1);
         cursor
+    }
+
+    #[test]
+    fn no_client_waits_for_a_worker_that_has_ended() {
+        let (commands, asks) = CommandQueue::new();
+        let worker = WorkerHandle { lcore: 0, wire: 0, asks: Mutex::new(asks) };
+        let (told, replies) = RingBuffer::new(1);
+        worker.send(Command::Now(told)).unwrap();
+        drop(commands);
+        let (sender, result) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(worker.only::<Report>(replies).is_err()));
+        assert_eq!(result.recv_timeout(Duration::from_secs(10)), Ok(true));
     }
 
     #[test]
