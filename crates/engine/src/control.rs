@@ -8,6 +8,7 @@ mod events;
 mod list;
 mod marks;
 mod offload;
+mod place;
 mod review;
 mod snapshot;
 

@@ -5,6 +5,7 @@
 //! snapshot: it may or may not include a connection that begins or ends meanwhile. It includes
 //! every other one once.
 
+use super::place::Place;
 use crate::api::{ConnView, Cursor, EndReason, Filter, Query, Side, SweepProgress, ZoneStatus};
 use crate::engine::Engine;
 use crate::offload::{RuleBudget, SideStatus};
@@ -58,23 +59,17 @@ impl Engine {
         }
         let mut swept = SweepProgress { more: true, ..SweepProgress::default() };
         for _ in 0..budget {
-            let used = if cursor.is_v6 {
-                self.trackers.v6.table.used()
-            } else {
-                self.trackers.v4.table.used()
-            };
-            if cursor.next >= used {
-                if cursor.is_v6 {
+            let record = match self.place(cursor) {
+                Place::Record(record) => record,
+                Place::NextTable => continue,
+                Place::End => {
                     swept.more = false;
                     break;
                 }
-                (cursor.is_v6, cursor.next) = (true, 0);
-                continue;
-            }
+            };
             if !self.accounts.has_room() {
                 break;
             }
-            let record = cursor.next;
             cursor.next += 1;
             let fate = match cursor.is_v6 {
                 false => self.trackers.v4.sweep_one(record, filter, (since, self.now)),

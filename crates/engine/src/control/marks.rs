@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Writes marks and labels to connections, a bounded part at a time.
 
+use super::place::Place;
 use crate::api::{Cursor, Filter, MarkChange};
 use crate::engine::Engine;
 
@@ -26,23 +27,17 @@ impl Engine {
         let since = cursor.since(self.now);
         let mut marked = MarkProgress { more: true, ..MarkProgress::default() };
         for _ in 0..budget {
-            let used = if cursor.is_v6 {
-                self.trackers.v6.table.used()
-            } else {
-                self.trackers.v4.table.used()
-            };
-            if cursor.next >= used {
-                if cursor.is_v6 {
+            let record = match self.place(cursor) {
+                Place::Record(record) => record,
+                Place::NextTable => continue,
+                Place::End => {
                     marked.more = false;
                     break;
                 }
-                (cursor.is_v6, cursor.next) = (true, 0);
-                continue;
-            }
+            };
             if self.accounts.events.is_full() {
                 break;
             }
-            let record = cursor.next;
             cursor.next += 1;
             let (is_meant, event) = match cursor.is_v6 {
                 false => self.trackers.v4.mark_one(record, filter, change, since),

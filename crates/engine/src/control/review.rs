@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes the policy of zones, and applies it to existing connections.
 
+use super::place::Place;
 use crate::api::Cursor;
 use crate::engine::Engine;
 use crate::policy::ZonePolicies;
@@ -22,22 +23,14 @@ impl Engine {
     /// earlier. Stops early if the event queue is full. False once the walk is complete.
     pub fn review(&mut self, cursor: &mut Cursor, budget: u32, retimed: &mut u64) -> bool {
         for _ in 0..budget {
-            let used = if cursor.is_v6 {
-                self.trackers.v6.table.used()
-            } else {
-                self.trackers.v4.table.used()
+            let record = match self.place(cursor) {
+                Place::Record(record) => record,
+                Place::NextTable => continue,
+                Place::End => return false,
             };
-            if cursor.next >= used {
-                if cursor.is_v6 {
-                    return false;
-                }
-                (cursor.is_v6, cursor.next) = (true, 0);
-                continue;
-            }
             if self.accounts.events.is_full() {
                 break;
             }
-            let record = cursor.next;
             cursor.next += 1;
             let (is_retimed, event) = match cursor.is_v6 {
                 false => self.trackers.v4.review_one(record, self.now),
