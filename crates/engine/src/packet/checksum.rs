@@ -125,7 +125,7 @@ fn are_right(
 ) -> bool {
     let (l4, ip_header) = (opening.l4(), opening.ip_header());
     let Some(ip) = bytes.get(l4 - ip_header..l4) else { return true };
-    if !is_v6 && internet(ip) != 0 {
+    if !is_v6 && !is_ipv4_header_right(ip) {
         return false;
     }
     let covered = if is_v6 { covered_v6(ip, len, l4) } else { covered_v4(ip, len, l4) };
@@ -140,6 +140,15 @@ fn are_right(
             sum_of(covered.range).is_none_or(|sum| (covered.pseudo_header + sum).finish() == 0)
         }
         None => true,
+    }
+}
+
+/// True if the checksum of an IPv4 header is right. Few headers have options.
+#[inline(always)]
+fn is_ipv4_header_right(header: &[u8]) -> bool {
+    match header.try_into() {
+        Ok(header) => Sum::default().add_header(header).is_zero(),
+        Err(_) => internet(header) == 0,
     }
 }
 

@@ -90,7 +90,7 @@ impl<const W: usize> Pass<'_, W> {
         };
         let candidate = (self.lookup.candidates[i], &key);
         if !self.tracker.count(candidate, (meta, numbers), Micros::of(now), looks) {
-            self.reborrow().track_rare(i, (packets, now), verdicts);
+            self.track_rare(i, (packets, now), verdicts);
         } else {
             verdicts.counted(opening.position, || self.tracker.ct_state(candidate.0, meta));
         }
@@ -100,7 +100,7 @@ impl<const W: usize> Pass<'_, W> {
     /// Also if the candidate is another connection with the same tag (1 in some thousand lookups).
     #[inline(never)]
     fn track_rare<P: Packet>(
-        self,
+        &mut self,
         i: usize,
         (packets, now): Burst<P>,
         verdicts: &mut Verdicts<impl CtStates>,
@@ -131,7 +131,7 @@ impl<const W: usize> Pass<'_, W> {
                 _ => {}
             }
         }
-        Pass { batch, lookup, tracker }.track_found((i, record), (packets, now), verdicts);
+        self.track_found((i, record), (packets, now), verdicts);
     }
 
     /// Tracks packet `i`, whose connection is in `record`.
