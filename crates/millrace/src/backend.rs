@@ -39,7 +39,7 @@ pub(crate) const NO_IO_URING: &str = "the kernel refuses io_uring: it may be old
                                       or forbid it (sysctl kernel.io_uring_disabled); \
                                       take --backend sockets";
 
-/// Sockets of a run.
+/// Options that choose the backend and its sockets.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct SocketArgs {
     /// What carries packets: DPDK, UDP sockets of Linux (also by io_uring), or packet sockets
@@ -78,7 +78,7 @@ impl SocketArgs {
     }
 }
 
-/// Prints what the kernel refused.
+/// Prints how many packets the kernel refused, and how many ICMP errors came back.
 pub(crate) fn tell_refusals(counts: &KernelCounts) {
     let note = |text: String| tell(io::stderr(), format_args!("millrace: {text}"));
     if counts.refused() > 0 {

@@ -2,7 +2,7 @@
 //! Locks the cpus of workers, so that instances on one host choose different cpus.
 //!
 //! A lock is an flock(2) on a file `cpu-N.lock` in the folder of control sockets. The kernel
-//! releases it however the process ends; the file stays. It contains the number of the process that
+//! releases it however the process ends; the file stays. It contains the ID of the process that
 //! locked it last. Locks are advisory: they only change which cpus are chosen.
 
 use doctor::host::Cpus;
@@ -15,15 +15,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Tries to get a lock: a process that checks for locks holds each for a moment.
+/// Attempts to get a lock: a process that checks for locks holds each for a moment.
 const TRIES: u32 = 3;
+/// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A cpu that another instance has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct InUse {
     pub(crate) cpu: u32,
-    /// Number of the process; `None` if its file does not say.
+    /// ID of the process; `None` if the file does not have it.
     pub(crate) pid: Option<u32>,
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn cpus_of_this_host() -> Cpus {
 /// no folder for locks can be made.
 pub(crate) fn take_for_good(cpus: &[u32]) {
     let others = in_use();
-    let mut held = HELD.lock().expect("nobody panics with it");
+    let mut held = HELD.lock().expect("no thread panics while it holds the lock");
     for &cpu in cpus {
         let other = others.iter().find(|it| it.cpu == cpu);
         if let Some(InUse { pid, .. }) = other {
@@ -69,14 +70,14 @@ fn path(folder: &Path, cpu: u32) -> PathBuf {
     folder.join(format!("cpu-{cpu}.lock"))
 }
 
-/// Locks a cpu; `None` if another process has it.
+/// Locks a cpu. Returns `None` if another process has locked it.
 fn lock(folder: &Path, cpu: u32) -> Option<File> {
     let path = path(folder, cpu);
     let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(path).ok()?;
     if !locks(&file, FlockOperation::NonBlockingLockExclusive) {
         return None;
     }
-    // The number is informative only: the lock holds without it.
+    // The ID is informative only: the lock holds without it.
     let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
     Some(file)
 }
@@ -100,7 +101,7 @@ fn locked_in(folder: &Path) -> Vec<InUse> {
     found
 }
 
-/// True if the lock was free; then this process has it until the file is closed.
+/// Locks a file. True if the lock was free; this process then has it until the file is closed.
 fn locks(file: &File, operation: FlockOperation) -> bool {
     (0..TRIES).any(|tries| {
         if tries > 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace`: one program, one subcommand per job.
+//! The program `millrace`, which has one subcommand for each task.
 //!
-//! A library only so that fuzz targets reach its readers of files: what is public serves `main.rs`
-//! and `fuzz`, and promises nothing to anyone else.
+//! It is a library so that fuzz targets can call its file readers. Only `main.rs` and `fuzz` use
+//! the public items, which may change at any time.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -63,7 +63,7 @@ enum Command {
     EndWithParent(cmd::bench::EndWithParentArgs),
 }
 
-/// The whole program, from its arguments to its exit status.
+/// Runs the program with the arguments of the process. Returns its exit status.
 pub fn main() -> ExitCode {
     let args = Args::parse_from(cmd::dpdk_project::translate(std::env::args_os()));
     execute(args.command).unwrap_or_else(|error| {
@@ -75,7 +75,7 @@ pub fn main() -> ExitCode {
                 dpdk::linux::close_on_exec().is_ok() && !signals::is_end_asked_before_exec()
             });
         }
-        // Its terminal may be gone, which is no reason to panic.
+        // Fails if the terminal is gone; `eprintln!` would panic.
         let _ = writeln!(std::io::stderr(), "millrace: {error:#}");
         ExitCode::FAILURE
     })
@@ -106,13 +106,13 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// DPDK did not find the hugepages that were free when we counted them.
+/// True if DPDK did not find the hugepages that were free when Millrace counted them.
 fn is_want_of_hugepages(error: &anyhow::Error) -> bool {
     let eal_errors = error.chain().filter_map(|cause| cause.downcast_ref::<dpdk::EalError>());
     eal_errors.into_iter().any(|error| matches!(error, dpdk::EalError::NoHugepages { .. }))
 }
 
-/// Whoever read our output has seen enough (`| head`): that ends us quietly and is no failure.
+/// True if the reader of the output has closed the pipe (`| head`), which is no failure.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
     io_errors.into_iter().any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)

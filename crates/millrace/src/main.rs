@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The program; everything is in the library.
+//! Calls the library, which has the whole program.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

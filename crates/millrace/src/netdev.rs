@@ -49,25 +49,26 @@ enum Fault {
     #[error("there is no Linux interface {name}; there are {}", .all.join(", "))]
     NoSuch { name: String, all: Vec<String> },
     #[error(
-        "{} has this interface: only one instance can",
+        "{} uses this interface: only one instance can",
         .0.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
     )]
     InUse(Option<i32>),
     #[error(
-        "it carries the default route: this host would lose its network; take another interface, \
-         or its route away"
+        "it carries the default route: this host would lose its network; use another interface, \
+         or remove the route"
     )]
     DefaultRoute,
     #[error("it belongs to a bridge or bond: ip link set {0} nomaster")]
     HasController(String),
     #[error("net_tap has at most {most} queues, and {wanted} are wanted: take fewer")]
     TooManyQueues { wanted: u16, most: u16 },
-    #[error("a device {0} is in the way: ip link delete {0}")]
+    #[error("a device {0} exists already: ip link delete {0}")]
     InTheWay(String),
     #[error("{step}: {error}{}", way_out(.error))]
     Failed { step: &'static str, error: io::Error },
 }
 
+/// Returns the remedy for an error of the system; empty if none is known.
 fn way_out(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "; be root, or have CAP_NET_ADMIN and CAP_NET_RAW",
@@ -75,7 +76,7 @@ fn way_out(error: &io::Error) -> &'static str {
     }
 }
 
-/// Returns a function that turns an error of the system into a [`Fault`].
+/// Returns a function that converts an error of the system into a [`Fault`].
 fn failed(step: &'static str) -> impl Fn(io::Error) -> Fault {
     move |error| Fault::Failed { step, error }
 }
@@ -158,8 +159,8 @@ impl Interfaces {
     }
 
     fn take(&mut self, port: &Devargs, name: &str, mtu: Option<u16>) -> Result<(), Fault> {
-        let mut netlink = Netlink::open().map_err(failed("cannot ask the kernel"))?;
-        let device = netlink.device(name).map_err(failed("cannot ask the kernel"))?;
+        let mut netlink = Netlink::open().map_err(failed("cannot query the kernel"))?;
+        let device = netlink.device(name).map_err(failed("cannot query the kernel"))?;
         let Some(mut device) = device else {
             let all = netlink.names().unwrap_or_default();
             return Err(Fault::NoSuch { name: name.to_owned(), all });
@@ -198,7 +199,7 @@ impl Interfaces {
         Ok(())
     }
 
-    /// Fails for an interface that the host needs; notes the host's addresses on others.
+    /// Fails if the host needs the interface. Adds a note if the host has addresses on it.
     fn refuse_what_the_host_needs(
         &mut self,
         device: &Device,
@@ -208,19 +209,19 @@ impl Interfaces {
         if device.controller.is_some() {
             return Err(Fault::HasController(name.clone()));
         }
-        let netlink = self.netlink.as_mut().expect("it was asked for this device");
-        if netlink.has_default_route(device.index).map_err(failed("cannot ask for routes"))? {
+        let netlink = self.netlink.as_mut().expect("it was opened for this device");
+        if netlink.has_default_route(device.index).map_err(failed("cannot query the routes"))? {
             return Err(Fault::DefaultRoute);
         }
         let addresses = netlink.addresses(device.index).unwrap_or_default();
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         if !addresses.is_empty() {
             let list = addresses.join(", ");
-            let so = match is_redirected {
-                true => "hears nothing there any more",
-                false => "answers no ARP request there any more",
+            let effect = match is_redirected {
+                true => "receives no packets there during the run",
+                false => "answers no ARP requests there during the run",
             };
-            self.notes.push(format!("port {name}: this host has {list} there, and {so}"));
+            self.notes.push(format!("port {name}: this host has {list} there, and {effect}"));
         }
         Ok(())
     }
@@ -228,12 +229,12 @@ impl Interfaces {
     /// Returns the devargs of an interface's port, and the device that frames are redirected to
     /// where the kernel can redirect.
     ///
-    /// A tap hands over frames byte for byte as the kernel would put them on a wire. DPDK's driver
+    /// A tap delivers frames byte for byte as the kernel would send them on a wire. DPDK's driver
     /// for taps accepts no MTU above that of Ethernet (`max_rx_pktlen` in rte_eth_tap.c). Longer
     /// frames go through a veth pair whose other end is a `net_af_packet`.
     fn choose_driver(&mut self, device: &Device) -> Result<Driver, Fault> {
         let Device { name, index, mtu, .. } = device;
-        let netlink = self.netlink.as_mut().expect("it was asked for this device");
+        let netlink = self.netlink.as_mut().expect("it was opened for this device");
         let redirect = redirect::try_out(netlink, *index);
         let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
         let far = far_name(name, *index);
@@ -271,8 +272,8 @@ impl Interfaces {
     /// Removes a leftover device of an instance whose keeper was killed too. Fails if the device
     /// with this name is not ours.
     fn clear_the_way(&mut self, far: &str) -> Result<(), Fault> {
-        let netlink = self.netlink.as_mut().expect("it was asked for this device");
-        match netlink.device(far).map_err(failed("cannot ask the kernel"))? {
+        let netlink = self.netlink.as_mut().expect("it was opened for this device");
+        match netlink.device(far).map_err(failed("cannot query the kernel"))? {
             None => Ok(()),
             Some(old) if old.alias.as_deref() == Some(ALIAS) => {
                 netlink.remove(old.index).map_err(failed("cannot remove an old device"))
@@ -284,12 +285,12 @@ impl Interfaces {
     /// Makes a veth pair: `far`, which leaves nothing to hardware, and its other end. Returns the
     /// other end's name. The host's stack is kept out of both.
     fn lay_veth(&mut self, device: &Device, far: &str) -> Result<String, Fault> {
-        let failed = failed("cannot lay a veth to its port");
+        let failed = failed("cannot create a veth pair for its port");
         let near = near_name(far);
-        let netlink = self.netlink.as_mut().expect("it was asked for this device");
+        let netlink = self.netlink.as_mut().expect("it was opened for this device");
         netlink.add_veth([far, &near], device.mtu).map_err(&failed)?;
         for name in [far, &near] {
-            let netlink = self.netlink.as_mut().expect("it was asked before");
+            let netlink = self.netlink.as_mut().expect("it was opened before");
             let end = netlink.device(name).map_err(&failed)?.unwrap_or_default();
             let alias = LinkAttribute::IfAlias(ALIAS.to_owned());
             netlink.set(end.index, alias).map_err(&failed)?;
@@ -298,7 +299,7 @@ impl Interfaces {
             }
             linux::set_offload(name, linux::Offload::TxChecksums, false).map_err(&failed)?;
             silence(name)?;
-            let netlink = self.netlink.as_mut().expect("it was asked before");
+            let netlink = self.netlink.as_mut().expect("it was opened before");
             netlink.set_flag(end.index, LinkFlags::Up, true).map_err(&failed)?;
         }
         Ok(near)
@@ -310,7 +311,7 @@ impl Interfaces {
         let name = &device.name;
         if !device.is_promiscuous {
             let noted = self.change(device, Step::NotPromiscuous, |_| Ok(()));
-            noted.map_err(failed("cannot start what puts it back"))?;
+            noted.map_err(failed("cannot start the process that restores it"))?;
         }
         for offload in [Offload::Gro, Offload::Lro] {
             // An offload that cannot be queried does not exist.
@@ -318,7 +319,7 @@ impl Interfaces {
                 let step = Step::Offload { offload, is_on: true };
                 let change = |_: &mut Netlink| linux::set_offload(name, offload.into(), false);
                 self.change(device, step, change)
-                    .map_err(failed("cannot switch its GRO or LRO off"))?;
+                    .map_err(failed("cannot switch off its GRO or LRO"))?;
             }
         }
         let addresses = self.netlink.as_mut().and_then(|link| link.addresses(device.index).ok());
@@ -361,7 +362,7 @@ impl Interfaces {
             self.keeper = Some(Keeper::start()?);
         }
         self.keeper.as_mut().expect("it was just started").note(undo)?;
-        change(self.netlink.as_mut().expect("an interface was asked for before"))
+        change(self.netlink.as_mut().expect("it was opened for this device"))
     }
 
     /// Makes the port `open`, which is not started, represent the interface that `port` names. It
@@ -371,7 +372,7 @@ impl Interfaces {
         let Some(driver) = &used.driver else { return Ok(()) };
         let mut losses: LossCounter = Box::new(|_| Losses::default());
         if let Some(far) = driver.far.clone() {
-            let netlink = self.netlink.as_mut().expect("it was asked for this device");
+            let netlink = self.netlink.as_mut().expect("it was opened for this device");
             let index = prepare_far(netlink, &far);
             used.far = Some(index.map_err(|fault| NetdevError { port: port.to_string(), fault })?);
             let near = driver.devargs.contains("af_packet").then(|| near_name(&far));
@@ -399,7 +400,7 @@ impl Interfaces {
 
     fn redirect(&mut self, device: &Device, far: u32) -> io::Result<()> {
         let index = device.index;
-        let netlink = self.netlink.as_mut().expect("it was asked for this device");
+        let netlink = self.netlink.as_mut().expect("it was opened for this device");
         redirect::add(netlink, far, index)?;
         let made_clsact = redirect::add_clsact(netlink, index)?;
         let step = Step::Redirect { made_clsact };
@@ -439,8 +440,8 @@ impl Passage {
 /// Prepares the device that frames are redirected to, which DPDK's driver has made. Returns its
 /// number.
 fn prepare_far(netlink: &mut Netlink, far: &str) -> Result<u32, Fault> {
-    let device = netlink.device(far).map_err(failed("cannot ask the kernel"))?;
-    let none = || io::Error::other("its driver has made none");
+    let device = netlink.device(far).map_err(failed("cannot query the kernel"))?;
+    let none = || io::Error::other("its driver has created none");
     let device = device.ok_or_else(none).map_err(failed("cannot find its other end"))?;
     silence(far)?;
     let queue = LinkAttribute::TxQueueLen(QUEUE);
@@ -469,7 +470,7 @@ pub(crate) fn mtu(name: &str) -> Option<u32> {
 
 /// Returns the name of the device that an interface's frames are redirected to.
 fn far_name(interface: &str, index: u32) -> String {
-    // The form differs from the name of an interface called as the number.
+    // With `-` it could equal the name for an interface that is called like this number.
     let name = format!("mr-{interface}");
     if name.len() <= NAME_MAX { name } else { format!("mr.{index}") }
 }

@@ -38,6 +38,7 @@ const L2_BYTES: u32 = 14 + 2 * 4 + 4;
 
 /// Longest wait for the links of the ports to come up.
 const LINK_TIME: Duration = Duration::from_secs(5);
+/// Time between two checks of the links.
 const LINK_POLL: Duration = Duration::from_millis(10);
 
 /// How to open ports.
@@ -75,7 +76,7 @@ pub(crate) struct OpenPorts {
     interfaces: Interfaces,
 }
 
-/// Why a text names no ports.
+/// Why a text does not name one or two ports.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PortNamesError {
     #[error(transparent)]
@@ -122,8 +123,8 @@ impl PortNames {
         let &OpenOptions { workers, mtu, needed_mtu, tuning, .. } = options;
         if self.0.iter().any(|port| port.is_interface() && port.interface() == Some("lo")) {
             bail!(
-                "port lo: DPDK would take this host's own connections away; \
-                 `gen --backend packet lo` sends there, `reflect --backend sockets PORT` answers"
+                "port lo: DPDK would cut off this host's own connections; instead use \
+                 `gen --backend packet lo` and `reflect --backend sockets PORT`"
             );
         }
         let cpus = cpu_locks::cpus_of_this_host();
@@ -179,8 +180,8 @@ impl PortNames {
         Ok(())
     }
 
-    /// Returns the bytes of a packet buffer. Not every driver takes several buffers for one frame,
-    /// and `net_af_packet` wants a buffer of the size of its own frames.
+    /// Returns the size of a packet buffer in bytes, so that each frame fits into one buffer. Not
+    /// every driver can use several, and `net_af_packet` needs buffers as large as its own frames.
     fn data_bytes(&self, interfaces: &Interfaces, needed_mtu: usize) -> anyhow::Result<u16> {
         let of_ports = self.0.iter().map(|port| {
             let mtu = interfaces.interface_mtu(port).unwrap_or(0);

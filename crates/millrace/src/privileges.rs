@@ -22,6 +22,7 @@ impl Capabilities {
     /// when a port is reset.
     const DEVICES: Self = Self(1 << 14 | 1 << 17 | 1 << 21);
 
+    /// Returns the capabilities of both sets.
     fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -42,10 +43,10 @@ impl Capabilities {
         }
     }
 
-    /// Drops all other capabilities, for good.
+    /// Drops all capabilities of this process but these, for good.
     pub(crate) fn keep_only(self) {
         if !dpdk::linux::limit_privileges(self.0) {
-            let words = "millrace: not every thread could give up its privileges; the run goes on";
+            let words = "millrace: some threads keep their privileges; the run goes on";
             tell(io::stderr(), words);
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a run is to hold connections to from now on: its configuration is read once more, as a
-//! whole and as it was at the start, and what packets need not stop for is taken from it.
+//! Reads the configuration of a run again, and applies the settings that may change while packets
+//! flow. The file is checked as a whole, with the options and cpus of the start.
 
 use crate::live::QueryClient;
 use crate::netdev;
@@ -14,31 +14,35 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::{fs, io};
 
-/// What a run was started with.
+/// The options and settings that a run was started with.
 pub(crate) struct Reload {
     args: PlanArgs,
     /// The configuration file, by a path that does not depend on the working directory.
     file: Option<PathBuf>,
-    /// Before DPDK bound threads to some of them.
+    /// Cpus of the host, read before DPDK bound threads to some of them.
     cpus: Cpus,
     settings: Settings,
 }
 
 impl Reload {
-    /// Of a run with these settings, which are those of `args` on these `cpus`.
+    /// Creates the reload of a run whose `args` resulted in `settings` on these `cpus`.
     pub(crate) fn new(args: &PlanArgs, cpus: Cpus, settings: Settings) -> Self {
         let file = args.files().first();
         let file = file.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
         Self { args: args.clone(), file, cpus, settings }
     }
 
-    /// What holds in which zone by this file, or else by that of the start.
+    /// Returns the zone rules of `file`, or of the configuration file from the start.
+    ///
+    /// # Errors
+    ///
+    /// If there is no file, if it is refused, or if it changes a setting that needs a restart.
     pub(crate) fn read(&self, file: Option<&Path>) -> Result<ZoneRules, Failure> {
         let path = file.or(self.file.as_deref()).ok_or(Failure::NoFile)?.to_owned();
         let name = path.display().to_string();
-        // What is none may never say a thing.
+        // Reading a pipe or a device might never end.
         if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
-            return Err(Failure::Configuration(format!("{name}: is no file")));
+            return Err(Failure::Configuration(format!("{name}: is not a regular file")));
         }
         let refused = |problems: Problems| Failure::Configuration(problems.to_string());
         let plan = self.args.with_file(path).plan(&self.cpus, netdev::mtu).map_err(refused)?;
@@ -50,8 +54,8 @@ impl Reload {
     }
 }
 
-/// Reloads the file of the start when a signal asks for it, on a thread of its own: it waits for
-/// the workers, and the control thread must not.
+/// Reloads the configuration file from the start, on request of a signal. A reload waits for the
+/// workers, which the control thread must not do, so it has its own thread.
 pub(crate) struct Reloader {
     inquiry: Arc<QueryClient>,
     reload: Arc<Reload>,
@@ -64,12 +68,12 @@ impl Reloader {
         Self { inquiry, reload, is_wanted: false, running: None }
     }
 
-    /// Wants one more reload, which reads the file after this.
+    /// Requests a reload, which reads the file after this call.
     pub(crate) fn want(&mut self) {
         self.is_wanted = true;
     }
 
-    /// Begins the reload that is wanted, once the one before is over.
+    /// Starts a requested reload, once the previous one has ended.
     pub(crate) fn turn(&mut self) {
         if !self.is_wanted || self.running.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
@@ -88,9 +92,9 @@ fn tell_result(result: Result<u64, Failure>) {
     match result {
         Ok(retimed) => tell(
             io::stderr(),
-            format_args!("millrace: reloaded: timers of {retimed} connections come up sooner"),
+            format_args!("millrace: reloaded: timers of {retimed} connections now fire earlier"),
         ),
-        // As `millrace check` tells it.
+        // Without a prefix, as `millrace check` prints it.
         Err(Failure::Configuration(text)) => tell(io::stderr(), text),
         Err(Failure::Ending) => {}
         Err(failure) => tell(io::stderr(), format_args!("millrace: cannot reload: {failure}")),

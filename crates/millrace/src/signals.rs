@@ -51,9 +51,10 @@ pub(crate) fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
+/// Makes signals set `interrupted`. A second one that requests the end exits with status 1.
 fn catch_ends(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
     for signal in ENDS.into_iter().chain(OTHERS).chain(UNNAMED) {
-        // The library does not know the default action of those.
+        // The library does not know the default action of unnamed signals.
         if !UNNAMED.contains(&signal) {
             flag::register_conditional_default(signal, Arc::clone(&STARTING))?;
         }
@@ -84,8 +85,8 @@ pub(crate) fn leave_drivers_a_thread() {
     });
 }
 
-/// Until the result is dropped, the first signal that requests the end kills the process. DPDK may
-/// wait for other programs while it starts, and there is no summary to write yet.
+/// Makes the first signal that requests the end kill the process, until the result is dropped. DPDK
+/// may wait for other programs while it starts, and there is no summary to write yet.
 pub(crate) fn start_up() -> StartUp {
     StartUp { outer: STARTING.swap(true, Ordering::SeqCst) }
 }
@@ -164,6 +165,7 @@ fn is_terminal_gone() -> bool {
         && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
+/// True if SIGHUP is ignored, as after a start by `nohup`.
 fn is_hang_up_ignored() -> bool {
     signals_of("SigIgn") & 1 << (SIGHUP - 1) != 0
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Starts DPDK for every command. A signal during the start ends it at once. If another program
+//! Starts DPDK, for all commands. A signal during the start ends it at once. If another program
 //! delays the start, a message on standard error names that program.
 
 use crate::signals;

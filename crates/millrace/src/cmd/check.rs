@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace check`.
+//! `millrace check`: validates a configuration and prints the settings that result.
 
 use crate::{cpu_locks, netdev};
 use config::Problems;
@@ -75,12 +75,12 @@ fn print(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
         mb(memory.mbuf_bytes),
     )?;
     if memory.offload_bytes > 0 {
-        writeln!(out, "# Rules of the NIC: at most {} MB.", mb(memory.offload_bytes))?;
+        writeln!(out, "# NIC rules: at most {} MB.", mb(memory.offload_bytes))?;
     }
     writeln!(out, "# Together: {} MB.", mb(memory.total_bytes))?;
     match Memory::refuse_more_than_there_is(memory.total_bytes) {
         Ok(()) => Ok(()),
-        Err(too_little) => writeln!(out, "# Not here: {too_little}."),
+        Err(too_little) => writeln!(out, "# Too much for this host: {too_little}."),
     }
 }
 

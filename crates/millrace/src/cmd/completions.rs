@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace completions`.
+//! `millrace completions`: prints completion scripts for shells.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

@@ -194,7 +194,7 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
         _ => Ok(()),
     })?;
     out.flush().context("cannot write the list")?;
-    matched.map(|_| ()).context("interrupted: these are not all")
+    matched.map(|_| ()).context("interrupted: the list is incomplete")
 }
 
 fn count(args: &CountArgs) -> anyhow::Result<()> {
@@ -206,7 +206,7 @@ fn count(args: &CountArgs) -> anyhow::Result<()> {
 fn flush(args: &FlushArgs) -> anyhow::Result<()> {
     let request = Request { all: args.all, ..args.filter.request(Ask::Flush) };
     args.filter.check_meant(args.all);
-    let words = "interrupted: the instance goes on with it";
+    let words = "interrupted: the instance still completes it";
     let flushed = ask(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
     print(args.json, &format!("flushed: {flushed}"), &json!({ "flushed": flushed }))
 }
@@ -235,8 +235,8 @@ const ZONE_COLUMNS: [&str; 9] = [
     "assured",
     "embryonic",
     "new/s",
-    "of one worker",
-    "max of one",
+    "fullest worker",
+    "max per worker",
     "when full",
     "timeouts",
 ];
@@ -262,9 +262,9 @@ fn zone_row(line: &ZoneLine) -> [String; 9] {
 fn events(args: &EventsArgs) -> anyhow::Result<()> {
     let request = args.filter.request(Ask::Events);
     let mut out = io::stdout().lock();
-    let mut is_heard = false;
+    let mut has_line = false;
     let asked = ask(&args.instance, &request, &mut |line| {
-        is_heard = true;
+        has_line = true;
         match (&line, args.json) {
             (Line::Event(event), true) => writeln!(out, "{}", serde_json::to_string(event)?),
             (Line::Event(event), false) => writeln!(out, "{}", line::told(event)),
@@ -275,8 +275,8 @@ fn events(args: &EventsArgs) -> anyhow::Result<()> {
         out.flush()
     });
     match asked {
-        // The instance had answered, and its run has ended.
-        Err(error) if is_heard && error.downcast_ref().is_some_and(AskError::is_end) => Ok(()),
+        // The instance sent lines before, so the error means that its run has ended.
+        Err(error) if has_line && error.downcast_ref().is_some_and(AskError::is_end) => Ok(()),
         asked => asked.map(|_| ()),
     }
 }

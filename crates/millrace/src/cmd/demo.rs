@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace demo`: the bump in the wire at work, nothing needed. Between two ports of the software
-//! NIC, where its driver was built, with the loads of the article; else between two rings.
+//! `millrace demo`: runs the bump in the wire without a NIC. If the driver of the software NIC was
+//! built, two of its ports receive the loads of the article. Otherwise the ports are two rings in
+//! memory.
 
 mod report;
 mod rings;
@@ -32,10 +33,10 @@ use std::{env, io};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
-    /// The NIC to play: a name from `millrace nic personalities`, or a file
+    /// The NIC that the software NIC imitates: a name from `millrace nic personalities`, or a file
     #[arg(long, value_name = "NAME", default_value = "x710")]
     personality: String,
-    /// Which connections get rules in the runs with offload, as for `millrace run`
+    /// Which connections get NIC rules in the runs with offload, as for `millrace run`
     #[arg(long, value_name = "POLICY", default_value = "after 8")]
     offload: Policy,
     /// Rate of each link, from 1M to 400G, or none for as fast as the worker takes it
@@ -51,10 +52,10 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["personality", "offload", "speed", "report"])]
     capture: Option<PathBuf>,
-    /// Seconds that each run takes: there are four, or one with rings
+    /// Seconds of each run; there are four runs, or one with rings
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     duration: Duration,
-    /// Traffic of another seed is another traffic
+    /// Seed of the traffic: another seed makes other traffic
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -70,8 +71,8 @@ Examples:
   millrace demo --capture office.pcapng --duration 3
       Three seconds of the packets of a capture, without the software NIC.
 
-The figures are those of a software NIC: how Millrace without offload compares to Millrace with it,
-not what a NIC would do. With rings the generator shares the machine with the worker.
+The figures compare Millrace without offload to Millrace with it, on a software NIC. They are not
+those of a real NIC. With rings, the generator shares the machine with the worker.
 
 Exit status: 0 good; 1 a run failed, a packet was lost, or a ledger is not balanced; 2 wrong use.";
 
@@ -82,17 +83,18 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     match twin::there() {
         Some(driver) => twins::run(args, driver),
         None => {
-            tell(io::stderr(), "millrace: there is no software NIC yet, so this is the bump alone");
-            tell(io::stderr(), "millrace: `make twin` builds one, to see it offload connections");
+            tell(io::stderr(), "millrace: no software NIC was built: the demo has no offload");
+            tell(io::stderr(), "millrace: `make twin` builds one, for a demo with offload");
             rings::run(args)
         }
     }
 }
 
-/// The driver is there and does not do: DPDK, which can be started once, has to begin again.
+/// Starts the demo again with rings, because the driver of the software NIC does not work. A
+/// process can start DPDK only once, so this replaces the process. Returns only if that fails.
 fn go_on_with_rings(reason: &anyhow::Error) -> io::Error {
     tell(io::stderr(), format_args!("millrace: the software NIC cannot be used: {reason:#}"));
-    tell(io::stderr(), "millrace: `make twin` builds it again; this is the bump alone");
+    tell(io::stderr(), "millrace: `make twin` builds it again; the demo has no offload");
     let program = match env::current_exe() {
         Ok(program) => program,
         Err(error) => return error,
@@ -100,7 +102,7 @@ fn go_on_with_rings(reason: &anyhow::Error) -> io::Error {
     Command::new(program).args(env::args_os().skip(1)).arg("--rings").exec()
 }
 
-/// Chooses the cpu of the worker as `run` does; also returns the line that says which.
+/// Chooses the cpu of the worker as `run` does. Returns it, and the line that describes it.
 fn choose_cpu() -> (usize, String) {
     let cpus = cpu_locks::cpus_of_this_host();
     cpus.measure_load();
@@ -109,7 +111,7 @@ fn choose_cpu() -> (usize, String) {
     (worker as usize, describe_placement(&[worker], &cpus, &[]))
 }
 
-/// The rate of a link as the software NIC reads it.
+/// Validates the rate of a link, in the form that the software NIC reads.
 fn rate(text: &str) -> Result<String, String> {
     let of = |unit: char, mbps: f64| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * mbps);
     match of('G', 1e3).or_else(|| of('M', 1.0)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace doctor`.
+//! `millrace doctor`: prints what the host has, and advice.
 
 use doctor::host::Host;
 use doctor::{Finding, Status, diagnose};
@@ -67,7 +67,7 @@ fn print(out: &mut impl Write, findings: &[Finding]) -> std::io::Result<()> {
         [Status::Ok, Status::Note, Status::Unknown, Status::Warn, Status::Fail].map(count);
     let verdict = match (fail, unknown) {
         (0, 0) => "runs here",
-        (0, _) => "runs here, as far as can be told",
+        (0, _) => "runs here, as far as could be checked",
         _ => "does not run here",
     };
     let counts = format!("ok {ok}, note {note}, unknown {unknown}, warn {warn}, fail {fail}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace flows`.
+//! `millrace flows`: lists the connections of a running instance.
 
 use crate::{table, units};
 use control::{Answer, Ask, FlowLine, InstanceArgs, LIMIT_MAX, Line, PrefixText, Request};
@@ -19,8 +19,8 @@ pub(crate) struct FlowsArgs {
     instance: InstanceArgs,
     #[command(flatten)]
     which: WhichArgs,
-    /// Say of each direction why it has a rule of the NIC or not; of connections with an end at
-    /// this address, or address and port
+    /// For each direction, print why it has a NIC rule or not; only connections of which one end
+    /// has this address, or address and port
     #[arg(long, value_name = "ADDR[:PORT]", conflicts_with = "only")]
     why: Option<End>,
     /// Print JSON
@@ -28,20 +28,20 @@ pub(crate) struct FlowsArgs {
     json: bool,
 }
 
-/// How many, and which.
+/// Options that select and limit what a command lists.
 #[derive(clap::Args)]
 pub(crate) struct WhichArgs {
-    /// Print this many at most, the busiest
+    /// Print at most N, the busiest ones
     #[arg(long, value_name = "N", default_value_t = 50,
         value_parser = clap::value_parser!(u32).range(..=i64::from(LIMIT_MAX)))]
     limit: u32,
-    /// Only those with an end at this address, this address and port, or this port (`:53`)
+    /// Only connections of which one end has this address, address and port, or port (`:53`)
     #[arg(long, value_name = "END")]
     only: Option<End>,
 }
 
 impl WhichArgs {
-    /// The question.
+    /// Returns the request for the selected connections.
     pub(crate) fn request(&self, ask: Ask) -> Request {
         let limit = Some(self.limit);
         self.only.unwrap_or_default().of(Request { limit, ..Request::new(ask) })
@@ -55,11 +55,11 @@ Examples:
   millrace flows --only :53 --limit 1000 --json
       Connections with port 53 at either end.
   millrace flows --why 10.0.0.1:40000
-      Why each direction of these connections has a rule of the NIC, or has none.
+      Why each direction of these connections has a NIC rule, or has none.
 
 Exit status: 0 good; 1 no instance answers; 2 wrong use.";
 
-/// One end of a connection, as far as somebody says it.
+/// One end of a connection, as the user gives it: address, port, or both. The default matches all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
     address: Option<IpAddr>,
@@ -67,14 +67,14 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// The question about what has such an end.
+    /// Returns `request`, restricted to connections with this end.
     fn of(self, request: Request) -> Request {
         let address = self.address.map(|address| PrefixText(address.into()));
         Request { address, port: self.port, ..request }
     }
 }
 
-/// What is no end.
+/// Why a text is no [`End`].
 #[derive(Debug, thiserror::Error)]
 #[error("write ADDRESS, ADDRESS:PORT ([ADDRESS]:PORT for IPv6), or :PORT")]
 pub(crate) struct NoEnd;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace man`.
+//! `millrace man`: writes the man pages.
 
 use anyhow::Context;
 use clap::CommandFactory;

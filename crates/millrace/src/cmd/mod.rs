@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One file per subcommand: its arguments and what it does with them.
+//! Owns the subcommands: one file each, with its arguments and its function `run`.
 
 pub(crate) mod bench;
 pub(crate) mod check;

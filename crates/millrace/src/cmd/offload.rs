@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace offload`.
+//! `millrace offload`: lists the flow rules in the NICs of a running instance.
 
 use super::flows::WhichArgs;
 use crate::{table, units};
@@ -12,7 +12,7 @@ use wire::proto_names;
 
 /// List the flow rules in the NICs of a running instance
 ///
-/// First prints the state of each port, then one line per rule, by packets per second.
+/// First prints the state of each port, then one line per rule, sorted by packets per second.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct OffloadArgs {
@@ -61,26 +61,26 @@ pub(crate) fn run(args: &OffloadArgs) -> anyhow::Result<ExitCode> {
 fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
     let PortLine { name, live, room, threshold_pps, horizon_s, kinds_aside, .. } = port;
     if port.state != "on" {
-        let reason = port.reason.as_deref().unwrap_or("no reason is known");
-        return writeln!(out, "port {name}: takes no rules: {reason}");
+        let reason = port.reason.as_deref().unwrap_or("reason unknown");
+        return writeln!(out, "port {name}: accepts no flow rules: {reason}");
     }
     let [installed, live, room] =
         [port.installed, u64::from(*live), u64::from(*room)].map(units::thousands);
     let bits = port.mark_bits.unwrap_or_default();
-    writeln!(out, "port {name}: {installed} rules, {live} wanted, room for {room}")?;
+    writeln!(out, "port {name}: {installed} rules, {live} including requests, room for {room}")?;
     let threshold = match *threshold_pps {
         threshold if threshold > 0.0 => format!("threshold {} packets/s", units::pps(threshold)),
         _ => "no threshold while there is room".to_owned(),
     };
     let horizon = units::duration((horizon_s * 1e9) as u64);
-    writeln!(out, "  {threshold}, a rule is to pay within {horizon}; marks of {bits} bits")?;
+    writeln!(out, "  {threshold}; a rule must save its cost in {horizon}; marks of {bits} bits")?;
     let [insert, delete] = [&port.insert_us, &port.delete_us].map(times);
     writeln!(out, "  insert {insert}, delete {delete} (min / avg / max)")?;
     if port.bypass == "on" {
-        writeln!(out, "  forwards to its peer by itself")?;
+        writeln!(out, "  bypass is on: the NIC can forward packets to the peer port")?;
     }
     if *kinds_aside > 0 {
-        writeln!(out, "  kinds of rules set aside, since they had no effect: {kinds_aside}")?;
+        writeln!(out, "  kinds of rules set aside, because they had no effect: {kinds_aside}")?;
     }
     match port.rules["refused"]["last"].as_str() {
         Some(words) => writeln!(out, "  last refusal: {words}"),
@@ -88,7 +88,7 @@ fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
     }
 }
 
-/// Formats the times of calls; "none yet" without calls.
+/// Formats the durations of calls in microseconds; "none yet" without calls.
 fn times(us: &Value) -> String {
     match ["min", "avg", "max"].map(|which| us[which].as_f64().unwrap_or_default()) {
         [.., 0.0] => "none yet".to_owned(),
@@ -101,7 +101,7 @@ const HEADINGS: [&str; 8] =
 
 fn row(rule: &RuleLine) -> [String; 8] {
     [
-        // The lines of the ports show the arguments.
+        // Only the name: the lines of the ports have the arguments.
         rule.port.split(',').next().unwrap_or_default().to_owned(),
         proto_names::name(rule.proto),
         top_flows::endpoint(rule.src, rule.sport, rule.proto),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace replay`: the engine over captures, with the captures' own clock and no DPDK.
+//! `millrace replay`: runs the engine over captures, by their time stamps and without DPDK.
 //!
-//! A capture with a fault gives everything up to the fault; the others are still replayed, and the
-//! exit status is 1. Standard output carries the report, or data where `-` asks for it.
+//! A capture with a fault is replayed up to the fault. The other captures are still replayed, and
+//! the exit status is 1. Standard output gets the report, or the data if an output is `-`.
 
 mod player;
 
@@ -46,7 +46,7 @@ pub(crate) struct ReplayArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace replay office.pcapng
-      What became of the packets, and the ten busiest flows.
+      How many packets were tracked, passed and dropped, and the ten busiest flows.
   millrace replay --flows flows.csv monday.pcap.gz tuesday.pcap.gz
       One row for each flow of two days.
   millrace replay --config bump.toml office.pcapng
@@ -57,7 +57,7 @@ Examples:
 Exit status: 0 good; 1 the configuration is refused, a capture could not be read to its end, or the
 ledger is not balanced; 2 wrong use.";
 
-/// Captures of less than this many bytes are done before a bar is of use.
+/// Least bytes of captures for a progress bar; fewer are read too fast.
 const PROGRESS_MIN_BYTES: u64 = 64 << 20;
 
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Plays every capture; returns whether all of them could be read to their end.
+/// Plays all captures. Returns true if each could be read to its end.
 fn play_all(
     player: &mut Player,
     captures: &[PathBuf],
@@ -120,7 +120,7 @@ fn display_name(path: &Path) -> String {
     if is_dash(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// Bytes of the files read so far, on a terminal, where there are many.
+/// Returns the bar for the bytes read so far; hidden for few bytes, and without a terminal.
 fn progress_bar(captures: &[PathBuf]) -> ProgressBar {
     let lengths = captures.iter().filter_map(|path| path.metadata().ok());
     let total: u64 = lengths.map(|metadata| metadata.len()).sum();
@@ -129,11 +129,11 @@ fn progress_bar(captures: &[PathBuf]) -> ProgressBar {
     }
     let template = "{wide_bar} {decimal_bytes}/{decimal_total_bytes} {eta}";
     let style = ProgressStyle::with_template(template).expect("the template is right");
-    // Hidden by itself where stderr is no terminal.
+    // The library hides it if standard error is no terminal.
     ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_style(style)
 }
 
-/// Says on stderr what a capture's user should know about it.
+/// Prints warnings about a capture: link types not read, packets out of order in time, its fault.
 fn report_capture(name: &str, played: &ReplayTotals) {
     for (link_type, packets) in &played.unread {
         let packets = units::thousands(*packets);
@@ -142,7 +142,7 @@ fn report_capture(name: &str, played: &ReplayTotals) {
     }
     if played.backwards > 0 {
         let warning = format!(
-            "millrace: {name}: packets older than one before them, which were given its time: {} \
+            "millrace: {name}: packets older than an earlier packet, and given its time: {} \
              (older by up to {})",
             units::thousands(played.backwards),
             units::duration(played.backwards_ns)
@@ -154,7 +154,7 @@ fn report_capture(name: &str, played: &ReplayTotals) {
     }
 }
 
-/// What the report begins with.
+/// Returns the first line of the report.
 fn title(summary: &Summary, started: Instant) -> String {
     let seconds = started.elapsed().as_secs_f64();
     let packets = summary.ledger.rx;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace report`: results of `millrace gen` side by side, as a table and as an HTML page.
+//! `millrace report`: compares results of `millrace gen`, in a table and an HTML page.
 
 use ::report::output::{Kind, Replaceable, refuse_dash, refuse_to_overwrite};
 use anyhow::Context;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     refuse_to_overwrite(&[("--html", args.html.as_deref())], &args.files);
     let page = PageFile::open(args.html.as_deref())?;
     let runs = args.files.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    // Who reads the table may leave before its end; the page is written nevertheless.
+    // The page comes first: printing the table fails if its reader closes the pipe.
     let page = page.write(&args.title, &runs);
     let table = side_by_side::print(&runs, &mut io::stdout().lock());
     page?;
@@ -55,11 +55,11 @@ fn read(path: &Path) -> anyhow::Result<Run> {
     Run::read(&name, &text).map_err(|error| anyhow::anyhow!("{name} {error}"))
 }
 
-/// Where the page goes, if anywhere.
+/// The file for the page; none if no page is wanted.
 pub(crate) struct PageFile(Option<Replaceable>);
 
 impl PageFile {
-    /// Opens or creates it. A file of something else is refused.
+    /// Opens or creates the file. Refuses a file with contents that are no such page.
     pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         refuse_dash("--html", path)?;
         let kind = Kind::public("report");
@@ -67,7 +67,7 @@ impl PageFile {
         file.transpose().map(Self)
     }
 
-    /// Writes the page of these runs.
+    /// Writes the page of these runs, if one is wanted.
     pub(crate) fn write(self, title: &str, runs: &[Run]) -> anyhow::Result<()> {
         let Some(file) = self.0 else { return Ok(()) };
         let page = report::page(title, runs)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace run`: the bump in the wire on DPDK ports.
+//! `millrace run`: runs the bump in the wire on DPDK ports.
 
 use crate::cpu_locks;
 use crate::live::answers::Answers;
@@ -65,22 +65,23 @@ Examples:
 
 Exit status: 0 good; 1 the run failed or its ledger is not balanced; 2 wrong use.";
 
-/// A span of time from the command line.
+/// Parses a duration in seconds: a decimal number above 0.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
-        Err(_) if seconds > 0.0 => Err("more seconds than can be counted".to_owned()),
+        Err(_) if seconds > 0.0 => Err("too many seconds".to_owned()),
         _ => Err("must be more than 0 seconds".to_owned()),
     }
 }
 
-/// Reads the time between two lines. The packets of a generator would not be back within less.
+/// Parses the time between two lines: at least 0.05 seconds. In less, the packets of a generator
+/// would not return.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let shortest = Duration::from_millis(50);
     match seconds(text)? {
         interval if interval >= shortest => Ok(interval),
-        _ => Err("must be 0.05 seconds at least".to_owned()),
+        _ => Err("must be at least 0.05 seconds".to_owned()),
     }
 }
 
@@ -149,7 +150,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let WrittenRecords { top, lost, result: written } = sink.finish();
     finished.summary.flows.records_lost += lost;
     outputs.finish("", &finished.summary, top)?;
-    // What was lost of the records was told when it happened.
+    // Lost records were reported when they were lost.
     Ok(if has_given_up || written.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -165,38 +166,39 @@ fn warn_at_start(live: &Runtime, wants_huge_pages: bool) {
     }
     for port in live.not_symmetric() {
         let warning = format!(
-            "millrace: port {port}: has no symmetric RSS: packets of one connection may come to \
-             two workers, and each makes a flow of its share"
+            "millrace: port {port}: has no symmetric RSS: the two directions of a connection may \
+             arrive at two workers, and each tracks a half connection"
         );
         tell(io::stderr(), warning);
     }
     for (port, reason) in live.without_rules() {
         let warning =
-            format!("millrace: port {port}: takes no rules, nothing is offloaded: {reason}");
+            format!("millrace: port {port}: accepts no flow rules, nothing is offloaded: {reason}");
         tell(io::stderr(), warning);
     }
     for (port, reason) in live.without_bypass() {
         let warning = format!(
-            "millrace: port {port}: forwards nothing by itself, connections get marks: {reason}"
+            "millrace: port {port}: has no bypass, connections get marks instead: {reason}"
         );
         tell(io::stderr(), warning);
     }
 }
 
-/// The files that the run opens by their names while packets flow.
+/// Returns the files that the run opens by name while packets flow.
 fn files_of(args: &RunArgs, plan: &Plan) -> Vec<PathBuf> {
     let snapshot = plan.snapshot.folder.iter().map(|folder| folder.join("0-0.snapshot"));
     let configuration = args.plan.files().iter().cloned();
     configuration.chain(snapshot).chain(args.output.reopened_files()).collect()
 }
 
-/// Takes the Linux interfaces of the plan.
+/// Locks and prepares the Linux interfaces of the plan.
 fn prepare(plan: &Plan) -> anyhow::Result<Interfaces> {
     let ports = plan.pairs.iter().flat_map(|pair| [(&pair.a, pair.mtu), (&pair.b, pair.mtu)]);
     Ok(Interfaces::prepare(ports)?)
 }
 
-/// What the run before has left. Nothing of it is a reason to carry no packets.
+/// Opens the snapshots of an earlier run, if the plan has a folder for them. If that fails, prints
+/// why and returns `None`: the run starts without them.
 fn snapshots(plan: &Plan) -> Option<Snapshots> {
     let pairs =
         plan.pairs.iter().map(|pair| (pair.workers.len(), pair.zone_from(plan.engine.zone)));
@@ -219,8 +221,8 @@ fn snapshots(plan: &Plan) -> Option<Snapshots> {
     }
 }
 
-/// Lets others ask. A place that nobody asked for and that cannot be had is no reason to carry no
-/// packets.
+/// Opens the control socket. Fails if the user named its path and it cannot be opened there. If the
+/// default path cannot be used, prints a warning and returns `None`.
 fn serve(socket: &Socket, live: &Runtime, reload: Arc<Reload>) -> anyhow::Result<Option<Server>> {
     let answerer = Arc::new(Answers::new(live.inquiry(), reload));
     let path = match socket {
@@ -235,14 +237,15 @@ fn serve(socket: &Socket, live: &Runtime, reload: Arc<Reload>) -> anyhow::Result
     match path.map_err(anyhow::Error::from).and_then(open) {
         Ok(server) => Ok(Some(server)),
         Err(error) => {
-            let warning = format!("millrace: no control socket, nobody can ask: {error}");
-            tell(io::stderr(), warning);
+            let effect = "`ct`, `flows`, `offload` and `stats` cannot reach this run";
+            tell(io::stderr(), format_args!("millrace: no control socket, {effect}: {error}"));
             Ok(None)
         }
     }
 }
 
-/// Answers no more. Records are taken meanwhile: who ends flows for a client waits for that.
+/// Closes the control socket. Takes records meanwhile: a client that flushes connections waits
+/// until their records are taken.
 fn close(server: Option<Server>, live: &mut Runtime, sink: &mut RecordSink) {
     live.inquiry().end();
     let Some(server) = server else { return };
@@ -252,17 +255,17 @@ fn close(server: Option<Server>, live: &mut Runtime, sink: &mut RecordSink) {
     }
 }
 
-/// What to say of flow tables that should lie in hugepages and do not.
+/// Returns the warning about flow tables that should be in hugepages and are not.
 fn without_huge_pages(tables: engine::MemoryUse) -> String {
     let [refused, all] =
         [tables.refused_bytes, tables.bytes].map(|bytes| units::bytes(bytes as u64));
     format!(
-        "millrace: flow tables: {refused} of {all} found no room in hugepages of 2 MB: slower \
-         where there are no transparent ones; set apart more, or lower `capacity`"
+        "millrace: flow tables: {refused} of {all} do not fit into the free hugepages of 2 MB: \
+         slower without transparent hugepages; reserve more hugepages, or lower `capacity`"
     )
 }
 
-/// Brings up DPDK, prints the line about the workers' cpus, and brings up the bump.
+/// Starts DPDK, prints the line about the workers' cpus, and starts the bump.
 fn start(
     mut plan: Plan,
     (eal, placement): (&EalConfig, &str),
@@ -271,21 +274,21 @@ fn start(
 ) -> anyhow::Result<(Runtime, Interfaces)> {
     let mut eal = start_eal(eal).map_err(|error| match error.downcast_ref() {
         Some(EalError::Arguments { .. }) => anyhow::anyhow!("eal.extra: {error}"),
-        // No other try without them.
+        // The user requires hugepages, so the program does not start again without them.
         Some(EalError::NoHugepages { .. }) if plan.eal.huge == Huge::Yes => {
             let too_few = Memory::refuse_too_few_hugepages(plan.eal.memory_mb.into());
             too_few.err().map_or_else(|| anyhow::anyhow!("{error}"), Into::into)
         }
         _ => error,
     })?;
-    // Not before: without hugepages the program starts once more, and would say it again.
+    // Printed only now: if DPDK finds no hugepages, the program starts again and would repeat them.
     for note in interfaces.notes() {
         tell(io::stderr(), format_args!("millrace: {note}"));
     }
     tell(io::stderr(), placement);
     let mut lcores = eal.take_lcores().into_iter();
     let all_workers: usize = plan.pairs.iter().map(|pair| pair.workers.len()).sum();
-    // Every worker has the same share of the packet buffers.
+    // All workers have equal shares of the packet buffers.
     let share =
         |workers: usize| (u64::from(plan.eal.mbufs) * workers as u64 / all_workers as u64) as u32;
     let data_bytes = plan.eal.mbuf_data_bytes;
@@ -327,28 +330,29 @@ fn start(
     Ok((live, interfaces))
 }
 
-/// The secret from which those of all tables are derived.
+/// Returns a random secret, from which those of all tables are derived.
 pub(super) fn secret() -> anyhow::Result<[u64; 2]> {
     let random = || getrandom::u64().context("cannot get random numbers from the system");
     Ok([random()?, random()?])
 }
 
-/// When a run is over.
+/// When a run ends: after a time, or by a signal.
 pub(super) struct StopCondition<'a> {
+    /// Length of the run; `None` for no limit.
     pub(super) duration: Option<Duration>,
     pub(super) interrupted: &'a AtomicBool,
     /// Called in each turn of the control thread.
     pub(super) each_turn: &'a mut dyn FnMut(&mut RecordSink),
 }
 
-/// The lines of a run while packets flow. Once an interval, whether a line is printed or not, flow
-/// records go to their file and events of links are told.
+/// How often a run prints a line, and whether it does. Flow records are flushed and events of ports
+/// are printed once per interval, also without lines.
 pub(super) struct Lines {
     pub(super) interval: Duration,
     pub(super) are_printed: bool,
 }
 
-/// Takes records and prints lines until the run is over.
+/// Runs the control thread's loop until the run ends: takes records, prints lines and events.
 pub(super) fn watch(
     live: &mut Runtime,
     sink: &mut RecordSink,
@@ -376,7 +380,7 @@ pub(super) fn watch(
         }
         tell_port_events(live);
         if live.all_removed() {
-            tell(io::stderr(), "millrace: every port is gone: nothing is left to do");
+            tell(io::stderr(), "millrace: every port is gone; the run ends");
             break;
         }
     }

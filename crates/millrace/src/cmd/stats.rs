@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace stats`.
+//! `millrace stats`: prints the counters of a running instance.
 
 use super::run::seconds;
 use crate::{signals, table, units};
@@ -11,17 +11,17 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Show the counters of a running instance: its summary, as it would be now
+/// Show the counters of a running instance: its summary, as if the run ended now
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     instance: InstanceArgs,
-    /// Ask again every so many seconds, until Ctrl-C or the end of the run; cpu and rates are those
-    /// since the last time
+    /// Print again every S seconds, until Ctrl-C or the end of the run; cpu and rates are then
+    /// since the previous output
     #[arg(long, value_name = "S", value_parser = seconds)]
     watch: Option<Duration>,
-    /// Print JSON, on one line for each time
+    /// Print JSON, one line per output
     #[arg(long)]
     json: bool,
 }
@@ -35,7 +35,7 @@ Examples:
 
 Exit status: 0 good; 1 no instance answers; 2 wrong use.";
 
-/// Between two looks whether to stop.
+/// Time between two checks for Ctrl-C.
 const NAP: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<ExitCode> {
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<ExitCode> {
         let asked = Instant::now();
         let (summary, report) = match ask(&mut instance) {
             Ok(stats) => stats,
-            // It has run its time.
+            // The run has ended since the previous output.
             Err(error) if last.is_some() && is_end(&error) => return Ok(ExitCode::SUCCESS),
             Err(error) => return Err(error),
         };
@@ -77,11 +77,12 @@ fn ask(instance: &mut Instance) -> anyhow::Result<(Value, String)> {
     let answer = instance.ask(&Request::new(Ask::Stats))?;
     match answer.lines.into_iter().next() {
         Some(Line::Stats { summary, report }) => Ok((summary, report)),
-        _ => anyhow::bail!("the instance gave no counters"),
+        _ => anyhow::bail!("the instance sent no counters"),
     }
 }
 
-/// What the report of a run does not say: time, rates, ports.
+/// Prints what the report of a run does not have: time, cpu, rates and ports. Rates and cpu are
+/// since `last`, or since the start of the run.
 fn print(out: &mut impl Write, summary: &Value, last: Option<&Value>) -> io::Result<()> {
     let float = |value: &Value| value.as_f64().unwrap_or_default();
     let time = float(&summary["duration_s"]);
@@ -111,7 +112,7 @@ fn print(out: &mut impl Write, summary: &Value, last: Option<&Value>) -> io::Res
     table::print(out, PORT, &(1..PORT.len()), &rows)
 }
 
-/// Share of the workers' time that packets took, since the last time.
+/// Returns the busy cycles of the workers in percent of all their cycles, since `last`.
 fn cpu_percent(summary: &Value, last: Option<&Value>) -> f64 {
     let sum = |summary: &Value, name: &str| -> u64 {
         let workers = summary["workers"].as_array().into_iter().flatten();
@@ -128,7 +129,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// Columns about ports, under their names in the summary.
+/// Columns of the table of ports: names of members in the summary.
 const PORT: [&str; 7] =
     ["port", "rx_packets", "tx_packets", "imissed", "ierrors", "rx_nombuf", "oerrors"];
 

@@ -69,16 +69,17 @@ impl From<Offload> for dpdk::linux::Offload {
 pub(super) struct Keeper {
     process: Child,
     pipe: Option<ChildStdin>,
-    /// All steps sent so far, in case the keeper cannot do them.
+    /// All steps sent so far, for the case that the keeper cannot take them.
     list: Vec<Undo>,
 }
 
-/// A keeper that takes longer was stopped, or hangs.
+/// Longest wait for the keeper to exit. If it takes longer, it was stopped or hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Time between two checks whether the keeper has exited.
 const NAP: Duration = Duration::from_millis(5);
 
 impl Keeper {
-    /// Starts a keeper. Its own process group keeps Ctrl-C from it.
+    /// Starts a keeper, in its own process group, so that Ctrl-C does not end it.
     pub(super) fn start() -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(SUBCOMMAND).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
@@ -95,8 +96,8 @@ impl Keeper {
         let mut line = serde_json::to_string(&undo)?;
         line.push('\n');
         self.list.push(undo);
-        let told = self.pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(line.as_bytes()));
-        if told.is_err() {
+        let sent = self.pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(line.as_bytes()));
+        if sent.is_err() {
             self.pipe = None;
         }
         Ok(())
@@ -135,7 +136,7 @@ fn put_back(list: &[Undo]) -> bool {
     let mut is_all = true;
     for undo in list.iter().rev() {
         if let Err(error) = undo.carry_out() {
-            tell(io::stderr(), format_args!("millrace: cannot put back {undo:?}: {error}"));
+            tell(io::stderr(), format_args!("millrace: cannot restore {undo:?}: {error}"));
             is_all = false;
         }
     }
@@ -151,6 +152,7 @@ pub(crate) fn keep() -> anyhow::Result<ExitCode> {
 }
 
 impl Undo {
+    /// Undoes the change. Does nothing if the device is gone.
     fn carry_out(&self) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
         let found = netlink.device_by_index(self.index)?;

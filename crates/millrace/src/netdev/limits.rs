@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Returns limits of the drivers of Linux interfaces: queues, and MTUs.
+//! Knows the limits of the drivers of Linux interfaces: numbers of queues, and MTUs.
 
 use super::{Fault, Interfaces, NetdevError};
 use config::Devargs;
@@ -23,7 +23,7 @@ impl Interfaces {
     ///
     /// # Errors
     ///
-    /// If its driver cannot have so many.
+    /// If its driver cannot have that many.
     pub(crate) fn queues(
         &self,
         port: &Devargs,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Locks Linux interfaces, so that one bump uses each: two would forward every frame twice.
+//! Locks Linux interfaces, so that only one instance uses each. Two would forward every frame
+//! twice.
 //!
 //! The lock is an abstract socket named after the interface's number. Both belong to a network
 //! namespace, and the kernel frees the name however the process ends.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sends requests about network devices to the kernel (rtnetlink(7)), one after the other.
 //!
-//! They concern the network namespace of this process, which `/sys` need not show.
+//! The requests concern the network namespace of this process; `/sys` may show another one.
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
@@ -50,6 +50,7 @@ pub(crate) struct Device {
 }
 
 impl Netlink {
+    /// Opens a socket in the network namespace of this process.
     pub(super) fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;

@@ -29,7 +29,7 @@ const ALL_PROTOCOLS: u16 = 0x0003_u16.to_be();
 #[derive(Clone, Copy)]
 enum Takes {
     All,
-    /// None: such a redirect only tests the kernel.
+    /// No frame; such a redirect only tests the kernel.
     None,
 }
 

@@ -5,7 +5,7 @@ use crate::netdev;
 use doctor::host::Nic;
 use std::io;
 
-/// Why a MAC address names no port.
+/// Why no port is known for a MAC address.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MacError {
     #[error("{0:?} is no MAC address: write mac=aa:bb:cc:dd:ee:ff")]

@@ -18,7 +18,7 @@ pub(crate) struct LinkWatch<'a> {
 }
 
 impl<'a> LinkWatch<'a> {
-    /// Reads the links of `ports` for the first time.
+    /// Creates a watch of `ports`, and reads their links for the first time.
     pub(crate) fn new(ports: &'a [Port]) -> Self {
         let were_up = ports.iter().map(|port| port.link().up).collect();
         Self { ports, were_up, next: Instant::now() + EVERY }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Holds settings of ports and workers that Millrace chooses if the user does not.
+//! Owns the options of ports and workers that have defaults: cpus, descriptors and burst sizes.
 
 use doctor::host::Cpus;
 use generator::BurstSizes;
 
 /// Default number of descriptors of a queue.
 const DESCRIPTORS: u16 = 1024;
-/// The range that `run` accepts.
+/// Range of descriptors, as `run` accepts it.
 const DESCRIPTOR_RANGE: std::ops::RangeInclusive<i64> = 32..=32_768;
 
 /// Options for the descriptors of queues.
@@ -35,10 +35,11 @@ pub(crate) struct BurstArgs {
     pub(crate) tx_burst: Option<u8>,
 }
 
-/// The size of a burst of the workers.
+/// Range of burst sizes.
 const BURST_RANGE: std::ops::RangeInclusive<i64> = 1..=dpdk::BURST_MAX as i64;
 
 impl BurstArgs {
+    /// Returns the burst sizes of the options, or the defaults.
     pub(crate) fn sizes(self) -> BurstSizes {
         let of_default = BurstSizes::default();
         BurstSizes {
@@ -67,11 +68,12 @@ impl Tuning {
         chosen.into_iter().take(workers).collect()
     }
 
+    /// Returns the number of descriptors of each receive queue.
     pub(super) fn rx_descriptors(&self) -> u16 {
         self.descriptors.rx_descriptors.unwrap_or(DESCRIPTORS)
     }
 
-    /// Returns the descriptors of each transmit queue.
+    /// Returns the number of descriptors of each transmit queue.
     pub(crate) fn tx_descriptors(&self) -> u16 {
         self.descriptors.tx_descriptors.unwrap_or(DESCRIPTORS)
     }

@@ -183,7 +183,7 @@ fn ports_of_no_switch_say_so_and_mark() {
             let port = format!("port net_twin{number},");
             let told = |line: &str| {
                 line.contains(&port)
-                    && line.contains("forwards nothing by itself, connections get marks: ")
+                    && line.contains("has no bypass, connections get marks instead: ")
                     && line.contains(words)
             };
             assert!(ended.stderr.lines().any(told), "{}", ended.stderr);

@@ -58,7 +58,7 @@ fn a_hang_up_reloads_the_file_as_it_is_then() {
     let file = bump.path("bump.toml");
     let before = std::fs::read_to_string(&file).unwrap();
     bump.signal("HUP");
-    bump.wait_for_message("reloaded: timers of 0 connections come up sooner");
+    bump.wait_for_message("reloaded: timers of 0 connections now fire earlier");
     std::fs::write(&file, "[table]\ncapacity = 1\n").unwrap();
     bump.signal("HUP");
     bump.wait_for_message("takes a restart; the instance runs with 4096");

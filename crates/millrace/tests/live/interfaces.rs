@@ -164,7 +164,7 @@ fn what_is_put_back_is_what_was_changed() {
 fn a_second_bump_on_an_interface_is_refused_and_named_the_first() {
     let Some(lan) = lan(1500) else { return };
     let bump = start(&lan, Setup::new("first"));
-    let told = format!("process {} has this interface: only one instance can", bump.id());
+    let told = format!("process {} uses this interface: only one instance can", bump.id());
     for pair in ["end-a,net_null0", "net_null0,net_af_packet0,iface=end-a"] {
         let mut second = lan.bump.command(env!("CARGO_BIN_EXE_millrace"));
         let output = second.args(["run", "--pair", pair, "--duration", "1"]).output().unwrap();
@@ -322,7 +322,7 @@ fn an_interface_that_cannot_be_a_port_is_refused_with_the_reason() {
     assert_refused(PAIR, "port `end-a`: it carries the default route");
     lan.bump.run("ip route del default");
     lan.bump.run("ip link add dev mr-end-b type veth peer name other");
-    assert_refused("end-b,net_null0", "a device mr-end-b is in the way: ip link delete mr-end-b");
+    assert_refused("end-b,net_null0", "a device mr-end-b exists already: ip link delete mr-end-b");
     lan.bump.run("ip link del dev mr-end-b");
     // The second way of a default route with several, in another table.
     lan.bump.run("ip link set dev end-b up");

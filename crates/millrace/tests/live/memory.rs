@@ -108,6 +108,10 @@ fn a_check_tells_that_there_is_too_little() {
             .unwrap();
         assert_eq!(output.status.code(), Some(0));
         let plan = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(plan.matches(&format!("# Not here: {REFUSED}")).count(), told, "{plan}");
+        assert_eq!(
+            plan.matches(&format!("# Too much for this host: {REFUSED}")).count(),
+            told,
+            "{plan}"
+        );
     }
 }

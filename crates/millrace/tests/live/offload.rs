@@ -186,7 +186,7 @@ fn a_port_without_rules_says_so_and_works() {
     let ended = setup.args(&["--offload", "all"]).duration("0.2").run();
     ended.assert_balanced();
     for port in ["net_null0", "net_null1"] {
-        let words = format!("port {port},no-rx=1: takes no rules, nothing is offloaded: ");
+        let words = format!("port {port},no-rx=1: accepts no flow rules, nothing is offloaded: ");
         assert!(ended.stderr.contains(&words), "{}", ended.stderr);
     }
     let summary = ended.summary();

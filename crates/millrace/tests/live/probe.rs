@@ -203,7 +203,7 @@ fn what_cannot_be_probed_is_said() {
         return;
     }
     for (args, words) in [
-        (&["net_twin0", "--peer", "net_null0"][..], "the software NIC brings its own"),
+        (&["net_twin0", "--peer", "net_null0"][..], "--peer is not for the software NIC"),
         (&["net_null0"], "--force"),
         (&["net_twin0,personality=x701"], "x710-17.02"),
     ] {

@@ -114,7 +114,7 @@ fn timeouts_hold_at_once_for_connections_that_are_there() {
     let run = Changing::start(setup());
     assert!(run.left().1 <= 600.0);
     run.write("bump.toml", &config(86_400, ""));
-    assert_eq!(run.text(&["ct", "reload"]), "reloaded: timers of 0 connections come up sooner\n");
+    assert_eq!(run.text(&["ct", "reload"]), "reloaded: timers of 0 connections now fire earlier\n");
     assert!(run.left().0 > 80_000.0);
     // Those to which nobody says anything end without a packet.
     run.write("bump.toml", &config(5, ""));
@@ -156,7 +156,7 @@ fn what_is_wrong_or_takes_a_restart_is_said_and_nothing_changes() {
 
     std::fs::remove_file(&path).unwrap();
     assert!(run.refused(&[]).starts_with(&format!("{path}: ")));
-    assert_eq!(run.refused(&["/dev/zero"]), "/dev/zero: is no file\n");
+    assert_eq!(run.refused(&["/dev/zero"]), "/dev/zero: is not a regular file\n");
     assert_eq!(run.zone(), (Value::Null, "default".into()));
     assert!(run.left().1 > 500.0);
     run.finish(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A connection on one line, as conntrack-tools prints it: so it is read by people and programs
-//! that know those lines.
+//! Formats a connection as one line, in the format of conntrack-tools, which people and programs
+//! already know.
 
 use control::{ConnectionLine, CountsLine, EventLine};
 use std::fmt::Write;
@@ -12,16 +12,16 @@ const ICMPV6: u8 = 58;
 const GRE: u8 = 47;
 const ESP: u8 = 50;
 
-/// One that is alive.
+/// Formats a connection of the list. The number after the protocol is its timeout in seconds.
 pub(super) fn listed(connection: &ConnectionLine) -> String {
     let timeout = connection.timeout_s.unwrap_or_default();
     let mut line = head(connection);
-    // Of a time that is not over, some is left.
+    // Rounds up: a timeout above 0 never shows as 0.
     let _ = write!(line, " {:.0}", timeout.ceil());
     line + &rest(connection)
 }
 
-/// One that something has become of.
+/// Formats an event of a connection: `[NEW]`, `[UPDATE]` or `[DESTROY]`, then the connection.
 pub(super) fn told(event: &EventLine) -> String {
     let change = format!("[{}]", event.change.to_uppercase());
     let mut line = format!("{change:>9} {}{}", head(&event.connection), rest(&event.connection));
@@ -31,7 +31,7 @@ pub(super) fn told(event: &EventLine) -> String {
     line
 }
 
-/// Protocol, by name and number.
+/// Formats the protocol, by name and number.
 fn head(connection: &ConnectionLine) -> String {
     let name = proto_names::name(connection.proto);
     let name =
@@ -39,7 +39,7 @@ fn head(connection: &ConnectionLine) -> String {
     format!("{name:<8} {}", connection.proto)
 }
 
-/// State, both directions, and what is known of it.
+/// Formats state, both directions, flags, zone, mark and label.
 fn rest(connection: &ConnectionLine) -> String {
     let ConnectionLine { src, sport, dst, dport, zone, .. } = *connection;
     let mut line = String::new();

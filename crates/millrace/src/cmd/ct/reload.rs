@@ -49,13 +49,13 @@ pub(super) fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
     let request = Request { path, ..Request::new(Ask::Reload) };
     match ask(&args.instance, &request, &mut |_| Ok(())) {
         Ok(retimed) => {
-            let retimed = retimed.context("interrupted: the instance goes on with it")?;
-            let text = format!("reloaded: timers of {retimed} connections come up sooner");
+            let retimed = retimed.context("interrupted: the instance still completes it")?;
+            let text = format!("reloaded: timers of {retimed} connections now fire earlier");
             print(args.json, &text, &json!({ "retimed": retimed }))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => match error.downcast()? {
-            // As `millrace check` tells it.
+            // Without a prefix, as `millrace check` prints it.
             AskError::Refused { error, .. } if error.code == Failure::CONFIGURATION => {
                 tell(io::stderr(), error.text);
                 Ok(ExitCode::FAILURE)

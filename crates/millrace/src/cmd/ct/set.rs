@@ -50,7 +50,7 @@ pub(super) fn set(args: &SetArgs) -> anyhow::Result<()> {
     let (set_mark, set_label) = (args.to_mark, args.to_label);
     let request = Request { all: args.all, set_mark, set_label, ..request };
     args.filter.check_meant(args.all);
-    let words = "interrupted: the instance goes on with it";
+    let words = "interrupted: the instance still completes it";
     let set = ask(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
     print(args.json, &format!("set: {set}"), &json!({ "set": set }))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The options that select connections.
+//! Parses the options that select connections.
 
 use clap::error::ErrorKind;
 use control::{Ask, Bits, NoState, PrefixText, Request, StateName};
@@ -53,6 +53,7 @@ fn net(text: &str) -> Result<PrefixText, PrefixError> {
     text.to_owned().try_into()
 }
 
+/// Parses a value of `N` bits, with or without `/MASK`.
 pub(super) fn bits<const N: u32>(text: &str) -> Result<Bits<N>, MaskedBitsError> {
     text.to_owned().try_into()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The file of the report. It is opened before the first run, so that nobody waits for a report
-//! that cannot be written, and written after the last.
+//! Owns the file of the demo's report. It is opened before the first run, so that a file that
+//! cannot be written is refused at once. It is written after the last run.
 
 use crate::comparison::{Comparison, page};
 use anyhow::Context;
@@ -9,21 +9,22 @@ use results::page::is_ours;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where it goes if nobody says.
+/// Path of the report without `--report`.
 const USUAL: &str = "millrace-demo.html";
 
-/// A file that is to be the report.
+/// The open file of the report.
 pub(super) struct ReportFile(Replaceable);
 
 impl ReportFile {
-    /// The one that was named, or the usual one if that can be had.
+    /// Opens the file that the user named, or the one at the default path. If the latter fails,
+    /// prints why and returns `None`.
     pub(super) fn open(named: Option<&Path>) -> anyhow::Result<Option<Self>> {
         let path = named.unwrap_or(Path::new(USUAL));
         match (Replaceable::open(path, Kind::private("report"), is_ours), named) {
             (Ok(file), _) => Ok(Some(Self(file))),
             (Err(error), Some(_)) => Err(error),
             (Err(error), None) => {
-                let note = "there will be no report; --report says where to write it";
+                let note = "no report will be written; name another file with --report";
                 tell(io::stderr(), format_args!("millrace: {error:#}: {note}"));
                 Ok(None)
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The bump between two rings in memory, with a generator at their far ends. Nothing is needed for
-//! it, and nothing is offloaded.
+//! Runs the demo between two rings in memory, with a generator at their far ends. It needs no
+//! software NIC, and has no offload.
 
 use super::{DemoArgs, choose_cpu};
 use crate::cmd::run::{Lines, StopCondition, secret, watch};
@@ -25,15 +25,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use traffic::{Profile, Workload};
 
-/// Packets that each direction of a cable holds.
+/// Number of packets that each direction of a cable holds.
 const CABLE: u32 = 4096;
-/// Packets on their way at most, of both directions: no ring and no pool can run out. Few, because
-/// the bump polls the ports in turn: an answer must not overtake its question.
+/// Most packets on their way, in both directions together, so that no ring overflows and the pool
+/// never runs out. Small, because the bump polls the ports in turn: a reply must not overtake its
+/// request.
 const WINDOW: u64 = 512;
-/// Mbufs for what is on its way, with the caches of the pool. One less than a power of two.
+/// Mbufs for packets on their way and for the caches of the pool. One less than a power of two.
 const MBUFS: u32 = 2 * CABLE - 1;
 const DESCRIPTORS: u16 = 1024;
-/// What DPDK takes beside the mbufs.
+/// Memory that DPDK needs beside the mbufs, in MB.
 const EAL_MB: u32 = 64;
 
 pub(super) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
@@ -68,7 +69,7 @@ fn generator_line(fed: FeedTotals) -> String {
     format!("\ngenerator: {sent} packets sent, {received} received back, {lost} lost")
 }
 
-/// Where the frames come from, and a line about it.
+/// Returns the source of the frames, and a line that describes it.
 fn source(args: &DemoArgs) -> anyhow::Result<(Source, String)> {
     let Some(path) = &args.capture else {
         let profile = Profile::default();
@@ -89,7 +90,7 @@ fn source(args: &DemoArgs) -> anyhow::Result<(Source, String)> {
     );
     if frames.left_out > 0 {
         let left_out = units::thousands(frames.left_out);
-        title += &format!("\n{left_out} packets left out: too long or of another kind of link");
+        title += &format!("\n{left_out} packets left out: wrong length, or unsupported link type");
     }
     Ok((Source::Frames(frames), title))
 }
@@ -107,14 +108,14 @@ struct Generator {
 }
 
 impl Generator {
-    /// Stops it once all that is on its way has come back.
+    /// Stops the generator, after all packets on their way have come back. Returns its counters.
     fn finish(self) -> FeedTotals {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("a panic ends the process")
     }
 }
 
-/// Brings up DPDK, both cables, the bump and the generator.
+/// Starts DPDK, both cables, the bump and the generator.
 fn start(source: Source) -> anyhow::Result<(Runtime, Generator)> {
     let data_bytes = u16::try_from(source.max_frame().max(2048)).context("frames too long")?;
     let (worker, placement) = choose_cpu();
@@ -146,7 +147,8 @@ fn start(source: Source) -> anyhow::Result<(Runtime, Generator)> {
     Ok((live, Generator { thread, stop }))
 }
 
-/// One worker; the generator and this thread have the other cpus.
+/// Returns the configuration of DPDK, with one worker. The generator and this thread use the other
+/// cpus.
 fn eal_config(worker: usize, data_bytes: u16) -> EalConfig {
     // Without hugepages a page holds one mbuf only.
     let mbuf_bytes = (u32::from(data_bytes) + 1024).next_multiple_of(4096);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The article's loads between two ports of the software NIC, each without offload and with it.
+//! Runs the article's loads between two ports of the software NIC, each without and with offload.
 //!
-//! All runs are in one process: ports, tables and rules are made anew for each, the lcore and the
-//! packet buffers stay.
+//! All runs are in one process. Each has new ports, tables and rules, but the same lcore and packet
+//! buffers.
 
 use super::report::ReportFile;
 use super::{DemoArgs, choose_cpu, go_on_with_rings};
@@ -28,17 +28,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use traffic::{PcapWriter, Side, article};
 
-/// Mbufs for what a worker has in hand, and the caches of the pool. One less than a power of two.
+/// Mbufs for the bursts of a worker and for the caches of the pool. One less than a power of two.
 const MBUFS: u32 = 8191;
 const DATA_BYTES: u16 = 2048;
 const DESCRIPTORS: u16 = 1024;
-/// What DPDK takes beside the mbufs.
+/// Memory that DPDK needs beside the mbufs, in MB.
 const EAL_MB: u32 = 64;
-/// Readings of a run, and the least time between two.
+/// Number of readings of a run.
 const STEPS: u32 = 100;
+/// Least time between two readings.
 const STEP_MIN: Duration = Duration::from_millis(20);
 
-/// What the ports receive.
+/// The packets that the ports receive.
 #[derive(Clone, Copy)]
 enum Load {
     Imix,
@@ -55,13 +56,13 @@ impl Load {
         }
     }
 
-    /// Writes what arrives at each port as a capture.
+    /// Writes two captures: the packets that arrive at each port.
     fn write(self, seed: u64, paths: &[PathBuf; 2]) -> io::Result<()> {
         let create = |path: &PathBuf| PcapWriter::new(BufWriter::new(File::create(path)?));
         let mut captures = [create(&paths[0])?, create(&paths[1])?];
         let mut result = Ok(());
         let sink = |side: Side, frame: &[u8]| {
-            // Nobody looks at the times.
+            // The software NIC replays without the captures' times.
             let written = captures[side as usize].write(0, frame);
             result = std::mem::replace(&mut result, Ok(())).and(written);
         };
@@ -90,18 +91,18 @@ pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> 
     };
     let mut comparison = describe(args, &personality);
     if outputs.report {
-        // Files may be wanted even where nobody reads this; the tables tell an error.
+        // An error here is reported when the tables are printed. Files are written all the same.
         let _ = comparison.print_heading(&mut io::stdout().lock());
     }
     stage.run_all(&mut comparison, &mut sink, &interrupted)?;
     let written = sink.finish().result;
-    let is_told = outputs.report;
-    // Who has no room for one of them may have it for the others.
+    let is_printed = outputs.report;
+    // Each output is tried, also after another one has failed.
     let json = outputs.finish_with(&comparison);
     let page = report.map(|report| report.write(&comparison)).transpose();
-    let printed = if is_told { comparison.print(&mut io::stdout().lock()) } else { Ok(()) };
+    let printed = if is_printed { comparison.print(&mut io::stdout().lock()) } else { Ok(()) };
     json?;
-    if let (Some(path), true) = (page?, is_told) {
+    if let (Some(path), true) = (page?, is_printed) {
         tell(io::stdout(), format_args!("Report: {}", path.display()));
     }
     printed.context("cannot write the tables")?;
@@ -129,18 +130,18 @@ fn describe(args: &DemoArgs, personality: &Personality) -> Comparison {
     }
 }
 
-/// What all runs have in common.
+/// The state that all runs share.
 struct Stage<'a> {
     args: &'a DemoArgs,
     eal: Eal,
     mempool: Mempool,
-    /// Of the worker, between two runs.
+    /// The worker's lcore; empty during a run.
     lcores: Vec<Lcore>,
     bar: ProgressBar,
 }
 
 impl<'a> Stage<'a> {
-    /// Starts DPDK, and sees whether the driver works.
+    /// Starts DPDK. Fails if the driver of the software NIC does not work.
     fn new(args: &'a DemoArgs, driver: PathBuf) -> anyhow::Result<Self> {
         let (worker, placement) = choose_cpu();
         // Without hugepages a page holds one mbuf only.
@@ -160,7 +161,7 @@ impl<'a> Stage<'a> {
         Ok(Self { args, eal, mempool, lcores, bar })
     }
 
-    /// Every run until one is interrupted.
+    /// Runs each load without and with offload, until `interrupted` is set.
     fn run_all(
         &mut self,
         comparison: &mut Comparison,
@@ -216,13 +217,13 @@ impl<'a> Stage<'a> {
         Ok(readings.finish(load.name(), offload, finished.summary))
     }
 
-    /// Two ports that receive a load, and the worker between them.
+    /// Opens two ports that receive a load, with the worker between them.
     fn wire(&mut self, load: Load) -> anyhow::Result<PortPair> {
         let DemoArgs { personality, speed, seed, .. } = self.args;
         let folder = tempfile::tempdir().context("cannot make a folder for captures")?;
         let paths = ["a.pcap", "b.pcap"].map(|name| folder.path().join(name));
         load.write(*seed, &paths).context("cannot write a capture")?;
-        // The captures are read here, and not needed any more.
+        // The driver reads the captures in probe, so they may be removed after it.
         let port = |number: usize| {
             let capture = paths[number].display();
             let devargs = format!(

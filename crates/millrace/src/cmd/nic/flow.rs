@@ -88,7 +88,7 @@ pub(super) fn run(args: &FlowArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Starts every port; returns how many queues each has.
+/// Starts all ports. Returns the session, and the number of queues of each port.
 fn open(args: &FlowArgs) -> anyhow::Result<(Session, u16)> {
     let started = ports::start(&args.ports, args.queues)?;
     let queues = started.first().map_or(0, |started| started.queues.0.len() as u16);
@@ -99,7 +99,8 @@ fn open(args: &FlowArgs) -> anyhow::Result<(Session, u16)> {
     Ok((Session::new(open.collect::<Result<_, _>>()?), queues))
 }
 
-/// What explanations are made of.
+/// Returns the personality that explains refusals of a port: the one that the user asked for, or
+/// the one that is known for the port. `None` if there is none.
 fn known(asked: Option<&str>, port: &PortInfo) -> anyhow::Result<Option<Personality>> {
     match asked {
         Some("none") => Ok(None),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace nic personalities`.
+//! `millrace nic personalities`: lists the personalities of the software NIC, or prints one.
 
 use ::twin::Personality;
 use ::twin::personality::{Capacity, NAMES, builtin};
@@ -51,7 +51,7 @@ fn one(out: &mut impl Write, name: &str, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     match builtin(name) {
-        // With its comments.
+        // The text of the file, with its comments.
         Some(text) => write!(out, "{text}")?,
         None => write!(out, "{}", personality.to_toml())?,
     }
@@ -87,7 +87,7 @@ fn summary(personality: &Personality) -> Value {
     })
 }
 
-/// `512 + 7168 rules, 22 us each`.
+/// Describes a personality in a few words: `512 + 7168 rules, 22 us each`.
 fn in_short(personality: &Personality) -> String {
     if let Some(placeholder) = &personality.placeholder {
         return placeholder.clone();

@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ports of `millrace nic`: DPDK is started with them, each has the same queues and is started.
+//! Starts DPDK and the ports of `millrace nic`. All ports have the same number of queues.
 
 use crate::start::start_eal;
 use crate::twin;
 use doctor::host::Memory;
 use dpdk::{EalConfig, Mempool, Port, PortConfig, RxQueue, TxQueue};
 
-/// Queues of each port where nobody says how many.
+/// Default number of queues of each port.
 const QUEUES: u16 = 4;
 /// Descriptors of each queue.
 const DESCRIPTORS: u16 = 256;
 /// Bytes of frame in one mbuf.
 const DATA_BYTES: u16 = 2048;
-/// What DPDK takes beside the mbufs.
+/// Memory that DPDK needs beside the mbufs, in MB.
 const EAL_MB: u32 = 64;
 
 /// A started port.
 pub(super) struct StartedPort {
     pub(super) port: Port,
     pub(super) queues: (Vec<RxQueue>, Vec<TxQueue>),
-    /// Of its own; received packets are in it too.
+    /// The port's own mempool; received packets are in it too.
     pub(super) mempool: Mempool,
 }
 
-/// Starts DPDK and the ports, with `queues` each, or as many up to 4 as all of them have.
+/// Starts DPDK and the ports, each with `queues` queues. By default each has 4, or fewer if a port
+/// has fewer.
 pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec<StartedPort>> {
     let wanted = queues.unwrap_or(QUEUES);
-    // As many as all queues hold, and what mempools keep for each lcore.
+    // Enough for all descriptors, and for the caches of the mempool.
     let mbufs = u32::from(wanted) * u32::from(2 * DESCRIPTORS) + 511;
     let pages = mbufs.div_ceil((1 << 20) / 4096) * ports.len() as u32;
     let memory_mb = EAL_MB + pages;
@@ -45,7 +46,7 @@ pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec
     let start = |(number, mut port): (usize, Port)| {
         let socket = port.info().socket_id;
         let mempool = Mempool::new(&eal, &format!("port{number}"), mbufs, DATA_BYTES, socket)?;
-        // What cannot be had shows in what the port does.
+        // A refusal is ignored: the probe tests whether marks arrive.
         let _ = port.ask_for_marks();
         let queues = port.configure(&PortConfig {
             rx_queues: queues,

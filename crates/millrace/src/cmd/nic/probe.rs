@@ -28,7 +28,7 @@ pub(crate) struct ProbeArgs {
     /// A PCI address or a virtual device, with arguments; no other program should use it
     #[arg(value_name = "PORT")]
     port: String,
-    /// The port at the other end of the cable; not for the software NIC, which brings its own
+    /// The port at the other end of the cable; not for the software NIC, whose peer is created
     #[arg(long, value_name = "PORT")]
     peer: Option<String>,
     /// Write the personality to FILE, which net_twin0,personality=FILE plays
@@ -97,8 +97,8 @@ pub(super) fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     wait_for_link(&mut subject, &interrupted);
     if subject.overhear(SILENCE) > 0 && !args.force {
         bail!(
-            "port {}: packets arrive, so somebody uses it; rules would go in their way. --force \
-             probes it all the same",
+            "port {}: packets arrive, so it is in use, and rules would disturb them; --force \
+             probes it anyway",
             facts.port
         );
     }
@@ -117,7 +117,7 @@ pub(super) fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     finish(args, &facts, found)
 }
 
-/// Writes and prints what was found.
+/// Writes the personality, and prints the report or JSON. Returns the exit status.
 fn finish(args: &ProbeArgs, facts: &PortIdentity, mut found: Found) -> anyhow::Result<ExitCode> {
     facts.sign(&mut found.personality, &name_of(args.output.as_deref(), facts));
     if let Some(path) = &args.output {
@@ -134,11 +134,11 @@ fn finish(args: &ProbeArgs, facts: &PortIdentity, mut found: Found) -> anyhow::R
     }
     let port = &facts.port;
     if let Some(stopped) = &found.stopped {
-        let what = "what was found until then is said above";
+        let what = "the results until then are above";
         tell(io::stderr(), format_args!("millrace: port {port}: {stopped}; {what}"));
     }
     if found.seen.has_stayed() {
-        let what = "rules of the probe are still there: reset the port before it is used";
+        let what = "rules of the probe are still installed: reset the port before you use it";
         tell(io::stderr(), format_args!("millrace: port {port}: {what}"));
     }
     let is_good = found.stopped.is_none() && !found.seen.has_stayed();
@@ -153,7 +153,8 @@ fn write(path: &Path, personality: &Personality) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Ends the process because a call hangs: nothing can interrupt it.
+/// Reports the results so far and ends the process, because a driver call hangs and cannot be
+/// interrupted.
 fn give_up(args: &ProbeArgs, facts: &PortIdentity, found: Found) {
     if let Err(error) = finish(args, facts, found) {
         tell(io::stderr(), format_args!("millrace: {error:#}"));
@@ -161,13 +162,14 @@ fn give_up(args: &ProbeArgs, facts: &PortIdentity, found: Found) {
     std::process::exit(1);
 }
 
-/// The port's devargs, and those of the peer, where there is one.
+/// Returns the devargs of the port, and of its peer if it has one. A software NIC gets a peer on
+/// the same wire.
 fn devargs(args: &ProbeArgs) -> anyhow::Result<(String, Option<String>)> {
     if !twin::is_one(&args.port) {
         return Ok((args.port.clone(), args.peer.clone()));
     }
     if args.peer.is_some() {
-        bail!("--peer is for other ports: the software NIC brings its own");
+        bail!("--peer is not for the software NIC: its peer is created");
     }
     let mut parts = args.port.split(',');
     let device = parts.next().unwrap_or_default();
@@ -186,13 +188,13 @@ fn side(started: StartedPort) -> Side {
     Side { port, rx, tx, mempool }
 }
 
-/// A word for the personality: that of the file, or of the driver.
+/// Returns the name of the personality: the stem of the file's name, or else the driver's name.
 fn name_of(output: Option<&Path>, facts: &PortIdentity) -> String {
     let stem = output.filter(|path| !is_dash(path)).and_then(Path::file_stem);
     stem.map_or_else(|| facts.driver.clone(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// Progress on a terminal.
+/// The progress bar on a terminal.
 struct Bar {
     bar: ProgressBar,
     watch: Watchdog,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The flow shell for a person: line editing, completion and history.
+//! Runs the interactive flow shell, with line editing, completion and history.
 
 use super::flow::Shell;
 use nic::flow::{Command, CompletionContext, complete, parse};
@@ -23,7 +23,7 @@ const PROMPT: &str = "nic> ";
 /// Lines of history that are kept.
 const HISTORY_MAX: usize = 1000;
 
-/// Completes for rustyline.
+/// Completes words for rustyline.
 struct Words(CompletionContext);
 
 impl Completer for Words {
@@ -77,14 +77,14 @@ pub(super) fn run(mut shell: Shell, interrupted: &AtomicBool) -> anyhow::Result<
                 shell.answer(&command, None)?;
             }
             Err(error) => {
-                // The line stands right above.
+                // The marks point into the line above.
                 let indent = " ".repeat(PROMPT.len());
                 tell(io::stdout(), format_args!("{indent}{}", error.marks(&line)));
                 tell(io::stdout(), error.message());
             }
         }
     }
-    // A home that cannot be written to is no reason to end badly.
+    // A home directory that cannot be written to is no failure.
     let _ = history.save();
     Ok(ExitCode::SUCCESS)
 }
@@ -96,7 +96,7 @@ struct History {
 }
 
 impl History {
-    /// From where the XDG base directories have what programs remember; empty the first time.
+    /// Loads the history from the state folder of the XDG base directories. Empty if there is none.
     fn load() -> Self {
         let absolute =
             |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -108,14 +108,14 @@ impl History {
         Self { path, lines }
     }
 
-    /// A line that is repeated counts once.
+    /// Adds a line, unless it is blank or equals the last one.
     fn add(&mut self, line: &str) {
         if !line.trim().is_empty() && self.lines.last().is_none_or(|last| last != line) {
             self.lines.push(line.to_owned());
         }
     }
 
-    /// Keeps the last lines, for this user only.
+    /// Writes the last lines to the file, which only this user can read.
     fn save(&self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         path.parent().map_or(Ok(()), fs::create_dir_all)?;

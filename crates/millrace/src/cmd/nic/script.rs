@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The flow shell without a person: commands from a file or a pipe, answers on standard output,
-//! failures with their line.
+//! Runs the flow shell as a script: commands from a file or a pipe, results on standard output,
+//! failures on standard error with their line.
 
 use super::flow::Shell;
 use anyhow::Context;
@@ -11,8 +11,8 @@ use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs the commands of `lines`, which come from `name`, to their end, to `quit`, to the first
-/// failure or to a signal.
+/// Runs the commands of `lines`, read from the file `name`. Stops at the end, at `quit`, at a
+/// signal, and at the first failure unless the shell keeps going.
 pub(super) fn run(
     mut shell: Shell,
     name: &str,
@@ -47,15 +47,15 @@ pub(super) fn run(
     Ok(status)
 }
 
-/// Where a command stands.
+/// File and line of a command.
 pub(super) struct Place<'a> {
     name: &'a str,
     number: usize,
 }
 
 impl Shell {
-    /// Does what `command` says and tells the answer; returns whether it was done. What fails in a
-    /// script is told with its place.
+    /// Executes `command` and prints its result. Returns true if it succeeded. A failure in a
+    /// script is printed with its place.
     pub(super) fn answer(
         &mut self,
         command: &Command,
@@ -81,7 +81,7 @@ impl Shell {
         Ok(answer.is_ok())
     }
 
-    /// Tells that a line of a script means nothing; returns false.
+    /// Prints the syntax error of a line of a script. Returns false.
     fn misread(&self, line: &str, error: &SyntaxError, place: &Place<'_>) -> io::Result<bool> {
         let column = error.column(line);
         if self.json {
@@ -106,7 +106,7 @@ impl Place<'_> {
     }
 }
 
-/// The line as a terminal may see it.
+/// Returns the line with `?` for control characters, which could change the terminal.
 fn without_controls(line: &str) -> String {
     line.chars().map(|c| if c.is_control() && c != '\t' { '?' } else { c }).collect()
 }

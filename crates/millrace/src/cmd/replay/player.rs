@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Plays packets to one engine by their own clock, and collects what comes out of it.
+//! Plays packets to one engine by their time stamps, and collects its records and counters.
 //!
-//! Packets of the same time go to the engine as one burst; before the packets of a later time,
-//! every flow that is over by then is ended. Time never runs backwards.
+//! Packets of the same time go to the engine as one burst. Before packets of a later time, all
+//! connections that have timed out by then end. Time never runs backwards.
 
 use capture::{Capture, CapturedPacket, Fault, Frame, LinkType};
 use engine::{BURST_MAX, Engine, Verdict};
@@ -12,36 +12,38 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::BytesPacket;
 
-/// Timers looked at, or flows flushed, before their records are taken.
+/// Most timers checked, or connections flushed, before the player takes their records.
 const BUDGET: usize = 256;
 
-/// The engine, the burst that is being filled, and the account of both.
+/// The engine, the burst that is being filled, and counters.
 pub(crate) struct Player {
     engine: Engine,
     burst: Burst,
     records: RecordSink,
-    /// Time of the first packet and of the latest.
+    /// Time of the first and the latest packet in nanoseconds; `None` before the first.
     span_ns: Option<(u64, u64)>,
+    /// Packets read.
     rx: u64,
+    /// Packets forwarded.
     tx: u64,
-    /// Packets of link types that are not read: passed on, as a bump does.
+    /// Packets of link types that are not read; they count as forwarded.
     unread: u64,
 }
 
-/// What one capture gave.
+/// Counts of one capture.
 #[derive(Default)]
 pub(crate) struct ReplayTotals {
-    /// Why it ended early.
+    /// Why it could not be read to its end; `None` if it was.
     pub(super) fault: Option<Fault>,
     /// Packets of each link type that is not read.
     pub(super) unread: Vec<(LinkType, u64)>,
-    /// Packets older than one before them.
+    /// Packets older than an earlier packet.
     pub(super) backwards: u64,
-    /// The most by which one was older.
+    /// Largest difference of such a packet's time, in nanoseconds.
     pub(super) backwards_ns: u64,
 }
 
-/// Packets of one time, as Ethernet frames one behind the other.
+/// Packets of one time, as Ethernet frames one after the other.
 #[derive(Default)]
 struct Burst {
     bytes: Vec<u8>,
@@ -54,8 +56,11 @@ impl Player {
         Self { engine, burst, records, span_ns: None, rx: 0, tx: 0, unread: 0 }
     }
 
-    /// Plays a capture to its end, to its fault, or until `interrupted`. An error is one of writing
-    /// flow records.
+    /// Plays a capture to its end, to its fault, or until `interrupted` is set.
+    ///
+    /// # Errors
+    ///
+    /// If flow records cannot be written.
     pub(crate) fn play(
         &mut self,
         capture: &mut Capture,
@@ -75,7 +80,7 @@ impl Player {
         Ok(played)
     }
 
-    /// Ends all flows that are left and returns the summary; the records are written.
+    /// Ends all remaining connections. Returns the summary, and the sink with all records.
     pub(crate) fn finish(mut self) -> io::Result<(Summary, RecordSink)> {
         self.process()?;
         self.engine.release_all();
@@ -128,7 +133,7 @@ impl Player {
         Ok(())
     }
 
-    /// Gives the burst to the engine.
+    /// Hands the burst to the engine.
     fn process(&mut self) -> io::Result<()> {
         let Some((_, now)) = self.span_ns else { return Ok(()) };
         let packets = self.burst.packets();
@@ -141,7 +146,7 @@ impl Player {
         self.take_records()
     }
 
-    /// Packets that have waited; none is kept.
+    /// Counts released packets, which the engine had held. The player keeps no packet.
     fn take_releases(&mut self) {
         while let Some(release) = self.engine.next_release() {
             self.tx += u64::from(release.verdict == Verdict::Forward);
@@ -157,7 +162,7 @@ impl Player {
 }
 
 impl ReplayTotals {
-    /// A capture that could not be opened.
+    /// Returns the counts of a capture that could not be opened.
     pub(super) fn faulty(fault: Fault) -> Self {
         Self { fault: Some(fault), ..Self::default() }
     }
