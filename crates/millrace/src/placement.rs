@@ -42,7 +42,8 @@ fn describe(
     }
     if !busy.is_empty() {
         let list = format_cpus(&busy);
-        line += &format!("; packets will wait while others use {list}: name cpus with --cpus");
+        line += &format!("; packets will wait while other programs use {list}");
+        line += ": name cpus with --cpus";
     }
     line
 }
@@ -74,7 +75,8 @@ mod tests {
         assert_eq!(
             describe(&[5, 1, 2]),
             "millrace: workers 0-2 on cpus 5,1-2, at most 97 % busy before; cpu 2 runs \
-             \"qemu\\n\", pid 4711; packets will wait while others use 5,2: name cpus with --cpus"
+             \"qemu\\n\", pid 4711; packets will wait while other programs use 5,2: name cpus with \
+             --cpus"
         );
     }
 

@@ -75,8 +75,8 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses the time between two lines: at least 0.05 seconds. In less, the packets of a generator
-/// would not return.
+/// Parses the time between two lines: at least 0.05 seconds, since packets of a generator need
+/// time to return.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let shortest = Duration::from_millis(50);
     match seconds(text)? {

@@ -4,9 +4,9 @@
 use super::{Fault, Interfaces, NetdevError};
 use config::Devargs;
 
-/// Most queues of each kind that `net_tap` survives. It sends the descriptors of all queues to
-/// other processes in one message with 8 slots, and writes beyond them (`tap_mp_req_on_rxtx` in
-/// rte_eth_tap.c, `RTE_MP_MAX_FD_NUM` in rte_eal.h).
+/// Most queues of each kind that `net_tap` can have without writing beyond an array. It sends the
+/// descriptors of all queues to other processes in one message with 8 slots (`tap_mp_req_on_rxtx`
+/// in rte_eth_tap.c, `RTE_MP_MAX_FD_NUM` in rte_eal.h).
 const TAP_QUEUES_MAX: u16 = 4;
 
 impl Interfaces {

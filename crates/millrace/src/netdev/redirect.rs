@@ -59,8 +59,8 @@ pub(super) fn remove_filter(netlink: &mut Netlink, from: u32) -> io::Result<()> 
     accept(netlink.ask(request, 0), &[Errno::NOENT, Errno::INVAL, Errno::NODEV])
 }
 
-/// Returns the frames that the redirect of device `from` could not pass on, since the other device
-/// was down or its queue full (`overlimits` of tcf_mirred_act in net/sched/act_mirred.c).
+/// Returns how many frames the redirect of device `from` could not pass on. The other device was
+/// down, or its queue full (`overlimits` of tcf_mirred_act in net/sched/act_mirred.c).
 pub(super) fn failures(netlink: &mut Netlink, from: u32) -> io::Result<u64> {
     let request = RouteNetlinkMessage::GetTrafficFilter(message(from, ingress(), PRIORITY));
     let answers = netlink.ask(request, NLM_F_DUMP)?;

@@ -142,14 +142,14 @@ mod tests {
             assert!(error.starts_with(expected), "{error}");
         }
         let bound = ["0000:18:00.0", "0000:18:00.1"].map(str::to_owned);
-        let told = |bound: &[String]| {
+        let message = |bound: &[String]| {
             MacError::Unknown { mac: format([2; 6]), bound: bound.to_vec() }.to_string()
         };
         assert_eq!(
-            told(&bound),
+            message(&bound),
             "no Linux interface has the MAC address 02:02:02:02:02:02; a port bound to vfio-pci or \
              uio is named by its PCI address: 0000:18:00.0, 0000:18:00.1"
         );
-        assert!(told(&[]).ends_with("02:02:02:02:02:02"));
+        assert!(message(&[]).ends_with("02:02:02:02:02:02"));
     }
 }

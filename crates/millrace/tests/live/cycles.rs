@@ -37,7 +37,7 @@ fn a_cpu_on_which_another_instance_polls_is_busy() {
     let line = bump.placement();
     let (_, cpu) = line.split_once("worker 0 on cpu ").expect("a worker");
     let cpu = cpu.split([',', ';']).next().unwrap();
-    let warning = |cpu: &str| format!("packets will wait while others use {cpu}: ");
+    let warning = |cpu: &str| format!("packets will wait while other programs use {cpu}: ");
     let said_on = |cpu: &str| {
         let mut second = Command::new(env!("CARGO_BIN_EXE_millrace"));
         second.args(["run", "--pair", "net_null2,no-rx=1,net_null3,no-rx=1", "--cpus", cpu]);

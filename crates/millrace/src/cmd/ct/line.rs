@@ -12,7 +12,7 @@ const ICMPV6: u8 = 58;
 const GRE: u8 = 47;
 const ESP: u8 = 50;
 
-/// Formats a connection of the list. The number after the protocol is its timeout in seconds.
+/// Formats a connection of the list. After the protocol come the seconds until it times out.
 pub(super) fn listed(connection: &ConnectionLine) -> String {
     let timeout = connection.timeout_s.unwrap_or_default();
     let mut line = head(connection);

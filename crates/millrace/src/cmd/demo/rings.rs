@@ -90,7 +90,8 @@ fn source(args: &DemoArgs) -> anyhow::Result<(Source, String)> {
     );
     if frames.left_out > 0 {
         let left_out = units::thousands(frames.left_out);
-        title += &format!("\n{left_out} packets left out: wrong length, or unsupported link type");
+        let why = "too short, too long, or of an unsupported link type";
+        title += &format!("\n{left_out} packets left out: {why}");
     }
     Ok((Source::Frames(frames), title))
 }

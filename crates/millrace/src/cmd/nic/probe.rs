@@ -18,10 +18,11 @@ use std::time::Duration;
 
 /// Test what a NIC does with flow rules, and write its personality
 ///
-/// Creates thousands of rules on an idle port, one after the other, and finds out which headers,
-/// masks, actions and attributes the NIC takes, how it refuses, and how fast it is. With a peer,
-/// whose packets the port receives, it also tests the effect of rules: whether marks arrive, which
-/// masks are ignored, which packets are missed. The software NIC plays the file that -o writes.
+/// Creates thousands of rules on an idle port, one after the other. Finds out which headers, masks,
+/// actions and attributes the NIC accepts, how it refuses, and how fast it is. With a peer, whose
+/// packets the port receives, it also tests the effect of rules: whether marks arrive, which masks
+/// are ignored, which packets are missed. The software NIC imitates the NIC by the file that -o
+/// writes.
 #[derive(Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ProbeArgs {
