@@ -193,7 +193,7 @@ fn rules_that_the_nic_keeps_are_told() {
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(status), "{faults}: {stderr}");
         assert!(table.contains("FAULT ") && table.contains(words), "{faults}: {table}");
-        assert_eq!(stderr.contains("still there: reset the port"), status == 1, "{stderr}");
+        assert_eq!(stderr.contains("still installed: reset the port"), status == 1, "{stderr}");
     }
 }
 
