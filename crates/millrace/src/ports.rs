@@ -124,7 +124,7 @@ impl PortNames {
         if self.0.iter().any(|port| port.is_interface() && port.interface() == Some("lo")) {
             bail!(
                 "port lo: DPDK would cut off this host's own connections; instead use \
-                 `gen --backend packet lo` and `reflect --backend sockets PORT`"
+                 `gen --backend packet lo` to send, or `reflect --backend sockets PORT` to answer"
             );
         }
         let cpus = cpu_locks::cpus_of_this_host();

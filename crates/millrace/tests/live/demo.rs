@@ -183,7 +183,7 @@ fn without_a_driver_that_does_the_bump_is_shown_alone() {
     let scratch = Scratch::new("demo-no-driver");
     let [nowhere, broken] = ["nowhere.so", "broken.so"].map(|name| scratch.path(name));
     fs::write(&broken, "no shared object").unwrap();
-    for (driver, words) in [(nowhere, "no software NIC yet"), (broken, "cannot be used")] {
+    for (driver, words) in [(nowhere, "no software NIC was built"), (broken, "cannot be used")] {
         let mut command = twins(&scratch, "0.3");
         let output = command.env("MILLRACE_TWIN", driver).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
