@@ -8,9 +8,8 @@
 
 mod backend;
 mod cmd;
-mod comparison;
 mod cpu_locks;
-mod feed;
+mod demo;
 #[doc(hidden)]
 pub mod fuzzing;
 mod live;
@@ -18,11 +17,10 @@ mod netdev;
 mod placement;
 mod ports;
 mod privileges;
-mod reload;
 mod signals;
 mod start;
 mod threads;
-mod twin;
+mod twin_driver;
 
 use clap::{Parser, Subcommand};
 use results::{table, units};

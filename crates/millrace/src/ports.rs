@@ -12,7 +12,7 @@ use crate::cpu_locks;
 use crate::netdev::Interfaces;
 use crate::placement::describe_placement;
 use crate::start::start_eal;
-use crate::twin;
+use crate::twin_driver;
 use anyhow::bail;
 use by_mac::MacError;
 use config::nodes_of;
@@ -140,7 +140,7 @@ impl PortNames {
             file_prefix: tuning.file_prefix.clone(),
             ..EalConfig::default()
         };
-        config.drivers.extend(twin::driver(&config.ports)?);
+        config.drivers.extend(twin_driver::driver(&config.ports)?);
         let interfaces = Interfaces::prepare(self.0.iter().map(|port| (port, mtu)))?;
         self.refuse_small_mtu(&interfaces, needed_mtu)?;
         let needed_mtu = needed_mtu.max(mtu.unwrap_or(0).into());

@@ -10,7 +10,7 @@ mod twins;
 use crate::cmd::run::seconds;
 use crate::cpu_locks;
 use crate::placement::describe_placement;
-use crate::twin;
+use crate::twin_driver;
 use ::report::output::{OutputArgs, tell};
 use config::Policy;
 use std::os::unix::process::CommandExt;
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     if args.rings || args.capture.is_some() {
         return rings::run(args);
     }
-    match twin::there() {
+    match twin_driver::there() {
         Some(driver) => twins::run(args, driver),
         None => {
             tell(io::stderr(), "millrace: no software NIC was built: the demo has no offload");

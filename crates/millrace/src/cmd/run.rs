@@ -3,14 +3,16 @@
 
 use crate::cpu_locks;
 use crate::live::answers::Answers;
+use crate::live::reload_plan::Reload;
+use crate::live::reload_plan::Reloader;
 use crate::live::{PortEvent, PortPair, RateLine, Runtime};
 use crate::netdev::{self, Interfaces};
 use crate::placement::describe_placement;
 use crate::privileges::Capabilities;
-use crate::reload::{Reload, Reloader};
 use crate::signals::{self, RunSignals};
 use crate::start::start_eal;
-use crate::{twin, units};
+use crate::twin_driver;
+use crate::units;
 use anyhow::Context;
 use checkpoint::{Settings, Snapshots};
 use config::nodes_of;
@@ -99,7 +101,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Memory::refuse_too_few_hugepages(plan.eal.memory_mb.into())?;
     }
     let mut eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
-    eal.drivers.extend(twin::driver(&eal.ports)?);
+    eal.drivers.extend(twin_driver::driver(&eal.ports)?);
     let (outputs, mut sink) = args.output.open(Command::Run, args.plan.files())?;
     let signals = RunSignals::catch(args.plan.has_file()).context("cannot catch signals")?;
     let interfaces = prepare(&plan)?;

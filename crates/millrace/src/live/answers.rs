@@ -3,8 +3,8 @@
 
 mod connections;
 
-use super::{ListedConn, PortStatus, QueryClient, RunEnding};
-use crate::reload::Reload;
+use crate::live::query::client::{ListedConn, PortStatus, QueryClient, RunEnding};
+use crate::live::reload_plan::Reload;
 use crate::units;
 use control::{
     AnswerError, Answerer, Ask, DirectionLine, EndLine, Failure, FlowLine, InstanceLine, Line,

@@ -5,7 +5,7 @@
 //! worker pushes a few records in one round of housekeeping, as far as its ring has room, and never
 //! waits.
 
-use super::clock::{Clock, system_now};
+use crate::live::clock::{Clock, system_now};
 use checkpoint::{Place, Resume, ResumeOutcome, Snapshots};
 use dpdk::{rss_secret, tsc};
 use engine::{ConnSnapshot, Cursor, Engine, Nanos};
@@ -29,7 +29,7 @@ const NAP: Duration = Duration::from_micros(200);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A worker's ends of the rings to the checkpoint thread.
-pub(super) struct CheckpointSource {
+pub(crate) struct CheckpointSource {
     asks: Consumer<()>,
     saved: Producer<Option<ConnSnapshot>>,
     cursor: Option<Cursor>,
@@ -54,7 +54,7 @@ impl CheckpointSource {
     /// Pushes some of the connections requested; returns the number of records checked, 0 if none
     /// is requested.
     #[inline(always)]
-    pub(super) fn serve(&mut self, engine: &Engine) -> usize {
+    pub(crate) fn serve(&mut self, engine: &Engine) -> usize {
         if self.cursor.is_none() && self.asks.is_empty() {
             return 0;
         }
@@ -84,18 +84,18 @@ impl CheckpointSource {
 
 /// Figures and errors of snapshots, shared with other threads.
 #[derive(Clone, Debug, Default)]
-pub(super) struct CheckpointStatus {
+pub(crate) struct CheckpointStatus {
     sum: Arc<Mutex<summary::Snapshot>>,
     complaints: Arc<Mutex<Vec<String>>>,
 }
 
 impl CheckpointStatus {
-    pub(super) fn read(&self) -> summary::Snapshot {
+    pub(crate) fn read(&self) -> summary::Snapshot {
         self.lock().clone()
     }
 
     /// Returns errors in reading the previous run's files since the last call.
-    pub(super) fn complaints(&self) -> Vec<String> {
+    pub(crate) fn complaints(&self) -> Vec<String> {
         std::mem::take(&mut self.complaints.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -105,7 +105,7 @@ impl CheckpointStatus {
     }
 
     /// Adds what a worker restored before its first packet. Workers restore side by side.
-    pub(super) fn add(&self, resumed: ResumeOutcome) {
+    pub(crate) fn add(&self, resumed: ResumeOutcome) {
         let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         complaints.extend(resumed.complaints);
         let mut sum = self.lock();
@@ -117,7 +117,7 @@ impl CheckpointStatus {
 }
 
 /// The checkpoint thread before its start.
-pub(super) struct Checkpointer {
+pub(crate) struct Checkpointer {
     snapshots: Snapshots,
     sources: Vec<Source>,
     /// The clock of the workers.
@@ -129,7 +129,7 @@ pub(super) struct Checkpointer {
 
 /// Returns a worker's end and what it is to restore. `place` is one of `workers` places of its
 /// wire. Without snapshots both are empty.
-pub(super) fn of_worker(
+pub(crate) fn of_worker(
     saving: &mut Option<Checkpointer>,
     (place, workers): (Place, u16),
 ) -> (Option<CheckpointSource>, Resume) {
@@ -138,7 +138,7 @@ pub(super) fn of_worker(
 }
 
 /// The running checkpoint thread.
-pub(super) struct Running {
+pub(crate) struct Running {
     thread: JoinHandle<()>,
     stop: Sender<()>,
     steps: Arc<AtomicU64>,
@@ -147,7 +147,7 @@ pub(super) struct Running {
 }
 
 impl Checkpointer {
-    pub(super) fn new(snapshots: Snapshots, clock: Clock, gauge: &CheckpointStatus) -> Self {
+    pub(crate) fn new(snapshots: Snapshots, clock: Clock, gauge: &CheckpointStatus) -> Self {
         let (sources, gauge, steps) = (Vec::new(), gauge.clone(), Arc::default());
         Self { snapshots, sources, clock, gauge, steps }
     }
@@ -161,7 +161,7 @@ impl Checkpointer {
     }
 
     /// Starts the thread. If that fails, it prints why, and the bump runs without snapshots.
-    pub(super) fn start(self) -> Option<Running> {
+    pub(crate) fn start(self) -> Option<Running> {
         let (stop, stopped) = channel();
         let steps = Arc::clone(&self.steps);
         let thread = std::thread::Builder::new().name("snapshots".to_owned());
@@ -276,14 +276,14 @@ impl Clocks {
 
 impl Running {
     /// Requests the last snapshot, after which the thread ends.
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         let _ = self.stop.send(());
         self.standstill = Some(Standstill::new(self.steps.load(Ordering::Relaxed)));
     }
 
     /// True once the last snapshot is written, or given up because the disk made no progress for
     /// [`PATIENCE`].
-    pub(super) fn is_over(&mut self) -> bool {
+    pub(crate) fn is_over(&mut self) -> bool {
         let steps = self.steps.load(Ordering::Relaxed);
         let lasts = self.standstill.as_mut().map(|standstill| standstill.lasts(steps));
         let is_given_up = lasts.is_some_and(|lasts| lasts >= PATIENCE);

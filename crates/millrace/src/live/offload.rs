@@ -10,10 +10,9 @@ mod port_rules;
 mod rule_dialect;
 mod thread;
 
-pub(crate) use self::port_rules::SharedPort;
-
-use self::port_rules::{DEPTH, PortRules, RuleSpec, Terms};
-use super::clock::Clock;
+use crate::live::clock::Clock;
+use crate::live::offload::port_rules::{DEPTH, PortRules, RuleSpec, Terms};
+use crate::live::ports::shared::SharedPort;
 use config::plan::OffloadPlan;
 use config::{Bypass, Policy, RuleApi};
 use dpdk::Port;
@@ -64,7 +63,7 @@ fn admission(policy: Policy) -> Option<OffloadPolicy> {
 }
 
 /// Requests marks and a flow queue from ports that are not configured yet.
-pub(super) fn prepare(ports: [&mut Port; 2], plan: &OffloadPlan) {
+pub(crate) fn prepare(ports: [&mut Port; 2], plan: &OffloadPlan) {
     for port in ports.into_iter().filter(|_| plan.policy != Policy::Off) {
         // A port that cannot deliver marks refuses the first rule and says why.
         let _ = port.ask_for_marks();
@@ -75,7 +74,7 @@ pub(super) fn prepare(ports: [&mut Port; 2], plan: &OffloadPlan) {
 }
 
 /// The terms of the two ports of a wire: which rules they take.
-pub(super) struct PortOffer {
+pub(crate) struct PortOffer {
     ports: [SharedPort; 2],
     /// Which rules each port takes and in which form, or why it takes none.
     terms: [Result<Terms, String>; 2],
@@ -88,7 +87,7 @@ pub(super) struct PortOffer {
 impl PortOffer {
     /// Tries which rules both started ports take. `workers` engines of this configuration share
     /// them.
-    pub(super) fn of(
+    pub(crate) fn of(
         ports: &[SharedPort; 2],
         plan: &OffloadPlan,
         engine: &engine::Config,
@@ -125,7 +124,7 @@ impl PortOffer {
     }
 
     /// Returns the offload configuration of one worker's engine; `None` without rules.
-    pub(super) fn of_worker(&self, worker: usize) -> Option<OffloadConfig> {
+    pub(crate) fn of_worker(&self, worker: usize) -> Option<OffloadConfig> {
         self.offload.map(|offload| {
             let first_index = OffloadConfig::indices(offload.slots) * worker as u32;
             OffloadConfig { first_index, ..offload }
@@ -134,7 +133,7 @@ impl PortOffer {
 
     /// Makes the rings between `workers` workers and both ports. Returns the workers' ends, and the
     /// rules of each port, whose threads are not started yet.
-    pub(super) fn tie(
+    pub(crate) fn tie(
         self,
         plan: &OffloadPlan,
         workers: usize,
@@ -180,7 +179,7 @@ fn terms(ports: &[SharedPort; 2], plan: &OffloadPlan) -> [Result<Terms, String>;
 
 /// A worker's rings of rule requests and results, to both ports.
 #[derive(Default)]
-pub(super) struct RuleRequests {
+pub(crate) struct RuleRequests {
     sides: [Option<WorkerEnd>; 2],
     is_tied: bool,
 }
@@ -196,13 +195,13 @@ impl RuleRequests {
 
     /// Passes some requests from the engine to the ports, and some results back; returns how many.
     #[inline(always)]
-    pub(super) fn exchange(&mut self, engine: &mut Engine) -> usize {
+    pub(crate) fn exchange(&mut self, engine: &mut Engine) -> usize {
         if self.is_tied { self.exchange_some(engine) } else { 0 }
     }
 
     /// At the end of a run, ends bypassing and waits until the last packets are counted, at most
     /// [`SETTLE_MAX`].
-    pub(super) fn settle(&mut self, engine: &mut Engine) {
+    pub(crate) fn settle(&mut self, engine: &mut Engine) {
         engine.withdraw_bypass();
         let begin = Instant::now();
         while engine.bypasses() > 0 && begin.elapsed() < SETTLE_MAX {
@@ -250,7 +249,7 @@ impl RuleRequests {
 }
 
 /// The rules of one port, and its programming thread.
-pub(super) enum Rules {
+pub(crate) enum Rules {
     /// The port takes no rules.
     Off {
         name: String,
@@ -263,7 +262,7 @@ pub(super) enum Rules {
 
 impl Rules {
     /// Starts the programming thread of a port that takes rules.
-    pub(super) fn start(self) -> Self {
+    pub(crate) fn start(self) -> Self {
         let Rules::Ready(work, port) = self else { return self };
         let name = work.name.clone();
         match work.start(port) {
@@ -273,17 +272,17 @@ impl Rules {
     }
 
     /// Returns the number of rules that the port has; `None` if it takes none.
-    pub(super) fn count(&self) -> Option<u64> {
+    pub(crate) fn count(&self) -> Option<u64> {
         if let Rules::On(running) = self { Some(running.rules()) } else { None }
     }
 
     /// Returns the number of rules installed so far, and the total time that took.
-    pub(super) fn inserted(&self) -> (u64, Duration) {
+    pub(crate) fn inserted(&self) -> (u64, Duration) {
         if let Rules::On(running) = self { running.inserted() } else { (0, Duration::ZERO) }
     }
 
     /// Returns a handle through which other threads query the rules.
-    pub(super) fn line(&self) -> RulesHandle {
+    pub(crate) fn line(&self) -> RulesHandle {
         match self {
             Rules::On(running) => {
                 let name = running.name().to_owned();
@@ -299,29 +298,29 @@ impl Rules {
     }
 
     /// Tells the thread that the workers have ended, so that it removes all rules.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         if let Rules::On(running) = self {
             running.stop();
         }
     }
 
-    pub(super) fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         if let Rules::On(running) = self { running.is_finished() } else { true }
     }
 
     /// Returns the port's name and why it takes no rules; `None` if it takes some.
-    pub(super) fn reason(&self) -> Option<(&str, &str)> {
+    pub(crate) fn reason(&self) -> Option<(&str, &str)> {
         if let Rules::Off { name, reason } = self { Some((name, reason)) } else { None }
     }
 
     /// Returns the port's name and why it bypasses nothing although it takes rules.
-    pub(super) fn no_bypass(&self) -> Option<(&str, &str)> {
+    pub(crate) fn no_bypass(&self) -> Option<(&str, &str)> {
         let Rules::On(running) = self else { return None };
         Some((running.name(), running.no_bypass()?))
     }
 
     /// Waits for the thread to end; returns the final figures.
-    pub(super) fn finish(self) -> OffloadPort {
+    pub(crate) fn finish(self) -> OffloadPort {
         match self {
             Rules::On(running) => running.join(),
             Rules::Off { name, reason } => OffloadPort::off(name, reason),
@@ -331,7 +330,7 @@ impl Rules {
 }
 
 /// A handle by which other threads query the rules of one port.
-pub(super) enum RulesHandle {
+pub(crate) enum RulesHandle {
     Off { name: String, reason: String },
     On { name: String, inquirer: StatusClient },
 }
@@ -341,14 +340,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 impl RulesHandle {
     /// Returns the name of the port.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         let (RulesHandle::Off { name, .. } | RulesHandle::On { name, .. }) = self;
         name
     }
 
     /// Returns the figures of the port's rules; `None` if its thread has ended. If a driver call
     /// takes longer than [`PATIENCE`], only name and reason are set.
-    pub(super) fn ask(&self) -> Option<OffloadPort> {
+    pub(crate) fn ask(&self) -> Option<OffloadPort> {
         let (name, inquirer) = match self {
             RulesHandle::Off { name, reason } => {
                 return Some(OffloadPort::off(name.clone(), reason.clone()));

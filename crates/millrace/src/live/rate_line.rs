@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Prints rates since the previous line, every interval: a second by default.
 
-use super::{Runtime, Snapshot};
+use crate::live::counters::published::Snapshot;
+use crate::live::rates::{percent, wire_mbps};
+use crate::live::runtime::Runtime;
 use crate::units;
 use std::time::{Duration, Instant};
-
-/// Bytes that a frame takes on the wire beside its own: FCS, preamble and gap.
-pub(super) const WIRE_OVERHEAD: u64 = 24;
 
 /// Turns counters into rates.
 pub(crate) struct RateLine {
@@ -48,7 +47,7 @@ impl RateLine {
         if elapsed < self.interval {
             return None;
         }
-        let now = live.snapshots().iter().fold(Snapshot::default(), add);
+        let now: Snapshot = live.snapshots().into_iter().sum();
         let last = std::mem::replace(&mut self.last, now);
         self.at += elapsed;
         let seconds = elapsed.as_secs_f64();
@@ -80,33 +79,5 @@ impl RateLine {
         let wait = live.take_longest_gap().as_micros() as u64;
         let (marked, wait) = (marked.unwrap_or_default(), units::thousands(wait));
         Some(format!("{line}{marked}  {stolen:>6.1}  {wait:>6}"))
-    }
-}
-
-/// Returns megabits per second on the wire.
-pub(super) fn wire_mbps(packets: u64, bytes: u64, seconds: f64) -> f64 {
-    (bytes + packets * WIRE_OVERHEAD) as f64 * 8.0 / seconds / 1e6
-}
-
-/// Returns `part` of `whole` in percent; 0 if `whole` is 0.
-pub(super) fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
-}
-
-pub(super) fn add(sum: Snapshot, next: &Snapshot) -> Snapshot {
-    let pair = |i: usize| (sum.sent[i].0 + next.sent[i].0, sum.sent[i].1 + next.sent[i].1);
-    let aside = [0, 1].map(|port| sum.aside[port] + next.aside[port]);
-    Snapshot {
-        sent: [pair(0), pair(1)],
-        received: sum.received + next.received,
-        dropped: sum.dropped + next.dropped,
-        active: sum.active + next.active,
-        marked: sum.marked + next.marked,
-        aside,
-        busy_cycles: sum.busy_cycles + next.busy_cycles,
-        idle_cycles: sum.idle_cycles + next.idle_cycles,
-        stalled_cycles: sum.stalled_cycles + next.stalled_cycles,
-        memory: [sum.memory, next.memory].into_iter().sum(),
-        sample: sum.sample.plus(next.sample),
     }
 }

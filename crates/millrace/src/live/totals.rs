@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Adds up the counters of a running bump, and computes rates between two readings.
 
-use super::offload::Rules;
-use super::rate_line::{percent, wire_mbps};
-use super::{Runtime, Snapshot};
+use crate::live::counters::published::Snapshot;
+use crate::live::rates::{percent, wire_mbps};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -72,18 +71,6 @@ impl Totals {
         let packets = (now.received - then.received).max(1) as f64;
         let stages = now.sample.since(then.sample).split(now.busy_cycles - then.busy_cycles);
         stages.named().map(|(name, cycles)| (name, cycles as f64 / packets)).into()
-    }
-}
-
-impl Runtime {
-    /// Returns the counters so far.
-    pub(crate) fn totals(&self) -> Totals {
-        let workers = self.snapshots().iter().fold(Snapshot::default(), super::rate_line::add);
-        let of_ports = self.rules.iter().map(Rules::inserted);
-        let (inserts, insert_time) =
-            of_ports.fold((0, Duration::ZERO), |sum, port| (sum.0 + port.0, sum.1 + port.1));
-        let rules = self.rules().unwrap_or_default();
-        Totals { at: self.elapsed(), workers, rules, inserts, insert_time }
     }
 }
 

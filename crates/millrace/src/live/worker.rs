@@ -6,24 +6,24 @@
 //! records by a ring. If that ring is full, ended connections stay longer in the table, but no
 //! packet waits.
 
-use super::checkpointing::{CheckpointSource, CheckpointStatus};
-use super::clock::Clock;
-use super::command_queue::CommandQueue;
-use super::counters::{PublishedCounters, Snapshot};
-use super::frames::FrameLimits;
-use super::handoff::HandoffRings;
-use super::held_packets::HeldPackets;
-use super::offload::RuleRequests;
-use super::poll_gaps::PollGaps;
-use super::queue_lease::{LeaseCommand, Pair, QueueLease};
-use super::stages::StageSample;
+pub(crate) mod handoff;
+pub(crate) mod held_packets;
+pub(crate) mod poll_gaps;
+
+use crate::live::checkpointing::{CheckpointSource, CheckpointStatus};
+use crate::live::clock::Clock;
+use crate::live::commands::queue::CommandQueue;
+use crate::live::counters::account::{Account, SIDES, WorkerReport};
+use crate::live::counters::published::{PublishedCounters, Snapshot};
+use crate::live::offload::RuleRequests;
+use crate::live::ports::frame_limits::FrameLimits;
+use crate::live::ports::queue_lease::{LeaseCommand, Pair, QueueLease};
+use crate::live::worker::handoff::HandoffRings;
+use crate::live::worker::held_packets::HeldPackets;
+use crate::live::worker::poll_gaps::PollGaps;
 use checkpoint::Resume;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
-use engine::{
-    Anomaly, BURST_MAX, Engine, FlowRecord, MarkStats, MemoryUse, OffloadStats, OffloadStatus,
-    STALL_CYCLES, Side, Stats, Verdict,
-};
-use report::summary::PollGap;
+use engine::{Anomaly, BURST_MAX, Engine, FlowRecord, Verdict};
 use rtrb::Producer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,27 +55,24 @@ struct ForwardPath {
 }
 
 /// The worker's ends of the channels to other threads.
-pub(super) struct WorkerChannels {
-    pub(super) board: Arc<PublishedCounters>,
-    pub(super) records: Producer<FlowRecord>,
-    pub(super) rule_requests: RuleRequests,
-    pub(super) commands: CommandQueue,
+pub(crate) struct WorkerChannels {
+    pub(crate) board: Arc<PublishedCounters>,
+    pub(crate) records: Producer<FlowRecord>,
+    pub(crate) rule_requests: RuleRequests,
+    pub(crate) commands: CommandQueue,
     /// Serves snapshots; `None` if connections are not saved.
-    pub(super) saver: Option<CheckpointSource>,
+    pub(crate) saver: Option<CheckpointSource>,
     /// Limits of frames that may be forwarded whole, by direction: up, down.
-    pub(super) limits: [Option<FrameLimits>; 2],
+    pub(crate) limits: [Option<FrameLimits>; 2],
     /// Leases of the queues of each port: A, B.
-    pub(super) loans: [QueueLease; 2],
+    pub(crate) loans: [QueueLease; 2],
     /// Rings of hand-offs to and from the other workers of the wire.
-    pub(super) exchange: HandoffRings,
-    pub(super) stop: Arc<AtomicBool>,
+    pub(crate) exchange: HandoffRings,
+    pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// Side at which packets of each direction arrive.
-const SIDES: [Side; 2] = [Side::A, Side::B];
-
 /// Everything a worker owns.
-pub(super) struct Worker {
+pub(crate) struct Worker {
     /// Up and down.
     paths: [ForwardPath; 2],
     engine: Engine,
@@ -89,65 +86,9 @@ pub(super) struct Worker {
     is_behind: bool,
 }
 
-/// Counters of a worker that its engine does not have.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Account {
-    pub(crate) received: u64,
-    /// Packets and frame bytes sent, by direction.
-    pub(crate) sent: [(u64, u64); 2],
-    /// Packets dropped because the transmit queue was full.
-    pub(crate) tx_full: u64,
-    /// Packets dropped because the port was being reset.
-    pub(crate) port_reset: u64,
-    /// Packets dropped because their port may have cut them.
-    pub(crate) cut: u64,
-    /// Packets dropped because they exceed the MTU of the port that they should leave by.
-    pub(crate) over_mtu: u64,
-    pub(crate) bursts: u64,
-    pub(crate) busy_cycles: u64,
-    pub(crate) idle_cycles: u64,
-    /// Cycles of turns of more than [`STALL_CYCLES`], which were interrupted: neither busy nor
-    /// idle.
-    pub(crate) stalled_cycles: u64,
-    pub(crate) housekeeping_cycles: u64,
-    /// Measurements of the sampled bursts, without those of the engine.
-    pub(crate) sampled: StageSample,
-}
-
-impl Account {
-    /// Returns the packets that the worker dropped; the engine counts its own.
-    fn dropped(&self) -> u64 {
-        self.tx_full + self.port_reset + self.cut + self.over_mtu
-    }
-
-    /// Adds the cycles of a turn that did `work` to a counter. True if they counted as busy.
-    #[inline(always)]
-    fn charge(&mut self, cycles: u64, work: usize) -> bool {
-        let account = match work {
-            _ if cycles >= STALL_CYCLES => &mut self.stalled_cycles,
-            0 => &mut self.idle_cycles,
-            _ => &mut self.busy_cycles,
-        };
-        *account += cycles;
-        work > 0 && cycles < STALL_CYCLES
-    }
-}
-
-/// All counters of a worker between two bursts, or at the end of a run.
-pub(crate) struct Report {
-    pub(crate) account: Account,
-    pub(crate) stats: Stats,
-    pub(crate) marks: MarkStats,
-    pub(crate) rules: OffloadStats,
-    /// By side. At the end, as before the remaining connections ended.
-    pub(crate) admission: [OffloadStatus; 2],
-    pub(crate) memory: MemoryUse,
-    pub(crate) poll_gap: PollGap,
-}
-
 impl Worker {
     /// Creates a worker between queues of both ports, with an engine made from `config`.
-    pub(super) fn new(
+    pub(crate) fn new(
         [a, b]: [Pair; 2],
         config: &engine::Config,
         clock: Clock,
@@ -162,14 +103,14 @@ impl Worker {
     }
 
     /// Restores the connections of the previous run, aged until now.
-    pub(super) fn resume(mut self, resume: Resume, gauge: &CheckpointStatus) -> Self {
+    pub(crate) fn resume(mut self, resume: Resume, gauge: &CheckpointStatus) -> Self {
         let clock = self.clock;
         gauge.add(resume.restore(&mut self.engine, || clock.at(tsc())));
         self
     }
 
     /// Forwards packets until the stop flag is set, then ends every connection.
-    pub(super) fn run(mut self) -> Report {
+    pub(crate) fn run(mut self) -> WorkerReport {
         let mut burst = Burst::new();
         let mut since = tsc();
         let mut polled = since;
@@ -191,7 +132,7 @@ impl Worker {
                 + self.hand_over()
                 + self.outlets.rule_requests.exchange(&mut self.engine);
             let (account, gaps, clock) = (&self.account, &self.gaps, &self.clock);
-            let report = |engine: &Engine| Report::of(account, engine, gaps.summary(clock));
+            let report = |engine: &Engine| WorkerReport::of(account, engine, gaps.summary(clock));
             let events = EVENTS + (self.account.received - received_before) as usize;
             // Events go first: a subscriber that leaves in this round then misses no more than a
             // backlog.
@@ -420,12 +361,12 @@ impl Worker {
             idle_cycles: account.idle_cycles,
             stalled_cycles: account.stalled_cycles,
             memory: self.engine.memory(),
-            sample: StageSample::of(account, stats),
+            sample: account.stages(stats),
         }
     }
 
     /// Ends the remaining connections. Waits for ring space, so that no record is lost.
-    fn finish(mut self) -> Report {
+    fn finish(mut self) -> WorkerReport {
         self.engine.release_all();
         self.let_go();
         self.outlets.exchange.close();
@@ -452,21 +393,7 @@ impl Worker {
         }
         self.outlets.board.write(&self.snapshot());
         let poll_gap = self.gaps.summary(&self.clock);
-        Report { admission, ..Report::of(&self.account, &self.engine, poll_gap) }
-    }
-}
-
-impl Report {
-    fn of(account: &Account, engine: &Engine, poll_gap: PollGap) -> Self {
-        Self {
-            account: account.clone(),
-            stats: engine.stats().clone(),
-            marks: engine.mark_stats(),
-            rules: engine.offload_stats(),
-            admission: SIDES.map(|side| engine.offload_state(side)),
-            memory: engine.memory(),
-            poll_gap,
-        }
+        WorkerReport { admission, ..WorkerReport::of(&self.account, &self.engine, poll_gap) }
     }
 }
 

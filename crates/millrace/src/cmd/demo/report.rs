@@ -2,7 +2,8 @@
 //! Owns the file of the demo's report. It is opened before the first run, so that a file that
 //! cannot be written is refused at once. It is written after the last run.
 
-use crate::comparison::{Comparison, page};
+use crate::demo::comparison::Comparison;
+use crate::demo::comparison::page;
 use anyhow::Context;
 use report::output::{Kind, Replaceable, tell};
 use results::page::is_ours;

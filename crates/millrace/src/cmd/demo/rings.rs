@@ -4,7 +4,10 @@
 
 use super::{DemoArgs, choose_cpu};
 use crate::cmd::run::{Lines, StopCondition, secret, watch};
-use crate::feed::{FeedTotals, Feeder, Frames, Source};
+use crate::demo::feed::FeedTotals;
+use crate::demo::feed::Feeder;
+use crate::demo::feed::Frames;
+use crate::demo::feed::Source;
 use crate::live::{PortPair, Runtime};
 use crate::start::start_eal;
 use crate::{signals, units};

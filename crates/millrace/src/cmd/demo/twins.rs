@@ -7,7 +7,9 @@
 use super::report::ReportFile;
 use super::{DemoArgs, choose_cpu, go_on_with_rings};
 use crate::cmd::run::secret;
-use crate::comparison::{Comparison, Readings, Run};
+use crate::demo::comparison::Comparison;
+use crate::demo::comparison::Readings;
+use crate::demo::comparison::Run;
 use crate::live::{PortPair, Runtime};
 use crate::signals;
 use crate::start::start_eal;

@@ -2,7 +2,8 @@
 //! `millrace nic probe`: tests what a NIC does with flow rules, and writes a personality.
 
 use super::ports::{StartedPort, start};
-use crate::{signals, twin};
+use crate::signals;
+use crate::twin_driver;
 use ::twin::Personality;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -82,7 +83,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 pub(super) fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let (port, peer) = devargs(args)?;
-    let is_twin = twin::is_one(&port);
+    let is_twin = twin_driver::is_one(&port);
     let devargs: Vec<_> = [Some(port.clone()), peer.clone()].into_iter().flatten().collect();
     let mut started = start(&devargs, args.queues)?.into_iter().map(side);
     let side = started.next().context("no port was started")?;
@@ -166,7 +167,7 @@ fn give_up(args: &ProbeArgs, facts: &PortIdentity, found: Found) {
 /// Returns the devargs of the port, and of its peer if it has one. A software NIC gets a peer on
 /// the same wire.
 fn devargs(args: &ProbeArgs) -> anyhow::Result<(String, Option<String>)> {
-    if !twin::is_one(&args.port) {
+    if !twin_driver::is_one(&args.port) {
         return Ok((args.port.clone(), args.peer.clone()));
     }
     if args.peer.is_some() {

@@ -2,8 +2,10 @@
 //! Answers requests whose answers are as long as there are connections. Answers go out part by
 //! part; between two parts the walk waits for the client.
 
-use super::instance;
-use crate::live::{ListedConn, QueryClient, StreamItem, Walk, WalkItem, WalkKind, end_reason};
+use crate::live::answers::instance;
+use crate::live::commands::queue::WalkKind;
+use crate::live::commands::subscribers::{StreamItem, end_reason};
+use crate::live::query::client::{ListedConn, QueryClient, Walk, WalkItem};
 use control::{
     AnswerError, ConnectionLine, CountsLine, EventLine, Failure, Line, LineWriter, Request,
     ZoneLine,
@@ -17,7 +19,7 @@ use std::time::Duration;
 const NAP: Duration = Duration::from_millis(5);
 
 /// Lists the connections that match, or the first `limit` of them; returns how many.
-pub(super) fn list(
+pub(crate) fn list(
     inquiry: &QueryClient,
     request: &Request,
     taker: &mut LineWriter,
@@ -40,18 +42,18 @@ pub(super) fn list(
 }
 
 /// Counts the connections that match.
-pub(super) fn count(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
+pub(crate) fn count(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
     let query = Query { filter: request.filter(), ..Query::default() };
     to_the_end(inquiry, WalkKind::Count(query))
 }
 
 /// Ends the connections that match; returns how many. It goes on if the client disconnects.
-pub(super) fn flush(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
+pub(crate) fn flush(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
     to_the_end(inquiry, WalkKind::Flush(request.filter()))
 }
 
 /// Writes to the marks and labels of the connections that match; returns how many.
-pub(super) fn set(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
+pub(crate) fn set(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
     if request.set_label.is_some() && !inquiry.has_labels() {
         return Err(Failure::NoLabels.into());
     }
@@ -65,7 +67,7 @@ fn to_the_end(inquiry: &QueryClient, kind: WalkKind) -> Result<u64, AnswerError>
 }
 
 /// Lists zones that have connections at any worker, and zones with settings of their own.
-pub(super) fn zones(inquiry: &QueryClient) -> Result<Vec<Line>, AnswerError> {
+pub(crate) fn zones(inquiry: &QueryClient) -> Result<Vec<Line>, AnswerError> {
     let rules = inquiry.zones();
     let mut zones: BTreeMap<_, _> = rules.named().map(|zone| (zone, vec![])).collect();
     let mut walk = Walk::new(WalkKind::Zones);
@@ -108,7 +110,7 @@ fn zone_line(
 
 /// Sends events of the connections that match until the client disconnects or the run ends. The
 /// first line identifies the instance. After it events are complete, except those reported as lost.
-pub(super) fn events(
+pub(crate) fn events(
     inquiry: &QueryClient,
     request: &Request,
     taker: &mut LineWriter,
@@ -133,7 +135,7 @@ pub(super) fn events(
 }
 
 /// The result of a request that ends only by an error.
-pub(super) enum Never {}
+pub(crate) enum Never {}
 
 fn heard_line(heard: StreamItem, worker: u32) -> Line {
     let (event, at) = match heard {

@@ -7,8 +7,8 @@
 //! NIC can tell, the rules match whole packets only. A rule knows only the ports in the first
 //! fragment of a datagram, not the later fragments.
 
-use super::port_rules::Calls;
-use super::rule_dialect::{KINDS, example, ip, item, kind, line, ports, whole_ip};
+use crate::live::offload::port_rules::Calls;
+use crate::live::offload::rule_dialect::{KINDS, example, ip, item, kind, line, ports, whole_ip};
 use dpdk::Port;
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rule, Value};
 use engine::FiveTuple;
@@ -38,11 +38,11 @@ const WAYS: [RequestStyle; 4] = [
 ];
 
 /// The bypass rules of one port, and the form that the port takes.
-pub(super) struct Bypass {
+pub(crate) struct Bypass {
     /// Number of the peer port in DPDK.
     peer: u16,
     ways: [Option<RequestStyle>; KINDS],
-    pub(super) calls: Calls,
+    pub(crate) calls: Calls,
 }
 
 impl Bypass {
@@ -51,7 +51,7 @@ impl Bypass {
     /// # Errors
     ///
     /// The driver's words for the first refusal, if the port takes no kind.
-    pub(super) fn of(port: &mut Port, peer: u16) -> Result<Self, String> {
+    pub(crate) fn of(port: &mut Port, peer: u16) -> Result<Self, String> {
         let ways = learn(peer, |rule| {
             let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
             let count = port.flow_query_count(&made, false);
@@ -67,12 +67,12 @@ impl Bypass {
     }
 
     /// Returns the rule for packets of `tuple`; `None` if the port takes none of this kind.
-    pub(super) fn rule(&self, tuple: &FiveTuple) -> Option<Rule> {
+    pub(crate) fn rule(&self, tuple: &FiveTuple) -> Option<Rule> {
         self.ways[kind(tuple)].map(|way| way.rule(tuple, self.peer))
     }
 
     /// Returns the forms of the rules, for each kind that the port takes.
-    pub(super) fn shapes(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn shapes(&self) -> impl Iterator<Item = String> {
         let examples = (0..KINDS).filter_map(|kind| self.rule(&example(kind, 0)));
         examples.map(|rule| line(&rule))
     }

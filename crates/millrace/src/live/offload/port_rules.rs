@@ -6,10 +6,11 @@
 
 mod api;
 
-pub(super) use api::{Calls, DEPTH};
+pub(crate) use api::{Calls, DEPTH};
 
-use super::bypass::Bypass;
-use super::rule_dialect::{KINDS, RuleDialect, kind};
+use crate::live::offload::bypass::Bypass;
+use crate::live::offload::rule_dialect::{KINDS, RuleDialect, kind};
+use crate::live::ports::shared::SharedPort;
 use api::{Api, Completed, DriverError};
 use config::RuleApi;
 use dpdk::flow::Rule;
@@ -19,24 +20,7 @@ use hdrhistogram::Histogram;
 use offload::{Completion, OperationResult, Refusal, RefusalClass, RuleNumber, RulePort};
 use report::summary::Times;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// A port that several threads use.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedPort(Arc<Mutex<Port>>);
-
-impl SharedPort {
-    pub(crate) fn new(port: Port) -> Self {
-        Self(Arc::new(Mutex::new(port)))
-    }
-
-    /// Locks the port; waits while another thread has it.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Port> {
-        // A panic ends the process, so a poisoned lock is harmless.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A rule that was requested from the NIC, and neither refused nor removed.
 struct RequestedRule {
@@ -45,14 +29,14 @@ struct RequestedRule {
 }
 
 /// The rules of one port, in the shapes that its NIC takes.
-pub(super) struct PortRules {
+pub(crate) struct PortRules {
     port: SharedPort,
-    pub(super) resets: Resets,
+    pub(crate) resets: Resets,
     /// Resets that this side has taken notice of.
     resets_known: u64,
     /// The port was reset, and not called since.
     is_new: bool,
-    pub(super) terms: Terms,
+    pub(crate) terms: Terms,
     rules_max: u32,
     asked: HashMap<RuleNumber, RequestedRule>,
     /// Rules that the NIC has, by kind; the last entry is for bypass rules.
@@ -60,11 +44,11 @@ pub(super) struct PortRules {
     /// Results that need no call to the NIC.
     unasked: Vec<Completion>,
     /// Rules that were not requested, since the NIC takes none of their kind.
-    pub(super) unsupported: u64,
+    pub(crate) unsupported: u64,
     /// The driver's words for the last refusal.
-    pub(super) last_refusal: Option<String>,
-    pub(super) inserts: LatencyStats,
-    pub(super) deletes: LatencyStats,
+    pub(crate) last_refusal: Option<String>,
+    pub(crate) inserts: LatencyStats,
+    pub(crate) deletes: LatencyStats,
 }
 
 /// The kind of all bypass rules.
@@ -72,22 +56,22 @@ const BYPASS: usize = KINDS;
 
 /// What the configuration wants of a port.
 #[derive(Clone, Copy)]
-pub(super) struct RuleSpec {
-    pub(super) api: RuleApi,
-    pub(super) rules_max: u32,
+pub(crate) struct RuleSpec {
+    pub(crate) api: RuleApi,
+    pub(crate) rules_max: u32,
     /// Number of the port to bypass to; `None` if bypass is off.
-    pub(super) peer: Option<u16>,
+    pub(crate) peer: Option<u16>,
 }
 
 /// Which rules a port takes, and how they are created.
-pub(super) struct Terms {
-    pub(super) dialect: RuleDialect,
+pub(crate) struct Terms {
+    pub(crate) dialect: RuleDialect,
     wanted: RuleSpec,
     api: Api,
     /// Why rules are not created through a flow queue; `None` if they are.
-    pub(super) why_sync: Option<String>,
+    pub(crate) why_sync: Option<String>,
     /// The bypass of the port, or why it has none.
-    pub(super) bypass: Result<Bypass, String>,
+    pub(crate) bypass: Result<Bypass, String>,
 }
 
 impl Terms {
@@ -96,7 +80,7 @@ impl Terms {
     /// # Errors
     ///
     /// The driver's words, if it takes no rules.
-    pub(super) fn of(port: &mut Port, wanted: RuleSpec) -> Result<Self, String> {
+    pub(crate) fn of(port: &mut Port, wanted: RuleSpec) -> Result<Self, String> {
         let dialect = RuleDialect::learn(|rule| {
             let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
             // A rule that stays matches documentation addresses only, and ends with the port.
@@ -130,19 +114,19 @@ impl Terms {
     }
 
     /// Returns the name of the interface, as in the summary.
-    pub(super) fn api(&self) -> &'static str {
+    pub(crate) fn api(&self) -> &'static str {
         self.api.name()
     }
 
     /// Returns the shapes of the rules, for each kind.
-    pub(super) fn shapes(&self) -> Vec<String> {
+    pub(crate) fn shapes(&self) -> Vec<String> {
         let forwarded = self.bypass.iter().flat_map(Bypass::shapes);
         self.dialect.shapes().into_iter().chain(forwarded).collect()
     }
 }
 
 impl PortRules {
-    pub(super) fn new(port: SharedPort, terms: Terms, rules_max: u32) -> Self {
+    pub(crate) fn new(port: SharedPort, terms: Terms, rules_max: u32) -> Self {
         let resets = port.lock().resets();
         Self {
             port,
@@ -163,7 +147,7 @@ impl PortRules {
 
     /// True if the port was reset, or a reset was tried, since the last call. Then it has no rules,
     /// and pending operations have no result.
-    pub(super) fn was_reset(&mut self) -> bool {
+    pub(crate) fn was_reset(&mut self) -> bool {
         let known = std::mem::replace(&mut self.resets_known, self.resets.begun());
         let was_reset = known != self.resets_known;
         if was_reset {
@@ -192,13 +176,13 @@ impl PortRules {
     }
 
     /// Removes all rules at once, without results.
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         // Rules that stay end with the port.
         self.ask(|port, _| _ = port.flow_flush());
     }
 
     /// Removes the template tables; no further rule can be created.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         // Tables that stay end with the port.
         self.ask(|port, _| _ = port.flow_tables_destroy());
     }
@@ -319,7 +303,7 @@ impl RulePort for PortRules {
 const EEXIST: i32 = 17;
 
 /// Time that successful operations took.
-pub(super) struct LatencyStats {
+pub(crate) struct LatencyStats {
     all: Histogram<u64>,
     time: Duration,
 }
@@ -340,11 +324,11 @@ impl LatencyStats {
     }
 
     /// Returns the number of operations and their total time.
-    pub(super) fn sum(&self) -> (u64, Duration) {
+    pub(crate) fn sum(&self) -> (u64, Duration) {
         (self.all.len(), self.time)
     }
 
-    pub(super) fn times(&self) -> Times {
+    pub(crate) fn times(&self) -> Times {
         // Microseconds with three decimals: times are in whole nanoseconds.
         let us = |ns: u64| ns as f64 / 1e3;
         let all = &self.all;

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The form of a rule for one kind of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RuleShape {
+pub(crate) struct RuleShape {
     /// The rule names the Ethernet header, without matching anything in it.
     has_ethernet: bool,
     fate: Fate,
@@ -39,7 +39,7 @@ fn shapes() -> impl Iterator<Item = RuleShape> {
 
 impl RuleShape {
     /// Returns the rule that puts `mark` on packets of `tuple` and leaves them to `queue`.
-    pub(super) fn rule(self, tuple: &FiveTuple, mark: u32, queue: u16) -> Rule {
+    pub(crate) fn rule(self, tuple: &FiveTuple, mark: u32, queue: u16) -> Rule {
         let ethernet = self.has_ethernet.then(|| Item::any(ItemKind::Eth));
         let pattern = ethernet.into_iter().chain(vlan(tuple.zone)).chain([ip(tuple), ports(tuple)]);
         let (mark, queue_action) = (Action::Mark(mark), Action::Queue(queue));
@@ -58,7 +58,7 @@ impl RuleShape {
 }
 
 /// Returns a header that matches `fields` (offset and bytes) and nothing else.
-pub(super) fn item(kind: ItemKind, fields: &[(usize, &[u8])]) -> Item {
+pub(crate) fn item(kind: ItemKind, fields: &[(usize, &[u8])]) -> Item {
     let (mut spec, mut mask) = ([0; Value::LEN], [0; Value::LEN]);
     for (at, bytes) in fields {
         spec[*at..at + bytes.len()].copy_from_slice(bytes);
@@ -77,7 +77,7 @@ fn vlan(zone: u16) -> Option<Item> {
 }
 
 /// Returns the network header of packets that are not fragments.
-pub(super) fn whole_ip(tuple: &FiveTuple) -> Item {
+pub(crate) fn whole_ip(tuple: &FiveTuple) -> Item {
     let (at, bits): (_, &[u8]) = match tuple.src {
         // More-fragments flag and fragment offset.
         IpAddr::V4(_) => (6, &[0x3f, 0xff]),
@@ -91,7 +91,7 @@ pub(super) fn whole_ip(tuple: &FiveTuple) -> Item {
     item
 }
 
-pub(super) fn ip(tuple: &FiveTuple) -> Item {
+pub(crate) fn ip(tuple: &FiveTuple) -> Item {
     match (tuple.src, tuple.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             item(ItemKind::Ipv4, &[(12, &src.octets()), (16, &dst.octets())])
@@ -110,7 +110,7 @@ fn as_v6(address: IpAddr) -> [u8; 16] {
     }
 }
 
-pub(super) fn ports(tuple: &FiveTuple) -> Item {
+pub(crate) fn ports(tuple: &FiveTuple) -> Item {
     let kind = if tuple.proto == TCP { ItemKind::Tcp } else { ItemKind::Udp };
     item(kind, &[(0, &tuple.sport.to_be_bytes()), (2, &tuple.dport.to_be_bytes())])
 }
@@ -119,16 +119,16 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// Number of kinds of packets: two IP versions, two protocols, with and without a tag.
-pub(super) const KINDS: usize = 8;
+pub(crate) const KINDS: usize = 8;
 
-pub(super) fn kind(tuple: &FiveTuple) -> usize {
+pub(crate) fn kind(tuple: &FiveTuple) -> usize {
     usize::from(tuple.zone != 0) << 2
         | usize::from(tuple.src.is_ipv6()) << 1
         | usize::from(tuple.proto == TCP)
 }
 
 /// Returns a five-tuple of a kind, with addresses reserved for documentation.
-pub(super) fn example(kind: usize, attempt: u16) -> FiveTuple {
+pub(crate) fn example(kind: usize, attempt: u16) -> FiveTuple {
     let host = |last: u8| match kind >> 1 & 1 {
         0 => IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)),
         _ => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into())),
@@ -154,10 +154,10 @@ fn highest(width: u32) -> u32 {
 
 /// The shapes that one port takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RuleDialect {
+pub(crate) struct RuleDialect {
     shapes: [Option<RuleShape>; KINDS],
     /// Width of the port's marks in bits.
-    pub(super) mark_bits: u32,
+    pub(crate) mark_bits: u32,
 }
 
 impl RuleDialect {
@@ -167,7 +167,7 @@ impl RuleDialect {
     /// # Errors
     ///
     /// The driver's words for the first refusal, if it takes no shape.
-    pub(super) fn learn(mut ask: impl FnMut(&Rule) -> Result<(), String>) -> Result<Self, String> {
+    pub(crate) fn learn(mut ask: impl FnMut(&Rule) -> Result<(), String>) -> Result<Self, String> {
         let (mut attempt, mut first_words) = (0, None);
         let mut takes = |shape: RuleShape, kind: usize, mark: u32| {
             attempt += 1;
@@ -189,24 +189,24 @@ impl RuleDialect {
     }
 
     /// Returns the shape of rules for packets of `tuple`; `None` if the port takes none.
-    pub(super) fn shape(&self, tuple: &FiveTuple) -> Option<RuleShape> {
+    pub(crate) fn shape(&self, tuple: &FiveTuple) -> Option<RuleShape> {
         self.shapes[kind(tuple)]
     }
 
     /// Returns an example rule of each kind that the port takes.
-    pub(super) fn examples(&self) -> impl Iterator<Item = Rule> {
+    pub(crate) fn examples(&self) -> impl Iterator<Item = Rule> {
         let known = self.shapes.into_iter().enumerate();
         known.filter_map(|(kind, shape)| Some(shape?.rule(&example(kind, 0), 1, 0)))
     }
 
     /// Returns the shape of each kind, such as `eth / ipv4 / udp: queue / mark`.
-    pub(super) fn shapes(&self) -> Vec<String> {
+    pub(crate) fn shapes(&self) -> Vec<String> {
         self.examples().map(|rule| line(&rule)).collect()
     }
 }
 
 /// Describes the items and actions of a rule, such as `eth / ipv4 / udp: queue / mark`.
-pub(super) fn line(rule: &Rule) -> String {
+pub(crate) fn line(rule: &Rule) -> String {
     let items: Vec<_> = rule.pattern.iter().map(|item| item.kind.name()).collect();
     let actions: Vec<_> = rule.actions.iter().map(Action::name).collect();
     format!("{}: {}", items.join(" / "), actions.join(" / "))

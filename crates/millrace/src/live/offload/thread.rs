@@ -4,9 +4,9 @@
 //!
 //! Driver calls may take any time: only the end of the run waits for this thread, and not for long.
 
-use super::PortEnd;
-use super::port_rules::PortRules;
 use crate::live::clock::Clock;
+use crate::live::offload::PortEnd;
+use crate::live::offload::port_rules::PortRules;
 use dpdk::tsc;
 use engine::{Nanos, RuleId, RuleResult};
 use offload::{LeakedRule, Next, Programmer};
@@ -31,26 +31,26 @@ const ENDED: usize = 64;
 
 /// Everything that the programming thread works with.
 pub(in crate::live) struct Programming {
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Why the port bypasses nothing; `None` if it does.
-    pub(super) no_bypass: Option<String>,
-    pub(super) programmer: Programmer<PortRules>,
+    pub(crate) no_bypass: Option<String>,
+    pub(crate) programmer: Programmer<PortRules>,
     /// The rings of each worker.
-    pub(super) rings: Vec<PortEnd>,
+    pub(crate) rings: Vec<PortEnd>,
     /// A result that found its ring full.
-    pub(super) held: Option<(u16, RuleId, RuleResult)>,
-    pub(super) clock: Clock,
-    pub(super) gauge: Arc<StatusCell>,
+    pub(crate) held: Option<(u16, RuleId, RuleResult)>,
+    pub(crate) clock: Clock,
+    pub(crate) gauge: Arc<StatusCell>,
     /// Channel of the queries for the rules' figures.
-    pub(super) asked: (StatusClient, Receiver<SyncSender<OffloadPort>>),
+    pub(crate) asked: (StatusClient, Receiver<SyncSender<OffloadPort>>),
 }
 
 /// Sends the thread a query for the rules' figures.
-pub(super) type StatusClient = Sender<SyncSender<OffloadPort>>;
+pub(crate) type StatusClient = Sender<SyncSender<OffloadPort>>;
 
 /// Flags and counters that the thread shares with others.
 #[derive(Debug, Default)]
-pub(super) struct StatusCell {
+pub(crate) struct StatusCell {
     stop: AtomicBool,
     rules: AtomicU64,
     /// Rules installed so far.
@@ -70,7 +70,7 @@ pub(in crate::live) struct Running {
 
 impl Programming {
     /// Starts the programming thread of DPDK port number `port`.
-    pub(super) fn start(self, port: u16) -> io::Result<Running> {
+    pub(crate) fn start(self, port: u16) -> io::Result<Running> {
         let (name, gauge) = (self.name.clone(), Arc::clone(&self.gauge));
         let no_bypass = self.no_bypass.clone();
         let inquirer = self.asked.0.clone();
@@ -226,42 +226,42 @@ impl Programming {
 
 impl Running {
     /// Returns the name of the port.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns why the port bypasses nothing; `None` if it does.
-    pub(super) fn no_bypass(&self) -> Option<&str> {
+    pub(crate) fn no_bypass(&self) -> Option<&str> {
         self.no_bypass.as_deref()
     }
 
-    pub(super) fn inquirer(&self) -> StatusClient {
+    pub(crate) fn inquirer(&self) -> StatusClient {
         self.inquirer.clone()
     }
 
     /// Returns the number of rules that the NIC has.
-    pub(super) fn rules(&self) -> u64 {
+    pub(crate) fn rules(&self) -> u64 {
         self.gauge.rules.load(Ordering::Relaxed)
     }
 
     /// Returns the number of rules installed so far, and the total time that took.
-    pub(super) fn inserted(&self) -> (u64, Duration) {
+    pub(crate) fn inserted(&self) -> (u64, Duration) {
         let time = Duration::from_nanos(self.gauge.insert_ns.load(Ordering::Relaxed));
         (self.gauge.inserts.load(Ordering::Relaxed), time)
     }
 
     /// Tells the thread that the workers have ended: it removes all rules and ends.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.gauge.stop.store(true, Ordering::Relaxed);
     }
 
     /// True once the thread has ended.
-    pub(super) fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
     /// Waits for the thread to end; returns the final figures.
-    pub(super) fn join(self) -> OffloadPort {
+    pub(crate) fn join(self) -> OffloadPort {
         self.thread.join().expect("a panic ends the process")
     }
 }

@@ -2,7 +2,7 @@
 //! Implements the two ways to create rules of a DPDK port. Calls wait for the NIC. A flow queue
 //! takes operations on template tables, and their results come later.
 
-use super::super::rule_dialect::RuleDialect;
+use crate::live::offload::rule_dialect::RuleDialect;
 use config::RuleApi;
 use dpdk::Port;
 use dpdk::flow::{FlowError, FlowRule, Rule};
@@ -12,23 +12,23 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Depth of the flow queue that a port is asked for, in operations.
-pub(in crate::live::offload) const DEPTH: u32 = 256;
+pub(crate) const DEPTH: u32 = 256;
 /// Longest wait for the result of a rule that is tried at start.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An operation that has ended.
-pub(super) struct Completed {
-    pub(super) rule: RuleNumber,
+pub(crate) struct Completed {
+    pub(crate) rule: RuleNumber,
     /// Time since the operation was requested.
-    pub(super) took: Duration,
-    pub(super) result: Result<(), DriverError>,
+    pub(crate) took: Duration,
+    pub(crate) result: Result<(), DriverError>,
 }
 
 /// An error of a driver.
-pub(super) struct DriverError {
+pub(crate) struct DriverError {
     /// 0 if the driver gives none.
-    pub(super) errno: i32,
-    pub(super) words: String,
+    pub(crate) errno: i32,
+    pub(crate) words: String,
 }
 
 impl DriverError {
@@ -43,20 +43,20 @@ impl DriverError {
 }
 
 /// How rules are created.
-pub(in crate::live::offload) enum Api {
+pub(crate) enum Api {
     Sync(Calls),
     Async(Queue),
 }
 
 /// Rules that were created by calls.
 #[derive(Default)]
-pub(in crate::live::offload) struct Calls {
+pub(crate) struct Calls {
     rules: HashMap<RuleNumber, FlowRule>,
     ended: Vec<Completed>,
 }
 
 /// A flow queue and its operations.
-pub(in crate::live::offload) struct Queue {
+pub(crate) struct Queue {
     depth: usize,
     /// Time of request of each operation that has no result yet.
     asked: HashMap<RuleNumber, Instant>,
@@ -67,7 +67,7 @@ pub(in crate::live::offload) struct Queue {
 impl Api {
     /// Returns the flow queue, if the port has one that takes rules of this dialect. Otherwise
     /// returns calls, and the reason.
-    pub(in crate::live::offload) fn best(
+    pub(crate) fn best(
         port: &mut Port,
         dialect: &RuleDialect,
         (wanted, rules_max): (RuleApi, u32),
@@ -83,21 +83,21 @@ impl Api {
     }
 
     /// Returns the name, as in the summary.
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Sync(_) => "sync",
             Self::Async(_) => "async",
         }
     }
 
-    pub(super) fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         match self {
             Self::Sync(_) => 1,
             Self::Async(queue) => queue.depth,
         }
     }
 
-    pub(super) fn create(&mut self, port: &mut Port, number: RuleNumber, rule: &Rule) {
+    pub(crate) fn create(&mut self, port: &mut Port, number: RuleNumber, rule: &Rule) {
         match self {
             Self::Sync(calls) => calls.create(port, number, rule),
             Self::Async(queue) => {
@@ -107,7 +107,7 @@ impl Api {
         }
     }
 
-    pub(super) fn destroy(&mut self, port: &mut Port, number: RuleNumber) {
+    pub(crate) fn destroy(&mut self, port: &mut Port, number: RuleNumber) {
         match self {
             Self::Sync(calls) => calls.destroy(port, number),
             Self::Async(queue) => {
@@ -118,7 +118,7 @@ impl Api {
     }
 
     /// Returns operations that have ended. An error says why others have no result.
-    pub(super) fn poll(&mut self, port: &mut Port) -> (Vec<Completed>, Result<(), String>) {
+    pub(crate) fn poll(&mut self, port: &mut Port) -> (Vec<Completed>, Result<(), String>) {
         match self {
             Self::Sync(calls) => (calls.take_ended(), Ok(())),
             Self::Async(queue) => {
@@ -130,7 +130,7 @@ impl Api {
 }
 
 impl Calls {
-    pub(super) fn create(&mut self, port: &mut Port, number: RuleNumber, rule: &Rule) {
+    pub(crate) fn create(&mut self, port: &mut Port, number: RuleNumber, rule: &Rule) {
         let begin = Instant::now();
         let made = port.flow_create(rule);
         let took = begin.elapsed();
@@ -140,17 +140,17 @@ impl Calls {
     }
 
     /// Returns the counter of a rule; `None` if the NIC does not count packets and bytes.
-    pub(super) fn count(&self, port: &Port, number: RuleNumber) -> Option<BypassCount> {
+    pub(crate) fn count(&self, port: &Port, number: RuleNumber) -> Option<BypassCount> {
         let count = port.flow_query_count(self.rules.get(&number)?, false).ok()?;
         Some(BypassCount { packets: count.hits?, bytes: count.bytes? })
     }
 
     /// Returns operations that have ended since the last call.
-    pub(super) fn take_ended(&mut self) -> Vec<Completed> {
+    pub(crate) fn take_ended(&mut self) -> Vec<Completed> {
         std::mem::take(&mut self.ended)
     }
 
-    pub(super) fn destroy(&mut self, port: &mut Port, number: RuleNumber) {
+    pub(crate) fn destroy(&mut self, port: &mut Port, number: RuleNumber) {
         let rule = self.rules.remove(&number).expect("a rule that was made");
         let begin = Instant::now();
         let gone = port.flow_destroy(rule);

@@ -3,12 +3,12 @@
 //! of their datagram. The engine assigns each a slot and decides later about it. This module also
 //! hands off packets to other workers.
 
-use super::handoff::{HandoffPacket, HandoffRings};
+use crate::live::worker::handoff::{HandoffPacket, HandoffRings};
 use dpdk::{Burst, Mbuf};
 use engine::{BURST_MAX, Engine, Release, Verdict};
 
 /// Packets that wait, by the slot that the engine assigned.
-pub(super) struct HeldPackets {
+pub(crate) struct HeldPackets {
     places: Box<[Option<Waiting>]>,
 }
 
@@ -19,14 +19,14 @@ struct Waiting {
 }
 
 impl HeldPackets {
-    pub(super) fn new(places: usize) -> Self {
+    pub(crate) fn new(places: usize) -> Self {
         Self { places: (0..places).map(|_| None).collect() }
     }
 
     /// Carries out the verdicts of a burst: keeps held packets, hands off those of other workers,
     /// frees dropped ones. Packets to forward stay in the burst.
     #[cold]
-    pub(super) fn put(
+    pub(crate) fn put(
         &mut self,
         direction: usize,
         burst: &mut Burst,
@@ -59,7 +59,7 @@ impl HeldPackets {
 
     /// Returns the next released packet to forward, with its direction. Frees packets to drop, and
     /// hands off those of other workers.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         engine: &mut Engine,
         exchange: &mut HandoffRings,

@@ -2,7 +2,7 @@
 //! Measures how long a worker's queues wait between two polls: the time that a NIC's ring must
 //! bridge.
 
-use super::clock::Clock;
+use crate::live::clock::Clock;
 use report::summary::PollGap;
 
 /// A histogram of gaps by length in cycles, four buckets per octave. It has a fixed size, so a
@@ -27,13 +27,13 @@ impl PollGaps {
 
     /// Adds a gap of `cycles`.
     #[inline(always)]
-    pub(super) fn add(&mut self, cycles: u64) {
+    pub(crate) fn add(&mut self, cycles: u64) {
         self.counts[length(cycles) % Self::LENGTHS] += 1;
         self.since = self.since.max(cycles);
     }
 
     /// Returns the longest gap since the last call, in cycles.
-    pub(super) fn take_longest(&mut self) -> u64 {
+    pub(crate) fn take_longest(&mut self) -> u64 {
         self.before = self.longest();
         std::mem::take(&mut self.since)
     }
@@ -56,7 +56,7 @@ impl PollGaps {
     }
 
     /// Returns quantiles in microseconds.
-    pub(super) fn summary(&self, clock: &Clock) -> PollGap {
+    pub(crate) fn summary(&self, clock: &Clock) -> PollGap {
         let us = |cycles: u64| clock.span(cycles) as f64 / 1e3;
         PollGap {
             p50: us(self.quantile(0.5)),

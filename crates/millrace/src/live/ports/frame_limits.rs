@@ -2,7 +2,7 @@
 //! Drops frames that cannot be forwarded whole: those that their port cut, and those longer than
 //! the MTU of the next port. They are counted here, since no driver would count them.
 
-use super::PortPair;
+use crate::live::ports::pair::PortPair;
 use dpdk::Burst;
 use wire::Packet;
 
@@ -15,7 +15,7 @@ const TPIDS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 
 /// The limits of one direction, in bytes of a frame without FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FrameLimits {
+pub(crate) struct FrameLimits {
     /// Only longer frames are checked: no shorter one is cut or too long.
     suspect: u32,
     /// Frames of at least this length may have been cut by their port.
@@ -36,7 +36,7 @@ impl FrameLimits {
     /// Returns the limits of both directions of a wire, first from port A. `None` if every frame
     /// arrives whole and can leave: a NIC drops frames above its MTU. A Linux interface may deliver
     /// frames of any length, and silently refuses to send frames above its MTU.
-    pub(super) fn of(wire: &PortPair) -> [Option<Self>; 2] {
+    pub(crate) fn of(wire: &PortPair) -> [Option<Self>; 2] {
         let [a, b] = wire.interface_mtu;
         [Self::between(wire.cuts_from[0], b), Self::between(wire.cuts_from[1], a)]
     }
@@ -54,7 +54,7 @@ impl FrameLimits {
     /// Frees frames that cannot be forwarded whole. Returns how many were cut, and how many were
     /// too long.
     #[inline]
-    pub(super) fn keep_whole(&self, burst: &mut Burst) -> (u64, u64) {
+    pub(crate) fn keep_whole(&self, burst: &mut Burst) -> (u64, u64) {
         if burst.iter().all(|mbuf| mbuf.frame_len() as u32 <= self.suspect) {
             return (0, 0);
         }

@@ -2,7 +2,7 @@
 //! Reads the configuration of a run again, and applies the settings that may change while packets
 //! flow. The file is checked as a whole, with the options and cpus of the start.
 
-use crate::live::QueryClient;
+use crate::live::query::client::QueryClient;
 use crate::netdev;
 use config::Problems;
 use config::plan::{PlanArgs, Settings, ZoneRules};

@@ -5,9 +5,9 @@
 //!
 //! The programming thread learns of a reset from [`Resets`], before its next call to the port.
 
-use super::SharedPort;
-use super::port_watch::PortEvent;
-use super::queue_lease::{Pair, QueueOwner};
+use crate::live::ports::queue_lease::{Pair, QueueOwner};
+use crate::live::ports::shared::SharedPort;
+use crate::live::ports::watch::PortEvent;
 use dpdk::{PortError, Queues, Resets};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The state of one port's resets.
-pub(super) struct PortReset {
+pub(crate) struct PortReset {
     port: SharedPort,
     resets: Resets,
     /// Owners of the queues of each worker, in the order of the queues.
@@ -51,24 +51,24 @@ struct Retry {
 }
 
 impl PortReset {
-    pub(super) fn new(port: SharedPort, owners: Vec<QueueOwner>) -> Self {
+    pub(crate) fn new(port: SharedPort, owners: Vec<QueueOwner>) -> Self {
         let resets = port.lock().resets();
         Self { port, resets, owners, state: State::Working }
     }
 
     /// True if the port is out of service.
-    pub(super) fn is_out(&self) -> bool {
+    pub(crate) fn is_out(&self) -> bool {
         !matches!(self.state, State::Working)
     }
 
     /// True if the port was given up.
-    pub(super) fn is_given_up(&self) -> bool {
+    pub(crate) fn is_given_up(&self) -> bool {
         matches!(self.state, State::GivenUp)
     }
 
     /// Does the next step that is possible now. `rules`: number of rules of the port, if it takes
     /// any.
-    pub(super) fn step(&mut self, rules: Option<u64>) -> Option<PortEvent> {
+    pub(crate) fn step(&mut self, rules: Option<u64>) -> Option<PortEvent> {
         match std::mem::replace(&mut self.state, State::Working) {
             State::Working if self.resets.is_needed() => {
                 self.owners.iter_mut().for_each(QueueOwner::ask_back);

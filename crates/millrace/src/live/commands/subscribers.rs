@@ -24,7 +24,7 @@ pub(crate) enum StreamItem {
 }
 
 /// A subscriber, at the worker.
-pub(super) struct Subscriber {
+pub(crate) struct Subscriber {
     id: u64,
     filter: Filter,
     ring: Producer<StreamItem>,
@@ -33,21 +33,21 @@ pub(super) struct Subscriber {
 
 /// All subscribers of one worker.
 #[derive(Default)]
-pub(super) struct Subscribers {
+pub(crate) struct Subscribers {
     all: [Option<Subscriber>; LISTENERS_MAX],
     count: usize,
 }
 
 impl Subscriber {
     /// Creates a subscriber; returns both ends of its ring.
-    pub(super) fn new(id: u64, filter: Filter) -> (Self, Consumer<StreamItem>) {
+    pub(crate) fn new(id: u64, filter: Filter) -> (Self, Consumer<StreamItem>) {
         let (ring, ear) = RingBuffer::new(HEARD);
         (Self { id, filter, ring, lost: 0 }, ear)
     }
 
     /// Returns the number of lost events that the ring does not report, once the subscriber has
     /// left.
-    pub(super) fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
@@ -72,7 +72,7 @@ impl Subscriber {
 
 impl Subscribers {
     /// Adds a subscriber; returns it if there are [`LISTENERS_MAX`] already.
-    pub(super) fn join(&mut self, listener: Subscriber, engine: &mut Engine) -> Option<Subscriber> {
+    pub(crate) fn join(&mut self, listener: Subscriber, engine: &mut Engine) -> Option<Subscriber> {
         let Some(place) = self.all.iter_mut().find(|place| place.is_none()) else {
             return Some(listener);
         };
@@ -86,7 +86,7 @@ impl Subscribers {
 
     /// Removes and returns a subscriber. It loses events that still wait in the engine. The caller
     /// has just handed events out once, so only a backlog is lost.
-    pub(super) fn leave(&mut self, id: u64, engine: &mut Engine) -> Option<Subscriber> {
+    pub(crate) fn leave(&mut self, id: u64, engine: &mut Engine) -> Option<Subscriber> {
         let is_it = |place: &&mut Option<Subscriber>| {
             place.as_ref().is_some_and(|listener| listener.id == id)
         };
@@ -101,7 +101,7 @@ impl Subscribers {
 
     /// Hands up to `budget` events to subscribers; returns how many.
     #[inline(always)]
-    pub(super) fn tell(&mut self, engine: &mut Engine, budget: usize, now: Nanos) -> usize {
+    pub(crate) fn tell(&mut self, engine: &mut Engine, budget: usize, now: Nanos) -> usize {
         if self.count == 0 { 0 } else { self.tell_some(engine, budget, now) }
     }
 

@@ -5,8 +5,8 @@
 //! worker serves up to four walks in turn. It checks a few records in one round of housekeeping; if
 //! a ring is full, it goes on in a later round. Clients make and free the rings, never the worker.
 
-use super::subscribers::{Subscriber, Subscribers};
-use super::worker::Report;
+use crate::live::commands::subscribers::{Subscriber, Subscribers};
+use crate::live::counters::account::WorkerReport;
 use engine::{ConnView, Cursor, Engine, Filter, MarkChange, Nanos, Query, ZoneStatus};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -21,11 +21,11 @@ const WAITING: usize = 64;
 const WALKS: usize = 4;
 
 /// A command, with the ring for its replies.
-pub(super) enum Command {
+pub(crate) enum Command {
     /// Runs a part of a walk.
     Walk(WalkPart, Producer<Reply>),
     /// Reports all counters.
-    Now(Producer<Report>),
+    Now(Producer<WorkerReport>),
     /// Subscribes a client to events of connections.
     Listen(Subscriber, Producer<Reply>),
     /// Ends the subscription with this number.
@@ -53,16 +53,16 @@ pub(crate) enum WalkKind {
 
 /// A part of a walk.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WalkPart {
-    pub(super) kind: WalkKind,
+pub(crate) struct WalkPart {
+    pub(crate) kind: WalkKind,
     /// Place where the part begins.
-    pub(super) cursor: Cursor,
+    pub(crate) cursor: Cursor,
     /// Records to check, at least 1.
-    pub(super) places: u32,
+    pub(crate) places: u32,
 }
 
 /// A reply to a command. The last reply of a walk is [`Reply::End`]; other commands have one reply.
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Flow(ConnView),
     Zone {
         zone: u16,
@@ -79,15 +79,15 @@ pub(super) enum Reply {
 
 /// The end of a part of a walk.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PartEnd {
+pub(crate) struct PartEnd {
     /// Where the next part begins, if `more`.
-    pub(super) cursor: Cursor,
-    pub(super) more: bool,
+    pub(crate) cursor: Cursor,
+    pub(crate) more: bool,
     /// Connections that matched and were listed, counted, changed or ended. In a review, those
     /// whose timeouts became earlier.
-    pub(super) matched: u64,
+    pub(crate) matched: u64,
     /// Connections that are to end, but wait for their NIC.
-    pub(super) held: u64,
+    pub(crate) held: u64,
 }
 
 /// A part of a walk that is being served.
@@ -100,7 +100,7 @@ struct Walk {
 }
 
 /// The worker's end of the queue of commands.
-pub(super) struct CommandQueue {
+pub(crate) struct CommandQueue {
     asks: Consumer<Command>,
     walks: [Option<Walk>; WALKS],
     /// Number of walks that are served.
@@ -112,7 +112,7 @@ pub(super) struct CommandQueue {
 
 impl CommandQueue {
     /// Returns the worker's end, and the end that its clients share.
-    pub(super) fn new() -> (Self, Producer<Command>) {
+    pub(crate) fn new() -> (Self, Producer<Command>) {
         let (ask, asks) = RingBuffer::new(WAITING);
         let listeners = Subscribers::default();
         (Self { asks, walks: [const { None }; WALKS], count: 0, next: 0, listeners }, ask)
@@ -120,10 +120,10 @@ impl CommandQueue {
 
     /// Does some of the work requested; returns how much, 0 if none is requested.
     #[inline(always)]
-    pub(super) fn serve(
+    pub(crate) fn serve(
         &mut self,
         engine: &mut Engine,
-        now: impl FnOnce(&Engine) -> Report,
+        now: impl FnOnce(&Engine) -> WorkerReport,
     ) -> usize {
         if self.count == 0 && self.asks.is_empty() {
             return 0;
@@ -132,7 +132,11 @@ impl CommandQueue {
     }
 
     #[inline(never)]
-    fn serve_some(&mut self, engine: &mut Engine, now: impl FnOnce(&Engine) -> Report) -> usize {
+    fn serve_some(
+        &mut self,
+        engine: &mut Engine,
+        now: impl FnOnce(&Engine) -> WorkerReport,
+    ) -> usize {
         let takes = match self.asks.peek() {
             Ok(Command::Walk(..)) => self.count < WALKS,
             Ok(_) => true,
@@ -171,7 +175,7 @@ impl CommandQueue {
 
     /// Hands up to `budget` events to subscribers; returns how many.
     #[inline(always)]
-    pub(super) fn tell(&mut self, engine: &mut Engine, budget: usize, now: Nanos) -> usize {
+    pub(crate) fn tell(&mut self, engine: &mut Engine, budget: usize, now: Nanos) -> usize {
         self.listeners.tell(engine, budget, now)
     }
 

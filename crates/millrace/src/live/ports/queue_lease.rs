@@ -9,25 +9,25 @@ use dpdk::{RxQueue, TxQueue};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// The queues of one port that a worker uses.
-pub(super) struct Pair {
-    pub(super) rx: RxQueue,
-    pub(super) tx: TxQueue,
+pub(crate) struct Pair {
+    pub(crate) rx: RxQueue,
+    pub(crate) tx: TxQueue,
 }
 
 /// An order to a worker.
-pub(super) enum LeaseCommand {
+pub(crate) enum LeaseCommand {
     GiveBack,
     Use(Pair),
 }
 
 /// The worker's end.
-pub(super) struct QueueLease {
+pub(crate) struct QueueLease {
     orders: Consumer<LeaseCommand>,
     returned: Producer<Pair>,
 }
 
 /// The control thread's end.
-pub(super) struct QueueOwner {
+pub(crate) struct QueueOwner {
     orders: Producer<LeaseCommand>,
     returned: Consumer<Pair>,
 }
@@ -36,7 +36,7 @@ pub(super) struct QueueOwner {
 const ORDERS: usize = 2;
 
 /// Returns both ends of a lease whose worker already has its pair.
-pub(super) fn loan() -> (QueueOwner, QueueLease) {
+pub(crate) fn loan() -> (QueueOwner, QueueLease) {
     let (orders, orders_here) = RingBuffer::new(ORDERS);
     let (returned, returned_here) = RingBuffer::new(1);
     let owner = QueueOwner { orders, returned: returned_here };
@@ -46,27 +46,27 @@ pub(super) fn loan() -> (QueueOwner, QueueLease) {
 impl QueueLease {
     /// Returns the next order, if there is one.
     #[inline(always)]
-    pub(super) fn order(&mut self) -> Option<LeaseCommand> {
+    pub(crate) fn order(&mut self) -> Option<LeaseCommand> {
         self.orders.pop().ok()
     }
 
-    pub(super) fn give_back(&mut self, pair: Pair) {
+    pub(crate) fn give_back(&mut self, pair: Pair) {
         self.returned.push(pair).expect("there is one pair");
     }
 }
 
 impl QueueOwner {
     /// Orders the worker to return its pair.
-    pub(super) fn ask_back(&mut self) {
+    pub(crate) fn ask_back(&mut self) {
         self.orders.push(LeaseCommand::GiveBack).expect("it has a pair, and was not asked");
     }
 
     /// Returns the pair once the worker has returned it.
-    pub(super) fn take_back(&mut self) -> Option<Pair> {
+    pub(crate) fn take_back(&mut self) -> Option<Pair> {
         self.returned.pop().ok()
     }
 
-    pub(super) fn lend(&mut self, pair: Pair) {
+    pub(crate) fn lend(&mut self, pair: Pair) {
         self.orders.push(LeaseCommand::Use(pair)).expect("it has none, and gets one");
     }
 }

@@ -2,9 +2,9 @@
 //! Receives the events of connections from all workers, for a thread that serves a client. Dropping
 //! an [`EventStream`] ends the subscription.
 
-use super::command_queue::{Command, Reply};
-use super::query::{QueryClient, RunEnding};
-use super::subscribers::{StreamItem, Subscriber};
+use crate::live::commands::queue::{Command, Reply};
+use crate::live::commands::subscribers::{StreamItem, Subscriber};
+use crate::live::query::client::{QueryClient, RunEnding};
 use engine::Filter;
 use rtrb::Consumer;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Prints the comparison as text: the article's table, and the cycles by stage.
 
-use super::{Comparison, NOTHING_MARKED, Run, Speedup};
+use crate::demo::comparison::{Comparison, NOTHING_MARKED, Run, Speedup};
 use crate::units;
 use std::io::{self, Write};
 

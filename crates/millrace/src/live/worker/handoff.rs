@@ -5,7 +5,7 @@
 //! A packet goes from one ring into a port, never into another ring. So no worker waits for
 //! another, not even at the end.
 
-use super::PortPair;
+use crate::live::ports::pair::PortPair;
 use config::plan::handed_mbufs;
 use dpdk::{Burst, Mbuf, PortSpread};
 use engine::{BURST_MAX, Handoff, RssFields, RssSpread, SteeringConfig, SteeringMismatch};
@@ -13,15 +13,15 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
 /// A packet on its way to another worker.
-pub(super) struct HandoffPacket {
-    pub(super) mbuf: Mbuf,
-    pub(super) handoff: Handoff,
+pub(crate) struct HandoffPacket {
+    pub(crate) mbuf: Mbuf,
+    pub(crate) handoff: Handoff,
     /// 0 for up, 1 for down.
-    pub(super) direction: usize,
+    pub(crate) direction: usize,
 }
 
 /// One worker's ends of the rings to and from the others.
-pub(super) struct HandoffRings {
+pub(crate) struct HandoffRings {
     /// Rings to each worker, by its number; `None` for itself.
     to: Vec<Option<Producer<HandoffPacket>>>,
     from: HandoffInputs<HandoffPacket>,
@@ -77,7 +77,7 @@ impl HandoffRings {
 
     /// Hands a packet off to the worker that has its connection; returns the packet if there is no
     /// room.
-    pub(super) fn give(&mut self, handed: HandoffPacket) -> Result<(), Mbuf> {
+    pub(crate) fn give(&mut self, handed: HandoffPacket) -> Result<(), Mbuf> {
         let to = self.to.get_mut(usize::from(handed.handoff.worker()));
         match to.and_then(Option::as_mut) {
             Some(ring) => ring.push(handed).map_err(|rtrb::PushError::Full(back)| back.mbuf),
@@ -87,12 +87,12 @@ impl HandoffRings {
 
     /// True if other workers have handed packets off to this one.
     #[inline(always)]
-    pub(super) fn has_some(&self) -> bool {
+    pub(crate) fn has_some(&self) -> bool {
         self.from.rings.iter().any(|ring| !ring.is_empty())
     }
 
     /// Returns packets of the next ring that is not empty: a burst of each direction, in order.
-    pub(super) fn take(&mut self) -> Option<[Burst; 2]> {
+    pub(crate) fn take(&mut self) -> Option<[Burst; 2]> {
         let Self { from, handoffs, .. } = self;
         let mut bursts = [Burst::new(), Burst::new()];
         handoffs.iter_mut().for_each(Vec::clear);
@@ -105,24 +105,24 @@ impl HandoffRings {
     }
 
     /// Returns the hand-offs of the packets of a direction that were taken last.
-    pub(super) fn handoffs(&self, direction: usize) -> &[Handoff] {
+    pub(crate) fn handoffs(&self, direction: usize) -> &[Handoff] {
         &self.handoffs[direction]
     }
 
     /// Closes the rings to the others, which wait for that at the end of a run.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.to.clear();
     }
 
     /// True once all rings from others are closed and empty.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.from.rings.iter().all(|ring| ring.is_abandoned() && ring.is_empty())
     }
 }
 
 /// Returns the rings of each worker of a wire, and the configuration that says which connections
 /// belong to which worker.
-pub(super) fn of_workers(
+pub(crate) fn of_workers(
     wire: &PortPair,
 ) -> impl Iterator<Item = (HandoffRings, Option<SteeringConfig>)> + use<> {
     let (spread, doubt) = (spread_of(wire), SteeringMismatch::default());

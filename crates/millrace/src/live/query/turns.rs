@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A value that threads use in turn.
-pub(super) struct Turns<T> {
+pub(crate) struct Turns<T> {
     line: Mutex<Line>,
     moves: Condvar,
     what: Mutex<T>,
@@ -23,18 +23,18 @@ struct Line {
 }
 
 /// A turn, which ends when this is dropped.
-pub(super) struct Turn<'a, T> {
+pub(crate) struct Turn<'a, T> {
     of: &'a Turns<T>,
     what: MutexGuard<'a, T>,
 }
 
 impl<T> Turns<T> {
-    pub(super) fn new(what: T) -> Self {
+    pub(crate) fn new(what: T) -> Self {
         Self { line: Mutex::default(), moves: Condvar::new(), what: Mutex::new(what) }
     }
 
     /// Waits until all earlier callers have had their turn.
-    pub(super) fn take(&self) -> Turn<'_, T> {
+    pub(crate) fn take(&self) -> Turn<'_, T> {
         let mut line = lock(&self.line);
         let number = line.next;
         line.next += 1;

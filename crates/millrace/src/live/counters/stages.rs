@@ -6,9 +6,8 @@
 //! readings is subtracted, and the sample gives only the share of each stage in the busy cycles,
 //! which are measured always.
 
-use super::Account;
 use dpdk::tsc;
-use engine::{STALL_CYCLES, Stage, Stats};
+use engine::{STALL_CYCLES, Stage};
 use report::summary::StageCycles;
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -22,36 +21,25 @@ const READINGS: u64 = 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StageSample {
     /// Sampled bursts, and packets in them.
-    pub(super) bursts: u64,
-    pub(super) packets: u64,
+    pub(crate) bursts: u64,
+    pub(crate) packets: u64,
     /// Cycles from the start of these bursts to the end of sending.
-    pub(super) cycles: u64,
+    pub(crate) cycles: u64,
     /// Cycles of them spent on receiving.
-    pub(super) rx_cycles: u64,
+    pub(crate) rx_cycles: u64,
     /// Cycles of them spent on sending.
-    pub(super) tx_cycles: u64,
+    pub(crate) tx_cycles: u64,
     /// Packets in the bursts that the engine sampled.
-    pub(super) engine_packets: u64,
+    pub(crate) engine_packets: u64,
     /// Cycles of the engine's stages in these bursts.
-    pub(super) stage_cycles: [u64; STAGES],
+    pub(crate) stage_cycles: [u64; STAGES],
     /// Clock readings in the engine's stages.
-    pub(super) stage_readings: [u64; STAGES],
+    pub(crate) stage_readings: [u64; STAGES],
     /// Cycles of housekeeping in all busy rounds, not of a sample.
-    pub(super) housekeeping_cycles: u64,
+    pub(crate) housekeeping_cycles: u64,
 }
 
 impl StageSample {
-    /// Returns the measurements of a worker so far.
-    pub(super) fn of(account: &Account, stats: &Stats) -> Self {
-        Self {
-            engine_packets: stats.sampled_packets,
-            stage_cycles: stats.stage_cycles,
-            stage_readings: stats.stage_readings,
-            housekeeping_cycles: account.housekeeping_cycles,
-            ..account.sampled
-        }
-    }
-
     /// Adds a burst unless it was interrupted. `at`: when it began, and when receiving, the engine
     /// and sending were done.
     pub(crate) fn add_burst(&mut self, packets: u64, at: [u64; 4]) {
@@ -67,7 +55,7 @@ impl StageSample {
     }
 
     /// Returns all numbers, for [`PublishedCounters`](super::counters::PublishedCounters).
-    pub(super) fn to_counters(self) -> [u64; Self::COUNTERS] {
+    pub(crate) fn to_counters(self) -> [u64; Self::COUNTERS] {
         let Self { bursts, packets, cycles, rx_cycles, tx_cycles, .. } = self;
         let rest = [self.engine_packets, self.housekeeping_cycles];
         let of_worker = [bursts, packets, cycles, rx_cycles, tx_cycles].into_iter().chain(rest);
@@ -76,7 +64,7 @@ impl StageSample {
     }
 
     /// Restores a sample from its numbers.
-    pub(super) fn from_counters(counters: [u64; Self::COUNTERS]) -> Self {
+    pub(crate) fn from_counters(counters: [u64; Self::COUNTERS]) -> Self {
         let [bursts, packets, cycles, rx_cycles, tx_cycles, engine_packets, rest @ ..] = counters;
         let [housekeeping_cycles, stages @ ..] = rest;
         Self {
@@ -92,22 +80,22 @@ impl StageSample {
         }
     }
 
-    pub(super) const COUNTERS: usize = 7 + 2 * STAGES;
+    pub(crate) const COUNTERS: usize = 7 + 2 * STAGES;
 
     /// Returns the sum of both samples.
-    pub(super) fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         let (a, b) = (self.to_counters(), other.to_counters());
         Self::from_counters(std::array::from_fn(|i| a[i] + b[i]))
     }
 
     /// Returns the difference to an earlier sample.
-    pub(super) fn since(self, before: Self) -> Self {
+    pub(crate) fn since(self, before: Self) -> Self {
         let (now, then) = (self.to_counters(), before.to_counters());
         Self::from_counters(std::array::from_fn(|i| now[i].saturating_sub(then[i])))
     }
 
     /// Splits `busy_cycles` of the same time into stages, which add up to them.
-    pub(super) fn split(&self, busy_cycles: u64) -> StageCycles {
+    pub(crate) fn split(&self, busy_cycles: u64) -> StageCycles {
         self.split_with(busy_cycles, reading_cycles())
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Replaces the zone configuration of the workers of a running bump.
 
-use super::command_queue::{Command, Reply, WalkKind};
-use super::query::{QueryClient, RunEnding, Walk};
+use crate::live::commands::queue::{Command, Reply, WalkKind};
+use crate::live::query::client::{QueryClient, RunEnding, Walk};
 use config::plan::ZoneRules;
 use std::sync::{Arc, PoisonError};
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Builds the summary of a live run from the reports of its workers and the counters of its ports.
 
-use super::rate_line::{percent, wire_mbps};
-use super::{Report, SharedPort, StageSample};
+use crate::live::counters::account::WorkerReport;
+use crate::live::ports::shared::SharedPort;
+use crate::live::rates::{percent, wire_mbps};
 use engine::Stats;
 use report::summary::{self, Ledger, Offload, Summary};
 use std::time::Duration;
 
 /// Returns the summary of a run that has ended after `duration`.
-pub(super) fn summary(
+pub(crate) fn summary(
     ports: &[SharedPort],
-    reports: &[(u32, Report)],
+    reports: &[(u32, WorkerReport)],
     (duration, offload): (Duration, Offload),
 ) -> Summary {
     let mut summary = Summary::new();
@@ -23,7 +24,7 @@ pub(super) fn summary(
     let (mut held, mut cut, mut over_mtu) = (0, 0, 0);
     let mut directions = [(0, 0); 2];
     summary.offload = offload;
-    for (_, Report { account, stats, marks, rules, .. }) in reports {
+    for (_, WorkerReport { account, stats, marks, rules, .. }) in reports {
         summary.add_engine(stats);
         summary.offload.marks.add(marks);
         summary.offload.admission.add(rules);
@@ -56,9 +57,9 @@ pub(super) fn summary(
 /// Returns the summary of a run that goes on. Packets on their way from one worker to another count
 /// as held. Workers report one after the other. If more packets were taken over than handed off,
 /// the difference was received after the earlier report.
-pub(super) fn interim(
+pub(crate) fn interim(
     ports: &[SharedPort],
-    reports: &[(u32, Report)],
+    reports: &[(u32, WorkerReport)],
     of_run: (Duration, Offload),
 ) -> Summary {
     let mut summary = summary(ports, reports, of_run);
@@ -98,7 +99,10 @@ fn port(port: &SharedPort) -> summary::Port {
     }
 }
 
-fn worker(lcore: u32, Report { account, stats, memory, poll_gap, .. }: &Report) -> summary::Worker {
+fn worker(
+    lcore: u32,
+    WorkerReport { account, stats, memory, poll_gap, .. }: &WorkerReport,
+) -> summary::Worker {
     let packets = account.received;
     summary::Worker {
         lcore,
@@ -111,7 +115,7 @@ fn worker(lcore: u32, Report { account, stats, memory, poll_gap, .. }: &Report) 
         stalled_cycles: account.stalled_cycles,
         cycles_per_packet: account.busy_cycles as f64 / packets.max(1) as f64,
         poll_gap_us: *poll_gap,
-        stage_cycles: StageSample::of(account, stats).split(account.busy_cycles),
+        stage_cycles: account.stages(stats).split(account.busy_cycles),
         table_bytes: memory.bytes as u64,
         table_huge_page_bytes: memory.huge_page_bytes as u64,
     }
@@ -119,22 +123,22 @@ fn worker(lcore: u32, Report { account, stats, memory, poll_gap, .. }: &Report) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::Account;
     use super::*;
+    use crate::live::counters::account::Account;
     use engine::UntrackedReason;
 
     /// Returns the report of a worker that has dropped one packet and holds two.
-    fn report(received: u64, sent: [u64; 2], [given, taken]: [u64; 2]) -> (u32, Report) {
+    fn report(received: u64, sent: [u64; 2], [given, taken]: [u64; 2]) -> (u32, WorkerReport) {
         let account =
             Account { received, sent: sent.map(|packets| (packets, 0)), ..Account::default() };
         let mut stats = Stats { held: 2, handed: given, taken, ..Stats::default() };
         stats.dropped[UntrackedReason::Invalid as usize] = 1;
         let (marks, rules, memory) = Default::default();
         let (admission, poll_gap) = Default::default();
-        (1, Report { account, stats, marks, rules, admission, memory, poll_gap })
+        (1, WorkerReport { account, stats, marks, rules, admission, memory, poll_gap })
     }
 
-    fn ledger(reports: &[(u32, Report)]) -> (u64, u64, u64, bool) {
+    fn ledger(reports: &[(u32, WorkerReport)]) -> (u64, u64, u64, bool) {
         let summary = interim(&[], reports, (Duration::from_secs(1), Offload::default()));
         let Ledger { rx, tx, dropped, held, balanced } = summary.ledger;
         assert_eq!(dropped, reports.len() as u64);

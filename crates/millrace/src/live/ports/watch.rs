@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Watches the ports of a running bump for the control thread, and reports what changes.
 
-use super::SharedPort;
-use super::port_reset::PortReset;
+use crate::live::ports::reset::PortReset;
+use crate::live::ports::shared::SharedPort;
 use crate::units;
 use dpdk::PortError;
 use std::fmt;
 use std::time::Duration;
 
 /// A port of a running bump, as the control thread watches it.
-pub(super) struct PortWatch {
-    pub(super) port: SharedPort,
-    pub(super) recovery: PortReset,
-    pub(super) has_several_queues: bool,
+pub(crate) struct PortWatch {
+    pub(crate) port: SharedPort,
+    pub(crate) recovery: PortReset,
+    pub(crate) has_several_queues: bool,
     /// True once a warning about rules without effect was given.
     is_unmarked: bool,
     /// Linux interface that the port reads beside the host's stack; `None` once the user was
@@ -20,7 +20,7 @@ pub(super) struct PortWatch {
     read_beside: Option<String>,
     /// Link state that was last reported. A link that is up from the start is not reported.
     up: bool,
-    pub(super) removed: bool,
+    pub(crate) removed: bool,
     out_of_sight: bool,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for PortEvent {
 }
 
 impl PortWatch {
-    pub(super) fn new(
+    pub(crate) fn new(
         port: SharedPort,
         recovery: PortReset,
         (has_several_queues, read_beside): (bool, Option<String>),
@@ -116,7 +116,7 @@ impl PortWatch {
     }
 
     /// Returns the warning about rules without effect, once.
-    pub(super) fn unmarked(&mut self, is_unmarked: bool) -> Option<PortEvent> {
+    pub(crate) fn unmarked(&mut self, is_unmarked: bool) -> Option<PortEvent> {
         if !is_unmarked || std::mem::replace(&mut self.is_unmarked, true) {
             return None;
         }
@@ -124,14 +124,14 @@ impl PortWatch {
     }
 
     /// Returns the warning about checksums left to hardware, once.
-    pub(super) fn unfinished(&mut self, has_wrong_checksums: bool) -> Option<PortEvent> {
+    pub(crate) fn unfinished(&mut self, has_wrong_checksums: bool) -> Option<PortEvent> {
         let interface = if has_wrong_checksums { self.read_beside.take() } else { None }?;
         let port = self.port.lock().info().devargs.clone();
         Some(PortEvent::UnfinishedChecksums { port, interface })
     }
 
     /// Returns a change of link or device since the last call.
-    pub(super) fn event(&mut self) -> Option<PortEvent> {
+    pub(crate) fn event(&mut self) -> Option<PortEvent> {
         if self.removed || self.out_of_sight || self.recovery.is_out() {
             return None;
         }

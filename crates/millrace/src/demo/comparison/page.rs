@@ -2,8 +2,8 @@
 //! Draws the comparison as one HTML file: table, bars, and figures over time. The file refers to no
 //! other, follows the reader's choice of light or dark, and is also well-formed XML.
 
-use super::table::HEADINGS;
-use super::{ARTICLE, Comparison, NOTHING_MARKED, Run, Sample, Speedup};
+use crate::demo::comparison::table::HEADINGS;
+use crate::demo::comparison::{ARTICLE, Comparison, NOTHING_MARKED, Run, Sample, Speedup};
 use maud::{Markup, html};
 use results::page::{figure, legend, page_of};
 use results::plot::{Bar, Chart, Line, NotDrawn, OFF, ON, STAGES, Scale, bars};

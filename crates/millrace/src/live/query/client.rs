@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Queries the workers and ports of a running bump and waits for their replies. Only threads that
+//! serve clients may call it, never one that a packet depends on.
+//!
+//! Each command has its own ring for replies, so clients do not wait for each other. A walk sends a
+//! command for each part, and the ring holds the replies of a whole part. However slowly a client
+//! reads, no worker waits for it.
+
+use crate::live::checkpointing::CheckpointStatus;
+use crate::live::clock::Clock;
+use crate::live::commands::queue::{Command, PartEnd, Reply, WalkKind, WalkPart};
+use crate::live::counters::account::WorkerReport;
+use crate::live::offload::RulesHandle;
+use crate::live::ports::shared::SharedPort;
+use crate::live::query::turns::Turns;
+use crate::live::summary;
+use config::plan::ZoneRules;
+use dpdk::tsc;
+use engine::{ConnView, Cursor, Nanos, OffloadStatus, Query, RuleView, ZoneStatus};
+use report::summary::{Offload, OffloadPort, Summary};
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Time between two checks for a reply.
+pub(crate) const NAP: Duration = Duration::from_micros(200);
+/// Records in a part of a walk: at most this many connections are in memory at a time.
+const PART: u32 = 1024;
+/// Capacity of the ring of a part: a reply for each record, and the end.
+const REPLIES: usize = PART as usize + 1;
+/// A walk returns to connections that wait for their NIC after this time, for at most
+/// [`HELD_MAX`].
+const HELD_NAP: Duration = Duration::from_millis(20);
+const HELD_MAX: Duration = Duration::from_secs(5);
+
+/// A handle to query a running bump, shared by all client threads.
+pub(crate) struct QueryClient {
+    pub(crate) workers: Vec<WorkerHandle>,
+    /// Port A and port B of each wire, in turn.
+    pub(crate) ports: Vec<SharedPort>,
+    /// Handles of the rules of each port.
+    pub(crate) rules: Vec<RulesHandle>,
+    pub(crate) policy: String,
+    pub(crate) bypass: String,
+    pub(crate) gauge: CheckpointStatus,
+    pub(crate) zones: Mutex<Arc<ZoneRules>>,
+    /// Reloads run one at a time, in the order of their requests.
+    pub(crate) reloads: Turns<()>,
+    pub(crate) has_labels: bool,
+    pub(crate) started: Instant,
+    /// The clock of the workers.
+    pub(crate) clock: Clock,
+    /// Subscriptions so far; the next one gets this number.
+    pub(crate) listeners: AtomicU64,
+    /// True once the run is about to end.
+    pub(crate) is_ending: AtomicBool,
+}
+
+/// A worker that can be queried.
+pub(crate) struct WorkerHandle {
+    pub(crate) lcore: u32,
+    /// Number of the worker's wire.
+    pub(crate) wire: usize,
+    /// Commands to the worker. The mutex is held for one push only, and never by the worker.
+    pub(crate) asks: Mutex<Producer<Command>>,
+}
+
+/// The run is over or about to end, so the workers answer no queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the run has come to its end")]
+pub(crate) struct RunEnding;
+
+/// A connection, and the worker that owns it.
+pub(crate) struct ListedConn {
+    pub(crate) flow: ConnView,
+    pub(crate) lcore: u32,
+    pub(crate) wire: usize,
+}
+
+impl ListedConn {
+    /// Returns the state of the rules of both directions; defaults unless the query asked for
+    /// rules.
+    pub(crate) fn rules(&self) -> &[RuleView; 2] {
+        self.flow.rules.as_ref().unwrap_or(&RuleView::NONE)
+    }
+}
+
+/// An item that a walk finds.
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are flows")]
+pub(crate) enum WalkItem {
+    Flow(ListedConn),
+    /// A zone, as one worker has it.
+    Zone {
+        zone: u16,
+        now: ZoneStatus,
+    },
+}
+
+/// A walk through the connections or zones of all workers, one worker after the other.
+pub(crate) struct Walk {
+    kind: WalkKind,
+    /// Connections that matched so far and were listed, counted, changed or ended.
+    pub(crate) matched: u64,
+    /// Index of the worker that the walk has reached; the cursor is its place there.
+    worker: usize,
+    cursor: Cursor,
+    /// Connections of this round that wait for their NIC, and the time since when there are some.
+    held: u64,
+    held_since: Option<Instant>,
+}
+
+impl Walk {
+    pub(crate) fn new(kind: WalkKind) -> Self {
+        let cursor = Cursor::default();
+        Self { kind, matched: 0, worker: 0, cursor, held: 0, held_since: None }
+    }
+
+    /// Moves on after the end of a part.
+    fn follow(&mut self, end: PartEnd) {
+        self.matched += end.matched;
+        self.held += end.held;
+        self.cursor = end.cursor;
+        if end.more {
+            return;
+        }
+        let held = std::mem::take(&mut self.held);
+        let since = *self.held_since.get_or_insert_with(Instant::now);
+        if held > 0 && since.elapsed() < HELD_MAX {
+            self.cursor = end.cursor.again();
+            std::thread::sleep(HELD_NAP);
+        } else {
+            (self.worker, self.cursor, self.held_since) =
+                (self.worker + 1, Cursor::default(), None);
+        }
+    }
+}
+
+/// One port, and the state of its rules.
+pub(crate) struct PortStatus {
+    pub(crate) rules: OffloadPort,
+    /// Over all workers: the highest threshold, the longest horizon, the sums of rules and room.
+    pub(crate) state: OffloadStatus,
+}
+
+impl QueryClient {
+    /// Passes all connections that match `query` to `found`, one worker after the other.
+    pub(crate) fn flows(
+        &self,
+        query: Query,
+        found: &mut impl FnMut(ListedConn),
+    ) -> Result<(), RunEnding> {
+        let mut walk = Walk::new(WalkKind::List(query));
+        let mut met = |met| {
+            if let WalkItem::Flow(flow) = met {
+                found(flow);
+            }
+        };
+        while self.go_on(&mut walk, &mut met)? {}
+        Ok(())
+    }
+
+    /// Runs the next part of a walk and passes its items to `met`, which must be quick. Returns
+    /// false once the walk is complete.
+    pub(crate) fn go_on(
+        &self,
+        walk: &mut Walk,
+        met: &mut impl FnMut(WalkItem),
+    ) -> Result<bool, RunEnding> {
+        let Some(worker) = self.workers.get(walk.worker) else { return Ok(false) };
+        self.check()?;
+        let part = WalkPart { kind: walk.kind, cursor: walk.cursor, places: PART };
+        let (told, mut replies) = RingBuffer::new(REPLIES);
+        worker.send(Command::Walk(part, told))?;
+        let (lcore, wire) = (worker.lcore, worker.wire);
+        let end = loop {
+            match worker.reply(&mut replies)? {
+                Reply::Flow(flow) => met(WalkItem::Flow(ListedConn { flow, lcore, wire })),
+                Reply::Zone { zone, now } => met(WalkItem::Zone { zone, now }),
+                Reply::End(end) => break end,
+                _ => return Err(RunEnding),
+            }
+        };
+        free(replies);
+        walk.follow(end);
+        Ok(true)
+    }
+
+    /// Makes walks break off after their current part, since the run is about to end. A walk that
+    /// ends connections may wait for room among their records, which the control thread then does
+    /// not take.
+    pub(crate) fn end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Fails if the run is about to end.
+    pub(crate) fn check(&self) -> Result<(), RunEnding> {
+        if self.is_ending.load(Ordering::Relaxed) { Err(RunEnding) } else { Ok(()) }
+    }
+
+    /// Returns the summary as if the run ended now.
+    pub(crate) fn summary(&self) -> Result<Summary, RunEnding> {
+        let reports: Vec<_> =
+            self.now()?.into_iter().map(|(lcore, _, report)| (lcore, report)).collect();
+        let ports =
+            self.rules.iter().map(RulesHandle::ask).collect::<Option<_>>().ok_or(RunEnding)?;
+        let (policy, bypass) = (self.policy.clone(), self.bypass.clone());
+        let offload = Offload { policy, bypass, ports, ..Offload::default() };
+        let duration = self.started.elapsed();
+        let summary = summary::interim(&self.ports, &reports, (duration, offload));
+        Ok(Summary { snapshot: self.gauge.read(), ..summary })
+    }
+
+    /// Returns the state of all ports, in their order.
+    pub(crate) fn ports(&self) -> Result<Vec<PortStatus>, RunEnding> {
+        let workers = self.now()?;
+        let port = |(number, line): (usize, &RulesHandle)| {
+            let (wire, side) = (number / 2, number % 2);
+            let of_wire = workers.iter().filter(|(_, at, _)| *at == wire);
+            let states = of_wire.map(|(_, _, report)| report.admission[side]);
+            Some(PortStatus { rules: line.ask()?, state: states.reduce(plus).unwrap_or_default() })
+        };
+        self.rules.iter().enumerate().map(port).collect::<Option<_>>().ok_or(RunEnding)
+    }
+
+    /// Returns the names of all ports, in their order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(RulesHandle::name)
+    }
+
+    /// Returns the policy of rules, as `policy` in the configuration.
+    pub(crate) fn policy(&self) -> &str {
+        &self.policy
+    }
+
+    /// Returns the zone configuration in force.
+    pub(crate) fn zones(&self) -> Arc<ZoneRules> {
+        Arc::clone(&self.zones.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// True if connections have labels.
+    pub(crate) fn has_labels(&self) -> bool {
+        self.has_labels
+    }
+
+    /// Returns the time by the clock of the workers, which later changes of the system clock do not
+    /// affect.
+    pub(crate) fn time(&self) -> Nanos {
+        self.clock.at(tsc())
+    }
+
+    /// Returns how long the bump has run.
+    pub(crate) fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Returns lcore, wire and counters of each worker.
+    fn now(&self) -> Result<Vec<(u32, usize, WorkerReport)>, RunEnding> {
+        let ask = |worker: &WorkerHandle| {
+            let (told, replies) = RingBuffer::new(1);
+            worker.send(Command::Now(told)).map(|()| replies)
+        };
+        let asked: Vec<_> = self.workers.iter().map(ask).collect::<Result<_, _>>()?;
+        let answer = |(worker, replies): (&WorkerHandle, _)| {
+            Ok((worker.lcore, worker.wire, worker.only(replies)?))
+        };
+        self.workers.iter().zip(asked).map(answer).collect()
+    }
+}
+
+impl WorkerHandle {
+    /// Sends the worker a command; waits while its queue is full.
+    fn send(&self, mut ask: Command) -> Result<(), RunEnding> {
+        loop {
+            let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
+            match asks.push(ask) {
+                Ok(()) => return Ok(()),
+                Err(_) if asks.is_abandoned() => return Err(RunEnding),
+                Err(PushError::Full(unsent)) => ask = unsent,
+            }
+            drop(asks);
+            std::thread::sleep(NAP);
+        }
+    }
+
+    /// Sends the worker a command that has one reply, and waits for the reply.
+    pub(crate) fn ask(
+        &self,
+        ask: impl FnOnce(Producer<Reply>) -> Command,
+    ) -> Result<Reply, RunEnding> {
+        let (told, replies) = RingBuffer::new(1);
+        self.send(ask(told))?;
+        self.only(replies)
+    }
+
+    /// Waits for the next reply. A worker that has ended serves none of the commands that wait in
+    /// its queue, and their rings stay there: the queue itself tells that it has ended.
+    fn reply<T>(&self, replies: &mut Consumer<T>) -> Result<T, RunEnding> {
+        loop {
+            // Read before the pop: replies pushed before the worker dropped its end must still be
+            // taken.
+            let is_over = replies.is_abandoned() || self.has_ended();
+            match replies.pop() {
+                Ok(told) => return Ok(told),
+                Err(_) if is_over => return Err(RunEnding),
+                Err(_) => std::thread::sleep(NAP),
+            }
+        }
+    }
+
+    /// Waits for the only reply.
+    fn only<T>(&self, mut replies: Consumer<T>) -> Result<T, RunEnding> {
+        let told = self.reply(&mut replies)?;
+        free(replies);
+        Ok(told)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner).is_abandoned()
+    }
+}
+
+/// Frees a ring after its last reply, once the worker has dropped its end, so that no worker frees
+/// it.
+fn free<T>(replies: Consumer<T>) {
+    while !replies.is_abandoned() {
+        std::thread::yield_now();
+    }
+}
+
+fn plus(sum: OffloadStatus, next: OffloadStatus) -> OffloadStatus {
+    OffloadStatus {
+        live: sum.live + next.live,
+        room: sum.room + next.room,
+        threshold: sum.threshold.max(next.threshold),
+        horizon_ns: sum.horizon_ns.max(next.horizon_ns),
+        kinds_aside: sum.kinds_aside.max(next.kinds_aside),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::commands::queue::CommandQueue;
+    use engine::{Config, Engine, Filter, Verdict};
+    use wire::{BytesPacket, FrameBuilder};
+
+    /// Returns a cursor within a walk that ends connections.
+    fn cursor() -> Cursor {
+        let mut engine = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
+        let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 53).build();
+        engine.process(1_000_000, &[BytesPacket::new(&frame)], &mut [Verdict::Forward]);
+        let mut cursor = Cursor::default();
+        engine.sweep(&Filter::default(), &mut cursor, 1);
+        cursor
+    }
+
+    #[test]
+    fn no_client_waits_for_a_worker_that_has_ended() {
+        let (commands, asks) = CommandQueue::new();
+        let worker = WorkerHandle { lcore: 0, wire: 0, asks: Mutex::new(asks) };
+        let (told, replies) = RingBuffer::new(1);
+        worker.send(Command::Now(told)).unwrap();
+        drop(commands);
+        let (sender, result) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(worker.only::<WorkerReport>(replies).is_err()));
+        assert_eq!(result.recv_timeout(Duration::from_secs(10)), Ok(true));
+    }
+
+    #[test]
+    fn a_walk_comes_again_for_flows_that_wait_for_their_nic() {
+        let mut walk = Walk::new(WalkKind::Flush(Filter::default()));
+        let cursor = cursor();
+        let end = PartEnd { cursor, more: true, matched: 1, held: 1 };
+        walk.follow(end);
+        assert_eq!((walk.worker, walk.cursor), (0, cursor));
+        // The part before had one that waits: the same worker again, and only records from that
+        // time.
+        walk.follow(PartEnd { more: false, held: 0, ..end });
+        assert_eq!((walk.worker, walk.cursor), (0, cursor.again()));
+        assert_ne!(walk.cursor, Cursor::default());
+        walk.follow(PartEnd { more: false, held: 0, ..end });
+        assert_eq!((walk.worker, walk.cursor, walk.matched), (1, Cursor::default(), 3));
+        assert!(walk.held_since.is_none());
+        // If the NIC does not reply, the walk goes on after [`HELD_MAX`].
+        walk.held_since = Instant::now().checked_sub(HELD_MAX);
+        walk.follow(PartEnd { more: false, held: 1, ..end });
+        assert_eq!((walk.worker, walk.cursor), (2, Cursor::default()));
+    }
+}

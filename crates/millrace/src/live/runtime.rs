@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Owns a running bump: starts and ends its workers and rule threads, and collects records and
+//! counters.
+
+use crate::live::checkpointing::{self, CheckpointStatus, Checkpointer};
+use crate::live::clock::Clock;
+use crate::live::commands::queue::CommandQueue;
+use crate::live::counters::account::WorkerReport;
+use crate::live::counters::published::{PublishedCounters, Snapshot};
+use crate::live::offload::{PortOffer, Rules};
+use crate::live::ports::frame_limits::FrameLimits;
+use crate::live::ports::pair::PortPair;
+use crate::live::ports::queue_lease::{QueueLease, QueueOwner, loan};
+use crate::live::ports::reset::PortReset;
+use crate::live::ports::shared::SharedPort;
+use crate::live::ports::watch::{PortEvent, PortWatch};
+use crate::live::query::client::{QueryClient, WorkerHandle};
+use crate::live::query::turns::Turns;
+use crate::live::totals::Totals;
+use crate::live::worker::{Worker, WorkerChannels, handoff};
+use crate::live::{offload, summary};
+use checkpoint::{Place, Snapshots};
+use config::plan::{OffloadPlan, ZoneRules};
+use config::{Bypass, Policy};
+use dpdk::{Eal, Job, Lcore, PortError, SymmetricRss, tsc, tsc_hz};
+use engine::{FlowRecord, MemoryUse};
+use report::output::tell;
+use report::records::RecordSink;
+use report::summary::{Offload, OffloadPort, Summary};
+use rtrb::{Consumer, RingBuffer};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Capacity of the ring of flow records from a worker to the control thread.
+const RECORDS: usize = 1 << 16;
+/// Time between two turns of the control thread, which take flow records.
+const TURN: Duration = Duration::from_millis(5);
+
+/// A running bump: its ports, workers and rule threads.
+pub(crate) struct Runtime {
+    /// Ports of all wires in order: of each wire first port A, then port B.
+    ports: Vec<PortWatch>,
+    workers: Vec<Running>,
+    /// Rules of each port, in the order of `ports`.
+    rules: Vec<Rules>,
+    offload: OffloadPlan,
+    inquiry: Arc<QueryClient>,
+    saving: Option<checkpointing::Running>,
+    stop: Arc<AtomicBool>,
+    /// Results of port resets that [`news`](Self::news) has not returned yet.
+    news: Vec<PortEvent>,
+}
+
+struct Running {
+    lcore: u32,
+    /// Number of the wire: its ports are `2 * wire` and `2 * wire + 1`.
+    wire: usize,
+    job: Job<WorkerReport>,
+    board: Arc<PublishedCounters>,
+    records: Consumer<FlowRecord>,
+}
+
+/// The result of a finished run.
+pub(crate) struct RunResult {
+    pub(crate) summary: Summary,
+    /// Lcores of the workers, which are idle again.
+    pub(crate) lcores: Vec<Lcore>,
+}
+
+impl Runtime {
+    /// Configures every port, then starts every worker, each with an engine made from `config`.
+    /// Each port that takes rules also gets a programming thread.
+    pub(crate) fn start(
+        eal: &Eal,
+        wires: Vec<PortPair>,
+        (config, offload, timeouts): (&engine::Config, OffloadPlan, Vec<String>),
+        snapshots: Option<Snapshots>,
+    ) -> Result<Self, PortError> {
+        let gauge = CheckpointStatus::default();
+        let (clock, stop) = (Clock::new(tsc(), tsc_hz(eal)), Arc::new(AtomicBool::new(false)));
+        let mut saving = snapshots.map(|snapshots| Checkpointer::new(snapshots, clock, &gauge));
+        let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
+        let mut askable = Vec::new();
+        for (number, mut wire) in wires.into_iter().enumerate() {
+            offload::prepare([&mut wire.a, &mut wire.b], &offload);
+            let pairs = wire.configure()?;
+            let (workers, zone, limits) = (wire.workers.len(), wire.zone, FrameLimits::of(&wire));
+            let exchanges = handoff::of_workers(&wire);
+            let shared = [wire.a, wire.b].map(SharedPort::new);
+            let offer = PortOffer::of(&shared, &offload, config, workers);
+            let of_worker: Vec<_> = (0..workers).map(|number| offer.of_worker(number)).collect();
+            let (rule_requests, of_ports) = offer.tie(&offload, workers, clock);
+            rules.extend(of_ports);
+            let of_workers = of_worker.into_iter().zip(rule_requests);
+            let mut owners = [Vec::new(), Vec::new()];
+            let of_workers = of_workers.zip(places(number, workers)).zip(exchanges);
+            for ((lcore, pairs), of_worker) in wire.workers.into_iter().zip(pairs).zip(of_workers) {
+                let (((offload, rule_requests), place), (exchange, steering)) = of_worker;
+                let (saver, resume) = checkpointing::of_worker(&mut saving, place);
+                let (producer, records) = RingBuffer::new(RECORDS);
+                let board = Arc::new(PublishedCounters::default());
+                let (commands, asks) = CommandQueue::new();
+                let asks = Mutex::new(asks);
+                askable.push(WorkerHandle { lcore: lcore.id(), wire: number, asks });
+                let config = config_of(config, ready.len(), workers);
+                let config = engine::Config { offload, steering, zone, ..config };
+                let loans = owners.each_mut().map(lend);
+                let outlets = WorkerChannels {
+                    board: Arc::clone(&board),
+                    records: producer,
+                    rule_requests,
+                    commands,
+                    saver,
+                    limits,
+                    loans,
+                    exchange,
+                    stop: Arc::clone(&stop),
+                };
+                // The lcore that uses the table allocates it, so that its memory is on the same
+                // NUMA node.
+                let gauge = gauge.clone();
+                let worker = move || Worker::new(pairs, &config, clock, outlets);
+                let work = move || worker().resume(resume, &gauge).run();
+                ready.push((lcore, number, work, board, records));
+            }
+            let of_ports = shared.into_iter().zip(owners).zip(wire.read_beside);
+            ports.extend(of_ports.map(|((port, owners), read_beside)| {
+                let recovery = PortReset::new(port.clone(), owners);
+                PortWatch::new(port, recovery, (workers > 1, read_beside))
+            }));
+        }
+        // Workers start last: if a port cannot be configured, no worker is left running.
+        let workers: Vec<_> = ready.into_iter().map(Running::start).collect();
+        let rules: Vec<_> = rules.into_iter().map(Rules::start).collect();
+        workers.iter().for_each(Running::wait_until_ready);
+        let inquiry = Arc::new(QueryClient {
+            workers: askable,
+            ports: ports.iter().map(|watched: &PortWatch| watched.port.clone()).collect(),
+            rules: rules.iter().map(Rules::line).collect(),
+            policy: offload.policy.to_string(),
+            bypass: offload.bypass.to_string(),
+            gauge,
+            zones: Mutex::new(Arc::new(ZoneRules::new(config, timeouts))),
+            reloads: Turns::new(()),
+            has_labels: config.labels,
+            started: Instant::now(),
+            clock,
+            listeners: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
+        });
+        let saving = saving.and_then(Checkpointer::start);
+        Ok(Self { ports, workers, rules, offload, inquiry, saving, stop, news: Vec::new() })
+    }
+
+    /// Does one turn of the control thread: goes on with port resets, takes waiting flow records,
+    /// then sleeps for 5 ms.
+    pub(crate) fn turn(&mut self, sink: &mut RecordSink) {
+        for (watched, rules) in self.ports.iter_mut().zip(&self.rules) {
+            self.news.extend(watched.recovery.step(rules.count()));
+        }
+        self.take_records(sink);
+        std::thread::sleep(TURN);
+    }
+
+    /// Returns the results of port resets since the last call.
+    pub(crate) fn news(&mut self) -> Vec<PortEvent> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// True if the reset of a port failed until it was given up.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.ports.iter().any(|watched| watched.recovery.is_given_up())
+    }
+
+    /// Time since the workers were started.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.inquiry.age()
+    }
+
+    /// Returns the handle through which other threads query this run.
+    pub(crate) fn inquiry(&self) -> Arc<QueryClient> {
+        Arc::clone(&self.inquiry)
+    }
+
+    /// Returns a snapshot of the counters of each worker.
+    pub(crate) fn snapshots(&self) -> Vec<Snapshot> {
+        self.workers.iter().map(|worker| worker.board.read()).collect()
+    }
+
+    /// Returns the longest time between two polls of any worker since the last call.
+    pub(crate) fn take_longest_gap(&self) -> Duration {
+        let longest = self.workers.iter().map(|worker| worker.board.take_longest_gap()).max();
+        Duration::from_nanos(self.inquiry.clock.span(longest.unwrap_or(0)))
+    }
+
+    /// Returns the counters so far.
+    pub(crate) fn totals(&self) -> Totals {
+        let workers = self.snapshots().into_iter().sum();
+        let of_ports = self.rules.iter().map(Rules::inserted);
+        let (inserts, insert_time) =
+            of_ports.fold((0, Duration::ZERO), |sum, port| (sum.0 + port.0, sum.1 + port.1));
+        let rules = self.rules().unwrap_or_default();
+        Totals { at: self.elapsed(), workers, rules, inserts, insert_time }
+    }
+
+    /// Returns the memory of all engines together.
+    pub(crate) fn memory(&self) -> MemoryUse {
+        self.snapshots().into_iter().map(|snapshot| snapshot.memory).sum()
+    }
+
+    /// Returns names of ports whose RSS is not symmetric: the directions of a connection may go to
+    /// different queues. Then two workers each see half of the connection.
+    pub(crate) fn not_symmetric(&self) -> Vec<String> {
+        let has_queues = |watched: &&PortWatch| watched.has_several_queues;
+        let ports = self.ports.iter().filter(has_queues).map(|watched| watched.port.lock());
+        let spreads = ports.filter(|port| port.info().rss == SymmetricRss::None);
+        spreads.map(|port| port.info().devargs.clone()).collect()
+    }
+
+    /// Returns the number of rules that all ports have now; `None` if no port takes rules.
+    pub(crate) fn rules(&self) -> Option<u64> {
+        self.rules.iter().filter_map(Rules::count).reduce(|sum, count| sum + count)
+    }
+
+    /// Returns the ports that take no rules although the policy asks for some, and the reasons.
+    pub(crate) fn without_rules(&self) -> Vec<(String, String)> {
+        let is_asked_for = self.offload.is_asked_for && self.offload.policy != Policy::Off;
+        let off = self.rules.iter().filter(|_| is_asked_for).filter_map(Rules::reason);
+        off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
+    }
+
+    /// Returns the ports that take rules but no bypass rules although those are on, and the
+    /// reasons.
+    pub(crate) fn without_bypass(&self) -> Vec<(String, String)> {
+        let is_asked_for = self.offload.bypass != Bypass::Off;
+        let off = self.rules.iter().filter(|_| is_asked_for).filter_map(Rules::no_bypass);
+        off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
+    }
+
+    /// Returns events of the ports since the last call. The first call also reports what is wrong
+    /// from the start.
+    pub(crate) fn port_events(&mut self) -> Vec<PortEvent> {
+        let (unmarked, wrong) = (self.unmarked(), self.with_wrong_checksums());
+        let events = self.ports.iter_mut().zip(unmarked).zip(wrong);
+        let of_port = |((port, is_unmarked), has_wrong): ((&mut PortWatch, bool), bool)| {
+            [port.event(), port.unmarked(is_unmarked), port.unfinished(has_wrong)]
+        };
+        events.flat_map(of_port).flatten().collect()
+    }
+
+    /// For each port: true if packets of its wire had wrong checksums.
+    fn with_wrong_checksums(&self) -> Vec<bool> {
+        let mut wrong = vec![false; self.ports.len()];
+        for Running { wire, board, .. } in &self.workers {
+            let has_some = board.wrong_checksums() > 0;
+            wrong[2 * wire..][..2].iter_mut().for_each(|port| *port |= has_some);
+        }
+        wrong
+    }
+
+    /// For each port: true if a kind of rules has no effect there.
+    fn unmarked(&self) -> Vec<bool> {
+        let mut unmarked = vec![false; self.ports.len()];
+        for Running { wire, board, .. } in &self.workers {
+            for (side, kinds) in board.read().aside.into_iter().enumerate() {
+                unmarked[2 * wire + side] |= kinds > 0;
+            }
+        }
+        unmarked
+    }
+
+    /// True if every port's device is gone.
+    pub(crate) fn all_removed(&self) -> bool {
+        self.ports.iter().all(|watched| watched.removed)
+    }
+
+    /// Stops the workers, takes their last records and computes the ledger.
+    pub(crate) fn finish(mut self, sink: &mut RecordSink) -> RunResult {
+        let duration = self.elapsed();
+        // Workers must not wait for ring space because a reader of records has stopped reading.
+        sink.hurry();
+        self.save_last(sink);
+        self.stop.store(true, Ordering::Relaxed);
+        while !self.workers.iter().all(|worker| worker.job.is_finished()) {
+            self.take_records(sink);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.take_all_records(sink);
+        let mut ports = end_rules(self.rules);
+        let (mut lcores, mut reports) = (Vec::new(), Vec::new());
+        for Running { lcore, wire, job, .. } in self.workers {
+            let (report, idle) = job.join();
+            for (port, state) in ports[2 * wire..].iter_mut().zip(&report.admission) {
+                port.add(state);
+            }
+            lcores.push(idle);
+            reports.push((lcore, report));
+        }
+        let policy = self.offload.policy.to_string();
+        let bypass = self.offload.bypass.to_string();
+        let offload = Offload { policy, bypass, ports, ..Offload::default() };
+        let mut summary = summary::summary(&self.inquiry.ports, &reports, (duration, offload));
+        summary.snapshot = self.inquiry.gauge.read();
+        RunResult { summary, lcores }
+    }
+
+    /// Writes the last snapshot, before the connections end.
+    fn save_last(&mut self, sink: &mut RecordSink) {
+        let Some(mut saving) = self.saving.take() else { return };
+        saving.stop();
+        while !saving.is_over() {
+            self.take_records(sink);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Returns errors in restoring snapshots of the previous run since the last call.
+    pub(crate) fn not_restored(&self) -> Vec<String> {
+        self.inquiry.gauge.complaints()
+    }
+
+    /// Takes waiting records while the sink has room. Returns true if it took all.
+    fn take_records(&mut self, sink: &mut RecordSink) -> bool {
+        for worker in &mut self.workers {
+            while !worker.records.is_empty() {
+                if !sink.has_room() {
+                    return false;
+                }
+                worker.records.pop().iter().for_each(|record| sink.take(record));
+            }
+        }
+        true
+    }
+
+    fn take_all_records(&mut self, sink: &mut RecordSink) {
+        while !self.take_records(sink) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Returns the engine configuration of worker `number`; its wire has `workers` workers.
+fn config_of(config: &engine::Config, number: usize, workers: usize) -> engine::Config {
+    let sees_all = workers == 1;
+    engine::Config { cycle_counter: tsc, sees_all, ..config.of_worker(number as u64) }
+}
+
+/// Adds a worker to the owners of a port's queues; returns the worker's end of the lease.
+fn lend(owners: &mut Vec<QueueOwner>) -> QueueLease {
+    let (owner, lease) = loan();
+    owners.push(owner);
+    lease
+}
+
+/// Returns the place of each worker's snapshot of a wire, and the number of the wire's workers.
+fn places(wire: usize, workers: usize) -> impl Iterator<Item = (Place, u16)> {
+    let place = move |worker| Place { pair: wire as u16, worker };
+    (0..workers as u16).map(move |worker| (place(worker), workers as u16))
+}
+
+/// Waits until the NICs have no rules of this run. Prints once a second how many are left.
+fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
+    rules.iter().for_each(Rules::stop);
+    let mut last_message = Instant::now();
+    while !rules.iter().all(Rules::is_finished) {
+        std::thread::sleep(Duration::from_millis(1));
+        if last_message.elapsed() > Duration::from_secs(1) {
+            last_message = Instant::now();
+            let left: u64 = rules.iter().filter_map(Rules::count).sum();
+            tell(io::stderr(), format_args!("millrace: rules to take out of the NICs: {left}"));
+        }
+    }
+    rules.into_iter().map(Rules::finish).collect()
+}
+
+impl Running {
+    /// Launches a worker on its lcore.
+    fn start<W>(ready: (Lcore, usize, W, Arc<PublishedCounters>, Consumer<FlowRecord>)) -> Self
+    where
+        W: FnOnce() -> WorkerReport + Send + 'static,
+    {
+        let (lcore, wire, work, board, records) = ready;
+        Self { lcore: lcore.id(), wire, job: lcore.launch(work), board, records }
+    }
+
+    /// Waits until the worker has allocated its table and finished its first turn.
+    fn wait_until_ready(&self) {
+        while self.board.read().is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
