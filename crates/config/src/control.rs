@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads `[control]`: the place of the control socket.
+//! Reads `[control]`: the path of the control socket.
 
 use super::Located;
 use super::section::Section;
@@ -21,7 +21,7 @@ impl Control {
     }
 }
 
-/// The place of the control socket.
+/// The path of the control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Socket {
     /// The default path, named after the process, where clients look.
@@ -32,9 +32,9 @@ pub enum Socket {
     At(PathBuf),
 }
 
-/// The text is no place for a socket.
+/// Error: the text is not a value of `socket`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no place for a socket; write \"auto\", \"off\", or a path with a / in it")]
+#[error("{0:?} is not a socket path; write \"auto\", \"off\", or a path that contains a /")]
 pub struct SocketWords(String);
 
 impl FromStr for Socket {

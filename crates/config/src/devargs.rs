@@ -31,16 +31,17 @@ pub struct Devargs {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceFault {
     #[error(
-        "empty; name a Linux interface (eth1), a PCI address (0000:18:00.2) or a vdev (net_...)"
+        "the device name is empty; write a Linux interface (eth1), a PCI address (0000:18:00.2) or \
+         a vdev (net_...)"
     )]
     Empty,
     #[error("{0:?} has a blank or control character in its name or at its end")]
     Blank(String),
-    #[error("the name {0} is longer than the {NAME_MAX_BYTES} bytes DPDK allows")]
+    #[error("the name {0} is longer than the {NAME_MAX_BYTES} bytes that DPDK allows")]
     TooLong(String),
     #[error(
-        "{0:?} is no port: write a Linux interface (eth1), a PCI address (0000:18:00.2) or a vdev \
-         (net_...)"
+        "{0:?} is not a port: write a Linux interface (eth1), a PCI address (0000:18:00.2) or a \
+         vdev (net_...)"
     )]
     NotADevice(String),
 }
@@ -49,12 +50,12 @@ pub enum DeviceFault {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PairError {
     /// The text names one device.
-    #[error("{0:?} names one device; a pair is A,B")]
+    #[error("{0:?} names only one device; write a pair as A,B")]
     One(String),
-    /// The text can be cut into two devices in several ways, or in none.
+    /// The text can be split into two devices in several ways, or in none.
     #[error(
-        "{text:?} can be cut into two devices in {count} ways; write the pair into a configuration \
-         file ([[pair]] with a and b)"
+        "{text:?} can be split into two devices in {count} ways; write the pair into a \
+         configuration file ([[pair]] with a and b)"
     )]
     Ambiguous {
         /// The text as written.

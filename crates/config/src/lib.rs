@@ -53,7 +53,7 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_MAX + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > FILE_MAX {
-        true => Err(io::Error::other(format!("it has more than {} MiB", FILE_MAX >> 20))),
+        true => Err(io::Error::other(format!("it is larger than {} MiB", FILE_MAX >> 20))),
         false => Ok(bytes),
     }
 }

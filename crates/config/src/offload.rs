@@ -65,11 +65,11 @@ pub enum Policy {
 /// Most packets that a policy can wait for.
 const AFTER_MAX: u32 = 1 << 30;
 
-/// The text is no policy.
+/// Error: the text is not a policy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no policy; write \"off\", \"measured\", \"all\", \"after N\" with N packets from \
-     1 on, or \"rate > N\" with N packets in a second"
+    "{0:?} is not a policy; write \"off\", \"measured\", \"all\", \"after N\" (N packets), or \
+     \"rate > N\" (N packets per second), with N of at least 1"
 )]
 pub struct PolicyWords(String);
 
@@ -111,11 +111,11 @@ pub enum Bypass {
     After(u32),
 }
 
-/// The text is no value of `bypass`.
+/// Error: the text is not a value of `bypass`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} says not what the NIC forwards by itself; write \"off\", or \"after N\" with N packets \
-     from 1 on"
+    "{0:?} is not a value of bypass; write \"off\", or \"after N\" (N packets) with N of at \
+     least 1"
 )]
 pub struct BypassWords(String);
 
@@ -148,9 +148,9 @@ pub(crate) const fn sampled(one_in: u32) -> MarkVerification {
     MarkVerification::Sampled { first: FIRST_CHECKS, one_in }
 }
 
-/// The text is no value of `check`.
+/// Error: the text is not a value of `check`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} says not which packets to check; write \"always\", or \"1/N\" for one of N")]
+#[error("{0:?} is not a value of check; write \"always\", or \"1/N\" (one packet of N)")]
 pub(crate) struct CheckWords(String);
 
 fn parse_check(text: &str) -> Result<MarkVerification, CheckWords> {

@@ -83,19 +83,19 @@ pub(crate) enum Fault {
     UnknownKey { nearest: Option<&'static str>, known: Vec<&'static str> },
     #[error("missing; a pair needs both ports, a and b")]
     MissingPort,
-    #[error("missing; name the zones that it is for, as in [7, 8]")]
+    #[error("missing; list the zones that it applies to, such as [7, 8]")]
     MissingZones,
-    #[error("missing; name the zone that it puts packets into")]
+    #[error("missing; give the zone for packets that match")]
     MissingZone,
-    #[error("there are {found} rules of zones; there may be {most}")]
+    #[error("there are {found} sections [[zone_rule]]; at most {most} are allowed")]
     TooManyZoneRules { found: usize, most: usize },
-    #[error("an address of another IP version than that of address: no packet has both")]
+    #[error("not of the IP version of address: no packet has both")]
     TwoVersions,
     #[error("missing; zones refer to a timeout policy by its name")]
     MissingName,
-    #[error("missing; a mark writes something: set_mark, set_label, or both")]
+    #[error("missing; write set_mark, set_label, or both")]
     MissingMark,
-    #[error("there are {found} sections of marks; there may be {most}")]
+    #[error("there are {found} sections [[mark]]; at most {most} are allowed")]
     TooManyMarks { found: usize, most: usize },
     #[error("connections have no labels; write labels = true in [table]")]
     NoLabels,
@@ -105,17 +105,17 @@ pub(crate) enum Fault {
     Net(#[from] PrefixError),
     #[error(transparent)]
     Bits(#[from] MaskedBitsError),
-    #[error("there is a timeout policy {name:?} already; \"default\" is [timeouts]")]
+    #[error("a timeout policy {name:?} exists already; \"default\" stands for [timeouts]")]
     NameTwice { name: String },
-    #[error("there are {found} sections of zones; there may be {most}")]
+    #[error("there are {found} sections [[zone]]; at most {most} are allowed")]
     TooManyZones { found: usize, most: usize },
-    #[error("there is no timeout policy {name:?}; there is {}", quoted(.names))]
+    #[error("there is no timeout policy {name:?}; the policies are {}", quoted(.names))]
     NoSuchPolicy { name: String, names: Vec<String> },
     #[error("must be {want}, not {found}")]
     WrongType { want: &'static str, found: &'static str },
     #[error("{found} is out of range: must be {least} to {most}")]
     OutOfRange { found: String, least: String, most: String },
-    #[error("{found} is not one of its values; {}", hint(.nearest, .choices))]
+    #[error("{found} is not a valid value; {}", hint(.nearest, .choices))]
     NotAChoice { found: String, nearest: Option<&'static str>, choices: Vec<&'static str> },
     #[error("{0}")]
     Policy(#[from] PolicyWords),
@@ -127,7 +127,7 @@ pub(crate) enum Fault {
     Socket(#[from] SocketWords),
     #[error(transparent)]
     Folder(#[from] FolderWords),
-    #[error("must name at least one cpu; leave it out to let the program choose")]
+    #[error("must list at least one cpu; leave it out to let Millrace choose")]
     NoWorkers,
     #[error("{0}")]
     Device(#[from] DeviceFault),
@@ -135,7 +135,7 @@ pub(crate) enum Fault {
     Pair(#[from] PairError),
     #[error("no pair of ports: write [[pair]] with a and b, or give --pair A,B")]
     NoPair,
-    #[error("{device} is already a port of this configuration ({first}); a port has one place")]
+    #[error("{device} is already a port of this configuration ({first}); name it once")]
     PortTwice { device: String, first: Place },
     #[error("Linux interface {interface} already belongs to a port ({first})")]
     InterfaceTwice { interface: String, first: Place },
@@ -147,22 +147,24 @@ pub(crate) enum Fault {
     CpuNotAllowed { cpu: u32, usable: String },
     #[error("{wanted} workers per pair need {needed} cpus; {free} are free for workers")]
     TooFewCpus { wanted: u32, needed: usize, free: usize },
-    #[error("{named} cpus cannot be dealt out evenly to {pairs} pairs; name a multiple of {pairs}")]
+    #[error(
+        "{named} cpus cannot be divided evenly among {pairs} pairs; name a multiple of {pairs}"
+    )]
     UnevenCpus { named: usize, pairs: usize },
     #[error(
-        "{wanted} workers per pair need {needed} cpus, and --cpus names {named}; leave out one of \
+        "{wanted} workers per pair need {needed} cpus, but --cpus names {named}; leave out one of \
          --workers and --cpus"
     )]
     CpusAndWorkers { wanted: u32, needed: usize, named: usize },
-    #[error("{found} packet buffers are too few: {needed} can be in use at one time")]
+    #[error("{found} packet buffers are too few: {needed} can be in use at the same time")]
     TooFewMbufs { found: u32, needed: u64 },
     #[error(
-        "{0:?} makes DPDK print its options and end; leave it out (dpdk-testpmd --help prints them)"
+        "{0:?} makes DPDK print its options and exit; remove it (dpdk-testpmd --help prints them)"
     )]
     AsksForHelp(String),
-    #[error("{wanted} takes a restart; the instance runs with {running}")]
+    #[error("{wanted} needs a restart; the instance runs with {running}")]
     TakesRestart { wanted: String, running: String },
-    #[error("{found} MB are too little: packet buffers and ports take {needed} MB")]
+    #[error("{found} MB are too little: packet buffers and ports need {needed} MB")]
     TooLittleMemory { found: u32, needed: u32 },
 }
 

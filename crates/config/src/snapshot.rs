@@ -34,9 +34,9 @@ pub(crate) enum Folder {
     At(PathBuf),
 }
 
-/// The text is no folder for snapshots.
+/// Error: the text is not a value of `path`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no folder for snapshots; write \"off\", or a path with a / in it")]
+#[error("{0:?} is not a snapshot folder; write \"off\", or a path that contains a /")]
 pub(crate) struct FolderWords(String);
 
 impl FromStr for Folder {

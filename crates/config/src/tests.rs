@@ -140,9 +140,9 @@ fn what_a_file_says_cannot_break_a_line() {
         problems.to_string(),
         "m.toml:1:1: a\\nb: no such key; allowed: eal, pair, table, policy, limits, fragments, \
          timeouts, timeout_policy, zone, zone_rule, mark, offload, control, snapshot\n\
-         m.toml:3:8: table.zone: \"\\u{1b}[2J\" is not one of its values; allowed: \"none\", \
+         m.toml:3:8: table.zone: \"\\u{1b}[2J\" is not a valid value; allowed: \"none\", \
          \"outer-vlan\", \"inner-vlan\"\n\
-         m.toml:5:8: eal.huge: [1,\\n2] is not one of its values; allowed: \"auto\", true, false"
+         m.toml:5:8: eal.huge: [1,\\n2] is not a valid value; allowed: \"auto\", true, false"
     );
 }
 
@@ -186,11 +186,11 @@ fn what_offload_does_not_understand_is_told_with_its_place() {
     let problems = Problems { file: "m.toml".to_owned(), list: Config::read(text).problems };
     assert_eq!(
         problems.to_string(),
-        "m.toml:2:10: offload.policy: \"after eight\" is no policy; write \"off\", \
-         \"measured\", \"all\", \"after N\" with N packets from 1 on, or \"rate > N\" with N \
-         packets in a second\n\
-         m.toml:3:9: offload.check: \"2/3\" says not which packets to check; write \"always\", or \
-         \"1/N\" for one of N\n\
+        "m.toml:2:10: offload.policy: \"after eight\" is not a policy; write \"off\", \
+         \"measured\", \"all\", \"after N\" (N packets), or \"rate > N\" (N packets per second), \
+         with N of at least 1\n\
+         m.toml:3:9: offload.check: \"2/3\" is not a value of check; write \"always\", or \
+         \"1/N\" (one packet of N)\n\
          m.toml:4:13: offload.rules_max: 0 is out of range: must be 1 to 16777216"
     );
     assert_eq!(places("[offload]\npolicy = 8\n"), ["2:10 offload.policy"]);

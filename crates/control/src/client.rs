@@ -23,10 +23,10 @@ const LINE_MAX: u64 = 64 << 20;
 /// Time between two checks whether to stop waiting.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// Which instance is asked.
+/// Arguments that select the instance to query.
 #[derive(clap::Args)]
 pub struct InstanceArgs {
-    /// The instance to ask, where several run: the number of its process, or the path of its socket
+    /// The instance to query, if several run: its process ID, or the path of its socket
     #[arg(long, value_name = "X")]
     instance: Option<String>,
 }
@@ -59,18 +59,18 @@ pub enum ReplyTimeout {
 pub enum AskError {
     /// No instance runs.
     #[error(
-        "no instance runs here that could be asked; `millrace run` starts one, and one with a \
-         socket elsewhere is named by --instance PATH"
+        "no running instance was found: start one with `millrace run`, or give the path of its \
+         socket with --instance PATH"
     )]
     None,
     /// Several instances run, one per line of the text, and none was named.
-    #[error("several instances run; name one with --instance:\n{0}")]
+    #[error("several instances run; choose one with --instance:\n{0}")]
     Several(String),
     /// No instance answers at this socket, or has this process number.
-    #[error("{0}: no instance answers there")]
+    #[error("{0}: no running instance has this socket or process ID")]
     Nobody(PathBuf),
     /// This user must not query the instance at this socket.
-    #[error("{0}: not permitted: only the user who runs the instance may ask it, and root (sudo)")]
+    #[error("{0}: permission denied: only root (sudo) and the instance's own user may query it")]
     Denied(PathBuf),
     /// The instance refuses the request.
     #[error("{}: {}", .path.display(), .error.text)]
@@ -81,13 +81,13 @@ pub enum AskError {
         error: ErrorLine,
     },
     /// The answer ends before its last line.
-    #[error("{path}: its answer breaks off; the run may have ended")]
+    #[error("{path}: the answer is incomplete; the run may have ended")]
     Cut {
         /// Path of the socket.
         path: PathBuf,
     },
     /// The answer did not arrive in time.
-    #[error("{path}: no whole answer within {} s", .time.as_secs())]
+    #[error("{path}: the instance sent no complete answer within {} s", .time.as_secs())]
     Slow {
         /// Path of the socket.
         path: PathBuf,
@@ -95,7 +95,7 @@ pub enum AskError {
         time: Duration,
     },
     /// The answer is not one of this protocol.
-    #[error("{path}: its answer is not understood: {error}")]
+    #[error("{path}: cannot parse the answer: {error}")]
     Unknown {
         /// Path of the socket.
         path: PathBuf,
@@ -103,14 +103,14 @@ pub enum AskError {
         error: serde_json::Error,
     },
     /// The socket fails.
-    #[error("{path}: {error}")]
+    #[error("{path}: cannot query the instance: {error}")]
     Io {
         /// Path of the socket.
         path: PathBuf,
         /// The system's error.
         error: io::Error,
     },
-    /// The answer cannot be written on.
+    /// The answer cannot be written to the output.
     #[error("cannot write the answer")]
     Output(#[source] io::Error),
 }

@@ -153,39 +153,40 @@ impl Request {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The line is no JSON, or a member is missing, unknown or wrong.
-    #[error("not a request: {0}")]
+    #[error("not a valid request: {0}")]
     Syntax(String),
     /// The request is longer than `REQUEST_MAX`.
-    #[error("a request has at most {REQUEST_MAX} bytes")]
+    #[error("the request is too long: at most {REQUEST_MAX} bytes are allowed")]
     TooLong,
     /// The request is of another version of the protocol.
     #[error(
-        "this is Millrace {VERSION_TEXT}, which speaks version {VERSION} of the protocol, not {0}"
+        "Millrace {VERSION_TEXT} uses version {VERSION} of the protocol, but the request has \
+         version {0}"
     )]
     Version(u32),
     /// This user must not query the instance.
-    #[error("user {0} may not ask: only the user who runs the instance, and root")]
+    #[error("user {0} has no permission: only root and the instance's own user do")]
     Denied(u32),
     /// Too many clients are being served.
-    #[error("as many clients as there may be are being served; ask again")]
+    #[error("too many clients are connected to the instance; try again later")]
     Busy,
     /// The request did not arrive in time.
-    #[error("the request did not come in time")]
+    #[error("no complete request arrived in time")]
     Late,
     /// A label is to be written, but connections have no labels.
-    #[error("the instance keeps no labels: start it with labels = true in [table]")]
+    #[error("connections have no labels: restart the instance with labels = true in [table]")]
     NoLabels,
     /// There is no configuration to read again.
     #[error(
-        "the instance was started without a configuration: name one, as in `millrace ct reload \
-         bump.toml`"
+        "the instance was started without a configuration file: name one, as in `millrace ct \
+         reload bump.toml`"
     )]
     NoFile,
     /// All faults of the configuration, line by line.
     #[error("{0}")]
     Configuration(String),
     /// The run has ended.
-    #[error("the run has come to its end")]
+    #[error("the run is ending, so the instance answers no more requests")]
     Ending,
 }
 

@@ -22,9 +22,9 @@ pub struct StateName(pub ProtoState);
 #[serde(try_from = "String", into = "String")]
 pub struct Bits<const N: u32>(pub MaskedBits);
 
-/// The name is not that of a state.
+/// Error: the name is not that of a connection state.
 #[derive(Debug, thiserror::Error)]
-#[error("{name:?} is no state; there are {}", names())]
+#[error("{name:?} is not a connection state; the states are {}", names())]
 pub struct NoState {
     name: String,
 }
@@ -113,22 +113,22 @@ impl Request {
         let fault = |text: String| Err(Failure::Syntax(text));
         let is_kept = matches!(self.ask, Ask::Flows | Ask::Offload);
         if is_kept && self.limit.is_some_and(|limit| limit > LIMIT_MAX) {
-            return fault(format!("limit: at most {LIMIT_MAX}"));
+            return fault(format!("limit: must be at most {LIMIT_MAX}"));
         }
         match (self.ask, &self.path) {
             (Ask::Reload, Some(path)) if !path.starts_with('/') => {
-                return fault("path: from / on, whatever folder the instance is in".to_owned());
+                return fault("path: must be absolute (begin with /)".to_owned());
             }
             (Ask::Reload, _) if !self.filter().is_any() => {
-                return fault("reload: of all zones, as the file says".to_owned());
+                return fault("reload: takes no conditions; it covers all zones".to_owned());
             }
             (Ask::Reload, _) | (_, None) => {}
-            _ => return fault("path: only for \"reload\"".to_owned()),
+            _ => return fault("path: only \"reload\" takes it".to_owned()),
         }
         match (self.ask, self.change() == MarkChange::default()) {
-            (Ask::Set, true) => return fault("set: set_mark, set_label, or both".to_owned()),
+            (Ask::Set, true) => return fault("set: needs set_mark, set_label, or both".to_owned()),
             (Ask::Set, false) | (_, true) => {}
-            _ => return fault("set_mark, set_label: only for \"set\"".to_owned()),
+            _ => return fault("set_mark, set_label: only \"set\" takes them".to_owned()),
         }
         let (name, changes) = match self.ask {
             Ask::Flush => ("flush", true),
@@ -136,9 +136,9 @@ impl Request {
             _ => ("", false),
         };
         match (changes, self.filter().is_any(), self.all) {
-            (true, true, false) => fault(format!("{name}: say which, or \"all\": true")),
-            (true, false, true) => fault(format!("{name}: some, or \"all\", not both")),
-            (false, _, true) => fault("all: only for \"flush\" and \"set\"".to_owned()),
+            (true, true, false) => fault(format!("{name}: needs a condition, or \"all\": true")),
+            (true, false, true) => fault(format!("{name}: takes conditions or \"all\", not both")),
+            (false, _, true) => fault("all: only \"flush\" and \"set\" take it".to_owned()),
             _ => Ok(()),
         }
     }

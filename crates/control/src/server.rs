@@ -124,10 +124,10 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another instance listens there.
-    #[error("{0}: another instance answers there; give this one a place of its own")]
+    #[error("{0}: another instance uses this socket; give this one another path (--socket)")]
     InUse(PathBuf),
     /// Something else is there.
-    #[error("{0}: is there already, and no socket")]
+    #[error("{0}: exists and is not a socket; remove it, or choose another path (--socket)")]
     NoSocket(PathBuf),
     /// The system's error.
     #[error("{path}: {error}")]

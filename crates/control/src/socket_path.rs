@@ -32,14 +32,18 @@ pub fn make_folder() -> io::Result<PathBuf> {
     let mode = if user() == 0 { 0o755 } else { 0o700 };
     match DirBuilder::new().mode(mode).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            let words = format!("cannot make the folder {}: {error}", folder.display());
+            let words = format!("cannot create the folder {}: {error}", folder.display());
             return Err(io::Error::new(error.kind(), words));
         }
         _ => {}
     }
     let found = fs::symlink_metadata(&folder)?;
     if !found.is_dir() || found.uid() != user() || found.mode() & 0o022 != 0 {
-        let words = format!("{} is not a folder that only this user writes to", folder.display());
+        let words = format!(
+            "{} must be a folder of user {} that no other user can write to",
+            folder.display(),
+            user()
+        );
         return Err(io::Error::other(words));
     }
     Ok(folder)

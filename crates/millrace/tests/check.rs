@@ -93,11 +93,11 @@ fn flags_make_a_plan_without_a_file() {
     assert_eq!(json["plan"]["pair"][0]["b"]["from"], "flag");
 
     for (pair, message) in [
-        ("net_null0", "pair[0]: \"net_null0\" names one device; a pair is A,B"),
+        ("net_null0", "pair[0]: \"net_null0\" names only one device; write a pair as A,B"),
         (
             "18:00.2,18:00.2",
-            "pair[0].b: 0000:18:00.2 is already a port of this configuration (--pair); a port has \
-             one place",
+            "pair[0].b: 0000:18:00.2 is already a port of this configuration (--pair); name \
+             it once",
         ),
     ] {
         let output = check(&["--pair", pair]);
@@ -161,9 +161,9 @@ fn cpus_of_the_command_line_are_dealt_out_to_the_pairs() {
         let told = text(&output.stderr);
         assert!(told.contains(message), "{message:?} not in {told:?}");
     };
-    let uneven = "--cpus: 1 cpus cannot be dealt out evenly to 2 pairs; name a multiple of 2";
+    let uneven = "--cpus: 1 cpus cannot be divided evenly among 2 pairs; name a multiple of 2";
     refused(&[&two[..], &["--cpus", &last]].concat(), uneven);
-    let both = "--cpus: 2 workers per pair need 2 cpus, and --cpus names 1; leave out one of";
+    let both = "--cpus: 2 workers per pair need 2 cpus, but --cpus names 1; leave out one of";
     refused(&[config.path(), "--workers", "2", "--cpus", &last], both);
     let twice = format!("--cpus: pair[0].workers[1]: cpu {last} already has a worker (--cpus)");
     refused(&[config.path(), "--cpus", &format!("{last},{last}")], &twice);
@@ -190,7 +190,7 @@ fn a_wrong_command_line_is_wrong_use() {
     // A file without an end.
     let output = check(&["/dev/zero"]);
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(text(&output.stderr), "/dev/zero: cannot be read: it has more than 16 MiB\n");
+    assert_eq!(text(&output.stderr), "/dev/zero: cannot be read: it is larger than 16 MiB\n");
 
     let output = check(&[]);
     assert_eq!(output.status.code(), Some(2));

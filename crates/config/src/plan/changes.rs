@@ -78,7 +78,7 @@ mod tests {
         let pair = PAIR.replace("net_null1", "net_null2");
         let wanted =
             format!("{pair}zone = 7\n[[zone_rule]]\nzone = 3\n[control]\nsocket = \"off\"\n");
-        let takes = " takes a restart; the instance runs with ";
+        let takes = " needs a restart; the instance runs with ";
         let expected = [
             format!("pair[0].b: \"net_null2\"{takes}\"net_null1\""),
             format!("pair[0].zone: 7{takes}none"),

@@ -108,7 +108,7 @@ mod tests {
         let told = |rest: &str| plan(rest).err().unwrap();
         assert_eq!(
             told("[[mark]]\nproto = \"udp\"\n"),
-            "mark[0].set_mark: missing; a mark writes something: set_mark, set_label, or both"
+            "mark[0].set_mark: missing; write set_mark, set_label, or both"
         );
         assert_eq!(
             told("[[mark]]\nset_mark = \"1\"\n[[mark]]\nset_label = \"1\"\n"),
@@ -116,7 +116,7 @@ mod tests {
         );
         assert_eq!(
             told(&"[[mark]]\nset_mark = \"1\"\n".repeat(MarkRule::MAX + 1)),
-            "mark: there are 257 sections of marks; there may be 256"
+            "mark: there are 257 sections [[mark]]; at most 256 are allowed"
         );
         let both = told("[[zone]]\nids = [1]\ntimeouts = \"no\"\n[[mark]]\nset_label = \"1\"\n");
         assert!(both.contains("zone[0].timeouts") && both.contains("mark[0].set_label"), "{both}");

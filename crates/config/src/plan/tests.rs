@@ -134,7 +134,8 @@ fn zones_and_policies_that_are_not_there_are_told() {
         refused("[[zone]]\nids = [1]\ntimeouts = \"dsn\"\n[[timeout_policy]]\nname = \"dns\"\n");
     assert_eq!(
         message,
-        "zone[0].timeouts: there is no timeout policy \"dsn\"; there is \"default\", \"dns\""
+        "zone[0].timeouts: there is no timeout policy \"dsn\"; the policies are \"default\", \
+         \"dns\""
     );
     assert!(refused("[[zone]]\ntcp = \"strict\"\n").contains("zone[0].ids: missing"));
     assert!(refused("[[zone]]\nids = []\n").contains("zone[0].ids: missing"));
@@ -142,7 +143,10 @@ fn zones_and_policies_that_are_not_there_are_told() {
         refused("[[timeout_policy]]\nudp_first = 1\n").contains("timeout_policy[0].name: missing")
     );
     let too_many = "[[zone]]\nids = [1]\n".repeat(engine::ZonePolicies::MAX + 1);
-    assert_eq!(refused(&too_many), "zone: there are 65536 sections of zones; there may be 65535");
+    assert_eq!(
+        refused(&too_many),
+        "zone: there are 65536 sections [[zone]]; at most 65535 are allowed"
+    );
     assert!(refused("[[timeout_policy]]\nname = \"default\"\n").contains("already"));
     assert!(refused("[[zone]]\nids = [65536]\n").contains("0 to 65535"));
 }
@@ -196,8 +200,8 @@ fn a_port_has_one_place() {
     let same = "[[pair]]\na = \"18:00.2\"\nb = \"0000:18:00.2,x=1\"\n";
     assert_eq!(
         faults(same),
-        ["pair[0].b: 0000:18:00.2 is already a port of this configuration (line 2, column 5); a \
-          port has one place"]
+        ["pair[0].b: 0000:18:00.2 is already a port of this configuration (line 2, column 5); \
+          name it once"]
     );
     let across = format!("{PAIR}[[pair]]\na = \"net_null2\"\nb = \"net_null0,copy=1\"\n");
     assert_eq!(faults(&across).len(), 1);
@@ -346,8 +350,8 @@ fn memory_covers_all_queues() {
     assert_eq!(
         faults(&few),
         [
-            "eal.mbufs: 60000 packet buffers are too few: 68480 can be in use at one time",
-            "eal.memory_mb: 64 MB are too little: packet buffers and ports take 307 MB",
+            "eal.mbufs: 60000 packet buffers are too few: 68480 can be in use at the same time",
+            "eal.memory_mb: 64 MB are too little: packet buffers and ports need 307 MB",
         ]
     );
 }
@@ -406,7 +410,7 @@ fn an_argument_that_would_end_the_program_is_refused() {
     let faults = faults(&format!("{PAIR}[eal]\nextra = [\"-v\", \"-h\", \"--log-level=help\"]\n"));
     let told = |index: usize, word: &str| {
         format!(
-            "eal.extra[{index}]: {word:?} makes DPDK print its options and end; leave it out \
+            "eal.extra[{index}]: {word:?} makes DPDK print its options and exit; remove it \
              (dpdk-testpmd --help prints them)"
         )
     };

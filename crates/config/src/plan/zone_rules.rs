@@ -80,16 +80,15 @@ mod tests {
         let told = |rest: &str| faults(&format!("{PAIR}{rest}")).join("\n");
         assert_eq!(
             told("[[zone_rule]]\nproto = \"udp\"\n"),
-            "zone_rule[0].zone: missing; name the zone that it puts packets into"
+            "zone_rule[0].zone: missing; give the zone for packets that match"
         );
         assert_eq!(
             told("[[zone_rule]]\nzone = 1\naddress = \"10.0.0.1\"\npeer_address = \"::/0\"\n"),
-            "zone_rule[0].peer_address: an address of another IP version than that of address: no \
-             packet has both"
+            "zone_rule[0].peer_address: not of the IP version of address: no packet has both"
         );
         assert_eq!(
             told(&"[[zone_rule]]\nzone = 1\n".repeat(ZoneRule::MAX + 1)),
-            "zone_rule: there are 257 rules of zones; there may be 256"
+            "zone_rule: there are 257 sections [[zone_rule]]; at most 256 are allowed"
         );
         for (key, value, says) in [
             ("zone", "65536", "0 to 65535"),

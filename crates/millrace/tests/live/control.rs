@@ -79,14 +79,14 @@ fn a_run_is_asked_for_flows_and_counters() {
     let mut second = Command::new(env!("CARGO_BIN_EXE_millrace"));
     let output = second.args(args).output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && words.contains("another instance answers"), "{words}");
+    assert!(!output.status.success() && words.contains("another instance uses"), "{words}");
     bump.wait_until("it goes on", |_| ask(&socket, &["stats"]).status.success());
     let ended = finish(bump, &socket);
     assert_eq!(ended.records().len(), talk.conversations.len());
 
     let output = ask(&socket, &["stats"]);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(words.contains("no instance answers there"), "{words}");
+    assert!(words.contains("no running instance has this socket"), "{words}");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn another_user_is_not_answered() {
     let socket = setup.path("a.sock");
     let setup = setup.pair("net_null0,no-rx=1", "net_null1,no-rx=1");
     let bump = setup.args(&["--socket", &socket]).start();
-    for (mode, words) in [(0o600, "not permitted"), (0o666, "user 65534 may not ask")] {
+    for (mode, words) in [(0o600, "permission denied"), (0o666, "user 65534 has no permission")] {
         fs::set_permissions(&socket, Permissions::from_mode(mode)).unwrap();
         let output = other(&["stats", "--instance", &socket]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

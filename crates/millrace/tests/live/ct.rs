@@ -386,7 +386,7 @@ fn listening_ends_by_ctrl_c_and_frees_its_place() {
         let output = command.args(["ct", what, "--instance", &socket]).output().unwrap();
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{what}: {words}");
-        assert!(words.contains("no instance answers there"), "{what}: {words}");
+        assert!(words.contains("no running instance has this socket"), "{what}: {words}");
     }
 }
 

@@ -61,7 +61,7 @@ fn a_hang_up_reloads_the_file_as_it_is_then() {
     bump.wait_for_message("reloaded: timers of 0 connections now fire earlier");
     std::fs::write(&file, "[table]\ncapacity = 1\n").unwrap();
     bump.signal("HUP");
-    bump.wait_for_message("takes a restart; the instance runs with 4096");
+    bump.wait_for_message("needs a restart; the instance runs with 4096");
     std::fs::write(&file, before).unwrap();
     bump.signal("HUP");
     bump.signal("HUP");

@@ -50,7 +50,7 @@ fn arguments_that_dpdk_does_not_take_are_named_and_nothing_else_is_printed() {
         assert_eq!(ended.stderr, format!("millrace: {told}\n"));
     }
     let setup = Setup::new("help").config("[eal]\nextra = [\"-v\", \"--help\"]\n");
-    let texts = ["bump.toml:", "eal.extra[1]: \"--help\" makes DPDK print its options and end"];
+    let texts = ["bump.toml:", "eal.extra[1]: \"--help\" makes DPDK print its options and exit"];
     setup.pair("net_null0", "net_null1").assert_refused(1, &texts);
 }
 
@@ -81,7 +81,7 @@ fn workers_without_a_queue_or_a_cpu_are_refused() {
 
 #[test]
 fn what_is_no_device_is_told_how_to_be_one() {
-    let texts = ["--pair", "\"18:00\" is no port", "write a Linux interface (eth1)"];
+    let texts = ["--pair", "\"18:00\" is not a port", "write a Linux interface (eth1)"];
     assert_wrong_use(["18:00", "net_null0"], &[], &texts);
 }
 
@@ -97,7 +97,7 @@ fn what_a_file_says_is_refused_with_status_1() {
 #[test]
 fn a_wrong_command_line_is_status_2_whatever_the_file_says() {
     let setup = Setup::new("both").config("[eal]\nmbuffs = 16384\n");
-    let texts = ["bump.toml:", "eal.mbuffs", "--pair: pair[0]: \"18:00\" is no port"];
+    let texts = ["bump.toml:", "eal.mbuffs", "--pair: pair[0]: \"18:00\" is not a port"];
     setup.pair("18:00", "net_null1").assert_refused(2, &texts);
 }
 

@@ -136,7 +136,7 @@ fn what_is_wrong_or_takes_a_restart_is_said_and_nothing_changes() {
     let more = "[limits]\nsource_max = 7\n[policy]\ninvalid = \"drop\"\npick_up = \"strict\"\n";
     run.write("bump.toml", &config(5, more).replace("4096", "8192\nlabels = true"));
     let fault = |key, wanted, running| {
-        format!("{path}: {key}: {wanted} takes a restart; the instance runs with {running}\n")
+        format!("{path}: {key}: {wanted} needs a restart; the instance runs with {running}\n")
     };
     let expected = [
         fault("table.capacity", "8192", "4096"),

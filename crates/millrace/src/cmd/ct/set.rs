@@ -43,7 +43,7 @@ Examples:
   millrace ct set --to-label 0/0 --all
       Write nothing, only print the number of connections.
 
-Exit status: 0 good; 1 no instance answers, or it keeps no labels; 2 wrong use.";
+Exit status: 0 good; 1 no instance answers, or its connections have no labels; 2 wrong use.";
 
 pub(super) fn set(args: &SetArgs) -> anyhow::Result<()> {
     let request = args.filter.request(Ask::Set);

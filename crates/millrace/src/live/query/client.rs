@@ -68,7 +68,7 @@ pub(crate) struct WorkerHandle {
 
 /// The run is over or about to end, so the workers answer no queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the run has come to its end")]
+#[error("the run is ending, so its workers answer no more requests")]
 pub(crate) struct RunEnding;
 
 /// A connection, and the worker that owns it.
