@@ -29,15 +29,15 @@ pub(super) enum Cause {
     #[error("truncated: the compressed file ends too early")]
     TruncatedGzip,
     #[error(
-        "trailing garbage: what follows the compressed data ({0:#04x}) is neither gzip nor zeros"
+        "trailing garbage: the compressed data is followed by {0:#04x}, neither gzip nor zeros"
     )]
     TrailingGarbage(u8),
     #[error(
-        "corrupt: a packet of {0} bytes, more than the {max} any capture has",
+        "corrupt: a packet of {0} bytes; a capture has packets of at most {max}",
         max = super::PACKET_MAX
     )]
     PacketTooLong(u64),
-    #[error("corrupt: a block length of {0}, which is not a multiple of 4 from 12 up")]
+    #[error("corrupt: a block length of {0}; it must be a multiple of 4 and at least 12")]
     BlockLength(u32),
     #[error("corrupt: a packet block of {0} bytes, more than {max}", max = super::WINDOW_MAX)]
     BlockTooLong(u32),
@@ -47,9 +47,9 @@ pub(super) enum Cause {
     BlockContents(u32),
     #[error("corrupt: a section header with byte-order mark {0:02x?}")]
     ByteOrder([u8; 4]),
-    #[error("pcapng version {0} is not known; millrace reads version 1")]
+    #[error("pcapng version {0} is not supported; millrace reads version 1")]
     SectionVersion(u16),
-    #[error("corrupt: a packet of interface {id}, but the section describes {known}")]
+    #[error("corrupt: a packet of interface {id}, but the section describes only {known}")]
     UnknownInterface { id: u32, known: usize },
     #[error("corrupt: a section with more than {0} interfaces")]
     TooManyInterfaces(usize),

@@ -125,7 +125,7 @@ fn anything_else_behind_the_last_gzip_member_is_a_fault_after_all_packets() {
     let file = pcapng(Order::Little);
     let place = format!("file: packet 5 at byte {}: ", file.len());
     let garbage = |byte: &str| {
-        let what = format!("what follows the compressed data ({byte}) is neither gzip nor zeros");
+        let what = format!("the compressed data is followed by {byte}, neither gzip nor zeros");
         format!("{place}trailing garbage: {what}")
     };
     let cut = format!("{place}truncated: the compressed file ends too early");
@@ -152,7 +152,7 @@ fn interfaces_belong_to_their_section() {
     let (packets, fault) = read_bytes(&file.enhanced(0, 1, &packet(60)).bytes);
     assert!(packets.is_empty());
     let fault = fault.unwrap();
-    assert!(fault.contains("a packet of interface 0, but the section describes 0"), "{fault}");
+    assert!(fault.contains("a packet of interface 0, but the section describes only 0"), "{fault}");
 }
 
 #[test]

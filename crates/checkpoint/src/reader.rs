@@ -20,15 +20,15 @@ pub enum Refusal {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The file does not begin like a snapshot.
-    #[error("this is no snapshot of Millrace")]
+    #[error("it is not a snapshot of Millrace")]
     NotOne,
     /// The checksum of the header is wrong, or its contents are invalid.
     #[error("its header is damaged")]
     Header,
     /// A later version of the program wrote the file.
     #[error(
-        "it was written by Millrace {program} in format {format}; this version knows formats \
-             up to {FORMAT}"
+        "it was written by Millrace {program} in format {format}; this version reads formats up \
+         to {FORMAT}"
     )]
     Newer {
         /// Format of the file.
@@ -45,13 +45,13 @@ pub enum Truncation {
     #[error("{0}")]
     Io(io::Error),
     /// The file ends before its last page.
-    #[error("it is cut short")]
+    #[error("it ends before its last page")]
     Cut,
     /// The contents are invalid, or too many pages are damaged.
-    #[error("it is damaged")]
+    #[error("its contents are damaged")]
     Damaged,
     /// A page is damaged; more pages follow.
-    #[error("a page of it is damaged")]
+    #[error("one of its pages is damaged")]
     Page,
 }
 

@@ -113,7 +113,7 @@ impl Snapshots {
         let zone = self.zones[usize::from(place.pair)];
         let why = match self.store.read(place) {
             Ok(Some(reader)) if reader.header.zone == zone => return Some(reader),
-            Ok(Some(_)) => "its zones are not from where those of this run are".to_owned(),
+            Ok(Some(_)) => "it was written with another `zone` setting".to_owned(),
             Ok(None) => return None,
             Err(Refusal::Io(error)) => error.to_string(),
             Err(refusal) => refusal.to_string(),
@@ -161,7 +161,8 @@ impl Resume {
             if let Err(why) = resumed.read((&store, place), engine, &now) {
                 let (path, known) = (store.path(place), resumed.restored - before);
                 let path = path.display();
-                let complaint = format!("snapshot {path}: {why}: {known} connections are known");
+                let complaint =
+                    format!("snapshot {path}: {why}; {known} connections were restored");
                 resumed.complaints.push(complaint);
             }
         }
@@ -179,7 +180,7 @@ impl ResumeOutcome {
         now: impl Fn() -> Nanos,
     ) -> Result<(), String> {
         let reader = store.read(place).map_err(|refusal| refusal.to_string())?;
-        let mut reader = reader.ok_or("it is gone")?;
+        let mut reader = reader.ok_or("it no longer exists")?;
         let mut flows = Vec::new();
         loop {
             match reader.next(&mut flows) {

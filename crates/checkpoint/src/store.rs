@@ -109,21 +109,21 @@ impl Store {
 }
 
 fn no_file() -> io::Error {
-    io::Error::other("it is a link, pipe, device or folder and no file: remove it")
+    io::Error::other("it is a link, pipe, device or folder instead of a file: remove it")
 }
 
-/// Fails if others may write to `path`. The error names the command that mends that.
+/// Fails if other users can write to `path`. The error names the command that corrects that.
 fn refuse_others(found: &Stat, path: &Path) -> io::Result<()> {
     let (owner, mode, us) = (found.st_uid, found.st_mode & 0o7777, geteuid().as_raw());
     let (why, command) = if owner != us && owner != 0 {
         (format!("it belongs to user {owner}"), format!("chown {us}"))
     } else if mode & OTHERS_WRITE != 0 {
-        (format!("others may write to it (mode {mode:o})"), "chmod go-w".to_owned())
+        (format!("other users can write to it (mode {mode:o})"), "chmod go-w".to_owned())
     } else {
         return Ok(());
     };
     let path = path.display();
-    Err(io::Error::other(format!("{why}; if nobody has changed what is in it: {command} {path}")))
+    Err(io::Error::other(format!("{why}; if you trust its contents, run: {command} {path}")))
 }
 
 impl TempFile {

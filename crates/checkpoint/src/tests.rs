@@ -213,7 +213,7 @@ fn what_is_of_later_is_refused_by_name() {
     crc.update(&bytes[..payload_end]);
     bytes[payload_end..payload_end + 4].copy_from_slice(&crc.sum().to_le_bytes());
     let refusal = read(&bytes).unwrap_err().to_string();
-    let wanted = "it was written by Millrace 0.1.0 in format 9; this version knows formats up to 2";
+    let wanted = "it was written by Millrace 0.1.0 in format 9; this version reads formats up to 2";
     assert_eq!(refusal, wanted);
     assert!(matches!(read(b"not a snapshot"), Err(Refusal::NotOne)));
     assert!(matches!(read(b""), Err(Refusal::NotOne)));

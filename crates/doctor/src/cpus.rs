@@ -28,7 +28,7 @@ fn count(cpus: &Cpus) -> Finding {
     match cpus.allowed.len() {
         0 => Finding::unknown("cpus", "proc/self/status"),
         1 => Finding::new("cpus", Status::Warn, found)
-            .advise("one cpu serves both the worker and all else: give it a second one"),
+            .advise("the worker and all other threads share this cpu: allow a second one"),
         _ => Finding::new("cpus", Status::Ok, found),
     }
 }
@@ -69,7 +69,7 @@ fn clock(processor: &Processor) -> Finding {
         return Finding::new(TOPIC, Status::Ok, format!("steady; the kernel's clock is {source}"));
     }
     Finding::new(TOPIC, Status::Warn, format!("lacks {}; clock {source}", missing.join(" and ")))
-        .advise("cycles per packet and ageing follow the TSC: expect both to drift")
+        .advise("cycles per packet and timeouts follow the TSC: expect both to drift")
 }
 
 fn governor(processor: &Processor) -> Finding {
@@ -85,8 +85,9 @@ fn governor(processor: &Processor) -> Finding {
 
 fn threads(processor: &Processor) -> Finding {
     match processor.smt {
-        Some(true) => Finding::new("smt", Status::Note, "cpus share cores")
-            .advise("give a worker a core: leave its sibling idle (thread_siblings_list in sysfs)"),
+        Some(true) => Finding::new("smt", Status::Note, "cpus share cores").advise(
+            "give each worker a core: leave its sibling idle (thread_siblings_list in sysfs)",
+        ),
         Some(false) => Finding::new("smt", Status::Ok, "each cpu has a core of its own"),
         None => Finding::unknown("smt", "sys/devices/system/cpu/smt/active"),
     }
@@ -103,14 +104,15 @@ fn nodes(processor: &Processor) -> Finding {
 
 fn isolated(cpus: &Cpus) -> Finding {
     const TOPIC: &str = "isolation";
-    const ADVICE: &str = "for figures without gaps boot with isolcpus=N nohz_full=N rcu_nocbs=N";
+    const ADVICE: &str =
+        "to keep other work off the workers' cpus, boot with isolcpus=N nohz_full=N rcu_nocbs=N";
     if !cpus.isolated_known {
         return Finding::unknown(TOPIC, "sys/devices/system/cpu/isolated");
     }
     if cpus.isolated.is_empty() {
-        return Finding::new(TOPIC, Status::Note, "no cpu is set apart for workers").advise(ADVICE);
+        return Finding::new(TOPIC, Status::Note, "no cpu is isolated").advise(ADVICE);
     }
-    let mut found = format!("cpus {} are set apart", format_cpus(&cpus.isolated));
+    let mut found = format!("cpus {} are isolated", format_cpus(&cpus.isolated));
     for (parameter, set) in [("nohz_full", &cpus.nohz_full), ("rcu_nocbs", &cpus.rcu_nocbs)] {
         if cpus.isolated.iter().any(|cpu| !set.contains(cpu)) {
             found = format!("{found}, not all of them with {parameter}");

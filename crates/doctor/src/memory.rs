@@ -30,7 +30,7 @@ fn available(memory: &Memory) -> Finding {
     let found = format!("{available_mb} MB available");
     match available_mb {
         0..LEAST_MB => Finding::new(TOPIC, Status::Fail, found)
-            .advise(format!("free memory: a run takes at least {LEAST_MB} MB")),
+            .advise(format!("free memory: a run needs at least {LEAST_MB} MB")),
         LEAST_MB..COMFORTABLE_MB => Finding::new(TOPIC, Status::Warn, found)
             .advise("the default tables do not fit: lower [table] capacity"),
         _ => Finding::new(TOPIC, Status::Ok, found),
@@ -47,7 +47,7 @@ fn hugepages(memory: &Memory) -> Finding {
     }
     let pools: Vec<_> = memory.hugepages.iter().filter(|pool| pool.total > 0).collect();
     if pools.is_empty() {
-        let found = "none; runs go without (--no-huge), and PCI devices may not work";
+        let found = "none; runs use ordinary memory (--no-huge), and PCI devices may not work";
         return Finding::new(TOPIC, Status::Note, found).advise(ADVICE);
     }
     let shown: Vec<_> = pools.iter().map(|pool| show(pool)).collect();
@@ -56,7 +56,7 @@ fn hugepages(memory: &Memory) -> Finding {
     if memory.free_hugepages_mb() > 0 {
         finding(Status::Ok)
     } else if pools.iter().all(|pool| pool.free == 0) {
-        finding(Status::Warn).advise("all are taken: end the program that has them, or add more")
+        finding(Status::Warn).advise("all are in use: end the program that uses them, or add more")
     } else {
         finding(Status::Warn).advise("raise the hugetlb limits of this process's control groups")
     }

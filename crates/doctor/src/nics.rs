@@ -30,7 +30,7 @@ fn vfio(software: &Software) -> Finding {
         (true, 1.., _) => Finding::new(TOPIC, Status::Ok, "loaded, with an IOMMU"),
         (true, 0, true) => {
             Finding::new(TOPIC, Status::Warn, "loaded, without an IOMMU (unsafe mode)")
-                .advise("a device can write anywhere: turn on the IOMMU where there is one")
+                .advise("a device can write to any memory: turn on the IOMMU if there is one")
         }
         (true, 0, false) => Finding::new(TOPIC, Status::Note, "loaded, but there is no IOMMU")
             .advise(

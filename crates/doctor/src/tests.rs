@@ -199,7 +199,7 @@ fn cpus_set_apart_are_seen() {
         .with(&format!("{cpu}/cpu0/cpufreq/scaling_governor"), "powersave\n")
         .with(&format!("{cpu}/smt/active"), "1\n")
         .with("proc/77/comm", "irqbalance\n");
-    let expected = "cpus 1 are set apart, not all of them with rcu_nocbs";
+    let expected = "cpus 1 are isolated, not all of them with rcu_nocbs";
     assert_eq!(machine.finding("isolation"), (Status::Note, expected.to_owned()));
     assert_eq!(machine.finding("governor"), (Status::Warn, "powersave".to_owned()));
     assert_eq!(machine.finding("smt").0, Status::Note);

@@ -131,12 +131,14 @@ fn one_file_is_one_output() {
         let output = run.run(&["--csv", "x", "--json", path]);
         let text = stderr(&output);
         assert!(!output.status.success() && text.contains("x"), "{text}");
-        assert!(text.contains("would overwrite a file") || text.contains("another output"));
+        assert!(
+            text.contains("would overwrite a file") || text.contains("another program or output")
+        );
     }
     for flag in ["--csv", "--html", "--pcapng"] {
         let output = run.run(&[flag, "-"]);
         let text = stderr(&output);
-        let told = format!("{flag} -: standard output is for --json - only");
+        let told = format!("{flag} -: only --json can write to standard output");
         assert!(output.status.code() == Some(1) || flag == "--pcapng", "{text}");
         assert!(text.contains(&told) || flag == "--pcapng", "{text}");
         assert!(!run.path("-").exists());
@@ -154,7 +156,7 @@ fn a_second_run_does_not_write_into_the_files_of_the_first() {
     }
     std::thread::sleep(std::time::Duration::from_millis(100));
     let text = stderr(&run.run(&["--csv", "x.csv"]));
-    assert!(text.contains("x.csv: another program or another output writes it"), "{text}");
+    assert!(text.contains("x.csv: another program or output writes to it"), "{text}");
     first.kill().unwrap();
     first.wait().unwrap();
     assert_eq!(run.run(&["--csv", "x.csv"]).status.code(), Some(0));

@@ -170,7 +170,7 @@ impl Outputs {
             print_report(title, summary, top).context("cannot write the report")?;
         }
         if !summary.ledger.balanced {
-            anyhow::bail!("the ledger is not balanced, which is a fault of Millrace itself");
+            anyhow::bail!("the ledger is not balanced: this is a bug in Millrace");
         }
         Ok(())
     }
@@ -194,7 +194,9 @@ pub fn refuse_to_overwrite(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]
         let mut others = others.chain(inputs.iter().map(PathBuf::as_path));
         if others.any(|other| is_same_file(path, other)) {
             let path = path.display();
-            let message = format!("{flag} {path} would overwrite a file of the same command\n");
+            let message = format!(
+                "{flag} {path} would overwrite a file of the same command: name another file\n"
+            );
             clap::Error::raw(ErrorKind::ArgumentConflict, message).exit();
         }
     }
@@ -203,7 +205,7 @@ pub fn refuse_to_overwrite(outputs: &[(&str, Option<&Path>)], inputs: &[PathBuf]
 /// Fails if a path is `-` where standard output is not supported.
 pub fn refuse_dash(flag: &str, path: Option<&Path>) -> anyhow::Result<()> {
     if path.is_some_and(is_dash) {
-        anyhow::bail!("{flag} -: standard output is for --json - only: name a file");
+        anyhow::bail!("{flag} -: only --json can write to standard output: name a file");
     }
     Ok(())
 }

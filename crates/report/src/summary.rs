@@ -294,12 +294,12 @@ impl Serialize for Counts {
 
 fn end_reason_doc(reason: EndReason) -> &'static str {
     match reason {
-        EndReason::Idle => "no packet for as long as the timeout",
-        EndReason::Fin => "TCP, FIN of both sides",
-        EndReason::Rst => "TCP, reset",
-        EndReason::Reuse => "TCP, a new connection took the ports",
-        EndReason::Evicted => "embryonic, gone for a new connection",
-        EndReason::Flushed => "somebody asked for its end",
-        EndReason::Exit => "alive at the end of the run",
+        EndReason::Idle => "no packet until its timeout",
+        EndReason::Fin => "TCP: FIN from both sides",
+        EndReason::Rst => "TCP: RST",
+        EndReason::Reuse => "TCP: a new connection took the ports",
+        EndReason::Evicted => "embryonic, evicted for a new connection",
+        EndReason::Flushed => "ended by a request (flush)",
+        EndReason::Exit => "still active at the end of the run",
     }
 }

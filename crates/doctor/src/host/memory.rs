@@ -54,8 +54,8 @@ const TABLE_PAGE_KB: u64 = 2048;
 /// A plan needs more memory than there is.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "flow tables and packet buffers take up to {}, and this host has {} to give: lower `capacity`, \
-     or the number of workers",
+    "flow tables and packet buffers need up to {}, but this host has only {} available: lower \
+     `capacity` or the number of workers",
     units::bytes(*.needed_bytes),
     units::bytes(*.there_is)
 )]
@@ -85,7 +85,7 @@ pub fn start_again_without_hugepages(prepare: impl FnOnce() -> bool) {
 /// A run requires hugepages, and there are too few.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{wanted_mb} MB of hugepages are wanted (`eal.memory_mb`), {free_mb} MB are free: {way_out}"
+    "{wanted_mb} MB of hugepages are needed (`eal.memory_mb`), but {free_mb} MB are free: {way_out}"
 )]
 pub struct TooFewHugepages {
     wanted_mb: u64,
@@ -101,14 +101,14 @@ impl TooFewHugepages {
             return None;
         }
         let unlimited_mb: u64 = pools.iter().map(|pool| pool.free * pool.page_kb / 1024).sum();
-        let without = "`huge = \"auto\"` does without them";
+        let without = "or set `huge = \"auto\"`";
         let way_out = if unlimited_mb >= wanted_mb {
-            format!("raise the hugetlb limit of its control group; {without}")
+            format!("raise the hugetlb limit of its control group, {without}")
         } else {
             let pool = pools.iter().find(|pool| pool.page_kb == TABLE_PAGE_KB);
             let pages = (wanted_mb - free_mb).div_ceil(TABLE_PAGE_KB / 1024);
             let all = pool.map_or(0, |pool| pool.total) + pages;
-            format!("sysctl -w vm.nr_hugepages={all}, or lower it; {without}")
+            format!("sysctl -w vm.nr_hugepages={all}, or lower `eal.memory_mb`, {without}")
         };
         Some(Self { wanted_mb, free_mb, way_out })
     }
@@ -237,8 +237,8 @@ mod tests {
         let message = TooFewHugepages::of(513, &[pool(300, 256, None)]).unwrap().to_string();
         assert_eq!(
             message,
-            "513 MB of hugepages are wanted (`eal.memory_mb`), 512 MB are free: sysctl -w \
-             vm.nr_hugepages=301, or lower it; `huge = \"auto\"` does without them"
+            "513 MB of hugepages are needed (`eal.memory_mb`), but 512 MB are free: sysctl -w \
+             vm.nr_hugepages=301, or lower `eal.memory_mb`, or set `huge = \"auto\"`"
         );
         let limited = TooFewHugepages::of(513, &[pool(300, 300, Some(16))]).unwrap().to_string();
         assert!(limited.contains("32 MB are free: raise the hugetlb limit"), "{limited}");
@@ -253,6 +253,6 @@ mod tests {
         assert!(half > 0 && Memory::refuse_more_than_there_is(half).is_ok(), "{half}");
         let there_is = units::bytes(too_little.there_is);
         let message = too_little.to_string();
-        assert!(message.contains(&format!("this host has {there_is} to give")), "{message}");
+        assert!(message.contains(&format!("this host has only {there_is} available")), "{message}");
     }
 }

@@ -168,7 +168,8 @@ impl Checkpointer {
         match thread.spawn(move || self.run(&stopped)) {
             Ok(thread) => Some(Running { thread, stop, steps, standstill: None }),
             Err(error) => {
-                tell(io::stderr(), format_args!("millrace: no snapshots: no thread: {error}"));
+                let why = format_args!("cannot start the thread for snapshots: {error}");
+                tell(io::stderr(), format_args!("millrace: {why}; the run has no snapshots"));
                 None
             }
         }
@@ -187,7 +188,7 @@ impl Checkpointer {
             match self.save() {
                 Ok(()) => is_told = false,
                 Err(error) if !is_told => {
-                    tell(io::stderr(), format_args!("millrace: {error}; the bump goes on"));
+                    tell(io::stderr(), format_args!("millrace: {error}; forwarding continues"));
                     is_told = true;
                 }
                 Err(_) => {}
@@ -288,7 +289,8 @@ impl Running {
         let lasts = self.standstill.as_mut().map(|standstill| standstill.lasts(steps));
         let is_given_up = lasts.is_some_and(|lasts| lasts >= PATIENCE);
         if is_given_up {
-            tell(io::stderr(), "millrace: the last snapshot is given up: no progress for 30 s");
+            let words = "millrace: cannot write the last snapshot: no progress for 30 s";
+            tell(io::stderr(), words);
         }
         self.thread.is_finished() || is_given_up
     }

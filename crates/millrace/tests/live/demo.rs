@@ -235,6 +235,6 @@ fn what_is_no_report_is_left_alone() {
     let output = twins(&scratch, "0.1").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("is there and no report"), "{stderr}");
+    assert!(stderr.contains("exists and is not a report"), "{stderr}");
     assert_eq!(scratch.read("demo.html"), "<html>mine</html>");
 }

@@ -199,6 +199,6 @@ fn records_that_cannot_be_written_end_the_records_and_not_the_bump() {
     assert_eq!(ended.status, Some(1), "{}", ended.stderr);
     let told = ended.stderr.matches("cannot write flow records to ").count();
     assert_eq!(told, 1, "{}", ended.stderr);
-    assert!(ended.stderr.contains("full.jsonl") && ended.stderr.contains("the bump goes on"));
+    assert!(ended.stderr.contains("full.jsonl") && ended.stderr.contains("forwarding continues"));
     assert!(ended.stdout.contains("ledger: 1 received = 1 sent"), "{}", ended.stdout);
 }

@@ -106,7 +106,7 @@ fn assert_report(results: &[u8], csv: &str, page: &str, scratch: &Scratch) {
     };
     refused(&[page], 1, "page.html is neither JSON results of `millrace gen` nor CSV");
     refused(&["no-such.json"], 1, "cannot read no-such.json");
-    refused(&[&json, "--html", csv], 1, "intervals.csv is there and no report of this program");
+    refused(&[&json, "--html", csv], 1, "intervals.csv exists and is not a report of this program");
     refused(&[json.as_str(); 9], 2, "a report compares at most 8 files");
 }
 
@@ -216,7 +216,7 @@ fn a_capture_overwrites_only_those_of_millrace() {
     let header = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28].map(u32::to_ne_bytes);
     std::fs::write(&file, header.concat()).unwrap();
     let (status, told) = send("net_null0", &["--pcapng", &file]);
-    assert!(status == Some(1) && told.contains("no capture of this program"), "{told}");
+    assert!(status == Some(1) && told.contains("not a capture of this program"), "{told}");
     assert_eq!(std::fs::read(&file).unwrap(), header.concat());
     std::fs::remove_file(&file).unwrap();
     for _ in 0..2 {

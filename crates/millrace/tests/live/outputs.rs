@@ -67,7 +67,7 @@ fn a_file_of_something_else_is_refused_and_left_as_it_is() {
         let setup = Setup::new("keep").without_flows().pair("net_null0", "net_null1");
         // The run has its own summary, of which there can be one only.
         let setup = if flag == "--json" { setup.json(&path) } else { setup.args(&[flag, &path]) };
-        setup.assert_refused(1, &[&path, "left as it is", "name another file"]);
+        setup.assert_refused(1, &[&path, "not changed", "name another file"]);
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
 }

@@ -78,7 +78,7 @@ fn a_run_that_insists_on_hugepages_is_refused_with_what_to_type() {
     }
     let setup = Setup::new("insist").config(TOO_MUCH).config("huge = true\n");
     let Some(_reserved) = Reserved::new() else { return };
-    let texts = ["1500 MB of hugepages are wanted (`eal.memory_mb`)", "sysctl -w vm.nr_hugepages="];
+    let texts = ["1500 MB of hugepages are needed (`eal.memory_mb`)", "sysctl -w vm.nr_hugepages="];
     setup.pair("net_null0", "net_null1").assert_refused(1, &texts);
 }
 

@@ -16,7 +16,7 @@ const HEAD: u64 = 4096;
 /// The type of file that an option writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Noun in refusals: a file is "no NOUN of this program".
+    /// Noun in refusals: a file is "not a NOUN of this program".
     pub(crate) noun: &'static str,
     /// Mode of a new file, before the umask.
     pub(crate) mode: u32,
@@ -68,7 +68,7 @@ impl LockedFile {
                 open_or_create(path, kind.mode).with_context(|| format!("cannot create {name}"))?;
             let is_regular = is_regular(&file);
             if is_regular && !lock(&file) {
-                bail!("{name}: another program or another output writes it: name another file");
+                bail!("{name}: another program or output writes to it: name another file");
             }
             // Before the lock was taken, another program may have removed or replaced the file.
             if !is_regular || is_at(&file, path) {
@@ -83,7 +83,7 @@ impl LockedFile {
         if !head.is_empty() && !is_ours(&head) {
             let noun = kind.noun;
             bail!(
-                "{name} is there and no {noun} of this program, so it is left as it is: name \
+                "{name} exists and is not a {noun} of this program, so it is not changed: name \
                  another file, or move this one away"
             );
         }
@@ -213,7 +213,7 @@ mod tests {
         let path = folder.path().join("page");
         let first = open(&path).unwrap();
         let refusal = format!("{:#}", open(&path).unwrap_err());
-        assert!(refusal.contains("page: another program or another output writes"), "{refusal}");
+        assert!(refusal.contains("page: another program or output writes"), "{refusal}");
         assert!(path.exists(), "the first one still has it");
         first.replace(b"<page>1").unwrap();
         open(&path).unwrap().replace(b"<page>2").unwrap();

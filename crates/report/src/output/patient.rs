@@ -28,7 +28,7 @@ impl Patient {
 impl Write for Patient {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !is_ready(&self.0, Self::PATIENCE) {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "its reader took nothing for 1 s"));
         }
         self.0.write(&bytes[..bytes.len().min(PIECE)])
     }

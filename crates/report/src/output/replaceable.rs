@@ -46,7 +46,8 @@ fn open_pipe(path: &Path) -> io::Result<File> {
         match File::options().write(true).custom_flags(flags).open(path) {
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
                 if begun.elapsed() >= Patient::PATIENCE {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it"));
+                    let words = "no program opened it for reading within 1 s";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, words));
                 }
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -80,7 +81,7 @@ mod tests {
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
         let refusal = format!("{:#}", open().err().unwrap());
-        assert!(refusal.contains("page is there and no page of this program"), "{refusal}");
+        assert!(refusal.contains("page exists and is not a page of this program"), "{refusal}");
         let nowhere = Replaceable::open(&path.join("page"), kind, |_| true).err().unwrap();
         assert!(format!("{nowhere:#}").contains("cannot create"), "{nowhere:#}");
     }

@@ -32,12 +32,12 @@ pub enum OpenError {
     Io(#[from] io::Error),
     /// The file has other contents.
     #[error(
-        "it holds something else than flow records in {0} as this version writes them, and is left \
-         as it is: name another file, or move this one away"
+        "it is not a file of flow records in {0} as this version writes them, so it is not \
+         changed: name another file, or move this one away"
     )]
     NotRecords(Format),
     /// Another program writes to it.
-    #[error("another program writes flow records to it: name another file, or end that program")]
+    #[error("another program writes flow records to it: name another file, or stop that program")]
     Locked,
 }
 

@@ -150,7 +150,10 @@ impl Work {
         }
         if let Some(lost) = self.gap {
             let lost = thousands(lost);
-            self.tell(format_args!("{}: flow records lost until the end: {lost}", self.target));
+            self.tell(format_args!(
+                "cannot write flow records to {} until the end; records lost: {lost}",
+                self.target
+            ));
         }
     }
 
@@ -178,7 +181,7 @@ impl Work {
 
     fn lose(&mut self, records: u64, error: io::Error) {
         if self.gap.is_none() {
-            let what = "the bump goes on, and records are lost until a write succeeds";
+            let what = "forwarding continues, and records are lost until a write succeeds";
             self.tell(format_args!(
                 "cannot write flow records to {}: {error}; {what}",
                 self.target
@@ -210,7 +213,7 @@ impl Work {
                 self.write(&[], 0);
             }
             Err(error) => self.tell(format_args!(
-                "cannot reopen {}: {error}; flow records go on to the file that was open",
+                "cannot reopen {}: {error}; flow records still go to the file that was open",
                 self.target
             )),
         }

@@ -226,7 +226,7 @@ impl Offload {
         };
         writeln!(
             out,
-            "rules of the NIC: {} created, {} refused, {} at the end{stuck}{without}",
+            "NIC rules: {} created, {} refused, {} at the end{stuck}{without}",
             sum(|port| port.rules.created),
             sum(|port| port.rules.refused.total()),
             sum(|port| port.rules.installed),
@@ -237,7 +237,7 @@ impl Offload {
         let percent = 100.0 * self.marked_share;
         writeln!(
             out,
-            "marks: {counted} packets counted by them ({percent:.1} %), {unusual} unusual, \
+            "marks: {counted} packets counted by mark ({percent:.1} %), {unusual} unusual, \
              {wrong} wrong"
         )?;
         self.print_bypassed(out)
@@ -251,7 +251,7 @@ impl Offload {
         let uncounted = self.ports.iter().map(|port| port.rules.uncounted).sum::<u64>();
         let uncounted = match uncounted + self.bypassed.unsettled {
             0 => String::new(),
-            rules => format!(", the last count of {} not known", units::thousands(rules)),
+            rules => format!(", the last count of {} rules is unknown", units::thousands(rules)),
         };
         let Bypassed { rules, packets, bytes, .. } = self.bypassed;
         let [rules, packets, bytes] = [rules, packets, bytes].map(units::thousands);

@@ -35,7 +35,7 @@ impl Summary {
             let [restored, expired, refused] = [restored, expired, refused].map(units::thousands);
             writeln!(
                 out,
-                "connections of before: {restored} known again in {restore_ms} ms, {expired} \
+                "connections of the last run: {restored} restored in {restore_ms} ms, {expired} \
                  expired, {refused} refused"
             )?;
         }
@@ -55,7 +55,7 @@ impl Summary {
             return Ok(());
         }
         let percent = 100.0 * stalled as f64 / all as f64;
-        writeln!(out, "workers were kept from their cpus for {percent:.0} % of the time")
+        writeln!(out, "workers did not get their cpus for {percent:.0} % of the time")
     }
 
     fn print_ledger(&self, out: &mut impl Write) -> io::Result<()> {

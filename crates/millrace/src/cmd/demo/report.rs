@@ -60,7 +60,7 @@ mod tests {
         assert!(path.exists(), "which was there before");
         std::fs::write(&path, "<!DOCTYPE html><html><head><title>mine</title>").unwrap();
         let refusal = reopen().unwrap_err().to_string();
-        assert!(refusal.contains("no report of this program"), "{refusal}");
+        assert!(refusal.contains("not a report of this program"), "{refusal}");
         assert!(std::fs::read_to_string(&path).unwrap().contains("mine"));
         let nowhere = folder.path().join("nowhere/report.html");
         let refusal = format!("{:#}", ReportFile::open(Some(&nowhere)).err().unwrap());

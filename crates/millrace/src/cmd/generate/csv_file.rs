@@ -126,9 +126,12 @@ mod tests {
         drop(file);
         std::fs::write(&path, "time,mine\n").unwrap();
         let refusal = format!("{:#}", open().err().unwrap());
-        assert!(refusal.contains("no file of intervals of this program"), "{refusal}");
+        assert!(refusal.contains("not a file of intervals of this program"), "{refusal}");
         let refusal = CsvFile::open(Some(Path::new("-"))).err().unwrap().to_string();
-        assert!(refusal.starts_with("--csv -: standard output is for --json"), "{refusal}");
+        assert!(
+            refusal.starts_with("--csv -: only --json can write to standard output"),
+            "{refusal}"
+        );
     }
 
     #[test]
