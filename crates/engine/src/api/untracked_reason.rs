@@ -59,9 +59,9 @@ pub enum UntrackedReason {
     TcpOffset,
     /// The UDP length is below 8 or beyond the packet.
     UdpLength,
-    /// A new connection found the flow table full.
+    /// The flow table was full when a new connection began.
     TableFull,
-    /// A new connection found its zone full.
+    /// The zone of a new connection was full.
     ZoneFull,
     /// The source of a new connection has reached its limit of connections.
     SourceFull,
@@ -153,14 +153,12 @@ impl UntrackedReason {
             UntrackedReason::Llc => "IEEE 802.3 frame with LLC (spanning tree, IS-IS, ...)",
             UntrackedReason::VlanDepth => "more than two VLAN tags",
             UntrackedReason::Fragment => {
-                "IP fragment of a datagram whose first fragment was not here"
+                "later IP fragment whose first fragment or connection is missing"
             }
-            UntrackedReason::FragmentFull => "IP fragment for which there was no room",
+            UntrackedReason::FragmentFull => "IP fragment of a datagram that found no room",
             UntrackedReason::FragmentOverlap => "IP fragment of a datagram whose fragments overlap",
-            UntrackedReason::FragmentTiny => {
-                "IP fragment that ends inside its headers, or begins in them"
-            }
-            UntrackedReason::FragmentLength => "IP fragment of a length that none can have",
+            UntrackedReason::FragmentTiny => "IP fragment that ends or begins inside the headers",
+            UntrackedReason::FragmentLength => "IP fragment with an impossible length",
             UntrackedReason::ExtensionLimit => {
                 "more than 8 IPv6 extension headers or 256 bytes of them"
             }
@@ -178,14 +176,16 @@ impl UntrackedReason {
             UntrackedReason::TransportTruncated => "packet ends inside the transport header",
             UntrackedReason::TcpOffset => "TCP data offset below 5 or beyond the packet",
             UntrackedReason::UdpLength => "UDP length below 8 or beyond the packet",
-            UntrackedReason::TableFull => "a new flow found the flow table full",
-            UntrackedReason::ZoneFull => "a new flow found its zone full",
-            UntrackedReason::SourceFull => "the source of a new flow has as many as it may",
-            UntrackedReason::NewRate => "as many flows have begun in this second as may",
-            UntrackedReason::Invalid => "a packet its connection cannot have",
+            UntrackedReason::TableFull => "new connection, but the flow table was full",
+            UntrackedReason::ZoneFull => "new connection, but its zone was full",
+            UntrackedReason::SourceFull => "new connection, but its source was at its limit",
+            UntrackedReason::NewRate => "new connection, but the limit per second was reached",
+            UntrackedReason::Invalid => {
+                "packet that does not fit its connection, or cannot begin one"
+            }
             UntrackedReason::Related => "ICMP error about a known connection",
             UntrackedReason::Unrelated => "ICMP error about no known connection",
-            UntrackedReason::WorkerBusy => "the worker that has its connection had no room for it",
+            UntrackedReason::WorkerBusy => "the worker of its connection had no room for it",
         }
     }
 

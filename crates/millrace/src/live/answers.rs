@@ -247,13 +247,17 @@ fn offload_line(
 
 fn rule_words(view: &RuleView) -> String {
     match view.state {
-        RuleState::Asked => "the port was asked for its rule".to_owned(),
-        RuleState::Installed => "the NIC has its rule; no packet had the mark yet".to_owned(),
+        RuleState::Asked => {
+            "its rule was requested, and the NIC has not confirmed it yet".to_owned()
+        }
+        RuleState::Installed => {
+            "the NIC has its rule, but no packet has had the mark yet".to_owned()
+        }
         RuleState::Effective => format!("marked by the NIC, {} packets so far", view.hits),
         RuleState::Bypassed => {
             format!("forwarded by the NIC itself, {} packets so far", view.hits)
         }
-        RuleState::Leaving => "its rule is on its way out of the NIC".to_owned(),
+        RuleState::Leaving => "its rule is being removed from the NIC".to_owned(),
         RuleState::None | RuleState::Candidate => String::new(),
     }
 }
@@ -277,13 +281,13 @@ fn why(
         NoRuleReason::Off => off_words(&[]),
         NoRuleReason::Protocol => "only TCP and UDP get rules".to_owned(),
         NoRuleReason::ZoneByRule => {
-            "a rule puts packets into its zone, so that no tag tells its own from others".to_owned()
+            "a zone rule names its zone, so no VLAN tag identifies its packets".to_owned()
         }
         NoRuleReason::TooFewPackets { least } => {
-            format!("it has had {packets} packets; one with fewer than {least} is not looked at")
+            format!("it has had {packets} packets; the first measurement needs {least}")
         }
         NoRuleReason::BelowThreshold { worth, threshold } if view.rate >= threshold => format!(
-            "its rate of {rate} packets/s would do, but it has had {packets} packets only, \
+            "its rate of {rate} packets/s is high enough, but it has had only {packets} packets, \
              which count as {worth} packets/s; the threshold is {threshold} packets/s",
             worth = units::pps(worth),
             threshold = units::pps(threshold)
@@ -294,24 +298,29 @@ fn why(
         ),
         NoRuleReason::NoCapacity => match port {
             Some(PortStatus { state, .. }) => {
-                format!("the NIC has room for {} rules, and flows no slower have them", state.room)
+                format!(
+                    "the NIC has room for {} rules, and flows at least as busy have them",
+                    state.room
+                )
             }
-            None => "the NIC has no room for one more rule".to_owned(),
+            None => "the NIC has no room for another rule".to_owned(),
         },
         NoRuleReason::ZoneFull => {
-            "its zone has as many rules as it may have, of flows that are no slower".to_owned()
+            "its zone has `zone_rules_max` rules, of flows that are at least as busy".to_owned()
         }
         NoRuleReason::Refused => format!("refused: {}", refusal(port)),
         NoRuleReason::Ineffective => {
-            "the NIC took its rule, and no packet had the mark: ineffective".to_owned()
+            "ineffective: the NIC took its rule, but no packet had the mark".to_owned()
         }
         NoRuleReason::KindAside => {
             "rules of its kind had no effect at this port; they are tried again later".to_owned()
         }
         NoRuleReason::BackOff => {
-            "the port had trouble with rules just now and is left alone".to_owned()
+            "the port had an error a moment ago, and gets no new rules for a while".to_owned()
         }
-        NoRuleReason::Waiting => "it waits for its turn: the port makes rules no faster".to_owned(),
+        NoRuleReason::Waiting => {
+            "it waits for its turn: the port installs other rules first".to_owned()
+        }
     }
 }
 

@@ -267,7 +267,7 @@ impl Rules {
         let name = work.name.clone();
         match work.start(port) {
             Ok(running) => Rules::On(running),
-            Err(error) => Rules::Off { name, reason: format!("no thread for its rules: {error}") },
+            Err(error) => Rules::Off { name, reason: format!("cannot start its thread: {error}") },
         }
     }
 
@@ -360,7 +360,7 @@ impl RulesHandle {
             Ok(port) => Some(port),
             Err(mpsc::RecvTimeoutError::Disconnected) => None,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                let reason = Some("its driver has not come back from a call".to_owned());
+                let reason = Some("its driver has not returned from a call".to_owned());
                 Some(OffloadPort {
                     name: name.clone(),
                     state: "on",

@@ -46,10 +46,10 @@ pub(crate) fn summary(
     summary.offload.marked_share = summary.offload.marks.counted as f64 / received.max(1) as f64;
     summary.cpu_util_percent = percent(busy, all);
     summary.directions = direction_rates(directions, duration.as_secs_f64());
-    summary.drops.add("tx_full", "the port they should leave by had no room for them", tx_full);
-    summary.drops.add("port_reset", "the port they should leave by was being reset", port_reset);
-    summary.drops.add("cut", "as long as its port's buffers, so that it may have been cut", cut);
-    summary.drops.add("over_mtu", "longer than the MTU of the port it should leave by", over_mtu);
+    summary.drops.add("tx_full", "the outgoing port had no room", tx_full);
+    summary.drops.add("port_reset", "the outgoing port was being reset", port_reset);
+    summary.drops.add("cut", "as long as a buffer of its port, so it may have been cut", cut);
+    summary.drops.add("over_mtu", "longer than the MTU of the outgoing port", over_mtu);
     summary.balance(received, sent, held);
     summary
 }

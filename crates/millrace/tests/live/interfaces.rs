@@ -273,7 +273,7 @@ fn checksums_that_nobody_fills_in_are_told_with_what_to_do() {
     lan.assign_addresses();
     let fetch = format!("curl --silent --max-time 2 http://{}/", lan.b.v4);
     assert!(!lan.a.namespace.succeeds(&fetch));
-    bump.wait_for_message("on the sending host: ethtool -K INTERFACE tx off");
+    bump.wait_for_message("run ethtool -K INTERFACE tx off on the sending host");
     let ended = bump.finish();
     assert_eq!(ended.stderr.matches("checksums are wrong").count(), 2, "{}", ended.stderr);
 }

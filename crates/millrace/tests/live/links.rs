@@ -25,7 +25,7 @@ fn a_link_that_is_down_at_the_start_is_told_once() {
     }
     let ended = bump.finish();
     ended.assert_balanced();
-    let down = "the link is down; what should leave by it is dropped";
+    let down = "the link is down; packets to it are dropped";
     assert_eq!(ended.stderr, format!("millrace: port {b}: {down}\n"));
 }
 
@@ -51,7 +51,7 @@ fn a_link_that_comes_and_goes_is_told_and_survived() {
         let told = bump.stderr().lines().count();
         namespace.run(&format!("ip link set dev {interface} down"));
         let port = ENDS[port];
-        bump.wait_for_message(&format!("iface={port}: the link is down; what should leave"));
+        bump.wait_for_message(&format!("iface={port}: the link is down; packets to it"));
         lan.a.namespace.succeeds("ping -c 1 -W 1 10.9.0.2");
         namespace.run(&format!("ip link set dev {interface} up"));
         bump.wait_until("the link is up again", |bump| {
@@ -86,7 +86,9 @@ fn an_interface_that_vanishes_leaves_the_other_pair_alone() {
     for end in ENDS {
         bump.wait_for_message(&format!("iface={end}: the link is up"));
         lan.bump.run(&format!("ip link delete dev {end}"));
-        bump.wait_for_message(&format!("iface={end}: the device is gone; the other ports go on"));
+        bump.wait_for_message(&format!(
+            "iface={end}: the device is gone; the other ports continue"
+        ));
         bump.wait_for_line("packets of the other pair", |line| line.up_kpps > 0.0);
     }
     let ended = bump.finish();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-const REFUSED: &str = "flow tables and packet buffers take up to ";
+const REFUSED: &str = "flow tables and packet buffers need up to ";
 
 /// Lays the files in folder `$0` over those of the kernel, then becomes what follows.
 const PRETEND: &str = "mount --bind \"$0/meminfo\" /proc/meminfo && \

@@ -148,7 +148,7 @@ fn templates_that_do_not_work_leave_calls() {
     for port in ports(&summary) {
         assert_eq!((&port["state"], &port["api"]), (&"on".into(), &"sync".into()), "{port}");
         let reason = port["api_reason"].as_str().unwrap();
-        assert!(reason.starts_with("a rule by templates: failed"), "{reason}");
+        assert!(reason.starts_with("cannot create a rule by templates: failed"), "{reason}");
         assert!(count(&port["rules"]["created"]) > 0, "{port}");
     }
     assert_eq!(conversations(&ended.records(), is_a), talk.conversations);

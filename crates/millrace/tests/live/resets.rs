@@ -133,7 +133,7 @@ fn rules_come_back_and_mark_again() {
     }
     let ended = bump.finish();
     ended.assert_balanced();
-    let rules = format!(" ms, {CONNECTIONS} rules to remake\n");
+    let rules = format!(" ms, {CONNECTIONS} rules to install again\n");
     assert!(ended.stderr.contains(&rules), "{}", ended.stderr);
     let summary = ended.summary();
     assert_no_rule_left(&summary);
@@ -163,7 +163,7 @@ fn a_port_that_comes_back_late_is_waited_for() {
     }
     let arguments = ",reset_after=20000,faults=reset-fails:0.8";
     let mut bump = endless("late", arguments).args(&["--offload", "all"]).start();
-    bump.wait_for_message("a reset failed, and is tried again");
+    bump.wait_for_message("a reset of a port failed, and will be tried again");
     bump.wait_for_message("was reset");
     let ended = bump.finish();
     ended.assert_balanced();

@@ -57,7 +57,8 @@ impl Bypass {
             let count = port.flow_query_count(&made, false);
             // A rule that stays matches documentation addresses only, and ends with the port.
             let _ = port.flow_destroy(made);
-            let count = count.map_err(|error| format!("its counter: {}", error.of(None)))?;
+            let count =
+                count.map_err(|error| format!("cannot read its counter: {}", error.of(None)))?;
             match (count.hits, count.bytes) {
                 (Some(_), Some(_)) => Ok(()),
                 _ => Err("its counter does not count both packets and bytes".to_owned()),

@@ -254,7 +254,7 @@ impl RulePort for PortRules {
             return self.refuse(rule, RefusalClass::Unsuitable, words);
         };
         if self.asked.len() >= self.rules_max as usize {
-            let words = "there are as many rules as `rules_max` says";
+            let words = "the port has `rules_max` rules already";
             return self.refuse(rule, RefusalClass::Full, words);
         }
         let create = |port: &mut Port, terms: &mut Terms| match &mut terms.bypass {

@@ -59,10 +59,10 @@ impl fmt::Display for PortEvent {
         match self {
             PortEvent::Up(port) => write!(f, "port {port}: the link is up"),
             PortEvent::Down(port) => {
-                write!(f, "port {port}: the link is down; what should leave by it is dropped")
+                write!(f, "port {port}: the link is down; packets to it are dropped")
             }
             PortEvent::Removed(port) => {
-                write!(f, "port {port}: the device is gone; the other ports go on")
+                write!(f, "port {port}: the device is gone; the other ports continue")
             }
             PortEvent::OutOfSight(port) => write!(
                 f,
@@ -71,27 +71,30 @@ impl fmt::Display for PortEvent {
             ),
             PortEvent::Unmarked(port) => write!(
                 f,
-                "port {port}: rules have no effect: packets come without the marks that they ask \
-                 for; no more of the kind are made for a while, and connections stay in software"
+                "port {port}: rules have no effect: packets arrive without the marks of their \
+                 rules; Millrace installs no more such rules for a while, and these connections \
+                 stay in software"
             ),
             PortEvent::UnfinishedChecksums { port, interface } => write!(
                 f,
                 "port {port}: checksums are wrong: a sender leaves them to hardware that is not \
-                 there; on the sending host: ethtool -K INTERFACE tx off; or name the interface, \
-                 {interface}, as the port: then they are filled in"
+                 there; run ethtool -K INTERFACE tx off on the sending host, or use the interface \
+                 {interface} itself as the port, so that the kernel fills them in"
             ),
             PortEvent::Reset { port, took, rules } => {
                 write!(f, "port {port}: was reset; back after {} ms", took.as_millis())?;
                 match rules {
-                    Some(rules) => write!(f, ", {} rules to remake", units::thousands(*rules)),
+                    Some(rules) => {
+                        write!(f, ", {} rules to install again", units::thousands(*rules))
+                    }
                     None => Ok(()),
                 }
             }
             PortEvent::ResetFailed { error } => {
-                write!(f, "a reset failed, and is tried again for a while: {error}")
+                write!(f, "a reset of a port failed, and will be tried again: {error}")
             }
             PortEvent::GivenUp { tries, error } => {
-                write!(f, "a port did not come back, {tries} resets failed: {error}")
+                write!(f, "a port did not come back: {tries} resets failed: {error}")
             }
         }
     }

@@ -38,7 +38,7 @@ impl DriverError {
 
     /// Returns the error of a flow queue's result, which has no reason.
     fn nothing() -> Self {
-        Self { errno: 0, words: "failed, as its result says; there is no stated reason".to_owned() }
+        Self { errno: 0, words: "failed; the NIC states no reason".to_owned() }
     }
 }
 
@@ -189,13 +189,14 @@ impl Queue {
                 0,
                 port.flow_enqueue_create(&rule, 0).map_err(|e| DriverError::of(&e, Some(&rule))),
             );
-            self.wait(port).map_err(|words| format!("a rule by templates: {words}"))?;
+            self.wait(port)
+                .map_err(|words| format!("cannot create a rule by templates: {words}"))?;
             self.begin(
                 0,
                 port.flow_enqueue_destroy(0).map_err(|error| DriverError::of(&error, None)),
             );
             self.wait(port)
-                .map_err(|words| format!("a rule by templates that is to go: {words}"))?;
+                .map_err(|words| format!("cannot remove a rule by templates: {words}"))?;
         }
         Ok(())
     }
@@ -209,7 +210,7 @@ impl Queue {
                 return ended.result.map_err(|said| said.words);
             }
             if begin.elapsed() > PATIENCE {
-                return Err("its result does not come".to_owned());
+                return Err("no result within the time limit".to_owned());
             }
             std::thread::sleep(Duration::from_micros(50));
         }
