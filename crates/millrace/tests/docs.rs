@@ -305,13 +305,13 @@ fn every_reason_is_documented() {
 }
 
 #[test]
-fn every_kind_of_irregular_packet_is_documented() {
+fn every_anomaly_is_documented() {
     let rows = rows("docs/operating.md");
-    let rows = rows.iter().filter(|row| row.heading == "Irregular packets");
+    let rows = rows.iter().filter(|row| row.heading == "Anomalies");
     let documented = rows.map(|row| row.cells[..2].join(" ")).collect();
     let class = |reason: Anomaly| if reason.is_invalid() { "invalid" } else { "ignored" };
     let real = Anomaly::ALL.map(|reason| format!("`{}` {}", reason.name(), class(reason)));
-    assert_same("irregular packets", &documented, &real.into_iter().collect());
+    assert_same("anomalies", &documented, &real.into_iter().collect());
 }
 
 #[test]
