@@ -66,7 +66,7 @@ pub enum AskError {
     /// Several instances run, one per line of the text, and none was named.
     #[error("several instances run; choose one with --instance:\n{0}")]
     Several(String),
-    /// No instance answers at this socket, or has this process number.
+    /// No instance answers at this socket, or has this process ID.
     #[error("{0}: no running instance has this socket or process ID")]
     Nobody(PathBuf),
     /// This user must not query the instance at this socket.

@@ -41,7 +41,7 @@ pub enum Line {
 /// The instance that answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceLine {
-    /// Process number.
+    /// Process ID.
     pub pid: u32,
     /// Version of the program.
     pub version: String,

@@ -15,8 +15,8 @@ pub struct PlanArgs {
     /// Configuration file (TOML)
     config: Option<PathBuf>,
     /// Bridge ports A and B. Each is a Linux interface (eth1), a PCI address (0000:18:00.0) or a
-    /// vdev with its arguments. Replaces the pairs of the file. Arguments may have commas: B begins
-    /// at the comma that a device name follows
+    /// vdev with its arguments. Replaces the pairs of the file. Arguments may contain commas: B
+    /// begins after the comma that is followed by a device name
     #[arg(long = "pair", value_name = "A,B")]
     pairs: Vec<String>,
     /// Run N workers per pair, on the least busy cpus. Replaces the workers of the file
@@ -136,11 +136,11 @@ impl PlanArgs {
 /// Options of an engine without ports.
 #[derive(clap::Args)]
 pub struct EngineArgs {
-    /// Configuration file (TOML) for table, policy and timeouts; what it says of ports, workers and
-    /// DPDK is read but not used
+    /// Configuration file (TOML) for table, policy and timeouts. Its settings of ports, workers and
+    /// DPDK must be valid, but are not used
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Flows of each IP version that the table holds, instead of the capacities of the file
+    /// Connections of each IP version that the table holds, instead of the capacities of the file
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CAPACITY_MAX))]
     capacity: Option<u32>,
 }

@@ -87,7 +87,7 @@ impl fmt::Display for MaskedBitsError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             MaskedBitsError::Syntax(bits) => {
-                write!(f, "write VALUE or VALUE/MASK, in decimal or behind 0x, of {bits} bits")
+                write!(f, "write VALUE or VALUE/MASK, decimal or hexadecimal (0x), of {bits} bits")
             }
             MaskedBitsError::BesideMask => {
                 f.write_str("the value has bits that are not in the mask")

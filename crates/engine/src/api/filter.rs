@@ -134,7 +134,7 @@ impl fmt::Display for Prefix {
 
 impl fmt::Display for PrefixError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("write ADDRESS or ADDRESS/LENGTH, of at most 32 bits, or 128 for IPv6")
+        f.write_str("write ADDRESS or ADDRESS/LENGTH, of at most 32 bits (IPv6: 128)")
     }
 }
 

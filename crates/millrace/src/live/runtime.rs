@@ -369,7 +369,7 @@ fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
         if last_message.elapsed() > Duration::from_secs(1) {
             last_message = Instant::now();
             let left: u64 = rules.iter().filter_map(Rules::count).sum();
-            tell(io::stderr(), format_args!("millrace: rules to take out of the NICs: {left}"));
+            tell(io::stderr(), format_args!("millrace: NIC rules still to remove: {left}"));
         }
     }
     rules.into_iter().map(Rules::finish).collect()
