@@ -526,8 +526,8 @@ fn a_wrong_filter_is_named_with_a_way_out() {
     let wrong = [
         (["--proto", "foo"], "write tcp, udp, icmp, icmpv6, sctp, gre, esp, or a number up to 255"),
         (["--src", "10.0.0.0/33"], "write ADDRESS or ADDRESS/LENGTH, of at most 32 bits"),
-        (["--address", "::/129"], "or 128 for IPv6"),
-        (["--state", "open"], "no state; there are SYN_SENT, "),
+        (["--address", "::/129"], "(IPv6: 128)"),
+        (["--state", "open"], "not a connection state; the states are SYN_SENT, "),
         (["--zone", "65536"], "65536 is not in 0..=65535"),
         (["--dport", "x"], "invalid digit"),
     ];
