@@ -168,8 +168,10 @@ impl Checkpointer {
         match thread.spawn(move || self.run(&stopped)) {
             Ok(thread) => Some(Running { thread, stop, steps, standstill: None }),
             Err(error) => {
-                let why = format_args!("cannot start the thread for snapshots: {error}");
-                tell(io::stderr(), format_args!("millrace: {why}; the run has no snapshots"));
+                tell(
+                    io::stderr(),
+                    format_args!("millrace: no snapshots: cannot start their thread: {error}"),
+                );
                 None
             }
         }
