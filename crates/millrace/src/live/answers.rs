@@ -299,14 +299,14 @@ fn why(
         NoRuleReason::NoCapacity => match port {
             Some(PortStatus { state, .. }) => {
                 format!(
-                    "the NIC has room for {} rules, and flows at least as busy have them",
+                    "the NIC has room for {} rules, and connections at least as busy have them",
                     state.room
                 )
             }
             None => "the NIC has no room for another rule".to_owned(),
         },
         NoRuleReason::ZoneFull => {
-            "its zone has `zone_rules_max` rules, of flows that are at least as busy".to_owned()
+            "its zone has `zone_rules_max` rules, of connections at least as busy".to_owned()
         }
         NoRuleReason::Refused => format!("refused: {}", refusal(port)),
         NoRuleReason::Ineffective => {
