@@ -4,13 +4,13 @@
 use dpdk::{Eal, tsc, tsc_after_loads, tsc_hz};
 use std::time::{Duration, Instant};
 
-/// Time over which the rate of the counter is measured. The system's clock, read to 50 ns at both
-/// ends, gives it to one part in a million.
+/// Time over which the rate of the counter is measured. The system's clock is read to 50 ns at both
+/// ends, so the rate is right to one part in a million.
 const MEASUREMENT: Duration = Duration::from_millis(100);
 
 const READINGS: u32 = 8;
 
-/// Counts nanoseconds from its start; copies count the same.
+/// Counts nanoseconds from its start. Copies have the same start and rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: u64,
@@ -24,9 +24,9 @@ impl Clock {
         Self::of_rate(1_000_000_000, tsc_hz(eal))
     }
 
-    /// Returns a clock that starts at 0, after measuring the rate against the system's clock for
-    /// 0.1 s. DPDK takes the rate from CPUID where that has it, and may be off by some per mille
-    /// where it has not (`rte_cycles.c`).
+    /// Measures the rate against the system's clock for 0.1 s; returns a clock that starts at 0.
+    /// DPDK takes the rate from CPUID. If CPUID does not report it, DPDK's rate may be off by some
+    /// per mille (`rte_cycles.c`).
     pub fn measured() -> Self {
         let (begun, first) = read_both();
         std::thread::sleep(MEASUREMENT);
@@ -42,7 +42,7 @@ impl Clock {
         Self { start: tsc().saturating_add(cycles as u64), scale: self.scale }
     }
 
-    /// Returns a clock that starts at 0; the counter counts `cycles` in `ns` nanoseconds.
+    /// Returns a clock that starts at 0, for a counter that counts `cycles` in `ns` nanoseconds.
     fn of_rate(ns: u64, cycles: u64) -> Self {
         Self { start: tsc(), scale: ((u128::from(ns) << 32) / u128::from(cycles)) as u64 }
     }
@@ -59,8 +59,7 @@ impl Clock {
         self.nanos(tsc_after_loads())
     }
 
-    /// Returns the nanoseconds from the start to the time at which the counter stood at `tsc`;
-    /// negative before the start.
+    /// Converts a value of the counter to nanoseconds since the start; negative before it.
     pub(crate) fn signed_nanos(&self, tsc: u64) -> i64 {
         let cycles = i128::from(tsc) - i128::from(self.start);
         (cycles * i128::from(self.scale) >> 32) as i64

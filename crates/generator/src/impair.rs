@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A wire for tests that loses, doubles, reorders and damages packets. It counts each of these
-//! exactly, so that the receiver's figures can be compared with it.
+//! Implements a wire for tests that loses, duplicates, reorders and damages packets. It counts each
+//! impairment exactly, so that tests can compare the receiver's figures with its own.
 
 use crate::task::{Stage, Task};
 use dpdk::{Burst, Mbuf, Mempool, RxQueue, TxQueue};
@@ -10,21 +10,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use traffic::{Finding, StampKey, Verifier};
 use wire::Packet;
 
-/// Numbers of packets of a million that are impaired in each way, at random; each packet in at most
-/// one way.
+/// Number of packets per million that are impaired, for each kind of impairment. Packets are chosen
+/// at random; each is impaired in at most one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Impairments {
-    /// Lost.
+    /// Packets lost.
     pub lost: u32,
-    /// Sent twice.
+    /// Packets sent twice.
     pub duplicated: u32,
-    /// Sent after the next packet of their stream.
+    /// Packets sent after the next packet of their lane.
     pub reordered: u32,
-    /// Sent with one bit changed.
+    /// Packets sent with one bit changed.
     pub damaged: u32,
 }
 
-/// Counters of impaired packets so far, for any thread.
+/// Counters of impaired packets; any thread may read them.
 #[derive(Debug, Default)]
 pub struct Impaired {
     lost: AtomicU64,
@@ -41,7 +41,7 @@ impl Impaired {
     }
 }
 
-/// Carries packets from one cable to another, in one direction.
+/// Forwards packets from a receive queue to a transmit queue, and impairs some of them.
 pub struct Impairer {
     from: RxQueue,
     to: TxQueue,
@@ -51,14 +51,14 @@ pub struct Impairer {
     verifier: Verifier,
     rng: u64,
     arrived: Burst,
-    /// Packets for which the far cable had no room, in order.
+    /// Packets that wait for room in the transmit queue, in order.
     leaving: VecDeque<Mbuf>,
     offered: Burst,
-    /// A packet that waits for the next one of its lane.
+    /// The packet that waits for the next one of its lane, and the number of the lane.
     held: Option<(u16, Mbuf)>,
 }
 
-/// Treatment of a packet.
+/// Impairment of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Lost,
@@ -69,8 +69,8 @@ enum Fate {
 }
 
 impl Impairer {
-    /// Makes a wire for stamped packets of runs with `seed`, which also decides which of them are
-    /// impaired.
+    /// Makes a wire for stamped packets of runs with `seed`. The seed also determines which packets
+    /// are impaired.
     pub fn new(
         from: RxQueue,
         to: TxQueue,
@@ -142,7 +142,7 @@ impl Impairer {
         }
     }
 
-    /// Sends a whole packet, and behind it one of the same lane that waits.
+    /// Sends an intact packet, and after it the waiting packet if it is of the same lane.
     fn pass(&mut self, lane: u16, mbuf: Mbuf) {
         self.send(mbuf);
         if let Some((_, late)) = self.held.take_if(|(held, _)| *held == lane) {
@@ -151,7 +151,7 @@ impl Impairer {
         }
     }
 
-    /// Changes a bit of the stamp or behind it.
+    /// Inverts a random bit of the last 16 bytes of a packet, sends the packet and counts it.
     fn damage(&mut self, mut mbuf: Mbuf) {
         let random = self.random();
         let bytes = mbuf.head_mut();
@@ -174,12 +174,12 @@ impl Impairer {
         self.leaving.push_back(mbuf);
     }
 
-    /// Sends the packets for which the far cable has room; true if these are all.
+    /// Sends packets while the transmit queue has room; true if none is left.
     fn flush(&mut self) -> bool {
         loop {
             while self.offered.room() > 0 {
                 let Some(mbuf) = self.leaving.pop_front() else { break };
-                // There is room.
+                // The loop has made sure that there is room.
                 let _ = self.offered.push(mbuf);
             }
             if self.offered.is_empty() {
@@ -203,11 +203,11 @@ impl Task for Impairer {
         }
         let received = self.from.burst(&mut self.arrived);
         let mut packets: [Option<Mbuf>; dpdk::BURST_MAX] = [const { None }; dpdk::BURST_MAX];
-        // The last one comes first.
+        // `pop` returns the last packet first.
         packets[..received].iter_mut().rev().for_each(|place| *place = self.arrived.pop());
         packets.into_iter().flatten().for_each(|mbuf| self.carry(mbuf));
         if received == 0 && stage != Stage::Send {
-            // No packet comes behind it, so it is in order.
+            // No packet of its lane follows, so it is sent in order and not counted.
             if let Some((_, late)) = self.held.take() {
                 self.send(late);
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Asks the reflector at the far end of a port for its counters.
+//! Queries the reflector at the far end of a port for its counters.
 
 use crate::neighbours::Replies;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -9,7 +9,7 @@ use traffic::neighbour::{Neighbour, ShortFrame};
 /// Maximum number of pending queries and answers.
 const RING: usize = 16;
 
-/// Asks a reflector; for the control thread.
+/// Queries a reflector, on the control thread.
 pub struct Inquirer {
     queries: Producer<ShortFrame>,
     answers: Vec<Consumer<(u64, ReflectorCounters)>>,
@@ -20,25 +20,25 @@ pub struct Inquirer {
     number: u64,
 }
 
-/// Answers that a receiver has found.
+/// The end of a ring into which a receiver puts a reflector's answers.
 pub struct Answers(Producer<(u64, ReflectorCounters)>);
 
 impl Inquirer {
-    /// Makes an inquirer that sends queries from `from` to `to`, both with a UDP port, with these
-    /// VLAN tags. A sender of the port sends the queries.
+    /// Makes an inquirer with queries from `from` to `to`, each a neighbour and a UDP port, with
+    /// these VLAN tags. Also returns the ring of queries, which a sender of the port sends.
     pub fn new(from: (Neighbour, u16), to: (Neighbour, u16), tags: Vec<u8>) -> (Self, Replies) {
         let (queries, taken) = RingBuffer::new(RING);
         (Self { queries, answers: Vec::new(), from, to, tags, number: 0 }, Replies(taken))
     }
 
-    /// Returns the end to which a receiver of the port passes answers.
+    /// Makes a ring for answers; returns the end for a receiver of the port.
     pub fn answers(&mut self) -> Answers {
         let (answers, taken) = RingBuffer::new(RING);
         self.answers.push(taken);
         Answers(answers)
     }
 
-    /// Sends a query.
+    /// Puts a query with the next number into the ring.
     pub fn ask(&mut self) {
         self.number += 1;
         // If there is no room, earlier queries are still pending.
@@ -60,7 +60,7 @@ impl Inquirer {
 }
 
 impl Answers {
-    /// Keeps an answer, if it is one.
+    /// Puts an answer into the ring; does nothing for `None`.
     pub(crate) fn keep(&mut self, answer: Option<(u64, ReflectorCounters)>) {
         if let Some(answer) = answer {
             // If there is no room, the next answer is more recent anyway.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Intervals of a run. The latest of them stay open, because late packets may still arrive.
+//! Keeps the counts of a run's intervals. The latest intervals stay open, because late packets may
+//! still arrive.
 
 use crate::ledger::{StreamTotals, joined};
 use crate::receiver::QueueReport;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 /// Maximum number of streams whose packets are counted in each interval.
 pub(crate) const STREAMS_MAX: usize = 8;
 
-/// An interval of a run.
+/// Counts of an interval of a run.
 #[derive(Clone, Debug)]
 pub struct Interval {
     /// Frames that ports A and B took.
@@ -21,13 +22,12 @@ pub struct Interval {
     pub received: [u64; 2],
     /// Bytes without FCS.
     pub received_bytes: [u64; 2],
-    /// Each queue that frames are received from, in the order of
-    /// [`Totals::queues`](crate::Totals::queues).
+    /// Counts of each receive queue, in the order of [`Totals::queues`](crate::Totals::queues).
     pub queues: Vec<QueueReport>,
-    /// Frames that were made and stamped in this interval, without those that had not left their
-    /// sender when it was closed.
+    /// Frames that were made and stamped in this interval. Frames that had not left their sender
+    /// when the interval was closed are not included.
     pub made: u64,
-    /// Frames among them that arrived, at any time.
+    /// Frames of `made` that arrived, in this interval or later.
     pub arrived: u64,
     /// Damaged frames received.
     pub damaged: u64,
@@ -72,7 +72,7 @@ impl Interval {
     }
 }
 
-/// Intervals that were not taken yet.
+/// Intervals that the control thread has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Intervals {
     pub(crate) open: BTreeMap<u64, Interval>,
@@ -85,7 +85,8 @@ pub(crate) struct Intervals {
 }
 
 impl Intervals {
-    /// Returns the interval for which a worker has reported; the oldest open one if that is closed.
+    /// Returns interval `number`, for which a worker has reported; the oldest open interval if
+    /// `number` is closed. Makes it if it is missing.
     pub(crate) fn reported(&mut self, number: u64) -> &mut Interval {
         let (queues, streams) = (self.queues, self.streams);
         let entry = self.open.entry(number.max(self.first));

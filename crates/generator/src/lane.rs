@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Receiver's state of one lane: a stream, as one sender sends it.
+//! Counts the packets of one lane at a receiver. A lane is a stream and the worker that sends it.
 
 use traffic::{Arrival, Sequence, Stamp};
 
@@ -8,14 +8,14 @@ use traffic::{Arrival, Sequence, Stamp};
 pub struct LaneReport {
     /// Good packets that arrived for the first time, by port of arrival.
     pub good: [u64; 2],
-    /// Packets among them that arrived behind a later one.
+    /// Packets of `good` that arrived after a later one.
     pub reordered: u64,
-    /// Greatest distance between such a packet and the latest before it.
+    /// Greatest distance, in packet numbers, between a reordered packet and the latest packet
+    /// before it.
     pub extent_max: u64,
     /// Packets that arrived again.
     pub duplicates: u64,
-    /// Packets that are older than the duplicate window, so that it is unknown whether they arrived
-    /// before.
+    /// Packets older than the duplicate window. Whether they had arrived before is unknown.
     pub too_late: u64,
     /// Packets with a stamp of this lane that were damaged.
     pub damaged: u64,
@@ -35,7 +35,8 @@ impl LaneReport {
         self.good[0] + self.good[1]
     }
 
-    /// Returns the counts since `before`; jitter and latency remain those since the start.
+    /// Returns the counts since `before`. Greatest extent, jitter and latency remain those since
+    /// the start.
     pub(crate) fn since(self, before: &Self) -> Self {
         Self {
             good: [self.good[0] - before.good[0], self.good[1] - before.good[1]],
@@ -47,7 +48,7 @@ impl LaneReport {
         }
     }
 
-    /// Returns the sum of both: of two receivers that share a stream.
+    /// Returns the sum of two reports, for example of two receivers that share a stream.
     pub(crate) fn plus(self, other: &Self) -> Self {
         let least = match (self.latency_min, other.latency_min) {
             (0, least) | (least, 0) => least,
@@ -68,12 +69,12 @@ impl LaneReport {
     }
 }
 
-/// A lane at a receiver.
+/// A receiver's state of a lane.
 #[derive(Debug)]
 pub(crate) struct Lane {
     sequence: Sequence,
     report: LaneReport,
-    /// Latency of the packet before.
+    /// Latency of the previous good packet, in nanoseconds.
     transit: Option<u64>,
 }
 

@@ -20,7 +20,7 @@ pub struct StreamTotals {
 
 impl StreamTotals {
     /// Returns the number of packets that did not arrive. A packet older than the duplicate window
-    /// counts as one that did not.
+    /// counts as lost.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received.received())
     }
@@ -31,7 +31,7 @@ impl StreamTotals {
 pub struct QueueTotals {
     /// Number of its port: 0 or 1.
     pub port: usize,
-    /// Number of the queue among those of its port.
+    /// Index of the queue at its port.
     pub queue: usize,
     /// Frames of the queue.
     pub counts: QueueReport,
@@ -57,7 +57,7 @@ pub struct Totals {
     pub sent: [u64; 2],
     /// Bytes without FCS.
     pub sent_bytes: [u64; 2],
-    /// Each sender.
+    /// Totals of each sender.
     pub senders: Vec<SenderTotals>,
     /// Longest time by which a sender postponed its schedule, in nanoseconds.
     pub put_off_ns: u64,
@@ -65,17 +65,17 @@ pub struct Totals {
     pub received: [u64; 2],
     /// Bytes without FCS.
     pub received_bytes: [u64; 2],
-    /// Each receive queue.
+    /// Totals of each receive queue.
     pub queues: Vec<QueueTotals>,
     /// Damaged frames received.
     pub damaged: u64,
     /// Foreign frames received.
     pub foreign: u64,
-    /// Each stream.
+    /// Totals of each stream.
     pub streams: Vec<StreamTotals>,
     /// Latency of good packets, in nanoseconds, by port of arrival.
     pub latency: [Histogram<u64>; 2],
-    /// How late bursts were made, in nanoseconds.
+    /// Delay from when a burst was due until it was made, in nanoseconds.
     pub lateness: Histogram<u64>,
     /// Error of the gaps between bursts, in nanoseconds.
     pub gap_error: Histogram<u64>,
@@ -128,12 +128,12 @@ impl Totals {
 /// Returns the sum of two histograms.
 pub(crate) fn joined([one, two]: &[Histogram<u64>; 2]) -> Histogram<u64> {
     let mut both = one.clone();
-    // They have the same bounds.
+    // `add` cannot fail: both have the same bounds.
     let _ = both.add(two);
     both
 }
 
-/// Adds up reports.
+/// Adds up the reports of senders and receivers.
 #[derive(Debug)]
 pub struct Ledger {
     /// Number of streams whose packets are stamped: the first ones.
@@ -162,7 +162,7 @@ struct SenderEntry {
 struct ReceiverEntry {
     inbox: Inbox<ReceiverReport>,
     lanes: Vec<LaneReport>,
-    /// Number of its first queue in [`Totals::queues`].
+    /// Index of its first queue in [`Totals::queues`].
     first_queue: usize,
 }
 
@@ -212,7 +212,8 @@ impl Ledger {
                 *put_off_ns += report.put_off_ns;
                 let interval = intervals.reported(report.interval);
                 for (number, stream) in interval.streams.iter_mut().enumerate() {
-                    // Frames that the port never took in the end were counted when they were made.
+                    // The count of a stream falls when frames are dropped that were counted when
+                    // they were made.
                     stream.sent += report.streams[number].saturating_sub(streams[number]);
                 }
                 streams.clone_from(&report.streams);
@@ -233,8 +234,8 @@ impl Ledger {
         self.add_streams();
     }
 
-    /// Each sender has its own lanes: lane `n` belongs to stream `n` modulo the number of stamped
-    /// streams.
+    /// Recalculates the totals of each stream. Each sender has its own lanes: lane `n` belongs to
+    /// stream `n` modulo the number of stamped streams.
     fn add_streams(&mut self) {
         for (number, stream) in self.totals.streams.iter_mut().enumerate() {
             stream.sent = self.senders.iter().map(|sender| sender.streams[number]).sum();
@@ -249,7 +250,7 @@ impl Ledger {
         }
     }
 
-    /// True once every sender has sent all that its source has.
+    /// True once every sender has sent all frames of its source.
     pub fn is_all_sent(&self) -> bool {
         self.senders.iter().all(|sender| sender.is_done)
     }
@@ -260,7 +261,7 @@ impl Ledger {
     }
 
     /// Removes and returns the oldest interval below `number`. Frames that still wait for a port do
-    /// not count as made: they will be sent or dropped later, and are not lost yet.
+    /// not count as made: they are not lost yet, but will be sent or dropped later.
     pub fn take_interval(&mut self, number: u64) -> Option<(u64, Interval)> {
         let oldest = self.intervals.open.first_entry()?;
         if *oldest.key() >= number {
@@ -275,7 +276,7 @@ impl Ledger {
     }
 }
 
-/// Adds to each stream what its lanes have counted since `before`.
+/// Adds the counts of each lane since `before` to its stream.
 fn add_lanes(streams: &mut [StreamTotals], lanes: &[LaneReport], before: &[LaneReport]) {
     if streams.is_empty() {
         return;
@@ -310,7 +311,7 @@ fn add_sender(
     for (number, packets) in report.dropped.counts() {
         intervals.made(number).into_iter().for_each(|interval| interval.made -= packets);
     }
-    // Both have the same bounds.
+    // `add` cannot fail: both have the same bounds.
     let _ = totals.lateness.add(&report.lateness);
     let _ = totals.gap_error.add(&report.gap_error);
 }

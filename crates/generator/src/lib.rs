@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Traffic on ports: sends what a [`traffic::Source`] makes, receives and verifies it, reflects it.
+//! Sends the frames of a [`traffic::Source`] on ports, receives and verifies frames, and reflects
+//! them.
 //!
 //! A [`Sender`], a [`Receiver`] and a [`Reflector`] are tasks that workers run in turn, each task
-//! with its own queues and counters. They take no lock and allocate nothing while they run. Every
-//! interval they hand a report to the control thread, where a [`Ledger`] adds the reports up.
-//! A [`Session`] makes them. [`Transmit`] and [`Receive`] are what they ask of the queues:
-//! [`PortTx`] and [`PortRx`] are those of DPDK ports.
+//! with its own queues and counters. They take no lock and allocate nothing while they run. They
+//! hand reports to the control thread, where a [`Ledger`] adds up those of senders and receivers. A
+//! [`Session`] makes the senders and receivers of a run. They use their queues through the traits
+//! [`Transmit`] and [`Receive`], which [`PortTx`] and [`PortRx`] implement for DPDK ports.
 #![forbid(unsafe_code)]
 
 mod clock;

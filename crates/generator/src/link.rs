@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The traits by which senders and receivers use what carries their frames: a queue of a DPDK port,
-//! or a Linux socket.
+//! Defines the traits through which senders and receivers use a queue of a DPDK port, or a Linux
+//! socket.
 
 use traffic::{Alike, Written};
 
@@ -9,39 +9,37 @@ pub trait Transmit: Send {
     /// Prepares buffers; returns how many frames `push` accepts now.
     fn prepare(&mut self) -> usize;
 
-    /// Lets `write` write a frame into a buffer of [`traffic::ROOM`] bytes at least, and keeps it
-    /// for the next `flush`. `interval` is the one in which the frame is made.
+    /// Passes `write` a buffer of at least [`traffic::ROOM`] bytes for a frame, and keeps the frame
+    /// for the next `flush`. `interval` is the number of the interval in which the frame is made.
     ///
     /// # Panics
-    /// If `prepare` has promised no more room.
+    /// If more frames are pushed than `prepare` has promised room for.
     fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written);
 
     /// Writes a frame as [`Self::push`] does, and asks the port to send it at the time `due_ns`, in
     /// nanoseconds of the run. That time is later than now and not before that of the previous
-    /// frame. Only allowed after [`Self::ahead_ns`] has promised that the port supports it.
-    /// [`Self::ahead_ns`] has promised that the port does it.
+    /// frame. Only allowed if [`Self::ahead_ns`] is not 0.
     #[inline(always)]
     fn push_at(&mut self, due_ns: u64, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
         let _ = due_ns;
         self.push(interval, write);
     }
 
-    /// Returns how many nanoseconds before they are due frames may be handed over, because the port
-    /// keeps them. 0 means that the port sends frames at once.
+    /// Returns how many nanoseconds before it is due a frame may be handed over, because the port
+    /// keeps it until then. 0 means that the port sends frames at once.
     #[inline(always)]
     fn ahead_ns(&self) -> u64 {
         0
     }
 
-    /// Compares the clock of the port with that of the run. To be called some times a second if
-    /// [`Self::ahead_ns`] is not 0: clocks drift.
+    /// Compares the clock of the port with that of the run. Must be called several times a second
+    /// if [`Self::ahead_ns`] is not 0, because clocks drift.
     fn read_clock(&mut self) {}
 
-    /// Keeps frames that are all alike for the next `flush`, as many as `prepare` has promised at
-    /// most.
+    /// Keeps `alike.count` frames with the same bytes for the next `flush`.
     ///
     /// # Panics
-    /// As `push`.
+    /// If more frames are pushed than `prepare` has promised room for.
     #[inline(always)]
     fn push_alike(&mut self, interval: u32, alike: Alike) {
         for _ in 0..alike.count {
@@ -49,20 +47,20 @@ pub trait Transmit: Send {
         }
     }
 
-    /// Offers the frames that wait to the port, in order; returns what the port took.
+    /// Offers the waiting frames to the port, in order; returns the number of those that it took.
     fn flush(&mut self) -> Taken;
 
-    /// Returns the number of frames that wait.
+    /// Returns the number of waiting frames.
     fn waiting(&self) -> usize;
 
-    /// Passes each frame that waits to `see`.
+    /// Passes each waiting frame to `see`.
     fn see_waiting(&self, see: impl FnMut(Made));
 
-    /// Drops the frames that wait; passes each of them to `drop`.
+    /// Drops the waiting frames; passes each of them to `drop`.
     fn discard(&mut self, drop: impl FnMut(Made));
 
-    /// Passes the frames that a `flush` has dropped to `drop`: those that the port can never take,
-    /// such as one that is longer than the MTU. A DPDK queue has none.
+    /// Passes each frame that `flush` has dropped to `drop`. A flush drops frames that the port can
+    /// never take, such as frames longer than the MTU. A DPDK queue drops none.
     #[inline(always)]
     fn take_refused(&mut self, drop: impl FnMut(Made)) {
         let _ = drop;
@@ -76,7 +74,7 @@ pub struct Made {
     pub len: u16,
     /// Its stream.
     pub stream: u16,
-    /// The interval in which it was made.
+    /// Number of the interval in which it was made.
     pub interval: u32,
 }
 
@@ -94,7 +92,7 @@ pub trait Receive: Send {
     /// Replaces the burst by the frames that have arrived; returns their number.
     fn receive(&mut self) -> usize;
 
-    /// Returns frame `number` of the burst, or its UDP payload, see [`Self::IS_PAYLOAD`].
+    /// Returns frame `number` of the burst; only its UDP payload if [`Self::IS_PAYLOAD`].
     fn frame(&mut self, number: usize) -> &[u8];
 
     /// Returns the bytes of all frames of the burst, without FCS.
@@ -103,10 +101,10 @@ pub trait Receive: Send {
     /// Frees the frames of the burst.
     fn free(&mut self);
 
-    /// Returns the number of frames that wait behind the burst, if it is known.
+    /// Returns the number of frames that wait after the burst; `None` if it is unknown.
     fn waiting(&self) -> Option<u32>;
 
-    /// Returns the number of frames of a full burst: behind a smaller one, none wait.
+    /// Returns the number of frames of a full burst. A smaller burst has emptied the queue.
     #[inline(always)]
     fn most(&self) -> usize {
         dpdk::BURST_MAX

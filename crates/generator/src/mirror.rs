@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Copies a sample of the frames that pass into a capture file, because tcpdump does not see frames
-//! that bypass the kernel.
+//! Copies a sample of the frames of a queue for a capture file. tcpdump cannot see these frames,
+//! because they bypass the kernel.
 
 use crate::Clock;
 use crate::link::{Made, Receive, Taken, Transmit};
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use traffic::Written;
 
-/// Bytes of copied frames that wait for the control thread.
+/// Bytes of the ring in which copied frames wait for the control thread.
 const RING: usize = 4 << 20;
-/// Time, and length of the frame.
+/// Bytes of the time and the length before each copied frame.
 const HEAD: usize = 8 + 4;
 
 /// Copies every Nth frame of a queue.
@@ -24,14 +24,14 @@ pub struct Tap {
     missed: Arc<AtomicU64>,
 }
 
-/// The copies of a tap, for the control thread.
+/// The copied frames of a tap, for the control thread.
 pub struct TapFeed {
     ring: Consumer<u8>,
     missed: Arc<AtomicU64>,
     frame: Vec<u8>,
 }
 
-/// Makes a tap that copies one frame of `every`, from the first on, and its feed.
+/// Makes a tap that copies the first of every `every` frames, and its feed.
 pub fn tap(every: u64, clock: Clock) -> (Tap, TapFeed) {
     let (ring, copies) = RingBuffer::new(RING);
     let missed = Arc::new(AtomicU64::new(0));
@@ -40,7 +40,7 @@ pub fn tap(every: u64, clock: Clock) -> (Tap, TapFeed) {
 }
 
 impl Tap {
-    /// Copies the frame if it is its turn.
+    /// Copies the frame if it is the next in the sample.
     #[inline(always)]
     fn see(&mut self, frame: &[u8]) {
         if self.left > 0 {
@@ -69,7 +69,7 @@ impl Tap {
 
 impl TapFeed {
     /// Passes each frame that is present now to `take`, with its time in nanoseconds of the run.
-    /// Frames that arrive meanwhile stay, because they may arrive faster than `take` takes them.
+    /// Frames that arrive meanwhile stay, because they may arrive faster than `take` handles them.
     pub fn take_all<E>(
         &mut self,
         mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
@@ -94,20 +94,20 @@ impl TapFeed {
         Ok(())
     }
 
-    /// Returns the number of frames that should have been copied and for which there was no room.
+    /// Returns the number of frames of the sample that the ring had no room for.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
 }
 
-/// A link whose frames pass a tap.
+/// A link whose frames also pass a tap.
 pub struct Tapped<T> {
     link: T,
     tap: Tap,
 }
 
 impl<T> Tapped<T> {
-    /// Returns a link whose frames pass `tap`.
+    /// Returns `link` with `tap` attached.
     pub fn new(link: T, tap: Tap) -> Self {
         Self { link, tap }
     }

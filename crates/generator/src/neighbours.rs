@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Resolves the MAC address of a gateway before a run, and answers neighbours during it.
+//! Resolves the MAC address of a gateway before a run, and answers requests of neighbours during
+//! it.
 
 use crate::Clock;
 use crate::inquirer::Answers;
@@ -14,7 +15,7 @@ use traffic::neighbour::{Message, Neighbour, ShortFrame, reply, request};
 
 /// Maximum number of replies between a receiver and a sender; more requests are not answered.
 const REPLIES: usize = 64;
-/// How often a request is repeated, and how long a reply may take (RFC 4861 section 10).
+/// Number of requests, and the time to wait for a reply to each (RFC 4861 section 10).
 const TRIES: u32 = 3;
 const WAIT_NS: u64 = 1_000_000_000;
 const POLL: Duration = Duration::from_micros(100);
@@ -29,26 +30,26 @@ pub struct Responder {
     answers: Option<Answers>,
 }
 
-/// Replies that a sender of the same port is to send.
+/// Replies, or queries for a reflector, that a sender of the same port must send.
 #[derive(Debug)]
 pub struct Replies(pub(crate) Consumer<ShortFrame>);
 
 impl Responder {
-    /// Makes a responder that answers requests for addresses of which `is_ours` is true with `mac`.
-    /// The sender of the port that has the replies sends them.
+    /// Makes a responder that answers requests for addresses for which `is_ours` is true with
+    /// `mac`. Also returns the ring of replies, for a sender of the port.
     pub fn new(mac: [u8; 6], is_ours: Box<dyn Fn(IpAddr) -> bool + Send>) -> (Self, Replies) {
         let (replies, taken) = RingBuffer::new(REPLIES);
         (Self { mac, is_ours, replies, answers: None }, Replies(taken))
     }
 
-    /// Has it keep answers of a reflector, too.
+    /// Sets where the responder puts the answers of a reflector.
     #[must_use]
     pub fn hearing(mut self, answers: Option<Answers>) -> Self {
         self.answers = answers;
         self
     }
 
-    /// Answers the frame if it is a request for one of our addresses; keeps it if it is a
+    /// Answers the frame if it is a request for one of our addresses; passes it on if it is a
     /// reflector's answer.
     #[inline]
     pub(crate) fn see(&mut self, frame: &[u8]) {
@@ -67,7 +68,7 @@ impl Responder {
 }
 
 impl Replies {
-    /// Sends the replies that have arrived, by a port with no frames waiting.
+    /// Sends all replies through a port that has no frames waiting.
     #[inline(always)]
     pub(crate) fn send(&mut self, port: &mut impl Transmit) {
         while let Ok(frame) = self.0.pop() {
@@ -78,8 +79,8 @@ impl Replies {
     }
 }
 
-/// Sends a frame by a port with no frames waiting. Returns false if the port does not take it; then
-/// it is lost.
+/// Sends a frame through a port that has no frames waiting. Returns false if the port does not take
+/// the frame, which is then dropped.
 fn send(frame: &ShortFrame, port: &mut impl Transmit) -> bool {
     if port.prepare() == 0 {
         return false;
@@ -95,8 +96,8 @@ fn send(frame: &ShortFrame, port: &mut impl Transmit) -> bool {
     is_sent
 }
 
-/// Asks for the MAC address of `target` on behalf of `from`, in frames with these VLAN tags, and
-/// returns it. `None` if no answer arrived within three seconds.
+/// Returns the MAC address of `target`, after requests from `from` with these VLAN tags. `None` if
+/// no answer arrived within three seconds, or the user interrupted the run.
 pub fn resolve(
     (tx, rx): (&mut impl Transmit, &mut impl Receive),
     (from, target): (Neighbour, IpAddr),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Queues of DPDK ports that carry frames.
+//! Implements [`Transmit`] and [`Receive`] for queues of DPDK ports.
 
 use crate::link::{Made, Receive, Taken, Transmit};
 use crate::port_clock::{PortClock, SendTimes};
@@ -29,14 +29,14 @@ pub struct PortTx {
     most: usize,
     stock: Stock,
     burst: Burst,
-    /// The frames of the burst.
+    /// Length, stream and interval of each frame of the burst.
     made: [Made; BURST_MAX],
     /// Clock of a port that sends frames at their times.
     clock: Option<PortClock>,
 }
 
 impl PortTx {
-    /// Makes a sender for `queue`. Mbufs of the pool need room for every frame.
+    /// Makes a link for `queue`. The mbufs of the pool need room for every frame.
     pub fn new(queue: TxQueue, mempool: Mempool) -> Self {
         let made = [Made::default(); BURST_MAX];
         let (stock, burst) = (Stock::new(mempool), Burst::new());
@@ -51,7 +51,6 @@ impl PortTx {
     }
 
     /// Has the port send frames at their times. The port must be configured with
-    /// [`dpdk::PortConfig::sends_on_time`]. Fails if its clock cannot be read.
     /// [`dpdk::PortConfig::sends_on_time`]. Fails if its clock cannot be read.
     pub fn on_time(mut self, times: SendTimes) -> Result<Self, Errno> {
         self.clock = Some(PortClock::new(times, &self.queue)?);
@@ -95,7 +94,7 @@ impl Transmit for PortTx {
 
     fn read_clock(&mut self) {
         if let Some(clock) = &mut self.clock {
-            // If the port is gone, the old readings stay.
+            // If the clock cannot be read, the previous readings stay in use.
             let _ = clock.measure(&self.queue);
         }
     }
@@ -147,7 +146,7 @@ pub struct PortRx {
 }
 
 impl PortRx {
-    /// Makes a receiver for `queue`.
+    /// Makes a link for `queue`.
     pub fn new(queue: RxQueue) -> Self {
         Self { queue, most: BURST_MAX, burst: Burst::new(), copy: vec![0; ROOM].into() }
     }

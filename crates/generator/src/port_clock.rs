@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Converts times of a run into times of a port's clock. Both clocks are read at the same time,
-//! again and again. Times in between and shortly ahead follow from the rate.
+//! repeatedly. Times between and shortly after the readings follow from the rate.
 
 use crate::Clock;
 use dpdk::{Errno, Mbuf, Port, SendTime, TxQueue, tsc};
 
-/// Number of readings, of which the quickest counts: during the others the thread may have lost its
-/// cpu.
+/// Number of readings, of which the quickest is used: during the others the thread may have lost
+/// its cpu.
 const READINGS: u32 = 4;
 /// Shortest time over which the rate is measured, in nanoseconds; the longest is twice that. A
 /// port's clock may be steered, and a reading may be wrong by some 100 ns.
@@ -39,10 +39,10 @@ impl PortReading {
     }
 }
 
-/// What a queue needs to send frames at their times.
+/// Settings of a queue that sends frames at their times.
 #[derive(Clone, Copy, Debug)]
 pub struct SendTimes {
-    /// The field of mbufs for the time.
+    /// The mbuf field that holds the time.
     pub field: SendTime,
     /// The clock of the run.
     pub clock: Clock,
@@ -66,10 +66,10 @@ pub(crate) struct PortClock {
     converter: Converter,
 }
 
-/// Converts times of the run to those of a port.
+/// Converts times of the run to times of a port's clock.
 #[derive(Clone, Copy, Debug)]
 struct Converter {
-    /// Moments since which the rate is measured now, and will be measured next.
+    /// The moment since which the rate is measured, and the one that replaces it next.
     bases: [Moment; 2],
     latest: Moment,
     /// Ticks in a nanosecond, times 2^32.
@@ -106,7 +106,7 @@ impl PortClock {
 }
 
 impl Converter {
-    /// Starts a converter, which needs another reading to convert.
+    /// Makes a converter from the first reading; it cannot convert before the second one.
     fn new(first: Moment) -> Self {
         Self { bases: [first; 2], latest: first, scale: 0 }
     }
@@ -124,7 +124,7 @@ impl Converter {
         }
     }
 
-    /// Returns the time of the port at the time `ns` of the run.
+    /// Returns the time of the port's clock at the time `ns` of the run.
     #[inline(always)]
     fn ticks_at(&self, ns: u64) -> u64 {
         let since = i128::from(ns as i64 - self.latest.ns);
@@ -155,8 +155,8 @@ mod tests {
         for second in 0..30 {
             for tenth in 0..10 {
                 let now = second * 1_000_000_000 + tenth * 100_000_000;
-                // Up to 0.1 s from the latest reading, a tick of 6.4 ns at both ends of the first
-                // 0.11 s is the worst that there can be.
+                // The greatest error up to 0.1 s after the latest reading comes from one tick of
+                // 6.4 ns at both ends of the first 0.11 s.
                 for ns in [now, now + 50_000, now + 99_000_000] {
                     let (got, right) = (clock.ticks_at(ns as u64), ticks(ns));
                     assert!(got.abs_diff(right) <= 2, "{got}, not {right}, at {ns}");

@@ -16,12 +16,12 @@ use hdrhistogram::Histogram;
 use traffic::inquiry::read_answer_payload;
 use traffic::{Finding, Stamp, Verifier};
 
-/// Counters of an interval; those of lanes count since the start.
+/// Counters of an interval. Those of lanes count since the start.
 #[derive(Clone, Debug)]
 pub struct ReceiverReport {
-    /// Number of the interval in which it began.
+    /// Number of the interval in which the report began.
     pub interval: u64,
-    /// Each queue of the receiver.
+    /// Counts of each queue of the receiver.
     pub queues: Vec<QueueReport>,
     /// Damaged frames.
     pub damaged: u64,
@@ -48,7 +48,7 @@ pub struct QueueReport {
     pub bytes: u64,
     /// Maximum number of frames that were waiting.
     pub waiting_max: u64,
-    /// True if more may have waited, because the driver does not report how many wait behind a full
+    /// True if more may have waited, because the driver does not report how many wait after a full
     /// burst.
     pub is_untold: bool,
 }
@@ -84,9 +84,9 @@ impl Report for ReceiverReport {
 pub struct PortQueue<R> {
     /// Number of the port: 0 or 1.
     pub port: usize,
-    /// Number of the queue among those of the port.
+    /// Index of the queue at its port.
     pub queue: usize,
-    /// The receiver of frames.
+    /// The link that frames arrive through.
     pub rx: R,
     /// Treatment of foreign frames.
     pub listener: Listener,
@@ -105,12 +105,12 @@ pub enum Listener {
     Payloads(Answers),
 }
 
-/// How a receiver verifies packets.
+/// Settings by which a receiver verifies packets.
 #[derive(Debug)]
 pub struct Checks {
-    /// Recognises the packets of the run.
+    /// Recognises the packets of the run and checks their stamps.
     pub verifier: Verifier,
-    /// Number of the latest packets of a lane among which duplicates are found.
+    /// Duplicate window: the number of latest packets of a lane among which duplicates are found.
     pub window: usize,
 }
 
@@ -124,20 +124,20 @@ pub struct Receiver<R> {
     outbox: Outbox<ReceiverReport>,
 }
 
-/// State of verification so far.
+/// State of the verification.
 #[derive(Debug)]
 struct Check {
     verifier: Verifier,
     lanes: Vec<Lane>,
     interval_ns: u64,
-    /// The interval in which the previous packet was sent, and its start: saves a division for each
-    /// packet.
+    /// The interval in which the previous packet was sent, and its start. They save a division for
+    /// each packet.
     interval: u64,
     interval_start: u64,
 }
 
 impl<R: Receive> PortQueue<R> {
-    /// Answers requests among the frames of the burst.
+    /// Passes the frames of the burst to the listener, unless it ignores them.
     fn answer_all(&mut self, received: usize) {
         if !matches!(self.listener, Listener::Ignores) {
             (0..received).for_each(|number| self.listener.see(self.rx.frame(number)));
@@ -217,7 +217,7 @@ impl Check {
 
 impl<R: Receive> Receiver<R> {
     /// Makes a receiver that counts frames from `queues`. With `checks`, it also verifies each
-    /// packet, of this number of lanes.
+    /// packet; the run has this number of lanes.
     pub(crate) fn new(
         queues: Vec<PortQueue<R>>,
         clock: Clock,
@@ -270,7 +270,7 @@ impl<R: Receive> Task for Receiver<R> {
             let waiting = received as u64 + u64::from(behind.unwrap_or(0));
             counts.waiting_max = counts.waiting_max.max(waiting);
             let has_ours = match &mut self.check {
-                // This time is later than that at which any packet of the burst was sent.
+                // This time is later than the send time of every packet of the burst.
                 Some(check) => {
                     let now = self.clock.now_after_loads();
                     check.see_all(queue, received, now, report)

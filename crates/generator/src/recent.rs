@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counts packets by interval, for the latest intervals. A packet counts in the interval in which
-//! it was sent, not in that of its arrival.
+//! it was sent, not in the one in which it arrived.
 
 /// Number of intervals that are kept.
 const KEPT: usize = 128;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sends every frame back to the port that it came from, turned round.
+//! Sends every frame back to the port that it came from, with source and destination exchanged.
 
 use crate::port::BurstSizes;
 use crate::reports::{Outbox, Report};
@@ -22,9 +22,10 @@ pub struct ReflectorReport {
     pub bytes: u64,
     /// Frames that were sent back.
     pub reflected: u64,
-    /// Frames that were not sent back, by reason ([`NotTurned::ALL`]).
+    /// Frames that were not sent back, by reason, in the order of [`NotTurned::ALL`].
     pub not_turned: [u64; NotTurned::ALL.len()],
-    /// Frames whose addresses were exchanged but not their ports, by reason ([`KeptPorts::ALL`]).
+    /// Frames whose addresses were exchanged but not their ports, by reason, in the order of
+    /// [`KeptPorts::ALL`].
     pub without_ports: [u64; KeptPorts::ALL.len()],
     /// Frames for which the port had no room.
     pub port_full: u64,
@@ -45,34 +46,34 @@ impl Report for ReflectorReport {
 pub struct Reflection {
     /// Addresses and ports that are exchanged.
     pub swap: Swap,
-    /// How often a frame is offered again to a port that has no room.
+    /// Number of times that a burst is offered again to a port that has no room.
     pub tries: u32,
-    /// Frames of a burst.
+    /// Maximum numbers of frames of a burst.
     pub bursts: BurstSizes,
 }
 
 /// Queues at which frames are reflected.
 pub struct ReflectorQueue {
-    /// Frames come from here,
+    /// Queue that frames are received from.
     pub rx: RxQueue,
-    /// and go back here.
+    /// Queue that frames are sent back to.
     pub tx: TxQueue,
     /// Counters that senders at this port may query.
     pub counters: Arc<PublishedCounters>,
-    /// Answers neighbours that look for addresses of the reflector.
+    /// Addresses for which requests of neighbours are answered; `None` if none are.
     pub addresses: Option<Addresses>,
 }
 
 /// Addresses of a reflector, and the MAC address of its port.
 #[derive(Clone, Debug)]
 pub struct Addresses {
-    /// The addresses.
+    /// Addresses of the reflector.
     pub addresses: Vec<IpAddr>,
     /// The MAC address of all of them.
     pub mac: [u8; 6],
 }
 
-/// Counters of a port for senders that query them; set by the control thread, read by workers.
+/// Counters of a port that senders may query. The control thread sets them, workers read them.
 #[derive(Debug, Default)]
 pub struct PublishedCounters([AtomicU64; 4]);
 
@@ -93,7 +94,7 @@ impl PublishedCounters {
     }
 }
 
-/// Reflects on one queue of a port, or several.
+/// Reflects frames on one or more pairs of queues.
 pub struct Reflector {
     lanes: Vec<Lane>,
     reflection: Reflection,
@@ -101,7 +102,7 @@ pub struct Reflector {
     outbox: Outbox<ReflectorReport>,
 }
 
-/// Queues, and frames on their way back.
+/// A pair of queues, and the burst between them.
 struct Lane {
     queue: ReflectorQueue,
     burst: Burst,
@@ -122,7 +123,8 @@ impl Reflector {
 }
 
 impl Lane {
-    /// Receives and turns a burst, once the previous one is sent; true if there were frames.
+    /// Receives, turns and sends a burst, once the previous one is sent. True if it received or
+    /// finished a burst.
     #[inline(always)]
     fn turn(&mut self, reflection: Reflection, report: &mut ReflectorReport) -> bool {
         if !self.burst.is_empty() {
@@ -134,7 +136,7 @@ impl Lane {
             if self.tries >= reflection.tries {
                 report.port_full += self.burst.free_all() as u64;
             }
-            // Another port may have room meanwhile.
+            // Do not try again now: the other queues get their turn first.
             return false;
         }
         let received = self.queue.rx.burst_up_to(&mut self.burst, reflection.bursts.rx);
@@ -149,7 +151,7 @@ impl Lane {
         true
     }
 
-    /// Sends the burst, up to `most` frames at once, until the port has no room for more.
+    /// Sends the burst, up to `most` frames a call, until the port has no more room.
     #[inline(always)]
     fn send(&mut self, most: usize, report: &mut ReflectorReport) {
         while !self.burst.is_empty() {
@@ -162,7 +164,7 @@ impl Lane {
         }
     }
 
-    /// Turns the frames of the burst round; frees those that are not to be sent.
+    /// Exchanges the addresses of the frames of the burst; frees those that cannot be sent back.
     #[inline(always)]
     fn turn_all(&mut self, swap: Swap, report: &mut ReflectorReport) {
         let ReflectorQueue { counters, addresses, .. } = &self.queue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reports on their way from a worker to the control thread, and back to be filled again.
+//! Carries reports from a worker to the control thread, and back to be filled again.
 //!
 //! A worker never waits and never allocates. If the control thread has not returned a report, the
 //! worker continues with the one that it has, and its interval becomes longer.
@@ -12,7 +12,7 @@ pub trait Report: Send {
     fn clear(&mut self);
 }
 
-/// The worker's end.
+/// The worker's end of a mailbox.
 #[derive(Debug)]
 pub struct Outbox<R> {
     current: Box<R>,
@@ -22,7 +22,7 @@ pub struct Outbox<R> {
     end: u64,
 }
 
-/// The control thread's end.
+/// The control thread's end of a mailbox.
 #[derive(Debug)]
 pub struct Inbox<R> {
     full: Consumer<Box<R>>,
@@ -32,7 +32,8 @@ pub struct Inbox<R> {
 /// Maximum number of reports on their way.
 const REPORTS: usize = 8;
 
-/// Makes both ends, for intervals of `length_ns` nanoseconds. `make` makes an empty report.
+/// Makes both ends of a mailbox, for intervals of `length_ns` nanoseconds. `make` makes an empty
+/// report.
 pub fn mailbox<R: Report>(length_ns: u64, make: impl Fn() -> R) -> (Outbox<R>, Inbox<R>) {
     let (full, filled) = RingBuffer::new(REPORTS);
     let (mut spare, empty) = RingBuffer::new(REPORTS);
@@ -57,8 +58,8 @@ impl<R: Report> Outbox<R> {
         now >= self.end
     }
 
-    /// Hands the report over, and begins the interval of time `now`. Returns the new report; `None`
-    /// if none has come back, so that the old one continues.
+    /// Hands the report over, and begins the interval of time `now`. Returns the new report. `None`
+    /// if the control thread has returned none: then the old report continues.
     pub fn hand_over(&mut self, now: u64) -> Option<&mut R> {
         self.end = (now / self.length_ns).saturating_add(1).saturating_mul(self.length_ns);
         let mut next = self.empty.pop().ok()?;

@@ -2,7 +2,7 @@
 //! Sends the frames of a source from one port when they are due.
 //!
 //! If the port has no room for a frame, the sender keeps it and offers it again, so no number of a
-//! stream is skipped. Frames that the port never takes are "unsent" in the end, not lost.
+//! stream is skipped. Frames that the port never takes count as unsent, not as lost.
 
 use crate::link::{Made, Transmit};
 use crate::neighbours::Replies;
@@ -13,18 +13,18 @@ use crate::task::{Stage, Task};
 use hdrhistogram::Histogram;
 use traffic::Source;
 
-/// Longest time that a sender may be behind and still catch up, as after a short pause of its cpu.
-/// Frames of a longer delay are not sent, and are reported as such.
+/// Longest delay that a sender catches up with, for example after a short pause of its cpu. After a
+/// longer one the schedule is postponed by the excess, and the report says so.
 const CATCH_UP_NS: u64 = 10_000_000;
 /// Time in which frames are still offered to a port that takes none, once sending is over.
 const FLUSH_NS: u64 = 100_000_000;
 /// Longest delay that the histograms distinguish.
 const DELAY_MAX_NS: u64 = 10_000_000_000;
 
-/// Counters of an interval; those of streams count since the start.
+/// Counters of an interval. Those of streams count since the start.
 #[derive(Clone, Debug)]
 pub struct SenderReport {
-    /// Number of the interval in which it began.
+    /// Number of the interval in which the report began.
     pub interval: u64,
     /// Frames that the port took.
     pub packets: u64,
@@ -32,7 +32,8 @@ pub struct SenderReport {
     pub bytes: u64,
     /// Stamped frames by the interval in which they were made.
     pub stamped: RecentIntervals,
-    /// Frames among them that were dropped, because the port took none until the end.
+    /// Stamped frames that were dropped, because the port never took them, by the interval in which
+    /// they were made.
     pub dropped: RecentIntervals,
     /// Stamped frames that wait for the port now, by the interval in which they were made.
     pub waiting: RecentIntervals,
@@ -46,12 +47,12 @@ pub struct SenderReport {
     pub streams: Vec<u64>,
     /// Frames that were dropped.
     pub unsent: u64,
-    /// The source has no more frames, and all are sent.
+    /// True once the source has no more frames, and all are sent.
     pub is_done: bool,
-    /// Delay from when a frame was due until it was made, in nanoseconds, of the first frame of
-    /// each burst; 1 if it was made before.
+    /// Delay from when the first frame of a burst was due until it was made, in nanoseconds; 1 if
+    /// it was made earlier.
     pub lateness: Histogram<u64>,
-    /// Difference of the gap between two bursts from the scheduled one, in nanoseconds.
+    /// Difference between the actual and the scheduled gap between two bursts, in nanoseconds.
     pub gap_error: Histogram<u64>,
 }
 
@@ -80,7 +81,8 @@ impl SenderReport {
         }
     }
 
-    /// Counts a frame that was dropped, also in `streams`; the first `stamped` of them are stamped.
+    /// Counts a dropped frame in the report and in `streams`; the first `stamped` streams are
+    /// stamped.
     fn add_unsent(&mut self, made: Made, streams: &mut [u64], stamped: usize) {
         let stream = usize::from(made.stream);
         streams[stream] += 1;
@@ -100,29 +102,30 @@ impl Report for SenderReport {
     }
 }
 
-/// Sends from one port.
+/// Sends the frames of a source from one port.
 pub struct Sender<S, T> {
     source: S,
     port: T,
     /// Start of the source's schedule.
     start: u64,
-    /// Time at which the last frame departs that the port keeps; 0 if there is none.
+    /// Departure time of the last frame that the port keeps, in nanoseconds of the run; 0 if there
+    /// is none.
     departs: u64,
-    /// Lateness of the previous burst.
+    /// Lateness of the previous burst, in nanoseconds.
     lateness: u64,
     interval_ns: u64,
     outbox: Outbox<SenderReport>,
-    /// Frames of each stream that were dropped.
+    /// Dropped frames of each stream.
     unsent: Vec<u64>,
     drain_since: Option<u64>,
     is_done: bool,
     replies: Vec<Replies>,
-    /// True if it measures how late bursts are.
+    /// True if the sender measures how late bursts are.
     is_timed: bool,
 }
 
 impl<S: Source, T: Transmit> Sender<S, T> {
-    /// Makes a sender for the frames of `source` by `port`, from the time `start` on.
+    /// Makes a sender that sends the frames of `source` to `port`, from the time `start` on.
     pub(crate) fn new(
         source: S,
         port: T,
@@ -147,14 +150,14 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         }
     }
 
-    /// Sets whether it measures how late bursts are.
+    /// Sets whether the sender measures how late bursts are.
     #[must_use]
     pub fn timed(mut self, is_timed: bool) -> Self {
         self.is_timed = is_timed;
         self
     }
 
-    /// Has it send replies to neighbours, too. They are not counted.
+    /// Sets the rings of replies and queries that it also sends. They are not counted.
     #[must_use]
     pub fn replying(mut self, replies: Vec<Replies>) -> Self {
         self.replies = replies;
@@ -210,8 +213,8 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         self.outbox.current().stamped.add(interval, stamped);
     }
 
-    /// Makes up to `room` frames that are due up to `until`, counted from the start. Each departs
-    /// when it is due, or now, and counts in the interval of its departure.
+    /// Makes up to `room` frames that are due up to `until` nanoseconds after the start. Each
+    /// departs when it is due, or now if it is late, and counts in the interval of its departure.
     fn fill_ahead(&mut self, now: u64, until: u64, room: usize) {
         let stamped_streams = self.source.stamped_streams();
         let mut interval = now / self.interval_ns;
@@ -238,7 +241,8 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         self.outbox.current().stamped.add(interval, stamped);
     }
 
-    /// Postpones the schedule if the next burst is too late; returns by how much.
+    /// Postpones the schedule if the next burst is too late; returns the nanoseconds by which it
+    /// did.
     #[inline(always)]
     fn put_off(&mut self, lateness: u64) -> u64 {
         let excess = lateness.saturating_sub(CATCH_UP_NS);
@@ -247,8 +251,8 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         excess
     }
 
-    /// Records how late the next burst is; postpones the schedule if that is too much, and returns
-    /// by how much.
+    /// Records the lateness of the next burst, and postpones the schedule if it is too late.
+    /// Returns the nanoseconds by which it did.
     #[inline(always)]
     fn note_lateness(&mut self, elapsed: u64, due: u64) -> u64 {
         // Frames that are always due are never late.
@@ -285,11 +289,12 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         taken.packets > 0
     }
 
-    /// Makes no more frames, offers the remaining ones, and gives up in the end.
+    /// Ends the sending: postpones the schedule for the last time; drops the waiting frames after
+    /// [`FLUSH_NS`].
     fn drain(&mut self, now: u64) {
         let Some(since) = self.drain_since else {
             self.drain_since = Some(now);
-            // A port that took nothing to the end may not have let it come here before.
+            // If the driver did not return until the end, `fill` has not noted that delay.
             if let Some(due) = self.source.due().filter(|due| *due > 0) {
                 self.put_off(now.saturating_sub(self.start).saturating_sub(due));
             }
@@ -324,7 +329,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         }
     }
 
-    /// Reports at once that all is sent.
+    /// Hands over a report as soon as all frames are sent.
     fn note_done(&mut self, now: u64) {
         let has_sent = self.port.waiting() == 0 && now >= self.departs;
         if !self.is_done && has_sent && self.source.due().is_none() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A run of the generator: makes its senders and receivers, each with a mailbox to one ledger.
+//! Makes the senders and receivers of a run, each with a mailbox to one ledger.
 
 use crate::link::{Receive, Transmit};
 use crate::receiver::{Checks, PortQueue, Receiver, ReceiverReport};
@@ -20,19 +20,19 @@ pub struct Session {
     interval_ns: u64,
     /// Number of streams.
     streams: usize,
-    /// Number of lanes: each sender has one of each stamped stream.
+    /// Number of lanes: one for each stamped stream of each sender.
     lanes: usize,
     ledger: Ledger,
 }
 
-/// Streams of a run.
+/// Numbers of streams and senders of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lanes {
     /// Number of streams.
     pub streams: usize,
-    /// Number of those whose packets are stamped: the first ones.
+    /// Number of streams whose packets are stamped: the first ones.
     pub stamped: usize,
-    /// Senders of each stream.
+    /// Number of senders of each stream.
     pub senders: usize,
 }
 
@@ -44,14 +44,14 @@ impl Lanes {
 }
 
 impl Session {
-    /// Begins a run with a report of every `interval_ns` nanoseconds.
+    /// Begins a run with intervals of `interval_ns` nanoseconds.
     pub fn new(clock: Clock, interval_ns: u64, lanes: Lanes) -> Self {
         let Lanes { streams, stamped, senders } = lanes;
         let ledger = Ledger::new(streams, stamped);
         Self { clock, start_ns: 0, interval_ns, streams, lanes: stamped * senders, ledger }
     }
 
-    /// Sets the time at which senders begin that are made from now on.
+    /// Sets the start time of senders made from now on, in nanoseconds of the clock.
     #[must_use]
     pub fn starting_at(mut self, start_ns: u64) -> Self {
         self.start_ns = start_ns;
@@ -71,7 +71,7 @@ impl Session {
         Sender::new(source, transmit, self.start_ns, outbox, self.interval_ns)
     }
 
-    /// Makes a receiver from `queues`, that verifies packets if there are `checks`.
+    /// Makes a receiver from `queues`. It verifies packets if there are `checks`.
     pub fn receiver<R: Receive>(
         &mut self,
         queues: Vec<PortQueue<R>>,
@@ -84,7 +84,7 @@ impl Session {
         Receiver::new(queues, self.clock, (outbox, self.interval_ns), (lanes, checks))
     }
 
-    /// Returns the ledger that adds their reports up.
+    /// Returns the ledger that adds up the reports of the senders and receivers.
     pub fn into_ledger(self) -> Ledger {
         self.ledger
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The span of time from the first event to the last.
+//! Measures the time from the first event to the last.
 
 /// Times of the first event and of the last, in nanoseconds of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

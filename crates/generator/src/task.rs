@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The stage of a run, which says what tasks do.
+/// The stage of a run. Tasks send, drain or end by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {
@@ -21,12 +21,12 @@ pub enum Stage {
 pub struct Phase(Arc<AtomicU8>);
 
 impl Phase {
-    /// Returns the stage of a run that sends.
+    /// Returns the shared stage of a new run: [`Stage::Send`].
     pub fn new() -> Self {
         Self(Arc::new(AtomicU8::new(Stage::Send as u8)))
     }
 
-    /// Sets the stage; none follows an earlier one.
+    /// Sets the stage, unless the run is already in a later one.
     pub fn set(&self, stage: Stage) {
         self.0.fetch_max(stage as u8, Ordering::Release);
     }

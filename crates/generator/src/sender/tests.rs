@@ -17,7 +17,7 @@ struct Pushed {
     interval: u32,
 }
 
-/// A port that keeps frames until their times, or has no room.
+/// A port that keeps frames until their times; it may have no room.
 #[derive(Default)]
 struct Keeper {
     pushed: Vec<Pushed>,
@@ -123,7 +123,7 @@ fn a_port_that_keeps_frames_gets_those_of_the_next_time() {
     assert!(taken(&mut sender).is_empty());
     sender.turn(110, Stage::Send);
     assert_eq!(taken(&mut sender), [at(160)]);
-    // Late frames and those due now depart now: the port need not keep them.
+    // Frames that are late or due now depart now: the port need not keep them.
     sender.turn(200, Stage::Send);
     let now = Pushed { at: None, stamp: 200, interval: 0 };
     assert_eq!(taken(&mut sender), [now, now, at(220), at(240)]);
@@ -170,7 +170,7 @@ fn frames_that_are_not_due_yet_put_nothing_off() {
     sender.port.has_room = false;
     sender.turn(2, Stage::Send);
     assert_eq!(sender.outbox.current().put_off_ns, 0);
-    // 20 ns after the start the first was due, and may be so late.
+    // The first frame was due 20 ns after the start, and may be late by `CATCH_UP_NS`.
     sender.turn(21 + CATCH_UP_NS + 7, Stage::Send);
     assert_eq!(sender.outbox.current().put_off_ns, 7);
     assert!(taken(&mut sender).is_empty());
