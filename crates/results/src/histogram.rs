@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Histogram of latencies in round steps: 1, 2, 5, 10 and so on.
+//! Sorts latencies into a histogram with the steps 1, 2, 5, 10 and so on, and prints it.
 
 use crate::units;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
-/// Packets whose latency is above the step before, and not above this one.
+/// A step of a histogram: packets with a latency up to this step's and above the previous step's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyStep {
     /// Nanoseconds: 1, 2 or 5 times a power of ten.
     pub up_to_ns: u64,
-    /// Number of the packets.
+    /// Number of packets.
     pub packets: u64,
 }
 
@@ -30,7 +30,7 @@ pub fn steps(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<LatencyStep
     steps
 }
 
-/// Returns the least step that is not below `latency_ns`.
+/// Returns the smallest step that is at least `latency_ns`.
 fn step(latency_ns: u64) -> u64 {
     let mut power = 1_u64;
     loop {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Results of measurements, for users and for other programs.
+//! Formats results of measurements for users and for other programs.
 //!
-//! [`Results`] is the outcome of a run of the generator: the members of its JSON, and its text for
-//! users. [`report::page`] shows one [`Run`] or several in plots. The crate reads no clock and
-//! opens no file.
+//! [`Results`] has the members of the JSON of a generator run, and prints them as text for users.
+//! [`report::page`] shows one [`Run`] or several in plots. The crate reads no clock and opens no
+//! file.
 #![forbid(unsafe_code)]
 
 pub mod histogram;
@@ -30,7 +30,7 @@ pub use schema::{
 };
 pub use text::IntervalLines;
 
-/// Bytes of a frame on the wire that drivers do not count: FCS, preamble and gap.
+/// Bytes that a frame takes on the wire and drivers do not count: FCS, preamble and gap.
 pub const WIRE_EXTRA: u64 = FCS + WIRE_GAP;
 const FCS: u64 = 4;
 /// Preamble and gap between frames (IEEE 802.3).

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Limits of the values in files from other sources. No run has values beyond them, and neither
-//! tables nor plots of such values would be useful.
+//! Checks the values in files from other sources against limits. No run has values beyond them, and
+//! tables or plots of such values would be useless.
 
 use crate::run::ReadError;
 use serde_json::Value;
 use std::ops::RangeInclusive;
 
-/// Packets, nanoseconds, rates: a little more than 64 bits.
+/// Limits of packets, nanoseconds and rates: a little more than 64 bits.
 pub(crate) const COUNT: RangeInclusive<f64> = 0.0..=1e20;
-/// Seconds: 300 years.
+/// Limits of seconds: 300 years.
 const SECONDS: RangeInclusive<f64> = 0.0..=1e10;
-/// Seconds of an interval.
+/// Limits of the length of an interval, in seconds.
 pub(crate) const LENGTH_S: RangeInclusive<f64> = 1e-6..=1e10;
-/// Milliseconds: [`SECONDS`].
+/// Limits of milliseconds: those of [`SECONDS`].
 pub(crate) const MILLISECONDS: RangeInclusive<f64> = 0.0..=1e13;
-/// A part of a whole.
+/// Limits of a share.
 pub(crate) const SHARE: RangeInclusive<f64> = 0.0..=1.0;
 
-/// Fails at the first number of JSON results that is beyond its limits, or an interval that does
-/// not begin after the one before it.
+/// Checks JSON results. Fails at the first number beyond its limits, or the first interval that
+/// does not begin after the previous one.
 pub(crate) fn check_json(results: &Value) -> Result<(), ReadError> {
     check_value("", "", results)?;
     let starts = results["intervals"].as_array().into_iter().flatten();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Compares what was sent with the maximum that the link carries.
+//! Compares the rate of frames sent with the maximum rate of the link.
 
 use crate::schema::{Counted, Link};
 use crate::{FCS, WIRE_EXTRA};
 
 impl Link {
-    /// Compares frames sent with what a link of this speed carries; `None` if nothing was sent.
+    /// Compares frames sent with the maximum rate of a link of this speed. `None` if nothing was
+    /// sent or the speed is 0.
     pub fn of(sent: &Counted, mbps: u32) -> Option<Self> {
         if sent.packets == 0 || mbps == 0 {
             return None;
@@ -16,8 +17,8 @@ impl Link {
         Some(Self { frame_bytes: mean + FCS as f64, pps, share_percent })
     }
 
-    /// Returns false if more was sent than the link carries, as on ports that have no link and
-    /// only say that they have one. A rate measured at 100 % may be a little above it.
+    /// True unless the rate is above the maximum of the link. That happens on ports that report a
+    /// speed and have no link. A rate measured at 100 % may be a little above it.
     pub(crate) fn is_credible(&self) -> bool {
         self.share_percent < 100.05
     }

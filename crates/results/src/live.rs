@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The view of a running generator: rates of ports, losses, latency, and the last minute as bars.
+//! Formats the view of a running generator: rates of ports, losses, latency, and the last minute as
+//! bars.
 
 use crate::schema::{Count, Interval, QueueInterval};
 use crate::{names, units, wire_bits};
@@ -7,7 +8,7 @@ use std::collections::VecDeque;
 
 /// Seconds that the bars show.
 const MINUTE: f64 = 60.0;
-/// Seconds of which the worst latency is shown, as TRex shows it.
+/// Seconds over which the worst latency is shown, as in TRex.
 const WORST: f64 = 10.0;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const HEADING: &str = "port                         sent      Gb/s         recv      Gb/s";
@@ -32,7 +33,7 @@ impl LiveView {
         Self { title, ports, intervals, lost: 0, stamped: 0, damaged: 0, longest_gap_ns: 0 }
     }
 
-    /// Adds an interval that is over.
+    /// Adds an interval that has ended.
     pub fn add(&mut self, interval: &Interval) {
         self.lost += interval.lost.unwrap_or(0);
         self.stamped += interval.stamped.unwrap_or(0);
@@ -84,7 +85,7 @@ impl LiveView {
         self.intervals.iter().filter(move |it| it.start_s > end - seconds - 1e-6)
     }
 
-    /// Returns bars of the received rate of the last minute, the oldest interval first.
+    /// Returns the rate received in the last minute as a row of bars, the oldest interval first.
     fn bars(&self, width: usize) -> String {
         let rate = |it: &Interval| it.received.packets as f64 / it.length_s;
         let rates: Vec<f64> = self.intervals.iter().map(rate).collect();
@@ -100,7 +101,7 @@ impl LiveView {
     }
 }
 
-/// Returns the shares of the receive queues, and how many packets waited.
+/// Returns the share of each receive queue, and the maximum number of waiting packets.
 fn queues(queues: &[QueueInterval]) -> String {
     let total: u64 = queues.iter().map(|queue| queue.packets).sum();
     let share =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Results of a run so far, in the text format of OpenMetrics. Names begin with `millrace_gen_`.
+//! Encodes the results of a run so far as OpenMetrics text. Names begin with `millrace_gen_`.
 
 use crate::names::printable;
 use crate::schema::{PortResult, Results, StreamResult};
@@ -30,10 +30,10 @@ pub const BOUNDS_NS: [u64; 22] = {
 /// A distribution of delays.
 #[derive(Clone, Debug, Default)]
 pub struct Delays {
-    /// Delays up to each of [`BOUNDS_NS`] and above the bound before it; the last ones are above
-    /// all bounds.
+    /// Number of delays in each bucket: up to its bound of [`BOUNDS_NS`] and above the previous
+    /// one. The last bucket is above all bounds.
     pub counts: [u64; BOUNDS_NS.len() + 1],
-    /// Sum of all, in nanoseconds.
+    /// Sum of all delays, in nanoseconds.
     pub sum_ns: f64,
 }
 
@@ -48,18 +48,18 @@ impl Delays {
 /// The values of a scrape.
 #[derive(Clone, Debug)]
 pub struct Scrape {
-    /// The run so far; its intervals are not shown.
+    /// Results of the run so far. Its intervals are not encoded.
     pub results: Results,
-    /// Latency of good packets.
+    /// Latencies of good packets.
     pub latency: Delays,
-    /// How late bursts were made.
+    /// Delays from when bursts were due until they were made.
     pub late: Delays,
-    /// Error of the gaps between bursts.
+    /// Errors of the gaps between bursts.
     pub gap_error: Delays,
 }
 
 impl Scrape {
-    /// Returns the text.
+    /// Returns the metrics as text.
     pub fn into_text(self) -> String {
         let mut registry = Registry::with_prefix("millrace_gen");
         registry.register_collector(Box::new(self));
@@ -74,9 +74,9 @@ type Of<T, V> = (&'static str, &'static str, fn(&T) -> Option<V>);
 
 const PORT_COUNTERS: [Of<PortResult, u64>; 8] = [
     ("sent_packets", "Frames that the port took", |it| Some(it.sent?.packets)),
-    ("sent_bytes", "Bytes of them without FCS", |it| Some(it.sent?.bytes)),
+    ("sent_bytes", "Bytes that the port took, without FCS", |it| Some(it.sent?.bytes)),
     ("received_packets", "Frames received", |it| Some(it.received?.packets)),
-    ("received_bytes", "Bytes of them without FCS", |it| Some(it.received?.bytes)),
+    ("received_bytes", "Bytes received, without FCS", |it| Some(it.received?.bytes)),
     ("imissed", "Frames dropped by the NIC for lack of descriptors", |it| Some(it.imissed)),
     ("ierrors", "Frames received with errors", |it| Some(it.ierrors)),
     ("rx_nombuf", "Frames dropped for lack of mbufs", |it| Some(it.rx_nombuf)),
@@ -85,7 +85,7 @@ const PORT_COUNTERS: [Of<PortResult, u64>; 8] = [
 
 const PORT_GAUGES: [Of<PortResult, f64>; 2] = [
     ("link_bits_per_second", "Speed of the link", |it| Some(f64::from(it.link_mbps?) * 1e6)),
-    ("link_share_ratio", "Rate sent, of what the link carries", |it| {
+    ("link_share_ratio", "Rate sent, as a share of the link's maximum", |it| {
         Some(it.link?.share_percent / 100.0)
     }),
 ];
@@ -93,14 +93,14 @@ const PORT_GAUGES: [Of<PortResult, f64>; 2] = [
 const STREAM_COUNTERS: [Of<StreamResult, u64>; 6] = [
     ("stream_sent_packets", "Packets of the stream sent", |it| Some(it.sent)),
     ("stream_received_packets", "Packets that arrived intact", |it| Some(it.received)),
-    ("stream_reordered_packets", "Packets behind a later one", |it| Some(it.reordered)),
-    ("stream_duplicate_packets", "Further copies of packets", |it| Some(it.duplicates)),
-    ("stream_too_late_packets", "Packets outside of the window", |it| Some(it.too_late)),
+    ("stream_reordered_packets", "Packets that arrived after a later one", |it| Some(it.reordered)),
+    ("stream_duplicate_packets", "Extra copies of packets", |it| Some(it.duplicates)),
+    ("stream_too_late_packets", "Packets older than the duplicate window", |it| Some(it.too_late)),
     ("stream_damaged_packets", "Damaged packets received", |it| Some(it.damaged)),
 ];
 
 const STREAM_GAUGES: [Of<StreamResult, f64>; 3] = [
-    ("stream_missing_packets", "Packets sent and not here: lost, or on their way", |it| {
+    ("stream_missing_packets", "Packets sent that have not arrived: lost, or on their way", |it| {
         Some(it.lost as f64)
     }),
     ("stream_reordering_extent_max", "Greatest distance of a reordered packet", |it| {
@@ -134,7 +134,7 @@ impl Collector for Scrape {
             }
             counter(out, "damaged_packets", "Damaged packets received", verified.damaged)?;
             if let Some(foreign) = verified.foreign {
-                counter(out, "foreign_packets", "Packets of others received", foreign)?;
+                counter(out, "foreign_packets", "Foreign packets received", foreign)?;
             }
             histogram(out, "latency_seconds", "Latency of good packets", &self.latency)?;
         }
@@ -147,17 +147,18 @@ impl Scrape {
     fn encode_totals(&self, out: &mut DescriptorEncoder<'_>) -> Encoded {
         let Results { unsent, port_full, put_off_s, duration_s, .. } = self.results;
         counter(out, "unsent_packets", "Packets that no port took", unsent)?;
-        counter(out, "port_full", "Bursts that a port took in part only", port_full)?;
-        let help = "Time by which the schedule was put off";
+        counter(out, "port_full", "Bursts that a port took only in part", port_full)?;
+        let help = "Time by which the schedule was postponed";
         counter_f64(out, "put_off_seconds", help, put_off_s)?;
         counter_f64(out, "sending_seconds", "Time of sending", duration_s)?;
         let gap = self.results.longest_gap_ns as f64 / 1e9;
-        let help = "Longest time in which a receiver did not look";
+        let help = "Longest time between two polls of a receiver";
         gauge(out, "longest_gap_seconds", help, gap)?;
         let Results { version, dpdk, seed, .. } = &self.results;
         let seed = seed.to_string();
         let labels = [("version", version.as_str()), ("dpdk", dpdk), ("seed", &seed)];
-        let mut info = out.encode_descriptor("build", "What runs", None, MetricType::Info)?;
+        let mut info =
+            out.encode_descriptor("build", "Versions and seed of the run", None, MetricType::Info)?;
         info.encode_info(&labels)
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Makes names that users choose safe for a terminal.
+//! Escapes and shortens names that users choose, so that they are safe for a terminal.
 
-/// Letters of a name in a table.
+/// Maximum number of characters of a name in a table.
 const SHORT: usize = 32;
 
 /// Returns a name with its control characters escaped: `\u{1b}[2J`. A terminal would obey them.
@@ -16,7 +16,7 @@ pub fn printable(name: &str) -> String {
     text
 }
 
-/// Returns a printable name of 32 letters at most; `…` stands for the rest of a longer one.
+/// Returns a printable name of at most 32 characters; `…` stands for the rest of a longer name.
 pub fn short(name: &str) -> String {
     let text = printable(name);
     if text.chars().count() <= SHORT {

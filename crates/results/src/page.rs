@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The frame of an HTML page. The page needs no other file, follows the reader's choice of light or
-//! dark, and is well-formed XML as well.
+//! Builds HTML pages. A page needs no other file, follows the reader's choice of light or dark, and
+//! is well-formed XML, too.
 
 use crate::plot::{Colour, key};
 use maud::{Markup, PreEscaped, html};
 
-/// Text by which such a page is recognised.
+/// Text that marks a page as written by Millrace.
 const MARK: &str = r#"<meta name="generator" content="Millrace"/>"#;
 
 const STYLE: &str = include_str!("page.css");
 
-/// Returns true if `text` is the beginning of such a page.
+/// True if `text` is the beginning of a page that Millrace has written.
 pub fn is_ours(text: &str) -> bool {
     text.contains(MARK)
 }
 
-/// Returns the page of a header, a main part and a footer.
+/// Returns the HTML page with this title, header, main part and footer.
 pub fn page_of(title: &str, [header, main, footer]: [Markup; 3]) -> String {
     let page = html! {
         (PreEscaped("<!DOCTYPE html>\n"))
@@ -36,7 +36,7 @@ pub fn page_of(title: &str, [header, main, footer]: [Markup; 3]) -> String {
     page.into_string()
 }
 
-/// Returns a picture with its caption.
+/// Returns an SVG picture with its caption.
 pub fn figure(caption: &str, svg: &str) -> Markup {
     html! {
         figure role="img" aria-label=(caption) {
@@ -46,7 +46,7 @@ pub fn figure(caption: &str, svg: &str) -> Markup {
     }
 }
 
-/// Returns names with their colours.
+/// Returns a legend: names with their colours.
 pub fn legend(keys: impl IntoIterator<Item = (impl AsRef<str>, Colour)>) -> Markup {
     html! {
         ul.legend {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Draws charts as SVG for a page. The page's style sheet turns the colours named here into those
+//! Draws charts as SVG for a page. The page's style sheet replaces the colours named here by those
 //! of a light or a dark page. A chart without points is empty.
 
 use crate::units;
@@ -20,7 +20,7 @@ const INK: RGBColor = RGBColor(0, 0, 0);
 pub const OFF: Colour = RGBColor(0xb4, 0x53, 0x09);
 /// Colour of runs with offload.
 pub const ON: Colour = RGBColor(0x1d, 0x4e, 0xd8);
-/// Colours of runs, in their order; the page has a light and a dark one of each.
+/// Colours of runs, in their order. The page has a light and a dark variant of each.
 pub const RUNS: [Colour; 8] = [
     ON,
     OFF,
@@ -44,7 +44,7 @@ pub const STAGES: [Colour; 9] = [
     RGBColor(0xdb, 0x27, 0x77),
 ];
 
-/// Returns a colour as the charts write it.
+/// Returns a colour as charts write it: `#1D4ED8`.
 pub fn hex(RGBColor(r, g, b): Colour) -> String {
     format!("#{r:02X}{g:02X}{b:02X}")
 }
@@ -60,7 +60,7 @@ pub(crate) fn key(colour: Colour) -> String {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Result of a drawing, which fails only if a chart is impossible.
+/// The SVG of a chart, or the reason why it cannot be drawn.
 pub type Outcome = Result<String, NotDrawn>;
 
 /// A chart that cannot be drawn.
@@ -76,7 +76,7 @@ fn not_drawn(error: impl fmt::Display) -> NotDrawn {
 pub struct Line {
     /// Its colour.
     pub colour: Colour,
-    /// Wide and pale, to lie below another one.
+    /// True if the line is wide and pale, to lie below another one.
     pub is_wide: bool,
     /// Seconds and value.
     pub points: Vec<(f64, f64)>,
@@ -102,25 +102,25 @@ pub enum Scale {
     Nanoseconds,
 }
 
-/// The greatest value, and second, that a chart shows; greater ones are drawn at it. For longer
-/// axes, plotters may search for labels for ever.
+/// The greatest value, and number of seconds, that a chart shows; greater ones are drawn at it. On
+/// longer axes, `plotters` may search for labels for ever.
 const MOST: f64 = 1e15;
 /// The least upper end of an axis, for the same reason.
 const LEAST: f64 = 1e-9;
 
-/// Returns a point with all values limited to what a chart shows; `None` if one is no number.
+/// Returns a point with its values clamped to the range of a chart; `None` if one is not finite.
 fn bounded<const N: usize>(values: [f64; N]) -> Option<[f64; N]> {
     let is_drawn = values.iter().all(|value| value.is_finite());
     is_drawn.then(|| values.map(|value| value.clamp(-MOST, MOST)))
 }
 
-/// Returns the upper end of an axis from 0.
+/// Returns the upper end of an axis that starts at 0.
 fn upper_end(end: f64) -> f64 {
     // A chart of zeros has an axis, too.
     if end >= LEAST { end.min(MOST * 1.2) } else { 1.0 }
 }
 
-/// Places of values on an axis.
+/// An axis of values: their range, scale and labels.
 struct Axis {
     range: Range<f64>,
     is_logarithmic: bool,
@@ -143,7 +143,7 @@ impl Axis {
         Self { range, is_logarithmic, labels, scale }
     }
 
-    /// Returns the place of a value, never beyond the ends.
+    /// Returns the place of a value on the axis, clamped to its ends.
     fn place(&self, value: f64) -> f64 {
         let place = if self.is_logarithmic { value.max(1.0).log10() } else { value };
         place.clamp(self.range.start, self.range.end)
@@ -164,7 +164,7 @@ pub struct Chart<'a> {
     pub time: &'a str,
     /// Title of the axis of values, with its unit.
     pub title: &'a str,
-    /// Seconds that it covers.
+    /// Seconds that the chart covers.
     pub until: f64,
     /// The scale of values.
     pub scale: Scale,
@@ -177,10 +177,10 @@ pub struct Chart<'a> {
 impl Chart<'_> {
     /// Returns the chart as SVG.
     ///
-    /// Leaves out points that are no numbers.
+    /// Leaves out points with values that are not finite.
     ///
     /// # Errors
-    /// If it cannot be drawn.
+    /// If the chart cannot be drawn.
     pub fn draw(&self) -> Outcome {
         let line = |line: &Line| {
             let points = line.points.iter().filter_map(|(at, value)| bounded([*at, *value]));
@@ -249,7 +249,7 @@ impl Chart<'_> {
     }
 }
 
-/// A bar of a bar chart: parts side by side.
+/// A bar of a bar chart, made of parts side by side.
 pub struct Bar {
     /// Label of the bar.
     pub name: String,
@@ -262,22 +262,22 @@ impl Bar {
         self.lengths().map(|(_, length)| length).sum()
     }
 
-    /// Returns its parts; a length that is no number, or below 0, is 0.
+    /// Returns the parts of the bar. A length that is negative or not finite becomes 0.
     fn lengths(&self) -> impl Iterator<Item = (Colour, f64)> {
         let length = |length: f64| bounded([length]).map_or(0.0, |[length]| length.max(0.0));
         self.parts.iter().map(move |(colour, part)| (*colour, length(*part)))
     }
 }
 
-/// Height of a bar with its space.
+/// Height of a bar with the space around it.
 const BAR: u32 = 34;
 const AROUND: u32 = 56;
 
-/// Draws horizontal bars, one below the other, each with its sum behind it. The drawing is as wide
-/// as this number of charts.
+/// Draws horizontal bars, one below the other, each followed by its sum. The drawing is as wide as
+/// `charts` charts.
 ///
 /// # Errors
-/// If they cannot be drawn.
+/// If the bars cannot be drawn.
 pub fn bars(unit: &str, charts: u32, bars: &[Bar]) -> Outcome {
     let count = bars.len() as f64;
     let top = upper_end(bars.iter().map(Bar::total).fold(0.0, f64::max) * 1.18);

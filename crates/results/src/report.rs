@@ -11,13 +11,13 @@ use maud::{Markup, html};
 
 /// Maximum number of runs on a page: there are no more colours.
 pub const RUNS_MAX: usize = RUNS.len();
-/// Steps that a plot shows.
+/// Maximum number of steps that a plot shows.
 const STEPS_MAX: usize = 400;
 
 /// Returns the page of one run or several. Runs beyond [`RUNS_MAX`] have figures but no plots.
 ///
 /// # Errors
-/// If a plot cannot be drawn: a figure is no number.
+/// If a plot cannot be drawn.
 pub fn page(title: &str, runs: &[Run]) -> Result<String, NotDrawn> {
     let shown: Vec<_> =
         runs.iter().zip(RUNS).map(|(run, colour)| Shown::new(run, colour)).collect();
@@ -34,23 +34,22 @@ pub fn page(title: &str, runs: &[Run]) -> Result<String, NotDrawn> {
                 (legend(shown.iter().map(|shown| (&shown.run.name, shown.colour))))
             }
             (plots(&shown)?)
-            h2 { "The same in tables" }
+            h2 { "Values over time" }
             @for shown in &shown { (steps(shown)) }
             h2 { "Runs" }
             @for run in runs { (facts(run)) }
         }
     };
     let footer = html! {
-        p { "Written by Millrace. Percent beside a figure: more than in the first run." }
+        p { "Written by Millrace. A percentage beside a figure is its difference from the first run." }
     };
     Ok(page_of(title, [header, main, footer]))
 }
 
 fn lead(runs: &[Run]) -> String {
     match runs {
-        [_] => {
-            "What was sent, what came back, and how late, in one run of the generator.".to_owned()
-        }
+        [_] => "Packets sent, packets received, losses and latency of one run of the generator."
+            .to_owned(),
         _ => format!("{} runs of the generator, compared with the first one.", runs.len()),
     }
 }
@@ -69,8 +68,8 @@ impl<'a> Shown<'a> {
         Self { run, colour, points: points.map(together).collect() }
     }
 
-    /// Returns lines of a value: one for each stretch in which it is known, a step for each
-    /// interval.
+    /// Returns lines of a value, with a step for each interval. Intervals without the value
+    /// separate the lines.
     fn lines(&self, is_wide: bool, value: impl Fn(&Point) -> Option<f64>) -> Vec<Line> {
         let stretches = self.points.chunk_by(|a, b| value(a).is_some() == value(b).is_some());
         let lines = stretches.map(|stretch| {
@@ -84,7 +83,7 @@ impl<'a> Shown<'a> {
         lines.filter(|line| !line.points.is_empty()).collect()
     }
 
-    /// Returns bands from the median to the greatest latency.
+    /// Returns bands from the median (or mean) to the greatest latency.
     fn bands(&self) -> Vec<Band> {
         let stretches = self.points.chunk_by(|a, b| a.max.is_some() == b.max.is_some());
         let bands = stretches.map(|stretch| {
@@ -99,7 +98,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Joins intervals: sums of packets, maxima of quantiles.
+/// Joins intervals: adds packets up, and takes the maxima of latencies and gaps.
 fn together(points: &[Point]) -> Point {
     points.iter().copied().reduce(join).unwrap_or_default()
 }
@@ -200,12 +199,12 @@ fn plots(shown: &[Shown]) -> Result<Markup, NotDrawn> {
                 "Latency: median (line), 99 % (wide, pale), up to the greatest (shade)",
                 latency
             ))
-            (figure_or_note("Longest time in which the receiver did not look", gaps))
+            (figure_or_note("Longest time between two polls of the receiver", gaps))
         }
         p.note {
-            "Of runs with more than " (STEPS_MAX) " intervals each step is several: packets are \
-             added up, of latencies and gaps the greatest is shown. CSV of others may have the \
-             mean latency only, which stands for the median then."
+            "In runs with more than " (STEPS_MAX) " intervals, each step joins several: packets \
+             are added up, and the greatest latencies and gaps are shown. CSV files of other \
+             programs may have only the mean latency, which is shown in place of the median."
         }
     })
 }

@@ -6,7 +6,7 @@ use crate::{limits, names, units};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
-/// A run: its description, its figures, and its course over time.
+/// A run: its description, its figures, and its values over time.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Its name in the report.
@@ -35,17 +35,17 @@ pub(crate) enum Unit {
     Seconds,
 }
 
-/// A step of a run. Unknown values are `None`.
+/// Values of a run in one interval. Unknown values are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Point {
     pub(crate) start_s: f64,
     pub(crate) length_s: f64,
     pub(crate) sent: f64,
     pub(crate) received: f64,
-    /// Packets among which losses are found.
+    /// Stamped packets: `lost` counts losses among these.
     pub(crate) stamped: Option<f64>,
     pub(crate) lost: Option<f64>,
-    /// Nanoseconds.
+    /// Mean latency, in nanoseconds; all following values are in nanoseconds, too.
     pub(crate) mean: Option<f64>,
     pub(crate) p50: Option<f64>,
     pub(crate) p99: Option<f64>,
@@ -68,47 +68,47 @@ impl Point {
         self.received / self.length_s
     }
 
-    /// Returns the share of packets lost, in percent.
+    /// Returns the share of stamped packets that were lost, in percent; `None` if there were none.
     pub(crate) fn loss_percent(&self) -> Option<f64> {
         let stamped = self.stamped.filter(|stamped| *stamped > 0.0)?;
         Some(100.0 * self.lost? / stamped)
     }
 }
 
-/// A file that is no run.
+/// The reason why a file cannot be read as a run.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Neither JSON nor such a CSV.
+    /// Neither JSON nor a CSV of intervals.
     #[error(
         "is neither JSON results of `millrace gen` nor CSV that begins with \
          time,tx_packets,rx_packets,drop_rate,avg_latency"
     )]
     Unknown,
     /// JSON without the members of results.
-    #[error("is no results of `millrace gen`: {0}")]
+    #[error("has no results of `millrace gen`: {0}")]
     Json(#[from] serde_json::Error),
-    /// Results of something else.
+    /// JSON results of another kind.
     #[error("has results of {0}, not of {KIND}")]
     Kind(String),
     /// A line of the CSV that cannot be read.
     #[error("cannot be read: {0}")]
     Csv(#[from] csv::Error),
-    /// Times that go back.
-    #[error("line {0}: its time is not after that of the line before")]
+    /// A line of the CSV with a time that is not after that of the previous line.
+    #[error("line {0}: its time is not after that of the previous line")]
     Time(u64),
-    /// A line of the CSV with a value that no run has.
+    /// A line of the CSV with a value beyond its limits.
     #[error("line {line}: {value}")]
     Line {
-        /// Its number, from 1.
+        /// Number of the line, from 1.
         line: u64,
         /// The value and its limits.
         value: Beyond,
     },
-    /// A member of the JSON with a value that no run has.
+    /// A member of the JSON with a value beyond its limits.
     #[error("has a wrong value: {0}")]
     Member(Beyond),
-    /// Intervals that go back.
-    #[error("has a wrong value: {0} is not after that of the interval before")]
+    /// An interval that does not begin after the previous one.
+    #[error("has a wrong value: {0} is not after that of the previous interval")]
     Order(String),
 }
 
@@ -143,14 +143,14 @@ impl ReadError {
     }
 }
 
-/// Beginning of the CSV.
+/// First columns of the CSV.
 const CSV_BEGIN: &str = "time,tx_packets,rx_packets,drop_rate,avg_latency";
 
 impl Run {
     /// Reads JSON results, or a CSV of intervals.
     ///
     /// # Errors
-    /// If it is neither, or has values that no run has.
+    /// If `text` is neither, or has values beyond their limits.
     pub fn read(name: &str, text: &str) -> Result<Self, ReadError> {
         if text.starts_with(CSV_BEGIN) {
             return Self::read_csv(name, text);
@@ -169,7 +169,7 @@ impl Run {
     /// Returns the run of these results.
     pub fn new(name: &str, results: &Results) -> Self {
         let whole = results.intervals.iter().filter(|interval| {
-            // Packets on their way when sending is over come in another, which has no rate.
+            // Later intervals have only packets that were on their way when sending ended: no rate.
             let end_s = interval.start_s + interval.length_s;
             end_s <= results.duration_s + 0.01 * interval.length_s
         });
@@ -211,7 +211,8 @@ impl Run {
     }
 }
 
-/// Returns the line number of a record, from 1. The position is that of empty lines before it.
+/// Returns the line number of a record, from 1. `position` is that of the empty lines before it, if
+/// there are any.
 fn line_number(text: &str, position: Option<&csv::Position>) -> u64 {
     let begin = position.map_or(0, csv::Position::byte) as usize;
     let bytes = text.as_bytes();
@@ -243,8 +244,8 @@ struct Line {
 }
 
 impl Line {
-    /// Fails at a value that no run has. dpdk-project divides by 0 if nothing was sent or received:
-    /// there, NaN stands for an unknown value.
+    /// Fails at the first value beyond its limits. dpdk-project divides by 0 if nothing was sent or
+    /// received, so NaN stands for an unknown value.
     fn check(&self) -> Result<(), Beyond> {
         let is_known = |value: &f64| !value.is_nan();
         let values = [
@@ -274,7 +275,7 @@ impl Line {
 impl From<&Line> for Point {
     fn from(line: &Line) -> Self {
         let rate = line.drop_rate.filter(|rate| rate.is_finite());
-        // No column has the number of stamped packets.
+        // No column has the number of stamped packets: it follows from the loss and its share.
         let stamped = match (line.lost.filter(|lost| *lost > 0.0), rate) {
             (Some(lost), Some(rate)) if limits::COUNT.contains(&(lost / rate)) => Some(lost / rate),
             (_, rate) => rate.map(|_| line.tx_packets),
@@ -400,7 +401,7 @@ impl Figures {
     }
 }
 
-/// Returns the figures that follow from intervals.
+/// Returns the figures of a run of which only intervals are known.
 fn figures_of_points(points: &[Point]) -> Vec<(Figure, f64)> {
     let sum = |of: fn(&Point) -> f64| points.iter().map(of).sum::<f64>();
     let mut figures = Figures::default();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The JSON results of a generator run. Member names are a promise to other tools. Members that
-//! older versions did not write have defaults, so that their files can be read too.
+//! Defines the JSON results of a generator run. Member names never change, because other tools read
+//! them. Members that older versions did not write have defaults, so that their files can be read,
+//! too.
 
 use crate::histogram::LatencyStep;
 use serde::{Deserialize, Serialize};
@@ -41,10 +42,10 @@ pub struct Results {
     pub sent: Counted,
     /// Frames received.
     pub received: Counted,
-    /// Each sender.
+    /// Counts of each sender.
     #[serde(default)]
     pub senders: Vec<SenderResult>,
-    /// Each receive queue.
+    /// Counts of each receive queue.
     #[serde(default)]
     pub queues: Vec<QueueResult>,
     /// Packets that no port took.
@@ -53,16 +54,16 @@ pub struct Results {
     pub port_full: u64,
     /// Seconds by which the schedule was postponed, because the sender could not keep up.
     pub put_off_s: f64,
-    /// Null without `--verify`.
+    /// Results of verification; null without `--verify`.
     pub verified: Option<Verified>,
-    /// How exactly packets were sent when they were due.
+    /// How exactly packets were sent at their times.
     pub pacing: Pacing,
-    /// Longest time between two polls of the receiver, nanoseconds.
+    /// Longest time between two polls of the receiver, in nanoseconds.
     pub longest_gap_ns: u64,
-    /// The run in steps.
+    /// The intervals of the run.
     #[serde(default)]
     pub intervals: Vec<Interval>,
-    /// Later intervals, which are not kept.
+    /// Number of later intervals, which are not kept.
     #[serde(default)]
     pub intervals_left_out: u64,
 }
@@ -81,7 +82,7 @@ pub struct Host {
 pub struct PortResult {
     /// Name of the port in DPDK.
     pub name: String,
-    /// Null if it is not known.
+    /// Speed of the link, in Mb/s; null if it is not known.
     pub link_mbps: Option<u32>,
     /// Frames that the port took.
     #[serde(default)]
@@ -89,7 +90,7 @@ pub struct PortResult {
     /// Frames received.
     #[serde(default)]
     pub received: Option<Counted>,
-    /// Null if the speed is not known, or nothing was sent.
+    /// Capacity of the link; null if the speed is not known, or nothing was sent.
     #[serde(default)]
     pub link: Option<Link>,
     /// Latency of verified packets received; null if there are none.
@@ -106,7 +107,8 @@ pub struct PortResult {
     pub rx_nombuf: u64,
     /// Frames that could not be sent.
     pub oerrors: u64,
-    /// The reflector at the port's far end; null if none was asked, or none has answered.
+    /// Counts of the reflector at the port's far end; null if it was not queried or has not
+    /// answered.
     #[serde(default)]
     pub reflector: Option<ReflectorResult>,
 }
@@ -129,7 +131,7 @@ pub struct SenderResult {
 pub struct QueueResult {
     /// Name of its port.
     pub port: String,
-    /// Its number among the queues of the port.
+    /// Its index among the queues of the port.
     pub queue: usize,
     /// Frames received.
     pub packets: u64,
@@ -159,28 +161,28 @@ pub struct ReflectorResult {
 pub struct Link {
     /// Mean size of the frames sent, with FCS.
     pub frame_bytes: f64,
-    /// Frames of that size that it carries per second: each with FCS, preamble and gap.
+    /// Maximum number of frames of that size per second, each with FCS, preamble and gap.
     pub pps: f64,
-    /// Rate sent, in percent of that.
+    /// Rate sent, in percent of `pps`.
     pub share_percent: f64,
 }
 
 /// Frames and their rate from the first one to the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Frames.
+    /// Number of frames.
     pub packets: u64,
-    /// Without FCS.
+    /// Bytes without FCS.
     pub bytes: u64,
     /// Packets per second.
     pub pps: f64,
-    /// With FCS, preamble and gap.
+    /// Rate on the wire in Mb/s, with FCS, preamble and gap.
     pub wire_mbps: f64,
 }
 
 impl Counted {
-    /// Returns the counts of frames, the last of which came `span_ns` nanoseconds after the first.
-    /// One packet has no rate.
+    /// Returns the counts of frames that arrived within `span_ns` nanoseconds, from the first to
+    /// the last. The rates of a single packet are 0.
     pub fn new(packets: u64, bytes: u64, span_ns: u64) -> Self {
         let seconds = span_ns as f64 / 1e9;
         let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
@@ -198,30 +200,31 @@ pub struct Verified {
     pub damaged: u64,
     /// Foreign packets; null where only probes are verified.
     pub foreign: Option<u64>,
-    /// Null if no packet arrived intact.
+    /// Latency of all streams; null if no packet arrived intact.
     pub latency: Option<Latency>,
-    /// Each stream.
+    /// Results of each stream.
     pub streams: Vec<StreamResult>,
 }
 
 /// Latency, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Least.
+    /// Least latency.
     pub min_ns: u64,
-    /// Mean.
+    /// Mean latency.
     pub mean_ns: f64,
-    /// Median.
+    /// Median latency.
     pub p50_ns: u64,
-    /// 90 % are not above it.
+    /// 90 % quantile.
     pub p90_ns: u64,
-    /// 99 % are not above it.
+    /// 99 % quantile.
     pub p99_ns: u64,
-    /// 99.9 % are not above it.
+    /// 99.9 % quantile.
     pub p999_ns: u64,
-    /// Greatest.
+    /// Greatest latency.
     pub max_ns: u64,
-    /// RFC 8219 section 7.3.1: from the least to that of 99.9 %.
+    /// Packet delay variation (RFC 8219 section 7.3.1): the 99.9 % quantile minus the least
+    /// latency.
     pub pdv_ns: u64,
 }
 
@@ -236,17 +239,18 @@ pub struct StreamResult {
     pub received: u64,
     /// Packets that did not arrive intact.
     pub lost: u64,
-    /// Packets that came behind a later one.
+    /// Packets that arrived after a later one.
     pub reordered: u64,
-    /// Greatest distance between such a packet and the latest before it.
+    /// Greatest distance, in packet numbers, between a reordered packet and the latest packet
+    /// before it.
     pub reordering_extent_max: u64,
     /// Extra copies of packets.
     pub duplicates: u64,
-    /// Packets outside of the duplicate window.
+    /// Packets older than the duplicate window.
     pub too_late: u64,
     /// Packets received damaged.
     pub damaged: u64,
-    /// RFC 3550 section 6.4.1.
+    /// Jitter (RFC 3550 section 6.4.1).
     pub jitter_ns: u64,
     /// Latency; null if no packet arrived intact.
     #[serde(default)]
@@ -256,34 +260,35 @@ pub struct StreamResult {
 /// Latency of a stream, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamLatency {
-    /// Least.
+    /// Least latency.
     pub min_ns: u64,
-    /// Mean.
+    /// Mean latency.
     pub mean_ns: f64,
-    /// Greatest.
+    /// Greatest latency.
     pub max_ns: u64,
 }
 
-/// How exactly packets were sent when they were due, in nanoseconds; null at rate `max`.
+/// How exactly packets were sent at their times, in nanoseconds; null at rate `max`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pacing {
-    /// The ports kept packets until they were due (`--send-on-time`). Else they sent at once.
+    /// True if the ports kept packets until they were due (`--send-on-time`), false if they sent at
+    /// once.
     #[serde(default)]
     pub send_on_time: bool,
-    /// Half of the bursts were not later.
+    /// Delay of bursts, median.
     pub late_p50_ns: Option<u64>,
-    /// 99 % of the bursts were not later.
+    /// Delay of bursts, 99 % quantile.
     pub late_p99_ns: Option<u64>,
     /// Error of the gaps between bursts, median.
     pub gap_error_p50_ns: Option<u64>,
-    /// 99 % of the errors are not above it.
+    /// Error of the gaps between bursts, 99 % quantile.
     pub gap_error_p99_ns: Option<u64>,
 }
 
-/// A step of a run.
+/// Values of one interval of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Its begin, in seconds from the start.
+    /// Its beginning, in seconds from the start of the run.
     pub start_s: f64,
     /// Its length, in seconds.
     pub length_s: f64,
@@ -291,7 +296,7 @@ pub struct Interval {
     pub sent: Count,
     /// Frames received in it.
     pub received: Count,
-    /// Packets stamped in it; null without `--verify` and probes, as are the next three.
+    /// Packets stamped in it. Null without `--verify` and probes, like the next three members.
     pub stamped: Option<u64>,
     /// Packets stamped in it that had not arrived when it was written.
     pub lost: Option<u64>,
@@ -301,19 +306,19 @@ pub struct Interval {
     pub foreign: Option<u64>,
     /// Latency of packets received in it; null if there were none.
     pub latency: Option<Latency>,
-    /// Longest time between two polls of the receiver, nanoseconds.
+    /// Longest time between two polls of the receiver, in nanoseconds.
     pub longest_gap_ns: u64,
-    /// Time that a hypervisor took from the cpus of the workers, milliseconds; null if it is not
+    /// Time that a hypervisor took from the cpus of the workers, in milliseconds; null if it is not
     /// known.
     #[serde(default)]
     pub steal_ms: Option<u64>,
-    /// Each port.
+    /// Counts of each port.
     #[serde(default)]
     pub ports: Vec<PortInterval>,
-    /// Each receive queue, in the order of [`Results::queues`].
+    /// Counts of each receive queue, in the order of [`Results::queues`].
     #[serde(default)]
     pub queues: Vec<QueueInterval>,
-    /// Each verified stream; empty if there are more than 8.
+    /// Counts of each verified stream; empty if there are more than 8.
     #[serde(default)]
     pub streams: Vec<StreamInterval>,
 }
@@ -334,27 +339,28 @@ pub struct StreamInterval {
     pub sent: u64,
     /// Packets that arrived intact, whenever they were sent.
     pub received: u64,
-    /// Packets that came behind a later one.
+    /// Packets that arrived after a later one.
     pub reordered: u64,
     /// Extra copies of packets.
     pub duplicates: u64,
     /// Packets received damaged.
     pub damaged: u64,
-    /// RFC 3550 section 6.4.1, at the end of the interval.
+    /// Jitter (RFC 3550 section 6.4.1) at the end of the interval.
     pub jitter_ns: u64,
 }
 
-/// Gaps from here on mark an interval, in nanoseconds: at 1 Mpps 2000 packets wait, more than the
-/// descriptors of a queue.
+/// Longer gaps mark an interval, in nanoseconds. After this time 2000 packets wait at 1 Mpps, more
+/// than a queue has descriptors.
 const AWAY_NS: u64 = 2_000_000;
 
 impl Interval {
-    /// Returns true if a receiver did not poll for so long that packets may be lost or late for it.
+    /// True if a receiver did not poll for so long that packets may be lost or late because of it.
     pub fn was_away(&self) -> bool {
         self.longest_gap_ns > AWAY_NS
     }
 
-    /// Returns the share of the packets stamped in it that are lost, from 0 to 1.
+    /// Returns the share of the packets stamped in it that are lost, from 0 to 1; `None` if none
+    /// were stamped.
     pub fn loss(&self) -> Option<f64> {
         let stamped = self.stamped.filter(|stamped| *stamped > 0)?;
         Some(self.lost? as f64 / stamped as f64)
@@ -373,19 +379,19 @@ pub struct PortInterval {
     pub latency: Option<Latency>,
 }
 
-/// Frames.
+/// Frames and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// Frames.
+    /// Number of frames.
     pub packets: u64,
-    /// Without FCS.
+    /// Bytes without FCS.
     pub bytes: u64,
 }
 
 impl Results {
-    /// Returns true if everything was sent, and arrived as it was sent.
+    /// True if every packet was sent, and none was lost.
     pub fn is_good(&self) -> bool {
-        // Our damaged packets are lost, too; foreign ones do not count.
+        // Damaged packets of the run count as lost, too. Foreign packets do not matter.
         let is_whole = self.verified.as_ref().is_none_or(|it| it.lost == 0);
         let is_sent = self.unsent == 0 && self.ports.iter().all(|port| port.oerrors == 0);
         is_whole && is_sent

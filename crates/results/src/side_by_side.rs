@@ -5,21 +5,21 @@ use crate::run::{Figure, Run, Unit};
 use crate::{table, units};
 use std::io::{self, Write};
 
-/// A figure in every run.
+/// A figure, with its value in every run.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) cells: Vec<Cell>,
 }
 
-/// A figure in one run; empty if the run has none.
+/// The value of a figure in one run; empty if the run does not have the figure.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) value: String,
-    /// Percent more than in the first run.
+    /// Difference from the first run, in percent.
     pub(crate) difference: String,
 }
 
-/// Returns every figure that a run has.
+/// Returns a row for each figure that any of the runs has.
 pub(crate) fn rows(runs: &[Run]) -> Vec<Row> {
     let mut known: Vec<Figure> = Vec::new();
     for run in runs {
@@ -51,7 +51,7 @@ fn row(figure: Figure, runs: &[Run]) -> Row {
     Row { name: figure.name, cells: runs.iter().enumerate().map(cell).collect() }
 }
 
-/// Writes the difference in percent of the first value; `was 0` if that is 0.
+/// Formats the difference in percent of the first value; `was 0` if the first value is 0.
 fn difference(first: f64, value: f64) -> String {
     if first == value {
         return "=".to_owned();
@@ -83,7 +83,7 @@ impl Unit {
 /// Prints the figures of runs side by side.
 ///
 /// # Errors
-/// Those of writing.
+/// If writing fails.
 pub fn print(runs: &[Run], out: &mut impl Write) -> io::Result<()> {
     let mut headings = vec![""];
     for (number, run) in runs.iter().enumerate() {

@@ -4,10 +4,10 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
-/// Prints a table; columns in `numbers` are set flush right.
+/// Prints a table; columns in `numbers` are aligned right.
 ///
 /// # Errors
-/// Those of writing.
+/// If writing fails.
 pub fn print<'a>(
     out: &mut impl Write,
     headings: impl AsRef<[&'a str]>,

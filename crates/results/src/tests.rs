@@ -136,11 +136,11 @@ fn the_text_has_the_figures() {
     for line in [
         "sent: 3_000_000 packets, 1.000 Mpps, 0.672 Gb/s on the wire",
         "received: 2_999_900 packets, 1.000 Mpps, 0.672 Gb/s on the wire",
-        "eth1: 6.7 % of what the link carries, 14.881 Mpps of 64 bytes at 10 Gb/s",
+        "eth1: 6.7 % of the link's maximum, 14.881 Mpps of 64 bytes at 10 Gb/s",
         "lost 100, damaged 5, foreign 3",
         "latency: min 900 ns, p50 4.00 µs, p90 6.00 µs, p99 100 µs, p99.9 200 µs, max 3.00 ms",
-        "* in 1 of 3 intervals the receiver was kept from its ports for more than 2 ms: packets \
-         may be lost or late for that",
+        "* in 1 of 3 intervals the receiver did not poll its ports for more than 2 ms: packets may \
+         be lost or late because of it",
         "the hypervisor took 60 ms from the cpus of the workers",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
@@ -178,10 +178,10 @@ fn the_text_has_low_rates_and_no_control_characters() {
     assert!(!text.chars().any(|letter| letter.is_control() && letter != '\n'), "{text:?}");
     assert!(text.contains("sent: 3_000_000 packets, 12.0 pps, 0.672 Gb/s"), "{text}");
     assert!(text.contains("  a\\u{1b}]0;b\\u{7}ccccccccccccccc…  "), "{text}");
-    assert!(text.contains("% of what the link carries"), "{text}");
-    // A port that only says that it has a link.
+    assert!(text.contains("% of the link's maximum"), "{text}");
+    // A port that reports a speed and has no link.
     results.ports[0].link.as_mut().unwrap().share_percent = 120.0;
-    assert!(!print(&results).contains("of what the link carries"));
+    assert!(!print(&results).contains("% of the link's maximum"));
     let table = Run::new("it", &results).figures;
     assert!(table.iter().all(|(figure, _)| figure.name != "share of link A"));
 }

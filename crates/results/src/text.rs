@@ -11,7 +11,7 @@ use std::io::{self, Write};
 const HEADING: &str =
     "     s         sent    Gb/s         recv        lost  damaged       p50       p99       max";
 
-/// Makes a line for each interval.
+/// Formats intervals as lines of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct IntervalLines {
     /// Digits behind the point of the time.
@@ -22,7 +22,7 @@ impl IntervalLines {
     /// Heading of the lines.
     pub const HEADING: &str = HEADING;
 
-    /// Makes lines of intervals of this many seconds.
+    /// Makes the format for intervals of this many seconds.
     pub fn new(seconds: f64) -> Self {
         Self { decimals: if seconds.fract() == 0.0 { 0 } else { 2 } }
     }
@@ -54,7 +54,7 @@ impl Results {
     /// Prints the results for users.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If writing fails.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out)?;
         for (what, count) in [("sent", &self.sent), ("received", &self.received)] {
@@ -71,12 +71,12 @@ impl Results {
         }
         if self.put_off_s > 0.0 && self.duration_s > 0.0 {
             let share = 100.0 * self.put_off_s / self.duration_s;
-            writeln!(out, "the rate was not reached: {share:.1} % of it was not sent")?;
+            writeln!(out, "the rate was not reached: {share:.1} % of the packets were not sent")?;
         }
         if self.unsent > 0 {
             writeln!(
                 out,
-                "not sent, as the port did not take them: {}",
+                "not sent, because the port did not take them: {}",
                 units::thousands(self.unsent)
             )?;
         }
@@ -88,13 +88,12 @@ impl Results {
             let (name, imissed) = (names::short(name), units::thousands(*imissed));
             writeln!(
                 out,
-                "{name}: {imissed} packets came while the receive queue was full (imissed)"
+                "{name}: {imissed} packets arrived while the receive queue was full (imissed)"
             )?;
         }
         if let Some(verified) = &self.verified {
             verified.print(out)?;
-            // Of a profile's packets, only probes have a latency, and nothing else is known of
-            // them.
+            // Only the probes of a profile's packets are verified: print their latency by port.
             if verified.foreign.is_none() {
                 self.ports.iter().try_for_each(|port| port.print_latency(out))?;
             }
@@ -136,14 +135,14 @@ impl Results {
         Ok(())
     }
 
-    /// Prints what disturbed the measurement on this host.
+    /// Prints disturbances of the measurement on this host.
     fn print_noise(&self, out: &mut impl Write) -> io::Result<()> {
         let away = self.intervals.iter().filter(|interval| interval.was_away()).count();
         if away > 0 {
             writeln!(
                 out,
-                "* in {away} of {} intervals the receiver was kept from its ports for more than \
-                 2 ms: packets may be lost or late for that",
+                "* in {away} of {} intervals the receiver did not poll its ports for more than \
+                 2 ms: packets may be lost or late because of it",
                 self.intervals.len()
             )?;
         }
@@ -179,7 +178,7 @@ impl PortResult {
     fn share_of_link(&self) -> Option<String> {
         let (link, mbps) = (self.link.filter(Link::is_credible)?, self.link_mbps?);
         Some(format!(
-            "{}: {:.1} % of what the link carries, {} of {:.0} bytes at {} Gb/s",
+            "{}: {:.1} % of the link's maximum, {} of {:.0} bytes at {} Gb/s",
             names::printable(&self.name),
             link.share_percent,
             units::packet_rate(link.pps),
@@ -206,13 +205,13 @@ impl Verified {
 }
 
 impl Latency {
-    /// Returns all quantiles as text.
+    /// Returns the quantiles with their names as text.
     pub(crate) fn line(&self) -> String {
         let of = self.named().map(|(name, ns)| format!("{name} {}", units::duration(ns)));
         of.join(", ")
     }
 
-    /// Returns the quantiles by their names, in nanoseconds.
+    /// Returns the quantiles in nanoseconds, with their names.
     pub(crate) fn named(&self) -> [(&'static str, u64); 6] {
         [
             ("min", self.min_ns),

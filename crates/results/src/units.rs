@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Prints numbers for users: byte counts, spans of time, packet rates, thousands.
+//! Formats numbers for users: byte counts, spans of time, packet rates, thousands.
 
-/// Writes bytes in decimal units: `999 B`, `1.50 kB`, `12.3 MB`.
+/// Formats bytes in decimal units: `999 B`, `1.50 kB`, `12.3 MB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if count < 1000 {
@@ -9,7 +9,7 @@ pub fn bytes(count: u64) -> String {
     }
     let mut value = count as f64 / 1000.0;
     let mut unit = 0;
-    // Not 1000: what is printed as 1000 belongs to the next unit.
+    // The limit is 999.5: a value that would be printed as 1000 belongs to the next unit.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1000.0;
         unit += 1;
@@ -17,7 +17,7 @@ pub fn bytes(count: u64) -> String {
     format!("{} {}", three_digits(value), UNITS[unit])
 }
 
-/// Writes a span of time in a suitable unit: `250 ns`, `1.50 ms`, `86400 s`.
+/// Formats a span of time in a suitable unit: `250 ns`, `1.50 ms`, `86400 s`.
 pub fn duration(nanos: u64) -> String {
     match nanos {
         0 => "0 s".to_owned(),
@@ -28,12 +28,12 @@ pub fn duration(nanos: u64) -> String {
     }
 }
 
-/// Writes packets per second: `0.06`, `9.50`, `224`. Rates are compared with thresholds below one.
+/// Formats packets per second: `0.06`, `9.50`, `224`. Rates are compared with thresholds below one.
 pub fn pps(rate: f64) -> String {
     if rate == 0.0 || rate >= 9.995 { format!("{rate:.0}") } else { format!("{rate:.2}") }
 }
 
-/// Writes packets per second in a suitable unit: `0.50 pps`, `12.3 kpps`, `14.881 Mpps`.
+/// Formats packets per second in a suitable unit: `0.50 pps`, `12.3 kpps`, `14.881 Mpps`.
 pub fn packet_rate(rate: f64) -> String {
     match rate {
         0.0 => "0 pps".to_owned(),
@@ -43,8 +43,8 @@ pub fn packet_rate(rate: f64) -> String {
     }
 }
 
-/// Returns the unit that suits rates up to `most` packets per second, and how many packets per
-/// second one of it is.
+/// Returns a suitable unit for rates up to `most` packets per second, and the packets per second in
+/// one unit.
 pub fn rate_unit(most: f64) -> (&'static str, f64) {
     match most {
         ..999.5 => ("pps", 1.0),
@@ -53,7 +53,7 @@ pub fn rate_unit(most: f64) -> (&'static str, f64) {
     }
 }
 
-/// Writes a count with its thousands set apart: `1_234_567`.
+/// Formats a count with its thousands set apart: `1_234_567`.
 pub fn thousands(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -66,7 +66,7 @@ pub fn thousands(count: u64) -> String {
     text
 }
 
-/// Writes a share in percent: `0 %`, `0.0003 %`, `12.3 %`.
+/// Formats a share in percent: `0 %`, `0.0003 %`, `12.3 %`.
 pub fn percent(percent: f64) -> String {
     match percent.abs() {
         0.0 => "0 %".to_owned(),
@@ -76,7 +76,7 @@ pub fn percent(percent: f64) -> String {
     }
 }
 
-/// Writes a time since 1970-01-01 UTC: `2023-11-14 22:13:20 UTC`.
+/// Formats a time since 1970-01-01 UTC: `2023-11-14 22:13:20 UTC`.
 pub fn date(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     // Years begin in March here, so that the leap day is their last. The first of 400 such years
@@ -93,7 +93,7 @@ pub fn date(unix_s: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Writes at least three significant digits; more only before the point.
+/// Formats a value with at least three significant digits; more only before the point.
 fn three_digits(value: f64) -> String {
     let decimals = match value {
         ..9.995 => 2,

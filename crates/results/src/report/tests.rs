@@ -198,7 +198,7 @@ fn what_is_no_run_is_refused_with_the_reason() {
     let words = refusal(&format!("{head}0,1,1,0,x\n"));
     assert!(words.contains("line: 2") && words.contains("invalid float literal"), "{words}");
     let words = refusal(&format!("{head}5,1,1,0,0\n5,1,1,0,0\n"));
-    assert_eq!(words, "line 3: its time is not after that of the line before");
+    assert_eq!(words, "line 3: its time is not after that of the previous line");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn values_that_no_run_has_are_refused_with_their_place() {
     assert!(refusal("/intervals/1/length_s", 0.0).starts_with(told));
     assert!(refusal("/intervals/2/start_s", 1e300).contains("intervals[2].start_s is 1"));
     assert!(refusal("/sent/pps", -1.0).contains("sent.pps is -1"));
-    let told = "intervals[1].start_s is not after that of the interval before";
+    let told = "intervals[1].start_s is not after that of the previous interval";
     assert!(refusal("/intervals/1/start_s", 0.0).contains(told));
 }
 
