@@ -41,7 +41,7 @@ pub fn page(title: &str, runs: &[Run]) -> Result<String, NotDrawn> {
         }
     };
     let footer = html! {
-        p { "Written by Millrace. A percentage beside a figure is its difference from the first run." }
+        p { "Written by Millrace. In brackets: the difference from the first run." }
     };
     Ok(page_of(title, [header, main, footer]))
 }
