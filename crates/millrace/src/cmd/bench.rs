@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace bench`: benchmarks that run other commands of this program.
+//! Implements `millrace bench`: benchmarks that run other commands of this program.
 
 mod baseline;
 mod search;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The command line of dpdk-project, as `millrace gen dpdk-project EAL-OPTIONS -- sendrecv ...` and
-//! `... -- reflect ...`: translated into that of `gen` or `reflect`.
+//! Translates the command line of dpdk-project into that of `gen` or `reflect`. Its forms are
+//! `millrace gen dpdk-project EAL-OPTIONS -- sendrecv ...` and `... -- reflect ...`.
 //!
-//! Options of EAL are honoured where Millrace has something to choose, else told.
+//! EAL options that choose cpus and devices are translated. For each other one, standard error says
+//! why it has no effect.
 
 mod eal;
 
@@ -15,18 +16,18 @@ use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddrV4;
 
-/// The word behind `gen` or `reflect` that switches to this command line.
+/// The word after `gen` or `reflect` that switches to this command line.
 const WORD: &str = "dpdk-project";
-/// Ethernet, IPv4 and UDP headers, and FCS: what a frame has beside its payload.
+/// Bytes of a frame without its payload: Ethernet, IPv4 and UDP headers, and FCS.
 const HEADERS: u32 = 14 + 20 + 8 + 4;
-/// Shortest frame, with FCS.
+/// Bytes of the shortest frame, with FCS.
 const FRAME_MIN: u32 = 64;
 
 /// Options of dpdk-project, after `--`.
 #[derive(Parser, Debug)]
 #[command(name = "millrace gen dpdk-project [EAL OPTIONS] --", disable_version_flag = true)]
 struct Args {
-    /// Send and receive, or send back what arrives
+    /// Send and receive, or send packets back
     #[arg(value_enum)]
     mode: Mode,
     /// Ports: MAC addresses, or names as `millrace gen` takes them
@@ -40,7 +41,7 @@ struct Args {
     #[arg(short = 't', long = "txq", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     tx_queues: u16,
-    /// Packets of a burst: handed to the port at once, and with -R also due at once
+    /// Packets of a burst: passed to the port in one call, and with -R also due at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=128))]
     burst_size: Option<u16>,
     /// File of intervals (CSV)
@@ -53,7 +54,7 @@ struct Args {
     /// No effect
     #[arg(long, value_name = "S")]
     stats_evict_interval_secs: Option<u32>,
-    /// How late a packet may be and still count, in seconds
+    /// Time after sending in which a packet must arrive to count, in seconds
     #[arg(long, value_name = "S", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(1..=3600))]
     stats_evict_threshold_secs: u32,
@@ -93,13 +94,13 @@ enum Mode {
 /// Content of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Payload {
-    /// As Millrace verifies it by default
+    /// Stamp of Millrace
     Stamp,
     /// Index, time and filler of dpdk-project
     DpdkProject,
 }
 
-/// A command line of Millrace, and what the user should know of it.
+/// A command line of Millrace, and notes for the user.
 #[derive(Debug, Default)]
 struct Translation {
     words: Vec<String>,
@@ -127,9 +128,9 @@ fn mac(text: &str) -> Result<String, String> {
     Ok(by_mac::format(mac))
 }
 
-/// Returns the command line of Millrace that `args` mean: themselves, unless they are those of
-/// dpdk-project. Then standard error has the command line that they are translated into. Ends the
-/// process on a wrong one, and after `--help`.
+/// Translates a command line of dpdk-project into one of Millrace, and prints it to standard error.
+/// Returns any other command line unchanged. Ends the process if the command line is wrong, and
+/// after `--help`.
 pub(crate) fn translate(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let args: Vec<OsString> = args.collect();
     let is_ours = matches!(&args[..], [_, command, word, ..]
@@ -148,12 +149,12 @@ pub(crate) fn translate(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     args.into_iter().take(1).chain(words.into_iter().map(OsString::from)).collect()
 }
 
-/// Translates the words behind `dpdk-project`.
+/// Translates the words after `dpdk-project`.
 fn translation(words: &[String]) -> Result<Translation, clap::Error> {
     let cut = words.iter().position(|word| word == "--");
     let (of_eal, own) = match cut {
         Some(cut) => (&words[..cut], &words[cut + 1..]),
-        // `--help` belongs to the part that people look for.
+        // Without `--`, `--help` shows the options of dpdk-project, not those of EAL.
         None if words.iter().any(|word| word == "--help" || word == "-h") => (&words[..0], words),
         None => {
             let what = "write the options of EAL, then --, then sendrecv or reflect";
@@ -168,7 +169,7 @@ fn translation(words: &[String]) -> Result<Translation, clap::Error> {
     let ports = ports(&args, &eal)?;
     let mut out = Translation { words: Vec::new(), notes: eal.notes.clone() };
     if ports.is_replaced {
-        out.notes.push(format!("-p {} is taken for {}", args.ports.join(","), ports.names));
+        out.notes.push(format!("-p {} is replaced by {}", args.ports.join(","), ports.names));
     }
     match args.mode {
         Mode::Sendrecv => sendrecv(&args, &eal, &ports.names, &mut out),
@@ -180,12 +181,12 @@ fn translation(words: &[String]) -> Result<Translation, clap::Error> {
 /// The ports of Millrace, `A` or `A,B`.
 struct Ports {
     names: String,
-    /// A device of EAL's options stands for a MAC address.
+    /// True if a device of EAL's options replaces a MAC address.
     is_replaced: bool,
 }
 
-/// Finds the ports. DPDK has only the devices of `--vdev` and `-a`, if there are any: their MAC
-/// addresses are not known before they are opened.
+/// Returns the ports. If there are options `--vdev` or `-a`, DPDK has only their devices, whose MAC
+/// addresses are unknown before they are opened.
 fn ports(args: &Args, eal: &Eal) -> Result<Ports, clap::Error> {
     let refuse =
         |what: String| Args::command().error(clap::error::ErrorKind::ValueValidation, what);
@@ -206,7 +207,7 @@ fn ports(args: &Args, eal: &Eal) -> Result<Ports, clap::Error> {
         return Ok(Ports { names: eal.devices[0].clone(), is_replaced: true });
     }
     Err(refuse(format!(
-        "the MAC addresses of {} are not known before they are opened: name the devices with -p",
+        "the MAC addresses of {} are unknown before they are opened: name the devices with -p",
         eal.devices.join(" and ")
     )))
 }
@@ -238,7 +239,7 @@ fn sendrecv(args: &Args, eal: &Eal, ports: &str, out: &mut Translation) {
         out.words.push("--quiet".to_owned());
     }
     if args.packet_size + HEADERS < FRAME_MIN {
-        let note = "the payload has 18 bytes: frames have 64";
+        let note = "the payload has 18 bytes: the shortest frame has 64";
         out.notes.push(format!("--packet-size {}: {note}", args.packet_size));
     }
     if args.stats_evict_interval_secs.is_some() {
@@ -248,7 +249,7 @@ fn sendrecv(args: &Args, eal: &Eal, ports: &str, out: &mut Translation) {
 }
 
 impl Args {
-    /// The stream, as `--stream` takes it.
+    /// Returns the value of `--stream`.
     fn stream(&self) -> String {
         let size = (self.packet_size + HEADERS).max(FRAME_MIN);
         let mut keys = vec![format!("size={size}"), format!("rate={}", self.rate())];
@@ -262,8 +263,8 @@ impl Args {
         keys.join(" ")
     }
 
-    /// How many packets the port gets at once, if that is given. It is noted if they are more than
-    /// a burst holds.
+    /// Returns the value of `--tx-burst`, if `--burst-size` is given. Adds a note if it is more
+    /// than a burst holds.
     fn tx_burst(&self, notes: &mut Vec<String>) -> Option<String> {
         let size = usize::from(self.burst_size?);
         if size > dpdk::BURST_MAX {
@@ -297,7 +298,7 @@ fn reflect(args: &Args, eal: &Eal, ports: &str, out: &mut Translation) {
     let burst = args.tx_burst(&mut out.notes);
     out.words.extend(burst.into_iter().flat_map(|burst| ["--tx-burst".to_owned(), burst]));
     if args.rx_queues != args.tx_queues {
-        let note = "the reflector has as many queues of one kind as of the other";
+        let note = "the reflector has equally many receive and transmit queues";
         out.notes.push(format!("-r {} -t {}: {note}", args.rx_queues, args.tx_queues));
     }
     if args.stats_file.is_some() {

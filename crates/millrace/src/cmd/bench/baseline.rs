@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace bench baseline`: the same packets over the kernel's sockets, over DPDK on a Linux
-//! interface, over AF_XDP and over memif, each to a reflector and back.
+//! Implements `millrace bench baseline`. It sends the same packets to a reflector and back over the
+//! kernel's sockets, over DPDK on a Linux interface, over AF_XDP and over memif.
 
 use super::search::{LOSS_MAX, TRIALS, Trial, highest_rate};
 use super::testbed::{ADDRESSES, End, INTERFACES, Running, Testbed, end_with_us, this_program};
@@ -19,9 +19,9 @@ use std::time::Duration;
 
 /// Compare the kernel with DPDK: the same packets, to a reflector and back, in five ways
 ///
-/// Searches for the highest rate of each way with at most 1 % loss, and measures it there and at a
-/// fixed rate. Makes two network namespaces with a veth pair between them, for which it
-/// needs root; without it only DPDK over memif is measured.
+/// Searches for the highest rate of each way with at most 1 % loss, and measures at that rate and
+/// at a fixed rate. Makes two network namespaces with a veth pair between them, which needs root.
+/// Without root, only DPDK over memif is measured.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BaselineArgs {
@@ -41,7 +41,7 @@ pub(crate) struct BaselineArgs {
     #[arg(long, value_name = "N", default_value_t = TRIALS,
           value_parser = clap::value_parser!(u32).range(1..=64))]
     trials: u32,
-    /// Only the ways with NAME in their name; may be repeated
+    /// Measure only the ways with NAME in their name; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Plot the runs at the highest rates of all ways in one chart, on an HTML page
@@ -63,7 +63,7 @@ Examples:
 const CPUS: usize = 3;
 /// Seconds of a trial of the search.
 const TRIAL_S: u32 = 1;
-/// Until a reflector is ready.
+/// Time until a reflector is ready.
 const READY: Duration = Duration::from_secs(3);
 
 /// A way to carry packets.
@@ -95,7 +95,7 @@ impl Way {
         }
     }
 
-    /// What `millrace gen` is told beside the rate.
+    /// Returns the arguments of `millrace gen`, without rate and stream.
     fn generator(self) -> Vec<String> {
         let [interface, _] = INTERFACES;
         match self {
@@ -106,7 +106,7 @@ impl Way {
         }
     }
 
-    /// What `millrace reflect` is told.
+    /// Returns the arguments of `millrace reflect`.
     fn reflector(self) -> Vec<String> {
         let [_, interface] = INTERFACES;
         match self {
@@ -124,18 +124,19 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// An end of a memif. The name of its socket is abstract (unix(7)): nobody has to remove a file.
+/// Returns the devargs of an end of a memif. The name of its socket is abstract (unix(7)), so there
+/// is no file to remove.
 fn memif(role: &str) -> String {
     let id = std::process::id();
     format!("net_memif0,role={role},socket=millrace-bench-{id},socket-abstract=yes,rsize=14")
 }
 
-/// What is known of a way.
+/// Results of a way.
 struct Measured {
     way: Way,
-    /// The run at the highest rate with few losses; `None`: there is none.
+    /// The run at the highest rate with few losses; `None` if every rate had more.
     highest: Option<Results>,
-    /// The run at the fixed rate; `None`: a signal came before its end.
+    /// The run at the fixed rate; `None` if a signal or an error ended the measurement before.
     fixed: Option<Results>,
 }
 
@@ -174,7 +175,7 @@ pub(super) fn run(args: &BaselineArgs) -> anyhow::Result<ExitCode> {
     }
     let runs = measured.iter().filter_map(|it| Some((it.way, it.highest.as_ref()?)));
     let runs: Vec<Run> = runs.map(|(way, results)| Run::new(way.name(), results)).collect();
-    // Who reads the table may leave before its end; the page is written nevertheless.
+    // Write the page first: the reader of the table may close the pipe before its end.
     let page = if runs.is_empty() { Ok(()) } else { page.write("Kernel and DPDK", &runs) };
     let table = print(&measured, args);
     page?;
@@ -182,7 +183,7 @@ pub(super) fn run(args: &BaselineArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The ways that have one of these texts in their names; all of them if there is no text.
+/// Returns the ways that have one of these texts in their names; all ways if `only` is empty.
 fn ways(only: &[String]) -> anyhow::Result<Vec<Way>> {
     let has = |way: &Way, text: &String| way.name().to_lowercase().contains(&text.to_lowercase());
     if let Some(text) = only.iter().find(|text| !Way::ALL.iter().any(|way| has(way, text))) {
@@ -201,7 +202,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Measures a way. What was measured before an error stays in `found`.
+    /// Measures a way. Results from before an error stay in `found`.
     fn measure(&self, found: &mut Measured) -> anyhow::Result<()> {
         let way = found.way;
         let say = |what: &str| {
@@ -228,7 +229,7 @@ impl Runner<'_> {
         self.keep(way, "fixed", &fixed)?;
         let highest = found.highest.as_ref().map(|highest| trial(highest, None));
         if is_fixed_highest(highest, trial(&fixed, None)) {
-            say("the fixed rate carried more than the search has found, and is the highest");
+            say("the fixed rate carried more packets than the rate found: it is the highest");
             self.keep(way, "highest", &fixed)?;
             found.highest = Some(fixed.clone());
         }
@@ -236,7 +237,7 @@ impl Runner<'_> {
         reflector.check()
     }
 
-    /// Runs a generator for so many seconds; without a rate as fast as it goes.
+    /// Runs a generator for `seconds`, at the maximum rate if `rate` is `None`.
     fn run(&self, way: Way, rate: Option<f64>, seconds: u32) -> anyhow::Result<Results> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
@@ -257,17 +258,17 @@ impl Runner<'_> {
         }
         generator.args(["-d", &seconds.to_string(), "--rate", &rate, "--stream", &stream]);
         let output = generator.output().context("cannot run the generator")?;
-        // It was interrupted, too: a run that was cut short is no measurement.
+        // The signal has ended the generator, too. A run that was cut short does not count.
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
         }
         serde_json::from_slice(&output.stdout).map_err(|_| {
             let said = String::from_utf8_lossy(&output.stderr);
-            anyhow::anyhow!("{}", said.lines().last().unwrap_or("the generator says nothing"))
+            anyhow::anyhow!("{}", said.lines().last().unwrap_or("the generator has no output"))
         })
     }
 
-    /// This program at an end of the way.
+    /// Returns a command that runs this program at an end of the way.
     fn command(&self, way: Way, end: End) -> anyhow::Result<Command> {
         match (way, &self.bed) {
             (Way::Memif, _) => end_with_us(this_program()?),
@@ -288,7 +289,7 @@ impl Runner<'_> {
     }
 }
 
-/// A trial of the search. Without a rate as many packets were due as were sent.
+/// Converts results to a trial of the search. Without a rate, all packets due were sent.
 fn trial(results: &Results, rate: Option<f64>) -> Trial {
     let duration = results.duration_s.max(1e-3);
     let good = results
@@ -299,14 +300,14 @@ fn trial(results: &Results, rate: Option<f64>) -> Trial {
     Trial { due: rate.unwrap_or(sent), sent, received: good as f64 / duration }
 }
 
-/// True if the run at the fixed rate carried more than the one at the highest rate that the search
-/// has found, and lost few packets. Then the search was disturbed.
+/// True if the run at the fixed rate lost few packets and carried more than the run at the highest
+/// rate found. Then the search was disturbed.
 fn is_fixed_highest(highest: Option<Trial>, fixed: Trial) -> bool {
     fixed.loss() <= LOSS_MAX && fixed.received > highest.map_or(0.0, |highest| highest.received)
 }
 
-/// Standard deviation of the packets received in a tenth of a second, as a share of their mean;
-/// without the first and the last, which are not whole.
+/// Returns the standard deviation of the packets received in 0.1 s, as a share of their mean. The
+/// first interval and the last ones are not whole and left out.
 fn unsteadiness(results: &Results) -> Option<f64> {
     let counts: Vec<f64> =
         results.intervals.iter().map(|interval| interval.received.packets as f64).collect();

@@ -3,16 +3,17 @@
 
 /// Share of packets that may be lost.
 pub(super) const LOSS_MAX: f64 = 0.01;
-/// Trials between a good rate and a bad one, each of which halves what is not known.
+/// Number of trials between a good rate and a bad one. Each halves the interval of rates between
+/// them.
 const HALVINGS: u32 = 3;
-/// How much higher the next trial is after a good one, while none above was bad.
+/// Factor of the next rate after a good trial, while no higher rate was bad.
 const STEP_UP: f64 = 1.25;
-/// How much lower the next trial is after one with losses.
+/// Factor of the next rate after a trial with losses.
 const STEP_DOWN: f64 = 0.6;
-/// Rates at which the search tries until it gives up.
+/// Number of rates that the search tries before it gives up.
 pub(super) const TRIALS: u32 = 16;
 
-/// What a trial came to.
+/// Rates measured in a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Trial {
     /// Packets per second that were due.
@@ -24,12 +25,12 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Share of the packets that were due and were lost, or not sent.
+    /// Returns the share of the packets due that were lost or not sent.
     fn missing(self) -> f64 {
         (1.0 - self.received / self.due.max(1.0)).clamp(0.0, 1.0)
     }
 
-    /// Share of the packets that were sent and did not come back.
+    /// Returns the share of the packets sent that did not come back.
     pub(super) fn loss(self) -> f64 {
         (1.0 - self.received / self.sent.max(1.0)).clamp(0.0, 1.0)
     }
@@ -40,12 +41,12 @@ impl Trial {
 }
 
 /// Returns the highest rate, in packets per second, of which at most [`LOSS_MAX`] were lost or not
-/// sent; `None` if no trial was good. `measure` makes a trial at a rate; without one, as fast as it
-/// goes. It tries at most so many rates.
+/// sent; `None` if no trial was good. `measure` makes a trial at a rate, or at the maximum rate for
+/// `None`. The search tries at most `trials` rates.
 ///
 /// Other programs disturb single trials, which then lose packets or send too few. A trial that is
 /// not good is therefore repeated once, and the better of both counts. If packets were not sent but
-/// none was lost, then the sender is the limit: the search goes on at the rate that it reached.
+/// few were lost, the sender is the limit, and the search continues at the rate that it reached.
 ///
 /// # Errors
 /// Those of `measure`.
@@ -55,7 +56,7 @@ pub(super) fn highest_rate<E>(
 ) -> Result<Option<f64>, E> {
     let fastest = measure(None)?;
     let (mut low, mut high) = (None, None);
-    // Under overload less may come back than at the best rate.
+    // Under overload, fewer packets may come back than at the best rate.
     let mut rate = fastest.received.min(fastest.sent);
     let mut ceiling = fastest.sent;
     let mut halvings = 0;
@@ -106,7 +107,7 @@ fn better_of_two<E>(
 mod tests {
     use super::*;
 
-    /// A way that carries so many packets per second, and collapses under more.
+    /// A way that carries `limit` packets per second, and collapses under more.
     fn carry(rate: Option<f64>, limit: f64, sender: f64) -> Trial {
         let sent = rate.unwrap_or(sender).min(sender);
         let received = if sent > limit { limit * 0.7 } else { sent };
@@ -117,7 +118,7 @@ mod tests {
         search_by(|rate, _| carry(rate, limit, sender))
     }
 
-    /// Searches with trials that `carry` makes of a rate and the number of the trial.
+    /// Searches with `carry`, which makes a trial from a rate and the number of the trial.
     fn search_by(carry: impl Fn(Option<f64>, u32) -> Trial) -> Option<f64> {
         let mut number = 0;
         let measure = |rate: Option<f64>| {
@@ -156,7 +157,7 @@ mod tests {
         }
     }
 
-    /// The way carries all that the sender manages, which is 3 to 12 % less than is due.
+    /// The way carries every packet that is sent; the sender sends 3 to 12 % fewer than are due.
     #[test]
     fn a_sender_that_falls_behind_is_the_limit_and_loses_nothing() {
         let behind = |rate: Option<f64>, number: u32| {
@@ -169,7 +170,7 @@ mod tests {
         assert!(found > 4.5e5, "{found}");
     }
 
-    /// What a good trial has carried counts even if the sender manages less later on.
+    /// The rate of a good trial counts even if the sender becomes slower later.
     #[test]
     fn a_slower_sender_does_not_undo_good_trials() {
         let slowing = |rate, number: u32| carry(rate, 1e9, if number < 4 { 1e6 } else { 5e5 });

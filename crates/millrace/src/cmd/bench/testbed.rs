@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Two network namespaces with a veth pair between them, and the programs that run in them. All of
-//! it goes when the testbed is dropped. If this process is killed instead, the kernel ends the
-//! programs, and removes the namespaces with the last program in them.
+//! Owns two network namespaces with a veth pair between them, and the programs that run in them.
+//! Dropping the testbed removes all of it. If this process is killed instead, the kernel ends the
+//! programs, and removes each namespace with the last program in it.
 
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Interfaces of the generator and of the reflector, in their namespaces.
 pub(super) const INTERFACES: [&str; 2] = ["mr-gen", "mr-reflect"];
-/// Their addresses, of RFC 2544's network.
+/// Addresses of the interfaces, from the network of RFC 2544.
 pub(super) const ADDRESSES: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
-/// How long a program may take to end before it is killed.
+/// Time in which a program must end before it is killed.
 const END: Duration = Duration::from_secs(5);
 
 /// The end of a wire at which a program runs.
@@ -32,11 +32,11 @@ pub(super) struct Testbed {
     holders: [Running; 2],
 }
 
-/// A program that is ended with this value.
+/// A running program. Dropping the value ends it.
 pub(super) struct Running(Child);
 
 impl Testbed {
-    /// Makes the namespaces and lays the wire.
+    /// Makes the namespaces and the veth pair.
     pub(super) fn new() -> anyhow::Result<Self> {
         let bed = Self { holders: [hold()?, hold()?] };
         let [generator, reflector] = &bed.holders;
@@ -52,14 +52,14 @@ impl Testbed {
             bed.run(end, "ip", &format!("address add {address}/24 dev {interface}"))?;
             bed.run(end, "ip", &format!("link set {interface} up"))?;
         }
-        // A reflector on a port of DPDK answers nobody who looks for its address.
+        // A reflector on a DPDK port does not answer ARP requests.
         let mac = bed.mac(End::Reflector)?;
         let neighbour = format!("neighbour add {} lladdr {mac} dev {a}", ADDRESSES[1]);
         bed.run(End::Generator, "ip", &neighbour)?;
         Ok(bed)
     }
 
-    /// A command that runs at this end.
+    /// Returns a command that runs `program` at this end.
     pub(super) fn command(&self, end: End, program: impl AsRef<Path>) -> anyhow::Result<Command> {
         let mut command = end_with_us("nsenter")?;
         command.arg(format!("--net=/proc/{}/ns/net", self.holders[end as usize].0.id()));
@@ -81,12 +81,12 @@ impl Testbed {
     }
 }
 
-/// The path of this program.
+/// Returns the path of this program.
 pub(super) fn this_program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot find this program")
 }
 
-/// A command that the kernel ends with SIGTERM when the thread that starts it ends.
+/// Returns a command that the kernel ends with SIGTERM when the thread that starts it ends.
 pub(super) fn end_with_us(program: impl AsRef<Path>) -> anyhow::Result<Command> {
     let mut command = Command::new(this_program()?);
     command.args([SUBCOMMAND, &std::process::id().to_string()]).arg(program.as_ref());
@@ -96,9 +96,9 @@ pub(super) fn end_with_us(program: impl AsRef<Path>) -> anyhow::Result<Command> 
 /// Name of the hidden command that [`end_with_us`] starts.
 pub(crate) const SUBCOMMAND: &str = "end-with-parent";
 
-/// A program that ends with its parent.
+/// Run a program that ends with its parent
 ///
-/// The standard library sets no parent-death signal, except by unsafe code. A process may set its
+/// The standard library can set a parent-death signal only with unsafe code. A process can set its
 /// own, and keeps it when it executes another program (PR_SET_PDEATHSIG(2const)).
 #[derive(clap::Args)]
 pub(crate) struct EndWithParentArgs {
@@ -117,7 +117,7 @@ pub(crate) fn end_with_parent(
 ) -> anyhow::Result<ExitCode> {
     set_parent_process_death_signal(Some(Signal::TERM))
         .context("cannot ask for a signal at the end of the parent")?;
-    // It may have ended before: then no signal comes.
+    // If the parent has ended before, no signal comes.
     let parent = getppid().map(|parent| parent.as_raw_nonzero().get().unsigned_abs());
     if parent != Some(args.parent) {
         bail!("the process that started this one has ended");
@@ -150,12 +150,12 @@ fn ip(words: &str) -> anyhow::Result<String> {
     succeed(Command::new("ip").args(words.split(' ')))
 }
 
-/// Runs a command that must succeed; returns what it prints.
+/// Runs a command that must succeed; returns its standard output.
 fn succeed(command: &mut Command) -> anyhow::Result<String> {
     let Output { status, stdout, stderr } =
         command.output().with_context(|| format!("cannot run {command:?}"))?;
     if !status.success() {
-        bail!("{command:?} fails: {}", String::from_utf8_lossy(&stderr).trim());
+        bail!("{command:?} failed: {}", String::from_utf8_lossy(&stderr).trim());
     }
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
@@ -167,7 +167,7 @@ impl Running {
         Ok(Self(command.spawn().with_context(|| format!("cannot run {command:?}"))?))
     }
 
-    /// Fails, with what the program has printed, if it has ended.
+    /// Fails if the program has ended; the error has its standard error.
     pub(super) fn check(&mut self) -> anyhow::Result<()> {
         let Some(status) = self.0.try_wait()? else { return Ok(()) };
         let mut printed = String::new();
@@ -181,7 +181,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let begun = Instant::now();
-        // Whatever fails here, the process is gone.
+        // An error means that the process has ended already.
         let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
         while matches!(self.0.try_wait(), Ok(None)) {
             if begun.elapsed() > END {

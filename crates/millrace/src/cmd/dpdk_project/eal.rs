@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Options of EAL before `--`: cpus and devices are taken over, the others are told.
+//! Reads the EAL options before `--`. Takes cpus and devices from them; for each other option,
+//! makes a note that it has no effect.
 //!
 //! Names and meanings are those of DPDK's `eal_common_options.c`.
 
@@ -8,15 +9,15 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
 use doctor::host::CpuList;
 
-/// What becomes of an option that is told: its long name, its letter, if it takes a value, and why
-/// it has no effect.
+/// An option without effect: its long name, its letter, whether it takes a value, and why it has no
+/// effect.
 type Told = (&'static str, Option<char>, bool, &'static str);
 
-const MEMORY: &str = "Millrace takes hugepages if there are enough, and as much as it needs";
+const MEMORY: &str = "Millrace takes the memory that it needs, from hugepages if there are enough";
 const OWN: &str = "every process of Millrace has its own";
 
 const TOLD: [Told; 21] = [
-    ("memory-channels", Some('n'), true, "it has none"),
+    ("memory-channels", Some('n'), true, "Millrace has no such setting"),
     ("memory", Some('m'), true, MEMORY),
     ("socket-mem", None, true, MEMORY),
     ("socket-limit", None, true, MEMORY),
@@ -30,7 +31,7 @@ const TOLD: [Told; 21] = [
     ("main-lcore", None, true, "the control thread runs on cpus without workers"),
     ("block", Some('b'), true, "DPDK gets only the ports that are named"),
     ("driver", Some('d'), true, "DPDK finds its own drivers"),
-    ("log-level", None, true, "DPDK's errors are told"),
+    ("log-level", None, true, "DPDK's errors are printed"),
     ("syslog", None, true, "messages go to standard error"),
     ("no-telemetry", None, false, "there is no telemetry"),
     ("no-pci", None, false, "DPDK gets only the ports that are named"),
@@ -39,10 +40,10 @@ const TOLD: [Told; 21] = [
     ("no-hpet", None, false, "the clock is the TSC"),
 ];
 
-/// What the options of EAL choose.
+/// Settings from EAL options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Eal {
-    /// Cpus, in their order; none if no option names them.
+    /// Cpus in the order of the option; empty if no option names cpus.
     cpus: Vec<u32>,
     /// Devargs of `--vdev` and `-a`.
     pub(super) devices: Vec<String>,
@@ -75,7 +76,7 @@ fn command() -> Command {
 }
 
 impl Eal {
-    /// Reads the options.
+    /// Reads EAL options.
     pub(super) fn parse(words: &[String]) -> Result<Self, clap::Error> {
         let name = std::iter::once(String::new());
         let found = command().try_get_matches_from(name.chain(words.iter().cloned()))?;
@@ -105,7 +106,7 @@ impl Eal {
         Ok(Self { cpus, devices, notes: notes.collect() })
     }
 
-    /// The cpus of the workers, senders first, as `--cpus` takes them. dpdk-project gives the first
+    /// Returns the cpus of the workers for `--cpus`, senders first. dpdk-project gives the first
     /// cpus to receive queues, and the next to transmit queues.
     pub(super) fn cpus_of(&self, rx: usize, tx: usize, notes: &mut Vec<String>) -> Vec<u32> {
         let cpus = &self.cpus;
@@ -120,7 +121,7 @@ impl Eal {
     }
 }
 
-/// The cpus of a mask of hexadecimal digits, ascending.
+/// Returns the cpus of a hexadecimal mask, ascending; `None` if the mask is wrong or empty.
 fn cpus_of_mask(mask: &str) -> Option<Vec<u32>> {
     let digits = mask.strip_prefix("0x").or_else(|| mask.strip_prefix("0X")).unwrap_or(mask);
     let mut cpus = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command lines of dpdk-project, and what they mean.
+//! Tests which command lines of Millrace those of dpdk-project become.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The command line of Millrace, quoted, and the notes.
+/// Returns the command line of Millrace, quoted, and the notes.
 fn translated(line: &str) -> (String, Vec<String>) {
     let found = translation(&words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
     let quoted: Vec<_> = found.words.iter().map(|word| quote(word)).collect();
@@ -70,7 +70,7 @@ fn small_packets_and_odd_rates_are_told() {
     let (command, notes) = translated("-- sendrecv -p eth1 --packet-size 16 -i 300 -R 100");
     let stream = "'size=64 rate=333.3333333333333pps sport=10000-11000'";
     assert!(command.starts_with("gen eth1 ") && command.ends_with(stream), "{command}");
-    assert_eq!(notes, ["--packet-size 16: the payload has 18 bytes: frames have 64"]);
+    assert_eq!(notes, ["--packet-size 16: the payload has 18 bytes: the shortest frame has 64"]);
     let (command, _) = translated("-- sendrecv -p eth1 --payload dpdk-project --packet-size 18");
     assert!(
         command.contains("--payload dpdk-project") && command.contains("size=64 "),
@@ -96,8 +96,8 @@ fn the_reflector_is_translated() {
     assert_eq!(
         notes,
         [
-            "-n has no effect: it has none",
-            "-r 2 -t 1: the reflector has as many queues of one kind as of the other",
+            "-n has no effect: Millrace has no such setting",
+            "-r 2 -t 1: the reflector has equally many receive and transmit queues",
             "-s has no effect: --json FILE has the counters of a reflector",
         ]
     );
@@ -108,7 +108,7 @@ fn devices_of_eal_are_ports() {
     let vdev = "--vdev=net_twin0,wire=a";
     let (command, notes) = translated(&format!("{vdev} -- reflect -p {MAC}"));
     assert_eq!(command, "reflect net_twin0,wire=a");
-    assert_eq!(notes, [format!("-p {MAC} is taken for net_twin0,wire=a")]);
+    assert_eq!(notes, [format!("-p {MAC} is replaced by net_twin0,wire=a")]);
     let (command, _) = translated("-a 0000:18:00.0,a=b --no-huge -- reflect");
     assert_eq!(command, "reflect 0000:18:00.0,a=b");
     let (command, _) = translated(&format!("{vdev} -- reflect -p net_twin0,wire=a"));
