@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace gen`: sends streams of packets, and verifies those that come back.
+//! Implements `millrace gen`: sends streams of packets, and verifies those that come back.
 
 mod crew;
 mod csv_file;
@@ -36,7 +36,7 @@ use std::time::Duration;
 use traffic::DPDK_PROJECT_SEED;
 use traffic::stream::{Rate, RateError, StreamSpec};
 
-/// Sends, or tests itself.
+/// Runs the generator, or its self-test.
 pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
     args.refuse_contradictions(&cpu_locks::cpus_of_this_host()).unwrap_or_else(|fault| {
         clap::Error::raw(ErrorKind::ArgumentConflict, format!("{fault}\n")).exit()
@@ -47,8 +47,8 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
 
 /// Send streams of packets from one port or two, and verify what arrives
 ///
-/// Sends from port A, or from A and B, and receives on both. Prints a line per second. Ctrl-C ends
-/// the run; it waits for packets on their way (--late), then prints its results.
+/// Sends from port A, or from A and B, and receives on both. Prints a line per second. Ctrl-C stops
+/// sending; the run then waits for packets on their way (--late) and prints its results.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GenArgs {
@@ -71,9 +71,10 @@ pub(crate) struct GenArgs {
     /// 50%, max
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<String>,
-    /// Let the ports send each packet when it is due, by their clocks, if they can
+    /// Let the ports send each packet at its time, by the clock of the port
     ///
-    /// Packets go to the port up to 50 us before. A port that cannot is refused, as is rate max.
+    /// Each packet goes to the port up to 50 us before its time. Ports that cannot do this are
+    /// refused, and so is rate max.
     #[arg(long)]
     send_on_time: bool,
     #[command(flatten)]
@@ -83,7 +84,7 @@ pub(crate) struct GenArgs {
     /// Stamp and check every packet: loss, order, duplicates, damage, latency
     #[arg(long)]
     verify: bool,
-    /// Ask `millrace reflect` at the far end for its counters, to tell where packets were lost
+    /// Query `millrace reflect` at the far end for its counters, to find where packets were lost
     ///
     /// A few UDP packets of 138 bytes or more go to the reflector before the run and after it, from
     /// the first address and port of a stream to its first destination.
@@ -95,7 +96,7 @@ pub(crate) struct GenArgs {
     /// Send through a gateway: resolve its MAC address by ARP or neighbour discovery
     ///
     /// ADDRESS is the gateway of port A, ADDRESS,ADDRESS those of both ports. A host on the same
-    /// network is its own gateway. Streams with dst_mac keep that.
+    /// network is its own gateway. Streams with dst_mac keep theirs.
     #[arg(long = "gateway", value_name = "ADDRESS", value_delimiter = ',')]
     gateways: Vec<IpAddr>,
     /// Payload with --verify: stamped (Millrace's format), or dpdk-project (that program's)
@@ -109,7 +110,7 @@ pub(crate) struct GenArgs {
     ramp: Option<Duration>,
     /// Send with N senders, each with a transmit queue of each port and 1/N of every stream
     ///
-    /// By default 1; with -c as many as -c says, or fewer if there are fewer cpus.
+    /// By default 1; with -c the number of -c, or fewer if there are fewer cpus.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     senders: Option<u16>,
     /// Receive with N receivers, each with a receive queue of each port; 0 receives nothing
@@ -133,10 +134,11 @@ pub(crate) struct GenArgs {
     trex_cfg: Option<PathBuf>,
     /// In intervals, count a packet as lost if it arrives more than S seconds after it was sent
     ///
-    /// At the end of the run it waits up to that long for packets on their way.
+    /// At its end, the run waits up to S seconds for packets on their way.
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = seconds)]
     late: Duration,
-    /// Seed of random field values and payload: 1 by default, with --payload dpdk-project its own
+    /// Seed of random field values and payload: by default 1, with --payload dpdk-project that
+    /// program's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Set the MTU of the ports
@@ -147,7 +149,7 @@ pub(crate) struct GenArgs {
     json: Option<PathBuf>,
     /// Serve metrics (OpenMetrics) at http://ADDRESS/metrics: PORT, on loopback, or IP:PORT
     ///
-    /// Port 0 is any free one. There is no access control.
+    /// Port 0 means any free port. There is no access control.
     #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
     metrics: Option<std::net::SocketAddr>,
     /// Redraw rates, losses and latency on the terminal after each interval; q ends the run
@@ -177,7 +179,7 @@ pub(crate) struct GenArgs {
     quiet: bool,
 }
 
-/// How much a run measures; `off` shows what the rest costs.
+/// What a run measures; `off` shows the cost of the other levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Stats {
     /// Packets in total.
@@ -188,7 +190,7 @@ enum Stats {
     Full,
 }
 
-/// What packets of `--verify` carry.
+/// Payload of packets with `--verify`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Payload {
     Stamped,
@@ -212,11 +214,11 @@ Examples:
 
 Exit status: 0 good; 1 packets were lost or not sent, or the run failed; 2 wrong use.";
 
-/// Splits a stream into keys and values.
+/// Splits a value of `--stream` into keys and values; fails if they are no valid stream.
 fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
     let split = |word: &str| match word.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-        None => Err(format!("{word:?} is no KEY=VALUE")),
+        None => Err(format!("{word:?} is not KEY=VALUE")),
     };
     let pairs: Vec<_> = text.split_whitespace().map(split).collect::<Result<_, _>>()?;
     StreamSpec::from_pairs(0, pairs.clone()).map_err(|error| error.to_string())?;
@@ -227,18 +229,18 @@ fn rate(text: &str) -> Result<String, RateError> {
     Rate::parse(text).map(|_| text.to_owned())
 }
 
-/// Fails if a stream of UDP sockets goes to nobody.
+/// Fails if a stream of UDP sockets goes to address 0 or port 0, which have no receiver.
 fn refuse_no_receiver(spec: &StreamSpec) -> anyhow::Result<()> {
     let name = &spec.name;
     match spec.key_without_receiver() {
-        Some(key @ "dst") => bail!("stream {name}: {key}: nobody receives at address 0: name one"),
-        Some(key) => bail!("stream {name}: {key}: nobody receives at port 0: name 1 to 65535"),
+        Some(key @ "dst") => bail!("stream {name}: {key}: address 0 has no receiver: name another"),
+        Some(key) => bail!("stream {name}: {key}: port 0 has no receiver: name 1 to 65535"),
         None => Ok(()),
     }
 }
 
 impl GenArgs {
-    /// True if every packet is checked.
+    /// True if every packet is verified.
     fn is_verified(&self) -> bool {
         self.verify || self.stats == Stats::Full
     }
@@ -247,7 +249,7 @@ impl GenArgs {
         self.profile.is_given()
     }
 
-    /// The rate of streams that name none.
+    /// Returns the rate of streams that name none.
     fn rate(&self) -> &str {
         self.rate.as_deref().unwrap_or("1Mpps")
     }
@@ -260,9 +262,7 @@ impl GenArgs {
                 .to_owned());
         }
         if self.stats == Stats::Off && self.verify {
-            return Err("--stats off measures nothing, and --verify every packet: \
-                        leave one of them out"
-                .to_owned());
+            return Err("--stats off contradicts --verify: leave one of them out".to_owned());
         }
         let CpuList(named) = self.cpus.as_ref().unwrap_or(const { &CpuList(Vec::new()) });
         let mut seen = HashSet::new();
@@ -278,31 +278,31 @@ impl GenArgs {
         Ok(())
     }
 
-    /// How long rates grow, in nanoseconds.
+    /// Returns the time in which rates grow to their values, in nanoseconds; 0 without `--ramp`.
     fn ramp_ns(&self) -> u64 {
         self.ramp.map_or(0, |it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Keys and values of the streams.
+    /// Returns the keys and values of the streams, from the file or the command line.
     fn pairs(&self) -> anyhow::Result<Vec<Vec<(String, String)>>> {
         let of_file = self.profile.stream_file().map(stream_file::read).transpose()?;
         Ok(of_file.unwrap_or_else(|| self.streams.clone()))
     }
 
-    /// Fails if the run wants what sockets do not have.
+    /// Fails if an option is given that sockets do not support.
     fn refuse_what_sockets_cannot(&self) -> anyhow::Result<()> {
         self.profile.refuse_what_does_not_fit(self.is_verified())?;
         let backend = self.backend.backend;
         let name = backend.name();
         if self.ports.is_some() && backend != Backend::Packet {
-            bail!("--backend {name} has no PORTS: dst of the streams says where packets go");
+            bail!("--backend {name} takes no PORTS: each stream sends to its dst");
         }
         self.backend.refuse_what_io_uring_cannot()?;
         if backend == Backend::Packet && (self.backend.gso || self.backend.gro) {
             bail!("--gso and --gro are for --backend sockets");
         }
         if self.has_profile() {
-            bail!("--backend {name} sends streams, and no profile of TRex");
+            bail!("--backend {name} cannot send a TRex profile, only streams");
         }
         let is_given = [
             ("--gateway", !self.gateways.is_empty()),
@@ -316,7 +316,9 @@ impl GenArgs {
             ("--tx-burst", self.bursts.tx_burst.is_some()),
         ];
         if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
-            bail!("--backend {name} has no {option}: leave it out, or take --backend dpdk");
+            bail!(
+                "--backend {name} does not support {option}: leave it out, or use --backend dpdk"
+            );
         }
         Ok(())
     }
@@ -328,7 +330,7 @@ impl GenArgs {
         })
     }
 
-    /// The streams as they are sent.
+    /// Returns the streams, with their rates and the captures that they replay.
     fn specs(&self) -> anyhow::Result<Vec<StreamSpec>> {
         let specs = self.pairs()?.into_iter().enumerate().map(|(number, mut pairs)| {
             // A capture has its own rate.

@@ -440,7 +440,7 @@ fn what_cannot_be_sent_is_refused_with_the_way_out() {
     refused(&[null, "--stream", "size=60"], 2, "frames have 64 to 9216 bytes with FCS");
     refused(&[null, "--stream", "speed=1"], 2, "speed: it needs pcap=FILE");
     refused(&[null, "--stream", "pace=1"], 2, "a stream has no key \"pace\"; its keys are name");
-    refused(&[null, "--stream", "tcp"], 2, "\"tcp\" is no KEY=VALUE");
+    refused(&[null, "--stream", "tcp"], 2, "\"tcp\" is not KEY=VALUE");
     refused(&[null, "--stream", "side=b"], 1, "side=b needs a port B: name two ports, A,B");
     refused(&[null, "-f", "imix"], 1, "there is no profile imix: no such file, and built in are");
     refused(&[null, "-f", "."], 1, "there is no profile .: it is a directory, and built in are");
@@ -453,7 +453,7 @@ fn what_cannot_be_sent_is_refused_with_the_way_out() {
     refused(
         &["--backend", "sockets", "--stream", "dst=192.0.2.7 dport=0"],
         1,
-        "nobody receives at port 0",
+        "port 0 has no receiver",
     );
     refused(&[null, "-f", "imix_article"], 1, "sends from two ports, too: name them, A,B");
     refused(&[null, "-f", "imix_fast_1g", "--verify"], 1, "probes are checked: -l HZ");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Who does what in a run: senders and receivers, and the workers that run them.
+//! Makes the senders and receivers of a run, and distributes them over workers.
 
 use super::GenArgs;
 use super::inquiries::Inquiries;
@@ -19,12 +19,13 @@ use generator::{
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, ProbedReplay, Side, Verifier};
 
-/// Latest packets of a stream among which duplicates are found: 64 Ki for one, less for many.
+/// Maximum duplicate window of a lane, in packets, and the sum of the windows of all lanes: with
+/// many lanes, each window is smaller.
 const WINDOW_MAX: usize = 1 << 16;
 const WINDOWS_TOTAL: usize = 1 << 24;
 
-/// How many senders, receivers and workers a run has. Every sender has a transmit queue of each
-/// port, every receiver a receive queue.
+/// Numbers of senders, receivers and workers of a run. Each sender has a transmit queue of each
+/// port, each receiver a receive queue of each port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Crew {
     pub(super) senders: u16,
@@ -32,16 +33,17 @@ pub(super) struct Crew {
     pub(super) workers: usize,
 }
 
-/// What one worker runs.
+/// The tasks of one worker.
 pub(super) type Tasks = Vec<Box<dyn Task>>;
 
-/// Packets of each of so many lanes among which duplicates are found.
+/// Returns the duplicate window of each of `lanes` lanes, in packets.
 pub(super) fn window(lanes: usize) -> usize {
     (WINDOWS_TOTAL / lanes.max(1)).clamp(64, WINDOW_MAX)
 }
 
 impl Crew {
-    /// The crew that is asked for: by default a cpu for each, as far as there are free ones.
+    /// Returns the numbers that `args` ask for. By default, each sender and receiver has a cpu of
+    /// its own while free cpus remain.
     pub(super) fn new(args: &GenArgs) -> Self {
         let (cpus, most) = match &args.cpus {
             Some(CpuList(named)) => (named.len(), named.len()),
@@ -60,7 +62,7 @@ impl Crew {
     }
 }
 
-/// What a run sends, and how.
+/// Everything from which the tasks of a run are made.
 pub(super) struct Plan<'a> {
     pub(super) crew: Crew,
     pub(super) specs: &'a [StreamSpec],
@@ -70,9 +72,9 @@ pub(super) struct Plan<'a> {
     pub(super) gateways: [Option<[u8; 6]>; 2],
     pub(super) mempool: Mempool,
     pub(super) bursts: BurstSizes,
-    /// Whether senders note how late bursts are.
+    /// True if senders measure how late bursts are.
     pub(super) is_timed: bool,
-    /// Ports send packets on time.
+    /// Present if ports send packets on time.
     pub(super) punctual: Option<Punctual>,
     pub(super) clock: Clock,
     pub(super) interval_ns: u64,
@@ -85,7 +87,7 @@ struct FreeQueues {
     mac: [u8; 6],
     /// Replies for the first sender of the port.
     replies: Vec<Replies>,
-    /// Where each receiver puts what a reflector says.
+    /// For each receiver, the ring for answers of a reflector.
     answers: Vec<Answers>,
 }
 
@@ -97,13 +99,13 @@ impl Plan<'_> {
         inquiries: &mut Inquiries,
         mut pcapng: Option<&mut PcapngFile>,
     ) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
-        // Beside the probes, the frames of a profile are a stream of their own.
+        // The frames of a profile count as one more stream, in addition to the probes.
         let streams = self.specs.len() + usize::from(self.profile.is_some());
         let made = self.specs.iter().take_while(|spec| spec.playback.is_none()).count();
         let stamped = if self.setup.is_stamped { made } else { 0 };
         let lanes = Lanes { streams, stamped, senders: self.crew.senders.into() };
         let session = Session::new(self.clock, self.interval_ns, lanes);
-        // Not before the clock has begun.
+        // Before its start the clock is at 0, so senders wait until it runs.
         let mut session = session.starting_at(1);
         let macs: Vec<_> = open.ports.iter().map(|port| port.info().mac).collect();
         let queues = open.queues.drain(..).zip(macs);
@@ -132,8 +134,8 @@ impl Plan<'_> {
         Ok((workers, session.into_ledger()))
     }
 
-    /// Takes queues of each port for one of so many receivers that have none yet. Some drivers have
-    /// more queues than were asked for.
+    /// Takes queues of each port for one receiver; `receivers` receivers have none yet, this one
+    /// included. Some drivers have more queues than requested.
     fn rx_queues(&self, ports: &mut [FreeQueues], receivers: u16) -> Vec<PortQueue<PortRx>> {
         let senders = Senders { specs: self.specs, profile: self.profile };
         let mut queues = Vec::new();
@@ -152,7 +154,7 @@ impl Plan<'_> {
         queues
     }
 
-    /// A receiver of these queues.
+    /// Makes a receiver for these queues.
     fn receiver(
         &self,
         session: &mut Session,
@@ -176,7 +178,7 @@ impl Plan<'_> {
         }
     }
 
-    /// A sender of this share for each port that sends.
+    /// Makes the senders of share number `share`: one for each port that sends.
     fn senders(
         &self,
         session: &mut Session,
@@ -217,7 +219,7 @@ impl Plan<'_> {
     }
 }
 
-/// What a sender sends.
+/// The source of a sender's frames.
 enum Traffic {
     Streams(Streams),
     Profile(ProbedReplay),
@@ -242,7 +244,7 @@ impl Traffic {
     }
 }
 
-/// Starts the workers.
+/// Starts each worker on its lcore.
 pub(super) fn launch(
     workers: Vec<Tasks>,
     open: &mut OpenPorts,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A line of CSV for each interval. The first five columns are those of dpdk-project's
-//! `sendrecv`, so that its notebooks read the file.
+//! Writes a line of CSV for each interval. The first five columns are those of dpdk-project's
+//! `sendrecv`, so that its notebooks can read the file.
 
 use anyhow::Context;
 use report::output::{Kind, LockedFile, refuse_dash};
@@ -10,10 +10,11 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// The first columns of a file of intervals, of any version.
+/// The first columns of a file of intervals. They are the same in every version.
 const BEGIN: &str = "time,tx_packets,rx_packets,drop_rate,avg_latency,";
 
-/// A file of intervals, written as they end, if any is wanted.
+/// The file of `--csv`, to which each interval is written when it ends. Without a file, it does
+/// nothing.
 pub(super) struct CsvFile {
     name: String,
     file: Option<LockedFile>,
@@ -26,13 +27,13 @@ struct Line {
     /// Start of the interval, in milliseconds from the start.
     time: f64,
     tx_packets: u64,
-    /// Received in the interval.
+    /// Packets received in the interval.
     rx_packets: u64,
-    /// Share of the packets sent in the interval that never came, from 0 to 1.
+    /// Share of the packets stamped in the interval that were lost, from 0 to 1.
     drop_rate: Option<f64>,
-    /// Mean of the packets received in the interval, in milliseconds.
+    /// Mean latency of the packets received in the interval, in milliseconds.
     avg_latency: Option<f64>,
-    /// Without FCS.
+    /// Bytes without FCS.
     tx_bytes: u64,
     rx_bytes: u64,
     lost: Option<u64>,
@@ -40,13 +41,13 @@ struct Line {
     p50_latency_ns: Option<u64>,
     p99_latency_ns: Option<u64>,
     max_latency_ns: Option<u64>,
-    /// Longest time in which the receiver did not look.
+    /// Longest time between two polls of the receiver.
     longest_gap_ns: u64,
 }
 
 impl CsvFile {
-    /// Opens or creates the file. One with anything but intervals is refused. It keeps its contents
-    /// until the run starts.
+    /// Opens or creates the file. Refuses a file that has other contents than intervals. The file
+    /// keeps its contents until the run starts.
     pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         refuse_dash("--csv", path)?;
         let name = path.map(|path| path.display().to_string()).unwrap_or_default();
@@ -55,10 +56,10 @@ impl CsvFile {
         Ok(Self { name, file: path.map(open).transpose()?, writer: None })
     }
 
-    /// Empties the file: intervals come from now on.
+    /// Empties the file; intervals are written from now on.
     ///
     /// # Errors
-    /// Those of the file system; nothing is written then.
+    /// If the file cannot be emptied; intervals are not written then.
     pub(super) fn begin(&mut self) -> anyhow::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let file = file.begin().with_context(|| format!("cannot write {}", self.name))?;
@@ -66,10 +67,10 @@ impl CsvFile {
         Ok(())
     }
 
-    /// Writes the line of an interval. After an error it writes no more.
+    /// Writes the line of an interval. After an error, it writes no more lines.
     ///
     /// # Errors
-    /// Those of writing, once.
+    /// If writing fails, once.
     pub(super) fn write(&mut self, interval: &Interval) -> anyhow::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let written = writer.serialize(Line::new(interval)).map_err(io::Error::from);
@@ -85,7 +86,7 @@ impl Line {
     fn new(interval: &Interval) -> Self {
         let latency = interval.latency;
         Self {
-            // Whole microseconds: a product of binary fractions has a tail.
+            // Round to microseconds: without, binary fractions have many digits.
             time: (interval.start_s * 1e6).round() / 1e3,
             tx_packets: interval.sent.packets,
             rx_packets: interval.received.packets,

@@ -28,12 +28,12 @@ pub(super) fn port_interval(counters: &generator::Interval, port: usize) -> Port
     PortInterval { sent, received: Count { packets, bytes }, latency }
 }
 
-/// Both ports together.
+/// Returns the counts of both ports together.
 pub(super) fn counted(packets: [u64; 2], bytes: [u64; 2], span: Span) -> Counted {
     Counted::new(packets.iter().sum(), bytes.iter().sum(), span.length_ns())
 }
 
-/// The counters of a port of DPDK, and of the reflector at its far end.
+/// Returns the counters of a DPDK port, and of the reflector at its far end.
 pub(super) fn port_result(port: &Port, reflector: Option<ReflectorCounters>) -> PortResult {
     let stats = port.stats();
     PortResult {
@@ -48,13 +48,13 @@ pub(super) fn port_result(port: &Port, reflector: Option<ReflectorCounters>) -> 
     }
 }
 
-/// The counters of a reflector in a run.
+/// Converts the counters of a reflector in a run.
 pub(super) fn reflector_result(counters: ReflectorCounters) -> ReflectorResult {
     let ReflectorCounters { received, reflected, dropped, missed } = counters;
     ReflectorResult { received, reflected, dropped, missed, ..ReflectorResult::default() }
 }
 
-/// Adds what port `number` sent and received.
+/// Adds the frames that port `number` sent and received.
 pub(super) fn with_frames(port: PortResult, number: usize, totals: &Totals) -> PortResult {
     let (packets, bytes) = (totals.sent[number], totals.sent_bytes[number]);
     let sent = Counted::new(packets, bytes, totals.sent_span.length_ns());
@@ -62,7 +62,7 @@ pub(super) fn with_frames(port: PortResult, number: usize, totals: &Totals) -> P
     let received = Counted::new(packets, bytes, totals.received_span.length_ns());
     let link = port.link_mbps.and_then(|mbps| Link::of(&sent, mbps));
     let back = totals.streams.iter().map(|stream| stream.received.good[number]).sum::<u64>();
-    // Without verification every frame that came back counts.
+    // Without verification, every frame received counts as returned.
     let back = if back > 0 { back } else { packets };
     let reflector = port.reflector.map(|it| ReflectorResult {
         lost_on_the_way_there: sent.packets.saturating_sub(it.received + it.missed),
@@ -86,7 +86,7 @@ pub(super) fn verified(specs: &[StreamSpec], totals: &Totals, is_all: bool) -> V
     let streams: Vec<_> = streams.map(|(spec, totals)| stream(&spec.name, totals)).collect();
     Verified {
         lost: streams.iter().map(|stream| stream.lost).sum(),
-        // Beside the frames of a profile, only what is known to be a probe.
+        // With a profile, only damaged packets that are known to be probes count.
         damaged: match is_all {
             true => totals.damaged,
             false => streams.iter().map(|stream| stream.damaged).sum(),

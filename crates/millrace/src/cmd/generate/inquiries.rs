@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Asks reflectors for their counters before a run and after it, so that the results say where
+//! Queries reflectors for their counters before and after a run, so that the results show where
 //! packets were lost.
 
 use super::neighbours::{Senders, macs};
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use traffic::Side;
 use traffic::inquiry::ReflectorCounters;
 
-/// How long an answer may take. A reflector's counters are 0.1 s old at most.
+/// Time to wait for an answer. A reflector's counters are at most 0.1 s old.
 const ANSWER: Duration = Duration::from_millis(400);
-/// From one query to the next, while no answer has come.
+/// Time between two queries while an answer is missing.
 const AGAIN: Duration = Duration::from_millis(100);
 const POLL: Duration = Duration::from_millis(10);
 
-/// The reflectors at the far ends of the ports.
+/// Queries to the reflectors at the far ends of the ports.
 #[derive(Default)]
 pub(super) struct Inquiries(Vec<PortInquiry>);
 
@@ -30,7 +30,7 @@ struct PortInquiry {
 }
 
 impl Inquiries {
-    /// Asks at every port that sends. The ports have these MAC addresses, and these gateways.
+    /// Prepares queries from every port that sends. `own` has the MAC addresses of the ports.
     pub(super) fn new(
         senders: &Senders<'_>,
         ports: usize,
@@ -47,17 +47,17 @@ impl Inquiries {
         Self(inquiries.collect())
     }
 
-    /// How much later senders begin, so that the first answers have come.
+    /// Returns the time by which senders begin later, so that the first answers can arrive before.
     pub(super) fn delay(&self) -> Duration {
         if self.0.is_empty() { Duration::ZERO } else { 2 * ANSWER }
     }
 
-    /// What a receiver of the port gives answers to.
+    /// Returns a ring for a receiver of the port, into which it puts answers.
     pub(super) fn answers(&mut self, port: usize) -> Option<Answers> {
         self.of_port(port).map(|it| it.inquirer.answers())
     }
 
-    /// The queries that a sender of the port sends.
+    /// Returns the ring of queries for a sender of the port; `None` if it was taken before.
     pub(super) fn queries(&mut self, port: usize) -> Option<Replies> {
         self.of_port(port)?.queries.take()
     }
@@ -66,7 +66,7 @@ impl Inquiries {
         self.0.iter_mut().find(|it| it.port == port)
     }
 
-    /// Asks for the counters before the run; says which ports have no reflector that answers.
+    /// Queries the counters before the run; prints the ports at which no reflector answers.
     pub(super) fn begin(&mut self) {
         let found = self.ask();
         self.tell_silent(&found, "no reflector answers");
@@ -75,7 +75,7 @@ impl Inquiries {
         }
     }
 
-    /// Asks for the counters after the run; returns those of the run, by port.
+    /// Queries the counters after the run; returns the counts of the run, by port.
     pub(super) fn end(&mut self) -> [Option<ReflectorCounters>; 2] {
         let found = self.ask();
         self.tell_silent(&found, "no reflector has answered after the run");
@@ -90,12 +90,12 @@ impl Inquiries {
     fn tell_silent(&self, found: &[Option<ReflectorCounters>], what: &str) {
         for (inquiry, _) in self.0.iter().zip(found).filter(|(_, found)| found.is_none()) {
             let port = ["A", "B"][inquiry.port];
-            let rest = "the results do not say where packets were lost";
+            let rest = "the results do not show where packets were lost";
             tell(io::stderr(), format_args!("millrace: port {port}: {what}: {rest}"));
         }
     }
 
-    /// Asks all, over and over until all have answered or the time is over.
+    /// Queries all reflectors, repeatedly until all have answered or [`ANSWER`] has passed.
     fn ask(&mut self) -> Vec<Option<ReflectorCounters>> {
         let first: Vec<u64> = self.0.iter().map(|it| it.inquirer.asked() + 1).collect();
         let mut found = vec![None; self.0.len()];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Serves metrics over HTTP. A thread of its own takes one request after the other and asks the
-//! control thread for the text, so that figures are those of the moment. It starts before DPDK pins
-//! the control thread, and sleeps until somebody connects.
+//! Serves metrics over HTTP. Its own thread takes one request after the other and asks the control
+//! thread for the current text. It starts before DPDK pins the control thread, and sleeps until a
+//! client connects.
 
 use anyhow::Context;
 use results::metrics::CONTENT_TYPE;
@@ -10,50 +10,51 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-/// How long a client may take for its request, and then for taking the response.
+/// Time in which a client must send its request, and then time in which it must read the response.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the control thread may take for the text.
+/// Time in which the control thread must return the text.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Bytes and lines of a request at most.
+/// Maximum numbers of bytes and headers of a request.
 const HEAD_MAX: usize = 8192;
 const HEADERS_MAX: usize = 64;
 
-/// Where metrics are served: `IP:PORT`, or `PORT` on loopback.
+/// Parses the address at which metrics are served: `IP:PORT`, or `PORT` on loopback.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let on_loopback = || Some(SocketAddr::from((Ipv4Addr::LOCALHOST, text.parse().ok()?)));
     let address = text.parse().ok().or_else(on_loopback);
     address.ok_or_else(|| "must be PORT, on loopback, or IP:PORT".to_owned())
 }
 
-/// The server, as the control thread sees it.
+/// The control thread's end of the server.
 pub(super) struct MetricsServer {
     requests: Receiver<SyncSender<String>>,
     address: SocketAddr,
 }
 
 impl MetricsServer {
-    /// Listens, and starts the thread.
+    /// Binds the address, and starts the server's thread.
     pub(super) fn start(address: SocketAddr) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address)
             .with_context(|| format!("--metrics {address}: cannot listen there"))?;
-        let address = listener.local_addr().context("cannot tell the port of metrics")?;
+        let address =
+            listener.local_addr().context("cannot find the port of the metrics server")?;
         let (asks, requests) = channel();
         let thread = std::thread::Builder::new().name("metrics".to_owned());
         thread
             .spawn(move || serve(&listener, &asks))
-            .context("cannot start the thread of metrics")?;
+            .context("cannot start the thread of the metrics server")?;
         Ok(Self { requests, address })
     }
 
-    /// Where it listens.
+    /// Returns the address at which the server listens.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers the requests that wait, if there are any.
+    /// Answers all waiting requests.
     pub(super) fn answer(&self, text: impl Fn() -> String) {
         while let Ok(reply) = self.requests.try_recv() {
-            // A client that has gone away needs no text.
+            // An error means that the client has gone.
             let _ = reply.try_send(text());
         }
     }
@@ -62,9 +63,9 @@ impl MetricsServer {
 fn serve(listener: &TcpListener, asks: &Sender<SyncSender<String>>) {
     for client in listener.incoming() {
         match client {
-            // A client that breaks off gets no response. The next one does.
+            // After an error of one client, serve the next one.
             Ok(client) => _ = respond(client, asks),
-            // Too many open files: later there may be fewer.
+            // Too many files are open: try again later.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }
@@ -116,7 +117,7 @@ fn metrics(asks: &Sender<SyncSender<String>>) -> Response {
     }
 }
 
-/// Reads up to the end of the headers, or as much as is allowed.
+/// Reads up to the end of the headers, at most about [`HEAD_MAX`] bytes.
 fn read_head(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let begun = Instant::now();
     let mut head = Vec::new();
@@ -140,7 +141,7 @@ mod tests {
     fn ask(server: &MetricsServer, request: &str) -> String {
         let mut client = TcpStream::connect(server.address()).unwrap();
         client.write_all(request.as_bytes()).unwrap();
-        // The server may have closed it: it does not read every request to its end.
+        // An error is fine: the server may have closed the connection before the request ended.
         let _ = client.shutdown(std::net::Shutdown::Write);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {

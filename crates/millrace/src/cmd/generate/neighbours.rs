@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The neighbours of a run: gateways whose MAC addresses are resolved before it, and who looks for
-//! addresses of ours during it.
+//! Handles the neighbours of a run: resolves MAC addresses of gateways before it, and answers
+//! requests for the run's addresses during it.
 
 use super::profile::LoadedProfile;
 use crate::ports::OpenPorts;
@@ -12,7 +12,7 @@ use traffic::Side;
 use traffic::neighbour::Neighbour;
 use traffic::stream::StreamSpec;
 
-/// What a run sends, as far as its neighbours know it.
+/// The traffic of a run, from which the addresses of its ports follow.
 pub(super) struct Senders<'a> {
     pub(super) specs: &'a [StreamSpec],
     pub(super) profile: Option<&'a LoadedProfile>,
@@ -23,7 +23,8 @@ impl Senders<'_> {
         self.specs.iter().filter(move |spec| spec.side as usize == port)
     }
 
-    /// Who asks for a gateway at this port, and the VLAN tags of its packets.
+    /// Returns the address that requests for a gateway come from at this port, and their VLAN tags.
+    /// `None` if the port does not send.
     fn asker(&self, port: usize, mac: [u8; 6]) -> Option<(Neighbour, Vec<u8>)> {
         if let Some(profile) = self.profile {
             return Some((Neighbour { address: profile.first_address(port), mac }, Vec::new()));
@@ -32,8 +33,8 @@ impl Senders<'_> {
         Some((Neighbour { address: spec.first_source(), mac }, spec.first_tags()))
     }
 
-    /// Asks the reflector at the far end of this port, which has MAC address `mac` and sends to
-    /// `next_hop`; `None` if no stream sends from the port.
+    /// Makes an inquirer for the reflector at the far end of this port, whose MAC address is `mac`,
+    /// through `next_hop`. `None` if no plain stream sends from the port.
     pub(super) fn inquirer(
         &self,
         port: usize,
@@ -46,7 +47,7 @@ impl Senders<'_> {
         Some(Inquirer::new(end(from, mac), end(to, next_hop), spec.first_tags()))
     }
 
-    /// Answers requests for addresses that send from this port.
+    /// Makes a responder to requests for addresses that send from this port.
     pub(super) fn responder(&self, port: usize, mac: [u8; 6]) -> (Responder, Replies) {
         let specs: Vec<_> = self.of_port(port).cloned().collect();
         let is_of_profile = self.profile.map(LoadedProfile::addresses);
@@ -58,7 +59,7 @@ impl Senders<'_> {
     }
 }
 
-/// Resolves the gateway of each port that has one, and returns their MAC addresses.
+/// Resolves the gateway of each port that has one; returns their MAC addresses.
 pub(super) fn resolve_all(
     gateways: &[IpAddr],
     senders: &Senders<'_>,
@@ -96,8 +97,8 @@ pub(super) fn resolve_all(
     Ok(found)
 }
 
-/// Returns the MAC addresses of the ports for a sender at `side`: its gateway's, if it has one,
-/// replaces that of the other port.
+/// Returns the MAC addresses of the ports for a sender at `side`. If the side has a gateway, its
+/// address replaces that of the other port.
 pub(super) fn macs(macs: [[u8; 6]; 2], gateways: [Option<[u8; 6]>; 2], side: Side) -> [[u8; 6]; 2] {
     let mut seen = macs;
     if let Some(gateway) = gateways[side as usize] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Options of `millrace gen` that do not go together.
+//! Tests that contradicting options of `millrace gen` are refused.
 
 use super::*;
 use clap::{Args, Command, FromArgMatches};
@@ -74,8 +74,8 @@ fn streams_of_sockets_need_a_receiver() {
         refuse_no_receiver(&spec).map_err(|error| error.to_string())
     };
     let address = refused("dst=0.0.0.0").unwrap_err();
-    assert_eq!(address, "stream stream0: dst: nobody receives at address 0: name one");
+    assert_eq!(address, "stream stream0: dst: address 0 has no receiver: name another");
     let port = refused("dport=0").unwrap_err();
-    assert_eq!(port, "stream stream0: dport: nobody receives at port 0: name 1 to 65535");
+    assert_eq!(port, "stream stream0: dport: port 0 has no receiver: name 1 to 65535");
     assert_eq!(refused("dst=127.0.0.1 dport=7"), Ok(()));
 }
