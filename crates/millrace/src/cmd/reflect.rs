@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace reflect`: sends every packet back to where it came from.
+//! Implements `millrace reflect`: sends every packet back to its sender.
 
 mod ports;
 mod sockets;
@@ -25,16 +25,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use traffic::{KeptPorts, Swap};
 
-/// Send every packet back through the port that received it, addresses and ports exchanged
+/// Send every packet back through the port that received it, with addresses and ports exchanged
 ///
-/// Prints a line per second. Ctrl-C ends
-/// the run, which then prints its counters.
+/// Prints a line per second. Ctrl-C ends the run, which then prints its counters.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("backend", three_backends))]
 pub(crate) struct ReflectArgs {
     /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0), vdevs (net_...), or
     /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address; with --backend sockets or
-    /// io-uring [ADDRESS:]PORT, where port 0 is any free one
+    /// io-uring [ADDRESS:]PORT, where port 0 means any free port
     #[arg(value_name = "PORTS")]
     place: Place,
     #[command(flatten)]
@@ -73,7 +72,7 @@ pub(crate) struct ReflectArgs {
     quiet: bool,
 }
 
-/// A reflector has three of the backends.
+/// Limits `--backend` to the three backends of a reflector.
 fn three_backends(arg: Arg) -> Arg {
     let names = [Backend::Dpdk, Backend::Sockets, Backend::IoUring].map(Backend::name);
     let parser = PossibleValuesParser::new(names).try_map(|name| Backend::from_str(&name, false));
@@ -81,7 +80,7 @@ fn three_backends(arg: Arg) -> Arg {
         .help("What carries packets: DPDK, or UDP sockets of Linux, also by io_uring")
 }
 
-/// Where packets come to.
+/// Where the reflector receives packets.
 #[derive(Clone, Debug)]
 enum Place {
     Ports(PortNames),
@@ -91,7 +90,7 @@ enum Place {
 impl FromStr for Place {
     type Err = PortNamesError;
 
-    /// A number is a UDP port at all addresses.
+    /// Parses ports, or an address and UDP port. A number alone is a UDP port at all addresses.
     fn from_str(text: &str) -> Result<Self, PortNamesError> {
         let at_all = |port: u16| SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
         let address = text.parse().ok().or_else(|| text.parse().ok().map(at_all));
@@ -137,22 +136,23 @@ impl From<What> for Swap {
 struct Counters {
     version: &'static str,
     received: u64,
-    /// Without FCS.
+    /// Bytes without FCS.
     received_bytes: u64,
     reflected: u64,
-    /// Queries and requests of neighbours that were answered; they are received and reflected, too.
+    /// Queries and requests of neighbours that were answered. They also count as received and
+    /// reflected.
     answered: u64,
-    /// Packets that were not reflected, by reason; `port_full`: the port had no room for them.
+    /// Packets that were not reflected, by reason. `port_full`: the port had no room for them.
     dropped: BTreeMap<&'static str, u64>,
     /// Packets whose addresses were exchanged, but not their ports, by reason.
     without_ports: BTreeMap<&'static str, u64>,
-    /// Longest time in which a worker did not look, nanoseconds.
+    /// Longest time between two polls of a worker, in nanoseconds.
     longest_gap_ns: u64,
-    /// What the ports themselves lost; none of sockets.
+    /// Packets that the ports themselves lost; empty with sockets.
     ports: Vec<PortLosses>,
 }
 
-/// Counters of a port.
+/// Packets that a port lost.
 #[derive(Serialize)]
 struct PortLosses {
     name: String,
@@ -171,7 +171,7 @@ pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
     match (&args.place, args.backend.backend) {
         (Place::Ports(names), Backend::Dpdk) => ports::run(args, names),
         (Place::Address(address), Backend::Dpdk) => {
-            bail!("{address} is no port of DPDK: for a UDP port, --backend sockets")
+            bail!("{address} is not a DPDK port: for a UDP port, use --backend sockets")
         }
         (Place::Address(address), _) => sockets::run(args, *address),
         (Place::Ports(_), backend) => {
@@ -182,7 +182,7 @@ pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl Counters {
-    /// Counters of zero, with these reasons to drop.
+    /// Makes counters that are 0, with these reasons to drop.
     fn new(reasons: impl IntoIterator<Item = &'static str>) -> Self {
         let reasons = reasons.into_iter().chain(["port_full"]);
         let dropped = reasons.map(|reason| (reason, 0)).collect();
@@ -191,27 +191,28 @@ impl Counters {
         Self { version, dropped, without_ports, ..Self::default() }
     }
 
-    /// Takes reports, and prints a line per second, until the run is over.
+    /// Takes reports and prints a line per second until the run ends.
     fn watch(
         &mut self,
         (duration, is_printed): (Option<Duration>, bool),
         interrupted: &AtomicBool,
         mut take: impl FnMut(&mut Self),
     ) {
-        let (begun, mut told) = (Instant::now(), 0);
+        let (begun, mut printed_s) = (Instant::now(), 0);
         let is_over = |elapsed| duration.is_some_and(|duration| elapsed >= duration);
         while !interrupted.load(Ordering::Relaxed) && !is_over(begun.elapsed()) {
             std::thread::sleep(TURN);
             take(self);
-            if is_printed && begun.elapsed().as_secs() > told {
-                told = begun.elapsed().as_secs();
-                tell_at_once(self.line(told));
+            if is_printed && begun.elapsed().as_secs() > printed_s {
+                printed_s = begun.elapsed().as_secs();
+                tell_at_once(self.line(printed_s));
             }
         }
         take(self);
     }
 
-    /// Writes them as JSON, then prints them: a file does not need a reader of standard output.
+    /// Writes the counters as JSON, then prints them. The file is written even if standard output
+    /// is closed.
     fn tell(&self, json: JsonFile) -> anyhow::Result<ExitCode> {
         let is_printed = !json.is_stdout();
         let written = json.write(self);

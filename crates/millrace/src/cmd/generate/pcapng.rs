@@ -18,15 +18,15 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How a pcapng file begins: the type of its section header block.
+/// First bytes of a pcapng file: the type of its section header block.
 const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// Where its first option begins: its code and length, two bytes each, then its text.
+/// Offset of the file's first option: code and length, two bytes each, then the text.
 const FIRST_OPTION: usize = 24;
 /// Option `shb_userappl`, in either byte order: the program that wrote the file.
 const USER_APPLICATION: [[u8; 2]; 2] = [4_u16.to_le_bytes(), 4_u16.to_be_bytes()];
-/// How its text begins in files that this program wrote.
+/// First characters of that option's text in files written by Millrace.
 const PROGRAM: &str = "Millrace";
-/// Bytes of the longest frame.
+/// Length of the longest frame, in bytes.
 const SNAP_LEN: u32 = 9216;
 /// Option `if_tsresol`: times are in units of 10^-9 seconds.
 const NANOSECONDS: u8 = 9;
@@ -34,7 +34,7 @@ const NANOSECONDS: u8 = 9;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// The options for a capture of the run.
+/// Options for a capture of the run.
 #[derive(clap::Args)]
 pub(super) struct PcapngArgs {
     /// Copy a sample of the packets sent and received to FILE, as pcapng
@@ -43,13 +43,13 @@ pub(super) struct PcapngArgs {
     /// offered to the port.
     #[arg(long, value_name = "FILE")]
     pcapng: Option<PathBuf>,
-    /// Copy every Nth packet of each queue; by default every one, as far as the disk keeps up
+    /// Copy every Nth packet of each queue; by default every packet, as far as the disk keeps up
     #[arg(long, value_name = "N", default_value_t = 1, requires = "pcapng",
           value_parser = clap::value_parser!(u64).range(1..))]
     pcapng_every: u64,
 }
 
-/// A capture of a run.
+/// The capture file of a run.
 pub(super) struct PcapngFile {
     file: LockedFile,
     /// `None` before the run starts.
@@ -58,7 +58,7 @@ pub(super) struct PcapngFile {
     ports: Vec<String>,
     every: u64,
     clock: Clock,
-    /// Time since the epoch at which the clock began.
+    /// Time since the epoch at which the clock begins.
     begun: Duration,
     feeds: Vec<Feed>,
     name: String,
@@ -71,25 +71,24 @@ struct Feed {
 }
 
 impl PcapngArgs {
-    /// True if there is to be a capture.
+    /// True if `--pcapng` is given.
     pub(super) fn is_given(&self) -> bool {
         self.pcapng.is_some()
     }
 
-    /// The file, if there is to be one.
+    /// Returns the path of `--pcapng`.
     pub(super) fn path(&self) -> Option<&Path> {
         self.pcapng.as_deref()
     }
 
-    /// Opens the file, before ports are; `None` if none is wanted. It keeps its contents until the
-    /// run starts.
+    /// Opens the file; `None` without `--pcapng`. The file keeps its contents until the run starts.
     pub(super) fn open(&self) -> anyhow::Result<Option<LockedFile>> {
         let path = self.path();
         refuse_dash("--pcapng", path)?;
         path.map(|path| LockedFile::open(path, Kind::public("capture"), is_ours)).transpose()
     }
 
-    /// Prepares the capture of these ports. The clock begins after `delay`.
+    /// Prepares the capture of these ports. The clock begins after `delay`, counted from now.
     pub(super) fn prepare(
         &self,
         file: LockedFile,
@@ -111,7 +110,7 @@ impl PcapngArgs {
     }
 }
 
-/// True for the first bytes of a file that this program wrote.
+/// True if `head` is the beginning of a capture that Millrace has written.
 fn is_ours(head: &[u8]) -> bool {
     let Some((section, option)) = head.split_at_checked(FIRST_OPTION) else { return false };
     let Some((option, text)) = option.split_at_checked(4) else { return false };
@@ -119,7 +118,8 @@ fn is_ours(head: &[u8]) -> bool {
     section.starts_with(&MAGIC) && is_program && text.starts_with(PROGRAM.as_bytes())
 }
 
-/// The error behind one of `pcap_file`, which calls errors of writing those of reading.
+/// Returns the I/O error of an error of `pcap_file`, whose message says "reading" also for errors
+/// of writing.
 fn io_error(error: PcapError) -> io::Error {
     match error {
         PcapError::IoError(error) => error,
@@ -127,7 +127,7 @@ fn io_error(error: PcapError) -> io::Error {
     }
 }
 
-/// Writes the blocks before the packets: section and interfaces.
+/// Writes the blocks before the packets: the section header and the interfaces.
 fn write_head<W: Write>(out: W, ports: &[String]) -> PcapResult<PcapNgWriter<W>> {
     let program = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
     let options = vec![SectionHeaderOption::UserApplication(Cow::Owned(program))];
@@ -153,10 +153,10 @@ impl PcapngFile {
         tap
     }
 
-    /// Empties the file: frames come from now on.
+    /// Empties the file; frames are written from now on.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// If the file cannot be emptied or written.
     pub(super) fn begin(&mut self) -> anyhow::Result<()> {
         let writing = || format!("cannot write {}", self.name);
         let file = self.file.begin().with_context(writing)?;
@@ -165,10 +165,10 @@ impl PcapngFile {
         Ok(())
     }
 
-    /// Writes the frames that have been copied, if the file has begun.
+    /// Writes the frames copied so far, once the run has started.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If writing fails.
     pub(super) fn write(&mut self) -> anyhow::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         for Feed { port, direction, feed } in &mut self.feeds {
@@ -187,10 +187,11 @@ impl PcapngFile {
         Ok(())
     }
 
-    /// Ends the file; returns how many copies found no room.
+    /// Writes the remaining frames; returns the number of frames that were not copied for lack of
+    /// room.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If writing fails.
     pub(super) fn finish(mut self) -> anyhow::Result<u64> {
         self.write()?;
         if let Some(writer) = &mut self.writer {
@@ -209,7 +210,7 @@ mod tests {
         let mut ours = Vec::new();
         write_head(&mut ours, &["eth1".to_owned()]).unwrap();
         assert!(is_ours(&ours));
-        // As other programs begin theirs: without the option, and with their own name.
+        // Files of other programs begin without the option, or with another name.
         let theirs = PcapNgWriter::new(Vec::new()).unwrap().into_inner();
         assert!(theirs.starts_with(&MAGIC) && !is_ours(&theirs));
         let mut dumpcap = ours.clone();

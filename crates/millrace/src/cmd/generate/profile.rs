@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TRex profiles: found by name or as a file, with their captures, and probes beside them.
+//! Loads TRex profiles, by name or from a file, with their captures, and makes probe streams for
+//! them.
 
 use anyhow::{Context, bail};
 use capture::Capture as CaptureFile;
@@ -13,10 +14,10 @@ use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::trex::{Capture, CapturedFrame, Decimal, Missing, Options, Profile, Split, Traffic};
 use wire::ethernet::Ethernet;
 
-/// Packets of a capture that a template may have.
+/// Maximum number of packets of a template's capture.
 const FRAMES_MAX: usize = 65_536;
 
-/// The flags for profiles, with the letters that TRex has for them.
+/// Options for profiles, with the letters of TRex.
 #[derive(clap::Args)]
 pub(super) struct ProfileArgs {
     /// Send streams of a TOML file, or a TRex profile: a YAML file, or the name of a built-in one
@@ -54,35 +55,36 @@ pub(super) struct LoadedProfile {
     traffic: Traffic,
     multiplier: Decimal,
     split: Split,
-    /// Of the profile itself.
+    /// Duration that the profile sets.
     pub(super) duration: Option<Duration>,
     pub(super) probes: Vec<StreamSpec>,
     notes: Vec<String>,
-    /// TRex's number of threads.
+    /// Value of `-c`, which is TRex's number of threads.
     shares: Option<u16>,
 }
 
 impl ProfileArgs {
-    /// TRex's number of threads.
+    /// Value of `-c`, which is TRex's number of threads.
     pub(super) fn shares(&self) -> Option<u16> {
         self.shares
     }
 
-    /// True for a profile of TRex.
+    /// True if the profile is a TRex profile.
     pub(super) fn is_given(&self) -> bool {
         self.profile.is_some() && self.stream_file().is_none()
     }
 
-    /// The file of streams, if it is one.
+    /// Returns the path of the profile if it is a file of streams.
     pub(super) fn stream_file(&self) -> Option<&Path> {
         let path = self.profile.as_deref().map(Path::new);
         path.filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
     }
 
-    /// Refuses flags of TRex's profiles for a file of streams, and the other way round.
+    /// Refuses options for TRex profiles with a file of streams, and options for streams with a
+    /// TRex profile.
     pub(super) fn refuse_what_does_not_fit(&self, is_verified: bool) -> anyhow::Result<()> {
         if self.is_given() && is_verified {
-            bail!("--verify checks streams; of a TRex profile probes are checked: -l HZ");
+            bail!("--verify checks streams, not TRex profiles: use probes instead, -l HZ");
         }
         let is_trex = self.is_parity || self.shares.is_some() || self.probes.is_some();
         let is_trex = is_trex || self.multiplier != Decimal::ONE || self.synthesise_missing;
@@ -94,7 +96,8 @@ impl ProfileArgs {
         Ok(())
     }
 
-    /// Loads the profile that is asked for, to be sent by so many ports.
+    /// Loads the profile of `--profile`, to be sent from `ports` ports. `None` if it is not a TRex
+    /// profile.
     pub(super) fn load(&self, ports: usize) -> anyhow::Result<Option<LoadedProfile>> {
         let Some(name) = self.profile.as_ref().filter(|_| self.is_given()) else {
             return Ok(None);
@@ -129,7 +132,7 @@ impl ProfileArgs {
         Ok(Some(LoadedProfile { traffic, multiplier, split, duration, probes, notes, shares }))
     }
 
-    /// What the profile comes to.
+    /// Describes the load of the profile: tuples or flows, and rates.
     fn describe(&self, name: &str, traffic: &Traffic, split: Split) -> String {
         let load = traffic.load(self.multiplier, split);
         let total = load.total();
@@ -149,8 +152,8 @@ impl ProfileArgs {
         line
     }
 
-    /// A stream of probes for each port, as TRex sends them: between the first client and the first
-    /// server, from port 0x8044 to 0x0050, TTL 255, TOS 3.
+    /// Makes a stream of probes for each port, like those of TRex: between the first client and the
+    /// first server, from port 0x8044 to 0x0050, TTL 255, TOS 3.
     fn probe_specs(&self, traffic: &Traffic, ports: usize) -> anyhow::Result<Vec<StreamSpec>> {
         let Some(rate) = self.probes else { return Ok(Vec::new()) };
         let [client, server] = traffic.first_addresses().map(|address| address.to_string());
@@ -185,7 +188,7 @@ impl ProfileArgs {
 }
 
 impl LoadedProfile {
-    /// What the user should know, with so many senders.
+    /// Returns notes on the profile for the user, if it is sent by `senders` senders.
     pub(super) fn notes(&self, senders: u16) -> impl Iterator<Item = String> {
         let plural = if senders == 1 { "" } else { "s" };
         let shares =
@@ -193,7 +196,8 @@ impl LoadedProfile {
         self.notes.iter().cloned().chain(shares)
     }
 
-    /// What is sent: a part of the profile and, beside it, `probes`, which are of the same part.
+    /// Returns the source of a sender: its part of the profile, and `probes`, which are of the same
+    /// part.
     pub(super) fn source(
         &self,
         probes: Streams,
@@ -212,7 +216,7 @@ impl LoadedProfile {
         Ok(ProbedReplay::new(probes, traffic.replay(&options)?))
     }
 
-    /// The profile's addresses, as neighbours ask for them.
+    /// Returns a predicate that is true for addresses of the profile.
     pub(super) fn addresses(&self) -> impl Fn(IpAddr) -> bool + Send + use<> {
         let traffic = self.traffic.clone();
         move |address| match address {
@@ -221,18 +225,19 @@ impl LoadedProfile {
         }
     }
 
-    /// The first address that sends from port number `port`.
+    /// Returns the first address that sends from port number `port`.
     pub(super) fn first_address(&self, port: usize) -> IpAddr {
         self.traffic.first_addresses()[port].into()
     }
 
-    /// The MTU that its longest frame needs.
+    /// Returns the MTU that the longest frame needs.
     pub(super) fn mtu(&self) -> usize {
         self.traffic.longest_frame().saturating_sub(Ethernet::LEN)
     }
 }
 
-/// Finds a profile, and the folder of its captures: a file with this name, or one that is built in.
+/// Returns a profile, and the folder of its captures. The name is that of a file or of a built-in
+/// profile.
 fn find(name: &str) -> anyhow::Result<(Profile, PathBuf)> {
     let path = Path::new(name);
     if path.is_file() {
@@ -250,19 +255,20 @@ fn find(name: &str) -> anyhow::Result<(Profile, PathBuf)> {
     }
 }
 
-/// Says what is there instead of a file.
+/// Describes what `path` is instead of a regular file.
 fn describe_no_file(path: &Path) -> &'static str {
     let Ok(kind) = fs::metadata(path).map(|found| found.file_type()) else { return "no such file" };
     match () {
         () if kind.is_dir() => "it is a directory",
         () if kind.is_char_device() || kind.is_block_device() => "it is a device",
         () if kind.is_fifo() => "it is a pipe",
-        () => "it is no regular file",
+        () => "it is not a regular file",
     }
 }
 
-/// Reads a capture of a profile. Its name counts from the folder of TRex's scripts, which is the
-/// folder of the profile or the one above it; else from the current folder.
+/// Reads a capture of a profile. Its name is relative to the folder of TRex's scripts, which is the
+/// folder of the profile or its parent, or else to the current folder. `None` if there is no such
+/// file.
 fn read_capture(name: &str, folder: &Path) -> anyhow::Result<Option<Capture>> {
     let places = [folder.join(name), folder.join("..").join(name), PathBuf::from(name)];
     let Some(path) = places.iter().find(|path| path.is_file()) else { return Ok(None) };
@@ -273,7 +279,7 @@ fn read_capture(name: &str, folder: &Path) -> anyhow::Result<Option<Capture>> {
     let mut start = None;
     while let Some(packet) = capture.next()? {
         if frames.len() == FRAMES_MAX {
-            bail!("{shown} has more than {FRAMES_MAX} packets: a template is one flow");
+            bail!("{shown} has more than {FRAMES_MAX} packets, the maximum of a template");
         }
         let at_ns = packet.time_ns.saturating_sub(*start.get_or_insert(packet.time_ns));
         frames.push(CapturedFrame { at_ns, bytes: packet.bytes.to_vec() });

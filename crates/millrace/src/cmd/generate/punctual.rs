@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `--send-on-time`: ports that keep packets until they are due.
+//! Implements `--send-on-time`: ports keep packets until they are due.
 
 use super::GenArgs;
 use super::trex_cfg::LinkSettings;
@@ -8,18 +8,18 @@ use anyhow::anyhow;
 use dpdk::{Errno, SendTime};
 use generator::{Clock, PortReading, PortTx, SendTimes};
 
-/// Time by which packets go to the port before they are due. It bridges the gaps between two turns
-/// of a sender; pauses of the cpu are longer anyway.
+/// Nanoseconds before it is due at which a packet goes to the port. They bridge the gaps between
+/// two turns of a sender; pauses of the cpu are longer anyway.
 const AHEAD_NS: u64 = 50_000;
-/// A sender makes no more packets in a microsecond: so many of the time ahead must find room among
-/// the descriptors of the queue.
+/// Most packets that a sender makes in a microsecond. The descriptors of a queue must have room for
+/// the packets of the time ahead at this rate.
 const PACKETS_PER_US: u64 = 30;
 
-/// What the senders of a run need to send on time.
+/// Settings of senders that send on time.
 pub(super) struct Punctual {
     field: SendTime,
     ahead_ns: u64,
-    /// Of each port, when the run was prepared.
+    /// Name of each port, and a reading of its clock when the run was prepared.
     readings: Vec<(String, PortReading)>,
 }
 
@@ -38,14 +38,15 @@ impl Punctual {
             let reading = reading.map_err(|errno| cannot_read(&name, &errno))?;
             Ok((name, reading))
         });
-        let field = SendTime::reserve(&open.eal)
-            .map_err(|errno| anyhow!("--send-on-time: no field for times: {errno}"))?;
+        let field = SendTime::reserve(&open.eal).map_err(|errno| {
+            anyhow!("--send-on-time: mbufs have no field for send times: {errno}")
+        })?;
         let held_ns = u64::from(link.tuning.tx_descriptors()) * 1000 / PACKETS_PER_US;
         let readings = readings.collect::<anyhow::Result<_>>()?;
         Ok(Some(Self { field, ahead_ns: AHEAD_NS.min(held_ns), readings }))
     }
 
-    /// Lets a sender at port number `port`, whose run has this clock, send on time.
+    /// Makes `tx`, of port number `port`, send on time by the clock of the run.
     pub(super) fn equip(&self, tx: PortTx, port: usize, clock: Clock) -> anyhow::Result<PortTx> {
         let (name, reading) = &self.readings[port];
         let times =

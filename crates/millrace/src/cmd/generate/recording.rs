@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Captures that streams send.
+//! Reads the captures that streams send.
 
 use anyhow::{Context, bail};
 use capture::Capture;
@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 use traffic::stream::{Recording, StreamSpec};
 
-/// Reads the captures of all streams, each file once, and puts these streams last. Names of files
-/// count from `folder`.
+/// Reads the captures of all streams, each file once, and moves these streams to the end. Names of
+/// files are relative to `folder`.
 pub(super) fn read_all(specs: &mut [StreamSpec], folder: &Path) -> anyhow::Result<()> {
     let mut read = HashMap::new();
     let mut bytes = 0;
@@ -52,7 +52,8 @@ fn read(path: &Path) -> anyhow::Result<Recording> {
         bail!("{name} has no packets");
     }
     if cut > 0 {
-        let note = format!("{name}: {cut} packets were cut when they were captured, and stay so");
+        let note =
+            format!("{name}: {cut} packets were cut when they were captured, and are sent cut");
         tell(io::stderr(), format_args!("millrace: {note}"));
     }
     Ok(recording)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Turns counters of the generator into results, and shows them interval by interval.
+//! Turns counters of the generator into results, prints them per interval, and writes them at the
+//! end.
 
 use super::csv_file::CsvFile;
 use super::figures::{
@@ -25,12 +26,13 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 use traffic::stream::StreamSpec;
 
-/// Workers report ten times in an interval, and the control thread reads reports every 10 ms.
+/// Extra time before an interval is closed, for its reports to arrive. Workers report ten times
+/// per interval, and the control thread reads reports every 10 ms.
 const REPORTING: Duration = Duration::from_millis(50);
-/// Intervals that are kept for the results: a day of seconds, 30 MB.
+/// Maximum number of intervals kept for the results: a day of seconds, 30 MB.
 const INTERVALS_MAX: usize = 86_400;
 
-/// What a run writes, opened before it begins.
+/// Outputs of a run, opened before it begins.
 pub(super) struct Outputs {
     pub(super) json: JsonFile,
     page: PageFile,
@@ -40,7 +42,7 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// Opens all that is asked for.
+    /// Opens all outputs that `args` name.
     pub(super) fn open(args: &GenArgs) -> anyhow::Result<Self> {
         refuse_shared_files(args)?;
         let json = JsonFile::open(args.json.as_deref())?;
@@ -59,7 +61,7 @@ impl Outputs {
     }
 }
 
-/// Refuses outputs that are one file, or an input that the run has still to read or has read.
+/// Refuses to write two outputs to one file, or an output over an input.
 fn refuse_shared_files(args: &GenArgs) -> anyhow::Result<()> {
     let outputs = [
         ("--json", args.json.as_deref()),
@@ -81,12 +83,12 @@ fn refuse_shared_files(args: &GenArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is measured.
+/// The run that is measured.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) args: &'a GenArgs,
     pub(super) specs: &'a [StreamSpec],
-    /// Counters of the ports; what was sent and received is not among them.
+    /// Reads the counters of the ports, without frames sent and received.
     pub(super) ports: &'a dyn Fn() -> anyhow::Result<Vec<PortResult>>,
     /// Cpus of the workers.
     pub(super) cpus: &'a [u32],
@@ -101,20 +103,21 @@ pub(super) struct Reporter<'a> {
     view: LiveView,
     steal: Steal,
     pub(super) interval: Duration,
-    /// How long after its end an interval is printed: its packets have come by then.
+    /// Time after its end at which an interval is closed: its packets have arrived by then, or are
+    /// late.
     late: Duration,
     lines: Option<IntervalLines>,
     started: SystemTime,
     intervals: Vec<Interval>,
     left_out: u64,
-    /// Whether sending has begun.
+    /// True once sending has begun.
     has_begun: bool,
-    /// Whether an output could not be written.
+    /// True if an output could not be written.
     has_failed: bool,
 }
 
 impl<'a> Reporter<'a> {
-    /// A reporter of a run that starts now.
+    /// Makes a reporter of a run that starts now.
     pub(super) fn new(subject: Subject<'a>, outputs: Outputs) -> anyhow::Result<Self> {
         let Subject { args, ports, cpus, .. } = subject;
         let is_free = !outputs.json.is_stdout() && outputs.terminal.is_none();
@@ -138,7 +141,7 @@ impl<'a> Reporter<'a> {
         })
     }
 
-    /// Empties the file of intervals, and prints the heading of their lines.
+    /// Begins the output of intervals: empties the CSV file, and prints the heading of the lines.
     pub(super) fn begin(&mut self) {
         self.has_begun = true;
         if let Err(error) = self.outputs.csv.begin() {
@@ -150,7 +153,7 @@ impl<'a> Reporter<'a> {
         self.draw();
     }
 
-    /// Tells that an output could not be written. The others go on.
+    /// Prints that an output could not be written. The other outputs continue.
     pub(super) fn fail(&mut self, error: &anyhow::Error) {
         self.has_failed = true;
         tell(io::stderr(), format_args!("millrace: {error:#}"));
@@ -162,13 +165,13 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Notes stolen time and answers requests for metrics, `elapsed` after the start; returns true
-    /// if the user has ended the run on the terminal.
+    /// Records stolen time and answers requests for metrics, `elapsed` after the start. Returns
+    /// true if the user has ended the run on the terminal.
     pub(super) fn turn(&mut self, totals: &Totals, elapsed: Duration) -> bool {
         self.steal.note((elapsed.as_nanos() / self.interval.as_nanos()) as u64);
         if let Some(metrics) = &self.outputs.metrics {
             metrics.answer(|| {
-                // Without counters of a port the rest is of use, too.
+                // If the counters of a port cannot be read, the other metrics are still useful.
                 let ports = (self.subject.ports)().unwrap_or_default();
                 self.scrape(ports, totals, elapsed).into_text()
             });
@@ -176,12 +179,12 @@ impl<'a> Reporter<'a> {
         self.outputs.terminal.as_ref().is_some_and(Terminal::is_end_asked)
     }
 
-    /// How many intervals are over, and their late packets reported.
+    /// Returns the number of intervals that can be closed `elapsed` after the start.
     pub(super) fn intervals_over(&self, elapsed: Duration) -> u64 {
         (elapsed.saturating_sub(self.late).as_nanos() / self.interval.as_nanos()) as u64
     }
 
-    /// Takes interval `number`, which is over.
+    /// Prints, writes and keeps interval `number`, which is complete.
     pub(super) fn close(&mut self, number: u64, counters: &generator::Interval) {
         let steal_ms = self.steal.take(number);
         let interval = Interval { steal_ms, ..self.interval(number, counters) };
@@ -226,7 +229,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// What a scrape of metrics shows.
+    /// Returns the values of a scrape of metrics.
     fn scrape(&self, ports: Vec<PortResult>, totals: &Totals, elapsed: Duration) -> Scrape {
         Scrape {
             results: self.results(ports, totals, elapsed),
@@ -236,7 +239,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// What the run came to so far, but for its intervals.
+    /// Returns the results of the run so far, without its intervals.
     fn results(&self, ports: Vec<PortResult>, totals: &Totals, sent_for: Duration) -> Results {
         let Subject { args, specs, is_verified, .. } = self.subject;
         let started = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -269,14 +272,13 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Writes what the run came to: files first, then the text, each whether or not another one
-    /// failed. Returns the exit status, which is 1 if one failed. A reader of standard output who
-    /// leaves early has seen enough; that is no failure. A run that ended before it sent anything
-    /// has no results, and writes none.
+    /// Writes the results: files first, then the text. An output that fails does not stop the
+    /// others. Returns the exit status: 1 if an output failed or the results are not good. A closed
+    /// standard output is no failure. A run that ended before it sent anything writes no results.
     pub(super) fn finish(mut self, totals: &Totals, sent_for: Duration) -> ExitCode {
         if !self.has_begun && totals.sent == [0, 0] {
             let what = "millrace: interrupted before sending began: nothing was sent, and files \
-                        stay as they were";
+                        are unchanged";
             tell(io::stderr(), what);
             return ExitCode::FAILURE;
         }

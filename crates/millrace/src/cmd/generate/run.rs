@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Runs the generator: ports, workers, and the control thread's part.
+//! Runs the generator: opens ports, starts workers, and does the control thread's part.
 
 use super::crew::{self, Crew, Plan};
 use super::figures::port_result;
@@ -25,13 +25,13 @@ use std::time::{Duration, Instant};
 use traffic::stream::{Rate, StreamSetup, StreamSpec, check_sizes};
 use traffic::{Part, PayloadFormat, Side, StampKey};
 
-/// From when workers are started to when senders begin: all of them run by then.
+/// Time from the start of the workers until senders begin. All workers run by then.
 pub(super) const START: Duration = Duration::from_millis(20);
 /// A wait of up to this length for late packets needs no message.
 const LATE_UNSAID: Duration = Duration::from_secs(2);
-/// How long to look for duplicates once every packet has come.
+/// Time to wait for duplicates once every packet has arrived.
 const DUPLICATES: Duration = Duration::from_millis(500);
-/// How often the control thread looks.
+/// Time between two turns of the control thread.
 const TURN: Duration = Duration::from_millis(10);
 
 pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
@@ -48,10 +48,10 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     run_on(names, args, link)
 }
 
-/// What a run sends.
+/// The traffic of a run.
 struct Load {
     profile: Option<LoadedProfile>,
-    /// Streams; of a profile its probes.
+    /// The streams; with a profile, its probes.
     specs: Vec<StreamSpec>,
     is_verified: bool,
 }
@@ -60,7 +60,7 @@ impl Load {
     fn of(args: &GenArgs, ports: usize) -> anyhow::Result<Self> {
         args.profile.refuse_what_does_not_fit(args.is_verified())?;
         if args.reflector && args.has_profile() {
-            bail!("--reflector is for streams: the flows of a TRex profile name no reflector");
+            bail!("--reflector works with streams only, not with a TRex profile");
         }
         let profile = args.profile.load(ports)?;
         let specs = match &profile {
@@ -70,7 +70,7 @@ impl Load {
         if ports == 1 && specs.iter().any(|spec| spec.side == Side::B) {
             bail!("side=b needs a port B: name two ports, A,B");
         }
-        // Captures at their own speed have times.
+        // The packets of captures at their own speed have times.
         let has_times = |spec: &StreamSpec| {
             spec.rate != Rate::Max || spec.playback.as_ref().is_some_and(|it| it.speed.is_some())
         };
@@ -84,7 +84,7 @@ impl Load {
         Ok(Self { profile, specs, is_verified })
     }
 
-    /// The MTU that the longest frame needs.
+    /// Returns the MTU that the longest frame needs.
     fn mtu(&self) -> usize {
         let of_profile = self.profile.as_ref().map_or(0, LoadedProfile::mtu);
         self.specs.iter().map(StreamSpec::mtu).fold(of_profile, usize::max)
@@ -95,7 +95,7 @@ impl Load {
     }
 }
 
-/// Runs on these ports.
+/// Runs the generator on these ports.
 fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
     let load = Load::of(args, names.count())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
@@ -166,7 +166,7 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
     Ok(status)
 }
 
-/// Payload of this run, which nobody else's packets have.
+/// Returns the payload format of this run, with a random key that other runs do not have.
 pub(super) fn payload_format(args: &GenArgs, senders: u16) -> anyhow::Result<PayloadFormat> {
     if args.payload != Payload::Stamped && !args.is_verified() {
         bail!("--payload is for verified streams: give --verify too");
@@ -184,7 +184,7 @@ fn setup(
     open: &OpenPorts,
 ) -> anyhow::Result<StreamSetup> {
     let seed = args.seed();
-    // Nobody's: a locally administered address.
+    // A locally administered address that no device has.
     const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 1];
     let of_port = |number: usize| open.ports.get(number).map_or(NOBODY, |port| port.info().mac);
     let mac = |number: usize| link.src_macs[number].unwrap_or_else(|| of_port(number));
@@ -200,7 +200,7 @@ fn setup(
     })
 }
 
-/// True if every packet that was sent was stamped and has come back.
+/// True if every packet sent was stamped and has arrived.
 fn has_all_arrived(streams: &[StreamTotals], sent: [u64; 2]) -> bool {
     let has_all = |stream: &StreamTotals| stream.sent == stream.received.received();
     let of_streams: u64 = streams.iter().map(|stream| stream.sent).sum();
@@ -218,7 +218,7 @@ pub(super) struct Control<'a> {
 }
 
 impl<'a> Control<'a> {
-    /// Takes reports of workers that begin to send at `begun`.
+    /// Makes the control of workers that begin to send at `begun`.
     pub(super) fn new(
         (ledger, phase): (Ledger, Phase),
         reporter: Reporter<'a>,
@@ -227,7 +227,8 @@ impl<'a> Control<'a> {
         Self { ledger, phase, begun, reporter, links: None, pcapng: None }
     }
 
-    /// Waits until sending is over, and for late packets; returns how long sending took.
+    /// Waits until sending ends, then up to `late` for late packets. Returns the duration of
+    /// sending.
     pub(super) fn conduct(
         &mut self,
         duration: Option<Duration>,
@@ -258,8 +259,8 @@ impl<'a> Control<'a> {
         self.phase.set(Stage::End);
     }
 
-    /// Takes the last reports, once the workers have ended, and writes the results; returns the
-    /// exit status.
+    /// Takes the last reports of the ended workers, and writes the results. Returns the exit
+    /// status.
     pub(super) fn finish(mut self, sent_for: Duration) -> ExitCode {
         self.ledger.poll();
         self.close_intervals(u64::MAX);
@@ -267,8 +268,8 @@ impl<'a> Control<'a> {
         self.reporter.finish(self.ledger.totals(), sent_for)
     }
 
-    /// Waits until senders begin; false if a signal comes before. Files of an earlier run then keep
-    /// their contents.
+    /// Waits until senders begin; false if a signal comes before. Output files then keep their
+    /// contents.
     fn wait_for_begin(&mut self, interrupted: &AtomicBool) -> bool {
         while !interrupted.load(Ordering::Relaxed) {
             self.poll();
@@ -281,7 +282,7 @@ impl<'a> Control<'a> {
         false
     }
 
-    /// Waits until sending is over; returns how long it took.
+    /// Waits until sending ends; returns its duration.
     fn watch(&mut self, duration: Option<Duration>, interrupted: &AtomicBool) -> Duration {
         self.reporter.begin();
         self.with_pcapng(PcapngFile::begin);
@@ -299,19 +300,19 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Reports the intervals below `number`.
+    /// Closes the intervals below `number`.
     fn close_intervals(&mut self, number: u64) {
         while let Some((number, interval)) = self.ledger.take_interval(number) {
             self.reporter.close(number, &interval);
         }
     }
 
-    /// Takes reports for so long, or until the last stamped packet has come, or a signal that is
-    /// the first one.
+    /// Takes reports for `duration`. Ends earlier once every stamped packet has arrived, or at a
+    /// signal if none came before.
     fn poll_for(&mut self, duration: Duration, interrupted: &AtomicBool) {
         let was_interrupted = interrupted.load(Ordering::Relaxed);
         let (begun, sent_for) = (Instant::now(), self.begun.elapsed());
-        // All workers have reported since they stopped to send.
+        // By then, all workers have reported after they stopped sending.
         let reported = self.reporter.interval + DUPLICATES;
         while begun.elapsed() < duration {
             std::thread::sleep(TURN);
@@ -325,14 +326,14 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Takes reports and copied frames, and looks at links.
+    /// Takes reports and copied frames, and checks links.
     fn poll(&mut self) {
         self.ledger.poll();
         self.links.as_mut().into_iter().for_each(LinkWatch::look);
         self.with_pcapng(PcapngFile::write);
     }
 
-    /// Does something with the capture, if there is one; after an error there is none.
+    /// Runs `act` on the capture, if there is one. After an error, the capture ends.
     fn with_pcapng(&mut self, act: fn(&mut PcapngFile) -> anyhow::Result<()>) {
         if let Err(error) = self.pcapng.as_mut().map_or(Ok(()), act) {
             self.reporter.fail(&error);
@@ -346,7 +347,9 @@ impl<'a> Control<'a> {
             Ok(0) => {}
             Ok(missed) => tell(
                 io::stderr(),
-                format_args!("millrace: --pcapng: {missed} packets came too fast to be copied"),
+                format_args!(
+                    "millrace: --pcapng: {missed} packets were not copied: they arrived too fast"
+                ),
             ),
             Err(error) => self.reporter.fail(&error),
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace gen --selftest`: a sender, a wire that impairs packets, and a receiver in this
-//! process. What the wire did must be what the receiver found.
+//! Implements `millrace gen --selftest`. A sender, a wire that impairs packets and a receiver run
+//! in this process. The receiver must find exactly the impairments of the wire.
 
 use crate::start::start_eal;
 use crate::{table, units};
@@ -23,14 +23,14 @@ const STREAMS: [&[(&str, &str)]; 3] = [
     &[("name", "tcp"), ("count", "100000"), ("proto", "tcp"), ("size", "80-1518+10")],
     &[("name", "ipv6"), ("count", "100000"), ("src", "2001:2::1"), ("size", "100,600")],
 ];
-/// Of a million packets.
+/// Impairments per million packets.
 const IMPAIRMENTS: Impairments =
     Impairments { lost: 10_000, duplicated: 5000, reordered: 20_000, damaged: 1000 };
 const REPORT_NS: u64 = 100_000_000;
 const WINDOW: usize = 1 << 16;
 const MBUFS: u32 = 8191;
 const DATA_BYTES: u16 = 2048;
-/// Turns without a packet after which none is on its way: every task has had its turn by then.
+/// Turns without a packet after which no packet is on its way.
 const QUIET_TURNS: u32 = 100;
 
 pub(super) fn run(seed: u64, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
@@ -80,7 +80,7 @@ fn setup(seed: u64) -> StreamSetup {
     }
 }
 
-/// Cables between rings, which need no hardware.
+/// Makes pairs of ring ports that are connected to each other. They need no hardware.
 struct Cables<'a> {
     eal: &'a Eal,
     mempool: Mempool,
@@ -88,7 +88,7 @@ struct Cables<'a> {
 }
 
 impl Cables<'_> {
-    /// Lays a cable; returns the queues at both ends.
+    /// Makes a pair of ports; returns the queues of both.
     fn lay(&mut self, name: &str) -> anyhow::Result<[Queues; 2]> {
         let (near, far) = ring_cable(self.eal, name, 1, 1024)?;
         Ok([self.configure(near)?, self.configure(far)?])
@@ -132,11 +132,11 @@ fn run_to_the_end(
     ledger.poll();
 }
 
-/// Prints what was done and what was found; true if they are the same.
+/// Prints the impairments that were made and found; true if they are equal.
 fn print(totals: &Totals, impaired: &Arc<Impaired>) -> io::Result<bool> {
     let [lost, duplicated, reordered, damaged] = impaired.counts();
     let sum = |of: fn(&StreamTotals) -> u64| totals.streams.iter().map(of).sum::<u64>();
-    // A damaged packet is one that did not arrive as it was sent.
+    // A damaged packet also counts as lost.
     let rows = [
         ("lost", lost, sum(StreamTotals::lost).saturating_sub(totals.damaged)),
         ("duplicated", duplicated, sum(|stream| stream.received.duplicates)),

@@ -25,9 +25,9 @@ use traffic::inquiry::ReflectorCounters;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, Side, Verifier};
 
-/// Source addresses or ports that a stream may name.
+/// Maximum number of source addresses or ports of a stream.
 const SOURCES_MAX: usize = 256;
-/// Keys of headers that the kernel writes.
+/// Keys of a stream for headers that the kernel writes.
 const KERNELS_KEYS: [&str; 8] =
     ["vlan", "outer_vlan", "src_mac", "dst_mac", "ttl", "tos", "tunnel", "pcap"];
 
@@ -103,7 +103,8 @@ fn run_packet(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> 
         rx: vec![port.receive()],
     };
     let links = sides.map(link).collect();
-    // Packets go to the other interface; with a single one to an address that no device has.
+    // Packets go to the MAC address of the other interface; with a single one, to an address that
+    // no device has.
     let mut macs = [[2, 0, 0, 0, 0, 1]; 2];
     for (mac, name) in macs.iter_mut().zip(&names) {
         *mac = interface_mac(name)?;
@@ -120,7 +121,8 @@ fn run_packet(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> 
     status
 }
 
-/// Sends and receives by `links`, and tells the results; `count` reads the counters of the ports.
+/// Sends and receives through `links`, and prints the results. `count` reads the counters of the
+/// ports.
 fn conduct<T: Transmit + 'static, R: Receive + 'static>(
     args: &GenArgs,
     (specs, crew, macs): (&[StreamSpec], Crew, [[u8; 6]; 2]),
@@ -169,7 +171,8 @@ fn conduct<T: Transmit + 'static, R: Receive + 'static>(
     Ok(control.finish(sent_for))
 }
 
-/// What the sockets have to know of the streams.
+/// Returns the settings of the sockets for the streams. Fails if a stream needs more than sockets
+/// can do.
 fn udp_streams(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<Vec<UdpStream>> {
     let pairs = args.pairs()?;
     let stream = |(spec, pairs): (&StreamSpec, &Vec<(String, String)>)| {
@@ -182,7 +185,7 @@ fn udp_streams(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<Vec<UdpSt
             bail!("stream {name}: side=b: UDP sockets have one side, a");
         }
         if let Some(key) = KERNELS_KEYS.into_iter().find(|key| has(key)) {
-            bail!("stream {name}: {key}: the kernel makes headers its own way: leave {key} out");
+            bail!("stream {name}: {key}: the kernel makes the headers: leave {key} out");
         }
         if !has("dst") {
             bail!("stream {name}: dst: name the address that packets go to: dst=192.0.2.7");
@@ -191,7 +194,7 @@ fn udp_streams(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<Vec<UdpSt
         let few = |key, is_few: bool| match is_few {
             true => Ok(()),
             false => bail!(
-                "stream {name}: {key}: each value needs a socket, and {SOURCES_MAX} are allowed"
+                "stream {name}: {key}: each value needs a socket, and at most {SOURCES_MAX} can be open"
             ),
         };
         let (addresses, ports) =
@@ -208,17 +211,17 @@ fn udp_streams(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<Vec<UdpSt
     specs.iter().zip(&pairs).map(stream).collect()
 }
 
-/// What carries a part of the traffic.
+/// The sockets for a part of the traffic.
 struct Link<T, R> {
     /// Number of its port: 0 or 1.
     port: usize,
     part: Part,
-    /// What sends the part, if it has streams.
+    /// Sends the part, if it has streams.
     tx: Option<T>,
     rx: Vec<R>,
 }
 
-/// What a run sends, and how.
+/// Everything from which the tasks of a run are made.
 struct Plan<'a> {
     crew: Crew,
     specs: &'a [StreamSpec],

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Time that a hypervisor took from the cpus of the workers, by interval.
+//! Measures the time that a hypervisor took from the cpus of the workers, by interval.
 
 use doctor::host::Cpus;
 use std::collections::BTreeMap;
 
-/// Readings at the borders of intervals.
+/// Readings of the stolen time at the borders of intervals.
 pub(super) struct Steal {
     cpus: Vec<u32>,
-    /// Stolen until the start of an interval, in milliseconds.
+    /// Time stolen until the start of each interval, in milliseconds.
     until: BTreeMap<u64, u64>,
 }
 
 impl Steal {
-    /// Of these cpus; the first interval begins now.
+    /// Measures the stolen time of these cpus; the first interval begins now.
     pub(super) fn new(cpus: Vec<u32>) -> Self {
         let mut steal = Self { cpus, until: BTreeMap::new() };
         steal.note(0);
         steal
     }
 
-    /// Reads the clock of the kernel if interval `number` has just begun.
+    /// Reads the stolen time if there is no reading for interval `number` or a later one.
     pub(super) fn note(&mut self, number: u64) {
         let is_new = self.until.last_key_value().is_none_or(|(last, _)| *last < number);
         if let Some(now) = is_new.then(|| Cpus::stolen_ms(&self.cpus)).flatten() {
@@ -27,8 +27,8 @@ impl Steal {
         }
     }
 
-    /// Returns what was stolen in interval `number`; `None` if that is not known. Intervals are
-    /// asked for in turn.
+    /// Returns the milliseconds stolen in interval `number`; `None` if unknown. Callers take
+    /// intervals in ascending order.
     pub(super) fn take(&mut self, number: u64) -> Option<u64> {
         self.note(number + 1);
         self.until = self.until.split_off(&number);

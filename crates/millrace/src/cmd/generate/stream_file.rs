@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Streams in a TOML file: a `[[stream]]` for each, with the keys of `--stream`.
+//! Reads streams from a TOML file: a `[[stream]]` for each, with the keys of `--stream`.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use traffic::stream::{SpecError, StreamSpec};
 /// Keys and values of a stream.
 pub(super) type Pairs = Vec<(String, String)>;
 
-/// A file that holds no streams.
+/// The reason why a file of streams is refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}:{line}: {fault}")]
 pub(super) struct StreamFileError {
@@ -50,7 +50,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Pairs>, StreamFileError> {
     })
 }
 
-/// What is wrong, and at which byte.
+/// A result whose error has a byte offset.
 type At<T> = Result<T, (usize, Fault)>;
 
 fn parse(text: &str) -> At<Vec<Pairs>> {

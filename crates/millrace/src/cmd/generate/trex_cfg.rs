@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `--trex-cfg`: takes ports, MAC addresses, cpus and descriptors from a `trex_cfg.yaml`.
+//! Implements `--trex-cfg`: takes ports, MAC addresses, cpus and descriptors from a
+//! `trex_cfg.yaml`.
 //!
 //! Options of the command line replace settings of the file. Standard error has a line, with the
 //! line of the file, for each setting without effect.
@@ -17,7 +18,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use traffic::trex::{Config, Note, Place, Platform, PortInfo};
 
-/// Settings of ports beside their names.
+/// Settings of ports, without their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LinkSettings {
     pub(super) tuning: Tuning,
@@ -28,15 +29,15 @@ pub(super) struct LinkSettings {
 }
 
 impl LinkSettings {
-    /// The MAC addresses that the ports send to instead of each other: those of the file, else
-    /// those of gateways.
+    /// Returns the MAC addresses that the ports send to instead of each other: those of the file,
+    /// or else those of gateways.
     pub(super) fn next_hops(&self, gateways: [Option<[u8; 6]>; 2]) -> [Option<[u8; 6]>; 2] {
         [0, 1].map(|port: usize| self.dest_macs[port].or(gateways[port]))
     }
 }
 
 impl GenArgs {
-    /// Reads the file of `--trex-cfg`, if there is one: fills in options that are not given, and
+    /// Reads the file of `--trex-cfg`, if there is one. Sets options that are not given, and
     /// returns the settings that have no option.
     pub(super) fn read_trex_cfg(&mut self) -> anyhow::Result<LinkSettings> {
         let mut link = LinkSettings::default();
@@ -54,7 +55,7 @@ impl GenArgs {
         Ok(link)
     }
 
-    /// Applies the text of a file; returns the notes, in its order.
+    /// Applies the text of a file; returns the notes, in the order of its lines.
     fn apply(
         &mut self,
         text: &str,
@@ -88,7 +89,7 @@ impl GenArgs {
         }
         if let Some(platform) = &config.platform {
             if self.cpus.is_some() || self.workers.is_some() {
-                let text = "platform is ignored: the command line says which workers there are";
+                let text = "platform is ignored: the command line sets the workers";
                 note(&platform.master.place, text.to_owned());
             } else {
                 let threads = self.senders.or(self.profile.shares).unwrap_or(1).into();
@@ -101,7 +102,7 @@ impl GenArgs {
     }
 }
 
-/// The first two of `interfaces`.
+/// Returns the first two of `interfaces`.
 fn ports(config: &Config, note: &mut impl FnMut(&Place, String)) -> anyhow::Result<PortNames> {
     let mut ports: Vec<Devargs> = Vec::new();
     for interface in config.interfaces.iter().take(2) {
@@ -120,7 +121,8 @@ fn ports(config: &Config, note: &mut impl FnMut(&Place, String)) -> anyhow::Resu
     Ok(PortNames::new(ports))
 }
 
-/// The gateways to resolve. Ports that are each other's gateway need none: they send to each other.
+/// Returns the gateways to resolve. Ports that are each other's gateway need none: they send to
+/// each other.
 fn gateways(ports: &[PortInfo], note: &mut impl FnMut(&Place, String)) -> Vec<IpAddr> {
     let is_loop = matches!(ports, [a, b, ..]
         if a.default_gw.is_some() && a.default_gw == b.ip && b.default_gw == a.ip);
@@ -132,12 +134,12 @@ fn gateways(ports: &[PortInfo], note: &mut impl FnMut(&Place, String)) -> Vec<Ip
             (Some(_), Some(_)) => "frames go to dest_mac",
             (Some(_), None) if is_loop => "the ports send to each other",
             (Some(_), None) if gateways.len() < port => {
-                "that of the first port is missing or ignored; dest_mac names a destination"
+                "the first port has no gateway to resolve; name a destination with dest_mac"
             }
             (Some(gateway), None) => {
                 gateways.push(IpAddr::V4(gateway));
                 if info.ip.is_some() {
-                    let why = "requests for the gateway come from an address that sends";
+                    let why = "requests for the gateway come from the source address of a stream";
                     note(&info.place, format!("ip is ignored: {why}"));
                 }
                 continue;
@@ -148,7 +150,8 @@ fn gateways(ports: &[PortInfo], note: &mut impl FnMut(&Place, String)) -> Vec<Ip
     gateways
 }
 
-/// The cpus of the workers: of so many threads that send, then of the one that receives.
+/// Returns the cpus of the workers: of up to `threads` threads that send, then of the thread that
+/// receives.
 fn worker_cpus(
     platform: &Platform,
     threads: usize,

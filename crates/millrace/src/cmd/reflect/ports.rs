@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Runs the reflector on ports of DPDK.
+//! Runs the reflector on DPDK ports.
 
 use super::{Counters, PortLosses, REPORT_NS, ReflectArgs};
 use crate::ports::{LinkWatch, OpenOptions, OpenPorts, PortNames, Tuning};
@@ -52,7 +52,7 @@ pub(super) fn run(args: &ReflectArgs, names: &PortNames) -> anyhow::Result<ExitC
     counters.tell(json)
 }
 
-/// What is known of each port.
+/// Counters of each port, added up from the reports of its queues.
 #[derive(Default)]
 struct Ledger(Vec<PortEntry>);
 
@@ -60,13 +60,13 @@ struct Ledger(Vec<PortEntry>);
 struct PortEntry {
     inboxes: Vec<Inbox<ReflectorReport>>,
     counted: ReflectorCounters,
-    /// Queries and requests of neighbours, which are no packets of a sender's run.
+    /// Queries and requests of neighbours, which do not belong to a sender's run.
     answered: u64,
     published: Arc<PublishedCounters>,
 }
 
 impl Ledger {
-    /// Takes the reports that have come.
+    /// Adds the reports that have arrived.
     fn take(&mut self, counters: &mut Counters) {
         for PortEntry { inboxes, counted, answered, .. } in &mut self.0 {
             let mut add = |report: &ReflectorReport| {
@@ -80,7 +80,7 @@ impl Ledger {
         }
     }
 
-    /// Lets senders ask for the counters.
+    /// Publishes the counters, for senders that query them.
     fn publish(&self, ports: &[Port]) {
         for (entry, port) in self.0.iter().zip(ports) {
             let stats = port.stats();
@@ -94,7 +94,7 @@ impl Ledger {
     }
 }
 
-/// A task for each queue of each port, with a mailbox to the ledger.
+/// Makes a task for each queue of each port, with a mailbox to the ledger.
 fn tasks(
     args: &ReflectArgs,
     open: &mut OpenPorts,

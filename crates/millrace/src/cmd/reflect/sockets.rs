@@ -14,9 +14,9 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use traffic::inquiry::ReflectorCounters;
 
-/// Reasons to drop a packet; `missed`: it came, and the socket was full.
+/// Reasons to drop a packet. `missed`: the socket was full when it arrived.
 const REASONS: [&str; 3] = ["missed", "refused", "too_long"];
-/// Bytes of headers of a packet with an MTU: what is left is a datagram.
+/// Bytes of IPv4 and UDP headers, which the MTU includes and the payload of a datagram does not.
 const HEADERS_V4: u16 = 20 + 8;
 
 pub(super) fn run(args: &ReflectArgs, address: SocketAddr) -> anyhow::Result<ExitCode> {
@@ -58,15 +58,15 @@ pub(super) fn run(args: &ReflectArgs, address: SocketAddr) -> anyhow::Result<Exi
     counters.tell(json)
 }
 
-/// How datagrams are sent back. Fails if options do not go together.
+/// Returns the settings of the sockets. Fails if options contradict each other.
 fn options(args: &ReflectArgs) -> anyhow::Result<EchoOptions> {
     let SocketArgs { backend, sockets, batch, gso, gro, zero_copy } = args.backend;
     let (name, io_uring) = (backend.name(), backend == Backend::IoUring);
     if io_uring && gso {
-        bail!("--backend io-uring has no --gso: leave it out, or take --backend sockets");
+        bail!("--backend io-uring does not support --gso: leave it out, or use --backend sockets");
     }
     if gso != gro {
-        bail!("a reflector sends packets back as they came: --gso and --gro, or neither");
+        bail!("a reflector needs --gso and --gro together, or neither");
     }
     let is_given = [
         ("--swap", !matches!(args.swap, What::Ports)),
@@ -78,7 +78,7 @@ fn options(args: &ReflectArgs) -> anyhow::Result<EchoOptions> {
         ("--tx-burst", args.bursts.tx_burst.is_some()),
     ];
     if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
-        bail!("--backend {name} has no {option}: leave it out, or take --backend dpdk");
+        bail!("--backend {name} does not support {option}: leave it out, or use --backend dpdk");
     }
     let room = args.mtu.map(|mtu| mtu.saturating_sub(HEADERS_V4).into());
     let default = EchoOptions::default();
@@ -114,7 +114,7 @@ fn take_all(counters: &mut Counters, inboxes: &mut [Inbox<EchoReport>]) {
     }
 }
 
-/// Lets senders ask for the counters. Queries are no packets of a sender's run.
+/// Publishes the counters, for senders that query them. Queries do not belong to a sender's run.
 fn publish(counters: &Counters, port: &EchoPort) {
     port.published().set(ReflectorCounters {
         received: counters.received.saturating_sub(counters.answered),
