@@ -193,9 +193,9 @@ fn udp_streams(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<Vec<UdpSt
         super::refuse_no_receiver(spec)?;
         let few = |key, is_few: bool| match is_few {
             true => Ok(()),
-            false => bail!(
-                "stream {name}: {key}: each value needs a socket, and at most {SOURCES_MAX} can be open"
-            ),
+            false => {
+                bail!("stream {name}: {key}: each value needs a socket, at most {SOURCES_MAX}")
+            }
         };
         let (addresses, ports) =
             (spec.source_addresses(SOURCES_MAX), spec.source_ports(SOURCES_MAX));
