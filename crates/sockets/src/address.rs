@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds addresses, ports and payload of a UDP frame.
+//! Finds the addresses, ports and payload of a UDP frame.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -21,7 +21,7 @@ pub(crate) struct Datagram {
 }
 
 impl Datagram {
-    /// Finds the UDP datagram of a frame, which has no tags and no IP options; `None` if it has
+    /// Finds the UDP datagram of a frame without VLAN tags and IPv6 extensions; `None` if there is
     /// none.
     #[inline(always)]
     pub(crate) fn find(frame: &[u8]) -> Option<Self> {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! An arena for frames that wait. Frames lie one behind the other, so small ones share the cache
-//! lines that large ones need.
+//! Owns the memory of a batch of waiting frames. Each frame begins at the cache line after the
+//! previous one, so that small frames use few cache lines.
 
 use generator::Made;
 use std::ops::Range;
 use traffic::{ROOM, Written};
 
-/// Frames begin at cache lines.
+/// Bytes of a cache line: frames begin at multiples of it.
 const LINE: usize = 64;
 
-/// Room for a batch of frames, which is reused once all of them are sent.
+/// Memory for a batch of frames, which is reused once all of them are sent.
 pub(crate) struct Arena {
     bytes: Box<[u8]>,
     used: usize,
-    /// Number of frames in it, sent ones included.
+    /// Number of frames in the arena, including sent ones.
     frames: usize,
     batch: usize,
 }
@@ -36,7 +36,8 @@ impl Arena {
         self.batch - self.frames
     }
 
-    /// Lets `write` write a frame; returns its description and its place.
+    /// Passes `write` a buffer of [`ROOM`] bytes for a frame; returns the frame's description and
+    /// place.
     ///
     /// # Panics
     /// If there is no room.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Receives the datagrams of a socket, by `recvmmsg` or by io_uring.
+//! Receives the datagrams of a socket, with `recvmmsg` or io_uring.
 
 use crate::sys::{Arrived, Incoming, Name, RecvRing, Socket, SocketError};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Datagrams received by one call, or from one look at a ring.
+/// A batch of datagrams, received by one call or from one poll of a ring.
 pub(crate) enum Arrivals {
     /// Received by `recvmmsg`.
     Calls(Arc<Socket>, Incoming),
@@ -14,21 +14,21 @@ pub(crate) enum Arrivals {
     Ring(Box<RecvRing>),
 }
 
-/// How datagrams are received.
+/// Settings of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// Datagrams received at once.
     pub(crate) batch: usize,
     /// Bytes of the longest datagram; the rest of a longer one is dropped.
     pub(crate) room: usize,
-    /// True if the senders are wanted.
+    /// True if the addresses of senders are needed.
     pub(crate) is_named: bool,
     /// True if the socket has GRO; not with io_uring.
     pub(crate) is_gro: bool,
 }
 
 impl Arrivals {
-    /// Makes the buffers. Fails if io_uring is wanted and the kernel refuses it.
+    /// Makes the buffers. Fails if `io_uring` is set and the kernel refuses it.
     pub(crate) fn new(socket: Arc<Socket>, wanted: Wanted, io_uring: bool) -> io::Result<Self> {
         let Wanted { batch, room, is_named, is_gro } = wanted;
         Ok(match io_uring {
@@ -55,7 +55,7 @@ impl Arrivals {
         }
     }
 
-    /// Returns the sender of message `number`, if senders are wanted.
+    /// Returns the sender of message `number`, if senders are needed.
     #[inline(always)]
     pub(crate) fn name(&self, number: usize) -> &Name {
         match self {
@@ -79,7 +79,7 @@ impl Arrivals {
     /// Returns the bytes at a place of a message, mutable.
     ///
     /// # Panics
-    /// As `bytes`.
+    /// If no message is there.
     #[inline(always)]
     pub(crate) fn bytes_mut(&mut self, place: Range<usize>) -> &mut [u8] {
         match self {

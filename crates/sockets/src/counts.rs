@@ -14,7 +14,7 @@ pub struct KernelCounts {
     last_error: AtomicU64,
 }
 
-/// Treatment of the packet that an error is about.
+/// What to do with the packet that caused an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Offer it again.
@@ -41,13 +41,13 @@ impl KernelCounts {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Returns the error of the latest of them.
+    /// Returns the error of the latest packet that the kernel will never take.
     pub fn last_error(&self) -> Option<std::io::Error> {
         let code = self.last_error.load(Ordering::Relaxed) as i32;
         (code != 0).then(|| std::io::Error::from_raw_os_error(code))
     }
 
-    /// Counts the error of a call that sent nothing.
+    /// Counts the error of a call that sent nothing; returns what to do with its first packet.
     #[cold]
     pub(crate) fn judge(&self, error: SocketError, socket: &Socket) -> Remedy {
         match error {
@@ -75,7 +75,8 @@ impl KernelCounts {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes the ICMP errors that wait, which use up the room for packets; returns their number.
+    /// Takes ICMP errors from the socket, because they use up the room for packets; returns their
+    /// number.
     #[cold]
     pub(crate) fn drain(&self, socket: &Socket) -> u64 {
         let errors = socket.drain_icmp_errors();

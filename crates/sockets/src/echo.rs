@@ -17,17 +17,17 @@ use traffic::inquiry::answer_payload;
 pub struct EchoReport {
     /// Datagrams received.
     pub received: u64,
-    /// Bytes of their payloads, as far as there was room.
+    /// Bytes of their payloads that the buffers had room for.
     pub bytes: u64,
     /// Datagrams that were sent back.
     pub reflected: u64,
-    /// Datagrams that were longer than the buffer: they are not sent back cut.
+    /// Datagrams that were longer than the buffer, and therefore not sent back.
     pub too_long: u64,
     /// Datagrams for which the kernel had no room after all tries.
     pub port_full: u64,
     /// Datagrams that the kernel refused for another reason, such as an unreachable sender.
     pub refused: u64,
-    /// Queries for the counters that were answered; they count as received, too.
+    /// Queries for the counters that were answered. They also count as received.
     pub answered: u64,
     /// Longest time between two polls of the sockets, in nanoseconds.
     pub longest_gap_ns: u64,
@@ -39,26 +39,26 @@ impl Report for EchoReport {
     }
 }
 
-/// How datagrams are sent back.
+/// Options of a reflector on UDP sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoOptions {
-    /// Sockets that share the port.
+    /// Number of sockets that share the port.
     pub sockets: usize,
     /// Datagrams per call; with 1 they are received and sent by `recvfrom` and `sendto`, or by
     /// io_uring.
     pub batch: usize,
     /// Bytes of the longest datagram that is sent back.
     pub room: usize,
-    /// Datagrams that the kernel has joined are sent back as one, which it cuts again (`UDP_GRO`
-    /// and `UDP_SEGMENT`).
+    /// Receive joined datagrams (`UDP_GRO`), and send them back joined for the kernel to segment
+    /// (`UDP_SEGMENT`).
     pub joined: bool,
-    /// Receive and send by io_uring. Without `joined`.
+    /// Receive and send with io_uring. Not with `joined`.
     pub io_uring: bool,
-    /// With `io_uring`: send from our memory, which the kernel does not copy (Linux 6.1).
+    /// With `io_uring`: send from user memory without a copy (Linux 6.1).
     pub zero_copy: bool,
-    /// How often a datagram is offered to a kernel that has no room.
+    /// Number of times that a datagram is offered again to a kernel that has no room.
     pub tries: u32,
-    /// Bytes for packets that wait in a socket, each way.
+    /// Bytes for packets that wait in a socket, for each direction.
     pub buffer_bytes: i32,
 }
 
@@ -88,11 +88,12 @@ pub struct EchoPort {
 }
 
 impl EchoPort {
-    /// Opens the sockets. An unspecified IPv6 address takes IPv4 too.
+    /// Opens the sockets. With an unspecified IPv6 address, they also receive IPv4.
     pub fn open(address: SocketAddr, options: EchoOptions) -> io::Result<Self> {
         let (mut sockets, mut address) = (Vec::new(), address);
         if options.sockets > 1 {
-            // Sockets that share a port would silently join those of another reflector.
+            // With `SO_REUSEPORT`, the sockets would silently join those of another reflector. Bind
+            // a socket without it first, which fails if the port is in use.
             let alone = Socket::udp(address.is_ipv6())?;
             if address.is_ipv6() {
                 alone.set(Opt::V6Only, 0)?;
@@ -129,7 +130,7 @@ impl EchoPort {
         self.address
     }
 
-    /// Returns the task of socket `number`. Fails if io_uring is wanted and the kernel refuses it.
+    /// Returns the task of socket `number`. Fails if io_uring is set and the kernel refuses it.
     ///
     /// # Panics
     /// If there is no such socket.
@@ -156,8 +157,8 @@ impl EchoPort {
         })
     }
 
-    /// Returns the number of received packets that the sockets dropped: these are the reflector's
-    /// losses.
+    /// Returns the number of received packets that the sockets dropped, which the reflector has
+    /// lost.
     pub fn drops(&self) -> io::Result<u64> {
         self.sockets.iter().map(|socket| socket.drops().map(u64::from)).sum()
     }
@@ -178,7 +179,7 @@ pub struct Echo {
     socket: Arc<Socket>,
     arrivals: Arrivals,
     outgoing: Outgoing,
-    /// The buffer, if datagrams are received one by one.
+    /// The buffer for one datagram, if datagrams are received one by one.
     single: Option<Box<[u8]>>,
     counts: Arc<KernelCounts>,
     published: Arc<PublishedCounters>,
@@ -188,7 +189,7 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Receives a batch and sends it back; true if there was any.
+    /// Receives a batch and sends it back; true if datagrams had arrived.
     fn reflect_batch(&mut self) -> bool {
         let count = match self.arrivals.receive() {
             Ok(count) => count,
@@ -239,7 +240,7 @@ impl Echo {
         self.outbox.current().port_full += self.outgoing.drop_all() as u64;
     }
 
-    /// Receives one datagram and sends it back; true if there was one.
+    /// Receives one datagram and sends it back; true if one had arrived.
     fn reflect_one(&mut self, room: &mut [u8]) -> bool {
         let (len, name) = match self.socket.receive_from(room) {
             Ok(received) => received,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The queue of frames that wait for one socket.
+//! Owns the queue of frames that wait for one socket.
 
 use crate::counts::{KernelCounts, Remedy};
 use crate::sys::{Name, Outgoing, SendRing, Socket, SocketError};
@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a frame is offered again to a queue that drops it, while the queue takes no other
+/// Time for which a frame is offered again to a queue that drops it, while the queue takes no other
 /// frame. A queue with less room than the frame never takes it (`burst` of tc-tbf(8)).
 const DROPPED_FOR: Duration = Duration::from_millis(100);
 
@@ -21,17 +21,18 @@ pub(crate) struct Line {
     first: usize,
     /// Time since which a queue drops that frame.
     dropped_since: Option<Instant>,
-    /// Length of the shortest frame that a queue dropped for that long.
+    /// Length of the shortest frame that a queue has dropped for [`DROPPED_FOR`].
     too_long: u16,
 }
 
 impl Line {
-    /// Makes room for `batch` frames.
+    /// Makes a queue for `batch` frames.
     pub(crate) fn new(socket: Arc<Socket>, batch: usize, is_gso: bool) -> Self {
         Self::with_outgoing(socket, batch, Outgoing::new(batch, is_gso))
     }
 
-    /// Makes room for `batch` frames, sent by io_uring, which may send without a copy.
+    /// Makes a queue for `batch` frames that are sent with io_uring, without a copy if
+    /// `is_zero_copy`.
     pub(crate) fn with_ring(
         socket: Arc<Socket>,
         batch: usize,
@@ -54,7 +55,7 @@ impl Line {
         self.outgoing.push(to, place);
     }
 
-    /// Returns the number of frames that wait.
+    /// Returns the number of waiting frames.
     #[inline(always)]
     pub(crate) fn waiting(&self) -> usize {
         self.made.len() - self.first
@@ -81,7 +82,8 @@ impl Line {
                 if has_long {
                     self.too_long = u16::MAX;
                 }
-                // A call that stops halfway does not return the reason, nor does the next one.
+                // A call that sends only some frames does not return the error, nor does the next
+                // call.
                 if self.waiting() > 0 {
                     counts.drain(&self.socket);
                 }
@@ -105,8 +107,9 @@ impl Line {
         total
     }
 
-    /// True if a queue has dropped the first frame for so long that it will never take it, or has
-    /// done so with one that is not longer. The frames behind it would wait for ever.
+    /// True if a queue has dropped the first frame, or an equally long or shorter one, for
+    /// [`DROPPED_FOR`]. The queue will never take such a frame, and the frames after it would wait
+    /// for ever.
     #[cold]
     fn is_hopeless(&mut self) -> bool {
         let Some(first) = self.made.get(self.first) else { return false };
@@ -124,12 +127,12 @@ impl Line {
         taken
     }
 
-    /// Passes each frame that waits to `see`.
+    /// Passes each waiting frame to `see`.
     pub(crate) fn see_waiting(&self, see: impl FnMut(Made)) {
         self.made[self.first..].iter().copied().for_each(see);
     }
 
-    /// Passes the frames that wait to `drop`, and removes them.
+    /// Removes the waiting frames; passes each of them to `drop`.
     pub(crate) fn discard(&mut self, drop: impl FnMut(Made)) {
         self.made.drain(self.first..).for_each(drop);
         self.clear();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Packet sockets (`AF_PACKET`): whole frames of a Linux interface, which need CAP_NET_RAW.
+//! Sends and receives whole frames of a Linux interface through packet sockets (`AF_PACKET`), which
+//! need CAP_NET_RAW.
 //!
-//! The kernel's own stack also sees every received frame. The kernel takes the outermost VLAN tag
-//! out of received frames, and delivers frames that its GRO has joined in one piece.
+//! The kernel's own stack also sees every received frame. The kernel removes the outermost VLAN tag
+//! of received frames. It delivers frames that GRO has joined as one long frame.
 
 use crate::arena::Arena;
 use crate::counts::KernelCounts;
@@ -20,9 +21,10 @@ use traffic::{ROOM, Written};
 pub struct PacketOptions {
     /// Frames per call, 1 to 1024.
     pub batch: usize,
-    /// Frames go to the driver past the queues of the interface (`PACKET_QDISC_BYPASS`).
+    /// Pass frames directly to the driver, without the queues of the interface
+    /// (`PACKET_QDISC_BYPASS`).
     pub qdisc_bypass: bool,
-    /// Bytes for frames that wait in a socket, each way.
+    /// Bytes for frames that wait in a socket, for each direction.
     pub buffer_bytes: i32,
 }
 
@@ -43,7 +45,7 @@ pub struct PacketPort {
 }
 
 impl PacketPort {
-    /// Opens a socket that sends by the interface, and one that receives all of its frames.
+    /// Opens a socket that sends through the interface, and one that receives all of its frames.
     pub fn open(interface: &str, options: PacketOptions) -> io::Result<Self> {
         let index = interface_index(interface)?;
         let sender = Socket::packet()?;
@@ -83,8 +85,7 @@ impl PacketPort {
         }
     }
 
-    /// Returns the number of received frames that the socket dropped, because earlier ones were not
-    /// taken in time.
+    /// Returns the number of received frames that the socket dropped because its buffer was full.
     pub fn drops(&self) -> io::Result<u64> {
         let new = u64::from(self.receiver.take_packet_drops()?);
         Ok(self.drops.fetch_add(new, Ordering::Relaxed) + new)
@@ -96,7 +97,7 @@ impl PacketPort {
     }
 }
 
-/// Sends frames by an interface.
+/// Sends frames through an interface.
 pub struct PacketTx {
     arena: Arena,
     line: Line,
@@ -162,7 +163,7 @@ impl Receive for PacketRx {
     #[inline(always)]
     fn receive(&mut self) -> usize {
         self.frames.clear();
-        // The kernel reports once that an interface went down.
+        // Ignore errors: the kernel reports once that an interface went down.
         let count = self.incoming.receive(&self.socket).unwrap_or_default();
         for number in 0..count {
             let place = self.incoming.arrived(number).place();

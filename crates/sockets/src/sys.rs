@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sockets of Linux: the only module of this crate with unsafe code.
+//! Wraps the system calls of Linux sockets. It is the only module of this crate with unsafe code.
 //!
 //! The standard library has neither `sendmmsg` and `recvmmsg` nor the options that are needed here.
 #![allow(unsafe_code)]
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::{io, mem, ptr};
 
-/// A datagram socket. Calls for packets do not block.
+/// A datagram socket. Calls that send or receive packets do not block.
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
@@ -51,34 +51,34 @@ impl SocketError {
     }
 }
 
-/// An option of a socket with a number for value.
+/// A socket option with a number as its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opt {
     /// Bytes for packets that wait to be sent. The kernel doubles it, up to `net.core.wmem_max`.
     SendBuffer,
     /// Bytes for received packets. The kernel doubles it, up to `net.core.rmem_max`.
     ReceiveBuffer,
-    /// Several sockets have one port, and share the packets that arrive.
+    /// Let several sockets share one port and the packets that arrive at it.
     ReusePort,
-    /// An IPv6 socket takes no IPv4.
+    /// Do not receive IPv4 on an IPv6 socket.
     V6Only,
     /// Report ICMP errors, and packets that a queue of the interface dropped.
     Errors { is_ipv6: bool },
     /// Never fragment, and ignore the path MTU: a packet is sent as one frame or refused.
     NoFragments { is_ipv6: bool },
-    /// Receive datagrams of one flow joined.
+    /// Receive datagrams of one connection joined.
     Gro,
     /// Do not receive the frames that this host sends.
     IgnoreOutgoing,
-    /// Put a header before received frames that says which work the NIC, or a virtual one, has
-    /// left.
+    /// Put a header before received frames that tells, among others, whether the checksum is still
+    /// to be completed.
     VnetHeader,
-    /// Give frames to the driver, past the queues of the interface.
+    /// Pass frames directly to the driver, without the queues of the interface.
     QdiscBypass,
 }
 
 impl Opt {
-    /// Returns level and name of the option.
+    /// Returns the level and the name of the option.
     fn numbers(self) -> (c_int, c_int) {
         match self {
             Self::SendBuffer => (libc::SOL_SOCKET, libc::SO_SNDBUF),
@@ -97,8 +97,8 @@ impl Opt {
     }
 }
 
-/// Room for an error of a socket's error queue: `struct sock_extended_err` behind the header of a
-/// control message, and the address that the kernel puts behind it.
+/// Room for an error of a socket's error queue: the header of a control message, `struct
+/// sock_extended_err`, and the address that the kernel puts after it.
 #[repr(C, align(8))]
 struct ErrorControl {
     header: libc::cmsghdr,
@@ -128,15 +128,15 @@ impl Socket {
     /// Binds the socket to an address; with port 0, the kernel chooses one.
     pub(crate) fn bind(&self, address: SocketAddr) -> io::Result<()> {
         let name = Name::new(address);
-        // SAFETY: the name is as long as told, and read only.
+        // SAFETY: the kernel only reads the name, and `len` is its length.
         check(unsafe { libc::bind(self.fd(), name.as_ptr(), name.len()) }).map(drop)
     }
 
-    /// Makes `address` the destination of packets that name none; the socket then receives from
-    /// there only.
+    /// Makes `address` the destination of packets that name none. The socket then receives from
+    /// this address only.
     pub(crate) fn connect(&self, address: SocketAddr) -> io::Result<()> {
         let name = Name::new(address);
-        // SAFETY: as above.
+        // SAFETY: as in `bind`.
         check(unsafe { libc::connect(self.fd(), name.as_ptr(), name.len()) }).map(drop)
     }
 
@@ -144,7 +144,7 @@ impl Socket {
     pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
         let mut name = Name::default();
         let mut len = Name::ROOM;
-        // SAFETY: the kernel writes as much as told at most, and any bytes are a name.
+        // SAFETY: the kernel writes at most `len` bytes, and any bytes are a valid name.
         check(unsafe { libc::getsockname(self.fd(), name.as_mut_ptr(), &raw mut len) })?;
         name.address().ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
@@ -153,7 +153,7 @@ impl Socket {
     pub(crate) fn set(&self, option: Opt, value: c_int) -> io::Result<()> {
         let (level, name) = option.numbers();
         let (value, len) = (&raw const value, size_of::<c_int>() as u32);
-        // SAFETY: the value lives until the call returns, and is as long as told.
+        // SAFETY: the value lives until the call returns, and `len` is its length.
         check(unsafe { libc::setsockopt(self.fd(), level, name, value.cast(), len) }).map(drop)
     }
 
@@ -165,7 +165,7 @@ impl Socket {
         let mut len = size_of_val(&counters) as u32;
         let room: *mut c_void = (&raw mut counters).cast();
         let (level, name) = (libc::SOL_SOCKET, libc::SO_MEMINFO);
-        // SAFETY: the kernel writes as much as told at most.
+        // SAFETY: the kernel writes at most `len` bytes.
         check(unsafe { libc::getsockopt(self.fd(), level, name, room, &raw mut len) })?;
         // SK_MEMINFO_DROPS of linux/sock_diag.h.
         Ok(counters[8])
@@ -175,13 +175,15 @@ impl Socket {
     pub(crate) fn drain_icmp_errors(&self) -> u64 {
         let mut found = 0;
         for _ in 0..ERRORS_MAX {
-            // SAFETY: all zeros are a control message, and a message without address and room.
+            // SAFETY: all zeros are a valid control message, and a valid message without address
+            // and buffers.
             let (mut control, mut message): (ErrorControl, libc::msghdr) =
                 unsafe { (mem::zeroed(), mem::zeroed()) };
             message.msg_control = (&raw mut control).cast();
             message.msg_controllen = size_of::<ErrorControl>();
             let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-            // SAFETY: the kernel writes into the control message, which lives and has that room.
+            // SAFETY: the kernel writes into the control message, which outlives the call and has
+            // that size.
             if unsafe { libc::recvmsg(self.fd(), &raw mut message, flags) } < 0 {
                 break;
             }
@@ -191,14 +193,13 @@ impl Socket {
         found
     }
 
-    /// Receives a packet; returns its whole length, which may be more than there was room for, and
-    /// its sender.
+    /// Receives a packet; returns its sender and its whole length, which may exceed `room`.
     pub(crate) fn receive_from(&self, room: &mut [u8]) -> Result<(usize, Name), SocketError> {
         let mut name = Name::default();
         let mut len = Name::ROOM;
         let (to, from) = (room.as_mut_ptr().cast(), name.as_mut_ptr());
         let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
-        // SAFETY: the kernel writes into `room` and the name, as much as told at most.
+        // SAFETY: the kernel writes into `room` and the name, at most the bytes that each has.
         let received =
             unsafe { libc::recvfrom(self.fd(), to, room.len(), flags, from, &raw mut len) };
         match usize::try_from(received) {
@@ -210,7 +211,7 @@ impl Socket {
     /// Sends a packet to an address.
     pub(crate) fn send_to(&self, bytes: &[u8], to: &Name) -> Result<(), SocketError> {
         let (from, to, len) = (bytes.as_ptr().cast(), to.as_ptr(), to.len());
-        // SAFETY: bytes and name are read only, as much as told.
+        // SAFETY: the kernel only reads bytes and name, whose lengths are passed with them.
         match unsafe { libc::sendto(self.fd(), from, bytes.len(), libc::MSG_DONTWAIT, to, len) } {
             ..0 => Err(SocketError::last()),
             _ => Ok(()),
@@ -242,15 +243,15 @@ fn empty_header() -> libc::mmsghdr {
     }
 }
 
-/// Arrays for a call, filled with pointers before each one; pointers of earlier calls are not
+/// Arrays for a call, filled with pointers before each call. Pointers of earlier calls are not
 /// valid.
 struct Arrays {
     headers: Box<[libc::mmsghdr]>,
     parts: Box<[libc::iovec]>,
 }
 
-// SAFETY: the pointers in the arrays are written before each call that follows them, by the thread
-// that makes the call, and point to what lives until it returns.
+// SAFETY: the thread that makes a call writes the pointers in the arrays before it, and they point
+// to memory that lives until the call returns.
 unsafe impl Send for Arrays {}
 
 impl Arrays {

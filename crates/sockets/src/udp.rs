@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! UDP sockets for the streams of a run.
+//! Owns the UDP sockets for the streams of a run.
 //!
-//! A stream that names its source address or port has a socket bound to each of its sources. The
-//! others share sockets whose ports the kernel chooses; each burst uses the next of them.
+//! A stream that names its source address or port has a socket bound to each of its sources. All
+//! other streams share sockets whose ports the kernel chooses. Each burst uses the next of these
+//! sockets.
 
 mod open;
 mod receive;
@@ -18,20 +19,21 @@ use std::net::{IpAddr, SocketAddr};
 /// Options of UDP sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Sockets that streams without a source of their own share, of each family: 1 or more.
+    /// Number of sockets of each family that streams without their own source share: 1 or more.
     pub sockets: usize,
     /// Datagrams per call, 1 to 1024.
     pub batch: usize,
-    /// Datagrams of one size to one address are given to the kernel as one, which it cuts
+    /// Pass datagrams of one size to one address to the kernel as one message, which it segments
     /// (`UDP_SEGMENT`).
     pub gso: bool,
-    /// The kernel joins datagrams of one flow (`UDP_GRO`), which are taken apart here.
+    /// Let the kernel join datagrams of one connection (`UDP_GRO`); the receiver separates them
+    /// again.
     pub gro: bool,
-    /// Send and receive by io_uring instead of `sendmmsg` and `recvmmsg`. Without `gro`.
+    /// Send and receive with io_uring instead of `sendmmsg` and `recvmmsg`. Not with `gro`.
     pub io_uring: bool,
-    /// With `io_uring`: send from our memory, which the kernel does not copy (Linux 6.1).
+    /// With `io_uring`: send from user memory without a copy (Linux 6.1).
     pub zero_copy: bool,
-    /// Bytes for packets that wait in a socket, each way. The kernel doubles it, up to
+    /// Bytes for packets that wait in a socket, for each direction. The kernel doubles it, up to
     /// `net.core.wmem_max` and `net.core.rmem_max`.
     pub buffer_bytes: i32,
 }
@@ -64,7 +66,7 @@ pub struct UdpStream {
 }
 
 impl UdpStream {
-    /// True if it names its source address or port.
+    /// True if the stream names its source address or port.
     pub fn has_source(&self) -> bool {
         !(self.addresses.is_empty() && self.ports.is_empty())
     }
@@ -73,10 +75,10 @@ impl UdpStream {
 /// The sockets that send the frames of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Route {
-    /// A number of sockets from this one on, used in turn.
+    /// `count` sockets from index `first` on, used in turn.
     Shared { first: usize, count: usize },
-    /// The socket that is bound to the source, in the order of sources. An address or a port that
-    /// the stream does not name is unspecified, or 0.
+    /// The sources with the sockets that are bound to them, sorted by source. An address that the
+    /// stream does not name is unspecified; such a port is 0.
     Bound { sources: Vec<(SocketAddr, usize)>, by_address: bool, by_port: bool },
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Receives datagrams by `recvmmsg`.
+//! Receives datagrams with `recvmmsg`.
 
 use super::{Arrays, Name, Socket, SocketError};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::ptr;
 /// Buffers for messages of one socket.
 pub(crate) struct Incoming {
     buffers: Box<[u8]>,
-    /// Bytes of a buffer that are used; `stride` is from one buffer to the next.
+    /// Bytes of a buffer that are used; `stride` is the distance from one buffer to the next.
     room: usize,
     stride: usize,
     names: Box<[Name]>,
@@ -21,13 +21,13 @@ pub(crate) struct Incoming {
 /// A received message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived {
-    /// Where it begins in the buffers.
+    /// Offset at which the message begins in the buffers.
     pub(crate) at: usize,
-    /// Bytes of it.
+    /// Bytes of the message.
     pub(crate) len: usize,
-    /// Bytes of each of its datagrams but the last, which may be shorter.
+    /// Bytes of each of its datagrams, except the last one, which may be shorter.
     pub(crate) segment: usize,
-    /// True if it was longer than the buffer.
+    /// True if the message was longer than the buffer.
     pub(crate) is_cut: bool,
 }
 
@@ -67,8 +67,8 @@ impl GroControl {
 const LINE: usize = 64;
 
 impl Incoming {
-    /// Makes `batch` buffers of `room` bytes. `is_named`: the senders are wanted. `is_gro`: the
-    /// socket has GRO.
+    /// Makes `batch` buffers of `room` bytes. `is_named`: receive the addresses of senders.
+    /// `is_gro`: the socket has GRO.
     pub(crate) fn new(batch: usize, room: usize, is_named: bool, is_gro: bool) -> Self {
         let stride = (room.div_ceil(LINE) | 1) * LINE;
         Self {
@@ -89,8 +89,8 @@ impl Incoming {
         let (headers, most) = (self.arrays.headers.as_mut_ptr(), self.names.len() as u32);
         let flags = libc::MSG_DONTWAIT;
         // SAFETY: `fill` has written all headers, with pointers to names, controls and buffers of
-        // `self`, each with the room that its header says; all of them live until the call returns,
-        // and any bytes are valid there.
+        // `self` and their sizes. All of these live until the call returns, and any bytes are valid
+        // there.
         let received =
             unsafe { libc::recvmmsg(socket.fd(), headers, most, flags, ptr::null_mut()) };
         usize::try_from(received).map_err(|_| SocketError::last())

@@ -66,7 +66,7 @@ impl Name {
         }
     }
 
-    /// Returns the number of bytes that count.
+    /// Returns the number of bytes of the address.
     #[inline(always)]
     pub(crate) fn len(&self) -> u32 {
         if self.bytes[..2] == FAMILY_V4 { 16 } else { Self::ROOM }

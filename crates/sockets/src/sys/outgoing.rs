@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The queue of datagrams that wait for `sendmmsg` or io_uring.
+//! Owns the queue of datagrams that wait for `sendmmsg` or io_uring.
 
 use super::{Arrays, Name, SendRing, Socket, SocketError};
 use std::ops::Range;
@@ -7,14 +7,14 @@ use std::ptr;
 
 /// Maximum number of segments in one message (`UDP_MAX_SEGMENTS` of Linux before 6.9).
 const SEGMENTS_MAX: usize = 64;
-/// Maximum number of bytes in one message: an IPv4 packet without its headers.
+/// Maximum number of bytes in one message: the longest IPv4 packet without its headers.
 const SEGMENTED_MAX: usize = 65_535 - 20 - 8;
 /// Maximum number of pages in one message that is sent without a copy (`MAX_SKB_FRAGS`), less one.
 const PAGES_MAX: usize = 16;
 const PAGE: usize = 4096;
 
 /// Messages that wait to be sent by one socket, in order. Each is a datagram, or with GSO several
-/// of one size and to one address, which the kernel cuts apart.
+/// datagrams of one size to one address, which the kernel separates.
 pub(crate) struct Outgoing {
     messages: Vec<Message>,
     /// Payloads of all messages, by their places in the arena.
@@ -67,7 +67,7 @@ impl SegmentControl {
 }
 
 impl Outgoing {
-    /// Makes room for this number of datagrams.
+    /// Makes a queue for `batch` datagrams.
     pub(crate) fn new(batch: usize, is_gso: bool) -> Self {
         Self {
             messages: Vec::with_capacity(batch),
@@ -81,13 +81,14 @@ impl Outgoing {
         }
     }
 
-    /// Returns the queue, which now sends by io_uring.
+    /// Makes the queue send with io_uring.
     pub(crate) fn with_ring(self, ring: SendRing) -> Self {
         let pages_max = if ring.is_zero_copy() { PAGES_MAX } else { usize::MAX };
         Self { ring: Some(ring), pages_max, ..self }
     }
 
-    /// Adds the datagram at `place` of the arena; the socket's own destination is `None`.
+    /// Adds the datagram at `place` of the arena. `to` is `None` for the destination of a connected
+    /// socket.
     ///
     /// # Panics
     /// If there is no room.
@@ -103,8 +104,8 @@ impl Outgoing {
         self.messages.push(Message { to, first_part, parts: 1, datagrams: 1, segment: part.len });
     }
 
-    /// Adds joined datagrams at `place`, which the kernel cuts apart: each has `segment` bytes, the
-    /// last one may have less.
+    /// Adds joined datagrams at `place`, which the kernel separates. Each has `segment` bytes; the
+    /// last one may have fewer.
     ///
     /// # Panics
     /// If there is no room.
@@ -117,13 +118,13 @@ impl Outgoing {
         }
     }
 
-    /// Joins a part to the last message if it fits; returns whether it did.
+    /// Joins a part to the last message if it fits; true if it did.
     #[inline(always)]
     fn joins(&mut self, to: Option<Name>, part: Part) -> bool {
         let Some(last) = self.messages.last_mut() else { return false };
         let fits = last.parts < SEGMENTS_MAX && (last.parts + 1) * part.len <= SEGMENTED_MAX;
         let is_same = last.segment == part.len && last.to == to && part.len > 0;
-        // Wherever the arena begins, a part touches one page more than its length has, or two.
+        // At any alignment, a part touches at most two pages more than its length fills.
         let pages = (last.parts + 1).saturating_mul(part.len / PAGE + 2);
         let is_joined = fits && is_same && pages <= self.pages_max;
         last.parts += usize::from(is_joined);
@@ -131,17 +132,17 @@ impl Outgoing {
         is_joined
     }
 
-    /// Returns the number of messages that wait.
+    /// Returns the number of waiting messages.
     pub(crate) fn waiting(&self) -> usize {
         self.messages.len() - self.first
     }
 
-    /// Drops the first message that waits; returns its datagrams.
+    /// Drops the first waiting message; returns the number of its datagrams.
     pub(crate) fn drop_first(&mut self) -> usize {
         self.advance(1)
     }
 
-    /// Drops all messages; returns the datagrams of those that waited.
+    /// Drops all messages; returns the number of datagrams that waited.
     pub(crate) fn drop_all(&mut self) -> usize {
         let datagrams = self.advance(self.waiting());
         self.clear();
@@ -165,7 +166,7 @@ impl Outgoing {
         let count = self.fill(bytes);
         if let Some(ring) = &mut self.ring {
             let headers = &self.arrays.headers[..count];
-            // SAFETY: as below.
+            // SAFETY: as for `sendmmsg` below.
             let sent = unsafe { ring.send(socket, headers) }?;
             return Ok(self.advance(sent));
         }
@@ -181,7 +182,7 @@ impl Outgoing {
         }
     }
 
-    /// Writes the arrays for all messages that wait; returns their number.
+    /// Writes the arrays for all waiting messages; returns their number.
     #[inline(always)]
     fn fill<'a>(&mut self, bytes: impl Fn(Range<usize>) -> &'a [u8]) -> usize {
         let waiting = &self.messages[self.first..];
@@ -212,7 +213,7 @@ impl Outgoing {
         waiting.len()
     }
 
-    /// Advances behind this number of messages; returns their datagrams.
+    /// Removes the first `messages` waiting messages; returns the number of their datagrams.
     #[inline(always)]
     fn advance(&mut self, messages: usize) -> usize {
         let gone = &self.messages[self.first..][..messages];

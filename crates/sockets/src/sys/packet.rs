@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Packet sockets: whole frames of an interface (packet(7)).
+//! Implements packet sockets, for whole frames of an interface (packet(7)).
 
 use super::{Socket, check};
 use std::ffi::CString;
@@ -8,7 +8,7 @@ use wire::checksum::internet;
 
 /// Bytes of `struct virtio_net_hdr` before a received frame.
 pub(crate) const VNET_HEADER: usize = 10;
-/// Flag of its first byte: the checksum is not complete yet.
+/// Flag in the first byte of the header: the checksum is not complete yet.
 const NEEDS_CHECKSUM: u8 = 1;
 
 impl Socket {
@@ -17,20 +17,21 @@ impl Socket {
         Self::open(libc::AF_PACKET, libc::SOCK_RAW, 0)
     }
 
-    /// Binds the socket to an interface, by which it sends; it also receives all of its frames if
-    /// `receives`.
+    /// Binds the socket to an interface for sending. If `receives`, the socket also receives all
+    /// frames of the interface.
     pub(crate) fn bind_interface(&self, index: u32, receives: bool) -> io::Result<()> {
-        // SAFETY: all zeros are an address of this kind.
+        // SAFETY: all zeros are a valid address of this type.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_ifindex = index as i32;
         address.sll_protocol = if receives { (libc::ETH_P_ALL as u16).to_be() } else { 0 };
         let len = size_of::<libc::sockaddr_ll>() as u32;
-        // SAFETY: the address is as long as told, and read only.
+        // SAFETY: the kernel only reads the address, and `len` is its length.
         check(unsafe { libc::bind(self.fd(), (&raw const address).cast(), len) }).map(drop)
     }
 
-    /// Has the interface receive frames of any destination as long as the socket is open.
+    /// Makes the interface promiscuous while the socket is open: it then receives frames with any
+    /// destination.
     pub(crate) fn hold_promiscuous(&self, index: u32) -> io::Result<()> {
         let membership = libc::packet_mreq {
             mr_ifindex: index as i32,
@@ -40,7 +41,7 @@ impl Socket {
         };
         let (level, name) = (libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP);
         let (value, len) = (&raw const membership, size_of::<libc::packet_mreq>() as u32);
-        // SAFETY: the value lives until the call returns, and is as long as told.
+        // SAFETY: the value lives until the call returns, and `len` is its length.
         check(unsafe { libc::setsockopt(self.fd(), level, name, value.cast(), len) }).map(drop)
     }
 
@@ -52,13 +53,13 @@ impl Socket {
         let mut len = size_of_val(&counters) as u32;
         let (level, name) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
         let room = (&raw mut counters).cast();
-        // SAFETY: the kernel writes as much as told at most.
+        // SAFETY: the kernel writes at most `len` bytes.
         check(unsafe { libc::getsockopt(self.fd(), level, name, room, &raw mut len) })?;
         Ok(counters[1])
     }
 }
 
-/// Returns the number of an interface.
+/// Returns the index of an interface.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     let name = CString::new(name)?;
     // SAFETY: the name is a C string, which is read only.
@@ -68,8 +69,9 @@ pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     }
 }
 
-/// Completes the checksum of a frame behind its header, which says where it is, as the NIC would
-/// have done (virtio 1.3, section 5.1.6.4.1): frames of this host's own kernel come without.
+/// Completes the checksum of the frame after the header in `message`, as a NIC would do (virtio
+/// 1.3, section 5.1.6.4.1). The header has the checksum's place. Frames that this host's kernel has
+/// made arrive with incomplete checksums.
 #[inline]
 pub(crate) fn complete_checksum(message: &mut [u8]) {
     let Some((header, frame)) = message.split_first_chunk_mut::<VNET_HEADER>() else { return };
@@ -79,9 +81,9 @@ pub(crate) fn complete_checksum(message: &mut [u8]) {
     let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
     let (start, offset) = (field(6), field(8));
     let Some(covered) = frame.get_mut(start..) else { return };
-    // The sum of the pseudo header is in the field.
+    // The checksum field already has the sum of the pseudo header.
     let sum = match internet(covered) {
-        // UDP has no checksum of 0 (RFC 768); for TCP both are 0.
+        // In UDP, 0 means no checksum (RFC 768); in TCP, 0xffff and 0 are equivalent.
         0 => 0xffff,
         sum => sum,
     };

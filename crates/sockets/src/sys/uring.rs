@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sends and receives datagrams by io_uring. A batch of `sendmsg` is one system call, also without
-//! a copy (Linux 6.1). The kernel puts received datagrams into buffers by itself (multishot `recv`
-//! and `recvmsg`, Linux 6.0).
+//! Sends and receives datagrams with io_uring. One system call sends a batch of messages, on
+//! request without a copy (Linux 6.1). The kernel puts received datagrams into buffers without a
+//! call (multishot `recv` and `recvmsg`, Linux 6.0).
 
 use super::{Arrays, Arrived, Name, Socket, SocketError};
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, RecvMsgOut};
@@ -13,22 +13,23 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// The only group of buffers of a ring.
+/// Number of a ring's only group of buffers.
 const GROUP: u16 = 0;
 /// Alignment in bytes that the kernel requires of rings of buffers.
 const PAGE: usize = 4096;
-/// Bytes that buffers are apart: an odd number of cache lines, so that they share all sets.
+/// Bytes of a cache line. Buffers are an odd number of lines apart, so that their starts are spread
+/// over all sets of the cache.
 const LINE: usize = 64;
-/// Bytes before a datagram whose sender is wanted: `struct io_uring_recvmsg_out`, and the sender.
+/// Bytes before a datagram if senders are received: `struct io_uring_recvmsg_out`, and the sender.
 const HEAD: usize = 16 + Name::ROOM as usize;
 
 /// Sends batches of messages.
 pub(crate) struct SendRing {
     ring: IoUring,
     results: Vec<i32>,
-    /// The kernel sends from our memory, and reports when it no longer needs it.
+    /// True if the kernel sends from user memory, and reports when it no longer needs the memory.
     is_zero_copy: bool,
-    /// Number of the call: completions of earlier ones may still come.
+    /// Number of the latest call. Completions of earlier calls may still arrive.
     call: u32,
 }
 
@@ -36,7 +37,8 @@ impl SendRing {
     /// Makes a ring for batches of `batch` messages.
     ///
     /// # Errors
-    /// If the kernel has no io_uring, or cannot send without a copy where that is wanted.
+    /// If the kernel has no io_uring, or if `is_zero_copy` is set and it cannot send without a
+    /// copy.
     pub(crate) fn new(batch: usize, is_zero_copy: bool) -> io::Result<Self> {
         let ring = IoUring::new((batch as u32).next_power_of_two())?;
         if is_zero_copy {
@@ -51,12 +53,12 @@ impl SendRing {
         Ok(Self { ring, results: vec![0; batch], is_zero_copy, call: 0 })
     }
 
-    /// True if the kernel sends from our memory.
+    /// True if the kernel sends from user memory.
     pub(super) fn is_zero_copy(&self) -> bool {
         self.is_zero_copy
     }
 
-    /// Sends messages in order, as `sendmmsg` does: up to the first that fails.
+    /// Sends messages in order, up to the first that fails, like `sendmmsg`.
     ///
     /// # Safety
     /// Everything that the headers point to must be valid until this returns.
@@ -74,10 +76,11 @@ impl SendRing {
                 false => opcode::SendMsg::new(fd, message).flags(flags).build(),
             };
             let entry = entry.user_data(user_data(self.call, number));
-            // Messages behind a failed one are not sent, or they would overtake it.
+            // The link stops the messages after a failed one: they would overtake it.
             let is_last = number + 1 == headers.len();
             let flags = if is_last { squeue::Flags::empty() } else { squeue::Flags::IO_LINK };
-            // SAFETY: by the contract of this function, which returns once all are completed.
+            // SAFETY: by the contract of this function, which returns once all messages are
+            // completed.
             let pushed = unsafe { self.ring.submission().push(&entry.flags(flags)) };
             pushed.expect("the ring has room for a batch, and is empty between calls");
         }
@@ -91,14 +94,15 @@ impl SendRing {
     }
 
     /// Submits the entries of the ring, and waits until the kernel has completed all of them. A
-    /// message that is sent without a copy has two completions: its result, and that its memory is
-    /// free. The second one of a cancelled message is not announced and may come later.
+    /// message that is sent without a copy has two completions: its result, and a notification that
+    /// its memory is free. The notification of a cancelled message is not announced and may arrive
+    /// later.
     fn wait_for_all(&mut self, count: usize) {
         self.results[..count].fill(0);
         let (mut results, mut in_use) = (0, 0_usize);
         while results < count || in_use > 0 {
-            // It fails if a signal comes, or if the kernel has no memory for a moment. To return
-            // would leave the kernel with pointers to freed memory.
+            // Ignore errors: a signal, or no memory in the kernel for a moment. To return now would
+            // leave the kernel with pointers to freed memory.
             let _ = self.ring.submit_and_wait(1);
             for completion in self.ring.completion() {
                 let (call, number) = split(completion.user_data());
@@ -152,11 +156,11 @@ impl Drop for Shared {
     }
 }
 
-/// A datagram in a buffer of ours.
+/// A received datagram in one of the buffers.
 #[derive(Clone, Copy)]
 struct Filled {
     buffer: u16,
-    /// Where it begins in the buffer.
+    /// Offset at which it begins in the buffer.
     at: usize,
     len: usize,
     is_cut: bool,
@@ -167,25 +171,25 @@ struct Filled {
 pub(crate) struct RecvRing {
     ring: IoUring,
     socket: Arc<Socket>,
-    /// Free buffers, for the kernel to take.
+    /// The ring of free buffers, which the kernel reads.
     free: Shared,
     /// Number of buffers given to the kernel since the start.
     tail: u16,
     entries: u16,
     buffers: Shared,
-    /// Bytes of a buffer that are used; `stride` is from one buffer to the next.
+    /// Bytes of a buffer that are used; `stride` is the distance from one buffer to the next.
     room: usize,
     stride: usize,
     batch: usize,
     filled: Vec<Filled>,
-    /// The header that asks the kernel for senders; `None` if they are not wanted.
+    /// The header with which the kernel also returns senders; `None` if senders are not needed.
     message: Option<Arrays>,
     is_armed: bool,
 }
 
 impl RecvRing {
-    /// Receives up to `batch` datagrams at once, each into `room` bytes. `is_named`: the senders
-    /// are wanted.
+    /// Makes a ring that receives up to `batch` datagrams at once, each into `room` bytes.
+    /// `is_named`: receive the addresses of senders.
     pub(crate) fn new(
         socket: Arc<Socket>,
         batch: usize,
@@ -200,8 +204,8 @@ impl RecvRing {
         let buffers = Shared::new(usize::from(entries) * stride);
         let ring = IoUring::builder().setup_cqsize(2 * u32::from(entries)).build(4)?;
         let address = free.start.as_ptr() as u64;
-        // SAFETY: the ring of buffers is as long as told, and lives as long as the io_uring, which
-        // `drop` empties first.
+        // SAFETY: the ring of buffers has `entries` entries and lives as long as the io_uring,
+        // which `drop` cancels first.
         unsafe {
             ring.submitter().register_buf_ring_with_flags(address, entries, GROUP, 0)?;
         }
@@ -275,7 +279,7 @@ impl RecvRing {
         self.filled[number] = Filled { at: HEAD, len, is_cut, from, ..filled };
     }
 
-    /// Has the kernel receive until it is cancelled or lacks buffers.
+    /// Makes the kernel receive until it is cancelled or has no free buffer.
     #[cold]
     fn arm(&mut self) -> Result<(), SocketError> {
         let fd = Fd(self.socket.fd());
@@ -289,8 +293,8 @@ impl RecvRing {
         let mut submission = self.ring.submission();
         // An entry that an earlier call could not submit is still there.
         if submission.is_empty() {
-            // SAFETY: it writes to buffers of the group only, which live until `drop` has ended it,
-            // and reads a header that lives as long as the ring.
+            // SAFETY: the kernel writes only to buffers of the group, which live until `drop` has
+            // cancelled it, and reads a header that lives as long as the ring.
             let pushed = unsafe { submission.push(&entry) };
             pushed.expect("the ring is empty");
         }
@@ -302,7 +306,7 @@ impl RecvRing {
         Ok(())
     }
 
-    /// Returns datagram `number`. Its place is that of a row of buffers, in the order of the
+    /// Returns datagram `number`. Its place counts as if the buffers lay in the order of the
     /// datagrams.
     #[inline(always)]
     pub(crate) fn arrived(&self, number: usize) -> Arrived {
@@ -310,7 +314,7 @@ impl RecvRing {
         Arrived { at: number * self.stride + at, len, segment: len, is_cut }
     }
 
-    /// Returns the sender of datagram `number`, if senders are wanted.
+    /// Returns the sender of datagram `number`, if senders are received.
     #[inline(always)]
     pub(crate) fn name(&self, number: usize) -> &Name {
         &self.filled[number].from
@@ -329,7 +333,7 @@ impl RecvRing {
     /// Returns the bytes at a place of a datagram, mutable.
     ///
     /// # Panics
-    /// As `bytes`.
+    /// If no datagram is there.
     #[inline(always)]
     pub(crate) fn bytes_mut(&mut self, place: Range<usize>) -> &mut [u8] {
         let (number, at) = (place.start / self.stride, place.start % self.stride);
@@ -344,7 +348,7 @@ impl RecvRing {
     #[inline(always)]
     fn buffer(&self, filled: Filled) -> &[u8] {
         let start = self.start_of(filled.buffer);
-        // SAFETY: the kernel has given the buffer back, and it has that room.
+        // SAFETY: the kernel has returned the buffer, and it has at least that many bytes.
         unsafe { std::slice::from_raw_parts(start, filled.at + filled.len) }
     }
 
@@ -399,7 +403,7 @@ impl Drop for RecvRing {
             Err(error) => error.raw_os_error() == Some(libc::ENOENT),
         };
         if !is_over {
-            // The kernel may still write there.
+            // The kernel may still write to this memory: leak it.
             std::mem::forget(std::mem::replace(&mut self.free, Shared::new(0)));
             std::mem::forget(std::mem::replace(&mut self.buffers, Shared::new(0)));
         }

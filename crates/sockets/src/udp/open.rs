@@ -14,7 +14,7 @@ const SOCKETS_MAX: usize = 256;
 /// Errors of opening sockets for streams.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The system refuses the socket.
+    /// The system refused to open a socket.
     #[error("cannot open a UDP socket")]
     Socket(#[from] io::Error),
     /// The host does not have the address, or another socket has the port.
@@ -33,7 +33,7 @@ pub enum OpenError {
         /// The system's error.
         source: io::Error,
     },
-    /// Too many sockets.
+    /// The streams need too many sockets.
     #[error(
         "the streams need {0} sockets, one for each source address and port, and 256 are allowed: \
          name fewer, or leave src and sport out"
@@ -46,12 +46,13 @@ pub enum OpenError {
 pub(super) struct Opened {
     pub(super) socket: Arc<Socket>,
     pub(super) is_ipv6: bool,
-    /// Destination of all its packets; unknown until a stream uses the socket.
+    /// Destination of all its packets; the inner `None` means more than one, the outer that no
+    /// stream uses the socket yet.
     destination: Option<Option<SocketAddr>>,
 }
 
 impl Opened {
-    /// True if packets need not name their destination.
+    /// True if the socket is connected, so that packets need not name their destination.
     pub(super) fn is_connected(&self) -> bool {
         self.destination.flatten().is_some()
     }
@@ -96,12 +97,12 @@ impl UdpPort {
         Ok(port)
     }
 
-    /// Returns the sender of these sockets. Fails if there is no io_uring.
+    /// Returns the sender of these sockets. Fails if io_uring is set and the kernel refuses it.
     pub fn transmit(&self) -> io::Result<UdpTx> {
         UdpTx::new(self)
     }
 
-    /// Returns a receiver for each of them. Fails if there is no io_uring.
+    /// Returns a receiver for each socket. Fails if io_uring is set and the kernel refuses it.
     pub fn receive(&self) -> io::Result<Vec<UdpRx>> {
         let new = |opened: &Opened| {
             let socket = Arc::clone(&opened.socket);
@@ -115,8 +116,8 @@ impl UdpPort {
         self.sockets.iter().map(|opened| opened.socket.local_address()).collect()
     }
 
-    /// Returns the number of received packets that the sockets dropped, mostly because earlier ones
-    /// were not taken in time.
+    /// Returns the number of received packets that the sockets dropped, mostly because their
+    /// buffers were full.
     pub fn drops(&self) -> io::Result<u64> {
         self.sockets.iter().map(|opened| opened.socket.drops().map(u64::from)).sum()
     }
@@ -126,7 +127,7 @@ impl UdpPort {
         &self.counts
     }
 
-    /// Returns the number of sockets that a stream needs for itself.
+    /// Returns the number of sockets that a stream needs for its own sources.
     fn needed(&self, stream: &UdpStream) -> usize {
         match (stream.addresses.len(), stream.ports.len()) {
             (0, 0) => 0,
@@ -175,7 +176,7 @@ impl UdpPort {
         wanted.dedup();
         let mut sources = Vec::new();
         for address in wanted {
-            // Two streams may have a source in common, if they name its port.
+            // Two streams may share the socket of a source if they name its port.
             let known =
                 self.routes.iter().filter(|_| by_port).find_map(|route| route.find(address));
             let socket = match known {
@@ -187,7 +188,7 @@ impl UdpPort {
         Ok(Route::Bound { sources, by_address, by_port })
     }
 
-    /// Opens a socket; returns its number.
+    /// Opens a socket; returns its index.
     fn add(&mut self, address: SocketAddr) -> Result<usize, OpenError> {
         let is_ipv6 = address.is_ipv6();
         let socket = Socket::udp(is_ipv6)?;

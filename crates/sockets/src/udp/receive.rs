@@ -21,7 +21,7 @@ const JOINED_COUNT: usize = 64;
 pub struct UdpRx {
     socket: Arc<Socket>,
     arrivals: Arrivals,
-    /// Places of the datagrams.
+    /// Places of the datagrams in the buffers.
     datagrams: Vec<Range<usize>>,
     /// Bytes of the headers that the kernel has removed.
     header_bytes: usize,

@@ -15,13 +15,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use traffic::Written;
 
-/// Sends by the sockets of a [`UdpPort`].
+/// Sends through the sockets of a [`UdpPort`].
 pub struct UdpTx {
     arena: Arena,
     lines: Vec<Line>,
     is_connected: Vec<bool>,
     routes: Vec<Route>,
-    /// Index of the next shared socket in turn.
+    /// Number of batches so far, which selects the next shared socket.
     turn: usize,
     /// Frames that the kernel will never take.
     refused: Vec<Made>,
@@ -50,7 +50,8 @@ impl UdpTx {
         })
     }
 
-    /// Returns the socket for a datagram of a stream.
+    /// Returns the index of the socket for a datagram of a stream; `None` if no socket has its
+    /// source.
     #[inline(always)]
     fn socket(&self, stream: u16, source: SocketAddr) -> Option<usize> {
         // Queries for a reflector use the socket of the first stream.
@@ -64,7 +65,8 @@ impl UdpTx {
         }
     }
 
-    /// Adds a frame to the line of its socket; `None` if there is none.
+    /// Adds a frame to the queue of its socket; `None` if it is no UDP frame or no socket has its
+    /// source.
     #[inline(always)]
     fn enqueue(&mut self, made: Made, place: Range<usize>) -> Option<()> {
         let at = place.start;
