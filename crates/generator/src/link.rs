@@ -25,8 +25,8 @@ pub trait Transmit: Send {
         self.push(interval, write);
     }
 
-    /// Returns how many nanoseconds before it is due a frame may be handed over, because the port
-    /// keeps it until then. 0 means that the port sends frames at once.
+    /// Returns how many nanoseconds before it is due a frame may be handed over. The port keeps the
+    /// frame until then. 0 means that the port sends frames at once.
     #[inline(always)]
     fn ahead_ns(&self) -> u64 {
         0
@@ -72,7 +72,7 @@ pub trait Transmit: Send {
 pub struct Made {
     /// Bytes without FCS.
     pub len: u16,
-    /// Its stream.
+    /// Number of its stream.
     pub stream: u16,
     /// Number of the interval in which it was made.
     pub interval: u32,

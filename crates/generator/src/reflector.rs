@@ -106,7 +106,7 @@ pub struct Reflector {
 struct Lane {
     queue: ReflectorQueue,
     burst: Burst,
-    /// How often the burst has been offered again.
+    /// Number of times that the burst has been offered again.
     tries: u32,
 }
 

@@ -74,7 +74,7 @@ fn not_drawn(error: impl fmt::Display) -> NotDrawn {
 
 /// A line over time.
 pub struct Line {
-    /// Its colour.
+    /// Colour of the line.
     pub colour: Colour,
     /// True if the line is wide and pale, to lie below another one.
     pub is_wide: bool,
@@ -84,7 +84,7 @@ pub struct Line {
 
 /// A range of values over time.
 pub struct Band {
-    /// Its colour, of which it is a shade.
+    /// Colour of the band, which is drawn as a pale shade of it.
     pub colour: Colour,
     /// Seconds, lower and upper value.
     pub points: Vec<(f64, f64, f64)>,

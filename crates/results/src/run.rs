@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 /// A run: its description, its figures, and its values over time.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Its name in the report.
+    /// Name of the run in the report.
     pub name: String,
     pub(crate) facts: Vec<(&'static str, String)>,
     pub(crate) figures: Vec<(Figure, f64)>,

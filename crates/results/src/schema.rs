@@ -56,7 +56,7 @@ pub struct Results {
     pub put_off_s: f64,
     /// Results of verification; null without `--verify`.
     pub verified: Option<Verified>,
-    /// How exactly packets were sent at their times.
+    /// Accuracy of send times.
     pub pacing: Pacing,
     /// Longest time between two polls of the receiver, in nanoseconds.
     pub longest_gap_ns: u64,
@@ -131,7 +131,7 @@ pub struct SenderResult {
 pub struct QueueResult {
     /// Name of its port.
     pub port: String,
-    /// Its index among the queues of the port.
+    /// Index of the queue at its port.
     pub queue: usize,
     /// Frames received.
     pub packets: u64,
@@ -231,7 +231,7 @@ pub struct Latency {
 /// One stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamResult {
-    /// Its name.
+    /// Name of the stream.
     pub name: String,
     /// Packets sent.
     pub sent: u64,
@@ -268,7 +268,7 @@ pub struct StreamLatency {
     pub max_ns: u64,
 }
 
-/// How exactly packets were sent at their times, in nanoseconds; null at rate `max`.
+/// Accuracy of send times, in nanoseconds; null at rate `max`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pacing {
     /// True if the ports kept packets until they were due (`--send-on-time`), false if they sent at
@@ -288,9 +288,9 @@ pub struct Pacing {
 /// Values of one interval of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Its beginning, in seconds from the start of the run.
+    /// Start of the interval, in seconds from the start of the run.
     pub start_s: f64,
-    /// Its length, in seconds.
+    /// Length of the interval, in seconds.
     pub length_s: f64,
     /// Frames that ports took in it.
     pub sent: Count,

@@ -14,7 +14,7 @@ pub struct KernelCounts {
     last_error: AtomicU64,
 }
 
-/// What to do with the packet that caused an error.
+/// Treatment of the packet that caused an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Offer it again.

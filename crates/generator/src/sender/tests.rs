@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+//! Tests the sender with a port that keeps frames until they are due.
 
 use super::*;
 use crate::reports::{Inbox, mailbox};

@@ -120,11 +120,11 @@ fn port_range(text: &str) -> Result<String, String> {
 }
 
 fn destination(text: &str) -> Result<SocketAddrV4, String> {
-    text.parse().map_err(|_| "must be IP:PORT, as 10.0.0.2:4000".to_owned())
+    text.parse().map_err(|_| "must be IP:PORT, such as 10.0.0.2:4000".to_owned())
 }
 
 fn mac(text: &str) -> Result<String, String> {
-    let mac = by_mac::parse(text).ok_or("must be a MAC address, as aa:bb:cc:dd:ee:ff")?;
+    let mac = by_mac::parse(text).ok_or("must be a MAC address, such as aa:bb:cc:dd:ee:ff")?;
     Ok(by_mac::format(mac))
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn translate(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
         tell(io::stderr(), format_args!("millrace: {note}"));
     }
     let quoted: Vec<_> = words.iter().map(|word| quote(word)).collect();
-    tell(io::stderr(), format_args!("millrace: this means: millrace {}", quoted.join(" ")));
+    tell(io::stderr(), format_args!("millrace: translated into: millrace {}", quoted.join(" ")));
     args.into_iter().take(1).chain(words.into_iter().map(OsString::from)).collect()
 }
 

@@ -86,8 +86,8 @@ pub(crate) struct GenArgs {
     verify: bool,
     /// Query `millrace reflect` at the far end for its counters, to find where packets were lost
     ///
-    /// A few UDP packets of 138 bytes or more go to the reflector before the run and after it, from
-    /// the first address and port of a stream to its first destination.
+    /// A few UDP packets of 138 bytes or more go to the reflector before and after the run. They go
+    /// from the first address and port of a stream to its first destination.
     #[arg(long)]
     reflector: bool,
     /// Statistics: off (totals only), basic, or full, which is --verify

@@ -41,7 +41,7 @@ pub(crate) struct ReflectArgs {
     /// What to exchange: ports (and addresses), ip (and MAC addresses), mac, or none
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = What::Ports)]
     swap: What,
-    /// How often a packet is offered again to a full TX queue before it is dropped
+    /// Offer a packet to a full TX queue up to N more times before dropping it
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     tries: u32,
     /// Stop after S seconds (a positive decimal number)

@@ -57,7 +57,8 @@ fn the_commands_of_dpdk_project_run_as_they_are_typed() {
     wait_until("the sender ends", || sender.ended().is_some());
     let mut told = String::new();
     sender.child().stderr.take().unwrap().read_to_string(&mut told).unwrap();
-    let expected = format!("millrace: this means: millrace gen mac={near} --verify --cpus 1,0");
+    let expected =
+        format!("millrace: translated into: millrace gen mac={near} --verify --cpus 1,0");
     assert!(told.contains(&expected), "{told}");
     assert!(told.contains("-n has no effect") && told.contains("cpus 1,0"), "{told}");
     drop(reflector);

@@ -455,7 +455,7 @@ fn what_cannot_be_sent_is_refused_with_the_way_out() {
         1,
         "port 0 has no receiver",
     );
-    refused(&[null, "-f", "imix_article"], 1, "sends from two ports, too: name them, A,B");
+    refused(&[null, "-f", "imix_article"], 1, "sends from two ports: name both, A,B");
     refused(&[null, "-f", "imix_fast_1g", "--verify"], 1, "use probes instead, -l HZ");
     refused(&[null, "-f", "no-such.toml"], 1, "no-such.toml:1: cannot be read: ");
     refused(&[null, "-f", "no-such.toml", "-p"], 1, "are for profiles of TRex, not for streams");

@@ -173,8 +173,8 @@ impl Outgoing {
         let headers = self.arrays.headers.as_mut_ptr();
         let flags = libc::MSG_DONTWAIT;
         // SAFETY: `fill` has written that number of headers, with pointers to names, parts and
-        // controls of `self` and to bytes of the arena, which all live until the call returns. The
-        // kernel only reads them, and writes lengths into the headers.
+        // controls of `self` and to bytes of the arena. All of these live until the call returns.
+        // The kernel only reads them, and writes lengths into the headers.
         let sent = unsafe { libc::sendmmsg(socket.fd(), headers, count as u32, flags) };
         match usize::try_from(sent) {
             Ok(sent) => Ok(self.advance(sent)),

@@ -294,7 +294,7 @@ impl RecvRing {
         // An entry that an earlier call could not submit is still there.
         if submission.is_empty() {
             // SAFETY: the kernel writes only to buffers of the group, which live until `drop` has
-            // cancelled it, and reads a header that lives as long as the ring.
+            // cancelled it. It reads a header that lives as long as the ring.
             let pushed = unsafe { submission.push(&entry) };
             pushed.expect("the ring is empty");
         }

@@ -167,7 +167,11 @@ pub(super) fn run(args: &BaselineArgs) -> anyhow::Result<ExitCode> {
         }
     }
     if is_interrupted() {
-        let rest = if measured.is_empty() { "nothing was measured" } else { "this was measured" };
+        let rest = if measured.is_empty() {
+            "nothing was measured"
+        } else {
+            "these are the results so far"
+        };
         tell(io::stderr(), format_args!("millrace: interrupted; {rest}"));
     }
     if measured.is_empty() {

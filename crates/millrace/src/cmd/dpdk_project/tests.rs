@@ -132,7 +132,7 @@ fn what_is_wrong_is_refused() {
         ("-- sendrecv -p eth1 --packet-size 15", "15 is not in 16..="),
         ("-- sendrecv -p eth1 -i 10", "10 is not in 50.."),
         ("-- sendrecv -p eth1 --src-port-range 2-1", "must be A-B, ports from 0 to 65535"),
-        ("-- sendrecv -p eth1 --dest 1.2.3.4", "must be IP:PORT, as 10.0.0.2:4000"),
+        ("-- sendrecv -p eth1 --dest 1.2.3.4", "must be IP:PORT, such as 10.0.0.2:4000"),
         ("-- sendrecv -p eth1 --dest-mac 1:2", "must be a MAC address"),
         ("-- sendrecv -p eth1 --packet-siz 20", "--packet-size"),
         ("--vdev=net_a0 --vdev=net_b0 -- reflect -p 02:00:00:00:00:0a", "name the devices with -p"),

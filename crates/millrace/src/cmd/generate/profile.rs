@@ -119,7 +119,7 @@ impl ProfileArgs {
         let split = if self.is_parity { Split::Parity } else { Split::Side };
         let load = traffic.load(self.multiplier, split);
         if ports == 1 && load.ports[1].packets_per_second > 0.0 {
-            bail!("{name} sends from two ports, too: name them, A,B");
+            bail!("{name} sends from two ports: name both, A,B");
         }
         let mut notes: Vec<_> = traffic.notes().iter().map(ToString::to_string).collect();
         let aging = traffic.aging_notes(self.multiplier);

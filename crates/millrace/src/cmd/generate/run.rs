@@ -242,7 +242,7 @@ impl<'a> Control<'a> {
         let sent_for = self.watch(duration, interrupted);
         if late > LATE_UNSAID {
             let end = match interrupted.load(Ordering::Relaxed) {
-                true => "Ctrl-C again ends at once",
+                true => "Ctrl-C again ends the run at once",
                 false => "Ctrl-C ends the wait",
             };
             let late = late.as_secs_f64();

@@ -152,7 +152,7 @@ fn print(totals: &Totals, impaired: &Arc<Impaired>) -> io::Result<bool> {
     let sent = units::thousands(sum(|stream| stream.sent));
     writeln!(out, "{sent} packets through a wire that impairs some of them:\n")?;
     table::print(out, ["packets", "impaired", "found"], &(1..3), &rows)?;
-    let verdict = if is_good { "good: every one was found" } else { "FAILED: they differ" };
+    let verdict = if is_good { "good: every one was found" } else { "FAILED: the counts differ" };
     writeln!(out, "\n{verdict}")?;
     Ok(is_good)
 }

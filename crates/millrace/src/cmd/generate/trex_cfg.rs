@@ -116,7 +116,7 @@ fn ports(config: &Config, note: &mut impl FnMut(&Place, String)) -> anyhow::Resu
     }
     if let Some(third) = config.interfaces.get(2) {
         let count = config.interfaces.len() - 2;
-        note(&third.place, format!("{count} of interfaces are ignored: a run has two ports"));
+        note(&third.place, format!("{count} more of interfaces are ignored: a run has two ports"));
     }
     Ok(PortNames::new(ports))
 }
@@ -173,7 +173,7 @@ fn worker_cpus(
         .collect();
     if !elsewhere.is_empty() {
         let (s, list) = (if elsewhere.len() == 1 { "" } else { "s" }, format_cpus(&elsewhere));
-        note(&pair.place, format!("cpu{s} {list} are not of socket {}", pair.socket));
+        note(&pair.place, format!("cpu{s} not on socket {}: {list}", pair.socket));
     }
     let mut chosen = Vec::new();
     for thread in pair.threads.iter().take(threads).chain([&platform.receiver]) {
