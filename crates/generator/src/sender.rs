@@ -289,8 +289,8 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         taken.packets > 0
     }
 
-    /// Ends the sending: postpones the schedule for the last time; drops the waiting frames after
-    /// [`FLUSH_NS`].
+    /// Waits for the port after sending has ended. The first call postpones the schedule one last
+    /// time. Drops the waiting frames after [`FLUSH_NS`].
     fn drain(&mut self, now: u64) {
         let Some(since) = self.drain_since else {
             self.drain_since = Some(now);

@@ -70,7 +70,7 @@ impl CsvFile {
     /// Writes the line of an interval. After an error, it writes no more lines.
     ///
     /// # Errors
-    /// If writing fails, once.
+    /// If writing fails. Later calls do nothing.
     pub(super) fn write(&mut self, interval: &Interval) -> anyhow::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let written = writer.serialize(Line::new(interval)).map_err(io::Error::from);

@@ -59,12 +59,12 @@ pub(super) struct LoadedProfile {
     pub(super) duration: Option<Duration>,
     pub(super) probes: Vec<StreamSpec>,
     notes: Vec<String>,
-    /// Value of `-c`, which is TRex's number of threads.
+    /// Value of `-c`, TRex's number of threads, or of `c` in a `trex_cfg.yaml`.
     shares: Option<u16>,
 }
 
 impl ProfileArgs {
-    /// Value of `-c`, which is TRex's number of threads.
+    /// Value of `-c`, TRex's number of threads, or of `c` in a `trex_cfg.yaml`.
     pub(super) fn shares(&self) -> Option<u16> {
         self.shares
     }

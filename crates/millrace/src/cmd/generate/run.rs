@@ -166,7 +166,8 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
     Ok(status)
 }
 
-/// Returns the payload format of this run, with a random key that other runs do not have.
+/// Returns the payload format of this run. Stamps have a random key that other runs do not have.
+/// Fails if `--payload` is given without verification.
 pub(super) fn payload_format(args: &GenArgs, senders: u16) -> anyhow::Result<PayloadFormat> {
     if args.payload != Payload::Stamped && !args.is_verified() {
         bail!("--payload is for verified streams: give --verify too");
@@ -348,7 +349,7 @@ impl<'a> Control<'a> {
             Ok(missed) => tell(
                 io::stderr(),
                 format_args!(
-                    "millrace: --pcapng: {missed} packets were not copied: they arrived too fast"
+                    "millrace: --pcapng: {missed} packets were not copied: they came too fast"
                 ),
             ),
             Err(error) => self.reporter.fail(&error),
