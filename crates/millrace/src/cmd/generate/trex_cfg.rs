@@ -139,7 +139,7 @@ fn gateways(ports: &[PortInfo], note: &mut impl FnMut(&Place, String)) -> Vec<Ip
             (Some(gateway), None) => {
                 gateways.push(IpAddr::V4(gateway));
                 if info.ip.is_some() {
-                    let why = "requests for the gateway come from the source address of a stream";
+                    let why = "requests for the gateway come from a source address of the traffic";
                     note(&info.place, format!("ip is ignored: {why}"));
                 }
                 continue;
