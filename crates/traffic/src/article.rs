@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The loads of the article on FlowTable, as rounds of frames that are sent repeatedly.
+//! Makes the loads of the FlowTable article, as rounds of frames that are sent repeatedly.
 //!
-//! [`imix`] is what TRex sends by `imix_fast_1g.yaml`: a mix of three sizes over 1194 UDP flows
-//! each way, and one SCTP flow each way, by which it measures latency. [`small_tcp`] is segments of
-//! 64 bytes of as many TCP connections. The tuples of the two ways are mirrored, so two flows are
-//! one connection.
+//! [`imix`] is the load that TRex sends with `imix_fast_1g.yaml`. It has three frame sizes over
+//! 1194 UDP connections, and one SCTP connection by which TRex measures latency. [`small_tcp`]
+//! sends segments of 64 bytes in 1194 TCP connections. Both directions of a connection have equal
+//! numbers of frames, with source and destination exchanged.
 //!
-//! The article's small TCP is SYN one way and SYN+ACK the other, repeatedly. That opens no
-//! connection, so a connection tracker has none that is worth a rule. Here connections open.
+//! The small TCP load of the article repeats SYN one way and SYN+ACK the other. That opens no
+//! connection, so a connection tracker finds none that is worth a rule. Here connections open.
 
 use crate::Side;
 use crate::endpoints::Endpoints;
@@ -17,23 +17,26 @@ use wire::ethernet::{Ethernet, MIN_FRAME};
 use wire::tcp::{ACK, SYN};
 use wire::{ipv4::Ipv4, udp::Udp};
 
-/// UDP connections of [`imix`], and TCP connections of [`small_tcp`].
+/// Number of UDP connections of [`imix`], and of TCP connections of [`small_tcp`].
 pub const CONNECTIONS: u32 = 1194;
 
-/// Bytes of a frame of [`imix`] without FCS, and how many each of its flows sends in a round: 64,
-/// 594 and 1518 bytes with it, in 7:5:1. A third of the flows each.
+/// Frame sizes of [`imix`] in bytes without FCS. With each, the frames that a connection of this
+/// size sends each way in a round.
+///
+/// With FCS the sizes are 64, 594 and 1518 bytes. Each size has a third of the connections.
 pub const IMIX: [(usize, u32); 3] = [(60, 7), (590, 5), (1514, 1)];
 
-/// Frames of the SCTP flow in a round: where the others fill 10 Gb/s, about a thousand a second.
+/// Frames that the SCTP connection sends each way in a round. If the load fills 10 Gb/s, that is
+/// about a thousand a second.
 pub const SCTP_FRAMES: u32 = 2;
 
-/// Segments of each side of a connection of [`small_tcp`] in a round, behind those that begin it.
+/// Segments that each side of a [`small_tcp`] connection sends in a round, after SYN and SYN+ACK.
 pub const ACKS: u32 = 15;
 
-/// Ports of the SCTP flow, client and server, and the length of its frames.
+/// Client and server port of the SCTP connection, and bytes of its frames without FCS.
 const SCTP: ([u16; 2], usize) = ([0x8044, 0x0050], 62);
 
-/// One round of the mix: 5176 frames each way, shuffled.
+/// Passes one round of the mix to `sink`: 5176 frames each way, shuffled.
 pub fn imix(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
     let rng = &mut Rng::with_seed(seed);
     let mut round = Vec::new();
@@ -54,8 +57,10 @@ pub fn imix(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
     send(&round, &mut sink);
 }
 
-/// One round of a SYN of each connection and its SYN+ACK, then of [`ACKS`] of both sides: 64 bytes
-/// each, with FCS. The next round repeats them, and changes no connection.
+/// Passes one round of small TCP segments to `sink`, 64 bytes each with FCS.
+///
+/// First come SYN and SYN+ACK of each connection, then [`ACKS`] segments of both sides. A
+/// repeated round changes no connection.
 pub fn small_tcp(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
     let rng = &mut Rng::with_seed(seed);
     let (mut begins, mut round) = (Vec::new(), Vec::new());

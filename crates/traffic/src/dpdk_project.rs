@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The payload of dpdk-project, so that its receiver and ours verify the same packets.
+//! Writes and reads the payload format of dpdk-project, so that its receiver and ours verify the
+//! same packets.
 //!
-//! It is index (8) and send time (8), both little-endian. Then come the bytes of PCG64-MCG, whose
-//! state is the seed in the upper 64 bits and the index in the lower ones (`rust/src/pkt.rs` of
-//! dpdk-project).
+//! A payload begins with index (8 bytes) and send time (8 bytes), both little-endian. The rest are
+//! bytes of PCG64-MCG. The generator's state is the seed in the upper 64 bits and the index in the
+//! lower ones (`rust/src/pkt.rs` of dpdk-project).
 
 use crate::stamp::Stamp;
 use rand_pcg::Pcg64Mcg;
@@ -11,7 +12,8 @@ use rand_pcg::rand_core::RngCore;
 
 /// Bytes of index and time.
 const HEADER: usize = 16;
-/// No sender sends as many packets: at 148.8 million packets per second this takes 21 days.
+/// Indices from here up are refused. At 148.8 million packets per second a sender needs 21 days to
+/// reach this one.
 const INDEX_MAX: u64 = 1 << 48;
 
 fn generator(seed: u64, index: u64) -> Pcg64Mcg {
@@ -29,10 +31,11 @@ pub(crate) fn write(to: &mut [u8], seed: u64, index: u64, sent_ns: u64) {
     generator(seed, index).fill_bytes(&mut to[HEADER..]);
 }
 
-/// Reads a payload; true with its stamp if every byte is as it was sent. The lane is the number of
-/// the sender, of `senders`. `None` if this is no
-/// packet of dpdk-project with this seed: it is shorter than 16 bytes, its index is above any that
-/// a sender reaches, or more than half of the bytes behind the time are wrong.
+/// Returns the stamp of a payload, and true if every byte is as it was sent.
+///
+/// The lane of the stamp is the number of the sender, below `senders`. Returns `None` if this is no
+/// packet of dpdk-project with this seed: it is shorter than 16 bytes, its index is 2^48 or above,
+/// or more than half of the bytes behind the time are wrong.
 #[inline]
 pub(crate) fn read(payload: &[u8], seed: u64, senders: u16) -> Option<(Stamp, bool)> {
     let (header, filler) = payload.split_first_chunk::<HEADER>()?;
@@ -53,7 +56,7 @@ pub(crate) fn read(payload: &[u8], seed: u64, senders: u16) -> Option<(Stamp, bo
             wrong += found.iter().zip(&expected).filter(|(it, other)| it != other).count();
         }
     }
-    // Of bytes that are not ours one in 256 is right.
+    // In a foreign payload, one byte in 256 is right by chance.
     let senders = u64::from(senders);
     let stamp = Stamp { lane: (index % senders) as u16, index: (index / senders) as u32, sent_ns };
     (2 * wrong <= filler.len()).then_some((stamp, wrong == 0))
@@ -65,7 +68,7 @@ mod tests {
 
     const SEED: u64 = 4_107_683_144_946_382_073;
 
-    /// The first numbers of state 42 in the test suite of PCG's C library.
+    /// The expected numbers are the first ones of state 42 in the test suite of PCG's C library.
     #[test]
     fn the_bytes_are_those_of_pcg() {
         let mut bytes = [0; 16 + 24];

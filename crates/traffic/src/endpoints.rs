@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The two ends of one connection: addresses, ports and VLANs.
+//! Chooses the two ends of a connection: addresses, ports and VLANs.
 //!
-//! Clients are numbered. No two numbers give the same client address and port, so connections are
-//! distinct without a table of earlier ones.
+//! Clients are numbered. No two numbers give the same client address and port. So connections
+//! differ, and no table of earlier ones is needed.
 
 use crate::Side;
 use fastrand::Rng;
@@ -19,13 +19,13 @@ pub(crate) struct Endpoints {
     pub(crate) ipv6: bool,
     /// VLAN identifiers, outermost first.
     pub(crate) vlans: [u16; 2],
-    /// Number of tags: the first entries of `vlans` that count.
+    /// Number of tags: only that many entries of `vlans` are used.
     pub(crate) tags: u8,
-    /// Sum of both addresses, which is the same in both directions.
+    /// Sum of both addresses. It is equal in both directions.
     pub(crate) address_sum: Sum,
 }
 
-/// Server ports, the busy ones more than once.
+/// Server ports. Popular ports are listed several times, so they are drawn more often.
 const TCP_SERVICES: [u16; 8] = [443, 443, 443, 80, 80, 22, 25, 8080];
 
 impl Endpoints {
@@ -65,7 +65,7 @@ impl Endpoints {
         Self { addresses, ports, ipv6, vlans: [0; 2], tags: 0, address_sum }
     }
 
-    /// Adds a VLAN tag inside the others; two fit.
+    /// Adds a VLAN tag inside the others. A connection has at most two.
     pub(crate) fn push_vlan(&mut self, id: u16) {
         self.vlans[usize::from(self.tags)] = id;
         self.tags += 1;
@@ -90,14 +90,16 @@ fn padded(address: &[u8; 4]) -> [u8; 16] {
     bytes
 }
 
-/// 17 bits of host and a port from 32768 up. The multiplier is odd, so every number has its own
-/// pair; it is 2^32 over the golden ratio, so neighbours are far apart.
+/// Returns 17 bits of a host address and a port from 32768 up.
+///
+/// The multiplier is odd, so every number has its own pair. It is 2^32 over the golden ratio, so
+/// neighbouring numbers get distant hosts.
 fn scatter(number: u32) -> (u32, u16) {
     let scattered = number.wrapping_mul(0x9e37_79b1);
     (scattered >> 15, 0x8000 | scattered as u16)
 }
 
-/// Servers are not equally popular: the product of two uniform numbers leans to the low ones.
+/// Draws a server. Low numbers are more probable: the number is a product of two uniform ones.
 fn busy_server(rng: &mut Rng) -> u16 {
     ((rng.u32(..1 << 16) * rng.u32(..1 << 12)) >> 12) as u16
 }
@@ -119,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_network_does_not_make_two_clients_one() {
-        // The random part of the address must leave the 17 bits of the host alone.
+        // The random part of the address must not change the 17 bits of the host.
         let mut rng = Rng::with_seed(1);
         for number in 0..10_000 {
             let (host, _) = scatter(number);

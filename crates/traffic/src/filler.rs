@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Pseudo-random payload whose checksum costs nothing: every packet carries a window of one pool.
+//! Makes pseudo-random payloads with known checksums: every packet carries a window of one pool.
 
 use fastrand::Rng;
 use wire::checksum::Sum;
 
-/// Windows of a pool, each two bytes behind the one before.
+/// Number of windows of a pool. Each begins two bytes behind the one before.
 const WINDOWS: usize = 4096;
-/// Bytes of the longest window: the payload of a frame of 9216 bytes, and some.
+/// Bytes of the longest window: more than the payload of a frame of 9216 bytes.
 const MAX_LEN: usize = 9216;
 
-/// A pool of pseudo-random bytes. Sender and receiver make the same one from the same seed.
+/// A pool of pseudo-random bytes. With the same seed, sender and receiver make the same pool.
 #[derive(Debug)]
 pub struct Filler {
     bytes: Box<[u8]>,
@@ -22,7 +22,7 @@ pub struct Filler {
 pub struct Window(u16);
 
 impl Window {
-    /// Returns the window of a packet: packets that follow each other have distant ones.
+    /// Returns the window of packet `index` of a lane. Consecutive packets get distant windows.
     #[inline(always)]
     pub fn of(lane: u16, index: u32) -> Self {
         let mixed = (u64::from(index) ^ u64::from(lane) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -61,18 +61,18 @@ impl Filler {
     /// Writes the first bytes of a window to all of `to`.
     ///
     /// # Panics
-    /// If `to` has more than 9216.
+    /// If `to` has more than 9216 bytes.
     #[inline(always)]
     pub(crate) fn write(&self, window: Window, to: &mut [u8]) {
         let from = self.bytes(window, to.len());
         match to.len() {
-            // Of the shortest IPv4 frame: a call of memcpy costs more than so few bytes.
+            // The shortest stamped IPv4 frame: a call of memcpy costs more than two bytes.
             2 => to.copy_from_slice(&from[..2]),
             _ => to.copy_from_slice(from),
         }
     }
 
-    /// True if `bytes` are the first of a window.
+    /// True if `bytes` are the first bytes of this window.
     #[inline(always)]
     pub(crate) fn has(&self, window: Window, bytes: &[u8]) -> bool {
         if bytes.len() > MAX_LEN {
@@ -86,8 +86,8 @@ impl Filler {
         }
     }
 
-    /// Returns the sum of those bytes. Bytes that follow them must not count to the same sum if
-    /// `len` is odd.
+    /// Returns the checksum sum of the first `len` bytes of a window. If `len` is odd, the sum ends
+    /// with a zero byte: no bytes that follow may be added to it.
     #[inline(always)]
     pub fn sum(&self, window: Window, len: usize) -> Sum {
         let start = usize::from(window.0);
@@ -113,7 +113,7 @@ mod tests {
             let window = Window(window);
             let sum = filler.sum(window, len).finish();
             let expected = internet(filler.bytes(window, len));
-            // Of the two zeros of one's complement either may come out.
+            // One's complement has two zeros; either is right.
             let is_zero = |checksum: u16| checksum == 0 || checksum == 0xffff;
             assert!(sum == expected || (is_zero(sum) && is_zero(expected)), "{window:?}, {len}");
         }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Floods of distinct IPv4 UDP flows that all have one hash value under a weak hash.
+//! Makes floods: distinct IPv4 UDP connections that all have one hash value under a weak hash.
 //!
-//! The hashes that are broken this way are linear over bits: h(x ^ y) = h(x) ^ h(y), for CRC up to
-//! a constant. So the differences that do not change the hash are a vector space, the kernel, and
-//! any tuple plus any element of the kernel collides with it. Gaussian elimination finds the
-//! kernel. A seed or an initial value of the hash does not change it. Nor do constant bytes before
-//! or behind the tuple (protocol, zone, padding).
+//! These hashes are linear over bits: h(x ^ y) = h(x) ^ h(y), for CRC up to a constant. So the
+//! differences that do not change the hash are a vector space, the kernel. A tuple and its sum with
+//! any element of the kernel collide. Gaussian elimination finds the kernel. A seed or an initial
+//! value of the hash does not change it. Nor do constant bytes before or behind the tuple
+//! (protocol, zone, padding).
 //!
-//! Clients are in 10.0.0.0/8, servers in 192.0.0.0/8, and the client port is the higher one. So the
-//! tuples stay distinct, and collide also where a table sorts the ends by address or by port.
+//! Clients are in 10.0.0.0/8 and servers in 192.0.0.0/8, and the client port is the higher one. So
+//! the tuples also stay distinct and collide in a table that sorts the ends by address or port.
 
 use crate::Side;
 use crate::endpoints::Endpoints;
@@ -21,13 +21,14 @@ use wire::{checksum, ethernet, ipv4::Ipv4, udp::Udp};
 /// The hash that a flood is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// CRC32c of source and destination address, source and destination port in network order.
+    /// CRC32c of source address, destination address, source port and destination port, in network
+    /// byte order.
     Crc32c,
     /// Any function of (source ^ destination address, source ^ destination port).
     XorSymmetric,
     /// Toeplitz hash with the public symmetric key, 0x6d5a repeated.
     Toeplitz6d5a,
-    /// No weak hash: random tuples, with which the others are compared.
+    /// No weak hash. The tuples are random, for comparison.
     Random,
 }
 
@@ -36,7 +37,7 @@ impl Target {
     pub const ALL: [Target; 4] =
         [Target::Crc32c, Target::XorSymmetric, Target::Toeplitz6d5a, Target::Random];
 
-    /// Name in tables and of files.
+    /// Returns the name, as in tables and file names.
     pub const fn name(self) -> &'static str {
         match self {
             Target::Crc32c => "crc32c",
@@ -59,7 +60,7 @@ impl Target {
     }
 }
 
-/// Addresses and ports of a flow.
+/// Addresses and ports of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tuple {
     /// Source address.
@@ -73,13 +74,14 @@ pub struct Tuple {
 }
 
 impl Tuple {
-    /// The order of RSS: source, destination, source port, destination port, network byte order.
+    /// Returns source, destination, source port and destination port in network byte order, as RSS
+    /// hashes them.
     pub fn to_bytes(self) -> [u8; 12] {
         let bytes = self.to_bits().to_be_bytes();
         std::array::from_fn(|i| bytes[4 + i])
     }
 
-    /// The bytes as a number of 96 bits.
+    /// Returns the bytes as a number of 96 bits.
     const fn to_bits(self) -> u128 {
         (self.src.to_bits() as u128) << 64
             | (self.dst.to_bits() as u128) << 32
@@ -113,8 +115,8 @@ const FIXED: Tuple = Tuple {
     dport: 0,
 };
 
-/// `count` distinct tuples with one hash value under `target`. Every target has 2^32 of
-/// them and more.
+/// Returns `count` distinct tuples with one hash value under `target`. Every target has at least
+/// 2^32 of them.
 pub fn tuples(seed: u64, target: Target, count: u32) -> impl Iterator<Item = Tuple> {
     let mut rng = Rng::with_seed(seed);
     let mut basis = kernel(|bits| target.hash(Tuple::from_bits(bits)));
@@ -130,7 +132,7 @@ pub fn tuples(seed: u64, target: Target, count: u32) -> impl Iterator<Item = Tup
     })
 }
 
-/// One UDP packet of 60 bytes, client to server, for each of [`tuples`].
+/// Passes one UDP packet for each of [`tuples`] to `sink`: 60 bytes without FCS, client to server.
 pub fn packets(seed: u64, target: Target, count: u32, mut sink: impl FnMut(Side, &[u8])) {
     let mut frames = FrameWriter::new();
     let payload_len = ethernet::MIN_FRAME - ethernet::Ethernet::LEN - Ipv4::LEN - Udp::LEN;
@@ -141,17 +143,17 @@ pub fn packets(seed: u64, target: Target, count: u32, mut sink: impl FnMut(Side,
     }
 }
 
-/// Sum of the vectors that `choice` has a bit for.
+/// Returns the sum of the vectors whose bits are set in `choice`.
 fn combine(vectors: &[u128], choice: u64) -> u128 {
     let chosen = vectors.iter().enumerate().filter(|(i, _)| choice >> i & 1 != 0);
     chosen.fold(0, |sum, (_, vector)| sum ^ vector)
 }
 
-/// A basis of the changes to the free bits that leave `hash` as it is.
+/// Returns a basis of the changes to the free bits that do not change `hash`.
 fn kernel(hash: impl Fn(u128) -> u64) -> Vec<u128> {
     let constant = hash(0);
     let free = (0..128).map(|bit| 1u128 << bit).filter(|bit| bit & FREE.to_bits() != 0);
-    // Changes and their effects, reduced: no effect has the lowest bit of one before it.
+    // Changes and their effects on the hash. No effect has the lowest bit of an earlier one set.
     let mut pivots: Vec<(u128, u64)> = Vec::new();
     let mut kernel = Vec::new();
     for mut change in free {
@@ -171,8 +173,10 @@ fn kernel(hash: impl Fn(u128) -> u64) -> Vec<u128> {
     kernel
 }
 
-/// The key repeats every 16 bits, so bit i of the input meets the same 32 key bits as bit i + 16:
-/// the hash is that of the exclusive or of the input's 16-bit words.
+/// Returns the Toeplitz hash with the key 0x6d5a repeated.
+///
+/// The key repeats every 16 bits, so bits i and i + 16 of the input meet the same 32 key bits. The
+/// hash is that of the exclusive or of the input's 16-bit words.
 fn toeplitz_6d5a(input: &[u8; 12]) -> u64 {
     const KEY: u32 = 0x6d5a_6d5a;
     let words = input.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));

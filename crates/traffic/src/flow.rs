@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A connection of the workload, which plays a script of turns. In a turn, one side sends some
-//! packets back to back. Then both are silent until the connection's next turn, as they would be
-//! for a round trip on a real network.
+//! Plays the script of one connection of the workload, turn by turn.
+//!
+//! In a turn, one side sends some packets back to back. Then both sides are silent until the
+//! connection's next turn, as they are for a round trip on a real network.
 
 use crate::Side;
 use crate::endpoints::Endpoints;
@@ -25,11 +26,11 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Nothing to send.
+    /// The message without packets.
     pub(crate) const OVER: Message =
         Message { side: Side::A, count: 0, body: 0, last: 0, last_flags: 0 };
 
-    /// One TCP segment without payload.
+    /// Returns a message of one TCP segment without payload.
     fn bare(side: Side, flags: u8) -> Self {
         Message { side, count: 1, body: 0, last: 0, last_flags: flags }
     }
@@ -50,7 +51,7 @@ enum Script {
 }
 
 impl Flow {
-    /// A new flow of client number `number`.
+    /// Makes a connection of client number `number`.
     pub(crate) fn new(number: u32, profile: &Profile, rng: &mut Rng) -> Self {
         let ipv6 = rng.u32(..100) < profile.ipv6_percent;
         let mut ends =
@@ -82,7 +83,7 @@ impl Flow {
         Self { ends, script }
     }
 
-    /// IP protocol number.
+    /// Returns the IP protocol number.
     pub(crate) fn protocol(&self) -> u8 {
         match self.script {
             Script::Tcp(_) => proto::TCP,
@@ -92,7 +93,8 @@ impl Flow {
         }
     }
 
-    /// The next turn. There is one until the flow [is over](Self::is_over).
+    /// Returns the packets of the next turn. Must not be called if the connection
+    /// [is over](Self::is_over).
     pub(crate) fn turn(&mut self, rng: &mut Rng) -> Message {
         match &mut self.script {
             Script::Tcp(tcp) => tcp.turn(rng),
@@ -100,7 +102,7 @@ impl Flow {
         }
     }
 
-    /// True when the last turn has begun.
+    /// True once the last turn has begun.
     pub(crate) fn is_over(&self) -> bool {
         match &self.script {
             Script::Tcp(tcp) => tcp.step == Step::Over,
@@ -108,7 +110,7 @@ impl Flow {
         }
     }
 
-    /// The next packet of `turn`, which has one.
+    /// Takes the next packet from `turn`, which must have one left.
     pub(crate) fn packet(&mut self, turn: &mut Message, id: u16) -> Packet {
         turn.count -= 1;
         let (payload_len, flags) =
@@ -122,7 +124,7 @@ impl Flow {
     }
 }
 
-/// Side A asks, side B answers, and so on.
+/// A script of turns in which side A sends a request and side B answers, alternately.
 #[derive(Clone, Copy, Debug)]
 struct Dialogue {
     played: u32,
@@ -139,7 +141,7 @@ impl Dialogue {
         Self { played: 0, turns: 2, burst: 1, question_len, answer_len }
     }
 
-    /// A call with equal packets both ways, or video with a report back now and then.
+    /// Makes a voice call with equal packets both ways, or a video with an occasional report back.
     fn stream(rng: &mut Rng) -> Self {
         const VOICE: u16 = 172;
         let (turns, octave) = heavy_tailed(rng, 20, 10);
@@ -171,19 +173,19 @@ impl Dialogue {
 #[derive(Clone, Copy, Debug)]
 struct Tcp {
     step: Step,
-    /// Side that answers: mostly the server (download), else the client (upload).
+    /// Side that sends the data: mostly the server (download), else the client (upload).
     answers: Side,
     /// Next sequence number of each side.
     next: [u32; 2],
-    /// Sequence numbers that each side has acknowledged of the other.
+    /// Highest sequence number of the other side that each side has acknowledged.
     acked: [u32; 2],
-    /// Segments of all answers that are not asked for yet.
+    /// Segments of the answers that have not been requested yet.
     left: u32,
-    /// Segments of the present answer that are not sent yet.
+    /// Segments of the current answer that have not been sent yet.
     answer_left: u32,
-    /// Segments not acknowledged yet.
+    /// Segments that have not been acknowledged yet.
     unacked: u32,
-    /// Maximum number of segments in one turn; large transfers run with large windows.
+    /// Maximum number of segments in one turn. Large transfers have large windows.
     burst: u32,
     segment_len: u16,
 }
@@ -249,7 +251,7 @@ impl Tcp {
         turn
     }
 
-    /// Acknowledges what came and asks for the next answer.
+    /// Acknowledges the received segments and requests the next answer.
     fn ask(&mut self, rng: &mut Rng) -> Message {
         self.answer_left = self.left.min(rng.u32(1..=32));
         self.left -= self.answer_left;
@@ -259,7 +261,7 @@ impl Tcp {
         Message { side, count: acks + 1, body: 0, last, last_flags: PSH | ACK }
     }
 
-    /// Sends as much of the answer as fits in a turn.
+    /// Sends the part of the answer that fits in a turn.
     fn answer(&mut self, rng: &mut Rng) -> (Message, Step) {
         let count = self.answer_left.min(self.burst);
         self.answer_left -= count;
@@ -274,7 +276,7 @@ impl Tcp {
         (Message { side: self.answers, count, body, last, last_flags: PSH | ACK }, step)
     }
 
-    /// One acknowledgement for two segments (RFC 9293 3.8.6.3).
+    /// Sends one acknowledgement for two segments (RFC 9293 section 3.8.6.3).
     fn acknowledge(&mut self, side: Side, last_flags: u8) -> Message {
         let count = self.unacked.div_ceil(2);
         self.unacked = 0;
@@ -304,8 +306,10 @@ fn one_in(rng: &mut Rng, n: u32) -> bool {
     rng.u32(..n) == 0
 }
 
-/// A bounded Pareto variable with exponent 1, and the octave it is in: every octave is half as
-/// probable as the one below it, and within an octave all values are alike.
+/// Draws from a bounded Pareto distribution with exponent 1. Returns the value and its octave.
+///
+/// Every octave is half as probable as the one below it. Within an octave all values are equally
+/// probable.
 fn heavy_tailed(rng: &mut Rng, smallest: u32, octaves: u32) -> (u32, u32) {
     let octave = rng.u64(..).trailing_zeros().min(octaves - 1);
     let low = smallest << octave;

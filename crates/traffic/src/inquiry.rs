@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Asks a reflector for its counters, so that a sender knows where its packets were lost.
+//! Writes and reads queries for the counters of a reflector, and their answers. With the counters a
+//! sender can say where its packets were lost.
 //!
-//! A query is a UDP packet of fixed length. The reflector turns it round like any other packet,
-//! writes its counters into it, and so makes it an answer. Other devices send it back unchanged, or
-//! not at all. The payload, in network byte order: magic (16), 1 in an answer (8), number (8),
-//! counters (4 x 8), zeros up to 96 bytes.
+//! A query is a UDP packet of fixed length. The reflector reflects it like any other packet and
+//! writes its counters into it; so the query becomes an answer. Other devices send it back
+//! unchanged, or not at all. The payload, in network byte order: magic (16), 1 in an answer (8),
+//! number (8), counters (4 x 8), zeros up to 96 bytes.
 
 use crate::link::{be16, find_packet};
 use crate::neighbour::{Neighbour, ShortFrame};
@@ -19,19 +20,19 @@ const LEN: usize = 96;
 const KIND: usize = 16;
 const NUMBER: usize = 24;
 const COUNTERS: usize = 32;
-/// An IPv4 header without options.
+/// First byte of an IPv4 header without options.
 const IPV4_HEAD: u8 = 0x45;
 
 /// Counters of a reflector at one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReflectorCounters {
-    /// Packets that it has taken from the port.
+    /// Packets that the reflector has received from the port.
     pub received: u64,
-    /// Packets that the port has taken back.
+    /// Packets that the reflector has sent back through the port.
     pub reflected: u64,
-    /// Packets that it has not sent back.
+    /// Packets that the reflector has not sent back.
     pub dropped: u64,
-    /// Packets that the port had no room for on their way to the reflector.
+    /// Packets that the port lost before the reflector received them (`imissed`).
     pub missed: u64,
 }
 
@@ -40,7 +41,7 @@ impl ReflectorCounters {
         [self.received, self.reflected, self.dropped, self.missed]
     }
 
-    /// Returns what was counted since `before`.
+    /// Returns the difference to earlier counters.
     pub fn since(&self, before: &Self) -> Self {
         let (now, before) = (self.to_array(), before.to_array());
         let [received, reflected, dropped, missed] =
@@ -49,8 +50,9 @@ impl ReflectorCounters {
     }
 }
 
-/// Returns query number `number`, from `from` to `to`; both have a UDP port, and the frame the VLAN
-/// tags in `tags`, from the first TPID on.
+/// Returns the frame of query number `number`, from an address and UDP port to another.
+///
+/// `tags` are the bytes of its VLAN tags, from the first TPID on.
 pub fn query(from: (Neighbour, u16), to: (Neighbour, u16), tags: &[u8], number: u64) -> ShortFrame {
     let mut payload = [0; LEN];
     payload[..KIND].copy_from_slice(MAGIC);
@@ -62,14 +64,14 @@ pub fn query(from: (Neighbour, u16), to: (Neighbour, u16), tags: &[u8], number: 
     ShortFrame::from_bytes(&frame.udp(from.1, to.1).payload(payload).build())
 }
 
-/// Makes an answer of the frame if it is a query; false if it is something else.
+/// Turns a query into an answer, in place. Returns false if the frame is no query.
 #[inline(always)]
 pub fn answer(frame: &mut [u8], counters: impl FnOnce() -> ReflectorCounters) -> bool {
-    // A test of the length costs nothing, and lets few packets through.
+    // The length is cheap to test, and few other packets have such a length.
     frame.len() % 4 == 2 && (138..=174).contains(&frame.len()) && answer_slowly(frame, counters)
 }
 
-/// Makes an answer of the UDP payload of a query; false if it is something else.
+/// Turns the UDP payload of a query into that of an answer. Returns false if it is no query.
 #[inline(always)]
 pub fn answer_payload(payload: &mut [u8], counters: impl FnOnce() -> ReflectorCounters) -> bool {
     if payload.len() != LEN || &payload[..KIND] != MAGIC || payload[KIND..NUMBER] != [0; 8] {
@@ -92,13 +94,13 @@ fn answer_slowly(frame: &mut [u8], counters: impl FnOnce() -> ReflectorCounters)
     let len = (Udp::LEN + LEN) as u16;
     let pseudo = addresses.add_u16(proto::UDP.into()).add_u16(len);
     let checksum = pseudo.add_bytes(&frame[udp..]).finish();
-    // 0 says that there is none (RFC 768).
+    // A checksum of 0 means that there is none (RFC 768).
     let checksum = if checksum == 0 { u16::MAX } else { checksum };
     frame[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
     true
 }
 
-/// Reads an answer: the number of the query, and the counters; `None` if it is something else.
+/// Reads an answer: the number of the query, and the counters. Returns `None` for other frames.
 pub fn read_answer(frame: &[u8]) -> Option<(u64, ReflectorCounters)> {
     let (udp, addresses) = find_udp(frame)?;
     let segment = &frame[udp..];
@@ -107,7 +109,8 @@ pub fn read_answer(frame: &[u8]) -> Option<(u64, ReflectorCounters)> {
     read_answer_payload(segment.get(Udp::LEN..)?).filter(|_| sum.is_zero())
 }
 
-/// Reads the UDP payload of an answer, as `read_answer` does.
+/// Reads the UDP payload of an answer: the number of the query, and the counters. Returns `None`
+/// for other payloads.
 pub fn read_answer_payload(payload: &[u8]) -> Option<(u64, ReflectorCounters)> {
     let is_answer = payload.len() == LEN && &payload[..KIND] == MAGIC && payload[NUMBER - 1] == 1;
     if !is_answer {
@@ -121,8 +124,9 @@ pub fn read_answer_payload(payload: &[u8]) -> Option<(u64, ReflectorCounters)> {
     Some((word(NUMBER), ReflectorCounters { received, reflected, dropped, missed }))
 }
 
-/// Returns where the UDP header begins, in a packet without options that ends with the frame, and
-/// the sum of the packet's addresses.
+/// Returns the offset of the UDP header, and the sum of the packet's addresses.
+///
+/// Returns `None` unless the packet is UDP, has no IP options, and ends with the frame.
 fn find_udp(frame: &[u8]) -> Option<(usize, Sum)> {
     let (kind, at) = find_packet(frame)?;
     let packet = frame.get(at..)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counts what a workload has made so far, to be compared with other counts.
+//! Counts the frames and connections that a workload has made, for comparison with other counters.
 
 use crate::Side;
 use wire::proto;
@@ -23,19 +23,19 @@ pub struct Ledger {
     pub ipv6: u64,
     /// IP frames with one or two VLAN tags.
     pub tagged: u64,
-    /// Flows of which there was a frame. No two have the same addresses and ports.
+    /// Connections that have had their first frame. No two have the same addresses and ports.
     pub started: u64,
-    /// Flows of which there was the last frame.
+    /// Connections that have had their last frame.
     pub finished: u64,
 }
 
 impl Ledger {
-    /// Frames of both sides.
+    /// Returns the number of frames of both sides.
     pub fn total_frames(&self) -> u64 {
         self.frames[0] + self.frames[1]
     }
 
-    /// Flows started and not finished.
+    /// Returns the number of connections that have started and not finished.
     pub fn active(&self) -> u64 {
         self.started - self.finished
     }

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Seeded traffic: the same seed gives the same frames, byte by byte.
+//! Makes and checks the frames of the generator, the benchmarks and the tests.
 //!
-//! [`stream`] has the stateless streams of the generator, with [`Stamp`]s by which a receiver knows
-//! every packet, [`trex`] the traffic of TRex's profiles, [`neighbour`] ARP and neighbour
-//! discovery, [`inquiry`] questions to a reflector. [`Workload`] is an endless realistic mix for a
-//! bump in the wire, [`scenario`] the frames of the benchmarks, [`article`] the loads of the
-//! article on FlowTable, [`flood`] packet floods made to collide in weak hashes, and [`PcapWriter`]
-//! turns frames into a capture.
+//! | module | makes |
+//! |---|---|
+//! | [`stream`] | stateless streams of the generator; a receiver verifies packets by [`Stamp`]s |
+//! | [`trex`] | the traffic of TRex profiles |
+//! | [`neighbour`] | ARP and neighbour discovery |
+//! | [`inquiry`] | queries for the counters of a reflector |
+//! | [`Workload`] | an endless realistic mix for a bump in the wire |
+//! | [`scenario`] | the frames of the benchmarks |
+//! | [`article`] | the loads of the FlowTable article |
+//! | [`flood`] | packets that collide in weak hashes |
+//! | [`PcapWriter`] | a capture file from frames |
 //!
-//! Pure: no clock, no thread, no file, and no randomness but the seed's. Every frame has correct
-//! lengths and checksums.
+//! Frames depend on the seed alone: the same seed gives the same bytes. This crate reads no clock,
+//! starts no thread and opens no file. Every frame has correct lengths and checksums.
 #![forbid(unsafe_code)]
 
 pub mod article;
@@ -67,7 +72,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The side across.
+    /// Returns the opposite side.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds MAC addresses of neighbours, and answers neighbours that look for ours: ARP (RFC 826) and
-//! neighbour discovery (RFC 4861 sections 4.3, 4.4, 7.2).
+//! Reads and writes ARP (RFC 826) and neighbour discovery (RFC 4861 sections 4.3, 4.4, 7.2).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::checksum::Sum;
@@ -11,45 +10,46 @@ use wire::{proto, vlan};
 
 /// Bytes of an ARP packet for IPv4 over Ethernet.
 const ARP_LEN: usize = 28;
-/// First bytes of such a packet: Ethernet, IPv4, and the lengths of their addresses.
+/// First bytes of an ARP packet: Ethernet, IPv4, and the lengths of their addresses.
 const ARP_HEAD: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const ARP_REQUEST: u8 = 1;
 const ARP_REPLY: u8 = 2;
-/// Bytes of a solicitation or advertisement without options, and of the one option it may have.
+/// Bytes of a solicitation or advertisement without options.
 const ND_LEN: usize = 24;
+/// Bytes of an option with a link-layer address.
 const LINK_ADDRESS_LEN: usize = 8;
 const SOURCE_LINK_ADDRESS: u8 = 1;
 const TARGET_LINK_ADDRESS: u8 = 2;
-/// Flags of an advertisement: it answers a solicitation, and replaces the neighbour's earlier
-/// entry.
+/// Flags of an advertisement: Solicited and Override (RFC 4861 section 4.4).
 const SOLICITED_OVERRIDE: u8 = 0x60;
-/// Neighbour discovery does not pass routers (RFC 4861 section 11.2).
+/// Hop limit of neighbour discovery, by which a packet through a router is refused (RFC 4861
+/// section 11.2).
 const HOP_LIMIT: u8 = 255;
 
-/// An address with its MAC address.
+/// An IP address with its MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// The address.
+    /// The IP address.
     pub address: IpAddr,
-    /// Its MAC address.
+    /// The MAC address.
     pub mac: [u8; 6],
 }
 
 /// A frame of ARP or neighbour discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Somebody asks for the MAC address of `target`.
+    /// A request for the MAC address of `target`.
     Request {
-        /// The neighbour that asks. Its address is unspecified if it has none yet.
+        /// The sender of the request. Its address is unspecified if it has none yet.
         from: Neighbour,
-        /// The address that is looked for.
+        /// The address whose MAC address is requested.
         target: IpAddr,
     },
-    /// A neighbour reports its MAC address.
+    /// A reply with the MAC address of a neighbour.
     Reply(Neighbour),
 }
 
-/// A short frame of our own.
+/// A short frame that this crate has made.
 #[derive(Clone, Copy, Debug)]
 pub struct ShortFrame {
     bytes: [u8; Self::ROOM],
@@ -57,15 +57,18 @@ pub struct ShortFrame {
 }
 
 impl ShortFrame {
-    /// Ethernet with two tags, IPv6, and a query with its UDP header.
+    /// Bytes of the longest: Ethernet with two tags, IPv6, and a query with its UDP header.
     const ROOM: usize = Ethernet::LEN + 8 + Ipv6::LEN + 104;
 
-    /// The bytes, without FCS.
+    /// Returns the bytes, without FCS.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// A frame of these bytes.
+    /// Makes a frame of these bytes.
+    ///
+    /// # Panics
+    /// If there are more than the longest frame has.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let mut frame = Self { bytes: [0; Self::ROOM], len: 0 };
         frame.add(bytes);
@@ -88,7 +91,7 @@ impl ShortFrame {
 }
 
 impl Message {
-    /// Reads a message; `None` if the frame is something else.
+    /// Reads a message. Returns `None` if the frame is something else.
     pub fn read(frame: &[u8]) -> Option<Self> {
         let (tags, kind) = tags(frame)?;
         let packet = &frame[Ethernet::LEN + tags.len()..];
@@ -124,8 +127,7 @@ impl Message {
         let target = IpAddr::V6(Ipv6Addr::from(target));
         match head[0] {
             v6::NEIGHBOUR_SOLICITATION => {
-                // A neighbour that has no address yet names no MAC address, and is answered by
-                // multicast.
+                // A neighbour without an address sends no MAC address; the reply is multicast.
                 let mac = link_address(options, SOURCE_LINK_ADDRESS).unwrap_or_default();
                 let from = Neighbour { address: IpAddr::V6(ip.src()), mac };
                 Some(Self::Request { from, target })
@@ -139,8 +141,8 @@ impl Message {
     }
 }
 
-/// Returns the frame by which `from` asks for the MAC address of `target`. Tags are those that its
-/// packets have, from the first TPID on.
+/// Returns the frame by which `from` requests the MAC address of `target`. `tags` are the bytes of
+/// its VLAN tags, from the first TPID on.
 ///
 /// # Panics
 /// If the addresses are of two families, or there are more than two tags.
@@ -167,8 +169,10 @@ pub fn request(from: Neighbour, target: IpAddr, tags: &[u8]) -> ShortFrame {
     }
 }
 
-/// Returns the frame that answers the request in `asked`, which came from `from` and looks for
-/// `target`, with `mac`; `None` if there are more than two tags.
+/// Returns the reply to the request in the frame `asked`: `target` has the MAC address `mac`.
+///
+/// `from` is the sender of the request. Returns `None` if the request has more than two tags, or if
+/// the addresses are of two families.
 pub fn reply(asked: &[u8], from: Neighbour, target: IpAddr, mac: [u8; 6]) -> Option<ShortFrame> {
     let (tags, _) = tags(asked)?;
     let asker = *asked[6..].first_chunk()?;
@@ -208,7 +212,7 @@ fn add_arp(
     frame.len = frame.len.max(MIN_FRAME);
 }
 
-/// Adds a solicitation or advertisement, of this type and flags, with one option.
+/// Adds a solicitation or advertisement with this type and these flags, and one option.
 fn add_nd(
     frame: &mut ShortFrame,
     (source, to): (Ipv6Addr, Ipv6Addr),
@@ -230,13 +234,13 @@ fn add_nd(
     frame.bytes[message + 2..message + 4].copy_from_slice(&sum.finish().to_be_bytes());
 }
 
-/// Sum of the pseudo header of an ICMPv6 packet (RFC 8200 section 8.1).
+/// Returns the sum of the pseudo header of an ICMPv6 packet (RFC 8200 section 8.1).
 fn pseudo_header(packet: &[u8]) -> Sum {
     let len = u16::from_be_bytes([packet[4], packet[5]]);
     Sum::default().add_bytes(&packet[8..40]).add_u16(len).add_u16(proto::ICMPV6.into())
 }
 
-/// The VLAN tags of a frame, at most two, and the ether type behind them.
+/// Returns the bytes of a frame's VLAN tags, at most two, and the EtherType behind them.
 fn tags(frame: &[u8]) -> Option<(&[u8], u16)> {
     let begin = Ethernet::LEN - 2;
     for count in 0..=2 {
@@ -249,7 +253,7 @@ fn tags(frame: &[u8]) -> Option<(&[u8], u16)> {
     None
 }
 
-/// The MAC address in the first option of this type.
+/// Returns the MAC address in the first option of this type.
 fn link_address(mut options: &[u8], kind: u8) -> Option<[u8; 6]> {
     loop {
         let units = usize::from(*options.get(1)?);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A part of the traffic of a run, for one of several senders.
+//! Divides the traffic of a run between several senders.
 
 use crate::Side;
 
-/// Part of the traffic that one sender sends. All parts together send what one sender would.
+/// Part of the traffic that one sender sends. All parts together are the whole traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The port whose frames are sent; `None` for both.
     pub side: Option<Side>,
-    /// Number of this share, from 0, and the number of equal shares.
+    /// Number of this share, from 0.
     pub share: u16,
-    /// At least 1.
+    /// Number of equal shares, at least 1.
     pub shares: u16,
 }
 
@@ -26,7 +26,7 @@ impl Part {
         self.side.is_none_or(|only| only == side)
     }
 
-    /// Returns how many of `count` packets this share has. The shares take bursts in turn.
+    /// Returns how many of `count` packets this share sends. The shares take bursts in turn.
     pub(crate) fn packets(self, count: u64, burst: u64) -> u64 {
         let (share, shares) = (u64::from(self.share), u64::from(self.shares));
         let (whole, rest) = (count / burst, count % burst);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The classic capture format, Ethernet, nanosecond times, in the byte order of the machine.
+//! Writes captures in the classic pcap format: Ethernet, nanosecond times, byte order of the
+//! machine.
 
 use std::io::{self, Write};
 
-/// Writes frames as a capture into any [`Write`]; buffering is the caller's.
+/// Writes frames as a capture into any [`Write`], without a buffer of its own.
 #[derive(Debug)]
 pub struct PcapWriter<W: Write> {
     out: W,
@@ -26,7 +27,7 @@ impl<W: Write> PcapWriter<W> {
         Ok(Self { out })
     }
 
-    /// Writes one frame, seen `time_ns` nanoseconds after the Unix epoch.
+    /// Writes one frame with its time, in nanoseconds after the Unix epoch.
     ///
     /// # Errors
     /// Those of `out`.
@@ -46,7 +47,7 @@ impl<W: Write> PcapWriter<W> {
         self.out.write_all(frame)
     }
 
-    /// Flushes and gives `out` back.
+    /// Flushes `out` and returns it.
     ///
     /// # Errors
     /// Those of `out`.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The replay of a TRex profile, and stamped probes beside it that measure latency and loss.
+//! Sends the replay of a TRex profile, and stamped probes beside it that measure latency and loss.
 
 use crate::source::{Source, Written};
 use crate::stream::Streams;
 use crate::trex::Replay;
 
-/// Two sources in one: probes, and a replay, which is the stream behind theirs.
+/// A source of probes and of a replay. The replay is one stream, numbered after those of the
+/// probes.
 #[derive(Debug)]
 pub struct ProbedReplay {
     probes: Streams,
@@ -14,7 +15,7 @@ pub struct ProbedReplay {
 }
 
 impl ProbedReplay {
-    /// Sends both, each at its own times.
+    /// Joins both sources; each keeps its own times.
     pub fn new(probes: Streams, replay: Replay) -> Self {
         Self { probes, replay, replayed: 0 }
     }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The composition of a workload. Shares are of connections, not of packets.
+//! Says how a workload is composed. Percentages are shares of connections, not of packets.
 
 /// Parameters of a [`Workload`](crate::Workload).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Maximum number of connections alive at the same time; nearly as many are.
+    /// Maximum number of connections at the same time. The actual number is a little lower.
     pub concurrent: u32,
-    /// Flows in a hundred that are IPv6.
+    /// Percentage of connections that are IPv6.
     pub ipv6_percent: u32,
-    /// Flows in a hundred with one VLAN tag.
+    /// Percentage of connections with one VLAN tag.
     pub vlan_percent: u32,
-    /// Flows in a hundred with two VLAN tags.
+    /// Percentage of connections with two VLAN tags.
     pub qinq_percent: u32,
-    /// Flows in a hundred that are one question and one answer over UDP (DNS).
+    /// Percentage of connections that are one request and one answer over UDP (DNS).
     pub lookup_percent: u32,
-    /// Flows in a hundred that are voice or video over UDP (RTP).
+    /// Percentage of connections that are voice or video over UDP (RTP).
     pub stream_percent: u32,
-    /// Flows in a hundred that are ICMP echo. The rest is TCP.
+    /// Percentage of connections that are ICMP echo. The rest is TCP.
     pub ping_percent: u32,
     /// Frames in a million that are not IP: ARP, LLDP, spanning tree.
     pub background_ppm: u32,
@@ -38,8 +38,10 @@ impl Default for Profile {
 }
 
 impl Profile {
+    /// Checks the parameters.
+    ///
     /// # Panics
-    /// If there is no flow, or a share of the whole is more than the whole.
+    /// If there are no connections, or percentages are above 100 together.
     pub(crate) fn assert_valid(&self) {
         assert!(self.concurrent > 0, "a workload of 0 flows");
         assert!(self.ipv6_percent <= 100, "{} % IPv6", self.ipv6_percent);

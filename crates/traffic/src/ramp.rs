@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A rate that grows over time.
+//! Computes the times of a rate that grows linearly at the start of a run.
 
-/// Growth of a rate, linearly from 0 to the whole rate.
+/// Growth of a rate, linearly from 0 to the full rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ramp {
     ns: u64,
 }
 
 impl Ramp {
-    /// Time in nanoseconds in which the rate grows; with 0 it is full from the start.
+    /// Makes a ramp of `ns` nanoseconds. With 0 the rate is full from the start.
     pub(crate) fn new(ns: u64) -> Self {
         Self { ns }
     }
 
-    /// Returns when something happens that would happen at `whole_ns` at the whole rate.
+    /// Returns the time in nanoseconds of an event that is due at `whole_ns` at the full rate.
     ///
-    /// At time `t` the rate is `t / ns` of the whole one. So as much has happened as in the time
-    /// `t * t / (2 * ns)` at the whole rate. After the ramp, half its length is missing.
+    /// At time `t` of the ramp the rate is `t / ns` of the full one. So the number of events until
+    /// `t` is that of the time `t * t / (2 * ns)` at the full rate. After the ramp, every event is
+    /// `ns / 2` later than at the full rate.
     #[inline]
     pub(crate) fn time(self, whole_ns: u64) -> u64 {
         if whole_ns >= self.ns / 2 {

@@ -41,7 +41,7 @@ fn all_equal(values: impl Iterator<Item = u64>) -> bool {
 #[test]
 fn the_hashes_of_the_tests_are_right() {
     assert_eq!(!crc32c_bit_by_bit(b"123456789", !0), 0xe306_9283);
-    // The verification suite of RSS: 66.9.149.187:2794 to 161.142.100.80:1766.
+    // From the verification suite of RSS: 66.9.149.187:2794 to 161.142.100.80:1766.
     let key: [u8; 40] = [
         0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f,
         0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
@@ -112,7 +112,7 @@ fn the_random_flood_does_not_collide() {
 
 #[test]
 fn the_toeplitz_flood_spreads_under_a_random_key() {
-    // A flood for one key that collided for all of them would be no use as a comparison.
+    // If a flood for one key collided under every key, it would prove nothing about that key.
     let mut rng = Rng::with_seed(6);
     let mut key = [0; 40];
     rng.fill(&mut key);
