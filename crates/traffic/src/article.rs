@@ -67,14 +67,14 @@ pub fn small_tcp(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
     for number in 0..CONNECTIONS {
         let ends = Endpoints::ipv4(number, rng);
         let [sport, dport] = ports(&ends);
-        let [seq, answer] = [rng.u32(..), rng.u32(..)];
-        let [next, wanted] = [seq, answer].map(|number| number.wrapping_add(1));
+        let [seq, reply_seq] = [rng.u32(..), rng.u32(..)];
+        let [next, reply_next] = [seq, reply_seq].map(|number| number.wrapping_add(1));
         let there = between(&ends).tcp(sport, dport).pad_to(MIN_FRAME);
         let back = there.clone().reversed();
         let syn = there.clone().flags(SYN).seq(seq).build();
-        begins.push([syn, back.clone().flags(SYN | ACK).seq(answer).ack(next).build()]);
-        let ack = there.flags(ACK).seq(next).ack(wanted).build();
-        let acks = [ack, back.flags(ACK).seq(wanted).ack(next).build()];
+        begins.push([syn, back.clone().flags(SYN | ACK).seq(reply_seq).ack(next).build()]);
+        let ack = there.flags(ACK).seq(next).ack(reply_next).build();
+        let acks = [ack, back.flags(ACK).seq(reply_next).ack(next).build()];
         round.extend(std::iter::repeat_n(acks, ACKS as usize));
     }
     rng.shuffle(&mut begins);

@@ -32,7 +32,7 @@ pub struct ReflectorCounters {
     pub reflected: u64,
     /// Packets that the reflector has not sent back.
     pub dropped: u64,
-    /// Packets that the port lost before the reflector received them (`imissed`).
+    /// Packets that the port lost before the reflector received them.
     pub missed: u64,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Turns a frame round in place, so that it goes back to where it came from.
+//! Turns a frame round in place, so that it goes back to its sender.
 //!
-//! Addresses and ports change places, which leaves the internet checksum as it is; the CRC of SCTP
-//! is made anew. VLAN tags, TTL, packets inside of tunnels and everything else stay.
+//! Source and destination are exchanged. That does not change an internet checksum; the CRC of SCTP
+//! is computed again. VLAN tags, TTL, packets inside of tunnels and everything else stay.
 
 use crate::link::find_packet;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use wire::{icmp, ipv4::Ipv4, proto, sctp::Sctp};
 /// Addresses and ports of a frame that are exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Swap {
-    /// Nothing: it goes back as it is.
+    /// Nothing: the frame goes back unchanged.
     None,
     /// MAC addresses.
     Mac,
@@ -24,7 +24,7 @@ pub enum Swap {
     Ports,
 }
 
-/// Why a frame is not turned round, and stays as it is.
+/// Reason why a frame was not turned round. The frame is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NotTurned {
@@ -32,10 +32,10 @@ pub enum NotTurned {
     NotIp,
     /// The frame is truncated within its headers.
     Short,
-    /// Its destination or its source is a group address, such as broadcast.
+    /// The destination or source MAC address is a group address, such as broadcast.
     Group,
-    /// The frame has an IPv6 routing header with segments left: its checksum is not for its
-    /// destination.
+    /// The frame has an IPv6 routing header with segments left. Its checksum is computed with
+    /// another address than its destination.
     Routed,
 }
 
@@ -43,7 +43,7 @@ impl NotTurned {
     /// Every reason.
     pub const ALL: [Self; 4] = [Self::NotIp, Self::Short, Self::Group, Self::Routed];
 
-    /// Its name in results.
+    /// Returns the name in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotIp => "not_ip",
@@ -54,22 +54,24 @@ impl NotTurned {
     }
 }
 
-/// What was exchanged in a frame.
+/// Result for a frame that was turned round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turned {
-    /// Everything that was requested. For protocols without ports, these are the addresses.
+    /// All requested fields were exchanged. In protocols without ports, these are the addresses.
     Whole,
-    /// Its addresses were exchanged, but not its ports.
+    /// The addresses were exchanged, but not the ports.
     WithoutPorts(KeptPorts),
 }
 
-/// Why the ports of a frame stay.
+/// Reason why the ports of a frame were not exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum KeptPorts {
-    /// A fragment that does not have them, or one of SCTP, whose CRC covers all fragments.
+    /// The packet is a later fragment without ports, or a fragment of SCTP, whose CRC covers all
+    /// fragments.
     Fragment,
-    /// The frame ends before the ports, or before the end of an SCTP packet, which needs a new CRC.
+    /// The frame ends before the ports, or before the end of an SCTP packet, whose CRC then cannot
+    /// be computed.
     Short,
     /// The frame has more IPv6 extension headers than are read.
     Extensions,
@@ -79,7 +81,7 @@ impl KeptPorts {
     /// Every reason.
     pub const ALL: [Self; 3] = [Self::Fragment, Self::Short, Self::Extensions];
 
-    /// Its name in results.
+    /// Returns the name in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fragment => "fragment",
@@ -93,7 +95,10 @@ impl KeptPorts {
 const EXTENSIONS_MAX: usize = 8;
 
 impl Swap {
-    /// Turns the frame round. A request for an ICMP echo becomes its reply if ports are exchanged.
+    /// Turns the frame round in place. With [`Swap::Ports`], an ICMP echo request becomes a reply.
+    ///
+    /// # Errors
+    /// The frame cannot be turned round, and is unchanged.
     #[inline]
     pub fn turn(self, frame: &mut [u8]) -> Result<Turned, NotTurned> {
         if self == Swap::None {
@@ -102,7 +107,7 @@ impl Swap {
         if frame.len() < Ethernet::LEN {
             return Err(NotTurned::Short);
         }
-        // Every reflector of a network would answer a packet for a group.
+        // Every reflector of a network would answer a packet to a group address.
         if (frame[0] | frame[6]) & 1 != 0 {
             return Err(NotTurned::Group);
         }
@@ -138,14 +143,14 @@ fn swap(bytes: &mut [u8], at: usize, distance: usize, len: usize) {
 
 /// The part of a packet behind its IP headers.
 struct Transport {
-    /// Place in the packet, as far as that arrived.
+    /// Its bytes in the packet; if the frame is truncated, those that are there.
     range: Range<usize>,
     protocol: u8,
-    /// End of the segment by the IP header; `None` if it continues in the next fragment.
+    /// End of the segment by the IP header; `None` if the segment continues in the next fragment.
     end: Option<usize>,
 }
 
-/// Exchanges the addresses; returns where the ports are, or why they stay.
+/// Exchanges the addresses of an IPv4 packet. Returns its transport part, or why its ports stay.
 #[inline]
 fn turn_ipv4(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotTurned> {
     if packet.len() < Ipv4::LEN {
@@ -165,7 +170,7 @@ fn turn_ipv4(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotTurne
     Ok(Ok(Transport { range, protocol: ip.protocol(), end }))
 }
 
-/// Exchanges the addresses of an IPv6 packet, as for IPv4; returns its transport part.
+/// Exchanges the addresses of an IPv6 packet. Returns its transport part, or why its ports stay.
 #[inline]
 fn turn_ipv6(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotTurned> {
     let ip = Ipv6::new(packet).ok_or(NotTurned::Short)?;
@@ -181,14 +186,16 @@ fn turn_ipv6(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotTurne
     Ok(transport)
 }
 
-/// True for the extension headers that are walked. What follows an authentication header stays: it
-/// is no longer authentic with other addresses.
+/// True for extension headers behind which the transport header is searched.
+///
+/// The search ends at an authentication header. With other addresses the packet is no longer
+/// authentic, so the rest stays.
 #[inline(always)]
 fn is_walked(number: u8) -> bool {
     is_extension(number) && number != proto::AUTH
 }
 
-/// Finds the transport segment behind extension headers.
+/// Finds the transport part behind extension headers, or the reason why the ports stay.
 #[cold]
 fn walk_extensions(ip: &Ipv6) -> Result<Result<Transport, KeptPorts>, NotTurned> {
     let arrived = Ipv6::LEN + ip.payload().len();
@@ -202,7 +209,7 @@ fn walk_extensions(ip: &Ipv6) -> Result<Result<Transport, KeptPorts>, NotTurned>
             return Ok(Ok(Transport { range, protocol, end: (!is_fragment).then_some(end) }));
         }
         let Some(extension) = walk.next() else { return Ok(Err(KeptPorts::Short)) };
-        // RFC 8200 section 8.1: the checksum has the address that the packet goes to in the end.
+        // RFC 8200 section 8.1: the checksum is computed with the final destination.
         if protocol == proto::ROUTING && extension.bytes()[3] > 0 {
             return Err(NotTurned::Routed);
         }
@@ -241,7 +248,7 @@ fn turn_transport(segment: &mut [u8], transport: &Transport) -> Result<(), KeptP
     Ok(())
 }
 
-/// Makes a message of type `request` one of type `reply`.
+/// Changes the type of an ICMP message from `request` to `reply`; other types stay.
 #[inline]
 fn answer(message: &mut [u8], request: u8, reply: u8) {
     if message[0] != request {
@@ -250,7 +257,7 @@ fn answer(message: &mut [u8], request: u8, reply: u8) {
     let [code, checksum @ ..] = [message[1], message[2], message[3]];
     let [old, new] = [request, reply].map(|kind| u16::from_be_bytes([kind, code]));
     let mut updated = update(u16::from_be_bytes(checksum), old, new);
-    // RFC 1624 section 3: of nothing but zeros the checksum is not 0.
+    // RFC 1624 section 3: the checksum of a message of zeros is 0xffff, not 0.
     if updated == 0 && new == 0 && message[4..].iter().all(|byte| *byte == 0) {
         updated = 0xffff;
     }

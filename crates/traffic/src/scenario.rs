@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Makes the frames of the benchmarks and passes them to a callback one by one, so that the caller
-//! decides where they go. Frames are small (60 to 76 bytes), because the benchmarks measure the
-//! cost per packet.
+//! Makes the frames of the benchmarks and passes them to a callback one by one.
+//!
+//! Frames are small (60 to 76 bytes), because the benchmarks measure the cost per packet.
 
 use crate::endpoints::Endpoints;
 use crate::template::{Packet, Templates, Transport};
@@ -10,7 +10,7 @@ use fastrand::Rng;
 use wire::tcp::{ACK, FIN, PSH, SYN};
 use wire::{ethernet, ipv4::Ipv4, tcp::Tcp, udp::Udp};
 
-/// Transport of [`established`] flows.
+/// Transport protocol of [`established`] connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Data segments with ACK, without a handshake before them.
@@ -19,13 +19,13 @@ pub enum Protocol {
     Udp,
 }
 
-/// Packets of one connection of [`short_tcp`].
+/// Number of packets of a connection of [`short_tcp`].
 pub const SHORT_TCP_PACKETS: u32 = 8;
 
-/// Connections of [`short_tcp`] that are open at the same time.
+/// Number of connections of [`short_tcp`] that are open at the same time.
 pub const SHORT_TCP_INTERLEAVE: u32 = 64;
 
-/// One packet of `flows` distinct IPv4 flows in each direction, all of them shuffled.
+/// Passes one packet of each direction of `flows` distinct IPv4 connections to `sink`, shuffled.
 pub fn established(seed: u64, flows: u32, protocol: Protocol, mut sink: impl FnMut(Side, &[u8])) {
     let mut rng = Rng::with_seed(seed);
     let mut frames = FrameWriter::new();
@@ -34,7 +34,7 @@ pub fn established(seed: u64, flows: u32, protocol: Protocol, mut sink: impl FnM
     for direction in order {
         let number = direction / 2;
         let side = if direction % 2 == 0 { Side::A } else { Side::B };
-        // Both directions have to come to the same addresses and numbers.
+        // Both directions draw the same addresses and numbers.
         let mut of_flow = Rng::with_seed(seed ^ u64::from(number) << 20);
         let ends = Endpoints::ipv4(number, &mut of_flow);
         let next = [of_flow.u32(..), of_flow.u32(..)];
@@ -52,9 +52,10 @@ pub fn established(seed: u64, flows: u32, protocol: Protocol, mut sink: impl FnM
     }
 }
 
-/// `connections` distinct and complete IPv4 connections of [`SHORT_TCP_PACKETS`] packets: SYN,
-/// SYN+ACK, ACK, request, response, FIN, FIN, ACK. [`SHORT_TCP_INTERLEAVE`] are under way at the
-/// same time; which of them goes on is random.
+/// Passes the packets of `connections` distinct and complete IPv4 connections to `sink`.
+///
+/// Each has [`SHORT_TCP_PACKETS`] packets: SYN, SYN+ACK, ACK, request, response, FIN, FIN, ACK.
+/// [`SHORT_TCP_INTERLEAVE`] connections are open at the same time; a random one sends next.
 pub fn short_tcp(seed: u64, connections: u32, mut sink: impl FnMut(Side, &[u8])) {
     let mut rng = Rng::with_seed(seed);
     let mut frames = FrameWriter::new();
@@ -112,7 +113,7 @@ impl ShortConnection {
     }
 }
 
-/// Templates and the buffer they are written to.
+/// Writes frames by templates into its own buffer.
 pub(crate) struct FrameWriter {
     templates: Templates,
     buf: [u8; MAX_FRAME],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads the transport segment of a received frame, and verifies its checksums.
+//! Finds the transport segment of a received frame, and verifies its checksums.
 
 use crate::link::{be16, find_packet};
 use std::ops::Range;
@@ -15,35 +15,37 @@ pub(crate) const VXLAN_PORT: u16 = 4789;
 /// UDP port of GTP-U (3GPP TS 29.281).
 pub(crate) const GTPU_PORT: u16 = 2152;
 
-/// RFC 7348 section 5: a valid VNI follows.
+/// Flag of a VXLAN header: its VNI is valid (RFC 7348 section 5).
 pub(crate) const VXLAN_FLAGS: u8 = 0x08;
-/// TS 29.281 section 5.1: version 1, GTP and not GTP', no optional fields; message G-PDU.
+/// Flags and message type of a GTP-U header: version 1, GTP and not GTP', no optional fields;
+/// message G-PDU (TS 29.281 section 5.1).
 pub(crate) const GTPU_FLAGS: [u8; 2] = [0x30, 0xff];
 
-/// A transport segment with its place in the frame.
+/// A transport segment of a received frame.
 pub(crate) struct Segment<'a> {
     /// Transport header and payload.
     pub(crate) bytes: &'a [u8],
     pub(crate) header_len: usize,
     pub(crate) protocol: u8,
-    /// Sum of the pseudo header, if the protocol has one.
+    /// Sum of the pseudo header; 0 if the protocol has none.
     pseudo: Sum,
-    /// True if its IP header is right, and the packet arrived completely.
+    /// True if the IP header is right and the packet is complete.
     pub(crate) is_ip_right: bool,
-    /// True if its end did not arrive.
+    /// True if the packet was truncated on the way.
     pub(crate) is_cut: bool,
-    /// True if a UDP checksum of 0 says that there is none.
+    /// True if a UDP checksum of 0 is allowed: it means that there is none.
     may_lack_checksum: bool,
 }
 
 impl<'a> Segment<'a> {
-    /// Finds the segment of a frame; `None` if it has none of a known protocol, or not all of it.
+    /// Finds the segment of a frame. Returns `None` if the protocol is unknown, or if the segment
+    /// is not complete.
     #[inline]
     pub(crate) fn find(frame: &'a [u8]) -> Option<Self> {
         Self::find_as::<false>(frame)
     }
 
-    /// Finds a segment whose end did not arrive, but its header did.
+    /// Finds the segment of a truncated frame that still has the transport header.
     #[cold]
     pub(crate) fn find_cut(frame: &'a [u8]) -> Option<Self> {
         Self::find_as::<true>(frame)
@@ -117,8 +119,10 @@ impl<'a> Segment<'a> {
         })
     }
 
-    /// The data of a packet of SCTP whose only chunk is one of DATA, which has type 0. The chunk is
-    /// padded to a multiple of 4 bytes, which its length does not count (RFC 9260 section 3.2).
+    /// Returns the data of an SCTP packet whose only chunk is DATA (type 0).
+    ///
+    /// The chunk is padded to a multiple of 4 bytes. Its length does not count the padding (RFC
+    /// 9260 section 3.2).
     pub(crate) fn sctp_data(&self) -> Option<&'a [u8]> {
         let len = usize::from(be16(self.bytes, Sctp::LEN + 2)?);
         let padded_end = Sctp::LEN + len.next_multiple_of(4);
@@ -131,9 +135,11 @@ impl<'a> Segment<'a> {
         (self.bytes[Sctp::LEN] == 0 && is_only).then_some(data)
     }
 
-    /// Returns the segment inside of a tunnel, VXLAN or GTP-U; `None` if this is no tunnel. Also
-    /// returns whether everything around the inner segment is right, which takes longer than for a
-    /// segment of that length.
+    /// Returns the segment inside a VXLAN or GTP-U tunnel, and true if everything around it is
+    /// right.
+    ///
+    /// Returns `None` if this is no tunnel. All bytes around are summed, which takes longer than to
+    /// verify a segment whose payload has a known sum.
     #[cold]
     pub(crate) fn open_tunnel(&self) -> Option<(Self, bool)> {
         if self.protocol != proto::UDP {
@@ -161,7 +167,7 @@ impl<'a> Segment<'a> {
         Some((segment, is_header_right && is_around_right))
     }
 
-    /// True if the checksum of the transport is right. `sum` is that of all its bytes.
+    /// True if the transport checksum is right. `sum` returns the sum of all bytes of the segment.
     #[inline]
     pub(crate) fn is_right(&self, sum: impl FnOnce() -> Sum) -> bool {
         let field = |at: usize| [self.bytes[at], self.bytes[at + 1]];
@@ -171,14 +177,16 @@ impl<'a> Segment<'a> {
                 let zeros = Crc32c::default().add_bytes(before).add_bytes(&[0; 4]);
                 zeros.add_bytes(&self.bytes[Sctp::LEN..]).finish().to_le_bytes() == *crc
             }
-            // There is none, which IPv4 allows (RFC 768).
+            // No checksum: IPv4 allows that (RFC 768).
             proto::UDP if field(6) == [0, 0] => self.may_lack_checksum,
             _ => (self.pseudo + sum()).is_zero(),
         }
     }
 }
 
-/// The bytes of a packet in `range`; if it was cut, those of them that arrived.
+/// Returns the bytes of a packet in `range`, or of a truncated packet those that are there.
+///
+/// Returns `None` if the packet is truncated and `IS_CUT` is false, or the reverse.
 #[inline(always)]
 fn arrived<const IS_CUT: bool>(packet: &[u8], range: Range<usize>) -> Option<&[u8]> {
     match IS_CUT {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tracks which packets of a lane have arrived: finds losses, duplicates and reordering by their
-//! indices.
+//! Records which packets of a lane have arrived, to find losses, duplicates and reordering.
 //!
-//! A sliding window of bits tells a late packet from one that came twice (RFC 5236 has the idea of
+//! A sliding window of bits distinguishes a late packet from a duplicate (RFC 5236 has the idea of
 //! a bounded window). Nothing is allocated after [`Sequence::new`].
 
 /// The packets of a lane that have arrived.
@@ -10,34 +9,35 @@
 pub struct Sequence {
     /// One bit for each of the latest indices; a power of two.
     window: Box<[u64]>,
-    /// One above the highest index that arrived; 0 if none did.
+    /// The highest index that has arrived, plus 1; 0 if none has.
     next: u64,
 }
 
 /// Order of a packet's arrival among the others of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// Behind all that arrived before.
+    /// The index is above all that arrived before.
     InOrder,
-    /// The packet arrived after this number of indices above its own. The reordering extent (RFC
-    /// 4737 section 4.2) counts packets instead, which is the same if none was lost.
+    /// The packet arrived late: the highest index that arrived before is this much above its own.
+    /// Without loss that is the reordering extent, which counts packets (RFC 4737 section 4.2).
     Reordered(u64),
-    /// A second time.
+    /// The packet has arrived before.
     Duplicate,
-    /// The packet arrived after more indices than the window has, so it is unknown whether it
-    /// arrived before.
+    /// The index is below the window, so it is unknown whether the packet has arrived before.
     TooLate,
 }
 
 impl Sequence {
-    /// Nothing has arrived. The window has the latest 64 to `packets` indices, as whole words of 64
-    /// enter it; `packets` is moved up to a power of two.
+    /// Makes the record of a lane without any arrival.
+    ///
+    /// The window has `packets / 64` words of 64 indices, rounded up to a power of two and at least
+    /// one. Whole words enter and leave it, so it covers up to 63 indices fewer.
     pub fn new(packets: usize) -> Self {
         let words = (packets / 64).max(1).next_power_of_two();
         Self { window: vec![0; words].into(), next: 0 }
     }
 
-    /// Adds the packet with this index.
+    /// Records the arrival of the packet with this index.
     #[inline]
     pub fn add(&mut self, index: u64) -> Arrival {
         let word = index / 64;
@@ -60,12 +60,12 @@ impl Sequence {
         Arrival::Reordered(extent)
     }
 
-    /// One above the highest index that arrived.
+    /// Returns the highest index that has arrived, plus 1.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Makes `word` the last one of the window, and clears the words that come into it.
+    /// Moves the window so that `word` is its last one, and clears the words that enter it.
     #[inline]
     fn advance(&mut self, word: u64) {
         let begin = if self.next == 0 { 0 } else { (self.next - 1) / 64 + 1 };
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(sequence.next(), 1001);
     }
 
-    /// A set that forgets nothing says the same, but for what is too late.
+    /// Compares with a set that forgets nothing; only packets that are too late may differ.
     #[test]
     fn a_set_says_the_same() {
         let mut rng = fastrand::Rng::with_seed(3);

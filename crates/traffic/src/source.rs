@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A source of frames for a sender, in the order in which they are due.
+//! Defines a source of frames for a sender.
 
-/// Frames in the order in which they are due.
+/// A source of frames, in the order in which they are due.
 pub trait Source {
-    /// Returns when the next frame is due, in nanoseconds from the start; `None` if there are no
-    /// more.
+    /// Returns the time at which the next frame is due, in nanoseconds from the start. Returns
+    /// `None` if there are no more frames.
     fn due(&self) -> Option<u64>;
 
-    /// Writes that frame to the start of `room`, which has [`ROOM`] bytes at least, and goes on to
-    /// the next. `now_ns` is the time of the sender, for stamps.
+    /// Writes the next frame to the start of `room`, and advances to the one behind it.
+    ///
+    /// `room` has at least [`ROOM`] bytes. `now_ns` is the time of the sender, for stamps.
     ///
     /// # Panics
-    /// If no frame is due, now or later.
+    /// If there are no more frames.
     fn write(&mut self, room: &mut [u8], now_ns: u64) -> Written;
 
-    /// Skips up to `most` of the next frames and returns them, if they are due at any time, have no
-    /// stamp and are all alike. Returns `None` otherwise; then `write` writes them.
+    /// Takes up to `most` of the next frames if they are identical, unstamped and due at any time.
+    ///
+    /// Returns `None` otherwise; then `write` writes the next frame.
     fn take_alike(&mut self, most: usize) -> Option<Alike<'_>> {
         let _ = most;
         None
@@ -24,10 +26,10 @@ pub trait Source {
     /// Returns the number of streams, including those of other parts.
     fn streams(&self) -> usize;
 
-    /// Returns the number of streams whose frames are stamped: the first ones.
+    /// Returns the number of streams whose frames are stamped. They are the first ones.
     fn stamped_streams(&self) -> usize;
 
-    /// Frames of a stream that were written.
+    /// Returns the number of frames of a stream that were written or taken.
     fn written(&self, stream: usize) -> u64;
 }
 
@@ -40,7 +42,7 @@ pub struct Written {
     pub stream: u16,
 }
 
-/// Frames of one stream with the same bytes.
+/// Identical frames of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alike<'a> {
     /// The bytes, without FCS.
@@ -52,12 +54,12 @@ pub struct Alike<'a> {
 }
 
 impl Alike<'_> {
-    /// Writes one of them to the start of `room`.
+    /// Writes one of the frames to the start of `room`.
     pub fn write(&self, room: &mut [u8]) -> Written {
         room[..self.frame.len()].copy_from_slice(self.frame);
         Written { len: self.frame.len(), stream: self.stream }
     }
 }
 
-/// Bytes that a frame may take, without FCS.
+/// Bytes of the longest frame, without FCS.
 pub const ROOM: usize = 9212;

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The stamp of a verified packet: its sender, its number, and the time at which it was sent.
+//! Writes and reads the stamp of a verified packet: lane, number, and time of sending.
 //!
-//! It takes the first 16 bytes of the payload, all in network byte order: lane (2), check (2),
+//! A stamp takes the first 16 bytes of the payload, in network byte order: lane (2), check (2),
 //! index (4), time in nanoseconds (8). So it fits into a frame of 64 bytes, and into the probes of
 //! 62 bytes by which TRex measures latency.
 
 use wire::checksum::Sum;
 use wire::proto;
 
-/// Identifies a packet.
+/// Identity of a packet, and its time of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// The stream and the worker that sends it: indices count in a lane.
+    /// Number of the lane: a stream, and the worker that sends it. Each lane counts its packets.
     pub lane: u16,
-    /// Number of the packet in its lane, from 0; its lowest 32 bits.
+    /// The lowest 32 bits of the packet's number in its lane, which counts from 0.
     pub index: u32,
     /// Time of sending, in nanoseconds of the sender's clock.
     pub sent_ns: u64,
 }
 
-/// Tells stamps of one run from those of others and from other bytes: both ends have the same key.
+/// Key of the stamps of one run, which distinguishes them from stamps of other runs and from other
+/// bytes. Sender and receiver have the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampKey(u64);
 
@@ -33,19 +34,19 @@ impl StampKey {
 /// Format of a verified packet's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadFormat {
-    /// A [`Stamp`] with this key, then pseudo-random bytes.
+    /// A [`Stamp`] with this key, followed by pseudo-random bytes.
     Stamped(StampKey),
     /// The format of dpdk-project: index, time, pseudo-random bytes. It does not name its stream,
-    /// so a run has one.
+    /// so a run may have only one.
     DpdkProject {
         /// Seed of the pseudo-random bytes; dpdk-project has [`DPDK_PROJECT_SEED`] by default.
         seed: u64,
-        /// Senders of the stream, which take turns in the index: at least 1.
+        /// Number of senders of the stream, at least 1. They take turns in the index.
         senders: u16,
     },
 }
 
-/// The default of `--seed` of dpdk-project.
+/// Default value of `--seed` in dpdk-project.
 pub const DPDK_PROJECT_SEED: u64 = 4_107_683_144_946_382_073;
 
 impl From<StampKey> for PayloadFormat {
@@ -74,8 +75,8 @@ impl Stamp {
         second.copy_from_slice(&self.sent_ns.to_be_bytes());
     }
 
-    /// Reads a stamp; `None` if the bytes are not a stamp with this key: one in 65,536 is one by
-    /// chance.
+    /// Reads a stamp. Returns `None` if the bytes are not a stamp with this key. Of other bytes,
+    /// one in 65,536 passes by chance.
     #[inline(always)]
     pub fn read(from: &[u8; Self::LEN], key: StampKey) -> Option<Self> {
         let word = |at: usize| {
@@ -87,14 +88,14 @@ impl Stamp {
         (stamp.check(key) == (first >> 32) as u16).then_some(stamp)
     }
 
-    /// Returns the sum of the stamp's bytes.
+    /// Returns the checksum sum of the stamp's bytes.
     #[inline(always)]
     pub fn sum(self, key: StampKey) -> Sum {
         Sum::default().add_u64(self.first_word(key)).add_u64(self.sent_ns)
     }
 
-    /// Returns the whole number of the packet. `next` is the number of one close to it: less than
-    /// 2^31 packets away.
+    /// Returns all 64 bits of the packet's number. `next` is the number of a packet less than 2^31
+    /// packets away.
     #[inline(always)]
     pub fn full_index(self, next: u64) -> u64 {
         let distance = self.index.wrapping_sub(next as u32) as i32;
@@ -141,7 +142,7 @@ mod tests {
         let wrap = 1_u64 << 32;
         assert_eq!([full(2, wrap - 3), full(u32::MAX, wrap + 3)], [wrap + 2, wrap - 1]);
         assert_eq!(full(9, 5 * wrap + 1), 5 * wrap + 9);
-        // Nothing comes before the first one.
+        // No number is below that of the first packet.
         assert_eq!(full(u32::MAX, 0), 0);
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writes frames fast: every shape of headers is built once, then copied and patched per packet.
+//! Writes frames by templates: headers are built once, then copied and patched for each packet.
 //!
-//! Constant parts are summed once too (headers here, addresses per connection, payload by length).
-//! So a checksum costs a few additions, whatever the length of the packet.
+//! The sums of constant parts are computed once too: of headers, of the addresses of a connection,
+//! of payloads by length. So a checksum costs a few additions for any length of the packet.
 
 use crate::endpoints::Endpoints;
 use crate::{MAX_FRAME, Side};
@@ -10,7 +10,7 @@ use wire::checksum::{self, Sum};
 use wire::ethernet::MIN_FRAME;
 use wire::{FrameBuilder, icmp::Icmp, ipv4::Ipv4, ipv6::Ipv6, proto, tcp, udp::Udp};
 
-/// One packet of a flow.
+/// One packet of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) side: Side,
@@ -28,21 +28,21 @@ pub(crate) enum Transport {
         ack: u32,
     },
     Udp,
-    /// Echo: side A asks, side B answers.
+    /// Echo request from side A, echo reply from side B.
     Icmp {
         seq: u16,
     },
 }
 
-/// Ethernet, two tags, IPv6, TCP with the options of a SYN.
+/// Bytes of the longest headers: Ethernet, two tags, IPv6, TCP with the options of a SYN.
 const MAX_HEADERS: usize = 14 + 2 * 4 + Ipv6::LEN + 20 + SYN_OPTIONS.len();
 
 const _: () = assert!(MAX_HEADERS >= MIN_FRAME);
 
-/// Maximum segment size 1460, window scale 7.
+/// TCP options of a SYN: maximum segment size 1460, window scale 7.
 const SYN_OPTIONS: [u8; 8] = [2, 4, 0x05, 0xb4, 1, 3, 3, 7];
 
-/// The headers of one shape of frame; addresses, ports, lengths and checksums are zero.
+/// The headers of one kind of frame. Addresses, ports, lengths and checksums are zero.
 #[derive(Clone, Debug)]
 struct Template {
     bytes: [u8; MAX_HEADERS],
@@ -55,7 +55,7 @@ struct Template {
     transport_sum: Sum,
 }
 
-/// Every shape of frame, and the payload.
+/// The templates of every kind of frame, and the payload.
 #[derive(Debug)]
 pub(crate) struct Templates {
     shapes: Vec<Template>,
@@ -101,7 +101,7 @@ impl Templates {
     pub(crate) fn write(&self, buf: &mut [u8], ends: &Endpoints, packet: &Packet) -> usize {
         let buf: &mut [u8; MAX_FRAME] = buf.first_chunk_mut().expect("room for MAX_FRAME bytes");
         let template = self.shape(ends, packet);
-        // Brings the zeros of the padding as well: all shapes are as long as the longest.
+        // This also writes the zeros of the padding: all templates have MAX_HEADERS bytes.
         buf[..MAX_HEADERS].copy_from_slice(&template.bytes);
         let end = template.len + packet.payload_len;
         buf[template.len..end].copy_from_slice(&self.payload.bytes[..packet.payload_len]);
@@ -182,7 +182,7 @@ fn patch_ipv6(header: &mut [u8], ends: &Endpoints, side: Side, payload_len: usiz
     header[24..40].copy_from_slice(ends.address(side.other()));
 }
 
-/// `sum` is that of the template and the payload.
+/// Writes ports, lengths and the checksum. `sum` is the sum of template and payload.
 fn patch_transport(segment: &mut [u8], ends: &Endpoints, packet: &Packet, sum: Sum) {
     let len = segment.len() as u16;
     let (sport, dport) = (ends.port(packet.side), ends.port(packet.side.other()));
@@ -202,7 +202,7 @@ fn patch_transport(segment: &mut [u8], ends: &Endpoints, packet: &Packet, sum: S
             put16(segment, 2, dport);
             put16(segment, 4, len);
             let checksum = with_pseudo.add_u16(sport).add_u16(dport).add_u16(len).finish();
-            // RFC 768: 0 would say that there is no checksum.
+            // RFC 768: 0 would mean that there is no checksum.
             put16(segment, 6, if checksum == 0 { 0xffff } else { checksum });
         }
         Transport::Icmp { seq } => {
@@ -223,7 +223,7 @@ fn put32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Payload of all packets, from its start, with the checksum of every length.
+/// The payload of which every packet carries the first bytes, and the checksum of every length.
 #[derive(Debug)]
 struct Payload {
     bytes: [u8; Payload::MAX],
@@ -231,11 +231,11 @@ struct Payload {
 }
 
 impl Payload {
-    /// A UDP payload in an IPv4 packet of 1500 bytes, the longest there is.
+    /// Bytes of the longest payload: UDP in an IPv4 packet of 1500 bytes.
     const MAX: usize = 1500 - Ipv4::LEN - Udp::LEN;
 
     fn new() -> Self {
-        // The alphabet over and over: easy to see in a dump.
+        // The alphabet, repeated, is easy to see in a dump.
         let bytes = std::array::from_fn(|i| b'a' + (i % 26) as u8);
         let checksums = (0..=Self::MAX).map(|len| checksum::internet(&bytes[..len])).collect();
         Self { bytes, checksums }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Verifies a received frame: decides whether it is a packet of this run as it was sent, a damaged
-//! one, or foreign.
+//! Verifies received frames: each is a packet of this run as it was sent, a damaged one, or
+//! foreign.
 //!
-//! Addresses, ports, VLAN tags and TTL may differ, because devices on the way change them;
-//! checksums must be right for what arrived. A packet may arrive in a tunnel, VXLAN or GTP-U, or
-//! without the tunnel in which it was sent. A packet that was truncated on the way is damaged if
-//! its stamp is still there.
+//! Addresses, ports, VLAN tags and TTL may differ from those sent, because devices change them.
+//! Checksums must be right for the frame that arrived. A packet may arrive in a VXLAN or GTP-U
+//! tunnel, or without the tunnel in which it was sent. A packet that was truncated on the way is
+//! damaged if its stamp is still there, else foreign.
 
 use crate::dpdk_project;
 use crate::filler::{Filler, Window};
@@ -19,13 +19,13 @@ use wire::proto;
 pub enum Finding {
     /// A packet of this run, as it was sent.
     Good(Stamp),
-    /// A damaged packet; with its stamp, if that is whole.
+    /// A damaged packet, with its stamp if the stamp could be read.
     Damaged(Option<Stamp>),
-    /// No packet of this run.
+    /// A packet that is not of this run.
     Foreign,
 }
 
-/// Knows the packets of a run.
+/// Verifies the packets of a run.
 #[derive(Debug)]
 pub struct Verifier {
     filler: Filler,
@@ -41,12 +41,12 @@ struct Read {
 }
 
 impl Verifier {
-    /// Returns a verifier for packets that were sent with the same seed and format.
+    /// Makes a verifier for packets that are sent with this seed and format.
     pub fn new(seed: u64, format: impl Into<PayloadFormat>) -> Self {
         Self { filler: Filler::new(seed), format: format.into() }
     }
 
-    /// Judges a frame of one segment.
+    /// Verifies a frame.
     #[inline]
     pub fn examine(&self, frame: &[u8]) -> Finding {
         match Segment::find(frame) {
@@ -58,8 +58,8 @@ impl Verifier {
         }
     }
 
-    /// Verifies the payload of a UDP packet whose headers and checksums are already verified, as by
-    /// the kernel for a socket.
+    /// Verifies the payload of a UDP packet. Its headers and checksums are already verified, such
+    /// as by the kernel for a socket.
     pub fn examine_payload(&self, payload: &[u8]) -> Finding {
         match self.read(payload) {
             None => Finding::Foreign,
@@ -68,14 +68,14 @@ impl Verifier {
         }
     }
 
-    /// Judges a frame without a whole segment.
+    /// Verifies a frame without a complete segment.
     #[cold]
     fn examine_cut(&self, frame: &[u8]) -> Finding {
         let Some(segment) = Segment::find_cut(frame) else { return Finding::Foreign };
         self.judge_other(&segment, self.judge(&segment))
     }
 
-    /// Judges a segment with a payload of this run.
+    /// Verifies a segment. Returns `None` if its payload is not of this run.
     #[inline(always)]
     fn judge(&self, segment: &Segment) -> Option<Finding> {
         let payload = segment.bytes.get(segment.header_len..)?;
@@ -94,13 +94,13 @@ impl Verifier {
         Some(if is_good { Finding::Good(read.stamp) } else { Finding::Damaged(Some(read.stamp)) })
     }
 
-    /// Reads the payload of a DATA chunk, or one without a chunk, such as that of TRex's probes.
+    /// Reads the payload of a DATA chunk, or a payload without chunks, as in the probes of TRex.
     fn read_sctp(&self, data: Option<&[u8]>, bare: &[u8]) -> Option<Read> {
-        // A bare stamp that looks like the head of a chunk: one in 65,536.
+        // A stamp without a chunk may by chance look like the header of a chunk.
         data.and_then(|data| self.read(data)).or_else(|| self.read(bare))
     }
 
-    /// Reads a payload; `None` if it is not of this run.
+    /// Reads a payload. Returns `None` if it is not of this run.
     #[inline(always)]
     fn read(&self, payload: &[u8]) -> Option<Read> {
         let (stamp, is_exact) = match self.format {
@@ -117,11 +117,11 @@ impl Verifier {
         Some(Read { stamp, is_exact, len: payload.len() })
     }
 
-    /// Returns the sum of an exact payload.
+    /// Returns the checksum sum of a payload whose bytes are as they were sent.
     #[inline(always)]
     fn sum(&self, read: &Read, payload: &[u8]) -> Sum {
         match self.format {
-            // What was compared need not be added up.
+            // The bytes are known, so their sum is too.
             PayloadFormat::Stamped(key) => {
                 let window = Window::of(read.stamp.lane, read.stamp.index);
                 read.stamp.sum(key) + self.filler.sum(window, read.len - Stamp::LEN)
@@ -130,9 +130,11 @@ impl Verifier {
         }
     }
 
-    /// Judges a segment that is not good as it is: it may be a tunnel with a packet of this run,
-    /// even if a damaged stamp was found, as one in 65,536 tunnels begins as a stamp does. With no
-    /// stamp at all it may be one whose stamp is damaged.
+    /// Decides about a segment whose own payload is not good.
+    ///
+    /// The segment may be a tunnel with a packet of this run. That is tried even if `finding` is
+    /// damaged, because one in 65,536 tunnels looks like a stamp. Without a stamp, a
+    /// complete segment is damaged if a checksum is wrong; all others are foreign.
     #[cold]
     fn judge_other(&self, segment: &Segment, finding: Option<Finding>) -> Finding {
         if let Some((inside, is_right)) = segment.open_tunnel() {

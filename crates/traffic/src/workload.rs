@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Makes the endless mix of frames, from a fixed number of slots, each with a connection or empty.
+//! Makes an endless mix of frames, from a fixed number of slots for connections.
 //!
-//! Every turn belongs to a slot drawn at random. So the turns of a connection, and the arrivals of
-//! connections in empty slots, are as far apart as those of independent Poisson processes. Nothing
-//! is allocated after [`Workload::new`].
+//! Every turn belongs to a slot that is drawn at random. An empty slot gets a new connection. So
+//! the gaps between turns, and between new connections, are those of independent Poisson processes.
+//! Nothing is allocated after [`Workload::new`].
 
 use crate::flow::{Flow, Message};
 use crate::ledger::Ledger;
@@ -14,7 +14,7 @@ use fastrand::Rng;
 use wire::FrameBuilder;
 use wire::ethernet::ether_type;
 
-/// An endless stream of frames.
+/// An endless mix of frames of many connections.
 #[derive(Debug)]
 pub struct Workload {
     rng: Rng,
@@ -29,10 +29,10 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Returns an empty workload: the connections open one by one in the first frames.
+    /// Makes a workload without connections: they open one by one in the first frames.
     ///
     /// # Panics
-    /// If `profile` has no flows, or shares of more than 100 %.
+    /// If `profile` has no connections, or percentages above 100 together.
     pub fn new(seed: u64, profile: Profile) -> Self {
         profile.assert_valid();
         Self {
@@ -47,16 +47,16 @@ impl Workload {
         }
     }
 
-    /// Writes the next frame to the start of `buf`, which has room for [`MAX_FRAME`] bytes.
-    /// Returns the side where it enters the bump, and its length.
+    /// Writes the next frame to the start of `buf`, which must have [`MAX_FRAME`] bytes. Returns
+    /// the side where the frame enters the bump, and its length.
     pub fn fill(&mut self, buf: &mut [u8]) -> (Side, usize) {
         let (side, len) = self.next_frame(buf);
         self.ledger.count_frame(side, len);
         (side, len)
     }
 
-    /// Writes the next frame into `frame`, and makes it as long as the frame. Returns the side
-    /// where it enters the bump.
+    /// Replaces the bytes of `frame` with the next frame. Returns the side where the frame enters
+    /// the bump.
     pub fn next(&mut self, frame: &mut Vec<u8>) -> Side {
         frame.resize(MAX_FRAME, 0);
         let (side, len) = self.fill(frame);
@@ -64,7 +64,7 @@ impl Workload {
         side
     }
 
-    /// Returns the counts of the frames made so far.
+    /// Returns the counters of the frames made so far.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -106,7 +106,7 @@ impl Workload {
     }
 }
 
-/// Frames of switches and hosts that are not IP.
+/// Makes the frames of switches and hosts that are not IP.
 fn background() -> Vec<(Side, Vec<u8>)> {
     const BROADCAST: [u8; 6] = [0xff; 6];
     const LLDP: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0x0e];
