@@ -86,8 +86,8 @@ impl Filler {
         }
     }
 
-    /// Returns the checksum sum of the first `len` bytes of a window. If `len` is odd, the sum ends
-    /// with a zero byte: no bytes that follow may be added to it.
+    /// Returns the one's-complement sum of the first `len` bytes of a window. If `len` is odd, the
+    /// sum ends with a zero byte: no bytes that follow may be added to it.
     #[inline(always)]
     pub fn sum(&self, window: Window, len: usize) -> Sum {
         let start = usize::from(window.0);

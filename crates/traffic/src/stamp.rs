@@ -88,7 +88,7 @@ impl Stamp {
         (stamp.check(key) == (first >> 32) as u16).then_some(stamp)
     }
 
-    /// Returns the checksum sum of the stamp's bytes.
+    /// Returns the one's-complement sum of the stamp's bytes.
     #[inline(always)]
     pub fn sum(self, key: StampKey) -> Sum {
         Sum::default().add_u64(self.first_word(key)).add_u64(self.sent_ns)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Streams of stateless traffic: packets of one kind, at a rate, with fields that vary.
+//! Makes the frames of stateless streams: packets of one kind, at a rate, with fields that vary.
 //!
-//! [`StreamSpec`] is a stream as the user writes it. [`Streams`] sends several streams: it is a
-//! [`Source`] of frames.
+//! [`StreamSpec`] is a stream as the user writes it. [`Streams`] is the [`Source`] of the frames of
+//! several streams.
 
 mod ends;
 mod fields;
@@ -42,9 +42,9 @@ use turns::Turns;
 pub struct StreamSetup {
     /// MAC addresses of the ports A and B.
     pub macs: [[u8; 6]; 2],
-    /// Megabits per second of the ports, where known.
+    /// Link speeds of the ports A and B in megabits per second; `None` if unknown.
     pub link_mbps: [Option<u32>; 2],
-    /// Payload, and which random values there are.
+    /// Seed of payloads and random values.
     pub seed: u64,
     /// Format of the payload of stamped packets.
     pub format: PayloadFormat,
@@ -52,49 +52,51 @@ pub struct StreamSetup {
     pub is_stamped: bool,
     /// The part of the packets that is sent.
     pub part: Part,
-    /// Nanoseconds from the start of each stream in which its rate grows linearly from 0; 0: it is
-    /// whole at once.
+    /// Nanoseconds from the start of each stream in which its rate grows linearly from 0. With 0
+    /// the rate is full from the start.
     pub ramp_ns: u64,
 }
 
-/// Several streams at work.
+/// Source of the frames of several streams.
 #[derive(Debug)]
 pub struct Streams {
     streams: Vec<Stream>,
     turns: Turns,
     filler: Arc<Filler>,
     format: PayloadFormat,
-    /// Number of streams whose packets are stamped: the first ones.
+    /// Number of streams whose packets are stamped. They are the first ones.
     stamped: usize,
 }
 
-/// Maximum number of sizes of a stream whose frames, or heads of frames, are kept ready.
+/// Maximum number of sizes of a stream for which frames, or heads of frames, are built in advance.
 const READY_MAX: usize = 64;
 
-/// A stream at work.
+/// A stream that is being sent.
 #[derive(Debug)]
 struct Stream {
-    /// For stamps; `None`: it has none.
+    /// Lane in the stamps; `None` if packets have no stamps.
     lane: Option<u16>,
-    /// The capture that it sends, instead of packets by the template.
+    /// The capture that the stream sends instead of packets by the template.
     player: Option<Player>,
     template: Template,
     fields: Fields,
     sizes: Vec<u16>,
     size: usize,
-    /// The head of a frame of each size; none if those are many.
+    /// The head of a frame of each size; empty if there are more than [`READY_MAX`] sizes.
     heads: Vec<Head>,
-    /// The frame of each size, where nothing else varies; else none.
+    /// The frame of each size if only the size varies, with at most [`READY_MAX`] sizes; else
+    /// empty.
     ready: Vec<Box<[u8]>>,
-    /// Packets of this share so far.
+    /// Number of packets that this share has sent.
     index: u64,
-    /// Packets of this share to send.
+    /// Number of packets that this share sends in all.
     count: u64,
-    /// Frames of the capture to the first of this share's next burst.
+    /// Packets of all shares from the last one of a burst to the first one of this share's next
+    /// burst.
     jump: u64,
-    /// True if this share leaves packets out between its bursts.
+    /// True if other shares send packets between the bursts of this share.
     has_jumps: bool,
-    /// Sizes from the last packet of a burst to the first of this share's next one.
+    /// `jump`, modulo the number of sizes.
     size_jump: usize,
 }
 
@@ -102,47 +104,52 @@ struct Stream {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("stream {name}: {fault}")]
 pub struct StreamError {
-    /// The stream.
+    /// Name of the stream.
     pub name: String,
-    /// The fault of the stream.
+    /// The reason.
     pub fault: StreamFault,
 }
 
-/// Why a stream cannot be sent.
+/// Reason why a stream cannot be sent.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StreamFault {
     /// The keys or values are wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// Its rate depends on a link without a speed.
+    /// The rate is in percent of a link whose speed is unknown.
     #[error(transparent)]
     Link(#[from] NoLinkSpeed),
-    /// Rate `max` would leave nothing to other streams, or they to it.
-    #[error("rate max is for all streams or for none: it leaves no room for others")]
+    /// Some streams have the rate `max`, and others have another rate.
+    #[error("rate max leaves no room for other rates: give it to all streams or to none")]
     MaxBesideRate,
-    /// The stream has times, and a rate at which times have no meaning.
+    /// The stream has the rate `max`, and times, which have no meaning with it.
     #[error("arrivals, on and start need a rate: rate max sends all the time")]
     MaxBesideTimes,
     /// The stream's capture has no frames, or has not been read.
     #[error("the capture has no packets")]
     NoFrames,
-    /// Its capture has no times.
+    /// All frames of the capture have the same time, and the stream has no rate.
     #[error("all packets of the capture have the same time: give a rate")]
     NoTimes,
-    /// Payloads of dpdk-project do not name their stream.
+    /// There are several streams with payloads of dpdk-project, which do not name their stream.
     #[error("payloads of dpdk-project do not name their stream: give one stream only")]
     NotAlone,
-    /// A stamp has 16 bits for stream and share.
+    /// The streams of all shares are more than fit into the 16 bits of a lane.
     #[error("there are more than 65,535 streams, times the senders of each")]
     TooMany,
 }
 
 impl Streams {
-    /// Sets up the part of the streams that `setup` names. The stamps of stream `i` have the lane
-    /// `share * streams + i`, where only stamped streams count.
+    /// Sets up the part of the streams that `setup` names.
+    ///
+    /// The stamps of stream `i` have the lane `share * stamped + i`, where `stamped` is the number
+    /// of stamped streams. Streams that send captures have no stamps.
+    ///
+    /// # Errors
+    /// A stream cannot be sent.
     ///
     /// # Panics
-    /// If a stream of a capture, which has no stamps, is in front of one of packets.
+    /// If a stream that sends a capture is in front of one that does not.
     pub fn new(specs: &[StreamSpec], setup: &StreamSetup) -> Result<Self, StreamError> {
         let (made, recorded) = specs.split_at(specs.partition_point(|it| it.playback.is_none()));
         assert!(recorded.iter().all(|it| it.playback.is_some()), "captures come last");
@@ -187,7 +194,7 @@ impl Streams {
     }
 }
 
-/// Gives a stream its times: a group of its own, or a place in one of `groups`.
+/// Adds a stream to one of `groups` that has the same rate, or to a new group.
 fn schedule(
     number: u16,
     spec: &StreamSpec,
@@ -229,10 +236,10 @@ fn schedule(
     Ok(())
 }
 
-/// Refuses streams whose frames are too short for their headers, or for the stamps of all.
+/// Checks that the frames of streams have room for their headers, and for stamps if `is_stamped`.
 ///
 /// # Errors
-/// The first such stream.
+/// Names the first stream whose shortest frame is too short.
 pub fn check_sizes(specs: &[StreamSpec], is_stamped: bool) -> Result<(), StreamError> {
     let filler = Filler::new(0);
     for spec in specs.iter().filter(|spec| spec.playback.is_none()) {
@@ -243,12 +250,12 @@ pub fn check_sizes(specs: &[StreamSpec], is_stamped: bool) -> Result<(), StreamE
     Ok(())
 }
 
-/// Bytes of its shortest frame, without FCS.
+/// Returns the bytes of a stream's shortest frame, without FCS.
 fn shortest(spec: &StreamSpec) -> usize {
     spec.sizes.pattern().iter().copied().min().map_or(0, usize::from)
 }
 
-/// Refuses a stream whose packets cannot have such payloads.
+/// Refuses a stream whose packets cannot carry payloads of this format.
 fn check_format(
     number: usize,
     spec: &StreamSpec,
@@ -380,7 +387,7 @@ impl Stream {
         self.template.write(head, room, &self.fields, payload)
     }
 
-    /// Advances to the next packet of this share; true if there is none.
+    /// Advances to the next packet of this share. Returns true if there is none.
     #[inline(always)]
     fn advance(&mut self, is_last_of_burst: bool) -> bool {
         self.index += 1;

@@ -117,7 +117,7 @@ impl Verifier {
         Some(Read { stamp, is_exact, len: payload.len() })
     }
 
-    /// Returns the checksum sum of a payload whose bytes are as they were sent.
+    /// Returns the one's-complement sum of a payload whose bytes are as they were sent.
     #[inline(always)]
     fn sum(&self, read: &Read, payload: &[u8]) -> Sum {
         match self.format {

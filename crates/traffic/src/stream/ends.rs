@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Addresses and ports of a stream's packets: for neighbours that look for them, and for sockets.
+//! Returns addresses, ports and tags of a stream's packets, for ARP and neighbour discovery and for
+//! sockets.
 
 use super::spec::{PacketSpec, StreamSpec};
 use super::tunnel::TunnelSpec;
@@ -9,46 +10,47 @@ use wire::ethernet::ether_type;
 use wire::proto;
 
 impl StreamSpec {
-    /// True if its packets are UDP.
+    /// True if the packets are UDP.
     pub fn is_udp(&self) -> bool {
         self.packet.protocol == proto::UDP
     }
 
-    /// True if its packets are IPv6.
+    /// True if the packets are IPv6.
     pub fn is_ipv6(&self) -> bool {
         self.packet.is_ipv6
     }
 
-    /// Returns address and port that its packets go to; `None` if they go to several.
+    /// Returns the destination address and port of the packets; `None` if there are several.
     pub fn destination(&self) -> Option<SocketAddr> {
         let PacketSpec { dst, dport, .. } = &self.packet;
         let is_one = dst.count() == 1 && dport.count() == 1;
         is_one.then(|| SocketAddr::new(self.packet.address(dst.first()), dport.first() as u16))
     }
 
-    /// Returns the key that sends packets to address or port 0, which no receiver can have; `None`
-    /// if there is none.
+    /// Returns the key whose values contain the destination address or port 0, which no receiver
+    /// can have; `None` if neither does.
     pub fn key_without_receiver(&self) -> Option<&'static str> {
         let PacketSpec { dst, dport, .. } = &self.packet;
         let keys = [("dst", dst.contains(0)), ("dport", dport.contains(0))];
         keys.into_iter().find_map(|(key, has_zero)| has_zero.then_some(key))
     }
 
-    /// Returns the addresses that its packets come from; `None` if there are more than `max`.
+    /// Returns the source addresses of the packets; `None` if there are more than `max`.
     pub fn source_addresses(&self, max: usize) -> Option<Vec<IpAddr>> {
         let values = &self.packet.src;
         let is_few = values.count() <= max as u64;
         is_few.then(|| (0..values.count()).map(|at| self.packet.address(values.at(at))).collect())
     }
 
-    /// Returns the ports that its packets come from; `None` if there are more than `max`.
+    /// Returns the source ports of the packets; `None` if there are more than `max`.
     pub fn source_ports(&self, max: usize) -> Option<Vec<u16>> {
         let values = &self.packet.sport;
         let is_few = values.count() <= max as u64;
         is_few.then(|| (0..values.count()).map(|at| values.at(at) as u16).collect())
     }
 
-    /// True if the stream has packets from this address.
+    /// True if the stream sends packets with this source address: that of the tunnel, if there is
+    /// one. False for a stream that sends a capture.
     pub fn sends_from(&self, address: IpAddr) -> bool {
         let (is_ipv6, number) = match address {
             IpAddr::V4(address) => (false, address.to_bits().into()),
@@ -58,19 +60,19 @@ impl StreamSpec {
         self.playback.is_none() && of_ipv6 == is_ipv6 && src.contains(number)
     }
 
-    /// True if its packets are made, and in no tunnel.
+    /// True if the packets are neither from a capture nor in a tunnel.
     pub fn is_plain(&self) -> bool {
         self.playback.is_none() && self.packet.tunnel.is_none()
     }
 
-    /// Returns the source address of the first packet, as neighbours see it.
+    /// Returns the source address of the first packet: that of the tunnel, if there is one.
     pub fn first_source(&self) -> IpAddr {
         let (is_ipv6, src) = self.packet.outer_source();
         address(is_ipv6, src.first())
     }
 
-    /// Returns source and destination of the first packet; its ports are those of UDP, or what the
-    /// stream would have for them.
+    /// Returns source and destination of the first packet, inside of a tunnel if there is one.
+    /// Ports are 0 if the protocol has none.
     pub fn first_ends(&self) -> [SocketAddr; 2] {
         let PacketSpec { src, dst, sport, dport, .. } = &self.packet;
         [(src, sport), (dst, dport)].map(|(address, port)| {
@@ -78,7 +80,7 @@ impl StreamSpec {
         })
     }
 
-    /// Returns the VLAN tags of the first packet, from the first TPID on.
+    /// Returns the bytes of the first packet's VLAN tags, from the first TPID on.
     pub fn first_tags(&self) -> Vec<u8> {
         let tag =
             |(tpid, id): (u16, &Values)| [tpid.to_be_bytes(), (id.first() as u16).to_be_bytes()];
@@ -93,8 +95,7 @@ impl PacketSpec {
         address(self.is_ipv6, value)
     }
 
-    /// The source addresses that neighbours see, those of the tunnel if there is one: true for
-    /// IPv6.
+    /// Returns the outermost source addresses: those of the tunnel, if there is one. True for IPv6.
     fn outer_source(&self) -> (bool, &Values) {
         let of_tunnel = self.tunnel.as_ref().map(TunnelSpec::source);
         of_tunnel.unwrap_or((self.is_ipv6, &self.src))

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The fields of a stream that vary, and their values in each packet.
+//! Chooses the values of a stream's varying fields for each packet.
 
 use super::places::{ValueSums, Varying};
 
-/// The fields of a stream, with the values of the packet that is next.
+/// The varying fields of a stream, with their values in the next packet.
 #[derive(Debug)]
 pub(crate) struct Fields {
-    /// The fastest first.
+    /// The fields; the one that changes fastest is first.
     digits: Vec<Digit>,
-    /// Number of the packet over all shares since the fields began anew, and the number after which
-    /// they do.
+    /// Number of the packet over all shares, since the values last started again.
     flow: u64,
+    /// Number of packets after which the values start again.
     flows: u64,
-    /// Packets from the last of a burst to the first of this share's next one.
+    /// Packets of all shares from the last one of a burst to the first one of this share's next
+    /// burst.
     jump: u64,
     seed: u64,
 }
@@ -24,22 +25,25 @@ struct Digit {
     count: u64,
     index: u64,
     value: u128,
-    /// Difference to the next value, and the number of values for which it is the same.
+    /// Difference to the next value of the run.
     step: u64,
+    /// Number of values of the run behind the current one.
     left: u64,
-    /// Values between the last packet of a burst and the first of this share's next one, without
+    /// Values from the last packet of a burst to the first one of this share's next burst, without
     /// the carry of faster fields.
     jump: u64,
 }
 
 impl Fields {
-    /// No fields that vary.
+    /// Makes the fields of a stream in which nothing varies.
     pub(crate) fn none() -> Self {
         Self { digits: Vec::new(), flow: 0, flows: u64::MAX, jump: 1, seed: 0 }
     }
 
-    /// Returns the fields with the values of packet number `first`. They begin anew after `flows`
-    /// packets, and a share leaves `jump - 1` packets out between its bursts.
+    /// Makes the fields with the values of packet number `first`.
+    ///
+    /// The values start again after `flows` packets. Other shares send `jump - 1` packets between
+    /// two bursts of this share.
     pub(crate) fn new(
         fields: Vec<Varying>,
         flows: u64,
@@ -51,7 +55,7 @@ impl Fields {
         fields
     }
 
-    /// Writes the values to a frame; returns their sums.
+    /// Writes the values to a frame. Returns their sums.
     #[inline(always)]
     pub(crate) fn write(&self, frame: &mut [u8]) -> ValueSums {
         let mut sums = ValueSums::default();
@@ -63,8 +67,10 @@ impl Fields {
         sums
     }
 
-    /// Advances to the next packet, or to the first one of this share's next burst. Every
-    /// combination of values that are taken in turn comes once; the first field changes fastest.
+    /// Advances to the next packet, or with `is_jump` to the first one of this share's next burst.
+    ///
+    /// Every combination of values that are taken in turn comes once, before the first one comes
+    /// again. The first field changes fastest.
     #[inline(always)]
     pub(crate) fn advance(&mut self, is_jump: bool) {
         if self.digits.is_empty() {
@@ -86,7 +92,7 @@ impl Fields {
         }
     }
 
-    /// Sets the fields to the values of a flow.
+    /// Sets the fields to the values of packet `flow`, counted over all shares.
     fn seek(&mut self, flow: u64) {
         self.flow = flow;
         let mut rest = flow;
@@ -103,7 +109,7 @@ impl Fields {
 }
 
 impl Digit {
-    /// The fields of a stream, at their first values.
+    /// Makes the fields of a stream, at their first values.
     fn all(fields: Vec<Varying>, jump: u64) -> Vec<Self> {
         let mut rest = jump;
         let digits = fields.into_iter().map(|field| {
@@ -126,7 +132,7 @@ impl Digit {
         (self.step, self.left) = (run.step, run.count - in_run - 1);
     }
 
-    /// Advances by at most `count` values; true if it passed the last one.
+    /// Advances by `values`, at most `count`. Returns true if that passes the last value.
     #[inline(always)]
     fn advance_by(&mut self, values: u64) -> bool {
         let next = self.index + values;
@@ -135,7 +141,7 @@ impl Digit {
         is_over
     }
 
-    /// Takes the next value; true if the first one follows the last.
+    /// Advances to the next value. Returns true if that is the first one, behind the last.
     #[inline(always)]
     fn advance(&mut self) -> bool {
         if self.left > 0 {
@@ -150,8 +156,8 @@ impl Digit {
         is_over
     }
 
-    /// Takes the value of a flow that is drawn for it: the same flow has the same one again
-    /// (RFC 4814 wants ports without a pattern).
+    /// Draws the random value of packet `flow`, which is always the same for one `flow` and field
+    /// (RFC 4814 recommends ports without a pattern).
     #[inline(always)]
     fn draw(&mut self, seed: u64, flow: u64, field: u64) {
         let mixed = mix(mix(seed ^ field << 56).wrapping_add(flow));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Places of a frame's headers that get another value in each packet.
+//! Locates the varying fields in the headers of a frame, and writes their values.
 
 use super::spec::PacketSpec;
 use super::template::{has_pseudo, protocol_number};
@@ -7,23 +7,26 @@ use super::values::Values;
 use wire::checksum::Sum;
 use wire::ethernet::Ethernet;
 
-/// Place of a value in the headers: its upper or lower 64 bits, shifted right by `right` and then
-/// left by `left`, beside `others`.
+/// Place of a value in the headers.
+///
+/// The upper or lower 64 bits of the value are shifted right by `right`, then left by `left`, and
+/// combined with the bits of `others`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     at: usize,
-    /// 2, 4 or 8, at an even distance from the first byte of its header.
+    /// Bytes of the place: 2, 4 or 8, at an even offset in its header.
     width: usize,
     is_upper: bool,
     right: u32,
     left: u32,
     others: u64,
-    /// The bits that count to a checksum: those of `width`, or none.
+    /// Mask of the bits that count to the checksum of IPv4: all bits of `width`, or none.
     in_network_sum: u64,
+    /// Mask of the bits that count to the transport checksum: all bits of `width`, or none.
     in_transport_sum: u64,
 }
 
-/// A field that varies, and where it goes.
+/// A field that varies: its values, and their places in the headers.
 #[derive(Debug)]
 pub(crate) struct Varying {
     pub(crate) values: Values,
@@ -38,7 +41,7 @@ pub(crate) struct ValueSums {
 }
 
 impl Place {
-    /// A value as it is, in no sum.
+    /// Makes the place of an unshifted value that counts to no checksum.
     pub(crate) fn plain(at: usize, width: usize) -> Self {
         Self {
             at,
@@ -52,12 +55,12 @@ impl Place {
         }
     }
 
-    /// An IPv6 address, in no sum.
+    /// Makes the two places of an IPv6 address that counts to no checksum.
     pub(crate) fn ipv6(at: usize) -> [Self; 2] {
         [Self { is_upper: true, ..Self::plain(at, 8) }, Self::plain(at + 8, 8)]
     }
 
-    /// Writes the value this many bits further left.
+    /// Returns the place with its value shifted left by this many bits.
     pub(crate) fn left(self, left: u32) -> Self {
         Self { left, ..self }
     }
@@ -66,27 +69,27 @@ impl Place {
         u64::MAX >> (64 - 8 * self.width)
     }
 
-    /// Counts to the checksum of IPv4.
+    /// Returns the place as one that counts to the checksum of IPv4.
     fn in_network_sum(self) -> Self {
         Self { in_network_sum: self.bits(), ..self }
     }
 
-    /// Counts to the checksum of the transport header.
+    /// Returns the place as one that counts to the transport checksum.
     fn in_transport_sum(self) -> Self {
         Self { in_transport_sum: self.bits(), ..self }
     }
 
-    /// True if the checksum of IPv4 varies with it.
+    /// True if the value counts to the checksum of IPv4.
     pub(crate) fn changes_network_sum(&self) -> bool {
         self.in_network_sum > 0
     }
 
-    /// Puts 0 there.
+    /// Writes zeros to the place.
     pub(crate) fn clear(&self, frame: &mut [u8]) {
         frame[self.at..self.at + self.width].fill(0);
     }
 
-    /// Writes a value; adds it to the sums.
+    /// Writes a value to the place, and adds it to the sums.
     #[inline(always)]
     pub(crate) fn write(&self, frame: &mut [u8], value: u128, sums: &mut ValueSums) {
         let half = if self.is_upper { (value >> 64) as u64 } else { value as u64 };
@@ -102,7 +105,7 @@ impl Place {
     }
 }
 
-/// The fields with several values, the fastest first.
+/// Returns the fields that have several values; the one that changes fastest is first.
 pub(crate) fn varying_fields(
     spec: &PacketSpec,
     link_len: usize,
@@ -130,7 +133,7 @@ pub(crate) fn varying_fields(
         true => {
             let next = u64::from(protocol_number(spec));
             let tos = Place { left: 4, others: 0x6000, ..place(network_at, 2) };
-            // Next header comes first there.
+            // The two bytes are next header and hop limit.
             (tos, Place { others: next << 8, ..place(network_at + 6, 2) })
         }
     };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Arrivals of a Poisson process: gaps are exponential, independent of each other.
+//! Draws the gaps of a Poisson process: exponential numbers, independent of each other.
 
 use super::fields::mix;
 use std::sync::Arc;
 
-/// Parts of an octave in which logarithms are taken from a table, with a line between two of them:
-/// exact to 2 in a million.
+/// Number of parts of an octave. Logarithms are interpolated linearly between those of the parts,
+/// with an error of at most 2 in a million.
 const PARTS: usize = 256;
 const PART_BITS: u32 = PARTS.ilog2();
 /// Bits behind the binary point of logarithms.
@@ -13,16 +13,16 @@ const FRACTION_BITS: u32 = 32;
 /// Step of SplitMix64 (Steele et al. 2014).
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Exponential numbers with the mean 1, from a seed.
+/// Generator of exponentially distributed numbers with the mean 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Exponential {
-    /// `ln 2 - ln(1 + part / PARTS)`.
+    /// Table of `ln 2 - ln(1 + part / PARTS)`, with [`FRACTION_BITS`].
     logarithms: Arc<[u32; PARTS + 1]>,
     state: u64,
 }
 
 impl Exponential {
-    /// The greatest mean that numbers may be scaled with.
+    /// The greatest factor of [`Self::next`].
     pub(crate) const MEAN_MAX: u128 = 1 << 88;
 
     pub(crate) fn new(seed: u64) -> Self {
@@ -31,7 +31,7 @@ impl Exponential {
         Self { logarithms: Arc::new(std::array::from_fn(logarithm)), state: mix(seed) }
     }
 
-    /// Returns the next number times `mean`, which is [`Self::MEAN_MAX`] at most.
+    /// Returns the next number times `mean`, which must be at most [`Self::MEAN_MAX`].
     #[inline(always)]
     pub(crate) fn next(&mut self, mean: u128) -> u128 {
         self.state = self.state.wrapping_add(STEP);
@@ -69,8 +69,8 @@ mod tests {
         }
     }
 
-    /// The mean within 3 of its standard deviations, and the distance of Kolmogorov and Smirnov
-    /// below that which exponential numbers keep in 999 of 1000 cases: `1.95 / sqrt(n)`.
+    /// The mean must be within 3 of its standard deviations. The Kolmogorov-Smirnov distance must
+    /// be below `1.95 / sqrt(n)`, which holds in 999 of 1000 cases.
     #[test]
     fn numbers_are_exponential() {
         const MEAN: u64 = 1 << 40;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rates as the user writes them.
+//! Reads the rate of a stream as the user writes it, and converts it to frames per second.
 
-/// Bytes that a frame takes on the wire beside itself: preamble and start delimiter 8, gap 12.
+/// Bytes that a frame takes on the wire besides its own bytes and FCS: preamble and start delimiter
+/// 8, gap 12.
 const WIRE_EXTRA: f64 = 20.0;
 
 /// Rate of a stream.
@@ -13,13 +14,13 @@ pub enum Rate {
     WireBits(f64),
     /// Bits per second of frames with FCS (layer 2).
     FrameBits(f64),
-    /// Share of the link's rate, from 0 to 100.
+    /// Percent of the link speed, from 0 to 100, measured on the wire.
     Percent(f64),
-    /// As much as the port takes.
+    /// As many frames as the port accepts.
     Max,
 }
 
-/// Why a text is no rate.
+/// Error: the text is no rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no rate: write 1Mpps, 10Gbps (on the wire), 10Gbps-l2 (frames with FCS), 50% (of the \
@@ -27,7 +28,7 @@ pub enum Rate {
 )]
 pub struct RateError(pub String);
 
-/// A rate in percent of a link whose speed is unknown.
+/// Error: the rate is in percent of a link whose speed is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a rate in % needs a link with a speed: write it in pps or bps")]
 pub struct NoLinkSpeed;
@@ -56,7 +57,11 @@ impl Rate {
         }
     }
 
-    /// Frames per second of `mean` bytes with FCS; `None` for as many as the port takes.
+    /// Returns the rate in frames per second, if frames have `mean` bytes with FCS on average.
+    /// Returns `None` for [`Rate::Max`].
+    ///
+    /// # Errors
+    /// The rate is in percent, and `link_mbps` is `None` or 0.
     pub fn packets_per_second(
         self,
         mean: f64,
@@ -83,7 +88,7 @@ fn parse_scaled(text: &str) -> Option<f64> {
     parse_plain(number).map(|number| number * scale)
 }
 
-/// Reads a decimal number of digits only: no "inf", no "1e9".
+/// Reads a decimal number of digits, a point and `_`: no sign, no "inf", no "1e9".
 pub(crate) fn parse_plain(number: &str) -> Option<f64> {
     let is_plain = number.chars().all(|it| it.is_ascii_digit() || it == '.' || it == '_');
     let number = number.replace('_', "");
@@ -114,7 +119,7 @@ mod tests {
         }
     }
 
-    /// 64 bytes at 10 Gb/s are 14.88 million frames a second.
+    /// Frames of 64 bytes at 10 Gb/s are 14.88 million frames per second.
     #[test]
     fn bits_are_packets_of_their_size() {
         let pps = |rate: Rate, mean, link| rate.packets_per_second(mean, link);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames of a capture that are sent unchanged and repeatedly.
+//! Holds the frames of a capture, which a stream sends unchanged and repeatedly.
 
 use crate::source::ROOM;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use wire::ethernet::{Ethernet, ether_type};
 /// A capture that a stream sends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Playback {
-    /// The file, as the user names it.
+    /// Path of the file, as the user wrote it.
     pub path: String,
-    /// Factor for the capture's own speed; `None`: the rate of the stream counts.
+    /// Factor for the capture's own speed; `None` if frames are sent at the rate of the stream.
     pub speed: Option<f64>,
-    /// Number of times that the capture is sent; `None` repeats it until the stream's `count`, or
-    /// without end.
+    /// Number of times that the capture is sent; `None` to repeat it until the stream's `count` is
+    /// reached, or for ever.
     pub loops: Option<u64>,
     /// The frames, once they have been read.
     pub recording: Arc<Recording>,
@@ -22,14 +22,14 @@ pub struct Playback {
 /// Frames of a capture with their times, in the order of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Recording {
-    /// One frame behind the other.
+    /// Bytes of all frames, without gaps.
     bytes: Vec<u8>,
     frames: Vec<Recorded>,
-    /// Time of the first packet, in the capture's own time.
+    /// Time of the first frame, as in the capture.
     begin_ns: u64,
 }
 
-/// A frame, and the time since the first.
+/// Place of a frame in the bytes, and its time since the first frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Recorded {
     at_ns: u64,
@@ -37,10 +37,10 @@ struct Recorded {
     len: u16,
 }
 
-/// Why a packet cannot be sent.
+/// Reason why a packet of a capture cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordingError {
-    /// No frame has this length.
+    /// The packet is too short or too long for a frame.
     #[error("packet {number} has {len} bytes; frames have {} to {ROOM} without FCS", Ethernet::LEN)]
     Length {
         /// Number of the packet, from 1.
@@ -60,10 +60,13 @@ pub enum RecordingError {
 }
 
 impl Recording {
-    /// Bytes that all frames may have.
+    /// Maximum number of bytes of all frames together.
     pub const BYTES_MAX: usize = 1 << 30;
 
-    /// Adds a frame without FCS. A time before that of the last frame counts as the same time.
+    /// Adds a frame without FCS. A time before that of the last frame is replaced by that time.
+    ///
+    /// # Errors
+    /// The frame is too short or too long, or the frames have more than [`Self::BYTES_MAX`] bytes.
     pub fn push(&mut self, time_ns: u64, frame: &[u8]) -> Result<(), RecordingError> {
         let (number, len) = (self.frames.len() + 1, frame.len());
         if !(Ethernet::LEN..=ROOM).contains(&len) {
@@ -86,7 +89,7 @@ impl Recording {
         self.frames.len()
     }
 
-    /// Bytes of all frames.
+    /// Returns the number of bytes of all frames.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -96,23 +99,24 @@ impl Recording {
         self.frames.is_empty()
     }
 
-    /// Time from the first frame to the last.
+    /// Returns the time from the first frame to the last, in nanoseconds.
     fn duration_ns(&self) -> u64 {
         self.frames.last().map_or(0, |frame| frame.at_ns)
     }
 
-    /// Time after which the frames come again: one mean gap behind the last.
+    /// Returns the time after which the frames repeat, in nanoseconds: the duration and one mean
+    /// gap.
     pub(crate) fn period_ns(&self) -> u64 {
         let gaps = (self.frames.len() as u64).saturating_sub(1).max(1);
         self.duration_ns().saturating_add(self.duration_ns() / gaps)
     }
 
-    /// Mean bytes of the frames, with FCS.
+    /// Returns the mean size of the frames in bytes, with FCS.
     pub(crate) fn mean_size(&self) -> f64 {
         self.bytes.len() as f64 / self.frames.len().max(1) as f64 + super::FCS as f64
     }
 
-    /// The MTU that the longest frame needs: bytes behind the Ethernet header and its tags.
+    /// Returns the MTU that the longest frame needs: its bytes behind the Ethernet header and tags.
     pub(crate) fn mtu(&self) -> usize {
         (0..self.frames.len()).map(|index| mtu(self.frame(index))).max().unwrap_or(0)
     }
@@ -133,29 +137,29 @@ fn mtu(frame: &[u8]) -> usize {
     (frame.len() - Ethernet::LEN).saturating_sub(4 * tags)
 }
 
-/// A place in a recording that goes round and round.
+/// Position in a recording that repeats for ever.
 #[derive(Clone, Debug)]
 pub(crate) struct Player {
     recording: Arc<Recording>,
     index: usize,
-    /// Time of the rounds before this one.
+    /// Duration of the earlier repetitions, in nanoseconds.
     base_ns: u64,
 }
 
 impl Player {
-    /// Begins with the frame of this number.
+    /// Makes a position at frame number `first`.
     pub(crate) fn new(recording: Arc<Recording>, first: u64) -> Self {
         let mut player = Self { recording, index: 0, base_ns: 0 };
         player.advance(first);
         player
     }
 
-    /// True if all its frames have one time.
+    /// True if all frames have the same time.
     pub(crate) fn is_timeless(&self) -> bool {
         self.recording.period_ns() == 0
     }
 
-    /// Writes the frame; returns its length.
+    /// Writes the current frame to the start of `room`. Returns its length.
     #[inline(always)]
     pub(crate) fn write(&self, room: &mut [u8]) -> usize {
         let frame = self.recording.frame(self.index);
@@ -163,13 +167,14 @@ impl Player {
         frame.len()
     }
 
-    /// Returns when the frame is due, in the time of the recording.
+    /// Returns the time of the current frame in nanoseconds since the first, at the recording's
+    /// speed.
     #[inline(always)]
     pub(crate) fn at_ns(&self) -> u64 {
         self.base_ns.saturating_add(self.recording.frames[self.index].at_ns)
     }
 
-    /// Advances by this number of frames.
+    /// Moves on by `frames` frames.
     #[inline(always)]
     pub(crate) fn advance(&mut self, frames: u64) {
         let len = self.recording.len();
@@ -211,8 +216,7 @@ mod tests {
     fn frames_of_no_length_are_refused_with_their_number() {
         let mut recording = Recording::default();
         recording.push(0, &[0; 14]).unwrap();
-        let told = |error: RecordingError| error.to_string();
-        let error = recording.push(0, &[0; 13]).map_err(told).unwrap_err();
+        let error = recording.push(0, &[0; 13]).unwrap_err().to_string();
         assert_eq!(error, "packet 2 has 13 bytes; frames have 14 to 9212 without FCS");
         assert!(recording.push(0, &[0; ROOM + 1]).is_err());
         recording.push(0, &[0; ROOM]).unwrap();

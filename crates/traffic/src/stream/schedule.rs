@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Computes when the frames of streams are due.
+//! Computes the times at which the frames of streams are due.
 
 use super::fields::mix;
 use super::poisson::Exponential;
@@ -8,31 +8,32 @@ use super::recording::Player;
 use crate::Part;
 use crate::ramp::Ramp;
 
-/// Why a text is no time.
+/// Error: the text is no time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no time: write 1.5s, 20ms or 5us, up to 1,000,000 seconds")]
 pub struct TimeError(pub String);
 
-/// Departures at a constant rate, without drift: frame `n` is due `n` intervals after the start.
+/// Interval between frames at a constant rate. Frame `n` is due `n` intervals after the start, so
+/// times do not drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interval(u64);
 
-/// Bits behind the binary point of an interval in nanoseconds: at 30 million frames a second the
-/// rate is exact to 2 in a billion, and intervals may be up to 18 minutes long.
+/// Bits behind the binary point of an interval in nanoseconds. At 30 million frames per second the
+/// rate is exact to 2 in a billion. Intervals may be up to 18 minutes long.
 const FRACTION_BITS: u32 = 24;
 
 impl Interval {
-    /// Interval without a rate: every frame is due at once.
+    /// The interval of rate `max`: every frame is due at once.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Returns the interval at `rate` frames per second, at least one in 1000 seconds.
+    /// Returns the interval at `rate` frames per second. Rates below 0.001 count as 0.001.
     pub(crate) fn at_rate(rate: f64) -> Self {
         let scale = (1_u64 << FRACTION_BITS) as f64;
         Self((1e9 / rate.max(1e-3) * scale).round() as u64)
     }
 
-    /// Nanoseconds from the start at which frame `number` is due; the greatest number if they are
-    /// more.
+    /// Returns the time at which frame `number` is due, in nanoseconds from the start, at most
+    /// `u64::MAX`.
     #[inline(always)]
     pub(crate) fn due(self, number: u64) -> u64 {
         let due = u128::from(self.0) * u128::from(number) >> FRACTION_BITS;
@@ -40,29 +41,30 @@ impl Interval {
     }
 }
 
-/// Times at which a stream sends, beside its rate.
+/// Settings besides the rate that determine when a stream sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Schedule {
     /// True if gaps are exponential: a Poisson process.
     pub(crate) is_poisson: bool,
-    /// Nanoseconds for which it sends, and for which it then pauses, over and over.
+    /// Nanoseconds for which the stream sends, and for which it then pauses, repeatedly.
     pub(crate) on_off: Option<[u64; 2]>,
-    /// Nanoseconds from the start of the run to that of the stream.
+    /// Nanoseconds from the start of the run to the start of the stream.
     pub(crate) start_ns: u64,
 }
 
-/// Reads a time as nanoseconds: `1.5s`, `20ms`, `5us`, and a number alone as seconds.
+/// Reads a time, such as `1.5s`, `20ms` or `5us`, as nanoseconds. A number without a unit is in
+/// seconds.
 pub(crate) fn time(text: &str) -> Result<u64, TimeError> {
     let units = [("ms", 1e6), ("us", 1e3), ("s", 1e9)];
     let found = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
     let (number, scale) = found.unwrap_or((text, &1e9));
     let number = parse_plain(number.trim()).map(|number| (number * scale).round());
-    // Up to 11 days.
+    // 1,000,000 seconds are 11 days.
     let number = number.filter(|number| *number <= 1e15);
     number.map(|number| number as u64).ok_or_else(|| TimeError(text.to_owned()))
 }
 
-/// Reads a time that is not 0.
+/// Reads a time as nanoseconds, and refuses 0.
 pub(crate) fn positive_time(text: &str) -> Result<u64, TimeError> {
     match time(text)? {
         0 => Err(TimeError(text.to_owned())),
@@ -70,27 +72,28 @@ pub(crate) fn positive_time(text: &str) -> Result<u64, TimeError> {
     }
 }
 
-/// Gaps between the bursts of a stream that sends without a pause.
+/// Times of the bursts of a stream, without its pauses.
 #[derive(Debug)]
 pub(crate) enum Gaps {
     Even {
         interval: Interval,
-        /// Number of the first packet of the burst, counted over all shares, and the distance to
-        /// that of the next burst of this share.
+        /// Number of the burst's first packet, counted over all shares.
         first: u64,
+        /// Distance from `first` to that of this share's next burst.
         step: u64,
     },
     Random {
         exponential: Exponential,
-        /// Mean gap and next time, both in nanoseconds, with [`FRACTION_BITS`].
+        /// Mean gap in nanoseconds, with [`FRACTION_BITS`].
         mean: u128,
+        /// Time of the next burst in nanoseconds, with [`FRACTION_BITS`].
         at: u128,
     },
     Recorded {
         player: Player,
-        /// Nanoseconds per one of the capture, with [`SCALE_BITS`].
+        /// Factor for times of the capture, with [`SCALE_BITS`].
         scale: u64,
-        /// Frames from one of this share to its next.
+        /// Frames of the capture from one of this share to its next one.
         step: u64,
     },
 }
@@ -99,14 +102,15 @@ pub(crate) enum Gaps {
 const SCALE_BITS: u32 = 32;
 
 impl Gaps {
-    /// Returns the gaps of bursts of this many packets, of a stream that sends at an interval.
+    /// Makes the times of bursts at even gaps. `interval` is that of packets, `burst` the number of
+    /// packets of a burst.
     pub(crate) fn even(interval: Interval, burst: u64, part: Part) -> Self {
         let first = burst.saturating_mul(part.share.into());
         Gaps::Even { interval, first, step: burst.saturating_mul(part.shares.into()) }
     }
 
-    /// Returns the gaps of bursts of this many packets at random times, of a stream whose mean gap
-    /// is `interval`. Shares of a Poisson process are independent Poisson processes.
+    /// Makes the times of bursts as a Poisson process. `interval` is the mean interval of packets,
+    /// `burst` the number of packets of a burst. Each share is an independent Poisson process.
     pub(crate) fn random(interval: Interval, burst: u64, part: Part, seed: u64) -> Self {
         let step = burst.saturating_mul(part.shares.into());
         let mean = u128::from(interval.0).saturating_mul(step.into());
@@ -117,13 +121,13 @@ impl Gaps {
         }
     }
 
-    /// Returns the gaps of a capture that is played at `speed` times its own.
+    /// Makes the times of a capture that is sent at `speed` times its own speed.
     pub(crate) fn recorded(player: Player, speed: f64, part: Part) -> Self {
         let scale = ((1_u64 << SCALE_BITS) as f64 / speed).round() as u64;
         Gaps::Recorded { player, scale, step: part.shares.into() }
     }
 
-    /// Returns when the burst is due.
+    /// Returns the time at which the burst is due, in nanoseconds.
     #[inline(always)]
     fn due(&self) -> u64 {
         match self {
@@ -147,18 +151,20 @@ impl Gaps {
     }
 }
 
-/// Pauses of a stream.
+/// Pauses of a stream, and the current period of sending.
 #[derive(Debug)]
 struct Pauses {
     on_ns: u64,
     off_ns: u64,
-    /// In time without pauses: the end of the period, and the pauses before it.
+    /// End of the current period, in time without pauses.
     end_ns: u64,
+    /// Sum of the pauses before the current period.
     paused_ns: u64,
 }
 
 impl Pauses {
-    /// Returns when something happens that happens at `ns` without pauses. Times do not go back.
+    /// Returns the time with pauses of an event at `ns` without pauses. `ns` must not decrease from
+    /// call to call.
     #[inline]
     fn time(&mut self, ns: u64) -> u64 {
         if ns >= self.end_ns {
@@ -170,7 +176,8 @@ impl Pauses {
     }
 }
 
-/// Streams of one rate that take turns: each has the whole interval between two of its frames.
+/// Streams with the same rate, which take turns. Each stream has its whole interval between two of
+/// its frames.
 #[derive(Debug)]
 pub(crate) struct Group {
     gaps: Gaps,
@@ -180,12 +187,13 @@ pub(crate) struct Group {
     members: Vec<Member>,
     /// The member whose turn it is.
     turn: usize,
-    /// Packets that leave together, and how many of them have left.
+    /// Number of packets of a burst.
     burst: u64,
+    /// Number of packets of the current burst that have been sent.
     in_burst: u64,
-    /// Its frames have no times: the next is always due.
+    /// True if the rate is `max`: the next frame is always due.
     is_max: bool,
-    /// Time at which the next frame is due; `u64::MAX` for never.
+    /// Time at which the next frame is due, in nanoseconds; `u64::MAX` for never.
     due: u64,
 }
 
@@ -199,7 +207,7 @@ struct Member {
 }
 
 impl Group {
-    /// Returns the group of one stream.
+    /// Makes a group of one stream.
     pub(crate) fn new(gaps: Gaps, burst: u64, stream: u16, schedule: Schedule) -> Self {
         let pauses = |[on_ns, off_ns]: [u64; 2]| Pauses { on_ns, off_ns, end_ns: 0, paused_ns: 0 };
         Self {
@@ -216,18 +224,18 @@ impl Group {
         }
     }
 
-    /// Has the rate grow by `ramp`. Pauses do not count.
+    /// Lets the rate grow by `ramp`. Pauses do not count as time of the ramp.
     pub(crate) fn grow(&mut self, ramp: Ramp) {
         self.ramp = ramp;
     }
 
-    /// True if its frames have no times.
+    /// True if the rate is `max`: the next frame is always due.
     #[inline(always)]
     pub(crate) fn is_max(&self) -> bool {
         self.is_max
     }
 
-    /// Adds a stream if it can take turns with those that are there; false if not.
+    /// Adds a stream if it can take turns with those of the group. Returns false if not.
     pub(crate) fn takes(&mut self, other: Interval, schedule: Schedule, stream: u16) -> bool {
         let Gaps::Even { interval, .. } = self.gaps else { return false };
         let is_same = interval == other && schedule == self.schedule && self.burst == 1;
@@ -237,7 +245,7 @@ impl Group {
         is_same
     }
 
-    /// Spreads the members evenly over the interval, and goes to the first frame.
+    /// Spreads the members evenly over the interval, and prepares the first frame.
     pub(crate) fn begin(&mut self) {
         match &mut self.gaps {
             Gaps::Even { interval, .. } => {
@@ -252,19 +260,19 @@ impl Group {
         self.due = self.next_due();
     }
 
-    /// Returns when the next frame is due; `u64::MAX` for never.
+    /// Returns the time at which the next frame is due, in nanoseconds; `u64::MAX` for never.
     #[inline(always)]
     pub(crate) fn due(&self) -> u64 {
         self.due
     }
 
-    /// The stream whose turn it is.
+    /// Returns the number of the stream whose turn it is.
     #[inline(always)]
     pub(crate) fn stream(&self) -> u16 {
         self.members[self.turn].stream
     }
 
-    /// The stream that has no others beside it.
+    /// Returns the number of the stream if the group has only one.
     #[inline(always)]
     pub(crate) fn only_stream(&self) -> Option<u16> {
         match &self.members[..] {
@@ -278,7 +286,8 @@ impl Group {
         self.in_burst + 1 == self.burst
     }
 
-    /// Advances to the next frame. A member that has ended leaves; the others keep their times.
+    /// Advances to the next frame. With `is_over`, the current member leaves the group; the others
+    /// keep their times.
     #[inline(always)]
     pub(crate) fn advance(&mut self, is_over: bool) {
         match is_over {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sizes of the frames of a stream, in bytes with FCS, as the field counts them.
+//! Reads the frame sizes of a stream as the user writes them, in bytes with FCS.
 
 use super::values::{Kind, Values, ValuesError};
 use wire::ethernet::MIN_FRAME;
 
-/// Bytes of the frame check sequence, which ports add.
+/// Bytes of the frame check sequence, which ports append to each frame.
 pub const FCS: usize = 4;
-/// The shortest and the longest frame, with FCS.
+/// Allowed frame sizes in bytes with FCS.
 pub const SIZES: std::ops::RangeInclusive<usize> = MIN_FRAME + FCS..=9216;
-/// Frames after which the sizes repeat.
+/// Maximum number of frames after which the sizes repeat.
 const PATTERN_MAX: u64 = 16_384;
 
-/// Sizes without FCS, in the order in which frames take them, over and over.
+/// Frame sizes without FCS, in the order in which frames take them. The order repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes(Vec<u16>);
 
-/// Why a text names no sizes.
+/// Reason why a text is no list of frame sizes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// The size is no number.
@@ -34,19 +34,19 @@ pub enum SizeError {
         /// The size.
         size: u64,
     },
-    /// A weight is no number from 1.
+    /// A weight is no number from 1 to 1000, or its size is not a single one.
     #[error("{0:?} is no SIZE*WEIGHT: one size, and a number from 1 to 1000")]
     BadWeight(String),
-    /// A letter of a genome has no size.
+    /// A letter is not one of RFC 6985.
     #[error("{0:?} is no letter of an IMIX genome: RFC 6985 has a to j, and z")]
     BadLetter(char),
-    /// A genome without letters.
+    /// The genome has no letters.
     #[error("a genome is empty: write its letters, a to j and z of RFC 6985, as in genome:aaafg")]
     NoLetters,
-    /// Sizes at random.
+    /// The sizes are to be drawn at random.
     #[error("sizes come in turn, not at random: {0:?}")]
     Random(String),
-    /// Too many sizes.
+    /// There are too many sizes.
     #[error("{0} sizes are more than {PATTERN_MAX}: write steps (64-1518+2)")]
     TooMany(u64),
 }
@@ -61,8 +61,10 @@ impl From<ValuesError> for SizeError {
 }
 
 impl Sizes {
-    /// Reads sizes: a number, a range or list of them; `64*7,594*4,1518*1` for a mix; `imix` for
-    /// that one; `imix-7-5-1`; `genome:aaafg` by RFC 6985.
+    /// Reads sizes: a number, a range, a list, a mix, or a genome.
+    ///
+    /// A mix is written as `64*7,594*4,1518*1`; the names `imix` and `imix-7-4-1` stand for this
+    /// one, and `imix-7-5-1` for another. A genome is written as `genome:aaafg` (RFC 6985).
     pub(crate) fn parse(text: &str) -> Result<Self, SizeError> {
         match text {
             "imix" | "imix-7-4-1" => return Ok(mixed(&[(64, 7), (594, 4), (1518, 1)])),
@@ -92,18 +94,18 @@ impl Sizes {
         Self::checked((0..values.count()).map(|index| values.at(index) as u16).collect())
     }
 
-    /// Makes sizes from a list of sizes with FCS.
+    /// Checks a list of sizes with FCS, and removes the FCS.
     fn checked(sizes: Vec<u16>) -> Result<Self, SizeError> {
         sizes.iter().try_for_each(|size| check(u64::from(*size)))?;
         Ok(Self(sizes.into_iter().map(|size| size - FCS as u16).collect()))
     }
 
-    /// Sizes of frames without FCS.
+    /// Returns the sizes without FCS, in the order in which frames take them.
     pub(crate) fn pattern(&self) -> &[u16] {
         &self.0
     }
 
-    /// Mean of the bytes with FCS.
+    /// Returns the mean size in bytes with FCS.
     pub(crate) fn mean(&self) -> f64 {
         let sum: u64 = self.0.iter().map(|size| u64::from(*size)).sum();
         sum as f64 / self.0.len() as f64 + FCS as f64
@@ -125,7 +127,8 @@ fn weighted(part: &str) -> Result<(u16, u32), SizeError> {
     Ok((sizes.first() as u16, weight))
 }
 
-/// Spreads the sizes evenly: each next frame has the size that is furthest behind its share.
+/// Makes a mix with its sizes spread evenly: each frame has the size that is furthest behind its
+/// share.
 fn mixed(parts: &[(u16, u32)]) -> Sizes {
     let total: u32 = parts.iter().map(|(_, weight)| weight).sum();
     let mut taken = vec![0_i64; parts.len()];
@@ -138,7 +141,8 @@ fn mixed(parts: &[(u16, u32)]) -> Sizes {
     Sizes(pattern.collect())
 }
 
-/// Sizes of the letters of RFC 6985 section 4, with FCS. Its `z` is the MTU: that of Ethernet.
+/// Returns the size of a letter of RFC 6985 section 4 in bytes with FCS. `z` is the MTU there; here
+/// it is that of Ethernet.
 fn genome_size(letter: char) -> Result<u16, SizeError> {
     match letter {
         'a' => Ok(64),
@@ -174,26 +178,26 @@ mod tests {
         let imix = sizes("imix");
         let count = |size| imix.iter().filter(|it| **it == size).count();
         assert_eq!([count(64), count(594), count(1518), imix.len()], [7, 4, 1, 12]);
-        // No two long ones in a row.
+        // No two long frames follow each other.
         assert!(sizes("imix-7-5-1").windows(2).all(|pair| pair[0] + pair[1] < 594 + 1518));
         assert_eq!(Sizes::parse("64,1518").unwrap().mean(), 791.0);
     }
 
     #[test]
     fn what_names_no_sizes_is_refused() {
-        let told = |text: &str| Sizes::parse(text).unwrap_err().to_string();
-        assert_eq!(told("63"), "63 bytes: frames have 64 to 9216 bytes with FCS");
-        assert!(told("64-9217").contains("9217 bytes"));
-        assert!(told("64*0").contains("is no SIZE*WEIGHT"));
-        assert!(told("64-70*2").contains("is no SIZE*WEIGHT"));
-        assert!(told("random:64-128").contains("not at random"));
-        assert!(told("60*2").contains("60 bytes"));
-        assert!(told("genome:ax").contains("'x' is no letter"));
-        assert!(told("genome:").starts_with("a genome is empty"));
+        let refusal = |text: &str| Sizes::parse(text).unwrap_err().to_string();
+        assert_eq!(refusal("63"), "63 bytes: frames have 64 to 9216 bytes with FCS");
+        assert!(refusal("64-9217").contains("9217 bytes"));
+        assert!(refusal("64*0").contains("is no SIZE*WEIGHT"));
+        assert!(refusal("64-70*2").contains("is no SIZE*WEIGHT"));
+        assert!(refusal("random:64-128").contains("not at random"));
+        assert!(refusal("60*2").contains("60 bytes"));
+        assert!(refusal("genome:ax").contains("'x' is no letter"));
+        assert!(refusal("genome:").starts_with("a genome is empty"));
         let no_size = "is no size: write 64 to 9216 (bytes with FCS), imix, or genome:aaafg";
         for text in ["big", "-64", "64,", "", "70000"] {
-            assert_eq!(told(text), format!("{text:?} {no_size}"));
+            assert_eq!(refusal(text), format!("{text:?} {no_size}"));
         }
-        assert_eq!(told("big*2"), format!("\"big\" {no_size}"));
+        assert_eq!(refusal("big*2"), format!("\"big\" {no_size}"));
     }
 }

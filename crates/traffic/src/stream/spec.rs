@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A stream as the user writes it: keys and values, from the command line or a file.
+//! Reads a stream as the user writes it: keys and values, from the command line or a file.
 
 use super::rate::{Rate, RateError, parse_plain};
 use super::recording::Playback;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use wire::ethernet::Ethernet;
 use wire::{proto, tcp};
 
-/// The keys of a stream.
+/// All keys of a stream.
 pub const KEYS: [&str; 35] = [
     "name",
     "side",
@@ -51,34 +51,35 @@ pub const KEYS: [&str; 35] = [
     "tunnel_sport",
 ];
 
-/// A stream: its packets, rate and number.
+/// A stream as the user writes it: its packets, their rate and number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamSpec {
-    /// Names it in results.
+    /// Name in results.
     pub name: String,
     /// The port that sends it.
     pub side: Side,
     /// Rate of the stream.
     pub rate: Rate,
-    /// Packets after which it ends.
+    /// Number of packets after which the stream ends; `None` for never.
     pub count: Option<u64>,
-    /// Packets that leave together.
+    /// Number of packets that are sent back to back.
     pub burst: u64,
-    /// Different packets after which its fields begin anew.
+    /// Number of packets after which the values of varying fields start again; `None` for after all
+    /// combinations.
     pub flows: Option<u64>,
-    /// The capture that it sends, instead of packets of its own.
+    /// The capture that the stream sends instead of packets of its own.
     pub playback: Option<Playback>,
     pub(crate) schedule: Schedule,
     pub(crate) sizes: Sizes,
     pub(crate) packet: PacketSpec,
 }
 
-/// Headers of its packets.
+/// Headers of a stream's packets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PacketSpec {
     pub(crate) is_ipv6: bool,
     pub(crate) protocol: u8,
-    /// SCTP without a chunk.
+    /// True for SCTP packets without a chunk.
     pub(crate) is_bare: bool,
     pub(crate) tcp_flags: u8,
     pub(crate) src_mac: Option<Values>,
@@ -97,64 +98,64 @@ pub(crate) struct PacketSpec {
     pub(crate) tunnel: Option<TunnelSpec>,
 }
 
-/// Why keys and values make no stream.
+/// Reason why keys and values are no stream.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
-    /// A key that streams do not have.
+    /// The key is not one of streams.
     #[error("a stream has no key {key:?}; its keys are {}", KEYS.join(", "))]
     UnknownKey {
         /// The key.
         key: String,
     },
-    /// A key is there twice.
-    #[error("{0} is there twice")]
+    /// The key is given twice.
+    #[error("{0} is given twice")]
     Twice(String),
-    /// A value that its key does not take.
+    /// The value is not allowed for its key.
     #[error("{key}: {fault}")]
     Value {
         /// The key.
         key: &'static str,
-        /// Fault of its value.
+        /// The fault of the value.
         fault: ValueFault,
     },
 }
 
-/// Faults of a value.
+/// Reason why a value is not allowed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ValueFault {
-    /// No values of the field.
+    /// The text is no value of the field, and no range or list of them.
     #[error(transparent)]
     Values(#[from] ValuesError),
-    /// No sizes.
+    /// The text is no frame size.
     #[error(transparent)]
     Size(#[from] SizeError),
-    /// No rate.
+    /// The text is no rate.
     #[error(transparent)]
     Rate(#[from] RateError),
-    /// No time.
+    /// The text is no time.
     #[error(transparent)]
     Time(#[from] TimeError),
-    /// Something that needs another key.
+    /// The key needs another key.
     #[error("it needs {0}")]
     Without(&'static str),
-    /// Two keys that say the same.
-    #[error("{0} is there, too: give one of them")]
+    /// The key excludes another one that is given.
+    #[error("{0} is given, too: give one of them")]
     Beside(&'static str),
-    /// No speed of a capture.
+    /// The text is no speed of a capture.
     #[error("{0:?} is no speed: a number from 0.001 to 1000")]
     Speed(String),
-    /// A field of frames that go out as they are.
-    #[error("frames of a capture go out as they are: leave it out")]
+    /// The key is a field of packets, and the stream sends the frames of a capture.
+    #[error("frames of a capture are sent unchanged: remove this key")]
     OfCapture,
-    /// One of a few words.
+    /// The text is none of the allowed words.
     #[error("{text:?} is none of {words}")]
     Word {
         /// The value.
         text: String,
-        /// The words that belong there.
+        /// The allowed words.
         words: &'static str,
     },
-    /// Source and destination are not of one family.
+    /// One of source and destination is IPv4, and the other IPv6.
     #[error("{src} is an address of one family and {dst} of the other")]
     Families {
         /// The key of the source.
@@ -162,13 +163,13 @@ pub enum ValueFault {
         /// The key of the destination.
         dst: &'static str,
     },
-    /// A field that the packets do not have.
-    #[error("packets {0} have none")]
+    /// The packets do not have this field. The text says which packets.
+    #[error("packets {0} do not have this field")]
     NoSuchField(String),
-    /// Payloads of dpdk-project are those of UDP.
+    /// Payloads of dpdk-project are possible in UDP packets only.
     #[error("payloads of dpdk-project need proto=udp")]
     NotOfDpdkProject,
-    /// The headers, and the stamp of a verified packet, need more room.
+    /// The frame has no room for its headers, and for the stamp if packets are verified.
     #[error("{size} bytes are too few: these headers need at least {least} with FCS")]
     TooShort {
         /// The shortest size, with FCS.
@@ -178,7 +179,7 @@ pub enum ValueFault {
     },
 }
 
-/// Keys and values on their way to a stream.
+/// Keys and values that have not been read yet.
 pub(super) struct Reader {
     pairs: Vec<(String, String)>,
 }
@@ -189,7 +190,7 @@ impl Reader {
         Some(self.pairs.swap_remove(place).1)
     }
 
-    /// The value of `key`, read by `read`; `default` if it is not there.
+    /// Reads the value of `key` with `read`, or the text `default` if the key is not given.
     fn read<T, E: Into<ValueFault>>(
         &mut self,
         key: &'static str,
@@ -229,7 +230,7 @@ fn number(text: &str) -> Result<u64, ValuesError> {
     }
 }
 
-/// A number of packets: at least one.
+/// Reads a number of packets, at least 1.
 fn positive(text: &str) -> Result<u64, ValuesError> {
     let kind = "number from 1 to 2^63 - 1".to_owned();
     let found = number(text).ok().filter(|number| *number > 0);
@@ -245,12 +246,12 @@ pub(super) fn word<T: Copy>(
     found.ok_or_else(|| ValueFault::Word { text: text.to_owned(), words })
 }
 
-/// Keys of a stream that sends a capture.
+/// The keys that a stream may have if it sends a capture, besides `speed` and `loops`.
 const PLAYBACK_KEYS: [&str; 10] =
     ["name", "side", "rate", "count", "burst", "arrivals", "on", "off", "start", "pcap"];
 
 impl Reader {
-    /// Reads the keys of a capture, if the stream sends one, and refuses those of packets.
+    /// Reads the keys of a capture, if the stream sends one, and refuses keys of packets.
     fn playback(&mut self) -> Result<Option<Playback>, SpecError> {
         let refused = |key, fault| Err(SpecError::Value { key, fault });
         let speed = self.optional("speed", speed)?;
@@ -283,13 +284,13 @@ impl Reader {
     }
 }
 
-/// A factor for the speed of a capture.
+/// Reads a factor for the speed of a capture.
 fn speed(text: &str) -> Result<f64, ValueFault> {
     let speed = parse_plain(text).filter(|speed| (0.001..=1000.0).contains(speed));
     speed.ok_or_else(|| ValueFault::Speed(text.to_owned()))
 }
 
-/// The number of a protocol, and whether it is SCTP without a chunk.
+/// Reads a protocol. Returns its number, and true for SCTP without a chunk.
 fn protocol(text: &str) -> Result<(u8, bool), ValueFault> {
     let names = [
         ("udp", (proto::UDP, false)),
@@ -301,7 +302,7 @@ fn protocol(text: &str) -> Result<(u8, bool), ValueFault> {
     word(text, "udp, tcp, icmp, sctp, sctp-bare", &names)
 }
 
-/// Letters of TCP flags, as tcpdump has them, with the later ones E and C.
+/// Reads TCP flags: the letters of tcpdump, and E and C for ECE and CWR.
 fn tcp_flags(text: &str) -> Result<u8, ValueFault> {
     let letters = [
         ('F', tcp::FIN),
@@ -324,21 +325,21 @@ fn side(text: &str) -> Result<Side, ValueFault> {
     word(text, "a, b", &[("a", Side::A), ("b", Side::B)])
 }
 
-/// True if a text with an address in front means IPv6; only such addresses have colons.
+/// True if the first address of a text is IPv6: it contains a colon.
 fn is_ipv6(text: &str) -> bool {
     let begin = text.strip_prefix("random:").unwrap_or(text);
     let end = begin.find(['-', '/', ',']).unwrap_or(begin.len());
     begin[..end].contains(':')
 }
 
-/// Reads addresses of source and destination, which are of one family: true for IPv6.
+/// Reads source and destination addresses, which must be of one family. Returns true for IPv6.
 pub(super) fn addresses(
     reader: &mut Reader,
     keys: [&'static str; 2],
 ) -> Result<(bool, [Values; 2]), SpecError> {
     let texts = keys.map(|key| reader.take(key));
     let is_ipv6 = texts.iter().flatten().next().is_some_and(|text| is_ipv6(text));
-    // The networks of RFC 2544 and RFC 5180 for tests.
+    // Networks for benchmarks (RFC 2544, RFC 5180).
     let (kind, defaults) = match is_ipv6 {
         false => (Kind::Ipv4, ["198.18.0.1", "198.19.0.1"]),
         true => (Kind::Ipv6, ["2001:2::1", "2001:2:0:8000::1"]),
@@ -359,7 +360,10 @@ pub(super) fn addresses(
 }
 
 impl StreamSpec {
-    /// Reads a stream from keys and values. `number` names it if it has no name.
+    /// Reads a stream from keys and values. Without a name, it is called `stream` and `number`.
+    ///
+    /// # Errors
+    /// A key is unknown or given twice, or a value is not allowed.
     pub fn from_pairs(
         number: usize,
         pairs: impl IntoIterator<Item = (String, String)>,
@@ -393,7 +397,7 @@ impl StreamSpec {
         };
         match reader.pairs.first() {
             None => Ok(spec),
-            // The key is known, but was not used.
+            // A known key that was not read does not belong to such packets.
             Some((key, _)) => {
                 let key = KEYS.into_iter().find(|known| known == key).unwrap_or("proto");
                 let with = || format!("with proto={}", spec.packet.protocol_name());
@@ -404,14 +408,14 @@ impl StreamSpec {
         }
     }
 
-    /// Packets after which it ends.
+    /// Returns the number of packets after which the stream ends; `None` for never.
     pub(crate) fn packets(&self) -> Option<u64> {
         let loops = self.playback.as_ref().and_then(|it| Some((it, it.loops?)));
         let of_loops = loops.map(|(it, loops)| loops.saturating_mul(it.recording.len() as u64));
         self.count.or(of_loops)
     }
 
-    /// The MTU that its longest frame needs: bytes behind the Ethernet header and its tags.
+    /// Returns the MTU that the longest frame needs: its bytes behind the Ethernet header and tags.
     pub fn mtu(&self) -> usize {
         if let Some(playback) = &self.playback {
             return playback.recording.mtu();
@@ -421,7 +425,7 @@ impl StreamSpec {
         longest - Ethernet::LEN - 4 * tags
     }
 
-    /// Mean bytes of its frames, with FCS.
+    /// Returns the mean size of the frames in bytes, with FCS.
     pub fn mean_size(&self) -> f64 {
         let of_capture = self.playback.as_ref().map(|it| it.recording.mean_size());
         of_capture.unwrap_or_else(|| self.sizes.mean())
@@ -458,7 +462,7 @@ impl PacketSpec {
         let vlan = |text: &str| Values::parse(text, Kind::Number(4095));
         let only = |is_there: bool, max: u64| if is_there { max } else { 0 };
         let mut field = |key, default: &str, max: u64| match max {
-            // It stays among the keys, and is refused in the end.
+            // The packets lack this field. The key stays unread, so `StreamSpec::read` refuses it.
             0 => Ok(Values::parse("0", Kind::Number(0)).expect("a number")),
             _ => reader.field(key, default, max),
         };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writes frames of a stream fast: headers are built once, then copied, and varying fields written.
+//! Writes the frames of a stream by a template: headers are built once, then copied, and varying
+//! fields are written.
 //!
-//! The sums of all constant bytes are computed once too, so a checksum costs a few additions,
-//! whatever the length of the packet.
+//! The sums of all constant bytes are computed once too. So a checksum costs a few additions for
+//! any length of the packet.
 
 use super::fields::Fields;
 use super::places::{Place, Varying, varying_fields};
@@ -18,27 +19,29 @@ use wire::checksum::{Crc32c, Sum};
 use wire::ethernet::Ethernet;
 use wire::{FrameBuilder, icmp::Icmp, ipv4::Ipv4, ipv6::Ipv6, proto, tcp::Tcp, udp::Udp};
 
-/// Bytes that the head of a template has: as many as the longest headers, or more.
+/// Bytes of the head of a template: not less than those of the longest headers.
 pub(crate) const HEAD: usize = 3 * LINE;
-/// Bytes that are copied at once.
+/// Bytes of a cache line; heads are copied line by line.
 const LINE: usize = 64;
-/// Bytes of the common header of SCTP and of that of a DATA chunk (RFC 9260 sections 3.1, 3.3.1).
+/// Bytes of the common header of SCTP and the header of a DATA chunk (RFC 9260 sections 3.1,
+/// 3.3.1).
 const SCTP_HEADERS: usize = 12 + 16;
+/// Identifier of ICMP echo requests.
 const ECHO_ID: u16 = 0x6d72;
 
-/// The payload behind the headers.
+/// The payload of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Payload<'a> {
     /// Bytes that are equal in every packet.
     Fixed(&'a Filler),
-    /// A stamp, and bytes that only this packet has.
+    /// A stamp, and pseudo-random bytes that depend on the packet's number.
     Stamped(Stamp, StampKey, &'a Filler),
     /// The payload of dpdk-project.
     DpdkProject { seed: u64, index: u64, sent_ns: u64 },
 }
 
 impl<'a> Payload<'a> {
-    /// Returns the payload of packet `index` of a lane: a stream, and a sender of it.
+    /// Returns the verified payload of packet `index` of a lane, in this format.
     #[inline(always)]
     pub(crate) fn verified(
         format: PayloadFormat,
@@ -67,10 +70,10 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Headers of a stream, with every field that varies at zero.
+/// Headers of a stream's frames, with zeros in every varying field.
 #[derive(Debug)]
 pub(crate) struct Template {
-    /// The first bytes of every frame: its headers, and more.
+    /// The first bytes of every frame: its headers, and the begin of a fixed payload.
     head: [u8; HEAD],
     head_len: usize,
     /// Bytes of the head that are copied to long frames.
@@ -81,34 +84,35 @@ pub(crate) struct Template {
     is_ipv6: bool,
     has_ports: bool,
     checksum: Checksum,
-    /// True if a field varies that counts to the checksum of IPv4.
+    /// True if a varying field counts to the checksum of IPv4.
     has_varying_network: bool,
-    /// The transport packet's length is a multiple of this number of bytes.
+    /// The length of the transport packet is a multiple of this number of bytes.
     multiple: usize,
-    /// Places in the headers with the length of the packet from a place on.
+    /// The length fields of the headers.
     lengths: Vec<Length>,
-    /// Sum of the IPv4 header, without its length.
+    /// Sum of the IPv4 header without its length.
     network_sum: Sum,
-    /// Sum of pseudo header and transport header, without lengths.
+    /// Sum of pseudo header and transport header without lengths.
     transport_sum: Sum,
-    /// Number of times that the length of the transport packet counts to its checksum: in the
-    /// pseudo header, and in the header of UDP.
+    /// Number of times that the transport length counts to the checksum: once in the pseudo header,
+    /// once in the header of UDP.
     counted_lengths: usize,
 }
 
-/// A length in the headers: two bytes at `at`, of what begins at `from`.
+/// A length field of two bytes at `at`. Its value is the number of bytes from `from` to the end of
+/// the packet.
 #[derive(Clone, Copy, Debug)]
 struct Length {
     at: usize,
     from: usize,
 }
 
-/// The checksum of the transport header.
+/// Kind and place of the transport checksum.
 #[derive(Clone, Copy, Debug)]
 enum Checksum {
-    /// The checksum of RFC 1071 at `at`; if it is 0, `for_zero` is written.
+    /// The internet checksum (RFC 1071), at `at`. If it is 0, `for_zero` is written.
     Internet { at: usize, for_zero: u16 },
-    /// The CRC of a whole SCTP packet (RFC 9260 section 6.8).
+    /// The CRC32c of a whole SCTP packet (RFC 9260 section 6.8).
     Crc32c,
 }
 
@@ -116,19 +120,21 @@ enum Checksum {
 #[derive(Debug)]
 pub(crate) struct Head {
     bytes: [u8; HEAD],
-    /// Bytes of the frame, and those up to the end of the packet in it: the rest is zeros.
+    /// Bytes of the frame.
     len: usize,
+    /// Bytes of the frame up to the end of its packet. The rest is zeros.
     packet_len: usize,
     /// Sum of the IPv4 header without varying fields.
     network_sum: Sum,
-    /// Sum of pseudo header and transport header without varying fields, and of the payload if it
-    /// is fixed.
+    /// Sum of pseudo header and transport header without varying fields, plus that of a fixed
+    /// payload.
     transport_sum: Sum,
 }
 
 impl Template {
-    /// Builds the headers; returns them and the fields that vary, the fastest first. `macs` are
-    /// those of sender and receiver where the stream names none.
+    /// Builds the headers. Returns them and the varying fields, the one that changes fastest first.
+    ///
+    /// `macs` are the MAC addresses of sender and receiver, for streams that name none.
     pub(crate) fn new(
         spec: &PacketSpec,
         macs: [[u8; 6]; 2],
@@ -172,7 +178,7 @@ impl Template {
         (template, varying)
     }
 
-    /// Refuses frames of `shortest` bytes without FCS that have no room for headers and stamp.
+    /// Checks that frames of `shortest` bytes without FCS have room for headers and stamp.
     pub(crate) fn check_room(&self, shortest: usize, is_stamped: bool) -> Result<(), SpecError> {
         let least = self.head_len + if is_stamped { Stamp::LEN } else { 0 };
         if shortest >= least {
@@ -182,8 +188,8 @@ impl Template {
         Err(SpecError::Value { key: "size", fault })
     }
 
-    /// Returns the first bytes of frames of `len` bytes. `fixed` is what a payload is taken from
-    /// that is the same in every packet; `None`: it is not.
+    /// Returns the head of frames of `len` bytes. `fixed` is the filler of a fixed payload; `None`
+    /// if payloads differ from packet to packet.
     #[inline]
     pub(crate) fn head(&self, len: usize, fixed: Option<&Filler>) -> Head {
         let mut bytes = self.head;
@@ -215,8 +221,8 @@ impl Template {
         room.into()
     }
 
-    /// Writes a frame to the first bytes of `room`; returns its length. The room must be [`HEAD`]
-    /// bytes at least.
+    /// Writes a frame to the start of `room`. Returns its length. `room` must have at least
+    /// [`HEAD`] bytes.
     #[inline(always)]
     pub(crate) fn write(
         &self,
@@ -261,12 +267,12 @@ impl Template {
         self.transport_at..self.transport_at + len
     }
 
-    /// Writes the payload; returns its sum, or 0 if the head has it.
+    /// Writes the payload. Returns its sum, or 0 if the sum is part of the head.
     #[inline(always)]
     fn write_payload(&self, to: &mut [u8], payload: Payload<'_>) -> Sum {
         match payload {
             Payload::Fixed(filler) => {
-                // The first bytes came with the head.
+                // The head has written its first bytes.
                 if to.len() > self.copied - self.head_len {
                     to.copy_from_slice(filler.bytes(Window::FIRST, to.len()));
                 }
@@ -288,7 +294,7 @@ impl Template {
 }
 
 impl Head {
-    /// Copies the bytes to the first ones of a room, which may get more than the frame has.
+    /// Copies the head to the start of `room`. More bytes than the frame has may be written.
     #[inline(always)]
     fn copy_to(&self, room: &mut [u8], copied: usize) {
         // A frame of one cache line touches no second one.
@@ -309,14 +315,14 @@ impl Checksum {
         match spec.protocol {
             proto::SCTP => Self::Crc32c,
             proto::TCP => internet(16),
-            // RFC 768: 0 would say that there is no checksum.
+            // RFC 768: 0 would mean that there is no checksum.
             proto::UDP => Self::Internet { at: transport_at + 6, for_zero: 0xffff },
             _ => internet(2),
         }
     }
 }
 
-/// The lengths of the packet in its headers, without those of a tunnel.
+/// Returns the length fields of the headers, without those of a tunnel.
 fn lengths(spec: &PacketSpec, network_at: usize, transport_at: usize) -> Vec<Length> {
     let network = match spec.is_ipv6 {
         true => Length { at: network_at + 4, from: transport_at },
@@ -324,7 +330,7 @@ fn lengths(spec: &PacketSpec, network_at: usize, transport_at: usize) -> Vec<Len
     };
     let transport = match spec.protocol {
         proto::UDP => Some(Length { at: transport_at + 4, from: transport_at }),
-        // Of the chunk, behind the common header.
+        // The length of the chunk, which follows the common header.
         proto::SCTP if !spec.is_bare => {
             Some(Length { at: transport_at + 14, from: transport_at + 12 })
         }
@@ -357,7 +363,7 @@ fn first_packet(spec: &PacketSpec) -> FrameBuilder {
             let sctp = frame.sctp(sport, dport).verification_tag(1);
             match spec.is_bare {
                 true => sctp,
-                // A DATA chunk with all of a message: flags B and E.
+                // A DATA chunk with a whole message: flags B and E.
                 false => sctp.payload([0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
             }
         }
@@ -366,7 +372,7 @@ fn first_packet(spec: &PacketSpec) -> FrameBuilder {
     packet.checksum(0)
 }
 
-/// The headers of the first frame, with lengths and checksums of zero.
+/// Returns the headers of the first frame, with zero lengths and checksums.
 fn first_frame(spec: &PacketSpec, macs: [[u8; 6]; 2]) -> Vec<u8> {
     let packet = first_packet(spec);
     let mut frame = match &spec.tunnel {
@@ -387,7 +393,7 @@ fn first_frame(spec: &PacketSpec, macs: [[u8; 6]; 2]) -> Vec<u8> {
     frame.build()
 }
 
-/// True if a pseudo header of addresses is part of the checksum.
+/// True if the transport checksum covers a pseudo header with the addresses.
 pub(crate) fn has_pseudo(spec: &PacketSpec) -> bool {
     spec.is_ipv6 || spec.protocol != proto::ICMP
 }
@@ -408,7 +414,8 @@ pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
 
 const _: () = assert!(LINK + Ipv6::LEN + SCTP_HEADERS < 2 * LINE);
 const _: () = assert!(LINK + Ipv6::LEN + Udp::LEN + HEADER + INSIDE < HEAD);
-/// Bytes of the headers before IP, and of those inside a tunnel.
+/// Maximum number of bytes of the headers before IP.
 const LINK: usize = Ethernet::LEN + 8;
+/// Maximum number of bytes of the headers inside a tunnel.
 const INSIDE: usize = Ethernet::LEN + Ipv6::LEN + SCTP_HEADERS;
 const _: () = assert!(Tcp::LEN < SCTP_HEADERS && Udp::LEN == Icmp::LEN);

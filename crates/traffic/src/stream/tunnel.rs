@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tunnels around the packets of a stream: VXLAN (RFC 7348) and GTP-U (3GPP TS 29.281).
+//! Puts the packets of a stream into tunnels: VXLAN (RFC 7348) and GTP-U (3GPP TS 29.281).
 
 use super::places::Place;
 use super::spec::{Reader, SpecError, addresses, word};
@@ -12,9 +12,9 @@ use wire::checksum::Sum;
 use wire::ethernet::Ethernet;
 use wire::{FrameBuilder, ipv4::Ipv4, ipv6::Ipv6, proto, udp::Udp};
 
-/// Bytes of the header of VXLAN, and of that of GTP-U without optional fields.
+/// Bytes of a VXLAN header, and also of a GTP-U header without optional fields.
 pub(crate) const HEADER: usize = 8;
-/// MAC addresses of the frames inside VXLAN: source and destination.
+/// Source and destination MAC address of the frames inside VXLAN.
 const INNER_MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 1, 1], [2, 0, 0, 0, 1, 2]];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct TunnelSpec {
     id: Values,
     src: Values,
     dst: Values,
-    /// `None`: each flow has its own.
+    /// UDP source port of the tunnel; `None` if it is derived from the connection inside.
     sport: Option<Values>,
 }
 
@@ -54,7 +54,8 @@ impl TunnelSpec {
         Ok(Some(Self { kind, is_ipv6, id, src, dst, sport }))
     }
 
-    /// Names the packets that have no such key; `None` if it is not one of tunnels.
+    /// Returns the packets that lack the field of `key`, in words for an error; `None` if `key` is
+    /// not one of tunnels.
     pub(super) fn without(key: &str) -> Option<&'static str> {
         match key {
             "vni" => Some("without tunnel=vxlan"),
@@ -64,7 +65,7 @@ impl TunnelSpec {
         }
     }
 
-    /// Its source addresses: true for IPv6.
+    /// Returns the source addresses of the tunnel, and true for IPv6.
     pub(crate) fn source(&self) -> (bool, &Values) {
         (self.is_ipv6, &self.src)
     }
@@ -73,13 +74,13 @@ impl TunnelSpec {
         if self.is_ipv6 { Ipv6::LEN } else { Ipv4::LEN }
     }
 
-    /// Bytes before the IP header inside, from that of the tunnel on.
+    /// Returns the number of bytes from the IP header of the tunnel to the IP header inside.
     pub(crate) fn len(&self) -> usize {
         let link = if self.kind == TunnelKind::Vxlan { Ethernet::LEN } else { 0 };
         self.ip_len() + Udp::LEN + HEADER + link
     }
 
-    /// Puts the packet into a tunnel. Lengths and checksums are 0.
+    /// Puts a packet into the tunnel. The tunnel's lengths and checksums are 0.
     pub(crate) fn wrap(&self, packet: FrameBuilder) -> FrameBuilder {
         let ip = |values: &Values| match self.is_ipv6 {
             true => IpAddr::V6(Ipv6Addr::from_bits(values.first())),
@@ -107,7 +108,7 @@ impl TunnelSpec {
         frame.udp(sport, dport).udp_len(0).checksum(0).payload(payload)
     }
 
-    /// The fields, and where they are if the IP header of the tunnel is at `at`.
+    /// Returns the fields of the tunnel, and their places if its IP header is at `at`.
     pub(crate) fn fields(&self, at: usize) -> [(Option<&Values>, Vec<Place>); 4] {
         let (udp_at, header_at) = (at + self.ip_len(), at + self.ip_len() + Udp::LEN);
         let left = if self.kind == TunnelKind::Vxlan { 8 } else { 0 };
@@ -124,7 +125,7 @@ impl TunnelSpec {
         ]
     }
 
-    /// The tunnel whose IP header is at `at` in the frames.
+    /// Returns the tunnel for a template whose frames have the tunnel's IP header at `at`.
     pub(crate) fn at(&self, at: usize) -> Tunnel {
         Tunnel {
             at,
@@ -136,7 +137,7 @@ impl TunnelSpec {
     }
 }
 
-/// Finishes the headers of a tunnel.
+/// Tunnel of a template: finishes the tunnel's headers in each frame.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     at: usize,
@@ -147,8 +148,10 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Writes source port, lengths and checksums, which are 0 so far. Everything else in the frame
-    /// is finished; `flow` are the places of addresses and ports inside.
+    /// Writes source port, lengths and checksums of the tunnel, which are 0 before.
+    ///
+    /// All other bytes of the frame must be written. `flow` has the places of the addresses and of
+    /// the ports inside.
     #[inline(never)]
     pub(crate) fn finish(&self, frame: &mut [u8], flow: [Range<usize>; 2]) {
         let (at, udp_at) = (self.at, self.udp_at);
@@ -166,7 +169,7 @@ impl Tunnel {
             put16(frame, at + 2, (frame.len() - at) as u16);
             let sum = Sum::default().add_bytes(&frame[at..at + Ipv4::LEN]);
             put16(frame, at + 10, sum.finish());
-            // RFC 7348 section 5: it should be 0. Over IPv6 RFC 8200 wants one.
+            // RFC 7348 section 5: the checksum should be 0. Over IPv6, RFC 8200 demands one.
             if self.kind == TunnelKind::Vxlan {
                 return;
             }
@@ -179,8 +182,8 @@ impl Tunnel {
     }
 }
 
-/// A source port of the dynamic ones for the flow inside, by which routers spread flows over
-/// several paths, as RFC 7348 section 5 recommends.
+/// Derives a dynamic source port from the connection inside, as RFC 7348 section 5 recommends.
+/// Routers use it to spread connections over several paths.
 #[inline]
 fn derive_port(frame: &[u8], flow: [Range<usize>; 2]) -> u16 {
     let words = flow.into_iter().flat_map(|range| frame[range].chunks_exact(4));

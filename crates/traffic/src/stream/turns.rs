@@ -5,21 +5,22 @@ use super::schedule::Group;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Groups of streams, and the one whose frame is due first.
+/// Groups of streams, in the order in which their next frames are due.
 #[derive(Debug)]
 pub(crate) struct Turns {
     groups: Vec<Group>,
-    /// The group that sends until the first of the others is due: most frames change nothing else.
+    /// The group that sends until another is due. Most frames need no change of the group, and then
+    /// the heap is not touched.
     current: usize,
     others: BinaryHeap<Reverse<Waiting>>,
-    /// Time at which the first of the others is due; `u64::MAX` for never.
+    /// Time at which the first of the others is due, in nanoseconds; `u64::MAX` for never.
     until: u64,
-    /// Number of times that groups took turns.
+    /// Number of changes of the group so far, plus the number of groups.
     changes: u64,
 }
 
-/// A group whose turn is to come. Of several that are due at one time, the one that has waited for
-/// the longest sends first.
+/// A group that waits for its turn. Of groups that are due at the same time, the one that has
+/// waited longest sends first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Waiting {
     due: u64,
@@ -28,7 +29,7 @@ struct Waiting {
 }
 
 impl Turns {
-    /// Makes turns of the groups, from their first frames on.
+    /// Begins the groups; the next frame is the one that is due first.
     pub(crate) fn new(mut groups: Vec<Group>) -> Self {
         groups.iter_mut().for_each(Group::begin);
         let waiting = groups
@@ -43,13 +44,14 @@ impl Turns {
         turns
     }
 
-    /// Returns when the next frame is due; `None` if there are no more.
+    /// Returns the time at which the next frame is due, in nanoseconds; `None` if there are no
+    /// more.
     #[inline(always)]
     pub(crate) fn due(&self) -> Option<u64> {
         self.groups.get(self.current).map(Group::due).filter(|due| *due != u64::MAX)
     }
 
-    /// The group of the next frame.
+    /// Returns the group of the next frame.
     ///
     /// # Panics
     /// If there are no groups.
@@ -58,7 +60,7 @@ impl Turns {
         &self.groups[self.current]
     }
 
-    /// The only group.
+    /// Returns the group if there is only one.
     #[inline(always)]
     pub(crate) fn only(&mut self) -> Option<&mut Group> {
         match &mut self.groups[..] {
@@ -67,18 +69,19 @@ impl Turns {
         }
     }
 
-    /// Advances to the next frame; `is_over` says that the stream of the last one has no more.
+    /// Advances to the next frame. `is_over` is true if the stream of the frame just sent has no
+    /// more.
     #[inline(always)]
     pub(crate) fn advance(&mut self, is_over: bool) {
         let group = &mut self.groups[self.current];
         group.advance(is_over);
-        // Frames of a burst stay together.
+        // At the same time, another group may send only between bursts.
         if group.due() > self.until || group.due() == self.until && group.begins_burst() {
             self.change();
         }
     }
 
-    /// Changes to the first of the other groups, if there are others.
+    /// Changes to the other group that is due first, if there is one.
     fn change(&mut self) {
         let due = self.groups[self.current].due();
         let waiting = Waiting { due, since: self.changes, group: self.current };

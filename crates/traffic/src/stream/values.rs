@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Values of a field that varies from packet to packet, as the user writes them.
+//! Reads the values of a varying field as the user writes them.
 //!
 //! `80` is one value. `1024-2047` gives each value in turn, `1024-2047+16` in steps of 16.
 //! `53,80,443` gives a list in turn, `198.18.0.0/16` every address of a prefix. `random:` before
@@ -7,25 +7,25 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The kinds of fields that may vary.
+/// Kind of the values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Ipv4,
     Ipv6,
     Mac,
-    /// A number up to this one.
+    /// A number from 0 to this one.
     Number(u64),
 }
 
 /// The values of a field, in the order in which packets take them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Values {
-    /// At least one: runs of values, one after the other.
+    /// Runs of values, one after the other; at least one.
     runs: Vec<Run>,
     pub(crate) is_random: bool,
 }
 
-/// Values with the same distance from each other.
+/// Values at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) first: u128,
@@ -33,27 +33,27 @@ pub(crate) struct Run {
     pub(crate) count: u64,
 }
 
-/// Why a text names no values.
+/// Reason why a text is no list of values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValuesError {
     /// The text is no value of its kind.
     #[error("{text:?} is no {kind}")]
     NotOne {
-        /// The part of the text.
+        /// The part of the text that is wrong.
         text: String,
-        /// Kind of value that belongs there.
+        /// The kind of value that is expected.
         kind: String,
     },
     /// A range ends before it begins.
     #[error("the range {0:?} ends before it begins")]
     Backwards(String),
-    /// A step of 0 leads nowhere.
+    /// The step is no number from 1.
     #[error("{0:?} is no step: a number from 1")]
     BadStep(String),
-    /// A prefix is longer than an address.
+    /// The prefix is longer than an address, or the address has bits behind the prefix.
     #[error("{0:?} is no prefix: a network address and up to 32 bits, of IPv6 up to 128")]
     BadPrefix(String),
-    /// More values than can be counted.
+    /// There are more than 2^63 values.
     #[error("{0:?} has more than 2^63 values: of IPv6 name at most a /65 or a shorter range")]
     TooMany(String),
 }
@@ -78,7 +78,7 @@ impl Kind {
         value.ok_or_else(|| ValuesError::NotOne { text: text.to_owned(), kind: self.name() })
     }
 
-    /// Bits of an address that has prefixes.
+    /// Returns the bits of an address; `None` for kinds without prefixes.
     fn prefix_bits(self) -> Option<u32> {
         match self {
             Kind::Ipv4 => Some(32),
@@ -103,7 +103,10 @@ fn parse_mac(text: &str) -> Option<u64> {
 }
 
 impl Values {
-    /// Reads values of this kind.
+    /// Reads values of this kind: a value, a range, a prefix, or a list of these.
+    ///
+    /// # Errors
+    /// A part of the text is no such value, or there are more than 2^63 values.
     pub(crate) fn parse(text: &str, kind: Kind) -> Result<Self, ValuesError> {
         let (is_random, text) = match text.strip_prefix("random:") {
             Some(rest) => (true, rest),
@@ -111,7 +114,7 @@ impl Values {
         };
         let runs = text.split(',').map(|part| Run::parse(part.trim(), kind));
         let runs: Vec<Run> = runs.collect::<Result<_, _>>().map_err(|error| match error {
-            // A missing part, as in "-1" or "53,,80", says nothing without what is around it.
+            // If a part is empty, as in "-1" or "53,,80", the error names the whole text.
             ValuesError::NotOne { text: part, kind } if part.is_empty() => {
                 ValuesError::NotOne { text: text.to_owned(), kind }
             }
@@ -150,7 +153,8 @@ impl Values {
         run.at(in_run)
     }
 
-    /// Returns the run of value number `index`, below `count`, and its number in that run.
+    /// Returns the run of value number `index`, and the value's number in that run. `index` must be
+    /// below `count`.
     #[inline(always)]
     pub(crate) fn find(&self, mut index: u64) -> (&Run, u64) {
         for run in &self.runs {
@@ -191,8 +195,8 @@ impl Run {
         Ok(Self { first, step, count })
     }
 
-    /// The addresses of a prefix. The outer `None`: it is no prefix; the inner one: it has too many
-    /// addresses.
+    /// Returns the addresses of a prefix. The outer `None` means that it is no prefix; the inner
+    /// one that it has too many addresses.
     fn prefix(network: u128, bits: &str, width: u32) -> Option<Option<Self>> {
         let bits: u32 = bits.parse().ok().filter(|bits| *bits <= width)?;
         let free = width - bits;
@@ -230,22 +234,22 @@ mod tests {
 
     #[test]
     fn what_names_no_values_is_refused() {
-        let told = |text: &str, kind: Kind| Values::parse(text, kind).unwrap_err().to_string();
+        let refusal = |text: &str, kind: Kind| Values::parse(text, kind).unwrap_err().to_string();
         let port = Kind::Number(65535);
-        assert_eq!(told("65536", port), "\"65536\" is no number from 0 to 65535");
-        assert_eq!(told("", port), "\"\" is no number from 0 to 65535");
-        assert_eq!(told("-1", port), "\"-1\" is no number from 0 to 65535");
-        assert_eq!(told("53,,80", port), "\"53,,80\" is no number from 0 to 65535");
-        assert_eq!(told("1-", port), "\"1-\" is no number from 0 to 65535");
-        assert_eq!(told("53,http", port), "\"http\" is no number from 0 to 65535");
-        assert_eq!(told("9-1", port), "the range \"9-1\" ends before it begins");
-        assert!(told("1-9+0", port).contains("is no step"));
-        assert!(told("10.0.0.1/24", Kind::Ipv4).contains("is no prefix"));
-        assert!(told("10.0.0.0/33", Kind::Ipv4).contains("is no prefix"));
-        assert!(told("2001:2::/48", Kind::Ipv6).contains("more than 2^63"));
-        assert!(told("::/0", Kind::Ipv6).contains("more than 2^63"));
-        assert!(told("::-ffff::", Kind::Ipv6).contains("more than 2^63"));
-        assert!(told("2:0:0:0:0:0", Kind::Mac).contains("MAC address"));
-        assert!(told("10.0.0.1", Kind::Ipv6).contains("IPv6 address"));
+        assert_eq!(refusal("65536", port), "\"65536\" is no number from 0 to 65535");
+        assert_eq!(refusal("", port), "\"\" is no number from 0 to 65535");
+        assert_eq!(refusal("-1", port), "\"-1\" is no number from 0 to 65535");
+        assert_eq!(refusal("53,,80", port), "\"53,,80\" is no number from 0 to 65535");
+        assert_eq!(refusal("1-", port), "\"1-\" is no number from 0 to 65535");
+        assert_eq!(refusal("53,http", port), "\"http\" is no number from 0 to 65535");
+        assert_eq!(refusal("9-1", port), "the range \"9-1\" ends before it begins");
+        assert!(refusal("1-9+0", port).contains("is no step"));
+        assert!(refusal("10.0.0.1/24", Kind::Ipv4).contains("is no prefix"));
+        assert!(refusal("10.0.0.0/33", Kind::Ipv4).contains("is no prefix"));
+        assert!(refusal("2001:2::/48", Kind::Ipv6).contains("more than 2^63"));
+        assert!(refusal("::/0", Kind::Ipv6).contains("more than 2^63"));
+        assert!(refusal("::-ffff::", Kind::Ipv6).contains("more than 2^63"));
+        assert!(refusal("2:0:0:0:0:0", Kind::Mac).contains("MAC address"));
+        assert!(refusal("10.0.0.1", Kind::Ipv6).contains("IPv6 address"));
     }
 }

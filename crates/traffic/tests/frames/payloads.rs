@@ -115,18 +115,18 @@ fn packets_of_others_are_foreign_to_dpdk_project() {
 
 #[test]
 fn what_dpdk_project_cannot_send_is_refused() {
-    let told = |texts: &[&str]| try_dpdk_project(texts).unwrap_err();
+    let refusal = |texts: &[&str]| try_dpdk_project(texts).unwrap_err();
     assert_eq!(
-        told(&["name=a", "name=b"]),
+        refusal(&["name=a", "name=b"]),
         "stream b: payloads of dpdk-project do not name their stream: give one stream only"
     );
     for proto in ["tcp", "icmp", "sctp", "sctp-bare"] {
         assert_eq!(
-            told(&[&format!("name=a proto={proto} size=200")]),
+            refusal(&[&format!("name=a proto={proto} size=200")]),
             "stream a: proto: payloads of dpdk-project need proto=udp"
         );
     }
-    assert!(told(&["vlan=1"]).contains("64 bytes are too few: these headers need at least 66"));
+    assert!(refusal(&["vlan=1"]).contains("64 bytes are too few: these headers need at least 66"));
 }
 
 #[test]

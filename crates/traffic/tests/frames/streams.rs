@@ -248,7 +248,7 @@ fn packets_of_others_are_told_from_ours() {
 
 #[test]
 fn what_makes_no_stream_is_refused() {
-    let told = |text: &str| {
+    let refusal = |text: &str| {
         let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
         let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let spec = StreamSpec::from_pairs(3, pairs);
@@ -257,32 +257,40 @@ fn what_makes_no_stream_is_refused() {
             .and_then(|spec| Streams::new(&[spec], &setup(true)).map_err(|it| it.to_string()));
         streams.expect_err(text)
     };
-    assert!(told("sizes=64").starts_with("a stream has no key \"sizes\"; its keys are name, side"));
-    assert_eq!(told("size=64 size=65"), "size is there twice");
-    assert_eq!(told("proto=icmp dport=7"), "dport: packets with proto=icmp have none");
-    assert_eq!(told("flags=S"), "flags: packets with proto=udp have none");
-    assert_eq!(told("proto=tcp flags=SX"), "flags: \"SX\" is none of the letters F S R P A U E C");
-    assert!(told("proto=gre").contains("is none of udp, tcp, icmp, sctp, sctp-bare"));
-    assert!(told("src=::1 dst=10.0.0.1").contains("dst: src is an address of one family"));
-    assert!(told("src=10.0.0.1 dst=::1").contains("dst: src is an address of one family"));
-    assert!(told("src=10.0.0.300").contains("src: \"10.0.0.300\" is no IPv4 address"));
-    assert!(told("count=0").contains("count: \"0\" is no number from 1"));
+    assert!(
+        refusal("sizes=64").starts_with("a stream has no key \"sizes\"; its keys are name, side")
+    );
+    assert_eq!(refusal("size=64 size=65"), "size is given twice");
     assert_eq!(
-        told("src=2001:2::1"),
+        refusal("proto=icmp dport=7"),
+        "dport: packets with proto=icmp do not have this field"
+    );
+    assert_eq!(refusal("flags=S"), "flags: packets with proto=udp do not have this field");
+    assert_eq!(
+        refusal("proto=tcp flags=SX"),
+        "flags: \"SX\" is none of the letters F S R P A U E C"
+    );
+    assert!(refusal("proto=gre").contains("is none of udp, tcp, icmp, sctp, sctp-bare"));
+    assert!(refusal("src=::1 dst=10.0.0.1").contains("dst: src is an address of one family"));
+    assert!(refusal("src=10.0.0.1 dst=::1").contains("dst: src is an address of one family"));
+    assert!(refusal("src=10.0.0.300").contains("src: \"10.0.0.300\" is no IPv4 address"));
+    assert!(refusal("count=0").contains("count: \"0\" is no number from 1"));
+    assert_eq!(
+        refusal("src=2001:2::1"),
         "stream stream3: size: 64 bytes are too few: these headers need at least 82 with FCS"
     );
-    assert!(told("on=1s").contains("on: it needs off=TIME"));
-    assert!(told("rate=1kpps off=1s").contains("off: it needs on=TIME"));
-    assert!(told("rate=1kpps on=0 off=1s").contains("on: \"0\" is no time: write 1.5s"));
-    assert!(told("arrivals=poisson").contains("arrivals, on and start need a rate"));
-    assert!(told("start=5ms rate=max").contains("arrivals, on and start need a rate"));
-    assert!(told("arrivals=pareto").contains("is none of even, poisson"));
-    assert!(told("src=2001:2::1 size=64-100").contains("at least 82"));
+    assert!(refusal("on=1s").contains("on: it needs off=TIME"));
+    assert!(refusal("rate=1kpps off=1s").contains("off: it needs on=TIME"));
+    assert!(refusal("rate=1kpps on=0 off=1s").contains("on: \"0\" is no time: write 1.5s"));
+    assert!(refusal("arrivals=poisson").contains("arrivals, on and start need a rate"));
+    assert!(refusal("start=5ms rate=max").contains("arrivals, on and start need a rate"));
+    assert!(refusal("arrivals=pareto").contains("is none of even, poisson"));
+    assert!(refusal("src=2001:2::1 size=64-100").contains("at least 82"));
     let mixed = [spec("rate=max"), spec("rate=1kpps")];
     let error = Streams::new(&mixed, &setup(true)).unwrap_err().to_string();
     assert_eq!(
         error,
-        "stream stream0: rate max is for all streams or for none: it leaves no room for others"
+        "stream stream0: rate max leaves no room for other rates: give it to all streams or to none"
     );
 }
 
@@ -513,25 +521,25 @@ fn a_capture_goes_beside_stamped_packets() {
 
 #[test]
 fn what_makes_no_stream_of_a_capture_is_refused() {
-    let told = |text: &str| {
+    let refusal = |text: &str| {
         let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
         let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
         StreamSpec::from_pairs(0, pairs).unwrap_err().to_string()
     };
-    assert_eq!(told("speed=2"), "speed: it needs pcap=FILE");
-    assert_eq!(told("loops=2"), "loops: it needs pcap=FILE");
-    assert_eq!(told("pcap=a speed=2 rate=1kpps"), "speed: rate is there, too: give one of them");
-    assert_eq!(told("pcap=a loops=2 count=1"), "loops: count is there, too: give one of them");
-    assert!(told("pcap=a size=64").starts_with("size: frames of a capture go out as they are"));
-    assert!(told("pcap=a burst=2").contains("burst: it needs rate=RATE"));
-    assert!(told("pcap=a speed=0").contains("a number from 0.001 to 1000"));
-    let told = |spec| Streams::new(&[spec], &setup(true)).unwrap_err().to_string();
-    assert_eq!(told(spec("pcap=a")), "stream stream0: the capture has no packets");
+    assert_eq!(refusal("speed=2"), "speed: it needs pcap=FILE");
+    assert_eq!(refusal("loops=2"), "loops: it needs pcap=FILE");
+    assert_eq!(refusal("pcap=a speed=2 rate=1kpps"), "speed: rate is given, too: give one of them");
+    assert_eq!(refusal("pcap=a loops=2 count=1"), "loops: count is given, too: give one of them");
+    assert!(refusal("pcap=a size=64").starts_with("size: frames of a capture are sent unchanged"));
+    assert!(refusal("pcap=a burst=2").contains("burst: it needs rate=RATE"));
+    assert!(refusal("pcap=a speed=0").contains("a number from 0.001 to 1000"));
+    let refusal = |spec| Streams::new(&[spec], &setup(true)).unwrap_err().to_string();
+    assert_eq!(refusal(spec("pcap=a")), "stream stream0: the capture has no packets");
     let mut one = spec("pcap=a");
     let mut recording = Recording::default();
     recording.push(5, &[0; 60]).unwrap();
     one.playback.as_mut().unwrap().recording = Arc::new(recording);
-    assert!(told(one).contains("all packets of the capture have the same time: give a rate"));
+    assert!(refusal(one).contains("all packets of the capture have the same time: give a rate"));
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn a_tunnel_is_not_taken_for_a_stamp() {
 
 #[test]
 fn keys_of_tunnels_are_refused_where_they_do_not_belong() {
-    let told = |text: &str| {
+    let refusal = |text: &str| {
         let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
         let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
         match StreamSpec::from_pairs(0, pairs) {
@@ -174,23 +174,29 @@ fn keys_of_tunnels_are_refused_where_they_do_not_belong() {
             Ok(spec) => Streams::new(&[spec], &setup(true)).expect_err(text).to_string(),
         }
     };
-    assert_eq!(told("vni=1"), "vni: packets without tunnel=vxlan have none");
-    assert_eq!(told("tunnel=vxlan teid=1"), "teid: packets without tunnel=gtpu have none");
-    assert_eq!(told("tunnel_dst=::1"), "tunnel_dst: packets without a tunnel have none");
-    assert_eq!(told("tunnel=geneve"), "tunnel: \"geneve\" is none of vxlan, gtpu");
+    assert_eq!(refusal("vni=1"), "vni: packets without tunnel=vxlan do not have this field");
     assert_eq!(
-        told("tunnel=vxlan vni=16777216"),
+        refusal("tunnel=vxlan teid=1"),
+        "teid: packets without tunnel=gtpu do not have this field"
+    );
+    assert_eq!(
+        refusal("tunnel_dst=::1"),
+        "tunnel_dst: packets without a tunnel do not have this field"
+    );
+    assert_eq!(refusal("tunnel=geneve"), "tunnel: \"geneve\" is none of vxlan, gtpu");
+    assert_eq!(
+        refusal("tunnel=vxlan vni=16777216"),
         "vni: \"16777216\" is no number from 0 to 16777215"
     );
     assert_eq!(
-        told("tunnel=gtpu tunnel_src=::1 tunnel_dst=10.0.0.1"),
+        refusal("tunnel=gtpu tunnel_src=::1 tunnel_dst=10.0.0.1"),
         "tunnel_dst: tunnel_src is an address of one family and tunnel_dst of the other"
     );
     let least = |text: &str, least: usize| {
         let too_short = format!("{text} size={}", least - 1);
         let expected =
             format!("{} bytes are too few: these headers need at least {least}", least - 1);
-        assert!(told(&too_short).contains(&expected), "{}", told(&too_short));
+        assert!(refusal(&too_short).contains(&expected), "{}", refusal(&too_short));
         look(&take(&mut streams(&[&format!("{text} size={least}")], true), 1)[0].bytes);
     };
     least("tunnel=vxlan", 112);
