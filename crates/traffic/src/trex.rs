@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Traffic of TRex "cap" profiles: YAML that replays captures as flows, from pools of addresses.
+//! Makes the traffic of TRex "cap" profiles: YAML files that replay captures as flows, with
+//! addresses from pools. A flow is TRex's word for a connection.
 //!
-//! [`Profile::parse`] reads a profile, [`Profile::built_in`] has some. [`Profile::bind`] joins it
-//! with captures, which the caller reads. [`Traffic::load`] says how much traffic that is, and
-//! [`Traffic::replay`] makes it, frame by frame in the order of time.
+//! 1. [`Profile::parse`] reads a profile; [`Profile::built_in`] returns one of ours.
+//! 2. [`Profile::bind`] joins it with captures, which the caller reads.
+//! 3. [`Traffic::load`] computes the packets and bits per second.
+//! 4. [`Traffic::replay`] makes the frames, in the order of their times.
 //!
 //! [`Config`] is the file of ports, cpus and MAC addresses that TRex calls `trex_cfg.yaml`.
 //!
-//! Times and tuples are functions of a flow's number. So a replay does not drift, and its parts
-//! on several threads send what one thread would.
+//! Times and tuples are functions of a flow's number. So a replay does not drift, and its parts on
+//! several threads send together what one thread would send.
 
 mod built_in;
 mod capture;

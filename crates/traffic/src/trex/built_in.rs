@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Profiles that come with the program, by name.
+//! Holds the profiles that are built into the program.
 
 use super::error::ProfileError;
 use super::profile::Profile;
 
-/// Names and texts. The texts are ours, in TRex's format and the key `first_from`.
+/// Names and texts of the built-in profiles. The texts are ours, in TRex's format with our key
+/// `first_from`.
 const TEXTS: [(&str, &str); 5] = [
     ("imix_fast_1g", include_str!("built_in/imix_fast_1g.yaml")),
     ("imix_fast_1g_7_4_1", include_str!("built_in/imix_fast_1g_7_4_1.yaml")),
@@ -14,7 +15,7 @@ const TEXTS: [(&str, &str); 5] = [
 ];
 
 impl Profile {
-    /// Names of the profiles that are built in.
+    /// Names of the built-in profiles.
     pub const BUILT_IN: [&'static str; 5] = {
         let mut names = [""; 5];
         let mut index = 0;
@@ -27,7 +28,7 @@ impl Profile {
 
     /// Returns the built-in profile `name`; `None` if there is none.
     ///
-    /// The folder and the extension do not count: `cap2/imix_fast_1g.yaml` is `imix_fast_1g`.
+    /// Folder and extension are ignored: `cap2/imix_fast_1g.yaml` is `imix_fast_1g`.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         Self::built_in_text(name).map(|text| {
@@ -36,7 +37,8 @@ impl Profile {
         })
     }
 
-    /// Returns the YAML of the built-in profile `name`, as a start for a profile of one's own.
+    /// Returns the YAML of the built-in profile `name`, from which users can start their own;
+    /// `None` if there is none.
     #[must_use]
     pub fn built_in_text(name: &str) -> Option<&'static str> {
         TEXTS.iter().find(|(known, _)| *known == short(name)).map(|(_, text)| *text)

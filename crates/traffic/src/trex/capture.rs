@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Captures: frames that the caller has read, and the few that a formula makes.
+//! Defines captures: frames that the caller has read, or that a formula makes.
 
 use std::net::Ipv4Addr;
 use wire::ethernet::{Ethernet, MIN_FRAME};
@@ -22,10 +22,10 @@ pub struct CapturedFrame {
     pub bytes: Vec<u8>,
 }
 
-/// Bytes of the FCS that the captures of TRex's IMIX have behind their packets.
+/// Bytes of the FCS behind each packet in the captures of TRex's IMIX.
 const CAPTURED_FCS: usize = 4;
 
-/// Addresses and ports of the captures by formula. Each flow gets its own, but for the server port.
+/// Addresses and ports of captures by formula. A replay replaces all but the server port.
 const CLIENT: Ipv4Addr = Ipv4Addr::new(101, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(102, 0, 0, 1);
 const UDP_PORT: u16 = 2001;
@@ -33,18 +33,18 @@ const UDP_PORT_OF_594: u16 = 2002;
 const TCP_PORTS: [u16; 2] = [32768, 80];
 
 impl Capture {
-    /// Returns the capture of one frame.
+    /// Makes a capture of one frame.
     fn one(bytes: Vec<u8>) -> Self {
         Self { frames: vec![CapturedFrame { at_ns: 0, bytes }] }
     }
 
-    /// Returns the capture that a formula makes for the file name `name`, if there is one.
+    /// Makes the capture of the file name `name` by a formula; `None` if there is no such formula.
     ///
     /// `udp_64B.pcap`, `udp_594B.pcap` and `udp_1518B.pcap` are those of TRex's IMIX. Their last
     /// four bytes lie beyond the IP length, as a captured FCS does. TRex sends them too, so the
-    /// frames on the wire have 68, 598 and 1522 bytes with FCS. The same names with `_no_crc` end
-    /// with the packet: 64, 594 and 1518 bytes on the wire. `tcp_syn_64B.pcap` and
-    /// `tcp_syn_ack_64B.pcap` are one segment each.
+    /// frames on the wire have 68, 598 and 1522 bytes with FCS. With `_no_crc` in their names,
+    /// frames end with the packet and have 64, 594 and 1518 bytes on the wire. `tcp_syn_64B.pcap`
+    /// and `tcp_syn_ack_64B.pcap` are one segment each.
     #[must_use]
     pub fn by_formula(name: &str) -> Option<Self> {
         let name = name.rsplit('/').next()?.strip_suffix(".pcap")?;
@@ -63,13 +63,14 @@ impl Capture {
         Some(Self::one(bytes))
     }
 
-    /// Returns one small UDP frame, which stands for a capture that is missing.
+    /// Makes a capture of one small UDP frame, to be sent instead of a missing capture.
     pub(super) fn stand_in() -> Self {
         Self::one(udp(64, UDP_PORT, false))
     }
 }
 
-/// Returns a UDP frame of `len` bytes, the last four of them an FCS. Without FCS it ends before.
+/// Returns a UDP frame of `len` bytes with FCS. Without `has_fcs`, the last four bytes are left
+/// out.
 fn udp(len: usize, port: u16, has_fcs: bool) -> Vec<u8> {
     const MAGIC: [u8; 6] = [0xde, 0xad, 0xbe, 0xef, 0x00, 0x01];
     let packet_end = len - CAPTURED_FCS;
@@ -84,7 +85,7 @@ fn udp(len: usize, port: u16, has_fcs: bool) -> Vec<u8> {
     bytes
 }
 
-/// Returns a TCP segment without payload. Both directions are of one connection.
+/// Returns a TCP segment without payload. SYN and SYN+ACK belong to one connection.
 fn tcp(flags: u8) -> Vec<u8> {
     const SEQ: u32 = 1000;
     let [sport, dport] = TCP_PORTS;

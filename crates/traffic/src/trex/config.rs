@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `trex_cfg.yaml`: the ports, cpus and MAC addresses of a TRex host.
+//! Reads `trex_cfg.yaml`: the ports, cpus and MAC addresses of a TRex host.
 //!
 //! The keys and their ranges are those of TRex's own reader, `src/platform_cfg.cpp`.
 
@@ -11,9 +11,9 @@ use super::keys::Section;
 use super::yaml::Document;
 use std::net::Ipv4Addr;
 
-/// Ports that TRex has at most (`TREX_MAX_PORTS`).
+/// Maximum number of ports of TRex (`TREX_MAX_PORTS`).
 const PORTS_MAX: u64 = 16;
-/// Threads of a port pair that TRex has at most.
+/// Maximum number of threads of a port pair in TRex.
 const THREADS_MAX: u64 = 64;
 /// Highest number of a cpu.
 const CPU_MAX: u64 = 4095;
@@ -25,7 +25,7 @@ const NODE_MAX: u64 = 255;
 pub struct Config {
     /// Ports in the order of the file, at most `port_limit`. A `dummy` at the end is left out.
     pub interfaces: Vec<Interface>,
-    /// MAC and IP addresses, one entry per port of `port_info`.
+    /// MAC and IP addresses of the ports, one entry for each (`port_info`).
     pub port_info: Vec<PortInfo>,
     /// File prefix of DPDK (`prefix`).
     pub file_prefix: Option<String>,
@@ -35,7 +35,7 @@ pub struct Config {
     pub tx_descriptors: Option<u16>,
     /// MTU of the ports (`port_mtu`).
     pub mtu: Option<u16>,
-    /// Threads of each pair of ports (`c`).
+    /// Number of threads of each pair of ports (`c`).
     pub threads: Option<u16>,
     /// Cpus of the threads (`platform`).
     pub platform: Option<Platform>,
@@ -62,7 +62,7 @@ pub struct PortInfo {
     pub src_mac: Option<[u8; 6]>,
     /// IPv4 address of the port.
     pub ip: Option<Ipv4Addr>,
-    /// IPv4 address of its gateway, whose MAC address TRex asks for.
+    /// IPv4 address of the port's gateway. TRex requests its MAC address by ARP.
     pub default_gw: Option<Ipv4Addr>,
 }
 
@@ -100,8 +100,8 @@ pub struct Thread {
 impl Config {
     /// Reads the text of a `trex_cfg.yaml`. `origin` names it in errors and notes.
     ///
-    /// A `platform` that is not indented stands beside the list, where TRex would not see it. It is
-    /// read as if it stood inside, and a note says so.
+    /// A `platform` that is not indented stands beside the list, where TRex would not find it. It
+    /// is read as if it stood inside, and a note says so.
     ///
     /// # Errors
     /// The text is not the YAML of such a file, a key is unknown, refused or repeated, or a value
@@ -114,7 +114,7 @@ impl Config {
         let root = Field::root(&document, keys::CONFIG.name);
         let map = match root.list() {
             Ok(items) if items.len() == 1 => items[0],
-            // Some files have no list around the map; TRex would read nothing of them.
+            // Some files have no list around the map. TRex would not read them.
             _ if root.is_map() => root,
             _ => return Err(root.refuse("a list with one map")),
         };
@@ -151,7 +151,7 @@ impl Config {
         notes
     }
 
-    /// Refuses a `c` that is above the threads of a pair of ports, as TRex does.
+    /// Refuses a `c` above the number of cpus in the shortest `threads`, as TRex does.
     fn check_threads(&self, fields: &Fields<'_>) -> Result<(), ProfileError> {
         let pairs = self.platform.iter().flat_map(|platform| &platform.dual_if);
         let fewest = pairs.map(|pair| pair.threads.len()).min();
@@ -164,8 +164,8 @@ impl Config {
     }
 }
 
-/// Cuts off a `platform` that stands beside the list: from its line on. The cut-off text keeps its
-/// line numbers.
+/// Splits the text where a `platform` stands beside the list. The second part begins with empty
+/// lines, so that its line numbers are those of the file.
 fn split_beside(text: &str) -> (&str, Option<String>) {
     let mut has_list = false;
     let mut offset = 0;
@@ -235,7 +235,7 @@ fn read_prefix(field: Field<'_>) -> Result<String, ProfileError> {
 
 fn read_port_info(item: Field<'_>, notes: &mut Vec<Note>) -> Result<PortInfo, ProfileError> {
     let fields = item.map(&keys::PORT_INFO, notes)?;
-    // TRex takes zeros for no address.
+    // In TRex, zeros mean that there is no address.
     let mac = |key| Ok(fields.read(key, Field::mac)?.filter(|mac| *mac != [0; 6]));
     let place = fields.place();
     let (dest_mac, src_mac) = (mac("dest_mac")?, mac("src_mac")?);
@@ -249,7 +249,7 @@ fn read_port_info(item: Field<'_>, notes: &mut Vec<Note>) -> Result<PortInfo, Pr
     })
 }
 
-/// Reads `platform`, inside of the list or beside it.
+/// Reads `platform`, inside the list or beside it.
 fn read_platform(
     fields: &Fields<'_>,
     outside: Option<&Fields<'_>>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Decimal numbers with six places: rates, multipliers and times that must not drift.
+//! Defines decimal numbers with six places, for rates, multipliers and times that must not drift.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ pub struct Decimal {
     millionths: u64,
 }
 
-/// The text is not a [`Decimal`].
+/// Error: the text is not a [`Decimal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not a decimal number from 0 to 1000000000 with at most six places")]
 pub struct DecimalError;
@@ -22,7 +22,7 @@ pub struct DecimalError;
 impl Decimal {
     /// Zero.
     pub const ZERO: Self = Self { millionths: 0 };
-    /// A millionth, the smallest number but zero.
+    /// A millionth, the smallest number above zero.
     pub const LEAST: Self = Self { millionths: 1 };
     /// One.
     pub const ONE: Self = Self::from_whole(1);
@@ -31,7 +31,7 @@ impl Decimal {
 
     const SCALE: u64 = 1_000_000;
 
-    /// Returns the whole number `value`, at most [`Decimal::MAX`].
+    /// Returns the whole number `value`, or [`Decimal::MAX`] if it is larger.
     #[must_use]
     pub const fn from_whole(value: u32) -> Self {
         let millionths = value as u64 * Self::SCALE;
@@ -51,7 +51,7 @@ impl Decimal {
         self.millionths as f64 / Self::SCALE as f64
     }
 
-    /// Reads this many microseconds as nanoseconds, rounded down.
+    /// Returns the nanoseconds of this many microseconds, rounded down.
     pub(super) const fn micros_as_ns(self) -> u64 {
         self.millionths / 1000
     }

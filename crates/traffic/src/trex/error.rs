@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Errors and notes of a profile or of `trex_cfg.yaml`. Each names the file and the line.
+//! Defines the errors and notes of a profile or a `trex_cfg.yaml`. Each names the file and the
+//! line.
 
 use std::fmt;
 use thiserror::Error;
 
-/// A line of a profile.
+/// A line of a profile or a `trex_cfg.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Name of the profile, as its reader gave it.
+    /// Name of the file, as the caller gave it.
     pub origin: String,
     /// Line, counted from 1.
     pub line: usize,
@@ -19,10 +20,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// A remark on a profile that is accepted: a key without effect, or a capture made by formula.
+/// A remark on a file that is accepted, such as a key without effect or a capture made by formula.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Line of the remark.
+    /// Line that the remark is about.
     pub place: Place,
     /// The remark, one sentence without a full stop.
     pub text: String,
@@ -34,7 +35,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// A capture that a profile names and that its reader does not have.
+/// A capture that a profile names and that the caller does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingCapture {
     /// Line of the template.
@@ -43,21 +44,21 @@ pub struct MissingCapture {
     pub name: String,
 }
 
-/// Reason to refuse a profile.
+/// Reason why a profile or a `trex_cfg.yaml` is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// The text is longer than a profile may be.
+    /// The text is too long.
     #[error("{origin}: {bytes} bytes are too many for such a file; at most {most}")]
     TooLong {
-        /// Name of the profile.
+        /// Name of the file.
         origin: String,
         /// Bytes of the text.
         bytes: usize,
-        /// Bytes that a profile may have.
+        /// Maximum number of bytes.
         most: usize,
     },
-    /// The text is not YAML, or not the part of YAML that profiles use.
+    /// The text is not YAML, or uses parts of YAML that are not supported.
     #[error("{place}: this is not the YAML of such a file: {reason}")]
     Syntax {
         /// Line where reading stopped.
@@ -77,17 +78,17 @@ pub enum ProfileError {
         /// The most similar known key.
         nearest: &'static str,
     },
-    /// TRex has the key, this importer has not.
+    /// The key is one of TRex that is not supported here.
     #[error("{place}: {key} is not supported: {reason}")]
     Unsupported {
         /// Line of the key.
         place: Place,
-        /// The key, with its value where only that value is refused.
+        /// The key, with its value if only that value is refused.
         key: String,
-        /// The feature that the key would need.
+        /// The feature that is missing, or the key to use instead.
         reason: &'static str,
     },
-    /// A key stands twice in one map.
+    /// A key is given twice in one map.
     #[error("{place}: {key} is given twice, first on line {first}; remove one")]
     Repeated {
         /// Line of the second key.
@@ -126,7 +127,7 @@ pub enum ProfileError {
         place: Place,
         /// The key.
         key: &'static str,
-        /// The contradiction and the way out.
+        /// The contradiction, and how to solve it.
         reason: String,
     },
     /// Captures are missing.
@@ -141,7 +142,7 @@ pub enum ProfileError {
         name: String,
         /// Number of the frame, counted from 1.
         frame: usize,
-        /// The obstacle.
+        /// Reason why the frame cannot be replayed.
         reason: CaptureProblem,
     },
 }
@@ -153,10 +154,10 @@ pub enum CaptureProblem {
     /// The capture has no frames.
     #[error("is missing: the capture is empty")]
     Empty,
-    /// A capture has too many frames.
+    /// The capture has too many frames.
     #[error("is one too many: a capture may have 65535")]
     TooMany,
-    /// The frame is longer than a port takes.
+    /// The frame is longer than a port can send.
     #[error("is longer than 9728 bytes")]
     TooLong,
     /// The frame is not IP.
@@ -171,13 +172,13 @@ pub enum CaptureProblem {
     /// The transport protocol cannot be rewritten.
     #[error("is neither TCP nor UDP, nor ICMP of IPv4")]
     Protocol,
-    /// ICMP of IPv4 cannot become IPv6.
+    /// The packet is ICMP of IPv4, and frames are to be converted to IPv6.
     #[error("is ICMP of IPv4, which src_ipv6 and dst_ipv6 cannot make IPv6")]
     Icmp,
     /// The frame belongs to a second flow.
     #[error("belongs to a second flow; a template without plugin_id takes one flow")]
     SecondFlow,
-    /// The frame is between two other hosts.
+    /// The frame has neither host of the first frame.
     #[error("has no host in common with the first frame")]
     OtherHosts,
 }

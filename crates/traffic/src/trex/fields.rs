@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Typed reading of the maps of a profile. Each error names the line, the key and the way out.
+//! Reads typed values from the maps of a file. Each error names the line, the key and the allowed
+//! values.
 
 use super::decimal::Decimal;
 use super::error::{Note, Place, ProfileError};
@@ -8,10 +9,10 @@ use super::yaml::{Document, Kind, NodeId};
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
-/// Items of the longest list: templates, pools.
+/// Maximum number of items of a list, such as templates or pools.
 pub(super) const MAX_ITEMS: usize = 4096;
 
-/// A map of the profile whose keys are all known.
+/// A map of the file. All its keys are known.
 pub(super) struct Fields<'a> {
     document: &'a Document,
     section: &'static Section,
@@ -19,7 +20,7 @@ pub(super) struct Fields<'a> {
     fields: Vec<Field<'a>>,
 }
 
-/// The value of a key.
+/// A key of a map, and its value.
 #[derive(Clone, Copy)]
 pub(super) struct Field<'a> {
     document: &'a Document,
@@ -90,7 +91,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Returns the whole document as a value, which errors name as `key`.
+    /// Returns the whole document as a value. Errors call it `key`.
     pub(super) fn root(document: &'a Document, key: &'static str) -> Self {
         Self { document, key, key_line: 1, node: document.root() }
     }
@@ -153,19 +154,19 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Reads a text that is not empty.
+    /// Reads a text that is not empty and has no control characters.
     pub(super) fn text(self) -> Result<&'a str, ProfileError> {
         let is_text = |text: &&str| !text.is_empty() && !text.contains(char::is_control);
         self.scalar().filter(is_text).ok_or_else(|| self.refuse("a text on one line"))
     }
 
-    /// Reads one of `words`; returns its index.
+    /// Reads one of `words`. Returns its index.
     pub(super) fn word(self, words: &[&str]) -> Result<usize, ProfileError> {
         let found = self.scalar().and_then(|text| words.iter().position(|word| *word == text));
         found.ok_or_else(|| self.refuse(words.join(", ")))
     }
 
-    /// Reads a whole number, decimal or with 0x, in `range`.
+    /// Reads a whole number in `range`: decimal, or hexadecimal with 0x.
     pub(super) fn integer(self, range: RangeInclusive<u64>) -> Result<u64, ProfileError> {
         let parse = |text: &str| match text.strip_prefix("0x") {
             Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16).ok(),
@@ -186,7 +187,7 @@ impl<'a> Field<'a> {
         number.filter(|it| range.contains(it)).ok_or_else(|| self.refuse(allowed()))
     }
 
-    /// Reads true or false, or 1 or 0.
+    /// Reads a boolean: true or false, yes or no, on or off, 1 or 0.
     pub(super) fn boolean(self) -> Result<bool, ProfileError> {
         match self.scalar() {
             Some("true" | "True" | "TRUE" | "yes" | "on" | "1") => Ok(true),
@@ -195,7 +196,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Reads a MAC address: six hexadecimal bytes with colons, or a list of six numbers.
+    /// Reads a MAC address: six hexadecimal bytes with colons between them, or a list of six
+    /// numbers.
     pub(super) fn mac(self) -> Result<[u8; 6], ProfileError> {
         const ALLOWED: &str = "a MAC address, such as \"00:01:02:03:04:05\" or a list of 6 bytes";
         let mut mac = [0; 6];
@@ -245,7 +247,7 @@ impl<'a> Field<'a> {
         Fields::new(self.document, self.node, section, notes)
     }
 
-    /// Reads the first six groups of an IPv6 address.
+    /// Reads the first six groups of an IPv6 address, as a list of six numbers.
     pub(super) fn prefix(self) -> Result<[u8; 12], ProfileError> {
         const ALLOWED: &str = "a list of six numbers from 0 to 65535";
         let groups = self.list().map_err(|_| self.refuse(ALLOWED))?;
@@ -259,7 +261,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Returns at most 40 characters of a key, without control characters.
+/// Returns the first 40 characters of a key, with control characters escaped.
 fn shorten(key: &str) -> String {
     let shown: String = key.chars().take(40).flat_map(char::escape_debug).collect();
     if key.chars().nth(40).is_some() { shown + "..." } else { shown }

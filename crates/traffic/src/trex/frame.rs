@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames that are copied and patched: all sums of the constant bytes are made once.
+//! Prepares captured frames, and writes them with the addresses and ports of a flow.
 //!
-//! A frame holds the captured bytes with zeros in the addresses, the client port and the
-//! checksums. Writing it costs the copy and a dozen additions, whatever its length.
+//! A prepared frame holds the captured bytes, with zeros in the addresses, the client port and the
+//! checksums. The sums of the constant bytes are computed once. So writing a frame costs the copy
+//! and a dozen additions, for any length.
 
 use super::error::CaptureProblem;
 use super::packet::{Packet, Transport};
@@ -17,10 +18,10 @@ use wire::{ipv4::Ipv4, ipv6::Ipv6, proto};
 pub const MAX_FRAME: usize = 9728;
 
 const MACS_LEN: usize = 12;
-/// Offset of the VLAN identifier of the outermost tag.
+/// Offset of the VLAN identifier in the outermost tag.
 const VLAN_AT: usize = MACS_LEN + 2;
 
-/// Link layer of all frames of a replay.
+/// Link-layer settings of all frames of a replay.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     /// MAC addresses of the ports of side A and side B.
@@ -29,17 +30,17 @@ pub(super) struct Link {
     pub(super) vlans: Option<[u16; 2]>,
 }
 
-/// A captured frame, ready to be written with any tuple.
+/// A captured frame that is prepared to be written with any tuple.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     bytes: Box<[u8]>,
     pub(super) is_from_client: bool,
-    /// Offsets of the low 32 bits of the addresses.
+    /// Offsets of the low 32 bits of source and destination address.
     src_at: usize,
     dst_at: usize,
-    /// Offset of the IPv4 header checksum, and the sum of the header.
+    /// Offset of the IPv4 header checksum, and the sum of the header; `None` for IPv6.
     ipv4: Option<(usize, Sum)>,
-    /// Offset of the client port, unless that of the capture is kept.
+    /// Offset of the client port; `None` if the port of the capture is kept, or if there is none.
     client_port_at: Option<usize>,
     checksum: Option<TransportChecksum>,
 }
@@ -49,12 +50,12 @@ struct TransportChecksum {
     at: usize,
     /// Sum of the segment and the constant part of the pseudo header.
     sum: Sum,
-    /// A UDP checksum is never 0.
+    /// True for UDP, whose checksum is never 0.
     is_udp: bool,
 }
 
 impl Frame {
-    /// Prepares `packet`. `keeps_ports` says that the client port stays that of the capture.
+    /// Prepares `packet`. With `keeps_ports`, the client port of the capture is kept.
     pub(super) fn new(
         packet: &Packet<'_>,
         is_from_client: bool,
@@ -112,7 +113,8 @@ impl Frame {
         self.bytes.len()
     }
 
-    /// Writes the frame of the flow `tuple`, as it leaves by `side`; returns its length.
+    /// Writes the frame with the addresses and the port of `tuple`, and the MAC addresses of the
+    /// port `side`. Returns its length.
     ///
     /// # Panics
     /// If `buf` is shorter than the frame.
@@ -127,7 +129,7 @@ impl Frame {
         };
         self.write_macs(buf, [src, dst], side, link);
         if let Some(vlans) = link.vlans {
-            // TRex chooses by the parity of the client's address.
+            // As in TRex, the client address selects the tag: even or odd.
             put16(buf, VLAN_AT, vlans[(tuple.client & 1) as usize]);
         }
         put32(buf, self.src_at, src);
@@ -143,7 +145,7 @@ impl Frame {
         }
         if let Some(checksum) = self.checksum {
             let value = (sum + checksum.sum).finish();
-            // RFC 768: 0 would say that there is no checksum.
+            // RFC 768: 0 would mean that there is no checksum.
             put16(buf, checksum.at, if checksum.is_udp && value == 0 { 0xffff } else { value });
         }
         buf.len()
@@ -209,7 +211,7 @@ impl NetworkHeader {
     }
 }
 
-/// Returns the IPv6 header that says the same as an IPv4 header. Options are left out.
+/// Converts an IPv4 header to an IPv6 header, without addresses. Options are left out.
 fn to_ipv6(packet: &Packet<'_>, captured: &[u8]) -> Result<Vec<u8>, CaptureProblem> {
     let ip = Ipv4::new(captured).ok_or(CaptureProblem::Truncated)?;
     if packet.transport == Transport::Icmp {
@@ -224,8 +226,10 @@ fn to_ipv6(packet: &Packet<'_>, captured: &[u8]) -> Result<Vec<u8>, CaptureProbl
     Ok(bytes)
 }
 
-/// Clears the checksum of a segment; returns its offset and whether it is UDP's. `None` if the
-/// packet keeps what it has: no checksum, which UDP allows over IPv4 only, or that of ICMP.
+/// Clears the checksum of a segment. Returns its offset, and true for UDP.
+///
+/// Returns `None` if the checksum stays as captured: for ICMP, and for UDP over IPv4 without a
+/// checksum.
 fn clear_checksum(packet: &Packet<'_>, segment: &mut [u8], is_ipv6: bool) -> Option<(usize, bool)> {
     let (at, is_udp) = match packet.transport {
         Transport::Tcp => (16, false),

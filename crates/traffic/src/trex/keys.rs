@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Every key of a profile, and its use: it has a meaning, no effect, or is refused.
+//! Lists every key of a profile, and whether it is read, ignored or refused.
 //!
 //! The keys are those of TRex's manual and of its parser (`CFlowsYamlInfo`, `CFlowYamlInfo` and
 //! `CTupleGenYamlInfo` in `bp_sim.cpp` and `tuple_gen.cpp`), and `first_from`, which is ours.
 
-/// Use of a key.
+/// Treatment of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// The key has its meaning.
+    /// The key is read and has an effect.
     Meant,
-    /// The key is read and has no effect, for this reason.
+    /// The key is accepted and has no effect, for this reason.
     Ignored(&'static str),
     /// The key is refused, for this reason.
     Refused(&'static str),
 }
 
-/// A map of the format: its name in messages, and its keys.
+/// A kind of map: its name in messages, and its keys.
 #[derive(Debug)]
 pub(super) struct Section {
     pub(super) name: &'static str,
@@ -41,7 +41,7 @@ use Use::{Ignored, Meant, Refused};
 const OLD: Use = Ignored("TRex has not used it for years");
 const LAYOUT: Use = Ignored("it tunes TRex's own memory or timers");
 
-/// The outermost map.
+/// Keys of the outermost map.
 pub(super) const PROFILE: Section = Section {
     name: "the profile",
     keys: &[
@@ -66,7 +66,7 @@ pub(super) const PROFILE: Section = Section {
     ],
 };
 
-/// The map of address pools.
+/// Keys of `generator`, the map of address pools.
 pub(super) const GENERATOR: Section = Section {
     name: "generator",
     keys: &[
@@ -85,7 +85,7 @@ pub(super) const GENERATOR: Section = Section {
     ],
 };
 
-/// An additional pool of clients.
+/// Keys of an additional pool of clients.
 pub(super) const CLIENTS: Section = Section {
     name: "generator_clients",
     keys: &[
@@ -98,7 +98,7 @@ pub(super) const CLIENTS: Section = Section {
     ],
 };
 
-/// An additional pool of servers.
+/// Keys of an additional pool of servers.
 pub(super) const SERVERS: Section = Section {
     name: "generator_servers",
     keys: &[
@@ -110,13 +110,13 @@ pub(super) const SERVERS: Section = Section {
     ],
 };
 
-/// VLAN tags.
+/// Keys of `vlan`.
 pub(super) const VLAN: Section =
     Section { name: "vlan", keys: &[("enable", Meant), ("vlan0", Meant), ("vlan1", Meant)] };
 
 const PAYLOAD: Use = Refused("its plugin rewrites payloads");
 
-/// A template.
+/// Keys of a template, an entry of `cap_info`.
 pub(super) const TEMPLATE: Section = Section {
     name: "cap_info",
     keys: &[

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The load of a profile in figures, without any port.
+//! Computes the load of a profile: flows, packets and bits per second.
 
 use super::decimal::Decimal;
 use super::pace::FlowRange;
@@ -7,8 +7,8 @@ use super::replay::Split;
 use super::traffic::{BoundTemplate, Traffic};
 use wire::ethernet::MIN_FRAME;
 
-/// Bytes that a frame occupies on the wire beside its own: FCS 4, preamble and start delimiter 8,
-/// gap 12 (IEEE 802.3).
+/// Bytes that a frame occupies on the wire besides its own bytes: FCS 4, preamble and start
+/// delimiter 8, gap 12 (IEEE 802.3).
 pub const WIRE_OVERHEAD: usize = 4 + 8 + 12;
 
 /// Returns the bits that a frame of `len` bytes without FCS occupies on the wire:
@@ -19,29 +19,30 @@ pub const fn wire_bits(len: usize) -> u64 {
     (len + WIRE_OVERHEAD) as u64 * 8
 }
 
-/// Load of a profile, in both directions and by port.
+/// Load of a profile, in all and by port.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Different five-tuples; `None` if a template has no `limit`, so that flows are always new.
+    /// Number of different five-tuples. `None` if a template has no `limit`: then every flow has a
+    /// new tuple.
     pub tuples: Option<u64>,
-    /// Flows that start per second.
+    /// Number of flows that start per second.
     pub flows_per_second: f64,
-    /// The ports of side A and side B.
+    /// Loads of the ports of side A and side B.
     pub ports: [PortLoad; 2],
 }
 
-/// Frames that one port sends.
+/// Load of the frames that one port sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PortLoad {
-    /// Flows of limited templates with frames on this port. For a random distribution it is the
-    /// expected number.
+    /// Number of flows that send frames by this port, of templates with a `limit`. For a random
+    /// distribution, the expected number.
     pub flows: u64,
     /// Frames per second.
     pub packets_per_second: f64,
-    /// Bits per second of the frames as they are written. An FCS in the capture counts, the FCS
-    /// that the port adds does not.
+    /// Bits per second of the frames as they are written. This includes an FCS in the capture, but
+    /// not the FCS that the port appends.
     pub captured_bits_per_second: f64,
-    /// Bits per second on the wire: 24 bytes more for each frame, see [`wire_bits`].
+    /// Bits per second on the wire, with 24 more bytes for each frame: see [`wire_bits`].
     pub wire_bits_per_second: f64,
 }
 
@@ -60,8 +61,9 @@ impl Load {
 }
 
 impl Traffic {
-    /// Returns the load with `multiplier` times the profile's rates: of the whole profile, or of
-    /// the part that [`Traffic::share`] gave.
+    /// Returns the load with `multiplier` times the profile's rates.
+    ///
+    /// If this is a part from [`Traffic::share`], the load is that of the part.
     #[must_use]
     pub fn load(&self, multiplier: Decimal, split: Split) -> Load {
         let mut load = Load { tuples: Some(0), ..Load::default() };

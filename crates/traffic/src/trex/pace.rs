@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Exact pacing: the start of each burst of flows in whole nanoseconds, without drift.
+//! Computes the start time of each burst of flows, in whole nanoseconds and without drift.
 
 use super::decimal::Decimal;
 use super::pool::gcd;
 use super::profile::Template;
 use super::traffic::Share;
 
-/// Largest multiplier of the rates: with it, every rate fits into the numbers used here.
+/// Largest multiplier of the rates. With larger ones, the numbers of [`Pace`] might overflow.
 pub const MULTIPLIER_MAX: Decimal = Decimal::from_whole(1_000_000);
 
-/// Part of a template's flows that a share has.
+/// The flows of a template that belong to one share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlowRange {
-    /// `count` flows from number `first` on, over and over.
+    /// The flows `first..first + count`, repeatedly.
     Repeated { first: u64, count: u64 },
-    /// Each burst once: the numbers `first`, `first + step` and so on.
+    /// The bursts `first`, `first + step`, `first + 2 * step` and so on, each once.
     Endless { first: u64, step: u64 },
 }
 
 impl FlowRange {
-    /// Returns the flows of `template` that `share` has; `None` if it has none.
+    /// Returns the flows of `template` that belong to `share`; `None` if there are none.
     pub(super) fn new(template: &Template, share: Share) -> Option<Self> {
         let (index, parts) = (u64::from(share.index), u64::from(share.count));
         let Some(limit) = template.limit.map(u64::from) else {
@@ -33,7 +33,7 @@ impl FlowRange {
         (count > 0).then_some(Self::Repeated { first, count })
     }
 
-    /// Returns the part of the template's rate as a fraction.
+    /// Returns the share's part of the template's rate, as numerator and denominator.
     pub(super) fn part(&self, template: &Template) -> (u64, u64) {
         match *self {
             Self::Repeated { count, .. } => (count, template.limit.map_or(1, u64::from)),
@@ -42,11 +42,12 @@ impl FlowRange {
     }
 }
 
-/// Clock of a template: burst `n` begins at `floor(n * interval)`, and the interval is a fraction.
+/// Times of a template's bursts: burst `n` begins at `floor(n * interval)`, where the interval is
+/// an exact fraction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     now_ns: u64,
-    /// The part of a nanosecond beyond `now_ns`, over `denominator`.
+    /// Part of a nanosecond beyond `now_ns`: the numerator of a fraction over `denominator`.
     remainder: u128,
     step_ns: u64,
     step_remainder: u128,
@@ -54,8 +55,10 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Paces the part `numerator / denominator` of `cps * multiplier` flows per second, in bursts
-    /// of `burst` flows. None of them is 0, and `multiplier` is at most [`MULTIPLIER_MAX`].
+    /// Makes the times of bursts of `burst` flows.
+    ///
+    /// The rate is `cps * multiplier * numerator / denominator` flows per second. No argument may
+    /// be 0, and `multiplier` may be at most [`MULTIPLIER_MAX`].
     pub(super) fn new(
         cps: Decimal,
         multiplier: Decimal,
@@ -80,20 +83,20 @@ impl Pace {
         }
     }
 
-    /// Puts the bursts off so that those of all shares are evenly spaced.
+    /// Delays the bursts of `share` so that the bursts of all shares are evenly spaced.
     pub(super) fn shifted(self, share: Share) -> Self {
         let phase = u128::from(self.step_ns) * u128::from(share.index) / u128::from(share.count);
-        // It is less than a step.
+        // The delay is less than a step, so it fits.
         Self { now_ns: phase as u64, ..self }
     }
 
-    /// Returns the time of the burst that is next.
+    /// Returns the time of the next burst, in nanoseconds.
     #[inline]
     pub(super) fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// Moves on to the next burst.
+    /// Advances to the next burst.
     #[inline]
     pub(super) fn advance(&mut self) {
         self.now_ns = self.now_ns.saturating_add(self.step_ns);

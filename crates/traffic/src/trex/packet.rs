@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Headers of a captured frame: where they begin, and whether they can be rewritten.
+//! Finds the headers of a captured frame, and checks that they can be rewritten.
 
 use super::error::CaptureProblem;
 use std::net::IpAddr;
@@ -7,15 +7,15 @@ use wire::ethernet::{Ethernet, ether_type};
 use wire::vlan::{Vlan, is_tag};
 use wire::{ipv4::Ipv4, ipv6::Ipv6, proto, tcp::Tcp, udp::Udp};
 
-/// Tags that a captured frame may have.
+/// Maximum number of VLAN tags of a captured frame.
 const MAX_TAGS: usize = 2;
 
-/// Transport of a packet, as far as its rewriting differs.
+/// Transport protocol of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Tcp,
     Udp,
-    /// ICMP of IPv4: its checksum does not cover the addresses, and it has no ports.
+    /// ICMP of IPv4. Its checksum does not cover the addresses, and it has no ports.
     Icmp,
 }
 
@@ -23,11 +23,11 @@ pub(super) enum Transport {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet<'a> {
     pub(super) bytes: &'a [u8],
-    /// Start of the IP header.
+    /// Offset of the IP header.
     pub(super) network_at: usize,
-    /// Start of the transport header.
+    /// Offset of the transport header.
     pub(super) transport_at: usize,
-    /// End of the segment or datagram, which its checksum covers.
+    /// End of the bytes that the transport checksum covers.
     pub(super) segment_end: usize,
     pub(super) transport: Transport,
     pub(super) src: (IpAddr, u16),
@@ -35,7 +35,10 @@ pub(super) struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Finds the headers of `bytes`, or the reason why the frame cannot be replayed.
+    /// Finds the headers of a frame.
+    ///
+    /// # Errors
+    /// The frame cannot be replayed.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, CaptureProblem> {
         let (kind, network_at) = skip_tags(bytes).ok_or(CaptureProblem::NotIp)?;
         match kind {
@@ -96,7 +99,7 @@ impl<'a> Packet<'a> {
         };
         let [sport, dport] = ports.ok_or(CaptureProblem::Truncated)?;
         let segment_len = match transport {
-            // The datagram may end before its IP packet.
+            // A UDP datagram may end before its IP packet.
             Transport::Udp => Udp::new(segment).map_or(0, |udp| usize::from(udp.len_field())),
             _ => segment.len(),
         };
@@ -108,14 +111,14 @@ impl<'a> Packet<'a> {
         Ok(Self { bytes, network_at, transport_at, segment_end, transport, src, dst })
     }
 
-    /// True if `other` is of the same flow, in either direction.
+    /// True if `other` belongs to the same flow, in either direction.
     pub(super) fn is_of_flow(&self, other: &Self) -> bool {
         let ends = [(self.src, self.dst), (self.dst, self.src)];
         self.transport == other.transport && ends.contains(&(other.src, other.dst))
     }
 
-    /// True if `other` has a host in common with this packet. The other host of a media flow may
-    /// be a third one, as where a telephone has two addresses.
+    /// True if `other` has a host in common with this packet. The second host may differ in a media
+    /// flow, such as with a telephone that has two addresses.
     pub(super) fn shares_host_with(&self, other: &Self) -> bool {
         let hosts = [self.src.0, self.dst.0];
         hosts.contains(&other.src.0) || hosts.contains(&other.dst.0)

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Pools of addresses, and the five-tuple of each flow.
+//! Chooses the five-tuple of each flow, with addresses from pools.
 //!
-//! A tuple is a function of the flow's number, not of the flows before it. So it does not matter
-//! which thread sends a flow, and no table remembers which tuples are in use.
+//! A tuple is a function of the flow's number, not of the flows before it. So any thread can send
+//! any flow, and no table of used tuples is needed.
 
 use std::net::Ipv4Addr;
 
-/// Order in which a pool gives its addresses.
+/// Order in which addresses are taken from a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Distribution {
-    /// One after the other, from the first to the last and again.
+    /// In turn, from the first to the last, repeatedly.
     Sequential,
-    /// All addresses with the same probability.
+    /// At random, each with the same probability.
     Random,
-    /// Addresses in the middle most often; the range is six standard deviations wide.
+    /// At random, normally distributed: the range is six standard deviations wide.
     Normal,
 }
 
-/// A range of addresses. The range of an additional port pair may go over the end of all addresses.
+/// A range of addresses. That of an additional port pair may wrap from 255.255.255.255 to 0.0.0.0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
     pub(super) name: String,
@@ -32,12 +32,12 @@ impl Pool {
         u64::from(self.last.to_bits().wrapping_sub(self.first.to_bits())) + 1
     }
 
-    /// True if the address is one of the pool.
+    /// True if the address is in the pool.
     pub(super) fn contains(&self, address: Ipv4Addr) -> bool {
         u64::from(address.to_bits().wrapping_sub(self.first.to_bits())) < self.len()
     }
 
-    /// Returns the address of number `number`. `salt` separates the templates of a pool.
+    /// Returns address number `number`. `salt` makes the random addresses of templates differ.
     pub(super) fn address(&self, number: u64, salt: u64) -> u32 {
         let len = self.len();
         let index = match self.distribution {
@@ -48,8 +48,8 @@ impl Pool {
         self.first.to_bits().wrapping_add(index as u32)
     }
 
-    /// Returns how many of the addresses with the numbers `from..to` are odd. For a random
-    /// distribution that is the expected count.
+    /// Returns the count of odd addresses among the numbers `from..to`. For a random distribution
+    /// it is the expected count.
     pub(super) fn count_odd(&self, from: u64, to: u64) -> f64 {
         let len = self.len();
         let odd_before = |index: u64| (index + u64::from(self.first.to_bits() & 1)) / 2;
@@ -61,19 +61,19 @@ impl Pool {
         (before(to) - before(from)) as f64
     }
 
-    /// Returns the part of the addresses that is odd.
+    /// Returns the fraction of the addresses that are odd, from 0 to 1.
     pub(super) fn odd_part(&self) -> f64 {
         let all = (self.len() + u64::from(self.first.to_bits() & 1)) / 2;
         all as f64 / self.len() as f64
     }
 }
 
-/// Maps a number of 64 random bits to `0..len`.
+/// Maps 64 random bits to a number in `0..len`.
 fn scale(bits: u64, len: u64) -> u64 {
     (u128::from(bits) * u128::from(len) >> 64) as u64
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): neighbours become unlike.
+/// Spreads each bit of a number over all bits (the finaliser of SplitMix64, Steele et al. 2014).
 fn mix(number: u64) -> u64 {
     let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -81,10 +81,11 @@ fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Returns a normal variable as 64 bits: the mean is in the middle, the range is six standard
-/// deviations, and values outside fall on its ends. The sum of 12 uniform variables has the
-/// variance 1 (Irwin and Hall), and needs no floating-point function, whose last bit differs
-/// between machines.
+/// Returns a normally distributed number of 64 bits.
+///
+/// The mean is in the middle, and the range is six standard deviations wide. Values outside become
+/// the ends of the range. The number is a sum of 12 uniform ones, which has the variance 1 (Irwin
+/// and Hall). Floating-point functions are avoided: their last bit differs between machines.
 fn normal(number: u64) -> u64 {
     let words = (0..3).map(|part| mix(mix(number) ^ part));
     let quarters = words.flat_map(|word| (0..4).map(move |i| (word >> (16 * i)) as u16));
@@ -94,7 +95,7 @@ fn normal(number: u64) -> u64 {
     (centred + (1 << 63)).clamp(0, u64::MAX.into()) as u64
 }
 
-/// Client ports are given from here up to 65535, as TRex does.
+/// Lowest client port, as in TRex. The highest is 65535.
 pub(super) const FIRST_PORT: u64 = 1024;
 /// Number of client ports.
 pub(super) const PORTS: u64 = 65536 - FIRST_PORT;
@@ -107,18 +108,18 @@ pub(super) struct Tuple {
     pub(super) client_port: u16,
 }
 
-/// Gives the flows of one template their tuples.
+/// Makes the tuples of one template's flows.
 #[derive(Clone, Debug)]
 pub(super) struct TupleMaker {
     pub(super) clients: Pool,
     pub(super) servers: Pool,
-    /// Flows in a row between the same two addresses: `w`.
+    /// Number of consecutive flows between the same two addresses: `w`.
     pub(super) burst: u64,
     /// Number of the template's first address pair.
     pub(super) first_pair: u64,
-    /// Client ports of this template, which no other template of the pool has: a multiple of
-    /// `burst`.
+    /// First client port of this template. No other template of the pool has these ports.
     pub(super) first_port: u16,
+    /// Number of client ports of this template: a multiple of `burst`.
     pub(super) ports: u64,
     pub(super) salt: u64,
 }
@@ -129,7 +130,8 @@ impl TupleMaker {
         let (pair, in_burst) =
             if self.burst == 1 { (flow, 0) } else { (flow / self.burst, flow % self.burst) };
         let number = self.first_pair + pair;
-        // One division for each round over the pool: a port serves all clients before the next.
+        // The port changes after each round over the pool: all clients use one port before the
+        // next.
         let port = match self.clients.distribution {
             Distribution::Sequential => {
                 let round = number / self.clients.len() - self.first_pair / self.clients.len();
@@ -144,20 +146,20 @@ impl TupleMaker {
         }
     }
 
-    /// Returns the client's address of flow number `flow`.
+    /// Returns the client address of flow number `flow`.
     #[inline]
     pub(super) fn client(&self, flow: u64) -> u32 {
         let pair = if self.burst == 1 { flow } else { flow / self.burst };
         self.clients.address(self.first_pair + pair, self.salt)
     }
 
-    /// True if there are even and odd clients among those of each `step`-th address pair.
+    /// True if there are even and odd client addresses among every `step`-th address pair.
     pub(super) fn has_both_parities(&self, step: u64) -> bool {
         let len = self.clients.len();
         if self.clients.distribution != Distribution::Sequential {
             return len > 1;
         }
-        // The pairs have the addresses at all multiples of this distance.
+        // These pairs have the addresses at all multiples of this distance.
         let distance = gcd(len.into(), step.into());
         distance < len.into() && distance % 2 == 1
     }
@@ -172,13 +174,14 @@ impl TupleMaker {
         let at = |flow: u64| (self.first_pair + flow / self.burst, flow % self.burst);
         let (from, to) = (at(first), at(first + count));
         let is_odd = |pair: u64| self.clients.count_odd(pair, pair + 1);
-        // Whole bursts, without the part of the first that lies before, with that of the last.
+        // Whole bursts, minus the flows of the first before `first`, plus the begun ones of the
+        // last.
         self.clients.count_odd(from.0, to.0) * self.burst as f64
             - if from.1 == 0 { 0.0 } else { is_odd(from.0) * from.1 as f64 }
             + if to.1 == 0 { 0.0 } else { is_odd(to.0) * to.1 as f64 }
     }
 
-    /// Returns how many ports give `flows` flows different tuples.
+    /// Returns the number of ports with which `flows` flows have different tuples.
     pub(super) fn ports_for(clients: &Pool, first_pair: u64, flows: u64, burst: u64) -> u64 {
         let pairs = flows.div_ceil(burst);
         match clients.distribution {
@@ -189,8 +192,10 @@ impl TupleMaker {
         }
     }
 
-    /// Returns how many flows have different tuples, if each has its own port or none has. Random
-    /// pools repeat by chance, not in turn: they have no such number.
+    /// Returns the number of flows after which tuples repeat. `varies_port` says whether flows have
+    /// client ports of their own.
+    ///
+    /// Tuples from random pools repeat by chance, so the result is `u128::MAX` for them.
     pub(super) fn distinct(&self, varies_port: bool) -> u128 {
         let is_sequential = |pool: &Pool| pool.distribution == Distribution::Sequential;
         if !is_sequential(&self.clients) || !is_sequential(&self.servers) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A profile as written: every key read and checked, no capture needed yet.
+//! Reads a profile and checks every key. Captures are not needed yet.
 
 use super::decimal::Decimal;
 use super::error::{Note, Place, ProfileError};
@@ -11,19 +11,20 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
-/// Any decimal: a time in microseconds is at most a thousand seconds.
+/// Range of decimals without a narrower one. As microseconds, the maximum is a thousand seconds.
 const ANY: RangeInclusive<Decimal> = Decimal::ZERO..=Decimal::MAX;
 
-/// A TRex "cap" profile: templates, each a capture that is replayed as flows at a rate.
+/// A TRex "cap" profile: a list of templates. Each is a capture that is replayed as flows at a
+/// rate.
 ///
 /// [`Profile::bind`] joins it with its captures; the result makes the traffic.
 ///
 /// All keys of the outermost map, of `generator` and its pools, of `vlan` and of a template of
-/// `cap_info` have the meaning that TRex gives them, but for these:
+/// `cap_info` have the meaning that TRex gives them, with these exceptions:
 ///
-/// - `tcp_aging` and `udp_aging` are compared with the rate: [`Traffic::aging_notes`].
-/// - `plugin_id` 1 and 2 permit additional flows in the capture. Payloads stay as captured, and a
-///   note says so.
+/// - `tcp_aging` and `udp_aging` are only compared with the rate: [`Traffic::aging_notes`].
+/// - `plugin_id` 1 and 2 permit additional flows in the capture. Payloads are sent as captured, and
+///   a note says so.
 /// - `clients_per_gb`, `min_clients`, `mac`, `wlength`, `tw` and `track_ports` are ignored, and a
 ///   note says so.
 /// - Other values of `plugin_id` are refused, and so are `dyn_pyload`, `multi_flow_enabled`,
@@ -50,16 +51,17 @@ pub struct Profile {
 /// Settings for the frames of all templates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
-    /// Gaps below the first number of nanoseconds become the second, where the capture rules.
+    /// Gaps of the capture below the first number of nanoseconds are replaced by the second.
+    /// Templates with fixed gaps ignore it.
     pub(super) shortest_gap: Option<(u64, u64)>,
-    /// VLAN of flows with an even and with an odd client address.
+    /// VLAN identifiers of flows with an even and with an odd client address.
     pub(super) vlans: Option<[u16; 2]>,
     pub(super) mac_override: MacOverride,
-    /// First 96 bits of client and server addresses.
+    /// First 96 bits of client and server addresses, if frames are sent as IPv6.
     pub(super) ipv6: Option<[[u8; 12]; 2]>,
 }
 
-/// MAC addresses that carry the IPv4 address of their host: `mac_override_by_ip`.
+/// MAC addresses in which the IPv4 address of the host is written: `mac_override_by_ip`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum MacOverride {
     #[default]
@@ -79,17 +81,18 @@ pub(super) struct Template {
     /// Flows per second at multiplier 1.
     pub(super) cps: Decimal,
     pub(super) timing: Timing,
-    /// Flows of a burst.
+    /// Number of flows of a burst.
     pub(super) burst: u32,
-    /// Flows that repeat for ever; without it flows are always new.
+    /// Number of flows, which repeat for ever. `None`: every flow is new.
     pub(super) limit: Option<u32>,
-    /// Indices of the pools.
+    /// Index of the pool of clients.
     pub(super) client_pool: usize,
+    /// Index of the pool of servers.
     pub(super) server_pool: usize,
-    /// The only server of this template.
+    /// The only server of this template; `None` if servers come from the pool.
     pub(super) server: Option<Ipv4Addr>,
     pub(super) keeps_src_port: bool,
-    /// The capture may hold additional flows between its two hosts.
+    /// True if the capture may hold additional flows with one of its hosts.
     pub(super) has_side_flows: bool,
     pub(super) starts_at_server: bool,
 }
@@ -99,7 +102,7 @@ pub(super) struct Template {
 pub(super) enum Timing {
     /// The gaps of the capture.
     Capture,
-    /// `ipg_ns` within a direction, `rtt_ns` where the direction changes.
+    /// `ipg_ns` between frames of one direction, `rtt_ns` where the direction changes.
     Fixed { ipg_ns: u64, rtt_ns: u64 },
 }
 
@@ -115,7 +118,7 @@ impl Profile {
         let mut notes = Vec::new();
         let map = match root.list() {
             Ok(items) if items.len() == 1 => items[0],
-            // A file of --client_cfg is a map: reading it names the key that is refused.
+            // A file of --client_cfg is a map. Reading it as one names the key that is refused.
             _ if root.is_map() => {
                 root.map(&keys::PROFILE, &mut notes)?;
                 return Err(root.refuse("a list with one map: begin with \"- \""));
@@ -166,7 +169,7 @@ impl Profile {
         &self.origin
     }
 
-    /// Returns the run time that the profile proposes, in seconds.
+    /// Returns the duration of a run that the profile proposes, in seconds.
     #[must_use]
     pub fn duration(&self) -> Option<Decimal> {
         self.duration
@@ -183,7 +186,7 @@ impl Profile {
     }
 }
 
-/// Keys of the pools of one side.
+/// Names of the keys for pools of one side.
 struct PoolKeys {
     start: &'static str,
     end: &'static str,
@@ -205,8 +208,8 @@ const SERVER_KEYS: PoolKeys = PoolKeys {
     section: &keys::SERVERS,
 };
 
-/// Reads the pools of one side. The first is the default: that of the generator itself, or the
-/// first of the further pools if it has none.
+/// Reads the pools of one side. The first is the default: the pool of the generator itself, or the
+/// first additional pool if the generator has none.
 fn read_pools(
     generator: &Fields<'_>,
     keys: &PoolKeys,
@@ -282,7 +285,7 @@ fn read_settings(fields: &Fields<'_>, notes: &mut Vec<Note>) -> Result<Settings,
     Ok(Settings { shortest_gap, vlans, mac_override, ipv6 })
 }
 
-/// Notes that no template has the gaps that `cap_ipg_min` would change.
+/// Adds a note if `cap_ipg_min` is given and no template has the gaps of its capture.
 fn note_unused_gaps(
     fields: &Fields<'_>,
     settings: &Settings,
@@ -309,7 +312,7 @@ fn read_vlans(field: Field<'_>, notes: &mut Vec<Note>) -> Result<Option<[u16; 2]
 }
 
 fn read_mac_override(field: Field<'_>) -> Result<MacOverride, ProfileError> {
-    // Profiles of the time before the third mode have a boolean here.
+    // Older profiles, written when TRex had two modes, have a boolean here.
     match field.word(&["0", "1", "2", "false", "true"])? {
         1 | 4 => Ok(MacOverride::Client),
         2 => Ok(MacOverride::All),
@@ -368,7 +371,7 @@ fn find_pool(field: Field<'_>, pools: &[Pool]) -> Result<usize, ProfileError> {
     })
 }
 
-/// Reads `server_addr`, which counts only with `one_app_server: true`, as in TRex.
+/// Reads `server_addr`, which has an effect only with `one_app_server: true`, as in TRex.
 fn read_server(
     fields: &Fields<'_>,
     notes: &mut Vec<Note>,
@@ -390,7 +393,7 @@ fn read_server(
     }
 }
 
-/// Reads `plugin_id`; returns true if the capture may hold additional flows.
+/// Reads `plugin_id`. Returns true if the capture may hold additional flows.
 ///
 /// Payloads stay as captured. So additional flows (RTP beside RTSP or SIP) keep the ports of the
 /// capture, which those payloads name.
@@ -414,7 +417,7 @@ fn read_plugin(fields: &Fields<'_>, notes: &mut Vec<Note>) -> Result<bool, Profi
         return Err(ProfileError::Conflict { place: field.place(), key: "plugin_id", reason });
     }
     let text = format!(
-        "plugin_id {plugin}: payloads are sent as captured, and the further flows of the capture \
+        "plugin_id {plugin}: payloads are sent as captured, and additional flows of the capture \
          keep its ports; addresses in payloads are not rewritten"
     );
     notes.push(Note { place: field.place(), text });

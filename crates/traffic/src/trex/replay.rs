@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The generator: frames in the order of their times, one at a time, without a clock.
+//! Makes the frames of a profile one by one, in the order of their times, without a clock.
 //!
-//! Templates wait in one heap for their next flow, flows under way in another for their next
-//! frame. A flow of one frame never enters the second. Both heaps have their whole memory at the
-//! start, so making frames allocates nothing.
+//! One heap has the templates, by the time of their next flow. A second heap has the flows that
+//! have begun, by the time of their next frame. A flow of one frame never enters the second heap.
+//! Both heaps are allocated at the start, so making frames allocates nothing.
 
 use super::decimal::Decimal;
 use super::frame::Link;
@@ -20,36 +20,38 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Flows under way at the same time in one [`Replay`]; each costs 32 bytes.
+/// Maximum number of flows of one [`Replay`] that have begun and not ended. Each takes 32 bytes.
 pub const MAX_ACTIVE_FLOWS: u64 = 1 << 22;
 
-/// Rule that says by which port a frame leaves.
+/// Rule by which frames are divided between the two ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Split {
-    /// Frames of clients leave by side A, those of servers by side B.
+    /// Side A sends frames of clients, side B those of servers.
     #[default]
     Side,
-    /// All frames of a flow leave by one port: side A if the client's address is even, else side
-    /// B. Addresses stay as they are. It is TRex's `-p`.
+    /// One port sends all frames of a flow: side A if the client address is even, else side B.
+    /// Addresses do not change. This is `-p` of TRex.
     Parity,
 }
 
 /// Options of a [`Replay`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Factor for the flow rate of each template: TRex's `-m`.
+    /// Factor for the flow rate of each template: `-m` of TRex.
     pub multiplier: Decimal,
-    /// Port of each frame.
+    /// Rule by which frames are divided between the ports.
     pub split: Split,
-    /// Number of the port pair, from 0: the pools move by this many times `dual_port_mask`.
+    /// Number of the port pair, from 0. Addresses of all pools move by this number times
+    /// `dual_port_mask`.
     pub port_pair: u8,
-    /// MAC addresses of the ports of side A and side B; each sends to the other.
+    /// MAC addresses of the ports of side A and side B. Each sends to the other.
     pub macs: [[u8; 6]; 2],
-    /// End of the replay in nanoseconds; `None` for never.
+    /// End of the replay in nanoseconds from the start; `None` for never.
     pub end_ns: Option<u64>,
     /// The port whose frames are made; `None` for both.
     pub side: Option<Side>,
-    /// Nanoseconds in which the rate of new flows grows linearly from 0; 0: it is whole at once.
+    /// Nanoseconds in which the rate of new flows grows linearly from 0. With 0 the rate is full
+    /// from the start.
     pub ramp_ns: u64,
 }
 
@@ -77,9 +79,9 @@ pub enum ReplayError {
         /// The multiplier.
         multiplier: Decimal,
     },
-    /// Too many flows would be under way at the same time.
+    /// Too many flows would be active at the same time.
     #[error(
-        "{flows} flows would be under way at the same time, at most {MAX_ACTIVE_FLOWS} may; \
+        "{flows} flows would be active at the same time; at most {MAX_ACTIVE_FLOWS} are possible; \
          lower the multiplier or use more threads"
     )]
     ActiveFlows {
@@ -88,11 +90,11 @@ pub enum ReplayError {
     },
 }
 
-/// Endless traffic of a profile: the frames in order, and the time of each.
+/// Generator of a profile's frames, in the order of their times.
 #[derive(Clone, Debug)]
 pub struct Replay {
     streams: Vec<Stream>,
-    /// Time of the next flow, and index of the stream.
+    /// Time of the next flow of each stream, and index of the stream.
     arrivals: BinaryHeap<Reverse<(u64, u32)>>,
     active: BinaryHeap<Reverse<Active>>,
     link: Link,
@@ -101,27 +103,30 @@ pub struct Replay {
     end_ns: u64,
 }
 
-/// A template and the next of its flows.
+/// A template that is being sent, and its next flow.
 #[derive(Clone, Debug)]
 struct Stream {
     script: Arc<Script>,
     tuples: TupleMaker,
     pace: Pace,
-    /// Time from the start of a flow to its first frame.
+    /// Time from the start of a flow to its first frame of this side, in nanoseconds.
     delay_ns: u64,
     burst: u64,
     range: FlowRange,
-    /// Parity of the clients whose flows are made; `None` for both.
+    /// Parity of the client addresses whose flows are made; `None` for both.
     parity: Option<u32>,
-    /// Number of the burst under way, and of the flow in it that is next.
+    /// Number of the current burst.
     burst_number: u64,
+    /// Number of the next flow in the current burst.
     in_burst: u64,
     /// Offset of the next flow in a repeated range.
     offset: u64,
 }
 
-/// A flow under way. The order is that of time; then that of streams and flows, so that it does
-/// not depend on the heap.
+/// A flow that has begun, and its next frame.
+///
+/// Flows are ordered by time, then by flow, stream and step, so the order of frames does not depend
+/// on the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Active {
     due_ns: u64,
@@ -133,10 +138,12 @@ struct Active {
 const _: () = assert!(size_of::<Active>() <= 32);
 
 impl Traffic {
-    /// Returns the generator of the whole profile, or of the part that [`Traffic::share`] gave.
+    /// Returns the generator of the frames. If this is a part from [`Traffic::share`], it makes the
+    /// frames of that part.
     ///
     /// # Errors
-    /// The multiplier is out of range, or more than [`MAX_ACTIVE_FLOWS`] flows would be under way.
+    /// The multiplier is out of range, or more than [`MAX_ACTIVE_FLOWS`] flows would be active at
+    /// the same time.
     pub fn replay(&self, options: &Options) -> Result<Replay, ReplayError> {
         let multiplier = options.multiplier;
         if multiplier == Decimal::ZERO || multiplier > MULTIPLIER_MAX {
@@ -152,7 +159,7 @@ impl Traffic {
             if script.steps.len() > 1 {
                 let rate =
                     template.cps.to_f64() * multiplier.to_f64() * part.0 as f64 / part.1 as f64;
-                // Two bursts more: the first of the time span, and a rounded one.
+                // Two bursts more: one at the start of the time span, and one for rounding.
                 let bursts =
                     script.duration_ns() as f64 * 1e-9 * rate + 2.0 * f64::from(template.burst);
                 flows = flows.saturating_add(bursts.ceil() as u64);
@@ -210,8 +217,8 @@ impl Traffic {
 }
 
 impl Replay {
-    /// Returns the time of the next frame in nanoseconds since the start; `None` if the replay is
-    /// at its end, or has no frames.
+    /// Returns the time of the next frame in nanoseconds from the start. Returns `None` if there
+    /// are no more frames.
     #[must_use]
     #[inline]
     pub fn due(&self) -> Option<u64> {
@@ -224,8 +231,8 @@ impl Replay {
         (due_ns < self.end_ns).then_some(due_ns)
     }
 
-    /// Writes the next frame to the start of `frame` and moves on. Returns the port by which the
-    /// frame leaves, and its length without FCS.
+    /// Writes the next frame to the start of `frame`, and advances to the one behind it. Returns
+    /// the port that sends the frame, and its length without FCS.
     ///
     /// # Panics
     /// If the replay has no frames, or `frame` is shorter than [`Traffic::longest_frame`].
@@ -233,7 +240,7 @@ impl Replay {
     pub fn write(&mut self, frame: &mut [u8]) -> (Side, usize) {
         let arrival_ns = self.arrivals.peek().map(|Reverse((due_ns, _))| *due_ns);
         let active_ns = self.active.peek().map(|Reverse(flow)| flow.due_ns);
-        // Flows under way go first: what began earlier comes earlier.
+        // At the same time, frames of begun flows come before those of new flows.
         let next = match (arrival_ns, active_ns) {
             (Some(arrival_ns), Some(active_ns)) if arrival_ns < active_ns => self.begin_flow(),
             (_, Some(_)) => self.continue_flow(),
@@ -290,7 +297,7 @@ impl Replay {
         (side, step.frame.write(frame, &tuple, side, &self.link))
     }
 
-    /// Returns the number of flows under way.
+    /// Returns the number of flows that have begun and not ended.
     #[must_use]
     pub fn active_flows(&self) -> usize {
         self.active.len()
@@ -298,15 +305,15 @@ impl Replay {
 }
 
 impl Options {
-    /// Parity of the clients whose flows are made; `None` for both.
+    /// Returns the parity of the client addresses whose flows are made; `None` for both.
     fn parity(&self) -> Option<u32> {
         self.side.filter(|_| self.split == Split::Parity).map(|side| side as u32)
     }
 }
 
 impl Script {
-    /// Returns the frames of a flow that `options` asks for, and the time from the start of the
-    /// flow to the first of them; `None` if there are none.
+    /// Returns the frames of a flow that the side of `options` sends; `None` if there are none.
+    /// Also returns the nanoseconds from the start of the flow to the first of them.
     fn of_side(self: &Arc<Self>, options: &Options) -> Option<(Arc<Self>, u64)> {
         let Some(side) = options.side.filter(|_| options.split == Split::Side) else {
             return Some((Arc::clone(self), 0));
@@ -326,13 +333,13 @@ impl Script {
 }
 
 impl Stream {
-    /// Returns when the next flow has its first frame.
+    /// Returns the time of the next flow's first frame, in nanoseconds.
     #[inline]
     fn due_ns(&self, ramp: Ramp) -> u64 {
         ramp.time(self.pace.now_ns()).saturating_add(self.delay_ns)
     }
 
-    /// Returns the number of the next flow and moves on to the one behind it.
+    /// Returns the number of the next flow, and advances to the one behind it.
     #[inline]
     fn next_flow(&mut self) -> u64 {
         let flow = self.flow();
@@ -343,16 +350,19 @@ impl Stream {
         flow
     }
 
-    /// Moves on to the next flow whose client has the parity. Addresses in turn alternate, so that
-    /// is the next but one at most; only with an odd number of addresses and an even number of
-    /// shares a share has up to half a pool of one parity in a row.
+    /// Advances to the next flow whose client address has the parity; no further if the current one
+    /// has it.
+    ///
+    /// Sequential addresses alternate between even and odd, so at most one flow is skipped. Only
+    /// with an odd number of addresses and an even number of shares, a share may have up to half a
+    /// pool of one parity in a row.
     fn skip_others(&mut self) {
         while self.parity.is_some_and(|parity| self.tuples.client(self.flow()) & 1 != parity) {
             self.advance();
         }
     }
 
-    /// True if it has a flow whose client has the parity.
+    /// True if the stream has a flow whose client address has the parity.
     fn has_flows(&self) -> bool {
         let Some(parity) = self.parity else { return true };
         let is_ours = |flow: u64| self.tuples.client(flow) & 1 == parity;
@@ -375,7 +385,7 @@ impl Stream {
         }
     }
 
-    /// Moves on by one flow.
+    /// Advances by one flow.
     #[inline]
     fn advance(&mut self) {
         if let FlowRange::Repeated { count, .. } = self.range {

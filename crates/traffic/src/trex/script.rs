@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The frames of one flow with the gaps between them, made from a capture.
+//! Prepares the frames of a flow, and the gaps between them, from a capture.
 
 use super::capture::Capture;
 use super::error::CaptureProblem;
@@ -7,13 +7,13 @@ use super::frame::Frame;
 use super::packet::{Packet, Transport};
 use super::profile::{Settings, Template, Timing};
 
-/// Frames of the longest capture, as in TRex.
+/// Maximum number of frames of a capture, as in TRex.
 const MAX_FRAMES: usize = 65535;
 
 /// A frame of a flow.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// Time since the frame before it in the flow; 0 for the first.
+    /// Nanoseconds since the frame before it in the flow; 0 for the first.
     pub(super) gap_ns: u64,
     pub(super) frame: Frame,
 }
@@ -23,12 +23,15 @@ pub(super) struct Step {
 pub(super) struct Script {
     pub(super) steps: Vec<Step>,
     pub(super) is_tcp: bool,
-    /// Each flow has its own client port.
+    /// True if flows get client ports of their own.
     pub(super) varies_port: bool,
 }
 
 impl Script {
-    /// Prepares `capture` for `template`. An error names the number of the frame, from 1.
+    /// Prepares `capture` for `template`.
+    ///
+    /// # Errors
+    /// Returns the number of a frame that cannot be replayed, from 1, and the reason.
     pub(super) fn new(
         capture: &Capture,
         template: &Template,
@@ -67,13 +70,16 @@ impl Script {
         Ok(Self { steps, is_tcp: first.transport == Transport::Tcp, varies_port })
     }
 
-    /// Returns the time from the first frame to the last.
+    /// Returns the time from the first frame to the last, in nanoseconds.
     pub(super) fn duration_ns(&self) -> u64 {
         self.steps.iter().fold(0, |sum, step| sum.saturating_add(step.gap_ns))
     }
 }
 
-/// True if `packet` belongs to an additional flow, which the template must allow.
+/// True if `packet` belongs to an additional flow.
+///
+/// # Errors
+/// The template does not permit additional flows, or the flow has no host in common with the first.
 fn is_side_flow(
     first: &Packet<'_>,
     packet: &Packet<'_>,
@@ -89,8 +95,10 @@ fn is_side_flow(
     }
 }
 
-/// True if `packet` comes from the sender of the first frame, or goes to its receiver: then a
-/// third host stands for the sender.
+/// True if `packet` comes from the sender of the first frame.
+///
+/// In an additional flow, a packet from a third host to the receiver of the first frame counts as
+/// one from the sender.
 fn is_from_first(first: &Packet<'_>, packet: &Packet<'_>) -> bool {
     match first.is_of_flow(packet) {
         true => packet.src == first.src,

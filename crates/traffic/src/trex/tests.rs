@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Parts of the importer against simple models.
+//! Compares parts of the importer with simple models.
 
 use super::decimal::Decimal;
 use super::pace::Pace;

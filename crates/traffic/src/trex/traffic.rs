@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A profile joined with its captures: what each template sends, with which tuples.
+//! Joins a profile with its captures, and divides address pairs and ports between its templates.
 
 use super::capture::Capture;
 use super::decimal::Decimal;
@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Choice for captures that the caller does not have and that no formula makes.
+/// Treatment of captures that the caller does not have and that no formula makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// Refuse the profile, with the name and the line of each missing capture.
+    /// Refuse the profile. The error names each missing capture and its line.
     #[default]
     Refuse,
     /// Send one UDP frame of 64 bytes for each flow instead, at the rate of the template.
@@ -30,7 +30,8 @@ pub(super) struct Share {
 
 /// The traffic of a profile: its templates with their captures and tuples.
 ///
-/// [`Traffic::load`](Self::load) says how much it is, [`Traffic::replay`](Self::replay) makes it.
+/// [`Traffic::load`](Self::load) computes its rates, [`Traffic::replay`](Self::replay) makes its
+/// frames.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     pub(super) notes: Vec<Note>,
@@ -50,10 +51,11 @@ pub(super) struct BoundTemplate {
 }
 
 impl Profile {
-    /// Joins the profile with its captures, which `capture` returns by the names in the profile.
+    /// Joins the profile with its captures. `capture` returns the capture of a name in the profile.
     ///
-    /// Where `capture` has none, a formula makes those of TRex's IMIX ([`Capture::by_formula`]),
-    /// and `missing` decides on the others. Each replaced capture is a note.
+    /// If `capture` returns `None`, a formula makes the captures of TRex's IMIX
+    /// ([`Capture::by_formula`]), and `missing` decides about others. A note names each replaced
+    /// capture.
     ///
     /// # Errors
     /// A capture is missing or cannot be replayed, or a template has more flows than tuples.
@@ -139,7 +141,7 @@ impl Profile {
     }
 }
 
-/// Everything that a script depends on; templates that agree in it share one.
+/// Name, timing and flags on which a script depends. Templates with the same key share a script.
 type ScriptKey<'a> = (&'a str, Timing, [bool; 3]);
 
 fn script_key(template: &Template) -> ScriptKey<'_> {
@@ -167,12 +169,12 @@ fn check_limit(
     Err(ProfileError::Conflict { place: place.clone(), key: "limit", reason })
 }
 
-/// Gives each template a part of the address pairs and client ports of its pool of clients, so
+/// Divides the address pairs and client ports of each pool of clients between its templates, so
 /// that no two templates make the same tuple.
 ///
-/// Templates with a limit take pairs one behind the other and the ports that these need. The
-/// others divide the rest of the ports. If the limits need more ports than there are, all
-/// templates of the pool get the same number.
+/// Templates with a limit get consecutive pairs, and the ports that these need. The others divide
+/// the remaining ports. If the limits need more ports than there are, all templates of the pool get
+/// the same number.
 fn make_tuples(profile: &Profile) -> Result<Vec<TupleMaker>, ProfileError> {
     let mut makers: Vec<TupleMaker> = Vec::with_capacity(profile.templates.len());
     let mut next_pair = vec![0; profile.clients.len()];
@@ -237,13 +239,13 @@ fn assign_ports(mut members: Vec<(&Template, &mut TupleMaker)>) -> Result<(), Pr
 }
 
 impl Traffic {
-    /// Returns part `index` of `count` parts, one for each of `count` threads. A part of a part
-    /// is not possible: the result is always a part of the whole profile.
+    /// Returns part `index` of `count` equal parts of the profile, each for one thread. The result
+    /// is always a part of the whole profile, even if `self` is a part.
     ///
-    /// As in TRex, each part has its own flows of a `limit`, an equal number but for the
-    /// remainder, which the first part has. Rates are divided in the same proportion, so each flow
-    /// repeats at its own pace and the traffic does not depend on `count`. (TRex divides rates
-    /// equally; so with a remainder the flows of its first thread are slower.)
+    /// As in TRex, the flows of a `limit` are divided equally, and the first part also has the
+    /// remainder. Rates are divided in the same proportion. So each flow repeats at the same rate,
+    /// and the traffic does not depend on `count`. TRex divides rates equally: with a remainder,
+    /// the flows of its first thread repeat more slowly.
     ///
     /// # Panics
     /// If `index` is not less than `count`.
@@ -259,8 +261,8 @@ impl Traffic {
         &self.notes
     }
 
-    /// Returns the remarks that depend on the rate: templates whose five-tuples come again sooner
-    /// than `tcp_aging` or `udp_aging` permits, with `multiplier` times the profile's rates.
+    /// Returns remarks on templates whose five-tuples repeat sooner than `tcp_aging` or `udp_aging`
+    /// permits, with `multiplier` times the profile's rates.
     #[must_use]
     pub fn aging_notes(&self, multiplier: Decimal) -> Vec<Note> {
         let mut notes = Vec::new();
@@ -270,7 +272,7 @@ impl Traffic {
             let again_s = stream.tuples.distinct(stream.script.varies_port) as f64 / rate;
             if again_s < aging_s as f64 {
                 let text = format!(
-                    "five-tuples come again after {again_s:.3} s, sooner than the aging of \
+                    "five-tuples repeat after {again_s:.3} s, sooner than the aging of \
                      {aging_s} s; widen the pools"
                 );
                 notes.push(Note { place: stream.template.place.clone(), text });
@@ -279,14 +281,15 @@ impl Traffic {
         notes
     }
 
-    /// Returns the first addresses of clients and servers, between which TRex sends its probes.
+    /// Returns the first address of the clients and of the servers. TRex sends its probes between
+    /// them.
     #[must_use]
     pub fn first_addresses(&self) -> [Ipv4Addr; 2] {
         let first = self.streams.first().map(|stream| stream.tuples.first_addresses());
         first.unwrap_or([Ipv4Addr::UNSPECIFIED; 2])
     }
 
-    /// True if clients or servers have this address.
+    /// True if a client or server has this address.
     #[must_use]
     pub fn has_address(&self, address: Ipv4Addr) -> bool {
         let tuples = self.streams.iter().map(|stream| &stream.tuples);

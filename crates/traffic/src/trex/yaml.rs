@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The tree of a YAML document, with the line of each node and a bound on everything.
+//! Parses a YAML document into a tree, with the line of each node and limits on size and depth.
 //!
-//! The parser hands out events, so a document costs memory only for the nodes that are kept here.
-//! Depth, nodes and bytes have limits. An alias is the index of its node, never a copy, so aliases
-//! of aliases do not multiply.
+//! The parser returns events, so only the nodes that are kept here take memory. Depth, nodes and
+//! bytes are limited. An alias becomes the index of its node, never a copy, so aliases of aliases
+//! do not multiply.
 
 use super::error::{Place, ProfileError};
 use saphyr_parser::{Event, Parser};
 use std::collections::HashMap;
 
-/// Bytes of the longest profile.
+/// Maximum number of bytes of a document.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 
-/// Nodes of the largest profile. TRex's largest own profile has about 300.
+/// Maximum number of nodes of a document. The largest profile of TRex has about 300.
 const MAX_NODES: usize = 100_000;
 
-/// Maps and lists inside of each other. The format needs six.
+/// Maximum depth of maps and lists inside each other. The format needs six.
 const MAX_DEPTH: usize = 16;
 
 /// Index of a node in its document.
@@ -45,8 +45,10 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Parses `text`. Fails if it is no YAML, if it has more than one document or none, or if it
-    /// exceeds a limit.
+    /// Parses `text`. `origin` names it in errors.
+    ///
+    /// # Errors
+    /// The text is no YAML, has no document or more than one, or exceeds a limit.
     pub(super) fn parse(text: &str, origin: &str) -> Result<Self, ProfileError> {
         if text.len() > MAX_BYTES {
             let (bytes, most) = (text.len(), MAX_BYTES);
@@ -78,7 +80,7 @@ impl Document {
         Place { origin: self.origin.clone(), line }
     }
 
-    /// Returns the node as it may stand in an error: a scalar shortened, others by their kind.
+    /// Returns a node in words for an error: a scalar shortened, a list or map by its kind.
     pub(super) fn describe(&self, id: NodeId) -> String {
         match &self.node(id).kind {
             Kind::Scalar(text) if text.is_empty() => "an empty value".to_owned(),
@@ -92,7 +94,7 @@ impl Document {
     }
 }
 
-/// A list or map whose end has not come.
+/// A list or map whose end has not been parsed yet.
 struct Open {
     node: NodeId,
     anchor: usize,
@@ -103,7 +105,7 @@ struct Builder<'a> {
     origin: &'a str,
     nodes: Vec<Node>,
     open: Vec<Open>,
-    /// Nodes by the number of their anchor, once they are whole: no node can contain itself.
+    /// Complete nodes by the number of their anchor. So no node can contain itself.
     anchors: HashMap<usize, NodeId>,
     root: Option<NodeId>,
 }

@@ -290,7 +290,7 @@ fn tuples_that_come_again_too_early_are_noted() {
     assert!(traffic.aging_notes(Decimal::ONE).is_empty());
     let notes = traffic.aging_notes(Decimal::from_whole(2000));
     let [note] = &notes[..] else { panic!("{notes:?}") };
-    assert!(note.to_string().starts_with("p.yaml:9: five-tuples come again after 8.225 s, sooner"));
+    assert!(note.to_string().starts_with("p.yaml:9: five-tuples repeat after 8.225 s, sooner"));
 }
 
 proptest! {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Every key of a `trex_cfg.yaml`, and its use.
+//! Lists every key of a `trex_cfg.yaml`, and whether it is read, ignored or refused.
 
 use super::Section;
 use crate::trex::keys::Use::{self, Ignored, Meant, Refused};
@@ -9,7 +9,7 @@ const MEMORY: Use = Ignored("it sizes memory of TRex");
 const LOW_END: Use = Ignored("every run takes as little memory as it needs");
 const TUNNEL: Use = Refused("frames are sent without tunnels and labels");
 
-/// The map of the file.
+/// Keys of the outermost map.
 pub(super) const CONFIG: Section = Section {
     name: "trex_cfg.yaml",
     keys: &[
@@ -44,13 +44,13 @@ pub(super) const CONFIG: Section = Section {
     ],
 };
 
-/// The map beside the list.
+/// Keys of a map beside the list.
 pub(super) const BESIDE: Section = Section {
     name: "the map beside the list (indent its keys by two blanks)",
     keys: &[("platform", Meant)],
 };
 
-/// A port.
+/// Keys of a port.
 pub(super) const PORT_INFO: Section = Section {
     name: "port_info",
     keys: &[
@@ -68,7 +68,7 @@ pub(super) const PORT_INFO: Section = Section {
     ],
 };
 
-/// Cpus.
+/// Keys of `platform`.
 pub(super) const PLATFORM: Section = Section {
     name: "platform",
     keys: &[
@@ -79,6 +79,6 @@ pub(super) const PLATFORM: Section = Section {
     ],
 };
 
-/// Cpus of a pair of ports.
+/// Keys of the cpus of a pair of ports.
 pub(super) const DUAL_IF: Section =
     Section { name: "dual_if", keys: &[("socket", Meant), ("threads", Meant)] };
