@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cycles that one worker takes to make and send a frame, into a port that swallows all.
+//! Measures the cycles that one worker takes to make a frame and send it to a port that drops all.
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, tsc, tsc_hz};
 use generator::{Clock, Lanes, PortTx, Sender, Session, Stage, Task};
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, StampKey};
 
-/// No report is due in this time.
+/// Report interval: no report is due during a measurement.
 const INTERVAL_NS: u64 = u64::MAX;
 const REPETITIONS: usize = 7;
 const FRAMES: u64 = 4_000_000;
 
-/// A number from the environment: fewer frames or one case alone, for callgrind.
+/// Reads a number from an environment variable. With it, callgrind can measure fewer frames, or
+/// only one case.
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
@@ -37,14 +38,15 @@ fn streams(count: usize, text: &str, is_stamped: bool) -> Streams {
     Streams::new(&specs, &setup).expect("streams")
 }
 
-/// Cycles a frame: the least of some repetitions, as in the others the cpu was taken away.
+/// Returns the cycles per frame: the least of several repetitions. In the others, the cpu was taken
+/// away for a while.
 fn cycles(sender: &mut Sender<Streams, PortTx>, clock: Clock) -> f64 {
     let mut least = f64::MAX;
-    let wanted = number("MILLRACE_BENCH_FRAMES").unwrap_or(FRAMES);
+    let least_frames = number("MILLRACE_BENCH_FRAMES").unwrap_or(FRAMES);
     for _ in 0..REPETITIONS {
         let begin = (tsc(), sender.sent_since_report());
         let mut frames = 0;
-        while frames < wanted {
+        while frames < least_frames {
             for _ in 0..100 {
                 sender.turn(clock.now(), Stage::Send);
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A sender, a reflector and a receiver at two ends of a cable, without hardware.
+//! Tests a sender, a reflector and a receiver at two ends of a cable, without hardware.
 
 mod common;
 
@@ -14,12 +14,13 @@ use traffic::{Swap, Written};
 const SEED: u64 = 5;
 const INTERVAL_NS: u64 = 10_000_000;
 
-/// Sends all of the streams by one end, turns them round at the other, and receives them.
+/// Sends the streams from one end of a cable, reflects them at the other, and receives them.
 fn run(bench: &mut Bench, texts: &[&str]) -> (Totals, ReflectorReport) {
     run_in(BurstSizes::default(), bench, texts)
 }
 
-/// The same, with bursts of these sizes at both ends.
+/// Sends the streams from one end of a cable, reflects them at the other, and receives them. Both
+/// ends use bursts of the sizes `bursts`.
 fn run_in(bursts: BurstSizes, bench: &mut Bench, texts: &[&str]) -> (Totals, ReflectorReport) {
     let [mut near, (mut far_rx, mut far_tx)] = bench.cable();
     let clock = bench.clock;
@@ -35,11 +36,11 @@ fn run_in(bursts: BurstSizes, bench: &mut Bench, texts: &[&str]) -> (Totals, Ref
     let mut reflector = Reflector::new(ends, reflection, outbox);
     let mut tasks: [&mut dyn Task; 3] = [&mut sender, &mut reflector, &mut receiver];
     let phase = Phase::new();
-    let mut quiet = 0;
-    while quiet < 100 {
+    let mut idle_turns = 0;
+    while idle_turns < 100 {
         let mut is_any = false;
         tasks.iter_mut().for_each(|task| is_any |= task.turn(clock.now(), phase.get()));
-        quiet = if is_any || !ledger.is_all_sent() { 0 } else { quiet + 1 };
+        idle_turns = if is_any || !ledger.is_all_sent() { 0 } else { idle_turns + 1 };
         ledger.poll();
     }
     phase.set(Stage::End);

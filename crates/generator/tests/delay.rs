@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What holds packets up for 50 us on their way is found as such.
+//! Tests that a delay of 50 us is measured.
 
 mod common;
 
@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 const SEED: u64 = 7;
 const INTERVAL_NS: u64 = 1_000_000_000;
 const HELD_NS: u64 = 50_000;
-/// How far what is found may be from it.
+/// Allowed error of the measured median.
 const NEAR_NS: u64 = 10_000;
-/// Runs until one is not disturbed by what else this host does.
+/// Maximum number of runs. Other load on this host may disturb a run, and then another is tried.
 const ATTEMPTS: usize = 50;
 
-/// Median latency of packets that pass something that holds each of them for [`HELD_NS`].
+/// Sends packets through a delay of [`HELD_NS`] each. Returns their median latency in nanoseconds.
 fn median(bench: &mut Bench) -> u64 {
     let ([mut near, (mut held_rx, _)], [mut far, (_, mut held_tx)]) =
         (bench.cable(), bench.cable());

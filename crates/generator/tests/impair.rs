@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a wire does to packets is what the receiver finds, packet by packet.
+//! Tests that the receiver counts exactly the packets that a wire has lost, duplicated, reordered
+//! and damaged.
 
 mod common;
 
@@ -10,7 +11,8 @@ use traffic::StampKey;
 
 const INTERVAL_NS: u64 = 10_000_000;
 
-/// Sends the streams through a wire with these impairments; checks what is found.
+/// Sends the streams through a wire with these impairments, and checks the counters of the
+/// receiver.
 fn check(bench: &mut Bench, texts: &[&str], impairments: Impairments, seed: u64) {
     bench.close_cables();
     let ([mut near, mut wire_in], [mut wire_out, mut far]) = (bench.cable(), bench.cable());
@@ -24,14 +26,14 @@ fn check(bench: &mut Bench, texts: &[&str], impairments: Impairments, seed: u64)
     let mut ledger = session.into_ledger();
     let mut tasks: [&mut dyn Task; 3] = [&mut sender, &mut impairer, &mut receiver];
     let phase = Phase::new();
-    let mut quiet = 0;
-    while quiet < 100 {
+    let mut idle_turns = 0;
+    while idle_turns < 100 {
         let mut is_any = false;
         tasks.iter_mut().for_each(|task| is_any |= task.turn(bench.clock.now(), phase.get()));
         ledger.poll();
         if ledger.is_all_sent() {
             phase.set(Stage::Drain);
-            quiet = if is_any { 0 } else { quiet + 1 };
+            idle_turns = if is_any { 0 } else { idle_turns + 1 };
         }
     }
     tasks.iter_mut().for_each(|task| task.finish(bench.clock.now()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A port keeps the frames of a sender until they are due.
+//! Tests that a port holds the frames of a sender until they are due.
 
 mod common;
 
@@ -11,10 +11,12 @@ use std::time::Duration;
 const SEED: u64 = 9;
 const COUNT: u64 = 20_000;
 const INTERVAL_NS: u64 = 10_000_000;
-/// So far ahead no receiver would take it for a clock that is wrong.
+/// Time by which frames are given to the port before they are due. It is far above the error of a
+/// clock, so frames that the port does not hold are found.
 const AHEAD_NS: u64 = 1_000_000;
 
-/// Sends a stream from one end of a wire to the other, which keep frames until they are due.
+/// Sends a stream from one end of a wire to the other. The sending port holds frames until they are
+/// due.
 fn run(bench: &mut Bench) -> Totals {
     let ports = ["net_twin0", "net_twin1"];
     let ports = ports.map(|name| Port::probe(&bench.eal, &format!("{name},wire=w")).unwrap());
@@ -31,13 +33,13 @@ fn run(bench: &mut Bench) -> Totals {
     let mut sender = session.sender(streams(&[&text], SEED), 0, tx);
     let mut receiver = session.receiver(rx(&mut far, BURST_MAX), checks(SEED));
     let mut ledger = session.into_ledger();
-    let mut quiet = 0;
-    while quiet < 100 {
+    let mut idle_turns = 0;
+    while idle_turns < 100 {
         let mut is_any = false;
         for task in [&mut sender as &mut dyn Task, &mut receiver] {
             is_any |= task.turn(clock.now(), Stage::Send);
         }
-        quiet = if is_any || !ledger.is_all_sent() { 0 } else { quiet + 1 };
+        idle_turns = if is_any || !ledger.is_all_sent() { 0 } else { idle_turns + 1 };
         ledger.poll();
     }
     for task in [&mut sender as &mut dyn Task, &mut receiver] {
@@ -50,7 +52,7 @@ fn run(bench: &mut Bench) -> Totals {
 #[test]
 fn frames_depart_when_they_are_due() {
     let mut bench = Bench::new();
-    // Rings keep nothing, and have no clock.
+    // Ring ports hold no frames, and have no clock.
     let [mut near, _far] = bench.cable();
     assert!(!bench.ports[0].info().can_send_on_time);
     assert!(PortReading::of(&bench.ports[0]).is_err());
@@ -64,8 +66,8 @@ fn frames_depart_when_they_are_due() {
     assert_eq!((stream.sent, stream.lost(), totals.unsent()), (COUNT, 0, 0));
     assert_eq!((stream.received.reordered, stream.received.duplicates), (0, 0));
     assert_eq!((totals.damaged, totals.foreign), (0, 0));
-    // What arrives before its stamp says that it departs counts as 1 ns on its way. A reading of a
-    // clock may be wrong while the cpu is taken away, and then a few frames are early.
+    // A packet that arrives before the time in its stamp counts as 1 ns of latency. If the cpu is
+    // taken away while a clock is read, the reading is wrong, and a few frames are early.
     let latency = totals.latency_of_all();
     let early = latency.count_between(0, 1);
     assert!(early < COUNT / 10, "{early} of {COUNT} packets departed before they were due");

@@ -34,8 +34,11 @@ pub(crate) fn write(to: &mut [u8], seed: u64, index: u64, sent_ns: u64) {
 /// Returns the stamp of a payload, and true if every byte is as it was sent.
 ///
 /// The lane of the stamp is the number of the sender, below `senders`. Returns `None` if this is no
-/// packet of dpdk-project with this seed: it is shorter than 16 bytes, its index is 2^48 or above,
-/// or more than half of the bytes behind the time are wrong.
+/// packet of dpdk-project with this seed:
+///
+/// - it is shorter than 16 bytes,
+/// - its index is 2^48 or above, or
+/// - more than half of the bytes behind the time are wrong.
 #[inline]
 pub(crate) fn read(payload: &[u8], seed: u64, senders: u16) -> Option<(Stamp, bool)> {
     let (header, filler) = payload.split_first_chunk::<HEADER>()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DPDK without hugepages and with the software NIC where there is one, cables between rings, and
-//! streams from text.
+//! Sets up DPDK for tests: without hugepages, with the software NIC if there is one, and with
+//! cables of rings. Also makes streams from text.
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
 use generator::{Checks, Clock, Listener, PortQueue, PortRx, PortTx};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, StampKey, Verifier};
 
-/// What tests of this crate need of DPDK, which starts once in a process.
+/// DPDK, with the objects that tests of this crate need. DPDK starts only once in a process.
 pub(crate) struct Bench {
     pub(crate) eal: Eal,
     pub(crate) mempool: Mempool,
@@ -28,17 +28,17 @@ impl Bench {
         Self { eal, mempool, clock, cables: 0, ports: Vec::new() }
     }
 
-    /// The transmit queue of one end of a cable.
+    /// Takes the transmit queue of one end of a cable.
     pub(crate) fn tx(&self, end: &mut Queues) -> PortTx {
         PortTx::new(end.1.pop().unwrap(), self.mempool)
     }
 
-    /// Closes the ports of all cables, whose queues are dropped.
+    /// Closes the ports of all cables. Their queues must have been dropped.
     pub(crate) fn close_cables(&mut self) {
         self.ports.clear();
     }
 
-    /// The queues at both ends of a new cable.
+    /// Makes a cable. Returns the queues at both ends.
     pub(crate) fn cable(&mut self) -> [Queues; 2] {
         self.cables += 1;
         let name = format!("c{}", self.cables);
@@ -46,7 +46,7 @@ impl Bench {
         self.configure([near, far])
     }
 
-    /// The queues of both ports, that send on time if they can.
+    /// Configures two ports, to send on time if they can. Returns the queues of both.
     pub(crate) fn configure(&mut self, ports: [Port; 2]) -> [Queues; 2] {
         ports.map(|mut port| {
             let config = PortConfig {
@@ -66,18 +66,18 @@ impl Bench {
     }
 }
 
-/// The receive queue of one end of a cable, that takes up to `most` frames at once.
+/// Takes the receive queue of one end of a cable. It receives up to `most` frames at once.
 pub(crate) fn rx(end: &mut Queues, most: usize) -> Vec<PortQueue<PortRx>> {
     let rx = PortRx::new(end.0.pop().unwrap()).with_burst(most);
     vec![PortQueue { port: 0, queue: 0, rx, listener: Listener::Ignores }]
 }
 
-/// How packets of a run with `seed` are verified.
+/// Returns the checks that verify packets of a run with `seed`.
 pub(crate) fn checks(seed: u64) -> Option<Checks> {
     Some(Checks { verifier: Verifier::new(seed, StampKey::new(seed)), window: 4096 })
 }
 
-/// Stamped streams, each with a text of keys and values.
+/// Makes stamped streams from texts of keys and values.
 pub(crate) fn streams(texts: &[&str], seed: u64) -> Streams {
     let spec = |(number, text): (usize, &&str)| {
         let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());

@@ -6,7 +6,7 @@ use super::pool::gcd;
 use super::profile::Template;
 use super::traffic::Share;
 
-/// Largest multiplier of the rates. With larger ones, the numbers of [`Pace`] might overflow.
+/// Largest multiplier of the rates. With larger ones, the numbers of `Pace` might overflow.
 pub const MULTIPLIER_MAX: Decimal = Decimal::from_whole(1_000_000);
 
 /// The flows of a template that belong to one share.

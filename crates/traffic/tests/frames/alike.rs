@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames that are all alike, taken many at once.
+//! Tests that identical frames can be taken many at once.
 
 use crate::streams::{recorded, setup, streams, take};
 use traffic::stream::Streams;
 use traffic::{ROOM, Source};
 
-/// Takes all frames, those that are alike in turns of up to 7 beside single ones.
+/// Takes all frames: identical ones in groups of up to 7, others one by one.
 fn taken_in_turns(texts: &[&str]) -> Vec<(u16, Vec<u8>)> {
     let mut streams = streams(texts, false);
     let (mut taken, mut room) = (Vec::new(), vec![0xee; ROOM]);
@@ -60,7 +60,7 @@ fn only_frames_without_stamp_time_and_variety_are_alike() {
     assert!(!is_alike(&["rate=max sport=1-2"], false));
 }
 
-/// Its keys say nothing of the frames.
+/// Keys of a stream do not describe the frames of its capture.
 #[test]
 fn frames_of_a_capture_are_never_alike() {
     let spec = [recorded("rate=max count=7")];

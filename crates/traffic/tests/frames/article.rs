@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The loads of the article: its mix to the packet, and every flow with its mirror.
+//! Tests the loads of the FlowTable article: the numbers of packets, and both directions of each
+//! connection.
 
 use crate::seen::{Direction, see};
 use etherparse::{NetSlice, SlicedPacket};
@@ -10,7 +11,7 @@ use wire::tcp::{ACK, SYN};
 
 const SCTP: u8 = 132;
 
-/// Where the frames of each flow enter, how long they are, and how many.
+/// By direction of a connection: the side where its frames enter, their length and their number.
 type Flows = HashMap<Direction, (Side, usize, u32)>;
 
 fn count(flows: &mut Flows, side: Side, direction: Direction, frame: &[u8]) {
@@ -27,7 +28,7 @@ fn assert_mirrored(flows: &Flows) {
     }
 }
 
-/// Which `seen` does not know.
+/// Returns the direction of an SCTP frame, which `see` cannot read; `None` for other protocols.
 fn sctp(frame: &[u8]) -> Option<Direction> {
     let sliced = SlicedPacket::from_ethernet(frame).unwrap();
     let Some(NetSlice::Ipv4(ip)) = &sliced.net else { panic!("{:?}", sliced.net) };
@@ -69,7 +70,7 @@ fn the_mix_is_that_of_the_article() {
 #[test]
 fn connections_open_and_go_on() {
     let mut flows = Flows::new();
-    let mut asked = None;
+    let mut expected_ack = None;
     let mut begun = 0;
     small_tcp(5, |side, frame| {
         let seen = see(frame).unwrap();
@@ -84,8 +85,8 @@ fn connections_open_and_go_on() {
         };
         assert_eq!(tcp.flags, expected);
         match side {
-            Side::A => asked = Some(tcp.seq.wrapping_add(begins.into())),
-            Side::B => assert_eq!(Some(tcp.ack), asked.take()),
+            Side::A => expected_ack = Some(tcp.seq.wrapping_add(begins.into())),
+            Side::B => assert_eq!(Some(tcp.ack), expected_ack.take()),
         }
         count(&mut flows, side, seen.direction, frame);
     });
@@ -94,7 +95,7 @@ fn connections_open_and_go_on() {
     assert_mirrored(&flows);
 }
 
-/// Every frame of a load.
+/// Collects the frames of a load.
 fn frames(load: impl Fn(&mut dyn FnMut(Side, &[u8]))) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     load(&mut |_, frame| frames.push(frame.to_vec()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Every frame of this crate, read by an independent parser.
+//! Tests the frames of this crate with an independent parser.
 
 mod alike;
 mod article;

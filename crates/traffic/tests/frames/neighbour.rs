@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! ARP and neighbour discovery, read by etherparse.
+//! Tests ARP and neighbour discovery with etherparse.
 
 use etherparse::{LaxPacketHeaders, LaxPayloadSlice, NetHeaders, SlicedPacket};
 use std::net::IpAddr;
@@ -20,11 +20,11 @@ fn a_question_and_its_answer_are_read_as_they_are_written() {
             let (from, target) = (Neighbour { address: address(ours), mac: OURS }, address(theirs));
             let asked = request(from, target, tags);
             assert_eq!(Message::read(asked.bytes()), Some(Message::Request { from, target }));
-            let told = reply(asked.bytes(), from, target, THEIRS).unwrap();
+            let replied = reply(asked.bytes(), from, target, THEIRS).unwrap();
             let answer = Neighbour { address: target, mac: THEIRS };
-            assert_eq!(Message::read(told.bytes()), Some(Message::Reply(answer)));
-            assert_eq!((&told.bytes()[..6], &told.bytes()[6..12]), (&OURS[..], &THEIRS[..]));
-            for frame in [asked.bytes(), told.bytes()] {
+            assert_eq!(Message::read(replied.bytes()), Some(Message::Reply(answer)));
+            assert_eq!((&replied.bytes()[..6], &replied.bytes()[6..12]), (&OURS[..], &THEIRS[..]));
+            for frame in [asked.bytes(), replied.bytes()] {
                 assert!(frame.len() >= 60, "a frame of the least size");
                 check_with_etherparse(frame, tags.len() / 4);
             }
@@ -54,12 +54,12 @@ fn check_with_etherparse(frame: &[u8], tags: usize) {
 
 #[test]
 fn a_neighbour_without_an_address_is_answered_by_multicast() {
-    let nobody = Neighbour { address: address("::"), mac: OURS };
+    let from = Neighbour { address: address("::"), mac: OURS };
     let target = address("2001:2::1");
-    let asked = request(nobody, target, &[]);
-    let told = reply(asked.bytes(), nobody, target, THEIRS).unwrap();
-    assert_eq!(told.bytes()[38..54], address_bytes("ff02::1"));
-    assert_eq!(told.bytes()[58] & 0x40, 0, "not solicited");
+    let asked = request(from, target, &[]);
+    let replied = reply(asked.bytes(), from, target, THEIRS).unwrap();
+    assert_eq!(replied.bytes()[38..54], address_bytes("ff02::1"));
+    assert_eq!(replied.bytes()[58] & 0x40, 0, "not solicited");
 }
 
 fn address_bytes(text: &str) -> [u8; 16] {
@@ -76,7 +76,7 @@ fn other_frames_are_no_messages() {
     for byte in 14..frame.bytes().len() {
         let mut changed = frame.bytes().to_vec();
         changed[byte] ^= 1;
-        // Version, class and label have no checksum.
+        // No checksum covers version, traffic class and flow label.
         assert!(byte < 18 || Message::read(&changed).is_none(), "byte {byte}");
     }
 }

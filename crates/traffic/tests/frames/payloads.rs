@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Payloads of dpdk-project, and payloads without their headers.
+//! Tests payloads of dpdk-project, and the verification of payloads without headers.
 
 use crate::seen::see;
 use crate::streams::{SEED, Sent, setup, spec, streams, take};
@@ -27,7 +27,7 @@ fn payload(frame: &[u8]) -> &[u8] {
     &frame[frame.len() - see(frame).unwrap().payload_len..]
 }
 
-/// As `write_packet` of dpdk-project makes it, but for the unit of time.
+/// Returns a payload as `write_packet` of dpdk-project makes it. Only the unit of time differs.
 fn of_dpdk_project(index: u64, send_time: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     bytes[..8].copy_from_slice(&index.to_le_bytes());

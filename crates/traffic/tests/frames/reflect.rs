@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames turned round: as the builder makes them for the way back, whose checksums are new.
+//! Tests that a frame turned round equals the frame that the builder makes for the way back, with
+//! its checksums computed from all bytes.
 
 use crate::seen::see;
 use crate::streams::{any_stream, streams, take};
@@ -18,7 +19,7 @@ fn turned(swap: Swap, frame: &[u8]) -> (Result<Turned, NotTurned>, Vec<u8>) {
     (swap.turn(&mut frame), frame)
 }
 
-/// Packets over IPv4 and IPv6, the latter also behind extension headers.
+/// Returns IPv4 and IPv6 headers, with and without VLAN tags, options and extension headers.
 fn packets() -> Vec<FrameBuilder> {
     let v4 = FrameBuilder::ipv4([10, 0, 0, 1], [10, 9, 8, 7]);
     let v6 = FrameBuilder::ipv6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], [0x2001, 2, 0, 0, 0, 0, 0, 9]);
@@ -33,7 +34,7 @@ fn packets() -> Vec<FrameBuilder> {
     ]
 }
 
-/// The transports of such a packet, with a payload.
+/// Returns packets of every transport protocol in the IP header of `packet`, with a payload.
 fn transports(packet: &FrameBuilder, payload: &[u8]) -> Vec<FrameBuilder> {
     let packet = packet.clone().macs([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 8]);
     let all = [
@@ -62,7 +63,7 @@ fn icmp_but_echo_requests_keeps_its_type() {
     for packet in packets() {
         let replies = [packet.clone().icmp_echo_reply(7, 9), packet.icmp(3, 1, [0; 4])];
         for frame in replies {
-            // But for the addresses.
+            // Only the addresses are exchanged.
             let (result, bytes) = turned(Swap::Ports, &frame.build());
             let (_, by_ip) = turned(Swap::Ip, &frame.build());
             assert_eq!((result, bytes), (WHOLE, by_ip), "{frame:?}");
@@ -79,7 +80,7 @@ fn fragments_make_the_datagram_that_goes_back() {
         for (number, (there, back)) in there.iter().zip(back).enumerate() {
             let (result, bytes) = turned(Swap::Ports, &there.build());
             if is_sctp {
-                // The CRC of the datagram would not be right with other ports.
+                // With other ports, the CRC of the datagram would be wrong.
                 assert_eq!(result, kept(KeptPorts::Fragment));
                 assert_eq!(bytes, turned(Swap::Ip, &there.build()).1);
                 continue;
@@ -108,7 +109,7 @@ fn what_lacks_its_ports_is_told_by_its_reason() {
                 assert_eq!(turned(Swap::Ip, &raw(protocol, len)).0, WHOLE);
             }
         }
-        // Cut on the way: ports that are there are exchanged, a CRC cannot be made.
+        // In a truncated packet, ports can be exchanged, but a CRC cannot be computed.
         let cut = |frame: FrameBuilder| {
             let frame = frame.payload([5; 100]).build();
             turned(Swap::Ports, &frame[..frame.len() - 1]).0
@@ -139,7 +140,7 @@ fn extension_headers_are_walked_with_a_bound() {
         assert_eq!(turned(swap, &routed), (Err(NotTurned::Routed), routed.clone()));
     }
     assert_eq!(turned(Swap::Mac, &routed).0, WHOLE);
-    // What follows an authentication header stays.
+    // Everything behind an authentication header stays.
     let authenticated = v6.auth(1, 2, &[3; 12]).udp(1, 2).build();
     let (result, bytes) = turned(Swap::Ports, &authenticated);
     assert_eq!((result, bytes), (WHOLE, turned(Swap::Ip, &authenticated).1));
@@ -163,7 +164,7 @@ fn what_is_not_turned_stays_as_it_is() {
 }
 
 proptest! {
-    /// By etherparse, and there and back again.
+    /// Etherparse verifies the checksums. A frame that is turned twice is the original.
     #[test]
     fn every_stream_is_turned_with_right_checksums(text in any_stream()) {
         for sent in take(&mut streams(&[&text], true), 50) {

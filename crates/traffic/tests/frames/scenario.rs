@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The frames of the benchmarks: as many as announced, as small as announced, and correct.
+//! Tests the frames of the benchmarks: their number, sizes, flags and sequence numbers.
 
 use crate::seen::{Direction, Seen, see};
 use std::collections::HashMap;

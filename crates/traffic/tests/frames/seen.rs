@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What etherparse (an independent parser) sees in a frame, every checksum verified.
+//! Reads frames with etherparse, an independent parser, and verifies every checksum.
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use std::net::IpAddr;
 
-/// Addresses and ports of one packet, sender first. For echo both ports are the identifier.
+/// Addresses and ports of one packet, sender first. For ICMP echo, both ports are the identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Direction {
     pub(crate) src: (IpAddr, u16),
@@ -13,7 +13,7 @@ pub(crate) struct Direction {
 }
 
 impl Direction {
-    /// The same for both directions of a flow.
+    /// Returns a value that both directions of a connection have in common.
     pub(crate) fn flow(self) -> Self {
         let (src, dst) = (self.src.min(self.dst), self.src.max(self.dst));
         Self { src, dst, ..self }
@@ -36,7 +36,7 @@ pub(crate) struct Seen {
     pub(crate) vlans: usize,
 }
 
-/// `None` for frames without IP.
+/// Reads a frame. Returns `None` if it is not IP.
 ///
 /// # Panics
 /// If a length or a checksum is wrong.
@@ -56,7 +56,8 @@ fn ip_len(sliced: &SlicedPacket) -> Option<usize> {
     }
 }
 
-/// The same for a packet of any length.
+/// Reads the packet of a sliced frame, without a check of the frame's length. Returns `None` if it
+/// is not IP.
 pub(crate) fn see_inside(sliced: SlicedPacket) -> Option<Seen> {
     let (src, dst) = match sliced.net.as_ref()? {
         NetSlice::Ipv4(ip) => {

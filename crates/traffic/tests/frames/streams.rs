@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames of streams: headers and checksums by an independent parser, values, sizes and times.
+//! Tests the frames of streams: headers and checksums with an independent parser, values, sizes and
+//! times.
 
 use crate::seen::see;
 use proptest::prelude::*;
@@ -36,7 +37,7 @@ pub(crate) fn streams(texts: &[&str], is_stamped: bool) -> Streams {
     Streams::new(&specs, &setup(is_stamped)).unwrap()
 }
 
-/// A frame, when it is due, and its stream.
+/// A frame, the time at which it is due, and its stream.
 pub(crate) struct Sent {
     pub(crate) due: u64,
     pub(crate) stream: u16,
@@ -44,7 +45,7 @@ pub(crate) struct Sent {
 }
 
 pub(crate) fn take(streams: &mut Streams, count: usize) -> Vec<Sent> {
-    // The room holds what was there before.
+    // Earlier frames stay in the room, as in a sender's buffer.
     let mut room = vec![0xee; ROOM];
     let next = || {
         let due = streams.due()?;
@@ -102,7 +103,7 @@ fn streams_of_different_rates_keep_them() {
     assert_eq!(second.len(), 1000 + 3000 + 600 + 100);
     let of_b: Vec<_> = sent.iter().filter(|it| it.stream == 2).collect();
     assert_eq!(of_b.len(), 600);
-    // In 200 ms, at its own rate, although it takes turns with another one.
+    // The stream keeps its rate, 600 packets in 200 ms, while it takes turns with another one.
     assert!((199_000_000..200_000_001).contains(&of_b[599].due), "{}", of_b[599].due);
     assert_eq!(of_b[0].bytes[..6], [2, 0, 0, 0, 0, 1]);
 }
@@ -115,7 +116,7 @@ fn streams_without_a_rate_take_turns_burst_by_burst() {
     assert_eq!(order, [0, 0, 0, 0, 1, 3, 2, 2, 0, 0, 0, 0, 1, 2, 2]);
 }
 
-/// Beyond 64 sizes no frame is prepared.
+/// With more than 64 sizes, no frames are built in advance.
 #[test]
 fn many_sizes_make_the_same_frames_as_few() {
     for keys in ["proto=udp", "proto=tcp ttl=1-9", "proto=sctp", "src=2001:2::1 proto=icmp"] {
@@ -184,7 +185,8 @@ fn sctp_is_a_data_chunk_with_its_crc_whatever_the_size() {
     }
 }
 
-/// A stamped DATA chunk whose data lacks as many bytes to a multiple of 4; 3 lack in the stamp.
+/// Returns a packet with a stamped DATA chunk that needs this number of padding bytes. With 3, the
+/// stamp is incomplete.
 fn padded_chunk(padding: usize) -> Vec<u8> {
     let (stamp, key) = (Stamp { lane: 0, index: 5, sent_ns: 9 }, StampKey::new(SEED));
     let mut data = [0; 16];
@@ -196,7 +198,7 @@ fn padded_chunk(padding: usize) -> Vec<u8> {
     FrameBuilder::ipv4([1; 4], [2; 4]).sctp(1, 2).chunk(0, 3, &body).build()
 }
 
-/// A packet that a device cut, such as a NIC whose buffer is too short.
+/// Devices may truncate a packet, such as a NIC whose buffer is too short.
 #[test]
 fn a_cut_packet_is_damaged_while_its_stamp_is_there() {
     let verifier = Verifier::new(SEED, StampKey::new(SEED));
@@ -233,7 +235,7 @@ fn packets_of_others_are_told_from_ours() {
         verifier.examine(&take(&mut streams(texts, is_stamped), 1)[0].bytes)
     };
     assert!(matches!(examine(&["proto=sctp size=100"], true), Finding::Good(_)));
-    // The probe of TRex: 62 bytes without FCS.
+    // A probe of TRex has 62 bytes without FCS.
     assert!(matches!(examine(&["proto=sctp-bare size=66"], true), Finding::Good(_)));
     for text in ["", "proto=tcp", "proto=sctp size=100", "proto=icmp", "src=2001:2::1 size=100"] {
         assert_eq!(examine(&[text], false), Finding::Foreign, "{text}");
@@ -294,7 +296,7 @@ fn what_makes_no_stream_is_refused() {
     );
 }
 
-/// Each message names the key and the bad value, and says what is right.
+/// Each message names the key and the bad value, and says which values are allowed.
 #[test]
 fn bad_values_are_named_with_their_keys() {
     for (before, key, value, right) in [
@@ -385,7 +387,7 @@ fn shares_of_a_stream_are_evenly_spaced() {
     }
 }
 
-/// Times of the frames of all shares, in order.
+/// Returns the times of the frames of all shares, in order.
 fn times_of_shares(text: &str, n: u16, before_ns: u64) -> Vec<u64> {
     let times = |part: Part| {
         let mut streams =
@@ -402,8 +404,8 @@ fn times_of_shares(text: &str, n: u16, before_ns: u64) -> Vec<u64> {
     all
 }
 
-/// In `n` shares, too: mean and variance of the packets in a millisecond are both the rate, within
-/// 4 standard deviations; the shortest and the longest gap are far from the mean.
+/// Mean and variance of the packets per millisecond are both the rate, within 4 standard
+/// deviations, also in `n` shares.
 #[test]
 fn arrivals_are_those_of_a_poisson_process() {
     for (n, burst) in [(1, 1), (3, 1), (2, 4)] {
@@ -434,8 +436,8 @@ fn a_stream_pauses_and_begins_later() {
     }
 }
 
-/// Packets in each quarter of the ramp, and after it; in all shares together, too, and as a
-/// Poisson process.
+/// Counts the packets in each quarter of a ramp and after it, also in shares and as a Poisson
+/// process.
 #[test]
 fn rates_grow_linearly() {
     for (n, text) in [(1, ""), (3, ""), (1, "arrivals=poisson"), (1, "start=500ms")] {
@@ -455,13 +457,13 @@ fn rates_grow_linearly() {
             assert!(count.abs_diff(expected) <= most, "{n} {text}: {counts:?}");
         }
     }
-    // Rate max has none.
+    // The rate max has no ramp.
     let setup = StreamSetup { ramp_ns: 1_000_000_000, ..setup(false) };
     let mut streams = Streams::new(&[spec("rate=max")], &setup).unwrap();
     assert!(take(&mut streams, 10).iter().all(|it| it.due == 0));
 }
 
-/// A stream that sends five frames of 60 to 64 bytes, at 0, 1, 2, 3 and 4 ms.
+/// Returns a stream that sends five frames of 60 to 64 bytes, at 0, 1, 2, 3 and 4 ms.
 pub(crate) fn recorded(text: &str) -> StreamSpec {
     let mut spec = spec(&format!("pcap=five.pcap {text}"));
     let mut recording = Recording::default();
@@ -576,7 +578,7 @@ fn stamps_of_every_share_have_their_own_lanes() {
     assert!(error.to_string().contains("more than 65,535 streams"), "{error}");
 }
 
-/// Any stream of the keys that say how much of what is sent.
+/// Makes any stream of the keys for number, rate and size of packets.
 fn any_amount() -> impl Strategy<Value = String> {
     let fields = prop_oneof![
         Just(""),
@@ -596,7 +598,7 @@ fn any_amount() -> impl Strategy<Value = String> {
     )
 }
 
-/// Any stream of the keys that change headers.
+/// Makes any stream of the keys that change headers.
 pub(crate) fn any_stream() -> impl Strategy<Value = String> {
     let addresses = prop_oneof![
         Just("src=198.18.0.0/24 dst=random:198.19.0.0/16"),
@@ -656,7 +658,7 @@ proptest! {
         prop_assert_eq!(&whole, &frames(&of_sides.concat()));
     }
 
-    /// A bit of the IP packet that is not as it was sent.
+    /// Inverts one bit of the IP packet.
     #[test]
     fn a_damaged_packet_is_found(text in any_stream(), bit: prop::sample::Index) {
         let verifier = Verifier::new(SEED, StampKey::new(SEED));
@@ -667,9 +669,9 @@ proptest! {
             let header = 14 + 4 * see(&bytes).unwrap().vlans;
             let bit = bit.index(8 * (bytes.len() - header));
             bytes[header + bit / 8] ^= 0x80 >> (bit % 8);
-            // Of IPv6, routers may change traffic class and hop limit, and no sum has the label.
+            // No checksum covers traffic class, flow label and hop limit of IPv6.
             let is_free = bytes[header] >> 4 == 6 && bit < 64;
-            // A checksum of 0 says that there is none.
+            // A checksum of 0 means that there is none.
             let has_no_sum = bytes[header + 9] == 17 && bytes[header + 26..header + 28] == [0; 2];
             let is_good = matches!(verifier.examine(&bytes), Finding::Good(_));
             prop_assert!(!is_good || is_free || has_no_sum, "{}: bit {}", text, bit);

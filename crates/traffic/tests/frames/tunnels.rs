@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Streams in VXLAN and GTP-U: by etherparse, which knows the headers around and inside, by tshark,
-//! which knows the tunnels too, and by the verifier.
+//! Tests streams in VXLAN and GTP-U with three readers: etherparse, which reads the headers around
+//! and inside, tshark, which also reads the tunnels, and the verifier.
 
 use crate::seen::{Seen, see_inside};
 use crate::streams::{SEED, Sent, any_stream, setup, spec, streams, take};
@@ -12,7 +12,7 @@ use std::process::Command;
 use traffic::stream::{StreamSpec, Streams};
 use traffic::{Finding, PcapWriter, ROOM, Source, StampKey, Swap, Verifier};
 
-/// Headers of a tunnel, every length and checksum of theirs verified.
+/// Headers of a tunnel. Their lengths and checksums have been verified.
 struct Around {
     src: IpAddr,
     dst: IpAddr,
@@ -84,7 +84,7 @@ fn tunnels_have_the_defaults_of_the_documentation() {
     assert_eq!([over_ipv6.src, over_ipv6.dst], expected);
 }
 
-/// Neighbours ask for the address that they see.
+/// Neighbours request the MAC address of the tunnel's source address.
 #[test]
 fn a_tunnel_sends_from_its_own_address() {
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
@@ -93,7 +93,7 @@ fn a_tunnel_sends_from_its_own_address() {
     assert!(spec.sends_from(address("198.18.0.7")) && !spec.sends_from(address("2001:2::1")));
 }
 
-/// The longest headers there are.
+/// Among these are the longest headers that a template may have.
 #[test]
 fn every_field_of_a_tunnel_varies() {
     let text = "tunnel=vxlan tunnel_src=2001:2::1-2001:2::3 tunnel_dst=2001:2:1::/126 \
@@ -123,7 +123,7 @@ fn a_flow_inside_has_one_source_port_outside() {
         assert!(of_flow[0] >= 49_152 && of_flow.iter().all(|port| *port == of_flow[0]));
         ports.insert(of_flow[0]);
     }
-    // 16,384 ports: of 1000 flows about 30 share one with an earlier flow.
+    // Of 1000 connections over 16,384 ports, about 30 have the port of an earlier one.
     assert!(ports.len() > 940, "{} ports", ports.len());
 }
 
@@ -151,7 +151,7 @@ fn a_packet_is_known_in_its_tunnel_out_of_it_and_on_its_way_back() {
     }
 }
 
-/// One in 65,536 headers of a tunnel looks like a stamp.
+/// Of tunnel headers, one in 65,536 looks like a stamp.
 #[test]
 fn a_tunnel_is_not_taken_for_a_stamp() {
     let verifier = Verifier::new(SEED, StampKey::new(SEED));
@@ -208,7 +208,7 @@ fn keys_of_tunnels_are_refused_where_they_do_not_belong() {
     assert_eq!(spec("tunnel=vxlan size=1518").mtu(), 1500);
 }
 
-/// Any stream in any tunnel.
+/// Makes any stream in any tunnel.
 fn any_tunnel() -> impl Strategy<Value = String> {
     let tunnel = prop_oneof![
         Just("tunnel=vxlan"),
@@ -237,7 +237,7 @@ proptest! {
         }
     }
 
-    /// A bit of the IP packet that is not as it was sent.
+    /// Inverts one bit of the IP packet.
     #[test]
     fn damage_of_a_tunnel_is_found(text in any_tunnel(), bit: prop::sample::Index) {
         let verifier = Verifier::new(SEED, StampKey::new(SEED));
@@ -250,15 +250,15 @@ proptest! {
             bytes[at] ^= 0x80 >> (bit % 8);
             let has_checksum = around.checksum != 0;
             let inside_at = around.header_at + 8;
-            // Source port, VNI, and MAC addresses inside: no checksum covers them.
+            // No checksum covers source port, VNI, and the MAC addresses inside.
             let is_uncovered = !has_checksum
                 && (at < around.header_at || (around.header_at..inside_at + 14).contains(&at));
-            // Nor does one of IPv6 cover its traffic class, flow label and hop limit.
+            // No checksum covers traffic class, flow label and hop limit of IPv6.
             let is_free = around.src.is_ipv6() && at < link_len + 8
                 || !has_checksum
                     && around.inside.direction.src.0.is_ipv6()
                     && (inside_at + 14..inside_at + 22).contains(&at);
-            // A checksum of 0 says that there is none.
+            // A checksum of 0 means that there is none.
             let has_no_sum = bytes[around.header_at - 2..around.header_at] == [0; 2];
             let is_good = matches!(verifier.examine(&bytes), Finding::Good(_));
             prop_assert!(
@@ -269,8 +269,7 @@ proptest! {
     }
 }
 
-/// What tshark reads in frames of ours, with all checksums verified. Skipped where there is no
-/// tshark.
+/// Tshark verifies all checksums of our frames. Skipped if tshark is not installed.
 #[test]
 fn tshark_finds_nothing_wrong() {
     let texts = [

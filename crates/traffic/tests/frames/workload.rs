@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The workload as a network sees it.
+//! Tests the frames of the workload: ledger, TCP connections and mix.
 
 use crate::seen::{Direction, Seen, see};
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use wire::tcp::{ACK, FIN, RST, SYN};
 
 const FRAMES: usize = 400_000;
 
-/// Few slots, so that many flows run from the first packet to the last.
+/// Returns a profile of few slots, so that many connections come to their end.
 fn small() -> Profile {
     Profile { concurrent: 200, background_ppm: 5000, ..Profile::default() }
 }
@@ -31,7 +31,7 @@ fn the_same_seed_gives_the_same_frames() {
     let mut differences = 0;
     for _ in 0..50_000 {
         let side = a.next(&mut frame);
-        // What is in the buffer before must not show.
+        // The earlier content of the buffer must not change the frame.
         same.fill(0xee);
         let (same_side, len) = b.fill(&mut same);
         assert_eq!((side, &frame[..]), (same_side, &same[..len]));

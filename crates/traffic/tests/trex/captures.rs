@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TRex's own profiles, where a folder with them is at hand: `MILLRACE_CAPTURES`, or
-//! `../shared/data/captures` beside the workspace. Without it these tests skip.
+//! Tests TRex's own profiles, if a folder has them: `MILLRACE_CAPTURES`, or
+//! `../shared/data/captures` beside the workspace. Without the folder these tests are skipped.
 
 use crate::seen::see;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use traffic::trex::{
     Capture, CapturedFrame, Decimal, MAX_FRAME, Missing, Options, Profile, ProfileError, Split,
 };
 
-/// The folder of TRex's profiles and captures.
+/// Returns the folder of TRex's profiles and captures; `None` if there is none.
 fn folder() -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/captures");
     let captures = std::env::var_os("MILLRACE_CAPTURES").map_or_else(beside, PathBuf::from);
@@ -22,7 +22,7 @@ fn folder() -> Option<PathBuf> {
     None
 }
 
-/// Profiles by their names relative to the folder.
+/// Returns the texts of the profiles, by their paths relative to the folder.
 fn profiles(folder: &Path) -> BTreeMap<String, String> {
     let mut profiles = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_dir()) {
@@ -37,7 +37,7 @@ fn profiles(folder: &Path) -> BTreeMap<String, String> {
     profiles
 }
 
-/// Reads a classic capture of Ethernet, in the byte order of this machine or the other.
+/// Reads a classic pcap file of Ethernet frames, in either byte order.
 fn read(path: &Path) -> Option<Capture> {
     let bytes = fs::read(path).ok()?;
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -58,7 +58,7 @@ fn read(path: &Path) -> Option<Capture> {
     Some(capture)
 }
 
-/// Captures that are missing, with their lines, by profile.
+/// Missing captures of each profile, with their lines.
 const MISSING: [(&str, &[(usize, &str)]); 3] = [
     (
         "avl/sfr_delay_10_1g.yaml",
@@ -105,7 +105,7 @@ fn every_profile_is_read_and_nine_are_whole() {
     assert_eq!(whole, 9);
 }
 
-/// Plays a second of `profile`, three times as fast; returns frames and bytes.
+/// Makes a second of `profile` at three times its rates. Returns the numbers of frames and bytes.
 fn play(name: &str, profile: &Profile, folder: &Path) -> (u64, u64) {
     let captures = |capture: &str| read(&folder.join(capture));
     let traffic = profile.bind(captures, Missing::Synthesise).unwrap();
@@ -149,7 +149,7 @@ fn the_formulas_make_the_captures_of_the_mix() {
         let [theirs, ours] = [read(&folder.join(&name)), Capture::by_formula(&name)]
             .map(|capture| capture.unwrap().frames.remove(0).bytes);
         assert_eq!(theirs.len(), ours.len(), "{name}");
-        // Lengths, protocol, ports, and the payload but for its end.
+        // Compares addresses, ports, trailer and the begin of the payload.
         let (theirs, ours) = (see(&theirs), see(&ours));
         assert_eq!((theirs.src, theirs.dst), (ours.src, ours.dst), "{name}");
         assert_eq!(theirs.payload[..12], ours.payload[..12], "{name}");

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `trex_cfg.yaml`: both forms of the articles, every key, and every error with its line.
+//! Tests `trex_cfg.yaml`: the two forms that articles use, every key, and every error with its
+//! line.
 
 use proptest::prelude::*;
 use traffic::trex::{Config, DualIf, Interface, Place, Platform, PortInfo, Thread};
 
-/// PCI ports, MAC addresses as lists, and `platform` beside the list.
+/// A file with PCI ports, MAC addresses as lists, and `platform` beside the list.
 const PCI: &str = "\
 - port_limit: 2
   version: 2
@@ -26,7 +27,7 @@ platform:
       threads: [2, 3, 4]
 ";
 
-/// Vdevs, addresses, and `platform` inside.
+/// A file with vdevs, IP addresses, and `platform` inside the list.
 const VDEV: &str = "\
 ### made by hand ###
 - version: 2
@@ -134,7 +135,7 @@ fn port_limit_and_dummy_leave_ports_out() {
     assert_eq!(names("['--vdev=net_af_packet0,iface=v0']"), ["net_af_packet0,iface=v0"]);
 }
 
-/// Lines below `- interfaces: [a, b]`, and how the error begins.
+/// Lines below `- interfaces: [a, b]` that are refused, and the beginning of the error message.
 const REFUSED: &[(&str, &str)] = &[
     ("port_limt: 2", "c.yaml:2: port_limt is not a key of trex_cfg.yaml; did you mean port_limit?"),
     ("port_limit: 3", "c.yaml:2: port_limit: \"3\" is not allowed; allowed: a whole number from 1"),
@@ -220,7 +221,7 @@ fn keys_without_meaning_are_told_with_their_lines() {
         let expected = format!("c.yaml:2: {key} is ignored: ");
         assert!(notes.len() == 1 && notes[0].starts_with(&expected), "{key}: {notes:?}");
     }
-    // A map without a list around it.
+    // A map without a list around it is accepted.
     assert_eq!(parse("interfaces: [a]\nc: 1").threads, Some(1));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The built-in profiles in figures.
+//! Tests the loads of the built-in profiles, and that their frames have these loads.
 
 use crate::seen::see;
 use std::collections::{HashMap, HashSet};
@@ -14,8 +14,8 @@ fn close(found: f64, expected: f64, within: f64) {
     assert!((found - expected).abs() <= within, "{found} is not {expected}");
 }
 
-/// Names, five-tuples, and packets, bits as captured and bits on the wire per second of both ports
-/// together, at multiplier 1.
+/// For each profile: name, five-tuples, and packets, captured bits and bits on the wire per second.
+/// Rates are those of both ports together, at multiplier 1.
 const FIGURES: [(&str, u64, f64, f64, f64); 5] = [
     ("imix_fast_1g", 1194, 336_570.0, 1_022_344_320.0, 1_086_965_760.0),
     ("imix_fast_1g_7_4_1", 1194, 345_462.0, 999_991_520.0, 1_066_320_224.0),
@@ -54,7 +54,7 @@ fn the_mix_of_2017_has_the_figures_of_the_article() {
 #[test]
 fn the_mix_by_parity_fills_both_ports_evenly() {
     let load = built_in("imix_fast_1g").load(Decimal::from_whole(20), Split::Parity);
-    // The pool begins with an odd address: 255 * 4 + 174 clients have 599 odd ones.
+    // The pool begins with an odd address, so 599 of 255 * 4 + 174 clients are odd.
     assert_eq!([load.ports[0].flows, load.ports[1].flows], [595, 599]);
     for port in load.ports {
         close(port.wire_bits_per_second, 10.87e9, 0.06e9);
@@ -90,9 +90,9 @@ fn probes_of_62_bytes_at_a_thousand_per_second() {
     assert_eq!(wire_bits(60), wire_bits(54), "short frames are padded");
 }
 
-/// Frames of a tenth of a second, counted.
+/// Counts of the frames of a tenth of a second.
 struct Played {
-    /// Frames and bytes by side.
+    /// Frames and bytes, by side.
     sides: [(u64, u64); 2],
     lengths: HashMap<usize, u64>,
     flows: [HashSet<crate::seen::Seen>; 2],
@@ -128,8 +128,8 @@ fn assert_plays(name: &str, split: Split, lengths: &[usize]) -> Played {
     let played = play(&traffic, split);
     let load: Load = traffic.load(Decimal::ONE, split);
     for (port, (frames, bytes)) in load.ports.iter().zip(played.sides) {
-        // The first frame of each template comes at 0, so at most one more than the rate. Where
-        // the parity decides, a round over the flows of a template may be under way.
+        // The first frame of each template comes at 0, so there may be one more than the rate. With
+        // a split by parity, a round over the flows of a template may be incomplete.
         let room = if split == Split::Side { 24.0 } else { 1000.0 };
         close(frames as f64, port.packets_per_second * 0.1, room);
         close(bytes as f64 * 8.0, port.captured_bits_per_second * 0.1, room * 1518.0 * 8.0);
@@ -173,7 +173,7 @@ fn names_may_have_a_folder_and_an_extension() {
     for name in Profile::BUILT_IN {
         let profile = Profile::built_in(name).unwrap();
         assert!(profile.notes().is_empty());
-        // Every capture by formula is said.
+        // A note names every capture by formula.
         let traffic = profile.bind(|_| None, Missing::Refuse).unwrap();
         let notes: Vec<_> = traffic.notes().iter().map(|note| note.to_string()).collect();
         assert!(notes.iter().all(|note| note.ends_with("is made by formula")), "{notes:?}");

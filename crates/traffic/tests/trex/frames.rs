@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames of a replay: addresses, ports, tags, times and checksums.
+//! Tests the frames of a replay: addresses, ports, tags, times and checksums.
 
 use crate::seen::{Seen, see};
 use crate::{bind, capture, profile, udp_exchange};
@@ -13,7 +13,7 @@ use traffic::trex::{
 use wire::FrameBuilder;
 use wire::tcp::{ACK, FIN, SYN};
 
-/// The next `count` frames: time, side, headers, length.
+/// Returns time, side and headers of the next `count` frames.
 fn take(replay: &mut Replay, count: usize) -> Vec<(u64, Side, Seen)> {
     let mut frame = vec![0xa5; MAX_FRAME];
     let mut next = || {
@@ -137,7 +137,7 @@ fn templates_share_a_pool_without_a_common_tuple() {
 
 #[test]
 fn a_pool_gives_all_its_tuples_before_one_comes_again() {
-    // 64512 ports, of which a burst of five can use 64510.
+    // Bursts of five flows use 64510 of the 64512 ports.
     let text = profile("", "cps: 1000\nw: 5")
         .replace("clients_end: 16.0.0.255", "clients_end: 16.0.0.1")
         .replace("servers_end: 48.0.255.255", "servers_end: 48.0.0.1");
@@ -194,7 +194,7 @@ fn pools_have_names() {
         panic!()
     };
     assert_eq!((seen.src.0, seen.dst.0), (v4([1, 0, 0, 1]), v4([2, 0, 0, 1])));
-    // Without a range of the generator's own, the first pool is the default.
+    // If the generator has no range of its own, the first pool is the default.
     let first = text.find("    clients_start").unwrap();
     let end = text.find("  cap_info").unwrap();
     let text = format!("{}{}", &text[..first], &text[end..]);
@@ -236,7 +236,7 @@ fn tags_follow_the_parity_of_the_client() {
         // The first client is odd.
         assert_eq!(seen.vlans, [if number / 3 % 2 == 0 { 200 } else { 100 }]);
     }
-    // Tags of the capture stay inside.
+    // Tags of the capture stay, inside the tag of the profile.
     let tagged =
         FrameBuilder::ipv4([1; 4], [2; 4]).qinq(5).vlan(6).udp(1, 2).payload([0; 64]).build();
     let frames = play(&bind(&text, &capture([tagged])), &Options::default(), 1);
@@ -306,7 +306,7 @@ fn udp_without_checksum_stays_so_over_ipv4_only() {
 
 #[test]
 fn a_udp_checksum_is_never_0() {
-    // Over all client ports, the sum of the datagram takes every value.
+    // With all client ports, the checksum of the datagram takes every value.
     let frame = FrameBuilder::ipv4([1; 4], [2; 4]).udp(1, 2).payload([0; 64]).build();
     let text = profile("", "cps: 1000000")
         .replace("clients_end: 16.0.0.255", "clients_end: 16.0.0.1")
@@ -348,7 +348,7 @@ fn short_frames_are_padded() {
     assert_eq!(traffic.load(Decimal::ONE, Split::Side).total().captured_bits_per_second, 480.0);
 }
 
-/// A control connection and a data flow, whose port the control connection names.
+/// Makes a capture of a control connection and of a data flow.
 fn two_flows() -> Capture {
     let control = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(5000, 554);
     let data = FrameBuilder::ipv4([10, 0, 0, 2], [10, 0, 0, 1]).udp(6970, 6971).payload([1; 100]);
@@ -371,7 +371,7 @@ fn further_flows_need_a_plugin_and_keep_their_ports() {
     assert_eq!((frames[0].2.src, frames[0].2.dst), ((client, 1024), (server, 554)));
     assert_eq!((frames[2].2.src, frames[2].2.dst), ((server, 6970), (client, 6971)));
     assert_eq!(frames[2].1, Side::B);
-    // A third host stands for the one that its frame does not name.
+    // A third host takes the role of the first frame's host that its packet does not have.
     let between = |src, dst| FrameBuilder::ipv4(src, dst).udp(1, 2).payload([0; 64]).build();
     let mut captured = two_flows();
     captured.frames[2].bytes = between([10, 0, 0, 3], [10, 0, 0, 1]);
@@ -413,7 +413,7 @@ fn frames_that_cannot_be_rewritten_are_refused() {
             "{error}"
         );
     }
-    // ICMP has no ports; it stays IPv4.
+    // ICMP has no ports, and cannot become IPv6.
     let traffic = bind(&profile("", "cps: 1"), &capture([icmp.clone()]));
     let mut buf = [0; 256];
     let (_, len) = traffic.replay(&Options::default()).unwrap().write(&mut buf);
@@ -435,7 +435,7 @@ fn a_replay_has_its_bounds() {
         let error = traffic.replay(&with(multiplier)).map(|_| ()).unwrap_err();
         assert!(matches!(error, ReplayError::Multiplier { .. }), "{error}");
     }
-    // Two seconds each at three million per second.
+    // Each flow takes two seconds, and three million begin per second.
     let error = traffic.replay(&with("3000")).map(|_| ()).unwrap_err();
     assert!(matches!(error, ReplayError::ActiveFlows { flows: 6_000_000.. }), "{error}");
     let mut replay = traffic.replay(&with("1")).unwrap();
@@ -460,7 +460,7 @@ fn a_replay_ends_where_it_should() {
     assert_eq!(replay.due(), None);
 }
 
-/// A capture of one flow: TCP or UDP, IPv4 or IPv6, tagged or not, frames of both sides.
+/// Makes any capture of one flow: TCP or UDP, IPv4 or IPv6, tagged or not, frames of both sides.
 fn any_capture() -> impl Strategy<Value = Capture> {
     let steps =
         prop::collection::vec((any::<bool>(), 0usize..1300, 0u64..3_000_000, 0usize..5), 1..6);
@@ -538,7 +538,7 @@ proptest! {
     }
 }
 
-/// Settings that change how frames are prepared.
+/// Keys of a profile and of its template that change how frames are prepared.
 const SETTINGS: [(&str, &str); 4] = [
     ("", "cps: 100"),
     ("src_ipv6: [1,2,3,4,5,6]\ndst_ipv6: [6,5,4,3,2,1]", "cps: 100\nplugin_id: 2"),
@@ -547,7 +547,7 @@ const SETTINGS: [(&str, &str); 4] = [
 ];
 
 proptest! {
-    /// A damaged capture is refused, or it is sent; nothing panics.
+    /// A damaged capture is refused or sent, without a panic.
     #[test]
     fn damaged_captures_are_refused_or_sent(
         mut captured in any_capture(),
@@ -578,7 +578,7 @@ proptest! {
         }
     }
 
-    /// So is a capture of any bytes.
+    /// A capture of any bytes is refused or accepted, without a panic.
     #[test]
     fn captures_of_any_bytes_are_refused_or_sent(
         bytes in prop::collection::vec(any::<u8>(), 0..120),

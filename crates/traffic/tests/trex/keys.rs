@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Every key: its meaning, its note or its error, each with the line.
+//! Tests every key of a profile: its effect, its note or its error, each with the line.
 
 use crate::{bind, parse, profile, udp_exchange};
 use proptest::prelude::*;
 use traffic::trex::{Capture, Decimal, Missing, Profile, ProfileError};
 
-/// Errors of values: keys of the outermost map from line 7 on, keys of the template, and the
-/// beginning of the message.
+/// Values that are refused: keys of the outermost map from line 7 on, keys of the template, and the
+/// beginning of the error message.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("", "", "p.yaml:8: cap_info has no cps"),
     ("", "cps: 0", "p.yaml:9: cps: \"0\" is not allowed; allowed: a number from 0.000001 to"),
@@ -80,7 +80,7 @@ fn errors_name_the_line_the_key_and_the_way_out() {
     }
 }
 
-/// Texts of the generator's map, and the beginning of the message.
+/// Maps of the generator that are refused, and the beginning of the error message.
 const REFUSED_GENERATORS: &[(&str, &str)] = &[
     ("", "p.yaml:2: generator: an empty value is not allowed; allowed: a map"),
     ("clients_start: 1.0.0.1", "p.yaml:3: generator has no clients_end"),
@@ -249,7 +249,7 @@ fn missing_captures_are_named_together() {
     assert_eq!(notes.len(), 2);
     assert!(notes[0].starts_with("p.yaml:8: a.pcap is missing: a UDP frame"), "{}", notes[0]);
     let load = traffic.load(Decimal::ONE, Default::default());
-    // 5 and 1 flows of a stand-in, 3 flows of three frames.
+    // Missing captures: 5 and 1 flows of one frame. The other capture: 3 flows of three frames.
     assert_eq!(load.total().packets_per_second, 15.0);
 }
 
@@ -286,7 +286,7 @@ fn tuples_that_come_again_too_early_are_noted() {
         profile("", "cps: 1000").replacen("clients_start", "udp_aging: 10\n    clients_start", 1);
     let text = text.replace("servers_end: 48.0.255.255", "servers_end: 48.0.0.1");
     let traffic = bind(&text, &udp_exchange());
-    // 255 clients with 64512 ports each, a thousand per second.
+    // There are 255 clients with 64512 ports each, and a thousand flows begin per second.
     assert!(traffic.aging_notes(Decimal::ONE).is_empty());
     let notes = traffic.aging_notes(Decimal::from_whole(2000));
     let [note] = &notes[..] else { panic!("{notes:?}") };
@@ -314,7 +314,7 @@ proptest! {
         let _ = Profile::parse(&parts.concat(), "p.yaml");
     }
 
-    /// A profile with a changed place is the nearest to a slip of the pen.
+    /// One character of a profile is replaced, as by a typing error.
     #[test]
     fn a_slip_in_a_profile_is_read_or_refused(at: prop::sample::Index, by in "\\PC{0,3}") {
         let text = Profile::built_in_text("imix_fast_1g").unwrap();

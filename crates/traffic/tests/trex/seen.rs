@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A frame as etherparse (an independent parser) reads it, with every checksum verified.
+//! Reads frames with etherparse, an independent parser, and verifies every checksum.
 
 use etherparse::{LinkSlice, NetSlice, SlicedPacket, TransportSlice};
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ pub(crate) struct Seen {
     pub(crate) macs: [[u8; 6]; 2],
     pub(crate) vlans: Vec<u16>,
     pub(crate) payload: Vec<u8>,
-    /// Whether a UDP datagram has a checksum.
+    /// True if the packet is TCP, or UDP with a checksum.
     pub(crate) has_checksum: bool,
     /// Bytes behind the IP packet.
     pub(crate) trailer: usize,

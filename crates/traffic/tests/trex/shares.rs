@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The parts of a profile together are the whole profile.
+//! Tests that the parts of a profile together send what the whole profile sends.
 
 use crate::seen::{Seen, see};
 use crate::{bind, profile, udp_exchange};
@@ -10,7 +10,7 @@ use traffic::trex::{Decimal, Options, Profile, Split, Traffic};
 
 type Frames = HashMap<(usize, Seen), u64>;
 
-/// How often each frame comes before `end_ns`.
+/// Adds the number of times that each frame comes before `end_ns` to `frames`.
 fn count(traffic: &Traffic, end_ns: u64, frames: &mut Frames) {
     count_with(traffic, &Options { end_ns: Some(end_ns), ..Options::default() }, frames);
 }
@@ -73,7 +73,7 @@ fn shares_of_new_flows_are_evenly_spaced() {
     assert_eq!([0, 1, 2, 3].map(first), [0, 1_000_000, 2_000_000, 3_000_000].map(Some));
 }
 
-/// In each half of the ramp, and after it. The gaps in a flow stay as they are.
+/// Counts the frames in each half of the ramp and after it. The gaps within a flow do not change.
 #[test]
 fn the_rate_of_new_flows_grows_linearly() {
     let traffic = bind(&profile("", "cps: 1000\nipg: 10\nrtt: 10"), &udp_exchange());
@@ -94,7 +94,7 @@ fn the_rate_of_new_flows_grows_linearly() {
     }
 }
 
-/// The whole, as one replay makes it with the times, and as one of each side does.
+/// Compares the frames of one replay, with their times, with those of a replay for each side.
 #[test]
 fn both_sides_together_are_the_whole_frame_by_frame() {
     let traffic = bind(&profile("", "cps: 1000\nlimit: 70\nrtt: 700\nipg: 300"), &udp_exchange());
@@ -119,7 +119,7 @@ fn both_sides_together_are_the_whole_frame_by_frame() {
     }
 }
 
-/// Clients of one parity have no frame on the other side, and nobody searches for one for ever.
+/// If all clients have one parity, the other side has no frames, and the search for one ends.
 #[test]
 fn a_side_without_flows_ends_at_once() {
     let one = |template: &str| {
@@ -134,7 +134,7 @@ fn a_side_without_flows_ends_at_once() {
             assert_eq!(replay.due().is_some(), frames, "{template} {side:?}");
         }
     }
-    // Every second of an even number of clients.
+    // This share has every second client of an even number, so all have one parity.
     let text = profile("", "cps: 10").replace("16.0.0.255", "16.0.0.254");
     let half = bind(&text, &udp_exchange()).share(0, 2);
     let options = Options { split: Split::Parity, side: Some(Side::A), ..Options::default() };
@@ -175,14 +175,14 @@ proptest! {
         burst in 1u32..4,
         rounds in 1u64..4,
     ) {
-        // Whole rounds: each flow comes once in 10 ms times the burst.
+        // In whole rounds, each flow comes once in 10 ms times the burst.
         let template = format!("cps: {}\nlimit: {limit}\nw: {burst}\nipg: 0\nrtt: 0", limit * 100);
         let traffic = bind(&profile("", &template), &udp_exchange());
         let rate = |traffic: &Traffic| traffic.load(Decimal::ONE, Split::Side).flows_per_second;
         let rates: f64 = (0..parts).map(|index| rate(&traffic.share(index, parts))).sum();
         prop_assert!((rates - rate(&traffic)).abs() < 1e-6);
 
-        // Bursts do not end with the round, unless the flows are a multiple: so count the flows.
+        // A round may end within a burst, so with bursts only the flows are compared.
         let end_ns = rounds * 10_000_000 * u64::from(burst);
         let whole = count_parts(&traffic, 1, end_ns);
         let split = count_parts(&traffic, parts, end_ns);
@@ -201,7 +201,7 @@ proptest! {
     ) {
         let template = format!("cps: 1000\nw: {burst}\nipg: 0\nrtt: 0");
         let traffic = bind(&profile("", &template), &udp_exchange());
-        // Whole rounds over the parts.
+        // The time is that of whole rounds over the parts.
         let end_ns = rounds * 1_000_000 * u64::from(burst) * u64::from(parts);
         let whole = count_parts(&traffic, 1, end_ns);
         prop_assert_eq!(whole.len() as u64, 3 * rounds * u64::from(burst * parts));
