@@ -13,8 +13,9 @@
 //! | [`flood`] | packets that collide in weak hashes |
 //! | [`PcapWriter`] | a capture file from frames |
 //!
-//! Frames depend on the seed alone: the same seed gives the same bytes. This crate reads no clock,
-//! starts no thread and opens no file. Every frame has correct lengths and checksums.
+//! Frames depend only on the seed and the other arguments: the same arguments give the same bytes.
+//! This crate reads no clock, starts no thread and opens no file. Every frame has correct lengths
+//! and checksums.
 #![forbid(unsafe_code)]
 
 pub mod article;
@@ -58,7 +59,8 @@ pub use stamp::{DPDK_PROJECT_SEED, PayloadFormat, Stamp, StampKey};
 pub use verify::{Finding, Verifier};
 pub use workload::Workload;
 
-/// Bytes of the longest frame that this crate makes: two VLAN tags and an IP packet of 1500 bytes.
+/// Bytes of the longest frame of a [`Workload`] or [`scenario`], without FCS: two VLAN tags and an
+/// IP packet of 1500 bytes. Frames of a [`Source`] may have up to [`ROOM`] bytes.
 pub const MAX_FRAME: usize = 14 + 2 * 4 + 1500;
 
 /// Side of the bump where a frame enters: clients are on side A, servers on side B.

@@ -14,7 +14,7 @@ impl<W: Write> PcapWriter<W> {
     /// Writes the file header.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// A write to `out` has failed.
     pub fn new(mut out: W) -> io::Result<Self> {
         const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
         const VERSION_2_4: u32 =
@@ -30,7 +30,7 @@ impl<W: Write> PcapWriter<W> {
     /// Writes one frame with its time, in nanoseconds after the Unix epoch.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// A write to `out` has failed.
     pub fn write(&mut self, time_ns: u64, frame: &[u8]) -> io::Result<()> {
         const SECOND: u64 = 1_000_000_000;
         let len = frame.len() as u32;
@@ -50,7 +50,7 @@ impl<W: Write> PcapWriter<W> {
     /// Flushes `out` and returns it.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// A write to `out` has failed.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

@@ -7,7 +7,7 @@
 /// The packets of a lane that have arrived.
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    /// One bit for each of the latest indices; a power of two.
+    /// One bit for each of the latest indices. The number of words is a power of two.
     window: Box<[u64]>,
     /// The highest index that has arrived, plus 1; 0 if none has.
     next: u64,

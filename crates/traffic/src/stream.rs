@@ -82,7 +82,8 @@ struct Stream {
     fields: Fields,
     sizes: Vec<u16>,
     size: usize,
-    /// The head of a frame of each size; empty if there are more than [`READY_MAX`] sizes.
+    /// The head of a frame of each size; empty if `ready` has the frames, or if there are more than
+    /// [`READY_MAX`] sizes.
     heads: Vec<Head>,
     /// The frame of each size if only the size varies, with at most [`READY_MAX`] sizes; else
     /// empty.

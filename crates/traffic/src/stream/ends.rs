@@ -27,8 +27,8 @@ impl StreamSpec {
         is_one.then(|| SocketAddr::new(self.packet.address(dst.first()), dport.first() as u16))
     }
 
-    /// Returns the key whose values contain the destination address or port 0, which no receiver
-    /// can have; `None` if neither does.
+    /// Returns `dst` or `dport` if its values contain 0, an address or port that no receiver can
+    /// have; else `None`.
     pub fn key_without_receiver(&self) -> Option<&'static str> {
         let PacketSpec { dst, dport, .. } = &self.packet;
         let keys = [("dst", dst.contains(0)), ("dport", dport.contains(0))];
