@@ -8,14 +8,12 @@
 //! | [`neighbour`] | ARP and neighbour discovery |
 //! | [`inquiry`] | queries for the counters of a reflector |
 //! | [`Workload`] | an endless realistic mix for a bump in the wire |
-//! | [`scenario`] | the frames of the benchmarks |
-//! | [`article`] | the loads of the FlowTable article |
+//! | [`scenario`], [`article`] | the frames of the benchmarks, the loads of the FlowTable article |
 //! | [`flood`] | packets that collide in weak hashes |
 //! | [`PcapWriter`] | a capture file from frames |
 //!
-//! Frames depend only on the seed and the other arguments: the same arguments give the same bytes.
-//! This crate reads no clock, starts no thread and opens no file. Every frame has correct lengths
-//! and checksums.
+//! The same seed and arguments give the same bytes. This crate uses no clock, thread or file. Every
+//! frame has correct lengths and checksums.
 #![forbid(unsafe_code)]
 
 pub mod article;
