@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns the connections of one IP version: index, records, timers. All memory is taken at start.
+//! Stores the connections of one IP version: index, records, timers. It allocates all memory at
+//! start.
 //!
-//! The table stores and decides nothing: the tracker admits, changes and ends connections. A record
-//! is in use if and only if it is in the index and its timer is armed.
+//! The table decides nothing: the tracker admits, changes and ends connections. A record is in use
+//! if and only if it is in the index and its timer is armed.
 
 mod columns;
 mod embryonic;
@@ -19,7 +20,7 @@ use columns::{ColdColumn, MarkColumns};
 pub(crate) use embryonic::{EMBRYONIC_BYTES, EmbryonicList};
 use std::ops::Range;
 
-/// Table of connections with keys of `W` words.
+/// Table of connections with keys of `W` words: 2 for IPv4, 5 for IPv6.
 pub(crate) struct Table<const W: usize> {
     pub(crate) index: CuckooIndex,
     pub(crate) hot: HugeRegion<ConnHot<W>>,
@@ -30,9 +31,9 @@ pub(crate) struct Table<const W: usize> {
     pub(crate) embryonic: EmbryonicList,
     /// Number of connections.
     pub(crate) live: u32,
-    /// Head of the list of freed records, which runs through their timer links.
+    /// Head of the list of freed records, which are linked through their timer links.
     pub(crate) free: u32,
-    /// Records from this number on were never used.
+    /// Number of records that were ever used. Records from this number on are free.
     pub(crate) fresh: u32,
 }
 
@@ -61,7 +62,7 @@ impl<const W: usize> Table<W> {
         parts.into_iter().chain([self.markings.memory()]).sum()
     }
 
-    /// Hashes these keys of a burst and starts to load their buckets.
+    /// Hashes the keys in `range` of a burst and prefetches their buckets.
     #[inline(always)]
     pub(crate) fn prepare(
         &self,
@@ -75,7 +76,7 @@ impl<const W: usize> Table<W> {
         }
     }
 
-    /// Starts to load the hot part of a record.
+    /// Prefetches the hot part of a record.
     #[inline(always)]
     pub(crate) fn prefetch(&self, record: u32) {
         self.hot.prefetch(record as usize, 0);
@@ -84,15 +85,15 @@ impl<const W: usize> Table<W> {
         }
     }
 
-    /// Starts to load the cold part of a record, which most packets do not need.
+    /// Prefetches the cold part of a record, which most packets do not need.
     #[inline(always)]
     pub(crate) fn prefetch_cold(&self, record: u32) {
         self.cold.0.prefetch(record as usize, 0);
         self.cold.0.prefetch(record as usize, size_of::<ConnCold>() - 1);
     }
 
-    /// Starts to load the hot part of a record into the second-level cache. Used where many records
-    /// are loaded and none is needed soon.
+    /// Prefetches the hot part of a record into the second-level cache, where more loads can run at
+    /// once ([`HugeRegion::prefetch_many`]). For whole bursts, of which no record is needed soon.
     #[inline(always)]
     pub(crate) fn prefetch_many(&self, record: u32) {
         self.hot.prefetch_many(record as usize, 0);
@@ -101,8 +102,8 @@ impl<const W: usize> Table<W> {
         }
     }
 
-    /// Finds for each hash the record that may be its connection's, or [`NO_RECORD`]. Starts to
-    /// load each record into the second-level cache.
+    /// Writes the candidate record of each hash, or [`NO_RECORD`], and prefetches it into the
+    /// second-level cache. The caller compares the key of the candidate.
     #[inline(always)]
     pub(crate) fn candidates(&self, hashes: &[u64], candidates: &mut [u32]) {
         for (&hash, candidate) in hashes.iter().zip(candidates) {
@@ -127,7 +128,7 @@ impl<const W: usize> Table<W> {
         (&self.hot[record as usize], &self.cold.0[record as usize])
     }
 
-    /// Returns the number of records that were ever used. Records from that number on are free.
+    /// Returns the number of records that were ever used. All records after them are free.
     pub(crate) fn used(&self) -> u32 {
         self.fresh
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Applies one packet to one connection: counts, tracks, admits, reopens, expires.
+//! Tracks connections: applies a packet to its connection, begins, reopens and expires connections.
 //!
-//! Keeps the table and the NIC rules in step.
+//! When a connection changes or ends, the tracker also updates its NIC rules.
 
 mod admit;
 mod agreed_syn;
@@ -50,8 +50,8 @@ impl Trackers {
         }
     }
 
-    /// Notes the side, the time and the number of packets of a burst. `None`: the caller has one
-    /// side only.
+    /// Stores the side, the time and the number of packets of the next burst. Without a side, the
+    /// caller has one port only.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, side: Option<Side>, now: Nanos, packets: usize) {
         self.v4.arrive(side, now, packets);
@@ -59,8 +59,7 @@ impl Trackers {
     }
 }
 
-/// Tracks the connections of one IP version: their table, their NIC rules, and what decides about
-/// them.
+/// Tracks the connections of one IP version. Owns their table, their NIC rules and their timeouts.
 pub(crate) struct Tracker<const W: usize> {
     pub(crate) table: Table<W>,
     timeouts: AdaptiveTimeouts,
@@ -73,13 +72,13 @@ pub(crate) struct Tracker<const W: usize> {
     /// NIC rules; `None` if offload is off.
     rules: Option<Box<FlowRules>>,
     eval_interval: Option<EvalInterval>,
-    /// The marked direction that is due for evaluation. It is evaluated when the next one is due;
-    /// what it reads is loaded meanwhile.
+    /// The marked direction that is due for evaluation. It is evaluated when the next one is due,
+    /// so that the memory that the evaluation reads can be prefetched.
     pending_eval: Option<PendingEval>,
 }
 
 impl<const W: usize> Tracker<W> {
-    /// Makes a tracker; `place` is its number among those of its engine.
+    /// Creates a tracker; `place` is 0 for IPv4, 1 for IPv6.
     fn new(capacity: u32, config: &Config, zones: Arc<ZonePolicies>, place: u32) -> Self {
         let rules = config.offload.map(|offload| {
             let first_index = offload.first_index + place * offload.slots;
@@ -105,7 +104,8 @@ impl<const W: usize> Tracker<W> {
         [self.table.memory()].into_iter().chain(rules).sum()
     }
 
-    /// True if the sender of this packet can have sent this sequence number.
+    /// True if the sender of a quoted packet can have sent this sequence number, or for SCTP this
+    /// tag.
     pub(crate) fn has_sent(&self, record: u32, meta: PacketMeta, seq: u32) -> bool {
         self.table.hot[record as usize].has_sent(meta, seq)
     }
@@ -120,7 +120,7 @@ impl<const W: usize> Tracker<W> {
         self.table.hot[record as usize].state(meta)
     }
 
-    /// True if TCP of this zone has its sequence numbers checked.
+    /// True if this zone has the window check for TCP, and the tag check for SCTP.
     pub(crate) fn checks_window(&self, zone: u16) -> bool {
         self.timeouts.zones().of(zone).tcp == TcpWindowCheck::Judged
     }
@@ -135,7 +135,7 @@ impl<const W: usize> Tracker<W> {
         self.side
     }
 
-    /// True if TCP of this zone may begin without a SYN.
+    /// True if this zone picks up connections: TCP may begin without a SYN, SCTP without an INIT.
     pub(crate) fn allows_pickup(&self, zone: u16) -> bool {
         self.timeouts.zones().of(zone).pick_up == TcpPickup::Loose
     }

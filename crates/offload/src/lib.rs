@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Programs the rules of one NIC port from the rule requests of workers.
 //!
-//! Sans-I/O: requests go in, results come out. In between, operations of the port begin now and
-//! have their results later. There is no thread, no DPDK, and no clock but the one that the caller
-//! passes; a [`RulePort`] is anything that takes rules. The programmer keeps its own account, and
-//! does not rely on the NIC for the rules that exist. It names rules that a NIC fails to remove,
-//! and never uses them again.
+//! A [`Programmer`] takes rule requests and returns rule results. It calls a [`RulePort`], which
+//! begins operations and reports their results later. The crate does no I/O: it has no thread and
+//! no DPDK, and the caller passes the time. The programmer records by itself which rules the port
+//! has, and does not ask the NIC for them. It lists rules that a NIC fails to remove
+//! ([`LeakedRule`]), and never uses them again.
 #![forbid(unsafe_code)]
 
 mod account;

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Defines the port that takes rules, and its results.
+//! Defines the interface of a port that takes rules, and the results of its operations.
 
 use engine::{BypassCount, FiveTuple};
 
 /// Number of a rule at its port, from its creation to its removal. Numbers are not used again.
 pub type RuleNumber = u64;
 
-/// A port that takes rules for exact packets.
+/// A port that takes exact-match rules: one five-tuple each.
 ///
-/// Operations begin, many at a time if the port allows it, and their results come later, in any
-/// order. A port whose calls wait for the NIC reports the result at the next [`poll`](Self::poll).
+/// A port begins operations, up to [`depth`](Self::depth) at a time, and reports their results
+/// later, in any order. A port whose calls wait for the NIC reports the result at the next
+/// [`poll`](Self::poll).
 pub trait RulePort {
     /// Returns how many operations may be in flight, at least 1.
     fn depth(&self) -> usize {
         1
     }
 
-    /// Begins to create a rule for packets of `tuple`, which does `fate`. No other rule for `tuple`
-    /// exists or is in flight, unless its removal failed.
+    /// Begins to create a rule that does `fate` with packets of `tuple`. The caller has no other
+    /// rule for `tuple`, except one whose removal failed.
     fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult);
 
     /// Begins to remove a rule that was created.
     fn destroy(&mut self, rule: RuleNumber);
 
     /// Returns what a rule with [`OperationResult::Peer`] has counted since its creation; `None` if
-    /// that cannot be known now. The count may be late, as far as the NIC is.
+    /// that cannot be read now. The NIC may update the count with a delay.
     fn counted(&mut self, rule: RuleNumber) -> Option<BypassCount> {
         let _ = rule;
         None
@@ -38,15 +39,16 @@ pub trait RulePort {
 /// What the NIC does with the packets of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationResult {
-    /// They get a mark, and otherwise go where they would have gone. If the NIC has no rule that
-    /// only marks, they go to the receive queue of their worker.
+    /// The NIC marks them and delivers them as it would without a rule. If it accepts no rule that
+    /// only marks, it delivers them to the receive queue of their worker.
     Mark {
         /// Its value.
         mark: u32,
         /// Receive queue of their worker.
         queue: u16,
     },
-    /// The NIC counts them and sends them out of the peer port. Requested only of a port that can.
+    /// The NIC counts them and sends them out of the peer port. Only ports that support this get
+    /// such rules.
     Peer,
 }
 
@@ -55,7 +57,7 @@ pub enum OperationResult {
 pub struct Completion {
     /// Rule of the operation.
     pub rule: RuleNumber,
-    /// `Ok`: the rule is created, or removed. Otherwise all is as before, as far as known.
+    /// `Ok`: the rule is created, or removed. Error: as far as known, nothing has changed.
     pub result: Result<(), Refusal>,
 }
 
@@ -68,7 +70,7 @@ pub struct Refusal {
     pub words: String,
 }
 
-/// Class of a refusal, which decides what follows from it.
+/// Class of a refusal. The result for the worker depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalClass {
     /// The NIC has no room now.

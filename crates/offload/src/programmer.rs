@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns the rule requests for one port, and the rules that it has.
+//! Owns the rule requests for one port, and the record of the port's rules.
 //!
-//! As many operations begin as the port has room for. They end when their results come.
+//! The programmer begins as many operations as the port has room for, in this order:
 //!
-//! Removals come first: they make room, and their marks are the ones that can do harm. Next are
-//! removals that make room for another rule for the same packets, then new rules. The workers take
-//! turns. A removed rule is quarantined before its worker gets the result, so that all packets with
-//! its mark have left the port.
+//! 1. Removals that workers request: they make room, and a mark that stays too long can do harm.
+//! 2. Removals of a rule in favour of another one for the same packets.
+//! 3. Lost rules, which it creates again.
+//! 4. New rules.
+//!
+//! Requests of workers are served in turn. A worker gets the result of a removal only after a
+//! quarantine, when all packets with the mark have left the port.
 
 mod counters;
 mod results;
@@ -25,7 +28,7 @@ pub type Worker = u16;
 pub struct Limits {
     /// New rules of one worker that may wait for the port.
     pub waiting: usize,
-    /// Time from a rule's removal to the result for its worker, in nanoseconds.
+    /// Time from the removal of a rule until its worker gets the result, in nanoseconds.
     pub quarantine: Nanos,
     /// Time between two readings of a counter, in nanoseconds.
     pub reading: Nanos,
@@ -55,14 +58,14 @@ pub struct Counts {
     pub withdrawn: u64,
     /// Rules refused because the port had no room.
     pub full: u64,
-    /// Rules refused because the port had trouble.
+    /// Rules refused because the port or its driver had a problem.
     pub trouble: u64,
     /// Rules refused because the NIC does not take such rules.
     pub unsuitable: u64,
     /// Requests that were not passed on after the port refused another for room or trouble.
     pub resting: u64,
-    /// Bypass rules whose last count is unknown: what they forwarded since the count before is
-    /// lost.
+    /// Bypass rules whose last count could not be read: packets that they forwarded since the count
+    /// before are not counted.
     pub uncounted: u64,
 }
 
@@ -97,9 +100,9 @@ pub struct Programmer<P> {
     /// Number of the worker whose turn it is.
     turn: usize,
     account: RuleTable,
-    /// Average duration of one operation in the last call, in nanoseconds.
+    /// Average time of one operation in the last call of the port, in nanoseconds.
     call: Nanos,
-    /// Rules to remove, so that others for the same packets can be created.
+    /// Rules to remove, so that other rules for the same packets can be created.
     replaced: VecDeque<RuleId>,
     /// Rules that wait because their packets still have another rule.
     blocked: HashMap<FiveTuple, (Worker, RuleId, RuleAction)>,
@@ -120,7 +123,7 @@ pub struct Programmer<P> {
 }
 
 impl<P: RulePort> Programmer<P> {
-    /// Makes a programmer for `workers` workers, with marks as `layout` has them.
+    /// Creates a programmer for `workers` workers. `layout` is the layout of their marks.
     pub fn new(port: P, layout: MarkLayout, workers: u16, limits: Limits, pace: CallPacer) -> Self {
         Self {
             port,
@@ -144,8 +147,9 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    /// Takes a worker's request. An install request that finds no room gets its result at once. So
-    /// does the removal of a rule that has not reached the port: that rule gets no other result.
+    /// Takes a worker's request. If too many install requests wait, a new one gets the result
+    /// [`RuleResult::Postponed`] at once. If a rule that still waits for the port is to be removed,
+    /// the removal gets its result at once, and the install request gets none.
     pub fn submit(&mut self, worker: Worker, request: RuleRequest) {
         let queue = &mut self.queues[usize::from(worker)];
         match request {
@@ -175,9 +179,9 @@ impl<P: RulePort> Programmer<P> {
         self.queues[usize::from(worker)].installs.len() < self.limits.waiting
     }
 
-    /// Begins the removal of up to `most` rules, whatever the pace, and whether requested or not.
-    /// For the end of a run, when no worker waits for results. Returns how many rules are not known
-    /// to be gone.
+    /// Begins the removal of up to `most` rules, whether a worker has requested it or not, and does
+    /// not pause between calls. For the end of a run, when no worker waits for results. Returns the
+    /// number of rules whose removal is not confirmed.
     pub fn clear(&mut self, most: usize, clock: &mut impl FnMut() -> Nanos) -> usize {
         let mut rules = self.account.at_rest(most).into_iter().peekable();
         loop {
@@ -191,13 +195,13 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    /// Notes that the port has none of its rules any more: it was reset, or flushed and stopped.
-    /// Operations in flight will not be done.
+    /// Marks all rules as lost: the port was reset, or flushed and stopped. Operations in flight
+    /// have no result.
     ///
-    /// Rules that their workers still want are created again with the same marks. Those are still
-    /// right, because a mark belongs to a connection, not to a call. If the port refuses such a
-    /// rule, its worker gets no result: it sees that marks no longer arrive. Rules that the port
-    /// failed to remove before stay listed, because their state is unknown.
+    /// Rules that their workers still need are created again with the same marks. The marks stay
+    /// valid, because a mark belongs to a connection. If the port refuses such a rule, its worker
+    /// gets no result: it notices that packets have no mark. Rules that the port failed to remove
+    /// before stay listed, because their state is unknown.
     pub fn lose(&mut self) {
         self.counts.lost += self.len() as u64;
         self.replaced.clear();
@@ -207,7 +211,7 @@ impl<P: RulePort> Programmer<P> {
                 self.miss_count(&kept);
             }
             match kept.state {
-                // Its worker has no result yet, so it waits as if it had not begun.
+                // Its worker has no result yet, so the request waits as if it had not begun.
                 State::Coming if !kept.is_told => {
                     self.account.remove(rule);
                     let queue = &mut self.queues[usize::from(kept.worker)];
@@ -224,8 +228,8 @@ impl<P: RulePort> Programmer<P> {
         tuples.iter().for_each(|tuple| self.unblock(tuple));
     }
 
-    /// Notes that the NIC itself was reset. As [`lose`](Self::lose), but rules that the port failed
-    /// to remove are gone too.
+    /// Marks all rules as lost after a reset of the NIC itself. Unlike [`lose`](Self::lose), this
+    /// clears the list of rules that the port failed to remove: they are gone too.
     pub fn lose_all(&mut self, now: Nanos) {
         self.lose();
         self.pace.begin_anew();
@@ -237,8 +241,8 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    /// Begins as many operations as there is room for, reads counters and takes results. Reads
-    /// `clock` before and after. Returns when the next step is due.
+    /// Begins as many operations as the port has room for, reads counters of bypass rules, and
+    /// takes results. Reads `clock` before and after. Returns when the next step is due.
     pub fn step(&mut self, clock: &mut impl FnMut() -> Nanos) -> Next {
         let now = clock();
         self.release(now);
@@ -259,13 +263,13 @@ impl<P: RulePort> Programmer<P> {
         self.answers.pop_front()
     }
 
-    /// Returns the number of rules that the port has, by this account, without those that it failed
-    /// to remove.
+    /// Returns the recorded number of rules that the port has, without those that it failed to
+    /// remove.
     pub fn len(&self) -> usize {
         self.account.there()
     }
 
-    /// True if the port has no rules, by this account.
+    /// True if the port has no rules, as recorded here.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -295,7 +299,7 @@ impl<P: RulePort> Programmer<P> {
                 .queues
                 .iter()
                 .any(|queue| !(queue.removes.is_empty() && queue.installs.is_empty()));
-        // Requests that the pace does not hold up wait for results.
+        // If the pace allows a call now, requests wait for results, not for a time.
         let pace = Some(self.pace.next()).filter(|&at| has_requests && at > now);
         let release = self.quarantined.front().map(|(until, ..)| *until);
         let results = (self.account.operations() > 0).then_some(now + POLL);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the record of a connection: a hot part that every packet reads and writes, and a cold part.
 //!
-//! The cold part is for begin, end and the high words of counters. The hot part of an IPv4
-//! connection is one cache line, of an IPv6 connection two. Its counters are low words of 13, 15 or
-//! 25 bits. Once in 2^13 packets or 2^15 bytes of link-layer headers, the excess moves to the cold
-//! part. An IPv4 connection takes 64 + 48 bytes.
+//! The cold part has the start time, the timer and the high words of counters. The hot part of an
+//! IPv4 connection is one cache line, of an IPv6 connection two. Its counters are low words of 13,
+//! 15 or 25 bits. Once in 2^13 packets or 2^15 bytes of link-layer headers, the excess moves to the
+//! cold part. An IPv4 connection takes 64 + 48 bytes.
 
 use super::sampler::Sampler;
 use super::state::State;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Decides whether a connection may begin, in this one place: limits today, access lists later.
+//! Decides whether a connection may begin, by policy, checksum and limits. An access list would be
+//! asked here.
 //!
-//! The question arises for a packet without a connection, and for one that asks for a new
-//! connection in place of its own. Packets of existing connections are not checked.
+//! Two kinds of packets come here: packets without a connection, and packets that begin a new
+//! connection with the key of an existing one. Other packets of existing connections are not
+//! checked. Whether the table has room is decided later, in [`Tracker::admit`].
 
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::{Anomaly, CtState};
 use crate::packet::{Key, PacketView};
 use crate::tracker::{Cause, Step, Tracker};
 
-/// Begins a connection in the place of the one in `record`, if it may, and counts the packet to it.
+/// Replaces the connection in `record` by a new one with the same key, if the limits allow it, and
+/// counts the packet for the new one.
 pub(super) fn may_reopen<const W: usize>(
     tracker: &mut Tracker<W>,
     (record, cause): (u32, Cause),
@@ -24,7 +27,8 @@ pub(super) fn may_reopen<const W: usize>(
     }
 }
 
-/// Begins a connection with a packet that has none, if it may, and writes the verdict.
+/// Begins a connection with its first packet, if policy and limits allow it. Writes the verdict of
+/// the packet.
 pub(super) fn may_begin<const W: usize>(
     tracker: &mut Tracker<W>,
     (hash, key): (u64, Key<W>),
@@ -39,8 +43,8 @@ pub(super) fn may_begin<const W: usize>(
     if !packet.is_intact(&key) {
         return verdicts.cannot_start(position, Anomaly::Checksum);
     }
-    // No connection begins with such a packet. Unless it is dropped, it gets a record all the same,
-    // as one that has not begun.
+    // No connection begins with such a packet. Unless the policy drops it, it gets a record in a
+    // stray state (`TcpStray`, `IcmpStray` or `SctpStray`).
     if packet.anomaly(&key).is_some_and(|anomaly| verdicts.drop_or_count(position, anomaly)) {
         return;
     }

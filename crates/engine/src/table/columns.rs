@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns the connection marks and labels, in columns of their own: no packet reads them.
+//! Owns the connection marks and labels. They are in columns of their own, because no packet reads
+//! them.
 //!
-//! Until one is written, connections begin and end without touching these columns.
+//! Until a mark or label is written, the begin and end of connections touch no column.
 
 use crate::api::{Config, CtMark};
 use crate::base::{HugeRegion, LinkStore, MemoryUse, TimerLink};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns the list of a table's embryonic connections, in the order in which they began, and their
-//! number per zone. If there is no room, the tracker evicts from it.
+//! Owns the list of a table's embryonic connections, oldest first, and their number per zone. If
+//! the table has no room, the tracker evicts the oldest of them.
 
 use super::columns::ColdColumn;
 use crate::api::{Config, Evict, ZONES};
@@ -15,7 +15,7 @@ pub(crate) struct EmbryonicList {
     pub(crate) oldest: u32,
     youngest: u32,
     pub(crate) len: u32,
-    /// Most embryonic connections of the table.
+    /// Maximum number of embryonic connections.
     pub(super) max: u32,
     pub(crate) evicts: bool,
     /// Number of embryonic connections per zone.

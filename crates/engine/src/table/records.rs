@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Allocates and frees records: freed ones form a list through their links, the others were never
+//! Allocates and frees records: from the list of freed records, else the next record that was never
 //! used. Also links embryonic connections, and reads and writes connection marks.
 
 use super::Table;
@@ -35,19 +35,20 @@ impl<const W: usize> Table<W> {
         self.free = record;
     }
 
-    /// True if a burst of new connections may not find room. Then packets are tracked in their
-    /// order.
+    /// True if a burst of new connections may fill the table. The burst must then be tracked in
+    /// packet order, so that the first packets get the room.
     pub(crate) fn is_near_full(&self) -> bool {
         let (records, embryonic) = (self.hot.len() as u32 - self.live, &self.embryonic);
         records.min(embryonic.max.saturating_sub(embryonic.len)) < BURST_MAX as u32
     }
 
-    /// True if such a burst may evict a connection to make room. That connection may have a mark.
+    /// True if a burst of new connections may evict a connection. The evicted connection may have a
+    /// NIC mark, so marked packets must be counted in packet order too.
     pub(crate) fn may_evict(&self) -> bool {
         self.embryonic.evicts && self.embryonic.len > 0 && self.is_near_full()
     }
 
-    /// True if one more connection may begin: every connection begins as embryonic.
+    /// True if there is room for one more embryonic connection: every connection begins as one.
     pub(crate) fn can_start(&self) -> bool {
         self.embryonic.len < self.embryonic.max
     }

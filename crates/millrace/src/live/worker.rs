@@ -2,9 +2,9 @@
 //! Runs the loop of one worker: forwards packets between its queues of both ports, through its
 //! engine.
 //!
-//! No lock, no allocation, no system call, no logging. Counters leave by [`PublishedCounters`],
-//! records by a ring. If that ring is full, ended connections stay longer in the table, but no
-//! packet waits.
+//! While it forwards, it takes no lock, allocates nothing, makes no system call and logs nothing.
+//! Other threads read its counters from [`PublishedCounters`] and its flow records from a ring. If
+//! that ring is full, ended connections stay longer in the table, but no packet waits.
 
 pub(crate) mod handoff;
 pub(crate) mod held_packets;
@@ -31,12 +31,12 @@ use wire::Packet;
 
 /// Turns (one poll of both ports) between two rounds of housekeeping.
 const TURNS: u32 = 8;
-/// Packets from other workers processed in one round, give or take a burst. As many may be on their
-/// way to one worker.
+/// Packets from other workers that a worker processes in one round of housekeeping. It may exceed
+/// this number by less than a burst.
 const TAKEN_OVER: usize = 8 * BURST_MAX;
-/// Timers checked in one turn, in addition to one per packet received in it. They are checked once
-/// a round, and every turn while more are due. So a backlog shrinks whatever arrives. Ending a
-/// connection takes up to half a microsecond, in which no port is polled.
+/// Timers that a worker processes at a time, in addition to one per packet received in the turn. It
+/// does so once a round, and in every turn while more timers are due. So a backlog shrinks even
+/// under load. Ending a connection takes up to half a microsecond, in which no port is polled.
 const TIMERS: usize = 16;
 /// Rules evaluated again in one round of housekeeping.
 const RULES: usize = 16;
@@ -62,7 +62,7 @@ pub(crate) struct WorkerChannels {
     pub(crate) commands: CommandQueue,
     /// Serves snapshots; `None` if connections are not saved.
     pub(crate) saver: Option<CheckpointSource>,
-    /// Limits of frames that may be forwarded whole, by direction: up, down.
+    /// Limits above which frames are dropped, by direction: up, down. `None`: all frames fit.
     pub(crate) limits: [Option<FrameLimits>; 2],
     /// Leases of the queues of each port: A, B.
     pub(crate) loans: [QueueLease; 2],
@@ -82,7 +82,7 @@ pub(crate) struct Worker {
     gaps: PollGaps,
     /// Packets that wait for a verdict, such as fragments.
     shelf: HeldPackets,
-    /// Some timers may be due that were not checked yet.
+    /// True if more timers may be due than the last call of `expire` processed.
     is_behind: bool,
 }
 
@@ -134,8 +134,8 @@ impl Worker {
             let (account, gaps, clock) = (&self.account, &self.gaps, &self.clock);
             let report = |engine: &Engine| WorkerReport::of(account, engine, gaps.summary(clock));
             let events = EVENTS + (self.account.received - received_before) as usize;
-            // Events go first: a subscriber that leaves in this round then misses no more than a
-            // backlog.
+            // Events are sent before commands are served. So a subscriber that leaves in this round
+            // still gets the events before it, up to the budget.
             let told = self.outlets.commands.tell(&mut self.engine, events, now)
                 + self.outlets.commands.serve(&mut self.engine, report)
                 + self.outlets.saver.as_mut().map_or(0, |saver| saver.serve(&self.engine));
@@ -177,7 +177,8 @@ impl Worker {
     }
 
     /// Polls both ports. `since` and the result are readings of the cycle counter at start and end.
-    /// The counter is read once per burst: the time of an empty poll counts to the next reading.
+    /// The counter is read once per burst, and once in a turn without packets. The time of another
+    /// empty poll is added to the next reading.
     #[inline(always)]
     fn turn(&mut self, mut since: u64, burst: &mut Burst) -> u64 {
         let mut in_turn = 0;
@@ -194,7 +195,7 @@ impl Worker {
         since
     }
 
-    /// Gives back or takes queues as the control thread asks while it resets a port.
+    /// Returns or takes queues if the control thread orders it, before and after it resets a port.
     #[inline(always)]
     fn heed(&mut self) {
         for side in 0..SIDES.len() {
@@ -336,8 +337,8 @@ impl Worker {
         *unsent += burst.free_all() as u64;
     }
 
-    /// Pushes flow records to the ring while it has room; returns how many. There is no budget, so
-    /// records of connections that ended by port reuse do not pile up.
+    /// Pushes flow records to the ring while it has room; returns how many. The number per call is
+    /// not limited: records of connections that ended by port reuse must not fill the queue.
     fn hand_over(&mut self) -> usize {
         let mut taken = 0;
         while self.outlets.records.slots() > 0 {

@@ -20,15 +20,15 @@ pub(crate) struct Account {
     pub(crate) tx_full: u64,
     /// Packets dropped because the port was being reset.
     pub(crate) port_reset: u64,
-    /// Packets dropped because their port may have cut them.
+    /// Packets dropped because their port may have truncated them.
     pub(crate) cut: u64,
     /// Packets dropped because they exceed the MTU of the port that they should leave by.
     pub(crate) over_mtu: u64,
     pub(crate) bursts: u64,
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,
-    /// Cycles of turns of more than [`STALL_CYCLES`], which were interrupted: neither busy nor
-    /// idle.
+    /// Cycles of turns that took at least [`STALL_CYCLES`]: the worker was interrupted, so they are
+    /// neither busy nor idle.
     pub(crate) stalled_cycles: u64,
     pub(crate) housekeeping_cycles: u64,
     /// Measurements of the sampled bursts, without those of the engine.
@@ -41,7 +41,8 @@ impl Account {
         self.tx_full + self.port_reset + self.cut + self.over_mtu
     }
 
-    /// Adds the cycles of a turn that did `work` to a counter. True if they counted as busy.
+    /// Adds the cycles of a turn to the busy, idle or stalled cycles; `work` is the number of
+    /// packets or items that it processed. True if they were added to the busy cycles.
     #[inline(always)]
     pub(crate) fn charge(&mut self, cycles: u64, work: usize) -> bool {
         let account = match work {
@@ -71,7 +72,8 @@ pub(crate) struct WorkerReport {
     pub(crate) stats: Stats,
     pub(crate) marks: MarkStats,
     pub(crate) rules: OffloadStats,
-    /// By side. At the end, as before the remaining connections ended.
+    /// Offload state by side. In the report at the end of a run, it is from before the remaining
+    /// connections are ended.
     pub(crate) admission: [OffloadStatus; 2],
     pub(crate) memory: MemoryUse,
     pub(crate) poll_gap: PollGap,
