@@ -93,7 +93,7 @@ impl<const W: usize> Table<W> {
     }
 
     /// Prefetches the hot part of a record into the second-level cache, where more loads can run at
-    /// once ([`HugeRegion::prefetch_many`]). For whole bursts, of which no record is needed soon.
+    /// once ([`HugeRegion::prefetch_many`]). Used for whole bursts, whose records are read later.
     #[inline(always)]
     pub(crate) fn prefetch_many(&self, record: u32) {
         self.hot.prefetch_many(record as usize, 0);

@@ -50,8 +50,8 @@ impl Trackers {
         }
     }
 
-    /// Stores the side, the time and the number of packets of the next burst. Without a side, the
-    /// caller has one port only.
+    /// Stores the side, the time and the number of packets of the burst that begins. `side` is
+    /// `None` if the caller has one port only.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, side: Option<Side>, now: Nanos, packets: usize) {
         self.v4.arrive(side, now, packets);

@@ -2,7 +2,7 @@
 //! Owns the connection marks and labels. They are in columns of their own, because no packet reads
 //! them.
 //!
-//! Until a mark or label is written, the begin and end of connections touch no column.
+//! Until a mark or label is written, connections begin and end without touching these columns.
 
 use crate::api::{Config, CtMark};
 use crate::base::{HugeRegion, LinkStore, MemoryUse, TimerLink};
