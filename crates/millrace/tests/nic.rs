@@ -262,7 +262,7 @@ fn the_articles_commands_get_its_results() {
     let first = "standard input:1: error type 13 (specific pattern item): item 2 (ipv4): NULL IPv4 \
                  spec/mask: Invalid argument\n";
     assert!(err.contains(first), "{err}");
-    let instead = "this it would take: flow create 0 ingress pattern eth / ipv4 src is 192.0.2.1 \
+    let instead = "the NIC would take: flow create 0 ingress pattern eth / ipv4 src is 192.0.2.1 \
                    dst is 198.51.100.1 / udp src is 49152 dst is 443 / end actions queue index 6 \
                    / end\n";
     assert!(err.contains(instead), "{err}");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds a rule that a NIC would accept instead of a refused one, from what is known of the NIC.
+//! Advises on a rule that a NIC refused, by the facts in the NIC's personality.
 //!
-//! `instead` finds a rule close to the refused one and tries it on the model. `facts` says in words
-//! what the NIC accepts at the place of the error. Neither asks the NIC.
+//! `instead` finds a rule close to the refused one and tries it on the model. `facts` lists what
+//! the NIC accepts at the place of the error. Neither calls the NIC.
 
 mod facts;
 mod instead;
@@ -25,7 +25,10 @@ pub(crate) struct Advice {
 /// Returns advice on a rule that a port with `queues` receive queues refused.
 pub(crate) fn advise(personality: &Personality, rule: &Rule, queues: u16) -> Advice {
     let Some(modelled) = ModelRule::of(rule) else {
-        let facts = vec![format!("not all of this rule is known of {}", personality.title)];
+        let facts = vec![format!(
+            "the rule has items or actions that the facts about {} do not cover",
+            personality.title
+        )];
         return Advice { facts, instead: None };
     };
     let refusal = modelled.judged(personality, queues).err();
@@ -34,8 +37,8 @@ pub(crate) fn advise(personality: &Personality, rule: &Rule, queues: u16) -> Adv
     Advice { facts, instead }
 }
 
-/// Returns the personality of a port's NIC: for the software NIC the one that it plays, for others
-/// the one read from their drivers. `None` if nothing is known.
+/// Returns the personality of a port's NIC: the one in the devargs of the software NIC, or the one
+/// that belongs to a hardware driver. `None` if there is none for the driver.
 pub fn known_of(devargs: &str, driver: &str) -> Option<Result<Personality, String>> {
     let name = match driver {
         "net_twin" => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The flow shell: executes commands on flow rules that a person or a script writes, and answers.
+//! The flow shell: reads commands on flow rules, executes them on ports, and explains refusals.
 //!
 //! One grammar (`grammar`, over the tables of `fields`) reads commands, explains errors in them,
 //! and completes them. `session` calls the ports; all other code only processes text.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Says in words what a NIC accepts.
+//! Lists the facts of a personality that explain a refusal, as sentences.
 
 use super::ModelRule;
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use twin::personality::{
 };
 use twin::{Kind, Personality, Place, Refusal};
 
-/// Says what the NIC accepts at the place of the refusal. If the rule alone is valid, says why
-/// other rules may exclude it.
+/// Returns what the NIC accepts at the place of the refusal, one sentence for each fact. If the rule
+/// alone is valid, returns why other rules may exclude it.
 pub(super) fn of(
     personality: &Personality,
     rule: &ModelRule,
@@ -17,7 +17,7 @@ pub(super) fn of(
 ) -> Vec<String> {
     let title = &personality.title;
     let Some(refusal) = refusal else {
-        let mut lines = vec![format!("{title} takes such rules; others may be in its way:")];
+        let mut lines = vec![format!("{title} takes such rules; other rules may exclude this one:")];
         lines.extend(in_the_way(personality, rule));
         return lines;
     };
@@ -41,7 +41,7 @@ pub(super) fn of(
     lines
 }
 
-/// Says what the engine ahead accepts.
+/// Returns what the engine ahead accepts.
 fn ahead(engine: &Personality) -> String {
     let actions: Vec<_> = engine.actions.accepted.iter().map(Steps::to_string).collect();
     let title = if engine.title.is_empty() { "another engine" } else { &engine.title };
@@ -65,11 +65,11 @@ fn in_the_way(personality: &Personality, rule: &ModelRule) -> Vec<String> {
     if personality.table.duplicate != Duplicate::FirstWins
         && personality.table.duplicate != Duplicate::LastWins
     {
-        lines.push("- a rule for just these packets may be there already".to_owned());
+        lines.push("- a rule for exactly these packets may exist already".to_owned());
     }
     if personality.pattern.other_fields.is_some() {
-        let why = "it looks at one set of fields at a time for each kind of packets (IP version \
-                   and transport): a rule that is there looks at others";
+        let why = "it matches one set of fields at a time for each kind of packets (IP version \
+                   and transport): an existing rule may match others";
         lines.push(format!("- {why}"));
     }
     for conflict in &personality.conflicts {
@@ -85,14 +85,14 @@ fn in_the_way(personality: &Personality, rule: &ModelRule) -> Vec<String> {
     lines
 }
 
-/// Says how many rules fit.
+/// Returns how many rules fit.
 fn space(personality: &Personality) -> String {
     let Capacity { guaranteed, best_effort } = personality.table.capacity();
     match (guaranteed, best_effort) {
         (u64::MAX, _) => "its table takes any number of rules".to_owned(),
         (guaranteed, 0) => format!("its table takes {guaranteed} rules"),
         (guaranteed, best_effort) => format!(
-            "its table takes {guaranteed} rules for sure and {best_effort} more where other ports \
+            "its table takes {guaranteed} rules for sure, and {best_effort} more if other ports \
              of the device leave room"
         ),
     }
@@ -147,7 +147,7 @@ fn pattern(personality: &Personality, rule: &ModelRule, refusal: Refusal) -> Vec
             return lines;
         }
         Some(Chain { exactly: Some(exactly), .. }) => lines.push(format!(
-            "with these headers {title} wants {}, each with all bits of its mask, and no other \
+            "with these headers {title} requires {}, each with all bits of its mask, and no other \
              field",
             exactly.join(", ")
         )),
@@ -166,14 +166,14 @@ fn pattern(personality: &Personality, rule: &ModelRule, refusal: Refusal) -> Vec
         let is_about =
             item.is_some_and(|item| exclusive.other.iter().any(|name| name == item.proto.name()));
         if is_about {
-            lines.push(format!("a rule looks at {one}, or at {other}, not at both"));
+            lines.push(format!("a rule may match {one}, or {other}, not both"));
         }
     }
     lines
 }
 
-/// Says which fields of a header may be masked, if the list of headers has them: `in ipv4 it takes
-/// src, dst with all bits of the mask or none; ...`.
+/// Returns which fields of a header may be masked in this list of headers: `in ipv4 it takes src,
+/// dst with all bits of the mask; ...`.
 fn fields(name: &str, facts: &ItemFacts, chain: Option<&Chain>) -> String {
     let mut by_rule: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (field, facts) in &facts.fields {
@@ -185,7 +185,7 @@ fn fields(name: &str, facts: &ItemFacts, chain: Option<&Chain>) -> String {
     let parts = by_rule.iter().map(|(words, fields)| format!("{} {words}", fields.join(", ")));
     let parts: Vec<_> = parts.collect();
     match parts.is_empty() {
-        true => format!("in {name} it looks at nothing: leave it without fields"),
+        true => format!("in {name} it matches no field: leave it without fields"),
         false => format!("in {name} it takes {}", parts.join("; ")),
     }
 }
@@ -199,9 +199,9 @@ fn words(facts: &FieldFacts) -> &'static str {
         MaskRule::Full => "with all bits of the mask",
         MaskRule::Always => "with all bits of the mask, always",
         MaskRule::FullOrIgnored => {
-            "with all bits of the mask (other masks are ignored, and nobody says so)"
+            "with all bits of the mask (other masks are accepted, but ignored)"
         }
-        MaskRule::Ignored => "with any mask, and ignores it without a word",
+        MaskRule::Ignored => "with any mask, but ignores it",
         MaskRule::Never => "without a mask",
         MaskRule::These => "with a few masks only",
     }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Finds a rule close to a refused one that the NIC accepts.
 //!
-//! Step by step, headers, fields, actions and attributes are changed to what the NIC accepts.
-//! Values that the rule did not have are made up, from the addresses that are reserved for
-//! documentation (RFC 5737, RFC 3849). The result is tried on the model; a rule that the model
-//! refuses is not proposed.
+//! Step by step, it changes attributes, headers, fields and actions to what the NIC accepts.
+//! Missing values are made up; addresses are those reserved for documentation (RFC 5737, RFC 3849).
+//! A result that the model refuses is not proposed.
 
 use super::ModelRule;
 use super::model::is_port;
@@ -12,8 +11,8 @@ use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
 use twin::personality::{ActionFacts, Chain, FieldFacts, MaskRule, Ports, Steps};
 use twin::{Field, Personality, Proto};
 
-/// Returns the rule, if one is found. If the engine ahead supports all its actions, that engine's
-/// facts are used.
+/// Returns a rule that the model accepts, `None` if there is none. If the engine ahead supports all
+/// actions of `rule`, its facts are tried first.
 pub(super) fn find(personality: &Personality, rule: &Rule, queues: u16) -> Option<Rule> {
     let by = |engine: &Personality| {
         let close = closest(engine, rule, queues);
@@ -29,13 +28,13 @@ pub(super) fn find(personality: &Personality, rule: &Rule, queues: u16) -> Optio
     ahead.and_then(by).or_else(|| by(personality))
 }
 
-/// Returns the rule changed to the facts of an engine.
+/// Returns `rule`, changed to what the facts of an engine allow.
 fn closest(personality: &Personality, rule: &Rule, queues: u16) -> Rule {
     let mut close = rule.clone();
     close.pattern.retain(|item| item.kind != ItemKind::Void);
     close.actions.retain(|action| *action != Action::Void);
     set_attributes(personality, &mut close);
-    // The list of headers does not depend on ports.
+    // Lists of headers have no items for ports.
     let ports: Vec<_> = close.pattern.iter().filter(|item| is_port(item)).copied().collect();
     close.pattern.retain(|item| !is_port(item));
     set_headers(personality, &mut close);
@@ -117,7 +116,7 @@ fn kind_of(name: &str) -> Option<ItemKind> {
     ItemKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
-/// Adds IPv4 below a transport header without IP.
+/// Adds IPv4 before a transport header that has no IP header.
 fn put_ip_below(rule: &mut Rule) {
     let is_transport = |item: &Item| {
         matches!(item.kind, ItemKind::Tcp | ItemKind::Udp | ItemKind::Sctp | ItemKind::Icmp)
@@ -128,7 +127,7 @@ fn put_ip_below(rule: &mut Rule) {
     }
 }
 
-/// Returns every list of words that follows the steps.
+/// Returns every list of words that matches the steps.
 fn spelt_out(steps: &Steps) -> Vec<Vec<&str>> {
     steps.steps().iter().fold(vec![Vec::new()], |lists, step| {
         let longer = lists.iter().flat_map(|list| {
@@ -190,14 +189,14 @@ fn fields(kind: ItemKind) -> &'static [Field] {
     Proto::of_name(kind.name()).map_or(&[], Proto::fields)
 }
 
-/// Clears a field's mask and its value: a value without a mask would look as if it mattered.
+/// Clears a field's mask, and its value, which has no effect without the mask.
 fn clear_mask(item: &mut Item, field: &Field) {
     for bits in item.mask.iter_mut().chain(&mut item.spec) {
         bits.set_bits(field.bit, field.len, 0);
     }
 }
 
-/// Masks a field wholly; makes up a value if none was given.
+/// Sets all bits of a field's mask; makes up a value if the field had no mask.
 fn mask_whole(item: &mut Item, name: &str) {
     let Some(field) = fields(item.kind).iter().find(|field| field.name == name) else { return };
     let had = item.mask.is_some_and(|mask| mask.bits(field.bit, field.len) != 0);
@@ -222,7 +221,7 @@ fn made_up(kind: ItemKind, name: &str) -> u128 {
     }
 }
 
-/// Removes the bits of the first of two headers that exclude each other.
+/// Removes spec and mask of one of two headers that exclude each other.
 fn set_exclusive(personality: &Personality, rule: &mut Rule) {
     for exclusive in &personality.exclusives {
         let is_in = |names: &[String], item: &Item| names.iter().any(|n| n == item.kind.name());
@@ -233,7 +232,7 @@ fn set_exclusive(personality: &Personality, rule: &mut Rule) {
     }
 }
 
-/// Changes the actions to the list that keeps most of them.
+/// Changes the actions to the accepted list that keeps most of them.
 fn set_actions(personality: &Personality, rule: &mut Rule, queues: u16) {
     for action in &mut rule.actions {
         match action {
@@ -253,7 +252,7 @@ fn set_actions(personality: &Personality, rule: &mut Rule, queues: u16) {
     }
 }
 
-/// Returns how many of `actions` a list keeps, and the resulting actions.
+/// Returns how many of `actions` fit into a list, and the list with these and made-up actions.
 fn fitted(list: &Steps, actions: &[Action]) -> (usize, Vec<Action>) {
     let mut rest = actions.to_vec();
     let mut kept = 0;

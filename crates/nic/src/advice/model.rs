@@ -5,7 +5,7 @@ use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
 use twin::rss::RssTypes;
 use twin::{Age, HEADER_MAX, ItemSpec, Personality, Proto, Refusal, Spread};
 
-/// A rule that the model understands.
+/// A rule in the types of the model.
 pub struct ModelRule {
     /// Group, priority and direction.
     pub attributes: twin::Attributes,
@@ -16,7 +16,7 @@ pub struct ModelRule {
 }
 
 impl ModelRule {
-    /// Converts a rule; `None` if it has an item or an action that the model does not know.
+    /// Converts a rule; returns `None` if the model does not know one of its items or actions.
     pub fn of(rule: &Rule) -> Option<Self> {
         let dpdk::flow::Attributes { group, priority, ingress, egress, transfer } = rule.attributes;
         let is_header = |item: &&Item| item.kind != ItemKind::Void && !is_port(item);
@@ -36,13 +36,13 @@ impl ModelRule {
         })
     }
 
-    /// True if the rule names ports or sends to them.
+    /// True if the rule matches ports or sends packets to them.
     pub(crate) fn is_about_ports(&self) -> bool {
         let twin::Attributes { transfer, names_port, .. } = self.attributes;
         transfer || names_port || self.actions.iter().any(twin::Action::is_about_port)
     }
 
-    /// Checks the rule, without other rules, as the NIC would.
+    /// Returns the refusal of the rule by an empty table, as the NIC would give it.
     pub(crate) fn judged(&self, personality: &Personality, queues: u16) -> Result<(), Refusal> {
         let Self { attributes, items, actions } = self;
         personality.takes(twin::Rule { attributes: *attributes, items, actions }, queues)
@@ -64,7 +64,7 @@ fn item(item: &Item) -> Option<twin::Item> {
     };
     let (spec, mask) = (item.spec, item.mask);
     let given = ItemSpec { spec: spec.is_some(), last: item.last.is_some(), mask: mask.is_some() };
-    // The bit beside the header is the last of the byte behind it.
+    // has_vlan and the like: the lowest bit of the byte behind the header.
     let beside = |value: Option<Value>| match proto {
         Proto::Eth | Proto::Vlan | Proto::Ipv6 => {
             value.is_some_and(|value| value.bytes()[proto.header_len()] & 1 != 0)
@@ -86,12 +86,12 @@ fn action(action: &Action) -> Option<twin::Action> {
         Action::Passthru => twin::Action::Passthru,
         Action::Jump(group) => twin::Action::Jump(*group),
         Action::Rss(rss) => {
-            // Personalities refuse no types of hashed packets.
+            // No personality refuses RSS types, so they do not matter.
             let types = RssTypes::default();
             twin::Action::Rss(Spread { types, queues: rss.queues.clone().into() })
         }
         Action::Age(seconds) => twin::Action::Age(Age { timeout_s: *seconds, context: 0 }),
-        // Only the driver checks which port it is.
+        // Only the driver checks whether the port exists.
         Action::PortId(port) => twin::Action::PortId(port.map_or(0, |port| port as u16)),
         Action::RepresentedPort(port) => twin::Action::RepresentedPort(*port),
         Action::PortRepresentor(port) => twin::Action::PortRepresentor(Some(*port)),

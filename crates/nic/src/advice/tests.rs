@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests that the model accepts each proposed rule, and that a proposal keeps what was given.
+//! Tests that the model accepts each proposed rule, and that a proposal keeps given values.
 
 use super::*;
 use crate::flow::{Command, parse, print_rule};
@@ -34,7 +34,7 @@ fn the_articles_first_command_becomes_one_that_works() {
 fn rules_between_ports_keep_their_ports() {
     let to_1 = "transfer pattern port_id id is 0 / eth / end actions port_id id 1 / end";
     let facts = advice("ideal", to_1).facts.join(" ");
-    assert!(facts.contains("others may be in its way") && facts.contains("switch="), "{facts}");
+    assert!(facts.contains("other rules may exclude this one") && facts.contains("switch="), "{facts}");
     let spread = "transfer pattern represented_port ethdev_port_id is 0 / eth / end \
                   actions mark id 1 / represented_port ethdev_port_id 1 / end";
     let advice = advice("cx5", spread);
@@ -57,7 +57,7 @@ fn what_was_given_is_kept() {
              actions mark id 7 / end",
             "ingress pattern eth / ipv4 src is 10.0.0.1 / end actions mark id 7 / end",
         ),
-        // Without a mark its switch takes the network.
+        // Without a mark, the switch engine takes it, with the mask of the prefix.
         (
             "e810",
             "ingress pattern eth / ipv4 src spec 10.0.0.1 src prefix 24 / tcp flags is 2 / end \
@@ -93,7 +93,7 @@ fn what_was_given_is_kept() {
     }
 }
 
-/// For a header, the facts name what may be masked in this list of headers.
+/// Facts about a header name the fields that may be masked in its list of headers.
 #[test]
 fn facts_are_those_of_the_headers() {
     let rule = "ingress pattern eth / ipv4 proto is 17 / udp / end actions drop / end";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The answer to a command, as text and as JSON.
+//! Holds the answer to a command, as text and as JSON.
 
 use super::explain::{explain, in_words};
 use super::print::print_rule;
@@ -19,7 +19,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Returns an answer about what was done; `json` is an object.
+    /// Returns the answer to a command that succeeded; `json` is an object.
     pub(super) fn done(lines: Vec<String>, json: Value) -> Self {
         Self { lines, failures: Vec::new(), json }.with("ok", true)
     }
@@ -30,14 +30,14 @@ impl Answer {
         Self::done(lines, json)
     }
 
-    /// Returns an answer with the shell's own reason why nothing was done.
+    /// Returns the answer to a command that the shell could not execute.
     pub fn not_done(message: String) -> Self {
         let json = json!({ "ok": false, "message": message });
         Self { lines: Vec::new(), failures: vec![message], json }
     }
 
-    /// Returns an answer with the NIC's refusal of `rule`, or of a call about it or about all
-    /// rules.
+    /// Returns the answer to a command that the NIC refused; `rule` is the rule that it was about,
+    /// if any.
     pub(super) fn refused(rule: Option<&Rule>, error: &FlowError) -> Self {
         let explained = rule.map_or_else(|| in_words(error), |rule| explain(rule, error));
         let mut failures = vec![error.of(rule)];
@@ -60,16 +60,16 @@ impl Answer {
         Self { lines: Vec::new(), failures, json }
     }
 
-    /// Adds advice on what the NIC would accept instead; `create` is the command that begins such a
-    /// rule.
+    /// Adds advice: facts, and the command that creates the proposed rule. `create` is the
+    /// beginning of that command.
     pub(super) fn advised(mut self, advice: &Advice, create: &str) -> Self {
         self.failures.extend(advice.facts.iter().map(|line| format!("  {line}")));
         let instead = advice.instead.as_ref().map(|rule| format!("{create} {}", print_rule(rule)));
-        self.failures.extend(instead.iter().map(|line| format!("  this it would take: {line}")));
+        self.failures.extend(instead.iter().map(|line| format!("  the NIC would take: {line}")));
         self.with("advice", json!({ "facts": advice.facts, "instead": instead }))
     }
 
-    /// True if all was done.
+    /// True if nothing failed.
     pub fn is_ok(&self) -> bool {
         self.failures.is_empty()
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Converts the port numbers in rules. The shell counts its own ports, drivers know DPDK's numbers.
-//! These differ if devices have hidden ports or are on the PCI bus.
+//! Converts the port numbers in rules from those of the shell to those of DPDK. They differ if
+//! devices have hidden ports or are on the PCI bus.
 
 use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
 
-/// Returns `rule` with DPDK's numbers: `ids[n]` in place of n. A number that is no port of the
-/// shell stays.
+/// Returns `rule` with DPDK's port numbers: `ids[n]` in place of n. Numbers that are no port of the
+/// shell stay as they are.
 pub(super) fn by_id(rule: &Rule, ids: &[u16]) -> Rule {
     let id = |number: u32| ids.get(number as usize).map_or(number, |id| u32::from(*id));
     let value = |value: Value, width| {

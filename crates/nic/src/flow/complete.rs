@@ -32,7 +32,7 @@ pub fn complete(line: &str, world: &CompletionContext) -> (usize, Vec<String>) {
 }
 
 impl CompletionContext {
-    /// Returns the existing values of a kind.
+    /// Returns the existing ports, rules or queues; `before` is the line up to the value.
     fn values(&self, what: &str, before: &str) -> Vec<String> {
         let numbers = |count: usize| (0..count).map(|number| number.to_string()).collect();
         match what {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Explains a refusal: shows the part of the rule that the NIC blames, beside the NIC's own
-//! message.
+//! Explains a refusal: shows the part of the rule that the error points at, and says in words what
+//! error type and error number mean.
 
 use super::print::print_item;
 use dpdk::flow::{Cause, ErrorKind, FlowError, Rule};
 
-/// Explains a refusal of `rule`, in lines.
+/// Returns the explanation of a refusal of `rule`, as lines.
 pub(crate) fn explain(rule: &Rule, error: &FlowError) -> Vec<String> {
     let mut lines = Vec::new();
     match error.cause {
@@ -25,46 +25,46 @@ pub(crate) fn explain(rule: &Rule, error: &FlowError) -> Vec<String> {
     lines
 }
 
-/// Explains type and number of an error, independent of the call.
+/// Returns the explanations of type and number of an error.
 pub(super) fn in_words(error: &FlowError) -> Vec<String> {
     let words = about(error.kind).into_iter().chain(by_number(error.errno));
     words.map(str::to_owned).collect()
 }
 
-/// Explains the type of an error.
+/// Returns the explanation of an error type, if it says anything.
 fn about(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::None | ErrorKind::Unspecified | ErrorKind::Other(_) => return None,
-        ErrorKind::Handle => "it is about the rule as a whole",
-        ErrorKind::AttrGroup => "it is about `group`",
-        ErrorKind::AttrPriority => "it is about `priority`",
-        ErrorKind::AttrIngress => "it is about `ingress`",
-        ErrorKind::AttrEgress => "it is about `egress`",
-        ErrorKind::AttrTransfer => "it is about `transfer`",
-        ErrorKind::Attr => "it is about what stands before `pattern`",
-        ErrorKind::ItemNum => "it is about how many items there are",
-        ErrorKind::ItemSpec => "it is about the values that an item asks for (`is`, `spec`)",
-        ErrorKind::ItemLast => "it is about a range of values (`last`)",
-        ErrorKind::ItemMask => "it is about a mask (`is`, `mask`, `prefix`)",
-        ErrorKind::Item => "it is about an item, or the place where it stands",
-        ErrorKind::ActionNum => "it is about how many actions there are",
-        ErrorKind::ActionConf => "it is about the value of an action",
-        ErrorKind::Action => "it is about an action, or its place among the others",
-        ErrorKind::State => "it is about the state that the port is in",
+        ErrorKind::Handle => "the error is about the rule as a whole",
+        ErrorKind::AttrGroup => "the error is about `group`",
+        ErrorKind::AttrPriority => "the error is about `priority`",
+        ErrorKind::AttrIngress => "the error is about `ingress`",
+        ErrorKind::AttrEgress => "the error is about `egress`",
+        ErrorKind::AttrTransfer => "the error is about `transfer`",
+        ErrorKind::Attr => "the error is about the attributes, which stand before `pattern`",
+        ErrorKind::ItemNum => "the error is about the number of items",
+        ErrorKind::ItemSpec => "the error is about the values that an item matches (`is`, `spec`)",
+        ErrorKind::ItemLast => "the error is about a range of values (`last`)",
+        ErrorKind::ItemMask => "the error is about a mask (`is`, `mask`, `prefix`)",
+        ErrorKind::Item => "the error is about an item, or its place in the pattern",
+        ErrorKind::ActionNum => "the error is about the number of actions",
+        ErrorKind::ActionConf => "the error is about the value of an action",
+        ErrorKind::Action => "the error is about an action, or its place among the others",
+        ErrorKind::State => "the error is about the state of the port",
     })
 }
 
-/// Explains what an error number usually means for rules, by Linux's numbers.
+/// Returns the usual meaning of a Linux error number for rules.
 fn by_number(errno: i32) -> Option<&'static str> {
     Some(match errno {
         0 => "the driver gives no error number",
         2 => "there is no such rule",
         12 => "memory, or another store of the NIC, is used up",
         16 => "the NIC cannot do it while the port is in use",
-        17 => "the NIC has a rule for just these packets already",
+        17 => "the NIC has a rule for exactly these packets already",
         22 => "the NIC knows the request, but does not take it in this form",
         28 | 105 => "the NIC's table is full",
-        38 => "the port's driver has no flow rules, or not this operation",
+        38 => "the port's driver does not support flow rules, or not this operation",
         95 => "the NIC does not do this",
         _ => return None,
     })

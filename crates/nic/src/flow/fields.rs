@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The fields of each item: name, place and form. The names are testpmd's; where it has none, those
-//! of DPDK's header files, so that every bit of an item has a name.
+//! Lists the fields of each item: name, place and form. The names are those of testpmd, or of DPDK's
+//! header files where testpmd has none, so that every bit of an item has a name.
 
 use dpdk::flow::ItemKind;
 
@@ -40,7 +40,7 @@ pub(super) struct Field {
     pub(super) form: Form,
 }
 
-/// Returns a field of whole bytes that are a number.
+/// Returns a number field of whole bytes.
 const fn bytes(name: &'static str, first: usize, len: usize) -> Field {
     bits(name, first * 8, len * 8)
 }
@@ -61,7 +61,7 @@ const fn ipv6(name: &'static str, first: usize) -> Field {
     Field { name, first: first * 8, width: 128, form: Form::Ipv6 }
 }
 
-/// Returns the field of the bit beside a header of `len` bytes.
+/// Returns a field of one bit: the lowest of the byte behind a header of `len` bytes.
 const fn beside(name: &'static str, len: usize) -> Field {
     bits(name, len * 8 + 7, 1)
 }
@@ -211,7 +211,7 @@ mod tests {
             let mut bits: Vec<_> =
                 whole(kind).iter().flat_map(|f| f.first..f.first + f.width).collect();
             bits.sort_unstable();
-            // Of the byte beside a header only the last bit is used.
+            // Of the byte behind a header only the lowest bit is used.
             let len = kind.value_len() * 8;
             let beside = [ItemKind::Eth, ItemKind::Vlan, ItemKind::Ipv6].contains(&kind);
             let expected: Vec<_> =

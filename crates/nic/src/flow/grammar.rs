@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The grammar of commands: testpmd's `flow` syntax, for the items and actions that the shell
-//! knows.
+//! Parses commands: testpmd's `flow` syntax, for the items and actions that the shell knows.
 
 use super::fields::{Field, fields};
 use super::reader::{Expected, Reader, SyntaxError};
@@ -9,11 +8,11 @@ use dpdk::flow::{Action, Attributes, HashFunction, Item, ItemKind, RSS_TYPES, Rs
 /// One line of the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Ask the NIC whether it would accept a rule.
+    /// Check whether the NIC would accept a rule.
     Validate {
         /// Number of the port.
         port: u16,
-        /// The rule in question.
+        /// The rule to check.
         rule: Rule,
     },
     /// Make a rule.
@@ -35,7 +34,7 @@ pub enum Command {
         /// Number of the port.
         port: u16,
     },
-    /// Ask a rule for its counters, age or queues.
+    /// Print counters, age or queues of a rule.
     Query {
         /// Number of the port.
         port: u16,
@@ -51,14 +50,14 @@ pub enum Command {
         /// Only rules of these groups, if any is given.
         groups: Vec<u32>,
     },
-    /// Begin or end isolated mode, in which only packets of rules arrive.
+    /// Begin or end isolated mode, in which only packets that match rules arrive.
     Isolate {
         /// Number of the port.
         port: u16,
         /// True to begin it.
         isolate: bool,
     },
-    /// Show how the driver describes its rules.
+    /// Print the driver's own description of its rules.
     Dump {
         /// Number of the port.
         port: u16,
@@ -69,10 +68,10 @@ pub enum Command {
     Aged {
         /// Number of the port.
         port: u16,
-        /// Remove them as well.
+        /// True to remove them as well.
         destroy: bool,
     },
-    /// Show how many rules the port has room for.
+    /// Print how many rules fit into the table of the port.
     Space {
         /// Number of the port.
         port: u16,
@@ -91,13 +90,12 @@ pub enum Query {
     Rss,
 }
 
-/// Names of values that stand for ports and rules of the session; completion offers the existing
-/// ones.
+/// Names of values for which completion offers existing ports, rules and queues.
 pub(super) const PORT: &str = "PORT";
 pub(super) const RULE: &str = "RULE";
 pub(super) const QUEUE: &str = "QUEUE";
 
-/// The commands of `flow`, with the line that explains each.
+/// The commands of `flow`, each with its usage.
 pub(super) const COMMANDS: [(&str, &str); 10] = [
     (
         "validate",
@@ -117,8 +115,8 @@ pub(super) const COMMANDS: [(&str, &str); 10] = [
     ("space", "flow space PORT"),
 ];
 
-/// Reads a line; `None` if it is empty. `queues` is the number of a port's receive queues, for an
-/// `rss` that names none.
+/// Parses a line; returns `None` if it is empty. `queues` is the number of receive queues that an
+/// `rss` without queues uses.
 pub fn parse(line: &str, queues: u16) -> Result<Option<Command>, SyntaxError> {
     let mut reader = Reader::new(line);
     if reader.is_at_end() {
@@ -127,8 +125,8 @@ pub fn parse(line: &str, queues: u16) -> Result<Option<Command>, SyntaxError> {
     command(&mut reader, queues).map(Some)
 }
 
-/// Returns what may stand behind `line`, which may be the beginning of a command or a whole one;
-/// nothing if it is neither.
+/// Returns the words and values that may follow `line`, the beginning of a command or a whole one;
+/// none if it is neither.
 pub(super) fn expected_after(line: &str) -> Vec<Expected> {
     let mut reader = Reader::new(line);
     match command(&mut reader, 1) {
@@ -153,7 +151,7 @@ fn command(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError>
     Ok(command)
 }
 
-/// Returns the words that have help of their own.
+/// Returns the words that `help` explains.
 fn help_words() -> impl Iterator<Item = &'static str> {
     let commands = COMMANDS.iter().map(|(name, _)| *name);
     let items = ItemKind::ALL.iter().map(|kind| kind.name());
@@ -245,7 +243,7 @@ fn rule(reader: &mut Reader<'_>, queues: u16) -> Result<Rule, SyntaxError> {
     Ok(rule)
 }
 
-/// Reads an item with the `/` behind it; `None` at the `end`.
+/// Reads an item and the `/` behind it; returns `None` at the `end`.
 fn item(reader: &mut Reader<'_>) -> Result<Option<Item>, SyntaxError> {
     let Some(kind) = reader.take_one(ItemKind::ALL.map(|kind| (kind.name(), kind))) else {
         return reader.need("end").map(|()| None);
@@ -290,10 +288,10 @@ pub(super) fn prefix(ones: usize, width: usize) -> u128 {
     if ones == 0 { 0 } else { u128::MAX >> (128 - ones) << zeros }
 }
 
-/// An action of at most one number.
+/// An action with at most one number.
 pub(super) struct Simple {
     pub(super) name: &'static str,
-    /// The number's name, what it is, and its bits.
+    /// The number: its name, the name of its values, and its width in bits.
     pub(super) number: Option<(&'static str, &'static str, usize)>,
     make: fn(u32) -> Action,
 }
@@ -302,7 +300,7 @@ const fn bare(name: &'static str, make: fn(u32) -> Action) -> Simple {
     Simple { name, number: None, make }
 }
 
-/// The actions but `port_id` and `rss`. A number that is not given is 0.
+/// All actions except `port_id` and `rss`. A number that is not given is 0.
 pub(super) const ACTIONS: [Simple; 11] = [
     bare("void", |_| Action::Void),
     Simple { name: "mark", number: Some(("id", "NUMBER", 32)), make: Action::Mark },
@@ -329,7 +327,7 @@ pub(super) const ACTIONS: [Simple; 11] = [
     },
 ];
 
-/// Reads an action with the `/` behind it; `None` at the `end`.
+/// Reads an action and the `/` behind it; returns `None` at the `end`.
 fn action(reader: &mut Reader<'_>, queues: u16) -> Result<Option<Action>, SyntaxError> {
     if let Some(action) = reader.take_one(ACTIONS.iter().map(|action| (action.name, action))) {
         let mut value = 0;
@@ -349,7 +347,7 @@ fn action(reader: &mut Reader<'_>, queues: u16) -> Result<Option<Action>, Syntax
     reader.need("end").map(|()| None)
 }
 
-/// Reads what follows the name of `port_id`: a port, or `original` for that of the rule.
+/// Reads what follows the name of `port_id`: a port, or `original` for the port of the rule.
 fn port_id(reader: &mut Reader<'_>) -> Result<Action, SyntaxError> {
     let (mut id, mut is_original) = (0, false);
     while !reader.take("/") {
@@ -363,10 +361,10 @@ fn port_id(reader: &mut Reader<'_>) -> Result<Action, SyntaxError> {
     Ok(Action::PortId((!is_original).then_some(id)))
 }
 
-/// The types of an `rss` that names none: addresses.
+/// The types of an `rss` that names none: it hashes addresses.
 const DEFAULT_RSS_TYPES: &str = "ip";
 
-/// Returns names and bits of all types; `none` is no bit at all.
+/// Returns names and bits of all types; `none` has no bit.
 pub(super) fn rss_types() -> impl Iterator<Item = (&'static str, u64)> {
     RSS_TYPES.into_iter().chain([("none", 0)])
 }
@@ -415,7 +413,7 @@ fn set_key_len(rss: &mut Rss, len: u32) {
     }
 }
 
-/// Reads the types up to the `end`; types without a name may be given as bits.
+/// Reads the types up to the `end`; types without a name are given as a number.
 fn types(reader: &mut Reader<'_>) -> Result<u64, SyntaxError> {
     let mut types = 0;
     while !reader.take("end") {

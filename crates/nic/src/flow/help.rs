@@ -5,8 +5,8 @@ use super::fields::fields;
 use super::grammar::{ACTIONS, COMMANDS, action_words};
 use dpdk::flow::ItemKind;
 
-/// Returns the help for `word`, a command, an item or an action; without one, for everything.
-/// `None` if it is none of them.
+/// Returns the help for `word`, which is a command, an item or an action, or the overview without
+/// one. `None` if there is no such word.
 pub fn help(word: Option<&str>) -> Option<Vec<String>> {
     let Some(word) = word else { return Some(overview()) };
     let command = COMMANDS.iter().find(|(name, _)| *name == word).map(|(_, usage)| usage);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Prints a rule in the shell's syntax: the output reads as the same rule again.
+//! Prints a rule in the shell's syntax. Parsing the output gives the same rule.
 
 use super::fields::{Field, Form, whole};
 use super::grammar::{prefix, rss_types};
 use dpdk::flow::{Action, HashFunction, Item, Rss, Rule};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// `ingress pattern eth / end actions drop / end`, as behind `flow create PORT`.
+/// Returns a rule as it stands behind `flow create PORT`: `ingress pattern eth / end actions drop /
+/// end`.
 pub fn print_rule(rule: &Rule) -> String {
     let attributes = &rule.attributes;
     let mut words = Vec::new();
@@ -30,7 +31,7 @@ pub fn print_rule(rule: &Rule) -> String {
     words.join(" ")
 }
 
-/// `ipv4 src is 10.0.0.1`.
+/// Returns the text of an item: `ipv4 src is 10.0.0.1`.
 pub(super) fn print_item(item: &Item) -> String {
     let fields = whole(item.kind);
     let mut words = vec![item.kind.name().to_owned()];
@@ -66,7 +67,7 @@ pub(super) fn print_item(item: &Item) -> String {
             said[1] = true;
         }
     }
-    // Zeros are not nothing: the driver gets a pointer to them.
+    // A value of zeros is printed: the driver gets a pointer to it, and null without it.
     let given = [item.spec, item.last, item.mask].map(|value| value.is_some());
     for (place, word) in ["spec", "last", "mask"].into_iter().enumerate() {
         if let Some(field) = fields.first().filter(|_| given[place] && !said[place]) {
@@ -89,7 +90,7 @@ fn print(field: &Field, bits: u128) -> String {
     }
 }
 
-/// `mark id 5`.
+/// Returns the text of an action: `mark id 5`.
 fn print_action(action: &Action) -> String {
     let name = action.name();
     match action {
@@ -107,7 +108,8 @@ fn print_action(action: &Action) -> String {
     }
 }
 
-/// All of it but what is empty or the default; types and queues always, having other defaults.
+/// Returns the text of an `rss` without the parts that are empty or default. Types and queues are
+/// always there, because the parser has other defaults for them.
 pub(super) fn print_rss(rss: &Rss) -> String {
     let mut words = vec!["rss".to_owned()];
     let function = HashFunction::ALL.iter().find(|(function, _)| *function == rss.func);
@@ -130,7 +132,7 @@ pub(super) fn print_rss(rss: &Rss) -> String {
     words.join(" ")
 }
 
-/// The names of single types, and the rest as a number, each with a blank behind it.
+/// Returns the names of single types, and the other bits as a number, each followed by a blank.
 fn print_types(types: u64) -> String {
     let mut text = String::new();
     let mut rest = types;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads a line word by word, and remembers which words could have stood where it failed. Errors
-//! and completion show this list.
+//! Reads a line word by word, and remembers which words were possible where reading stopped. Errors
+//! and completion show these words.
 
 use super::fields::Form;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-/// What may stand somewhere.
+/// A word or value that the grammar accepts at some place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// This very word.
+    /// This word.
     Word(&'static str),
-    /// A value, by what to write.
+    /// A value, by its name in usage texts, such as `PORT`.
     Value(&'static str),
 }
 
@@ -24,14 +24,15 @@ impl fmt::Display for Expected {
     }
 }
 
-/// A line that means nothing.
+/// A line that is no command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// The bytes of the line that are to blame; empty, and behind the last word, where one lacks.
+    /// The bytes of the line that are wrong; an empty range behind the last word if a word is
+    /// missing.
     pub place: Range<usize>,
     /// The problem with these bytes.
     pub problem: String,
-    /// What may stand there.
+    /// Words and values that may stand there.
     pub expected: Vec<Expected>,
 }
 
@@ -44,8 +45,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts to read a line. Words stand between blanks; a word that begins with `#`, and all
-    /// behind it, is a comment.
+    /// Splits a line into words at blanks. A word that begins with `#` starts a comment, up to the
+    /// end of the line.
     pub(super) fn new(line: &'a str) -> Self {
         let mut words = Vec::new();
         let mut from = 0;
@@ -92,7 +93,7 @@ impl<'a> Reader<'a> {
         is_it
     }
 
-    /// Takes the word if it is one of `choices`; returns what belongs to it.
+    /// Takes the word if it is one of `choices`; returns the value of that choice.
     pub(super) fn take_one<T>(
         &mut self,
         choices: impl IntoIterator<Item = (&'static str, T)>,
@@ -105,7 +106,7 @@ impl<'a> Reader<'a> {
         if self.take(text) { Ok(()) } else { Err(self.unexpected()) }
     }
 
-    /// Takes the word as the value `what`, if `read` accepts it.
+    /// Takes the word if `read` accepts it; `what` is the name of the value in errors.
     fn value<T>(
         &mut self,
         what: &'static str,
@@ -130,7 +131,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads a number that fits into `T`.
+    /// Reads a number up to the largest of `T`.
     pub(super) fn fitting<T: TryFrom<u128>>(
         &mut self,
         what: &'static str,
@@ -140,7 +141,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// True if the word begins like a number; notes that a number may stand here.
+    /// True if the word begins with a digit; notes that a number may stand here.
     pub(super) fn is_number(&mut self, what: &'static str) -> bool {
         self.expect(Expected::Value(what));
         self.word().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
@@ -192,7 +193,7 @@ impl<'a> Reader<'a> {
         if self.is_at_end() { Ok(()) } else { Err(self.unexpected()) }
     }
 
-    /// Returns what else could have stood at the end of a line that was read completely.
+    /// Returns the words and values that could follow a line that was read completely.
     pub(super) fn into_expected(self) -> Vec<Expected> {
         self.expected
     }
@@ -266,7 +267,7 @@ impl SyntaxError {
         line[..self.place.start].chars().count() + 1
     }
 
-    /// Returns the problem, and what may stand there.
+    /// Returns the problem, and the words and values that may stand there.
     pub fn message(&self) -> String {
         let words: Vec<_> = self.expected.iter().map(Expected::to_string).collect();
         match words.is_empty() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A shell's ports and the rules made on them, under testpmd's numbers. Ports are numbered in the
-//! order in which they were named. A new rule's number is one more than the highest that exists.
+//! Executes commands on a shell's ports, and keeps the rules that it created on them.
+//!
+//! Numbers are those of testpmd. Ports are numbered in the order in which they were named. The
+//! number of a new rule is one more than the highest that exists.
 
 use super::answer::Answer;
 use super::by_id::by_id;
@@ -14,7 +16,7 @@ use std::collections::BTreeMap;
 use twin::Personality;
 use twin::personality::Capacity;
 
-/// A port that is started, with what keeps it so.
+/// A started port, with its queues.
 pub struct OpenPort {
     /// The started port.
     pub port: Port,
@@ -27,7 +29,7 @@ pub struct OpenPort {
 /// Linux's error number for a call that does not exist.
 const ENOSYS: i32 = 38;
 
-/// A rule that was made, and the rule as it was requested.
+/// A rule of the NIC, and the rule as it was requested.
 struct CreatedRule {
     rule: Rule,
     flow: FlowRule,
@@ -46,7 +48,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns a shell without rules; the number of a port is its place in `ports`.
+    /// Returns a session without rules; the number of a port is its index in `ports`.
     pub fn new(ports: Vec<OpenPort>) -> Self {
         let place = |open: OpenPort| Place {
             port: open.port,
@@ -124,12 +126,12 @@ impl Place {
         }
     }
 
-    /// Returns a refusal with advice from the NIC's personality.
+    /// Returns the answer to a refusal, with advice from the NIC's personality.
     fn refused(&self, port: u16, rule: &Rule, error: &FlowError) -> Answer {
         let answer = Answer::refused(Some(rule), error);
         let Some(known) = &self.known else { return answer };
         let mut advice = advise(known, rule, self.queues.0.len() as u16);
-        // The personality may be wrong; the NIC has the last word.
+        // The personality may be wrong, so the port must accept the proposed rule too.
         advice.instead = advice.instead.filter(|rule| match self.port.flow_validate(rule) {
             Ok(()) => true,
             Err(error) => error.errno == ENOSYS,
@@ -148,7 +150,7 @@ impl Place {
         }
     }
 
-    /// Destroys rules; goes on with the others if one cannot be destroyed.
+    /// Destroys rules; continues with the others if one cannot be destroyed.
     fn destroy(&mut self, ids: &[u32]) -> Answer {
         let (mut destroyed, mut failed) = (Vec::new(), Vec::new());
         for &id in ids {
@@ -247,12 +249,12 @@ impl Place {
         }
     }
 
-    /// Lists guaranteed, best-effort and used entries, as far as they are known.
+    /// Prints the guaranteed, best-effort and used entries of the table, as far as they are known.
     fn space(&self) -> Answer {
         let used = self.rules.len();
         let Some(known) = &self.known else {
             return Answer::not_done(format!(
-                "nothing is known of this NIC's table; {used} rules were made here, and \
+                "the size of this NIC's table is not known; {used} rules were made here, and \
                  --personality says what is known"
             ));
         };
@@ -299,7 +301,7 @@ fn done_or_refused<T>(
     }
 }
 
-/// Returns a table of entries; rules are counted to the guaranteed entries first.
+/// Returns the lines of the table of entries; rules use the guaranteed entries first.
 fn table(guaranteed: u64, best_effort: u64, used: usize) -> Vec<String> {
     let used = used as u64;
     let first = used.min(guaranteed);
@@ -314,7 +316,7 @@ fn table(guaranteed: u64, best_effort: u64, used: usize) -> Vec<String> {
     ]
 }
 
-/// Returns the columns of testpmd's lists except the last.
+/// Returns number, group, priority and direction of a rule, as in the lists of testpmd.
 fn place_of(id: u32, rule: &Rule) -> String {
     let attributes = &rule.attributes;
     let flag = |set: bool, letter: char| if set { letter } else { '-' };

@@ -113,14 +113,14 @@ fn rss_without_queues_means_all_of_them() {
     assert_eq!(rss("rss types none end queues end"), Rss::default());
 }
 
-/// The words of DPDK 22.11: cmdline_flow.c and, for types, config.c.
+/// The names are those of DPDK 22.11: `cmdline_flow.c` and, for types, `config.c` of testpmd.
 #[test]
 fn rss_has_the_words_of_testpmd() {
     let rss = |text: &str| match &rule(&format!("pattern end actions {text} / end")).actions[0] {
         Action::Rss(rss) => rss.clone(),
         other => panic!("{other:?}"),
     };
-    // The groups; single types are bits with names.
+    // Names of groups of types.
     let of = |bits: &[u32]| bits.iter().fold(0u64, |types, bit| types | 1 << bit);
     let all: Vec<u32> = (2..=17).chain([23, 24, 25, 26, 27, 28, 29, 30, 32, 33, 36]).collect();
     for (word, bits) in [
@@ -137,7 +137,7 @@ fn rss_has_the_words_of_testpmd() {
     for word in ["default", "toeplitz", "simple_xor", "symmetric_toeplitz"] {
         rss(&format!("rss func {word}"));
     }
-    // A length without a key goes to the driver; a key is cut, or filled up with zeros.
+    // A length without a key is passed to the driver; a key is cut, or filled with zeros.
     let of_key = |text: &str| (rss(text).key, rss(text).null_key_len);
     assert_eq!(of_key("rss key_len 40"), (vec![], 40));
     assert_eq!(of_key("rss key_len 40 key 0102"), (vec![1, 2], 0));
