@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The prober: sends rules and packets to an idle port, and writes a file of what its NIC does.
+//! The prober: sends rules and packets to an idle port, and writes a personality of its NIC.
 //!
-//! Each stage asks a `Subject` about one property and writes the answer into a draft of a
+//! Each stage tests one property of a `Subject` and writes the result into a draft of the
 //! personality. A fact is written only if the draft does not imply it already. At the end, the
-//! model plays the draft and is asked everything again; differences are reported. The NIC's
+//! model plays the draft and answers all questions again; differences are reported. The NIC's
 //! messages are compared, never interpreted.
 
 mod actions;
@@ -58,9 +58,9 @@ use twin::Personality;
 pub struct Extent {
     /// The port may be stopped and started.
     pub restart: bool,
-    /// Rules of others may be there.
+    /// The port is probed even if it has rules of others.
     pub force: bool,
-    /// The table may be filled, with at most this number of rules.
+    /// The table is filled, with at most this number of rules.
     pub capacity: Option<u32>,
 }
 
@@ -76,9 +76,9 @@ pub struct Found {
     /// Rules of others, and rules that the probe left behind.
     pub seen: Seen,
     pub(crate) calls: Calls,
-    /// Number of rules tried on an empty table, and those of them for which the file gives another
-    /// answer.
+    /// Number of rules tried on an empty table.
     pub(crate) questions: usize,
+    /// Those of these rules for which the file gives another answer, one line each.
     pub(crate) unlike: Vec<String>,
     pub(crate) figures: Measurements,
     /// The reason why the probe ended early.
@@ -86,7 +86,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Returns the results so far of a probe that hangs in a call.
+    /// Returns the results of a probe that hangs in a call.
     fn until(mut personality: Personality, stopped: Stopped) -> Self {
         personality.placeholder = Some(format!("the probe ended early: {stopped}"));
         Self {
@@ -103,7 +103,7 @@ impl Found {
     }
 }
 
-/// Measurements that are no facts of the file.
+/// Measurements that the file has no place for.
 #[derive(Debug, Default)]
 pub(crate) struct Measurements {
     /// Times of `create` and `destroy`.
@@ -151,7 +151,9 @@ fn between_looks(
     figures.by_queue = queues::look(bench)?;
     let before = traces::before(bench, extent.force)?;
     if extent.restart && bench.seen.has_others() && !extent.force {
-        bench.note("the port was not stopped, because rules of others may go with that; --force");
+        bench.note(
+            "the port was not stopped, because that may end rules of others; --force stops it",
+        );
         extent.restart = false;
     }
     let result = run(bench, extent, &before, figures);
@@ -185,9 +187,9 @@ fn run(
         behaviour::marks(bench, &base, witness, can_mark)?;
         behaviour::flags(bench, &base, &lists)?;
     } else {
-        bench.note("no packet was seen to hit a rule: what needs packets was not looked at");
+        bench.note("no packet hit a rule, so tests that need packets were skipped");
         if before.has_packets() {
-            bench.finding("rules are taken, packets arrive, and none was seen to hit a rule");
+            bench.finding("rules are taken and packets arrive, but no packet hits a rule");
         }
     }
     if !is_free || taken.iter().any(|chain| chain.other_transports_only) {
@@ -217,8 +219,8 @@ fn run(
     Ok(())
 }
 
-/// Returns the chain for questions about other properties: one whose refusals are specific, with IP
-/// alone, whose packets every NIC can distinguish from others.
+/// Returns the chain for questions about other properties. Preferred is one with specific refusals
+/// that ends with IPv4, because every NIC can distinguish its packets from others.
 fn base(taken: &[AcceptedChain]) -> &AcceptedChain {
     use twin::Proto::{Eth, Ipv4};
     let rank = |chain: &&AcceptedChain| {
@@ -228,7 +230,7 @@ fn base(taken: &[AcceptedChain]) -> &AcceptedChain {
     taken.iter().min_by_key(rank).unwrap_or_else(|| unreachable!("the first rule has a chain"))
 }
 
-/// Returns where the file differs from the NIC.
+/// Returns the differences between the file and the NIC, one line for each rule.
 fn unlike(bench: &Bench<'_>) -> Vec<String> {
     let mut unlike = Vec::new();
     for (question, answer) in &bench.asked {

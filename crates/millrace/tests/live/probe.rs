@@ -112,7 +112,7 @@ fn a_table_is_for_people() {
         "IGNORED",
         "conflicts    one set of fields at a time for each kind of packet",
         "DO NOT HIT",
-        "not found    more than 600 rules go in",
+        "not found    more than 600 rules fit",
         "no templates and flow queues",
         "filling      up to 1: ",
         "             up to 512: ",
@@ -185,7 +185,7 @@ fn rules_that_the_nic_keeps_are_told() {
         return;
     }
     for (faults, status, words) in [
-        ("destroy-leaves-rule:0.02", 0, "a flush took them away"),
+        ("destroy-leaves-rule:0.02", 0, "a flush removed them"),
         ("undeletable:0.01", 1, "a rule that was taken is not destroyed"),
     ] {
         let output = millrace(&["nic", "probe", &format!("net_twin0,faults={faults}")]);

@@ -8,8 +8,8 @@ use twin::personality::{
 };
 use twin::{Kind, Personality, Place, Refusal};
 
-/// Returns what the NIC accepts at the place of the refusal, one sentence for each fact. If the rule
-/// alone is valid, returns why other rules may exclude it.
+/// Returns what the NIC accepts at the place of the refusal, one sentence for each fact. If the
+/// rule alone is valid, returns why other rules may exclude it.
 pub(super) fn of(
     personality: &Personality,
     rule: &ModelRule,
@@ -17,7 +17,8 @@ pub(super) fn of(
 ) -> Vec<String> {
     let title = &personality.title;
     let Some(refusal) = refusal else {
-        let mut lines = vec![format!("{title} takes such rules; other rules may exclude this one:")];
+        let mut lines =
+            vec![format!("{title} takes such rules; other rules may exclude this one:")];
         lines.extend(in_the_way(personality, rule));
         return lines;
     };
@@ -50,7 +51,7 @@ fn ahead(engine: &Personality) -> String {
         None => String::new(),
     };
     format!(
-        "{title} is asked first: it takes other masks{priorities}, with {} only",
+        "{title} checks rules first: it takes other masks{priorities}, with {} only",
         actions.join("; or ")
     )
 }

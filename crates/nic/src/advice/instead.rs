@@ -196,7 +196,7 @@ fn clear_mask(item: &mut Item, field: &Field) {
     }
 }
 
-/// Sets all bits of a field's mask; makes up a value if the field had no mask.
+/// Sets all bits of a field's mask; makes up a value if the field had neither.
 fn mask_whole(item: &mut Item, name: &str) {
     let Some(field) = fields(item.kind).iter().find(|field| field.name == name) else { return };
     let had = item.mask.is_some_and(|mask| mask.bits(field.bit, field.len) != 0);

@@ -34,7 +34,10 @@ fn the_articles_first_command_becomes_one_that_works() {
 fn rules_between_ports_keep_their_ports() {
     let to_1 = "transfer pattern port_id id is 0 / eth / end actions port_id id 1 / end";
     let facts = advice("ideal", to_1).facts.join(" ");
-    assert!(facts.contains("other rules may exclude this one") && facts.contains("switch="), "{facts}");
+    assert!(
+        facts.contains("other rules may exclude this one") && facts.contains("switch="),
+        "{facts}"
+    );
     let spread = "transfer pattern represented_port ethdev_port_id is 0 / eth / end \
                   actions mark id 1 / represented_port ethdev_port_id 1 / end";
     let advice = advice("cx5", spread);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lists the fields of each item: name, place and form. The names are those of testpmd, or of DPDK's
-//! header files where testpmd has none, so that every bit of an item has a name.
+//! Lists the fields of each item: name, place and form. The names are those of testpmd, or of
+//! DPDK's header files where testpmd has none, so that every bit of an item has a name.
 
 use dpdk::flow::ItemKind;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds which lists of actions are accepted: all of one and two actions, and those of three that
-//! extend accepted ones of two.
+//! Finds which lists of actions are accepted. It tries all lists of one and two actions, and lists
+//! of three that extend an accepted list of two.
 
 use super::attributes::bisect;
 use super::bench::{Bench, Stopped};
@@ -16,7 +16,7 @@ use twin::{Action, Age, Attributes, Spread};
 pub(super) const NAMES: [&str; 9] =
     ["queue", "rss", "drop", "passthru", "jump", "mark", "flag", "count", "age"];
 
-/// Names of a list.
+/// A list of actions, by their names.
 type List = Vec<&'static str>;
 
 /// The number of the mark that the prober sets and looks for.
@@ -52,14 +52,14 @@ pub(super) fn question(bench: &Bench<'_>, base: &Pattern, list: &[&str]) -> Rule
     RuleProbe { attributes, actions: of(list), ..bench.about(base) }
 }
 
-/// True if a list may be in group 0, where packets begin.
+/// True if all actions of a list are allowed in group 0, where packets begin.
 pub(super) fn is_for_root(bench: &Bench<'_>, list: &[&str]) -> bool {
     let not_in_root = &bench.draft.actions.not_in_root;
     !list.iter().any(|name| not_in_root.contains_key(*name))
 }
 
-/// Finds the accepted lists, and writes them and the refusals of others into the draft. Returns the
-/// accepted lists.
+/// Finds the accepted lists and returns them. Writes them, and the refusals of others, into the
+/// draft.
 pub(super) fn probe(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<List>, Stopped> {
     bench.stage("lists of actions")?;
     let not_in_root = not_in_root(bench, base)?;
@@ -88,7 +88,7 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<List>, 
     Ok(taken)
 }
 
-/// Finds actions that another group accepts in a list that group 0 refuses, and the refusals.
+/// Returns the actions that group 1 accepts in a list that group 0 refuses, with the refusals.
 fn not_in_root(bench: &mut Bench<'_>, base: &Pattern) -> Result<BTreeMap<String, Told>, Stopped> {
     let mut found = BTreeMap::new();
     if bench.draft.attributes.groups == Some(1) {
@@ -120,7 +120,7 @@ fn ask_lists(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<(List, Answer)
             bench.step(done as u64, lists.len() as u64);
             let without = |at: usize| [&list[..at], &list[at + 1..]].concat();
             let is_good = |list: List| answers.get(&list).is_some_and(Answer::is_ok);
-            // If all pairs of a list are refused, so is the list.
+            // If all pairs of a list are refused, the list is refused too.
             if len == 3 && !(0..3).any(|at| is_good(without(at))) {
                 continue;
             }
@@ -132,7 +132,7 @@ fn ask_lists(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<(List, Answer)
     Ok(order.into_iter().map(|list| (list.clone(), answers[&list].clone())).collect())
 }
 
-/// Returns one line of steps in any order, if that describes the lists.
+/// Returns one line of steps in any order, if it describes exactly the accepted lists.
 fn any_order(taken: &[List]) -> Option<ActionFacts> {
     let lists: BTreeSet<&List> = taken.iter().collect();
     let turned = |list: &List| list.iter().rev().copied().collect::<List>();
@@ -191,8 +191,8 @@ fn refusals(bench: &mut Bench<'_>, base: &Pattern, answers: &BTreeMap<List, Answ
     }
 }
 
-/// Writes the refusal of a list in which an action is missing or out of place, under the key that
-/// the draft then uses.
+/// Writes a refusal as that of a missing action, or of a misplaced one: the first with which the
+/// draft gives the same answer as the NIC.
 fn explain(bench: &mut Bench<'_>, question: &RuleProbe, answer: &Answer, told: Told) {
     type Slot = fn(&mut ActionFacts) -> &mut Option<Told>;
     let slots: [Slot; 2] = [|facts| &mut facts.missing, |facts| &mut facts.unknown];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds whether the NIC reports aged rules, in its list and in answers to queries.
+//! Finds whether the NIC reports aged rules, in its list of them and in queries.
 //!
 //! This needs the one long wait of a probe, so the next stages run meanwhile.
 
@@ -9,15 +9,16 @@ use super::capacity::unique;
 use super::chains::AcceptedChain;
 use super::subject::{RuleId, RuleProbe};
 
-/// The shortest timeout, which the rules of [`super::actions::action`] have.
+/// Timeout of rules from [`super::actions::action`]: the shortest that exists.
 const TIMEOUT_US: u64 = 1_000_000;
-/// Longest wait for the NIC's report after that.
+/// Longest wait for the NIC's report after the timeout.
 const PATIENCE_US: u64 = 1_500_000;
 const POLL_US: u64 = 10_000;
 /// Resolution of drivers' clocks.
 const GRAIN_US: u64 = 100_000;
 
-/// Finds it and writes it into the draft; calls `meanwhile` during the wait.
+/// Finds how aged rules are reported and writes it into the draft. Calls `meanwhile` during the
+/// wait, or after it if the rule could interfere.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -42,12 +43,13 @@ pub(super) fn probe(
         look(bench, rule, from)
     })?;
     if let Err(refused) = made {
-        bench.note(format!("how rules age was not looked at: {refused}"));
+        bench.note(format!("whether aged rules are reported was not tested: {refused}"));
     }
     meanwhile.map_or(Ok(()), |meanwhile| meanwhile(bench))
 }
 
-/// Returns a rule that excludes no other rule, if the NIC has such.
+/// Returns a rule with `age` that excludes no other rule; `None` if rules of this NIC may exclude
+/// each other.
 fn apart(bench: &Bench<'_>, taken: &[AcceptedChain], list: &[&str]) -> Option<RuleProbe> {
     let draft = &bench.draft;
     if draft.pattern.other_fields.is_some() || !draft.conflicts.is_empty() {
@@ -57,7 +59,7 @@ fn apart(bench: &Bench<'_>, taken: &[AcceptedChain], list: &[&str]) -> Option<Ru
     Some(question(bench, &pattern.valued(at, field, u64::MAX - 1), list))
 }
 
-/// Waits until the list has the rule; then the query must report it too.
+/// Waits until the list of aged rules has the rule, then checks that the query reports it too.
 fn look(bench: &mut Bench<'_>, rule: RuleId, from: u64) -> Result<(), Stopped> {
     let until = from + TIMEOUT_US + PATIENCE_US;
     loop {
@@ -65,7 +67,7 @@ fn look(bench: &mut Bench<'_>, rule: RuleId, from: u64) -> Result<(), Stopped> {
         match bench.subject.aged() {
             Ok(aged) if aged.contains(&rule) => {
                 if age_us + GRAIN_US < TIMEOUT_US {
-                    bench.note("a rule is called aged before its timeout");
+                    bench.note("a rule was reported as aged before its timeout");
                 }
                 break;
             }
@@ -76,7 +78,7 @@ fn look(bench: &mut Bench<'_>, rule: RuleId, from: u64) -> Result<(), Stopped> {
             }
             Err(refused) => {
                 bench.draft.age.never_told = true;
-                bench.note(format!("which rules are aged is not told: {refused}"));
+                bench.note(format!("the list of aged rules is refused: {refused}"));
                 bench.wait(TIMEOUT_US.saturating_sub(age_us));
                 break;
             }
@@ -86,7 +88,9 @@ fn look(bench: &mut Bench<'_>, rule: RuleId, from: u64) -> Result<(), Stopped> {
         bench.wait(POLL_US);
     }
     match bench.subject.query_age(rule) {
-        Ok(age) if !age.is_over => bench.note("a query says of an aged rule that it is not"),
+        Ok(age) if !age.is_over => {
+            bench.note("a query does not report a rule as aged after its timeout")
+        }
         Err(refused) if !refused.is_no_call() => {
             bench.draft.age.no_query = Some(refused.told());
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds a second engine, which the driver asks before the one that accepts the usual rules. A
+//! Finds a second engine, which the driver tries before the one that accepts the usual rules. A
 //! priority that only the second engine accepts reveals it. With that priority it is examined
 //! alone, like any engine.
 //!
 //! If the usual engine refuses without a message, the application reads the message of the second
-//! one.
+//! engine.
 
 use super::actions::{self, of};
 use super::bench::{Bench, INGRESS, Stopped};
@@ -18,7 +18,7 @@ use std::mem::replace;
 use twin::personality::{AttributeFacts, FieldFacts, Latency, MarkFacts, Operations, Told};
 use twin::{Action, Attributes, Kind, Personality, Proto};
 
-/// Finds it, if there is one, and writes it into the draft.
+/// Finds the second engine, if there is one, and writes it into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -52,7 +52,7 @@ pub(super) fn probe(
     bench.usual_actions = usual_actions;
     let ahead = replace(&mut bench.draft, port);
     looked?;
-    // Facts about the port are written once.
+    // Facts about the port are only in the main part of the file.
     bench.draft.ahead = Some(Box::new(Personality {
         name: "ahead".to_owned(),
         operations: Operations::default(),
@@ -63,7 +63,7 @@ pub(super) fn probe(
     silences(bench, taken, base)
 }
 
-/// Examines the engine, which is alone at this priority.
+/// Examines the second engine, with the priority that only it accepts.
 fn look(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     let (mut taken, is_free) = chains::probe(bench)?;
     let base = super::base(&taken).clone();
@@ -82,8 +82,8 @@ fn look(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     pairs::probe(bench, &taken, &base, witness.as_ref())
 }
 
-/// Finds refusals without a message of the usual engine: their message changes with that of the
-/// engine ahead for the same rule.
+/// Finds refusals that the usual engine gives without a message. The application then sees the
+/// message of the engine ahead for the same rule.
 fn silences(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -121,8 +121,8 @@ fn silences(
 
 const SILENT: Told = Told::Full { errno: None, kind: Some(Kind::None), message: None };
 
-/// True if the refusal of a rule has the message of the engine ahead, and still has with actions
-/// for which that engine's message is another.
+/// True if the refusal of a rule has the message of the engine ahead. The rule is tried with two
+/// lists of actions, for which the messages of that engine differ.
 fn is_silent(bench: &mut Bench<'_>, question: &RuleProbe) -> Result<bool, Stopped> {
     let beyond = vec![Action::Queue(bench.subject.queues())];
     let other = RuleProbe { actions: beyond, ..question.clone() };

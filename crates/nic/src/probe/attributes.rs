@@ -23,7 +23,7 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), S
     bench.draft.attributes.transfer = transfer.1.is_ok();
     bench.draft.attributes.no_transfer = news(bench, &transfer);
     if egress.1.is_ok() {
-        bench.note("rules for egress are taken, which the file cannot say");
+        bench.note("rules for egress are taken, which the file cannot express");
     }
     let group = |group| Attributes { group, ..INGRESS };
     let most = count(bench, &base, group)?;
@@ -73,8 +73,8 @@ fn count(
     bisect(u32::MAX, |value| Ok(with(bench, base, of(value))?.1.is_ok()))
 }
 
-/// Returns the lowest number that is not good, up to and with `most`, if 0 is good; `None` if all
-/// are.
+/// Returns the lowest number up to `most` that is not good; `None` if all are good. Assumes that 0
+/// is good, and no number above a bad one.
 pub(super) fn bisect(
     most: u32,
     mut is_good: impl FnMut(u32) -> Result<bool, Stopped>,
@@ -83,7 +83,7 @@ pub(super) fn bisect(
         return Ok(None);
     }
     let (mut good, mut bad) = (0, most);
-    // Limits are mostly small numbers.
+    // Most limits are small numbers, so the search starts from below.
     let mut probe = 1;
     while bad - good > 1 {
         match is_good(probe)? {
@@ -96,7 +96,7 @@ pub(super) fn bisect(
     Ok(Some(bad))
 }
 
-/// One error in a rule: the check that finds it, and the change that makes it.
+/// An error in a rule: the check that finds it, and the function that puts it into the rule.
 type BadAttribute = (Check, fn(&mut RuleProbe));
 
 const SINS: [BadAttribute; 8] = [
@@ -128,7 +128,7 @@ pub(super) fn order(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), S
             Some(true) => later[other] += 1,
             None => {
                 bench.note(format!(
-                    "whether {:?} or {:?} are looked at first could not be seen",
+                    "whether {:?} or {:?} are checked first could not be determined",
                     order[one], order[other]
                 ));
                 later[other] += 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds by packets which of them hit a rule, whether marks arrive, and from when until when.
+//! Sends packets to find which ones hit a rule, whether marks arrive, and how long after a call
+//! rules come into effect or lose it.
 
 use super::actions::question;
 use super::bench::{Bench, Stopped};
@@ -11,7 +12,7 @@ use twin::{Action, Proto};
 /// Longest wait for a rule to come into effect, or to lose its effect.
 const LATE_MAX_US: u64 = 2_000_000;
 
-/// Marks the chains of IP alone whose rules packets with TCP, UDP and SCTP do not hit.
+/// Notes the chains that end with IP and whose rules packets with TCP, UDP or SCTP do not hit.
 pub(super) fn classes(
     bench: &mut Bench<'_>,
     taken: &mut [AcceptedChain],
@@ -41,7 +42,7 @@ pub(super) fn classes(
     Ok(())
 }
 
-/// Measures from when until when a rule is in effect.
+/// Measures how long after `create` a rule is in effect, and how long after `destroy` it still is.
 pub(super) fn delays(
     bench: &mut Bench<'_>,
     base: &AcceptedChain,
@@ -55,7 +56,7 @@ pub(super) fn delays(
     let after = bench.with(&question, |bench, _| Ok(bench.until(&frame, &witness, true)))?;
     match after {
         Ok(Some(late)) => bench.draft.latency.effective_after_us = late,
-        Ok(None) => bench.note("a rule was taken that packets did not hit"),
+        Ok(None) => bench.note("packets did not hit a rule that was taken"),
         Err(_) => return Ok(()),
     }
     match bench.until(&frame, &witness, false) {
@@ -66,8 +67,8 @@ pub(super) fn delays(
 }
 
 impl Bench<'_> {
-    /// Returns the microseconds until packets hit a rule, or no longer hit it; `None` if that never
-    /// happens.
+    /// Returns the microseconds until packets hit a rule (`wanted`), or no longer hit it. `None` if
+    /// that does not happen within [`LATE_MAX_US`].
     fn until(&mut self, frame: &[u8], witness: &EffectObserver, wanted: bool) -> Option<u32> {
         let from = self.subject.now_us();
         let mut asked = from;
@@ -87,7 +88,7 @@ impl Bench<'_> {
     }
 }
 
-/// Finds whether flags arrive: as a flag, without a mark.
+/// Finds whether flags arrive, as flags without a mark.
 pub(super) fn flags(
     bench: &mut Bench<'_>,
     base: &AcceptedChain,
@@ -105,7 +106,7 @@ pub(super) fn flags(
     if let Ok(Some(delivery)) = arrived {
         bench.draft.mark.flag_never_delivered = !delivery.flag;
         if let Some(mark) = delivery.mark {
-            bench.note(format!("a flag arrives with mark {mark}, which the file cannot say"));
+            bench.note(format!("a flag arrives with mark {mark}, which the file cannot express"));
         }
     }
     Ok(())
@@ -152,7 +153,7 @@ pub(super) fn marks(
         }
     }
     if !others.is_empty() {
-        bench.finding(format!("marks arrive as others: {}", others.join(", ")));
+        bench.finding(format!("marks arrive changed: {}", others.join(", ")));
     }
     Ok(())
 }

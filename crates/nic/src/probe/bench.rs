@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Asks questions with an empty table: it is empty before and after each of them.
+//! Tries rules on a subject whose table is empty before and after each try.
 //!
-//! It remembers every answer, counts and times every call, and holds the results so far as a draft,
-//! which it can ask the same questions. It always destroys the rules that it makes.
+//! `Bench` remembers every answer, counts and times every call, and holds the results so far as a
+//! draft of a personality. It destroys every rule that it creates.
 
 use super::model::Model;
 use super::pattern::Pattern;
@@ -28,10 +28,9 @@ pub enum Stopped {
     /// The NIC accepted a rule and does not destroy it.
     #[error("the NIC does not destroy a rule that it took: {0}")]
     RuleStays(Refused),
-    /// No rule was accepted, so refusals say nothing.
+    /// No rule was accepted, so refusals allow no conclusion.
     #[error(
-        "the port takes none of the rules that NICs usually take by calls that wait; the last \
-         answer: {0}"
+        "the port takes none of the usual rules through rte_flow_create; the last refusal: {0}"
     )]
     TakesNothing(Refused),
     /// The port did not start again.
@@ -43,7 +42,7 @@ pub enum Stopped {
          rules already; --force probes beside them"
     )]
     HasRules(usize),
-    /// A call does not come back.
+    /// A call did not return.
     #[error(
         "{call} did not return for {patience:?}, in the stage \"{stage}\"; nothing could be \
          restored, and a rule may have stayed in the NIC: reset the port before it is used"
@@ -70,12 +69,12 @@ pub struct Calls {
     pub(crate) packets: u64,
 }
 
-/// Observers of the probe: a progress bar, and the watchdog, which writes down the results so far
-/// when a call hangs.
+/// Observes the probe: a progress bar, or the watchdog, which saves the results so far in case a
+/// call hangs.
 pub trait Watcher {
     /// A stage begins.
     fn stage(&mut self, name: &'static str, draft: &Personality);
-    /// `done` steps of `of` are done.
+    /// `done` of `of` steps of the stage are done.
     fn step(&mut self, done: u64, of: u64);
 }
 
@@ -84,7 +83,7 @@ pub(crate) struct Bench<'a> {
     watcher: &'a mut dyn Watcher,
     interrupted: &'a AtomicBool,
     pub(super) draft: Personality,
-    /// Attributes of questions that are not about them.
+    /// Attributes of questions about other parts of a rule.
     pub(super) attributes: Attributes,
     /// Accepted actions, for questions about patterns.
     pub(super) usual_actions: Vec<Action>,
@@ -100,10 +99,10 @@ pub(crate) struct Bench<'a> {
     pub(super) validate_us: Vec<u64>,
     pub(super) create_us: Vec<u64>,
     pub(super) destroy_us: Vec<u64>,
-    /// Answers by the question's text.
+    /// Indexes into `asked`, by the text of the question.
     answers: HashMap<String, usize>,
     pub(super) asked: Vec<(RuleProbe, Answer)>,
-    /// Number of confirmed answers of `validate`; `None` once one was wrong.
+    /// Number of answers of `validate` that `create` confirmed; `None` once one was wrong.
     pub(super) confirmed: Option<u32>,
 }
 
@@ -155,7 +154,7 @@ impl<'a> Bench<'a> {
         if self.interrupted.load(Ordering::Relaxed) { Err(Stopped::Interrupted) } else { Ok(()) }
     }
 
-    /// Returns a question about a pattern.
+    /// Returns a rule with this pattern, the current attributes and the usual actions.
     pub(super) fn about(&self, pattern: &Pattern) -> RuleProbe {
         let items = pattern.items.clone();
         RuleProbe { attributes: self.attributes, items, actions: self.usual_actions.clone() }
@@ -198,12 +197,12 @@ impl<'a> Bench<'a> {
         };
         self.confirmed = agree.then_some(confirmed + 1);
         if !agree {
-            self.note("validate and create do not say the same of one rule; create was believed");
+            self.note("validate and create disagree about a rule; from then on, create was used");
         }
         Ok(done)
     }
 
-    /// Makes a rule, calls `then`, destroys the rule, and waits until packets do not hit it.
+    /// Creates a rule, calls `then`, destroys the rule, and waits until packets no longer hit it.
     pub(super) fn with<T>(
         &mut self,
         question: &RuleProbe,
@@ -216,7 +215,7 @@ impl<'a> Bench<'a> {
         };
         let result = then(self, rule);
         let destroyed = self.destroy(rule);
-        // The first error says more.
+        // Of two errors, the first is the cause.
         let result = result?;
         destroyed?;
         self.wait(self.draft.latency.effective_until_us.into());
@@ -247,8 +246,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Flushes all rules, the last means against a rule that stays, unless that would hit rules of
-    /// others. The end of the probe shows whether it helped.
+    /// Flushes all rules, as the last attempt to remove a rule that stays, unless there may be
+    /// rules of others. The traces at the end of the probe show whether it helped.
     pub(super) fn flush(&mut self) {
         if !self.seen.has_others() {
             self.is_flushed = true;
@@ -256,7 +255,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Starts the port again, and waits until packets pass.
+    /// Starts the port again, and waits for the link.
     pub(super) fn start(&mut self) -> Result<(), Stopped> {
         if !self.subject.set_started(true) {
             return Err(Stopped::DoesNotStart);
@@ -265,12 +264,12 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// True once packets pass: a port that was just started needs time for that.
+    /// Waits for the link, which takes time after a start. True if packets can be delivered.
     pub(super) fn has_link(&mut self) -> bool {
         self.subject.has_wire() && wait_for_link(self.subject, self.interrupted)
     }
 
-    /// Has the NIC receive a frame, once rules that were just made are in effect.
+    /// Waits until new rules are in effect, then has the NIC receive a frame.
     pub(super) fn deliver(&mut self, frame: &[u8]) -> Option<Delivery> {
         self.wait(self.draft.latency.effective_after_us.into());
         self.calls.packets += 1;
@@ -283,21 +282,21 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Returns the draft's answer for the same rule.
+    /// Returns the answer of the model, playing the draft, for a rule.
     pub(super) fn drafted(&self, question: &RuleProbe) -> Answer {
         let mut model = Model::member(self.draft.clone(), self.subject.queues());
         model.create(question).map(drop)
     }
 
-    /// Returns the answer of the draft's engine ahead for a rule; that of the draft if there is
-    /// none.
+    /// Returns the answer of the draft's engine ahead for a rule, or of the draft if it has no
+    /// engine ahead.
     pub(super) fn drafted_ahead(&self, question: &RuleProbe) -> Answer {
         let ahead = self.draft.ahead.as_deref().unwrap_or(&self.draft);
         let mut model = Model::member(ahead.clone(), self.subject.queues());
         model.create(question).map(drop)
     }
 
-    /// Returns a refusal if the draft does not imply it.
+    /// Returns the refusal in `answer`, if the draft does not imply it.
     pub(super) fn news(&self, question: &RuleProbe, answer: &Answer) -> Option<Told> {
         let refused = answer.as_ref().err()?;
         let is_said = self.drafted(question).is_err_and(|drafted| drafted.says_as(refused));

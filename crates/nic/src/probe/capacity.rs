@@ -2,7 +2,7 @@
 //! Counts how many rules fit: adds rules with different keys until one is refused or the limit is
 //! reached.
 //!
-//! If each takes much longer from some rule on, the table's guaranteed capacity ends there.
+//! If calls take much longer from some rule on, the guaranteed capacity of the table ends there.
 
 use super::actions::action;
 use super::bench::{Bench, INGRESS, Stopped};
@@ -15,15 +15,15 @@ use super::subject::{Refused, RuleId, RuleProbe, Subject};
 use twin::personality::Told;
 use twin::{Field, Proto};
 
-/// Calls that are compared together to find the end of the guarantee.
+/// Number of consecutive calls whose median is compared to find the end of the guarantee.
 const WINDOW: usize = 16;
-/// Number of consecutive calls that hardly all wait for something else.
+/// Number of consecutive calls that must all be long; fewer may have waited for the cpu.
 const FEW: usize = 4;
 /// A call that is longer by this factor, and by this time, inserts into another kind of entry.
 const CLIFF_TIMES: u64 = 5;
 const CLIFF_US: u64 = 100;
 
-/// Rules that were made since the previous stage.
+/// The rules that were created since the previous stage.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub(crate) struct Stage {
     /// Number of rules at its end.
@@ -37,7 +37,7 @@ struct FillResult {
     rules: u64,
     refused: Option<Refused>,
     create_us: Vec<u64>,
-    /// A rule of another group was accepted after that.
+    /// True if another group still accepted a rule.
     has_more_in_others: bool,
 }
 
@@ -63,14 +63,16 @@ pub(super) fn probe(
 ) -> Result<Vec<Stage>, Stopped> {
     bench.stage("capacity")?;
     let Some((pattern, at, field)) = unique(bench, taken) else {
-        bench.note("no list of headers has an address to make rules different by");
+        bench.note(
+            "the table was not filled: no list of headers has an address to tell rules apart",
+        );
         return Ok(Vec::new());
     };
     let numbered = |number: u64| pattern.clone().valued(at, field, number);
     let filled = fill(bench, limit, |bench, number| bench.about(&numbered(number)))?;
     let stages = stages(&filled.create_us);
     let Some(refused) = &filled.refused else {
-        bench.note(format!("more than {limit} rules go in"));
+        bench.note(format!("more than {limit} rules fit"));
         counters(bench, lists, limit, numbered)?;
         return Ok(stages);
     };
@@ -78,7 +80,7 @@ pub(super) fn probe(
     bench.draft.table.full = full(bench, &numbered(0), refused);
     if filled.has_more_in_others {
         bench.draft.table.root = Some(rules);
-        bench.note("how many rules other groups hold was not looked at");
+        bench.note("the capacity of groups other than 0 was not tested");
     } else {
         let guaranteed = cliff(&filled.create_us).unwrap_or(filled.rules as usize);
         let (before, after) = filled.create_us.split_at(guaranteed);
@@ -146,7 +148,7 @@ fn fill(
     Ok(FillResult { rules: count, refused, create_us, has_more_in_others })
 }
 
-/// Returns the refusal of a full table, if it is not the model's own.
+/// Returns the refusal of a rule by the full table; `None` if it equals that of the model.
 fn full(bench: &Bench<'_>, pattern: &Pattern, refused: &Refused) -> Option<Told> {
     let mut draft = bench.draft.clone();
     draft.table.guaranteed = Some(0);
@@ -155,17 +157,17 @@ fn full(bench: &Bench<'_>, pattern: &Pattern, refused: &Refused) -> Option<Told>
     (!is_usual).then(|| refused.told())
 }
 
-/// Returns the first of the calls that take much longer than the first ones.
+/// Returns the index from which calls take much longer than the first ones.
 fn cliff(create_us: &[u64]) -> Option<usize> {
     let median = |times: &[u64]| Times::of(times).median_us;
     let usual = median(create_us.get(..WINDOW)?);
     let is_long = |&us: &u64| us > CLIFF_TIMES * usual && us > usual + CLIFF_US;
-    // A few calls may have waited for something else, also the last before the cliff.
+    // A few calls may have waited for the cpu, also the last one before the cliff.
     let is_cliff = |times: &[u64]| times[..FEW].iter().all(is_long) && is_long(&median(times));
     create_us.windows(WINDOW).position(is_cliff)
 }
 
-/// Finds how many rules may count, if these are fewer.
+/// Finds the number of rules with counters, if it is smaller than the capacity.
 fn counters(
     bench: &mut Bench<'_>,
     lists: &[Vec<&'static str>],
@@ -173,7 +175,7 @@ fn counters(
     numbered: impl Fn(u64) -> Pattern,
 ) -> Result<(), Stopped> {
     let Some(list) = lists.iter().find(|list| list.contains(&"count")) else { return Ok(()) };
-    bench.stage("counters that there are")?;
+    bench.stage("number of counters")?;
     let filled = fill(bench, limit, |bench, number| RuleProbe {
         actions: list.iter().map(|name| action(name)).collect(),
         ..bench.about(&numbered(number))
@@ -193,7 +195,7 @@ mod tests {
     fn a_cliff_is_where_calls_stay_long() {
         let mut times = [vec![20; 64], vec![10_000; 100]].concat();
         assert_eq!(cliff(&times), Some(64));
-        // Calls that were kept from the cpu.
+        // Some calls waited for the cpu.
         for at in [10, 11, 60, 61] {
             times[at] = 9000;
         }

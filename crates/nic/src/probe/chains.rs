@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use twin::personality::{Chain, INNER, Structure, Told};
 use twin::{Field, Place, Proto};
 
-/// A list of headers that is accepted.
+/// An accepted list of headers.
 #[derive(Clone, Debug)]
 pub(super) struct AcceptedChain {
     pub(super) headers: Vec<Proto>,
@@ -21,12 +21,12 @@ pub(super) struct AcceptedChain {
     pub(super) is_deaf: bool,
     /// True if packets with TCP, UDP and SCTP do not hit its rules.
     pub(super) other_transports_only: bool,
-    /// Names of the fields that may be masked; `None` if these are all that its headers allow.
+    /// Names of the fields that may be masked; `None` if its headers set the only limits.
     pub(super) only: Option<Vec<String>>,
 }
 
 impl AcceptedChain {
-    /// Returns the pattern as it is accepted.
+    /// Returns the pattern of the chain, with the required masks.
     pub(super) fn pattern(&self) -> Pattern {
         let pattern = Pattern::of(&self.headers);
         self.fields
@@ -120,7 +120,7 @@ pub(super) fn sets(headers: &[Proto]) -> Vec<Vec<(usize, Field)>> {
 
 /// Finds the chains, and writes them, or which headers may follow which, into the draft.
 ///
-/// Returns the accepted chains, and whether these are all whose headers are known.
+/// Returns the accepted chains, and whether every list of known headers is accepted.
 pub(super) fn probe(bench: &mut Bench<'_>) -> Result<(Vec<AcceptedChain>, bool), Stopped> {
     bench.stage("lists of headers")?;
     let chains = sensible();
@@ -153,7 +153,8 @@ pub(super) fn probe(bench: &mut Bench<'_>) -> Result<(Vec<AcceptedChain>, bool),
     Ok((taken, is_free))
 }
 
-/// Finds the fields that must be masked; or returns the refusal, if no set of fields helps.
+/// Returns the chain with the fields that must be masked, or the first refusal if no set of fields
+/// is accepted.
 fn find(
     bench: &mut Bench<'_>,
     headers: &[Proto],
@@ -171,10 +172,10 @@ fn find(
             return Ok(Err(refused.clone()));
         }
     }
-    Ok(Err(first.unwrap_or_else(|| unreachable!("no fields at all are a set"))))
+    Ok(Err(first.unwrap_or_else(|| unreachable!("the empty set is tried"))))
 }
 
-/// Finds whether every other set of fields is refused, and the refusal.
+/// Finds whether every other set of fields is refused, and with which refusal.
 fn exactness(bench: &mut Bench<'_>, chain: &mut AcceptedChain) -> Result<(), Stopped> {
     if chain.fields.len() < 2 {
         return Ok(());
@@ -200,8 +201,8 @@ pub(super) fn is_whole(refused: &Refused, headers: &[Proto]) -> bool {
     refused.place == Some(Place::Item(headers.len()))
 }
 
-/// Finds whether all lists of known headers are accepted, except those that no NIC could match or
-/// that are refused for their order. If so, writes that into the draft.
+/// True if all lists of known headers are accepted, except those that no NIC could match or that
+/// are refused for their order. If so, the draft lists the known headers instead of chains.
 fn are_free(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -258,7 +259,7 @@ fn usual_words(refused: &[(Vec<Proto>, Refused)]) -> Option<Told> {
             None => counts.push((words, 1)),
         }
     }
-    // The first of equally frequent ones.
+    // Reversed, so that of equally frequent ones the first wins.
     let most = counts.into_iter().rev().max_by_key(|(_, count)| *count);
     most.map(|(words, _)| words.told())
 }
@@ -282,7 +283,7 @@ pub(super) fn write(bench: &mut Bench<'_>, taken: &[AcceptedChain]) {
     }
 }
 
-/// Returns a question in words, for notes.
+/// Returns the text of a rule's pattern, for notes.
 pub(super) fn in_words(question: &RuleProbe) -> String {
     let protos: Vec<_> = question.items.iter().map(|item| item.proto).collect();
     words(&protos)

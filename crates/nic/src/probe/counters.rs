@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds what counters count, and how old their values are.
+//! Finds whether counters count packets and bytes, and how often the NIC reads them.
 
 use super::actions::action;
 use super::bench::{Bench, Stopped};
@@ -10,7 +10,7 @@ use super::subject::{Refused, RuleId, RuleProbe};
 const PATIENCE_US: u64 = 3_000_000;
 const POLL_US: u64 = 1000;
 
-/// Finds what counters count and writes it into the draft.
+/// Finds the properties of counters and writes them into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     base: &AcceptedChain,
@@ -30,7 +30,7 @@ pub(super) fn probe(
         Ok(tally) => {
             match frame {
                 Some(frame) => refresh(bench, rule, &frame)?,
-                None => bench.note("what counters count was not seen"),
+                None => bench.note("whether counters count packets was not tested"),
             }
             bench.draft.count.hits_only = tally.bytes.is_none();
             Ok(None)
@@ -49,22 +49,22 @@ fn no_query(bench: &mut Bench<'_>, refused: &Refused) {
     }
 }
 
-/// Measures the time between two readings of the counters. It sends a packet directly after a query
-/// first saw another, and waits until a query sees the new one.
+/// Measures the interval at which the NIC reads its counters. It sends a packet, waits until a
+/// query counts it, sends another at once, and waits for that one too.
 fn refresh(bench: &mut Bench<'_>, rule: RuleId, frame: &[u8]) -> Result<(), Stopped> {
     let Some((first, wait_us)) = seen(bench, rule, frame, 1)? else { return Ok(()) };
     if wait_us < POLL_US {
         return Ok(());
     }
     if let Some((second, _)) = seen(bench, rule, frame, 2)? {
-        // The interval is not more exact than 10 ms.
+        // Rounded to the interval of the queries, 10 ms.
         bench.draft.count.refresh_ms = ((second - first + 5000) / 10_000 * 10) as u32;
     }
     Ok(())
 }
 
-/// Sends a packet; returns when a query first saw `count` packets, and how long after sending that
-/// was, in microseconds.
+/// Sends a packet and waits until a query returns at least `count` packets. Returns the time of
+/// that query, and the time since sending, both in microseconds.
 fn seen(
     bench: &mut Bench<'_>,
     rule: RuleId,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds which masks each field of each header may have, and whether they count.
+//! Finds which masks each field of each header may have, and whether they have an effect.
 //!
-//! A NIC may accept a mask and ignore it. That shows where the NIC checks a set of fields as a
-//! whole. Elsewhere, a packet shows it that contradicts the mask and hits the rule all the same.
+//! A NIC may accept a mask and ignore it. A packet that contradicts the mask and hits the rule
+//! shows that. If the NIC accepts only exact sets of fields, its answers show it without packets.
 
 use super::bench::{Bench, Stopped};
 use super::chains::{AcceptedChain, is_whole};
@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use twin::personality::{FieldFacts, ItemFacts, MaskRule, Told};
 use twin::{Field, Proto};
 
-/// A list of headers for questions about one of them.
+/// A chain for questions about one of its headers.
 pub(super) struct Context<'a> {
     pub(super) chain: &'a AcceptedChain,
     /// Place of the header.
     pub(super) at: usize,
-    /// True if a packet hits the rule without changes.
+    /// True if packets hit the rule of the unchanged chain.
     is_hit: bool,
 }
 
@@ -27,13 +27,14 @@ pub(super) struct Context<'a> {
 struct Seen {
     rule: MaskRule,
     these: Vec<u64>,
-    /// Refusal of a mask that is not accepted.
+    /// Refusal of other masks.
     refused: Option<Refused>,
     not: Vec<u64>,
     not_refused: Option<Refused>,
 }
 
-/// Returns the shortest list with this header whose refusals are specific.
+/// Returns the shortest chain with this header, and the place of the header. Chains with specific
+/// refusals are preferred.
 pub(super) fn context(taken: &[AcceptedChain], proto: Proto) -> Option<(&AcceptedChain, usize)> {
     let has = |chain: &&AcceptedChain| chain.headers.contains(&proto);
     let chain =
@@ -59,7 +60,7 @@ pub(super) fn probe(
         let context = Context { chain, at, is_hit: hit == Some(true) };
         if witness.is_some() && !context.is_hit && !chain.is_exact {
             bench.note(format!(
-                "{}: no packet hit its rules, so masks that are ignored were not seen",
+                "{}: no packet hit its rules, so ignored masks could not be detected",
                 proto.name()
             ));
         }
@@ -71,7 +72,7 @@ pub(super) fn probe(
     Ok(())
 }
 
-/// Finds the facts of one header; `None` if everything is accepted.
+/// Returns the facts of one header; `None` if it accepts everything.
 fn header(
     bench: &mut Bench<'_>,
     context: &Context<'_>,
@@ -102,7 +103,7 @@ fn header(
     Ok(Some(facts))
 }
 
-/// Returns the most frequent of some refusals.
+/// Returns the most frequent refusal.
 fn usual<'a>(refusals: impl Iterator<Item = &'a Refused>) -> Option<Told> {
     let mut counts: BTreeMap<String, (usize, &Refused)> = BTreeMap::new();
     for refused in refusals {
@@ -112,7 +113,8 @@ fn usual<'a>(refusals: impl Iterator<Item = &'a Refused>) -> Option<Told> {
 }
 
 impl Seen {
-    /// Returns the fact for the file, where `usual` is the refusal of masks of this header.
+    /// Returns the fact for the file; `usual` is the refusal that the file has for the whole
+    /// header.
     fn fact(self, usual: Option<&Told>) -> Option<FieldFacts> {
         let told = self.refused.map(|refused| refused.told());
         let told = told.filter(|told| Some(told) != usual);
@@ -129,7 +131,7 @@ impl Seen {
     }
 }
 
-/// Returns the parts of a field that users may want to match.
+/// Returns masks of parts of a field that users may want to match.
 fn specials(proto: Proto, field: Field) -> &'static [u64] {
     match (proto, field.name) {
         (Proto::Vlan, "tci") => &[0xe000, 0x1000, 0x0fff],
@@ -144,7 +146,7 @@ fn specials(proto: Proto, field: Field) -> &'static [u64] {
 const PARTS: [Bits; 3] = [Bits::ButLowest, Bits::Upper, Bits::Lowest];
 
 impl Context<'_> {
-    /// Returns the pattern with another mask of one field, and a harmless value.
+    /// Returns the pattern with another mask of one field, and a value without a meaning for NICs.
     fn with(&self, field: Field, bits: Bits) -> Pattern {
         let pattern = self.chain.pattern().masked(self.at, field, bits);
         match field.name {
@@ -159,7 +161,7 @@ impl Context<'_> {
         bench.ask_pattern(&self.with(field, bits))
     }
 
-    /// True if the answer does not refuse the header, though it may refuse the rule as a whole.
+    /// True unless the answer refuses the header; it may refuse the pattern as a whole.
     fn passes(&self, answer: &Answer) -> bool {
         match answer {
             Ok(()) => true,
@@ -212,7 +214,8 @@ impl Context<'_> {
         Ok(seen)
     }
 
-    /// Finds types that are refused because other rules are for them.
+    /// Finds EtherTypes that are refused as values, such as that of IPv4, which has an item of its
+    /// own.
     fn values(&self, bench: &mut Bench<'_>, field: Field, seen: &mut Seen) -> Result<(), Stopped> {
         for value in [0x0800, 0x86dd, 0x8100, 0x0806] {
             let pattern = self.with(field, Bits::Full).valued(self.at, field, value);
@@ -225,7 +228,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Finds which masks count, if all are accepted.
+    /// Finds which masks have an effect, if all are accepted.
     fn counting(
         &self,
         bench: &mut Bench<'_>,
@@ -241,7 +244,7 @@ impl Context<'_> {
         })
     }
 
-    /// Returns whether an accepted mask counts; `None` if that cannot be seen.
+    /// Returns whether an accepted mask has an effect; `None` if no packet can show it.
     fn counts(
         &self,
         bench: &mut Bench<'_>,
@@ -259,7 +262,7 @@ impl Context<'_> {
         Ok(hit.map(|hit| !hit))
     }
 
-    /// Finds the refusal of a header that must, or must not, follow.
+    /// Returns the refusal of a condition that a tag or fragment header follows, or does not.
     fn followed(&self, bench: &mut Bench<'_>) -> Result<Option<Told>, Stopped> {
         let headers = &self.chain.headers;
         let follower = match headers[self.at] {
@@ -274,8 +277,8 @@ impl Context<'_> {
         Ok(answer.err().filter(|_| without.is_ok()).map(|refused| refused.told()))
     }
 
-    /// Finds the refusal of a header without spec and mask, if one without bits is treated
-    /// differently.
+    /// Returns the refusal of a header without spec and mask, if the answer to one with zeros is
+    /// different.
     fn null(&self, bench: &mut Bench<'_>) -> Result<Option<Told>, Stopped> {
         let null = bench.ask_pattern(&self.chain.pattern().null(self.at))?;
         let zero = bench.ask_pattern(&self.chain.pattern().null(self.at).given(self.at))?;

@@ -27,7 +27,8 @@ fn usual_actions() -> Vec<Vec<Action>> {
     lists.iter().map(|list| list.iter().map(|name| action(name)).collect()).collect()
 }
 
-/// True if the NIC accepts any rule. Then the actions for further questions are known.
+/// Finds a rule that the NIC accepts, and keeps its actions for further questions. Returns false if
+/// the driver has no flow rules.
 pub(super) fn probe(bench: &mut Bench<'_>) -> Result<bool, Stopped> {
     bench.stage("operations")?;
     use Proto::{Eth, Ipv4, Tcp, Udp};
@@ -58,7 +59,7 @@ pub(super) fn probe(bench: &mut Bench<'_>) -> Result<bool, Stopped> {
             }
         }
     }
-    let last = last.unwrap_or_else(|| unreachable!("some rule was asked for"));
+    let last = last.unwrap_or_else(|| unreachable!("at least one rule was tried"));
     Err(Stopped::TakesNothing(last))
 }
 
@@ -67,8 +68,8 @@ fn operations(bench: &mut Bench<'_>, good: &RuleProbe) {
     let validated = bench.subject.validate(good);
     bench.draft.operations.no_validate = validated.is_err_and(|refused| refused.is_no_call());
     if bench.seen.has_others() {
-        // Their packets would be lost meanwhile.
-        bench.note("whether the port can be isolated was not looked at");
+        // Isolated, the port would lose packets meanwhile.
+        bench.note("isolation was not tested, because of the rules of others");
         return;
     }
     let isolated = bench.subject.isolate(true);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Interface of the second way to make rules: by templates and a flow queue, whose results come
-//! later.
+//! Interface to a flow queue: rules made from templates, by operations whose results come later.
 
 use super::subject::{Answer, Refused, RuleProbe};
 
-/// The error that prevented a table.
+/// The refusal that prevented a template table.
 #[derive(Clone, Debug)]
 pub struct NoTable {
     /// The failed step: a template, or the table.
@@ -25,16 +24,16 @@ pub trait FlowQueue {
     /// Returns the number of operations that a queue may hold; an error if the NIC has no templates
     /// and queues.
     fn most_operations(&mut self) -> Result<u32, Refused>;
-    /// Sets the queue up, while the port is stopped.
+    /// Sets up the queue; the port must be stopped.
     fn configure(&mut self, operations: u32) -> Answer;
-    /// Makes the table and its templates, for rules that differ from `like` in values only.
+    /// Creates the table and its templates, for rules that differ from `like` only in values.
     fn make_table(&mut self, like: &RuleProbe, room: u32) -> Result<(), NoTable>;
     fn destroy_table(&mut self) -> Answer;
     /// Puts an operation into the queue.
     fn enqueue_create(&mut self, question: &RuleProbe, number: u64) -> Answer;
     fn enqueue_destroy(&mut self, number: u64) -> Answer;
-    /// Begins all queued operations.
+    /// Hands all queued operations to the NIC.
     fn push(&mut self) -> Answer;
-    /// Returns the results that have arrived.
+    /// Returns the results that have come.
     fn pull(&mut self) -> Result<Vec<Done>, Refused>;
 }

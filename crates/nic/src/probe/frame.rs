@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Builds a frame for any list of headers that makes sense, with the headers that a pattern leaves
-//! out.
+//! Builds a frame for a list of headers, and adds the headers that a pattern leaves out.
 //!
-//! All frames have the same values, except those that name the next header.
+//! All frames have the same values, except in fields that name the next header.
 
 use twin::Proto;
 use wire::checksum;
 
-/// A frame and where the headers of a pattern are in it.
+/// A frame, and the offsets of a pattern's headers in it.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) bytes: Vec<u8>,
@@ -15,14 +14,14 @@ pub(super) struct Frame {
     pub(super) offsets: Vec<usize>,
 }
 
-/// EtherType for experiments (IEEE 802) and IP protocol for experiments (RFC 3692), behind which no
-/// parser looks.
+/// EtherType for experiments (IEEE 802) and IP protocol for experiments (RFC 3692). No parser reads
+/// what follows them.
 pub(super) const NO_ETHER_TYPE: u16 = 0x88b5;
 const NO_PROTOCOL: u8 = 253;
 const PAYLOAD: &[u8] = b"millrace nic probe";
 
 impl Frame {
-    /// Builds a frame; `None` for headers that cannot follow each other.
+    /// Builds a frame; returns `None` if the headers cannot follow each other.
     pub(super) fn of(headers: &[Proto]) -> Option<Self> {
         let mut whole = Whole::default();
         for &proto in headers {
@@ -109,7 +108,7 @@ fn is_tunnel(proto: Proto) -> bool {
     matches!(proto, Proto::Vxlan | Proto::Gtpu | Proto::Gre)
 }
 
-/// Writes one header; `rest` goes to the end of the frame.
+/// Writes one header at the start of `rest`, which ends with the frame.
 fn write(rest: &mut [u8], proto: Proto, next: Option<Proto>, is_inside: bool) {
     let len = rest.len() as u16;
     let host = u8::from(is_inside);
@@ -139,7 +138,7 @@ fn write(rest: &mut [u8], proto: Proto, next: Option<Proto>, is_inside: bool) {
                 rest[at + 14..at + 16].copy_from_slice(&[host, last]);
             }
         }
-        // The first of several.
+        // The first fragment of several.
         Proto::Ipv6Frag => rest[..8].copy_from_slice(&[protocol(next), 0, 0, 1, 0, 0, 1, 2]),
         Proto::Tcp => {
             rest[..20].copy_from_slice(&[

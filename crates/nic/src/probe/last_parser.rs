@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds parsers that overwrite the message of the parser that counts.
+//! Finds parsers that overwrite the message of an earlier parser.
 //!
-//! Such a parser shows where rules of some headers are refused with the same message, whatever is
-//! wrong with them. The message then blames items that are not wrong.
+//! Such a parser refuses all rules with some headers with the same message, whatever is wrong with
+//! them. The message then blames items that are not wrong.
 
 use super::bench::{Bench, INGRESS, Stopped};
 use super::chains::AcceptedChain;
@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use twin::personality::{LastParser, Told};
 use twin::{Attributes, Place, Proto};
 
-/// Marks the chains whose refusals are not specific.
+/// Sets `is_deaf` in the chains whose refusals are not specific.
 pub(super) fn find(bench: &mut Bench<'_>, taken: &mut [AcceptedChain]) -> Result<(), Stopped> {
-    bench.stage("words that hide others")?;
+    bench.stage("overwritten messages")?;
     let mut same = Vec::new();
     for chain in taken.iter() {
         let good = bench.about(&chain.pattern());
@@ -41,7 +41,7 @@ struct Words {
     quiet: Vec<(Proto, bool)>,
 }
 
-/// Finds their refusals, and writes them into the draft.
+/// Finds the refusals of such parsers, and writes them into the draft.
 pub(super) fn probe(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
     let mut parsers: Vec<Words> = Vec::new();
     for chain in taken.iter().filter(|chain| chain.is_deaf) {
@@ -86,14 +86,14 @@ fn words_of(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Words, Stopp
             }
         }
         if is_hidden {
-            // Refusals of later headers are never seen.
+            // This refusal hides those of later headers.
             break;
         }
     }
     Ok(words)
 }
 
-/// Finds the refusal of the item at `at`, if any.
+/// Returns the refusal that points at the item at `at`, if any.
 fn told(bench: &mut Bench<'_>, pattern: &Pattern, at: usize) -> Result<Option<Refused>, Stopped> {
     let question = RuleProbe { attributes: EGRESS, ..bench.about(pattern) };
     let refused = bench.ask(&question)?.err();
@@ -101,7 +101,7 @@ fn told(bench: &mut Bench<'_>, pattern: &Pattern, at: usize) -> Result<Option<Re
 }
 
 impl Words {
-    /// True if both can be one parser.
+    /// True if one parser can give the refusals of both.
     fn goes_with(&self, other: &Self) -> bool {
         let agree = |map: &BTreeMap<String, Told>, other: &BTreeMap<String, Told>| {
             map.iter().all(|(name, told)| other.get(name).is_none_or(|other| other == told))

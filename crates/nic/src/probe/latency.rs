@@ -4,11 +4,11 @@
 use super::bench::{Bench, Stopped};
 use super::chains::AcceptedChain;
 
-/// Calls to time.
+/// Number of calls to time.
 const SAMPLES: usize = 400;
-/// Longest time for that.
+/// Longest time for all these calls, in microseconds.
 const BUDGET_US: u64 = 2_000_000;
-/// Shorter calls take the caller's time, not the NIC's.
+/// Shorter calls count as 0: they take the time of the caller, not of the NIC.
 const SHORTEST_US: u64 = 10;
 
 /// Times of one kind of call.
@@ -36,7 +36,7 @@ impl Times {
     }
 
     /// Returns average and longest time for a personality. Leaves out the few calls that waited for
-    /// something else, and the time to read a rule, which the software NIC needs as well.
+    /// the cpu, and the time to read a rule, which the software NIC needs as well.
     fn facts(&self, times: &[u64], reading_us: u64) -> (u32, u32) {
         let usual: Vec<_> = times.iter().copied().filter(|&us| us <= self.p99_us).collect();
         let average = usual.iter().sum::<u64>() / usual.len().max(1) as u64;
@@ -50,7 +50,7 @@ impl Times {
     }
 }
 
-/// Measures calls until there are enough, and writes the times into the draft.
+/// Times calls of `create` and `destroy`, and writes the times into the draft.
 pub(super) fn probe(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<[Times; 2], Stopped> {
     bench.stage("latency")?;
     let question = bench.about(&base.pattern());

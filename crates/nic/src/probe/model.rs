@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The model of a NIC as a subject of the prober, without DPDK and with a clock that only calls
+//! Plays a personality as a subject of the prober, without DPDK and with a clock that only calls
 //! advance.
 //!
-//! The prober asks it whether the draft already implies what the NIC answered.
+//! With it, the prober checks whether its draft already implies an answer of the NIC.
 
 mod queue;
 
@@ -23,7 +23,7 @@ pub(crate) struct Model {
     queue: Queue,
 }
 
-/// Time that a packet takes to come out.
+/// Time from sending a packet to its delivery.
 const DELIVERY_US: u64 = 1;
 
 impl Model {
@@ -40,8 +40,8 @@ impl Model {
         Self { nic, queues, now_us: 0, handles, next: 0, queue }
     }
 
-    /// Returns a model whose port is part of a switch, as that of a draft is: only the draft's file
-    /// decides what it accepts.
+    /// Returns a model whose port is part of a switch, so that only the personality decides which
+    /// rules it accepts. Used for drafts.
     pub(crate) fn member(personality: Personality, queues: u16) -> Self {
         let mut model = Self::new(personality, queues);
         model.nic.set_switch(true);
@@ -179,7 +179,7 @@ fn refused(refusal: Refusal) -> Refused {
     Refused { errno: Some(errno), kind, place: Some(place), message }
 }
 
-/// Gives items that come without a mask the one of `rte_flow.h`, as drivers do.
+/// Returns the items; those without a mask get the default mask of `rte_flow.h`, as in drivers.
 fn with_usual_masks(items: &[Item]) -> Vec<Item> {
     let usual = |item: &Item| {
         let mut item = *item;
@@ -196,7 +196,8 @@ fn with_usual_masks(items: &[Item]) -> Vec<Item> {
     items.iter().map(usual).collect()
 }
 
-/// Returns the fields of the mask that `rte_flow.h` has for an item; of a tag, only the identifier.
+/// Returns the fields of the default mask that `rte_flow.h` has for an item. For a tag, that is
+/// only the VLAN identifier.
 fn usual_fields(proto: Proto) -> &'static [&'static str] {
     match proto {
         Proto::Vlan => &["tci"],

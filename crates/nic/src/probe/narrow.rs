@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds where a NIC accepts less for a list of headers than for each of them: fields that have no
-//! mask there, and how many bytes of masks a rule may have.
+//! Finds limits that hold for a list of headers as a whole: fields that may have no mask in it, and
+//! the number of bytes that all masks of a rule may have.
 
 use super::bench::{Bench, Stopped};
 use super::chains::{AcceptedChain, write};
@@ -12,7 +12,7 @@ use twin::{Field, Item};
 
 /// Finds these limits and writes them into the draft.
 pub(super) fn probe(bench: &mut Bench<'_>, taken: &mut [AcceptedChain]) -> Result<(), Stopped> {
-    // There are many such questions, and each would be a rule to make.
+    // These are many questions, and without validate each would create a rule.
     if bench.draft.operations.no_validate {
         return Ok(());
     }
@@ -30,7 +30,7 @@ pub(super) fn probe(bench: &mut Bench<'_>, taken: &mut [AcceptedChain]) -> Resul
     width(bench, taken)
 }
 
-/// Returns the fields of all headers of a list whose masks count somewhere.
+/// Returns the fields of all headers of a list that may be masked in some list.
 fn maskable(bench: &Bench<'_>, chain: &AcceptedChain) -> Vec<(usize, Field)> {
     let headers = chain.headers.iter().enumerate();
     let fields = headers.flat_map(|(at, proto)| {
@@ -40,7 +40,7 @@ fn maskable(bench: &Bench<'_>, chain: &AcceptedChain) -> Vec<(usize, Field)> {
     fields.collect()
 }
 
-/// Returns the fields that may have one of a few masks, with one of these.
+/// Returns the fields that may have only a few masks, each with one of these masks.
 fn with_special_masks(bench: &Bench<'_>, chain: &AcceptedChain) -> Vec<(usize, Field, u64)> {
     let headers = chain.headers.iter().enumerate();
     let fields = headers.flat_map(|(at, proto)| {
@@ -55,7 +55,7 @@ fn with_special_masks(bench: &Bench<'_>, chain: &AcceptedChain) -> Vec<(usize, F
     fields.collect()
 }
 
-/// Returns the pattern with a full mask of the field, and a harmless value.
+/// Returns the pattern with a full mask of the field, and a value without a meaning for NICs.
 fn masked(pattern: Pattern, at: usize, field: Field) -> Pattern {
     let pattern = pattern.masked(at, field, Bits::Full);
     match field.name {
@@ -76,7 +76,7 @@ fn allowed(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Option<Vec<St
     for (at, field, pattern) in full.chain(special).collect::<Vec<_>>() {
         let question = bench.about(&pattern);
         let answer = bench.ask(&question)?;
-        // If the draft refuses it as well, the reason is another.
+        // If the draft refuses it too, the refusal has another reason.
         let is_news = answer.is_err() && bench.drafted(&question).is_ok();
         let list = if is_news { &mut refused } else { &mut names };
         list.push(chain.name(at, field));
@@ -89,7 +89,7 @@ fn allowed(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Option<Vec<St
     Ok((!refused.is_empty()).then_some(names))
 }
 
-/// Finds how many bytes of masks are accepted, by the smallest list with too many.
+/// Finds how many bytes of masks are accepted, with the smallest list that has too many.
 fn width(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
     let widest = |bench: &Bench<'_>, chain: &AcceptedChain| {
         let fields = maskable(bench, chain).into_iter().filter(|&(at, field)| {
@@ -122,7 +122,7 @@ fn most_bytes(bench: &mut Bench<'_>, pattern: &Pattern) -> Result<Option<usize>,
         }
     }
     if most.is_none() {
-        bench.note("how many bytes of masks a rule may have was not seen");
+        bench.note("the number of bytes that masks of a rule may have could not be determined");
     }
     Ok(most)
 }

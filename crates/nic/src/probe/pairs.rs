@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds which rules cannot exist beside another: the same rule again, other fields of the same
-//! packets, other packets.
+//! Finds rules that the NIC refuses while another rule exists: the same rule again, a rule on other
+//! fields of the same packets, a rule on other packets.
 
 use super::actions::MARK;
 use super::bench::{Bench, Stopped};
@@ -26,11 +26,11 @@ pub(super) fn probe(
     conflicts(bench, taken)
 }
 
-/// Returns the draft's answer for a rule after others.
+/// Returns the answer of the model, playing the draft, for a rule after others.
 fn drafted_after(bench: &Bench<'_>, before: &[RuleProbe], question: &RuleProbe) -> Answer {
     let mut model = Model::member(bench.draft.clone(), bench.subject.queues());
     for question in before {
-        // A refused rule does not exist.
+        // If it is refused, the model has one rule less, as the NIC.
         let _ = model.create(question);
     }
     model.create(question).map(drop)
@@ -72,7 +72,7 @@ fn duplicate(
             Ok(Some(MARK)) => Duplicate::FirstWins,
             Ok(Some(mark)) if mark == MARK + 1 => Duplicate::LastWins,
             Ok(_) => {
-                bench.note("which of two rules that are the same is in effect was not seen");
+                bench.note("which of two equal rules is in effect could not be determined");
                 Duplicate::FirstWins
             }
         })
@@ -104,7 +104,7 @@ fn other_fields(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), St
     Ok(())
 }
 
-/// Finds lists of headers that exclude each other, by rules for all of them at once.
+/// Finds lists of headers that exclude each other, by creating rules for all of them.
 fn conflicts(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> {
     let begins = |first: Proto| taken.iter().any(|chain| chain.headers[0] == first);
     let is_usual = |chain: &&AcceptedChain| chain.headers[0] == Proto::Eth || !begins(Proto::Eth);
@@ -128,7 +128,7 @@ fn conflicts(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopp
     };
     for conflict in grouped(&pairs, names) {
         if bench.draft.conflicts.len() == CONFLICTS_MAX {
-            bench.note("more rules exclude each other than the file can say");
+            bench.note("more rules exclude each other than the file can express");
             break;
         }
         bench.draft.conflicts.push(conflict);
@@ -156,7 +156,7 @@ fn unexplained(bench: &mut Bench<'_>, questions: &[RuleProbe]) -> Result<Vec<usi
             ),
         }
     }
-    // All are destroyed, even if one fails.
+    // Even if one fails, the others are destroyed.
     let destroyed: Vec<_> = rules.into_iter().map(|rule| bench.destroy(rule)).collect();
     destroyed.into_iter().collect::<Result<(), _>>()?;
     Ok(found)
@@ -166,7 +166,7 @@ fn grouped(
     pairs: &[(usize, usize, Told)],
     names: impl Fn(usize) -> Vec<&'static str>,
 ) -> Vec<Conflict> {
-    // The lists that each list excludes with one refusal.
+    // A list, a refusal, and the lists that it excludes with that refusal.
     let mut ones: Vec<(usize, Told, Vec<usize>)> = Vec::new();
     for (one, other, told) in pairs {
         match ones.iter_mut().find(|(known, words, _)| known == one && words == told) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Patterns of the prober's questions: a list of headers, whose values are those of one frame.
+//! Builds the patterns that the prober tries: lists of headers with the values of one frame.
 
 use super::frame::Frame;
 use twin::{Field, HEADER_MAX, Item, Proto};
 
-/// Items, and a frame that they match whatever their masks are.
+/// Items, and a frame that matches them with any masks.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     pub(super) items: Vec<Item>,
@@ -63,7 +63,7 @@ impl Pattern {
         self
     }
 
-    /// Takes spec and mask from the item at `at`.
+    /// Removes spec and mask of the item at `at`.
     pub(super) fn null(mut self, at: usize) -> Self {
         let item = &mut self.items[at];
         *item = Item { spec: item.spec, ..Item::any(item.proto) };
@@ -80,7 +80,7 @@ impl Pattern {
         pattern
     }
 
-    /// Sets the value of one field, which the frame then no longer has.
+    /// Sets the value of one field; the frame may then no longer match.
     pub(super) fn valued(mut self, at: usize, field: Field, value: u64) -> Self {
         for bit in field.bit..field.bit + field.len {
             set(&mut self.items[at].spec, bit, Bits::These(value).has(field, bit));
@@ -88,7 +88,7 @@ impl Pattern {
         self
     }
 
-    /// Changes one bit of a field that its mask has, so that the frame must not match.
+    /// Inverts one masked bit of a field, so that the frame must not match.
     pub(super) fn contradicted(mut self, at: usize, field: Field) -> Self {
         let item = &mut self.items[at];
         let bits = field.bit..field.bit + field.len;

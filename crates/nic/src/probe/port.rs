@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A DPDK port as a subject, with a peer whose packets it receives, if there is one.
+//! Implements a subject with a DPDK port, and a peer port that sends it packets, if there is one.
 
 mod queue;
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use twin::{Action, Errno, Item, Kind, Place, Proto};
 use wire::Packet;
 
-/// A port and all that is needed to use it.
+/// A started port, its queues, and a pool of packets.
 pub struct Side {
     /// The started port.
     pub port: Port,
@@ -20,7 +20,7 @@ pub struct Side {
     pub rx: Vec<RxQueue>,
     /// All its transmit queues.
     pub tx: Vec<TxQueue>,
-    /// Pool of the packets that it sends.
+    /// Pool of the packets to send.
     pub mempool: Mempool,
 }
 
@@ -35,18 +35,17 @@ pub struct PortSubject {
     frames: u64,
 }
 
-/// Longest time of a packet from the peer through the NIC.
+/// Longest time that a packet takes from the peer through the NIC.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl PortSubject {
-    /// Returns a subject without rules. `peer` sends packets to it; without a peer, no packets are
-    /// sent.
+    /// Returns a subject without rules. If there is a `peer`, it sends packets to the port.
     pub fn new(side: Side, peer: Option<Side>) -> Self {
         let start = Instant::now();
         Self { side, peer, rules: HashMap::new(), next: 0, start, frames: 0 }
     }
 
-    /// Returns the number of packets that arrive in a time although none are sent.
+    /// Returns the number of packets that arrive within `time` although the prober sends none.
     pub fn overhear(&mut self, time: Duration) -> usize {
         let until = Instant::now() + time;
         let mut heard = 0;
@@ -57,7 +56,7 @@ impl PortSubject {
         heard
     }
 
-    /// Sends a frame with its number behind it, which no header counts.
+    /// Sends a frame, with a number appended that no header includes in its length.
     fn send(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
         let peer = self.peer.as_mut()?;
         self.frames += 1;
@@ -138,7 +137,7 @@ impl Subject for PortSubject {
     }
 
     fn lists_only_rules(&self) -> bool {
-        // NVIDIA's drivers list their own tables and pools too.
+        // The dump of mlx5 also lists the driver's own tables and pools.
         !self.side.port.info().driver.starts_with("mlx5")
     }
 
@@ -188,7 +187,7 @@ impl Subject for PortSubject {
     }
 }
 
-/// Returns the rule as other users of DPDK write it.
+/// Returns the rule in the types of the crate `dpdk`.
 fn rule_of(question: &RuleProbe) -> flow::Rule {
     let twin::Attributes { group, priority, ingress, egress, transfer, .. } = question.attributes;
     flow::Rule {
@@ -204,7 +203,7 @@ fn item_of(item: &Item) -> flow::Item {
         is_given.then(|| {
             let mut value = Value::new(&bytes[..len]);
             if followed {
-                // The bit that drivers keep behind the header: has_vlan and the like.
+                // has_vlan and the like: the lowest bit of the byte behind the header.
                 value.set_bits(8 * len + 7, 1, 1);
             }
             value

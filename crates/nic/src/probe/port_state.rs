@@ -6,9 +6,9 @@ use super::chains::AcceptedChain;
 use super::witness::EffectObserver;
 use twin::personality::OnStop;
 
-const UNSEEN: &str = "what a stop does to rules was not seen";
+const UNSEEN: &str = "the effect of a stop on rules could not be observed";
 
-/// Stops and starts the port; finds what that does to rules, and writes it into the draft.
+/// Stops and starts the port, and writes the effect on rules into the draft.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     base: &AcceptedChain,
@@ -33,7 +33,7 @@ pub(super) fn probe(
     let sees = witness.zip(pattern.frame.as_deref());
     let knows_dead_rules = bench.subject.knows_dead_rules();
     if !knows_dead_rules && (sees.is_none() || bench.seen.has_others()) {
-        // The rule would have to be flushed, for nothing or together with rules of others.
+        // The rule would have to be flushed: without a result, or together with rules of others.
         bench.note(UNSEEN);
         return Ok(());
     }
@@ -45,7 +45,7 @@ pub(super) fn probe(
     if hit == Some(true) {
         return bench.destroy(rule);
     }
-    // The rule has ended by the port's stop, or ends here.
+    // The stop has ended the rule, or the call below does.
     bench.calls.destroyed += 1;
     let on_stop = if knows_dead_rules {
         match (bench.subject.destroy(rule), hit) {
@@ -55,7 +55,7 @@ pub(super) fn probe(
         }
     } else {
         let _ = bench.subject.flush();
-        bench.note("a rule that was there over a stop was flushed, not named again");
+        bench.note("after the stop, a rule was flushed, because its handle may be invalid");
         hit.map(|_| OnStop::Flush)
     };
     match on_stop {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Examines rules by templates and a flow queue: whether the NIC has them, whether all results
-//! come, and how they compare with calls that wait.
+//! come, and their speed.
 
 use super::bench::{Bench, Stopped};
 use super::capacity::unique;
@@ -11,11 +11,11 @@ use super::pattern::Pattern;
 use super::subject::{Answer, Refused};
 use std::collections::HashMap;
 
-/// Rules to make.
+/// Number of rules to create.
 const RULES: u32 = 256;
-/// Operations that are pending at a time.
+/// Maximum number of pending operations.
 const DEPTH: u32 = 64;
-/// Longest time to make them; then fewer must do.
+/// Longest time to create them, in microseconds; after it, no more are created.
 const BUDGET_US: u64 = 1_000_000;
 /// Longest wait for a result; a later one counts as missing.
 const PATIENCE_US: u64 = 1_000_000;
@@ -39,7 +39,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Remembers how a call was refused.
+    /// Returns the value of a call; if it was refused, remembers the refusal.
     fn accepts<T>(&mut self, call: &str, answer: Result<T, Refused>) -> Option<T> {
         if let Err(refused) = &answer {
             self.refused.get_or_insert(format!("{call}: {refused}"));
@@ -53,7 +53,7 @@ impl Batch {
 pub(crate) struct ByQueue {
     /// Operations that a queue may hold.
     pub(crate) most_operations: u32,
-    /// Operations that were pending at a time.
+    /// Maximum number of pending operations.
     pub(crate) depth: u32,
     /// The call that was refused, and how.
     pub(crate) refused: Option<String>,
@@ -73,7 +73,7 @@ pub(super) fn look(bench: &mut Bench<'_>) -> Result<Option<ByQueue>, Stopped> {
     }))
 }
 
-/// Makes rules and destroys them by a queue. Stops the port for a moment.
+/// Creates and destroys rules through a queue. Stops the port to set it up.
 pub(super) fn probe(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -81,7 +81,9 @@ pub(super) fn probe(
 ) -> Result<(), Stopped> {
     bench.stage("rules by a flow queue")?;
     let Some((pattern, at, field)) = unique(bench, taken) else {
-        bench.note("no list of headers has an address to make rules by templates with");
+        bench.note(
+            "templates were not tested: no list of headers has an address to tell rules apart",
+        );
         return Ok(());
     };
     if !bench.subject.set_started(false) {
@@ -108,7 +110,7 @@ pub(super) fn probe(
     bench.go_on()
 }
 
-/// Makes rules; returns the numbers of the made ones.
+/// Creates rules; returns the numbers of those that succeeded.
 fn make(
     bench: &mut Bench<'_>,
     by_queue: &mut ByQueue,
@@ -126,19 +128,20 @@ fn make(
     bench.calls.made += there.len() as u64;
     if batch.results < batch.asked {
         bench.finding(format!(
-            "of {} rules asked for by a flow queue, {} had no result",
+            "of {} rules requested through a flow queue, {} had no result",
             batch.asked,
             batch.asked - batch.results
         ));
     }
     if batch.failed > 0 {
-        bench.note(format!("{} rules were refused by their results only", batch.failed));
+        bench.note(format!("{} rules were queued, and refused by their results", batch.failed));
     }
     by_queue.create = batch;
     there
 }
 
-/// Destroys the table. A table that stays has rules whose results never came, or came too late.
+/// Destroys the table. If it is refused, the table has rules whose results are missing; then
+/// flushes the rules first.
 fn destroy_table(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     let Err(refused) = bench.subject.destroy_table() else { return Ok(()) };
     bench.finding(format!("the template table is not destroyed: {refused}"));
@@ -149,7 +152,7 @@ fn destroy_table(bench: &mut Bench<'_>) -> Result<(), Stopped> {
 fn destroy(bench: &mut Bench<'_>, by_queue: &mut ByQueue, there: &[u64]) {
     let mut gone = Vec::new();
     let mut enqueue = |bench: &mut Bench<'_>, number| bench.subject.enqueue_destroy(number);
-    // All are destroyed, however long that takes.
+    // Without a time limit, so that all are destroyed.
     let way = Way { depth: by_queue.depth, budget_us: u64::MAX };
     let batch = way.run(bench, there, &mut enqueue, &mut gone);
     bench.calls.destroyed += gone.len() as u64;
@@ -160,7 +163,7 @@ fn destroy(bench: &mut Bench<'_>, by_queue: &mut ByQueue, there: &[u64]) {
     by_queue.destroy = batch;
 }
 
-/// How operations go through the queue.
+/// Limits for operations through the queue.
 struct Way {
     /// Maximum number of pending operations.
     depth: u32,
@@ -168,7 +171,7 @@ struct Way {
     budget_us: u64,
 }
 
-/// Times of operations, by their order.
+/// Times of operations, in microseconds.
 #[derive(Default)]
 struct Clock {
     asked: HashMap<u64, u64>,
@@ -177,7 +180,7 @@ struct Clock {
 }
 
 impl Way {
-    /// Runs operations for `numbers`; those that succeeded are added to `good`.
+    /// Runs an operation for each of `numbers`; adds the numbers of those that succeeded to `good`.
     fn run(
         &self,
         bench: &mut Bench<'_>,
@@ -216,7 +219,7 @@ impl Way {
                 break;
             }
         }
-        // Waiting for missing results does not count to the queue's speed.
+        // The rate does not include the wait for missing results.
         batch.per_second = batch.results * 1_000_000 / (news - from).max(1);
         (batch.enqueue, batch.result) = (Times::of(&clock.enqueue_us), Times::of(&clock.result_us));
         batch
@@ -227,7 +230,7 @@ impl Way {
         let done = batch.accepts("pull", done).unwrap_or_default();
         let now = bench.subject.now_us();
         for Done { number, is_good } in done {
-            // A result without a pending operation does not count.
+            // Results without a pending operation are ignored.
             let Some(asked) = clock.asked.remove(&number) else { continue };
             clock.result_us.push(now - asked);
             batch.results += 1;

@@ -71,7 +71,7 @@ const UNLIKE_MAX: usize = 5;
 /// Prints the results as a table.
 pub fn print(out: &mut impl Write, facts: &PortIdentity, found: &Found) -> io::Result<()> {
     let mut table = Table { out, last: "" };
-    let firmware = facts.firmware.as_deref().unwrap_or("no word of its firmware");
+    let firmware = facts.firmware.as_deref().unwrap_or("firmware version not reported");
     table.row("NIC", format!("{}, {firmware}, {}", facts.driver, facts.dpdk))?;
     let personality = &found.personality;
     operations(&mut table, personality)?;
@@ -89,9 +89,9 @@ pub fn print(out: &mut impl Write, facts: &PortIdentity, found: &Found) -> io::R
     }
     if found.stopped.is_none() {
         let (unlike, questions) = (found.unlike.len(), found.questions);
-        table.row("the file", format!("says {} of {questions} answers", questions - unlike))?;
+        table.row("the file", format!("gives {} of {questions} answers", questions - unlike))?;
         for line in found.unlike.iter().take(UNLIKE_MAX) {
-            table.row("otherwise", line)?;
+            table.row("differs", line)?;
         }
     }
     Ok(())
@@ -115,8 +115,8 @@ fn words(told: &Told) -> String {
         Told::Message(message) | Told::Full { message: Some(message), .. } => {
             format!("\"{message}\"")
         }
-        Told::Full { errno: Some(errno), .. } => format!("{errno:?} without a word"),
-        Told::Full { .. } => "without a word".to_owned(),
+        Told::Full { errno: Some(errno), .. } => format!("{errno:?} without a message"),
+        Told::Full { .. } => "without a message".to_owned(),
     }
 }
 
@@ -156,7 +156,7 @@ fn attributes<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> 
         order => order,
     };
     let order: Vec<_> = order.iter().map(|check| format!("{check:?}").to_lowercase()).collect();
-    table.row("looked at", order.join(", then "))
+    table.row("check order", order.join(", then "))
 }
 
 fn patterns<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
@@ -232,11 +232,11 @@ fn masks(facts: &ItemFacts) -> String {
     parts.join("; ")
 }
 
-/// Prints what the engine ahead accepts differently, if there is one.
+/// Prints the rules that the engine ahead accepts, if there is one.
 fn ahead<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
     let Some(ahead) = &personality.ahead else { return Ok(()) };
     let most = ahead.attributes.priorities.map_or("any".to_owned(), |most| most.to_string());
-    let fact = format!("another engine is asked first; priorities: {most}; it takes");
+    let fact = format!("another engine checks rules first; priorities: {most}; it takes");
     table.row("ahead", fact)?;
     patterns(table, ahead)?;
     lists(table, ahead)?;
@@ -280,7 +280,8 @@ fn ages<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Re
         true => ", not in group 0",
         false => "",
     };
-    let told = if *never_told { "NOBODY IS TOLD of aged rules" } else { "aged rules are told" };
+    let told =
+        if *never_told { "aged rules are NEVER REPORTED" } else { "aged rules are reported" };
     let query = no_query.as_ref().map(|told| format!("; no query: {}", words(told)));
     table.row("ages", format!("taken{group}; {told}{}", query.unwrap_or_default()))
 }
@@ -327,8 +328,8 @@ fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
     if let Some(guaranteed) = facts.guaranteed {
         let more = match facts.best_effort {
             Some(more) => format!(" and {more} more, slowly"),
-            // Every call takes as long as the others.
-            None => "; how many of them are guaranteed cannot be seen by inserting".to_owned(),
+            // No call took longer than the others.
+            None => "; inserting does not show how many of them are guaranteed".to_owned(),
         };
         let fact = format!("{guaranteed}{more}");
         table.row("capacity", or_words(&fact, facts.full.as_ref()))?;
@@ -343,7 +344,7 @@ fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
     let stop = match port.on_stop {
         OnStop::Keep => return Ok(()),
         OnStop::Flush => "rules are gone",
-        OnStop::Stale => "rules seem to be there, and packets DO NOT HIT them any more",
+        OnStop::Stale => "rules seem to exist, but packets DO NOT HIT them any more",
     };
     table.row("after a stop", stop)
 }
@@ -382,7 +383,7 @@ fn of_batch(name: &str, batch: &Batch, depth: u32, calls: &Times) -> String {
     let about = if calls.average_us == 0 { "more than " } else { "" };
     format!(
         "{name}: {per_second}/s with {depth} at a time ({about}{by_calls}/s by calls); {} us to \
-         ask, results after {} us median, {} at 99 %, {} at most; {results} of {asked} came, \
+         request, results after {} us median, {} at 99 %, {} at most; {results} of {asked} came, \
          {failed} failed{refused}",
         enqueue.median_us, result.median_us, result.p99_us, result.longest_us
     )

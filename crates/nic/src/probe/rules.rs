@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Examines patterns as a whole: ranges, masks that are left out, patterns that match anything,
-//! headers that exclude each other.
+//! Examines patterns as a whole: ranges, missing masks, patterns that match every packet, headers
+//! that exclude each other.
 
 use super::bench::{Bench, Stopped};
 use super::chains::{AcceptedChain, is_whole};
@@ -52,12 +52,12 @@ fn ranges(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), Stopped> {
     bench.draft.pattern.never_last = same.is_err();
     bench.draft.pattern.range = bench.news(&question, &range);
     if range.is_ok() {
-        bench.note("ranges are taken, which the file cannot say");
+        bench.note("ranges are taken, which the file cannot express");
     }
     Ok(())
 }
 
-/// True if a field's full mask counts.
+/// True if a full mask of the field has an effect.
 pub(super) fn is_maskable(bench: &Bench<'_>, proto: Proto, field: Field) -> bool {
     let facts = bench.draft.items.get(proto.name());
     match facts.map(|facts| facts.fields.get(field.name)) {
@@ -70,7 +70,7 @@ pub(super) fn is_maskable(bench: &Bench<'_>, proto: Proto, field: Field) -> bool
     }
 }
 
-/// Returns a field whose full mask counts.
+/// Returns a field of the header whose full mask has an effect.
 pub(super) fn maskable(bench: &Bench<'_>, proto: Proto) -> Option<Field> {
     let is_good = |field: &&Field| is_maskable(bench, proto, **field);
     let usual = ["src", "dst", "tci", "vni", "teid", "type"];
@@ -101,7 +101,7 @@ fn mask_alone(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stop
     Ok(())
 }
 
-/// Finds whether a spec without a mask matches by the usual mask, or everything.
+/// Finds whether a spec without a mask is matched with the default mask, or ignored.
 fn default_mask(
     bench: &mut Bench<'_>,
     taken: &[AcceptedChain],
@@ -135,7 +135,7 @@ fn default_mask(
             _ => {}
         }
     }
-    bench.note("whether a spec without a mask has the usual mask was not seen");
+    bench.note("whether a spec without a mask has the default mask could not be determined");
     Ok(())
 }
 
@@ -161,7 +161,7 @@ fn exclusives(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stop
     Ok(())
 }
 
-/// Finds the refusal of bits in both of two headers, each of which may have some.
+/// Returns the refusal of masks in both of two headers, if each alone may have one.
 fn exclusive(
     bench: &mut Bench<'_>,
     chain: &AcceptedChain,

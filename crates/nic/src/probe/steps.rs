@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Summarises all the lists that a NIC accepts in a few lines: `eth? / ipv4|ipv6 / tcp`.
+//! Summarises the lists that a NIC accepts in a few lines such as `eth? / ipv4|ipv6 / tcp`.
 
 use std::collections::BTreeSet;
 use twin::personality::Steps;
 
 type Words = Vec<&'static str>;
 
-/// One line in the making.
+/// A line: for each step its words, and whether it is optional.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line(Vec<(Vec<&'static str>, bool)>);
 
@@ -25,8 +25,8 @@ pub(super) fn lines_of(lists: &[Words]) -> Vec<Steps> {
     lines.iter().map(Line::steps).collect()
 }
 
-/// Removes what other lines also describe: first whole lines, the shortest first; then the
-/// permission to leave steps out; then words.
+/// Removes parts of lines as long as the lines describe the same lists: first whole lines, the
+/// shortest first; then the option to leave steps out; then words.
 fn leave_out(lines: &mut Vec<Line>) {
     let said = |lines: &[Line]| lines.iter().flat_map(Line::lists).collect::<BTreeSet<_>>();
     let all = said(lines);
@@ -57,7 +57,7 @@ fn leave_out(lines: &mut Vec<Line>) {
     }
 }
 
-/// Merges two lines that differ in the words of one step, as long as there are such.
+/// Merges lines that differ only in the words of one step, until none do.
 fn unite(lines: &mut Vec<Line>) {
     while let Some((into, from, at)) = pair(lines) {
         let (words, _) = lines.remove(from).0.swap_remove(at);
@@ -74,7 +74,7 @@ fn pair(lines: &[Line]) -> Option<(usize, usize, usize)> {
 }
 
 impl Line {
-    /// Returns the step whose words differ, if it is the only one.
+    /// Returns the index of the step whose words differ, if all other steps are equal.
     fn only_difference(&self, other: &Self) -> Option<usize> {
         let is_like = self.0.len() == other.0.len()
             && self.0.iter().zip(&other.0).all(|(step, like)| step.1 == like.1);
@@ -99,7 +99,7 @@ impl Line {
         }
     }
 
-    /// Returns all lists that follow the line.
+    /// Returns all lists that the line describes.
     fn lists(&self) -> BTreeSet<Words> {
         let mut lists = BTreeSet::from([Vec::new()]);
         for (words, is_optional) in &self.0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The subject of the prober: a NIC behind a port, or the model of one.
+//! Interface to the subject of the prober: a NIC behind a port, or the model of one.
 //!
-//! Rules are written with the items and fields of the software NIC, because the answers become one
-//! of its personalities. A subject promises nothing: it may refuse, fail or be silent anywhere.
+//! Rules have the items and fields of the software NIC, because the answers become one of its
+//! personalities. Any call of a subject may be refused, fail or have no effect.
 
 use super::flow_queue::FlowQueue;
 use std::fmt;
@@ -24,14 +24,14 @@ impl RuleProbe {
     }
 }
 
-/// Names a rule that a subject accepted.
+/// Number of a rule that a subject accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(pub(crate) u64);
 
 /// A subject's refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// `None` for numbers that personalities have no name for.
+    /// `None` for error numbers without a name in personalities.
     pub(crate) errno: Option<Errno>,
     pub(crate) kind: Kind,
     /// The part of the rule that the driver points at, if any.
@@ -40,7 +40,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// True if another refusal is equal, whatever part it points at.
+    /// True if another refusal is equal, except for the part that it points at.
     pub(crate) fn says_as(&self, other: &Self) -> bool {
         let words = |refused: &Self| (refused.errno, refused.kind, refused.message.clone());
         words(self) == words(other)
@@ -51,7 +51,7 @@ impl Refused {
         self.errno == Some(Errno::ENOSYS) && self.kind == Kind::Unspecified
     }
 
-    /// Returns the refusal as a personality has it.
+    /// Returns the refusal in the form of personalities.
     pub(crate) fn told(&self) -> Told {
         Told::Full { errno: self.errno, kind: Some(self.kind), message: self.message.clone() }
     }
@@ -59,7 +59,7 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = self.message.as_deref().unwrap_or("(no words)");
+        let message = self.message.as_deref().unwrap_or("(no message)");
         let errno = self.errno.map_or("?".to_owned(), |errno| format!("{errno:?}"));
         write!(f, "{message} ({errno})")
     }
@@ -68,7 +68,7 @@ impl fmt::Display for Refused {
 /// The answer to a rule: accepted or refused.
 pub(crate) type Answer = Result<(), Refused>;
 
-/// A packet that came out of the NIC.
+/// Mark, flag and queue of a packet that the NIC delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub(crate) mark: Option<u32>,
@@ -76,7 +76,7 @@ pub struct Delivery {
     pub(crate) queue: u16,
 }
 
-/// Counts of a rule; `None` for what the NIC does not count.
+/// Packets and bytes of a rule; `None` for a value that the NIC does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     pub(crate) hits: Option<u64>,
@@ -96,27 +96,27 @@ pub trait Subject: FlowQueue {
     fn queues(&self) -> u16;
     /// True if [`Subject::deliver`] can deliver packets.
     fn has_wire(&self) -> bool;
-    /// True if the link is up now; that of the peer too, if there is one.
+    /// True if the link is up, and that of the peer, if there is one.
     fn has_link(&mut self) -> bool;
     fn validate(&mut self, question: &RuleProbe) -> Answer;
     fn create(&mut self, question: &RuleProbe) -> Result<RuleId, Refused>;
     fn destroy(&mut self, rule: RuleId) -> Answer;
     fn flush(&mut self) -> Answer;
-    /// Returns the number of lines of the driver's description of all rules.
+    /// Returns the number of lines of the driver's list of rules (`rte_flow_dev_dump`).
     fn dump_lines(&mut self) -> Result<usize, Refused>;
-    /// True if the description has no lines when there are no rules.
+    /// True if the list has no lines when there are no rules.
     fn lists_only_rules(&self) -> bool;
     fn query(&mut self, rule: RuleId) -> Result<Tally, Refused>;
     fn query_age(&mut self, rule: RuleId) -> Result<Age, Refused>;
     /// Returns the rules that no packet has hit during their timeout.
     fn aged(&mut self) -> Result<Vec<RuleId>, Refused>;
     fn isolate(&mut self, isolate: bool) -> Answer;
-    /// True if the prober may destroy a rule that the subject itself has forgotten. Drivers of
-    /// hardware would follow a dangling pointer.
+    /// True if destroying a rule that no longer exists is safe. Drivers of hardware would follow a
+    /// dangling pointer.
     fn knows_dead_rules(&self) -> bool;
     /// Starts or stops the port; returns false if that fails.
     fn set_started(&mut self, is_started: bool) -> bool;
-    /// Has the NIC receive a frame; returns `None` if it did not come out.
+    /// Has the NIC receive a frame; returns `None` if it was not delivered.
     fn deliver(&mut self, frame: &[u8]) -> Option<Delivery>;
     /// Returns the microseconds of a clock that never goes back.
     fn now_us(&self) -> u64;
@@ -126,7 +126,7 @@ pub trait Subject: FlowQueue {
 
 /// Longest time for a link to come up after its port was started.
 const LINK_US: u64 = 10_000_000;
-/// Time between two looks at the link.
+/// Time between two checks of the link.
 const LOOK_US: u64 = 10_000;
 
 /// Waits until the link is up; returns false if it is interrupted or the time is over.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests the prober on the model of each NIC: the file that it writes is played, and neither the
-//! prober nor thousands of random rules and packets can tell the two apart.
+//! Tests the prober on the model of each NIC. The model then plays the file that the prober wrote.
+//! Neither the prober nor thousands of random rules and packets distinguish the two.
 
 use super::actions::{self, action};
 use super::bench::INGRESS;
@@ -25,7 +25,7 @@ impl Watcher for Nobody {
 
 const QUEUES: u16 = 4;
 
-/// Probes a model, without the table's capacity.
+/// Probes a model of `personality`, without the capacity of its table.
 fn probed(personality: &Personality) -> Found {
     probed_with(personality, None)
 }
@@ -42,7 +42,7 @@ fn named(name: &str) -> Personality {
     Personality::named(name).unwrap()
 }
 
-/// A generator of numbers, splitmix64.
+/// A generator of random numbers, splitmix64.
 struct Chance(u64);
 
 impl Chance {
@@ -157,7 +157,7 @@ fn difference(one: &Personality, other: &Personality, seed: u64) -> Option<Strin
     None
 }
 
-/// Rules between ports are found where the port is part of a switch.
+/// The prober finds rules between ports if the port is part of a switch.
 #[test]
 fn a_port_of_a_switch_takes_transfer() {
     let mut model = Model::member(named("ideal"), QUEUES);
@@ -195,7 +195,7 @@ fn the_file_of_each_nic_plays_like_the_nic() {
                 panic!("{name}, seed {seed}: {difference}");
             }
         }
-        // What rules do not tell.
+        // Facts that single rules do not show.
         let by_queue = found.figures.by_queue.filter(|_| real.operations.r#async);
         assert_eq!(by_queue.is_some(), real.operations.r#async, "{name}");
         let all = |batch: queues::Batch| (batch.asked, batch.results, batch.failed);
@@ -239,7 +239,7 @@ fn the_file_of_a_file_is_the_file() {
 fn different_nics_are_told_apart() {
     for (number, name) in NAMES.iter().enumerate() {
         for other in &NAMES[..number] {
-            // Their rules are the same; what is not, the test above compares.
+            // Their rules are the same; the test above compares the other facts.
             if [*other, *name] == ["cx5", "cx6dx"] {
                 continue;
             }
@@ -272,12 +272,12 @@ fn six_years_of_a_driver_are_seen() {
     assert!(old.pattern.other_fields.is_none() && new.pattern.other_fields.is_some());
     assert!(old.exclusives.is_empty() && !new.exclusives.is_empty());
     assert!(old.last_parsers.is_empty() && !new.last_parsers.is_empty());
-    // Marks alone, flags and passthru.
+    // Lists with a mark alone, with a flag, and with passthru.
     assert_eq!(old.actions.accepted.len(), 1);
     for name in ["passthru", "flag"] {
         assert!(new.actions.accepted.iter().any(|line| line.to_string().contains(name)), "{name}");
     }
-    // Neither ages rules, nor has it flow queues.
+    // Neither driver ages rules or has flow queues.
     assert!([&old, &new].iter().all(|file| !file.operations.r#async));
     assert!([&old, &new].iter().all(|file| !file.actions.accepted[0].to_string().contains("age")));
     assert!(old.latency.create_us >= 10_000 && new.latency.create_us < 100);
@@ -348,7 +348,7 @@ fn tables_are_filled_to_their_ends() {
         let whole = u64::from(if whole == 0 { 70_000 } else { whole });
         assert_eq!(stages[..3], [1, 2, 4], "{name}");
         assert_eq!(stages.last(), Some(&whole), "{name}");
-        // Of each stage, as many as it has more than the one before.
+        // The calls of a stage are those since the stage before.
         let calls: usize = found.figures.stages.iter().map(|stage| stage.create.calls).sum();
         assert!(calls as u64 >= whole, "{name}: {calls}");
         assert!(found.stopped.is_none(), "{name}: {:?}", found.stopped);

@@ -2,14 +2,15 @@
 //! Looks for rules that others made before the probe, and rules that the probe left behind. Before
 //! the first rule and after the last, it reads the driver's dump and sends packets.
 //!
-//! No dump proves that a NIC is empty, and not every driver has one. So packets count more.
+//! No dump proves that a NIC is empty, and not every driver has one, so packets are the better
+//! sign.
 
 use super::bench::{Bench, Stopped};
 use super::chains::sensible;
 use super::frame::Frame;
 use super::subject::Delivery;
 
-/// What is visible of existing rules.
+/// Visible signs of existing rules.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
     /// Lines of the driver's dump; `None` if it has no dump.
@@ -18,16 +19,16 @@ pub(super) struct Traces {
     deliveries: Vec<Option<Delivery>>,
 }
 
-/// Traces of rules before the first and after the last. `None` stands for what cannot be seen.
+/// Signs of rules before the first rule and after the last. `None` if it could not be observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Seen {
-    /// Lines of the driver's dump before the first rule, each for a rule.
+    /// Lines of the driver's dump before the first rule; each stands for a rule.
     pub(crate) lines_before: Option<usize>,
     /// Frames that arrived with a mark or a flag before the first rule.
     pub(crate) marked_before: usize,
-    /// Lines that the dump has more after the last rule.
+    /// Number of additional lines of the dump after the last rule.
     pub(crate) lines_left: Option<usize>,
-    /// Frames that are treated differently after the last rule.
+    /// Number of frames that are treated differently after the last rule.
     pub(crate) packets_left: Option<usize>,
 }
 
@@ -42,19 +43,19 @@ impl Seen {
         [self.lines_left, self.packets_left].iter().flatten().any(|&left| left > 0)
     }
 
-    /// Says what stayed.
+    /// Returns the signs of rules that stayed, as text.
     fn words(&self) -> String {
-        let lines = self.lines_left.map(|lines| format!("the dump has {lines} lines more"));
+        let lines = self.lines_left.map(|lines| format!("the dump has {lines} more lines"));
         let packets = self.packets_left;
         let packets =
-            packets.map(|kinds| format!("{kinds} kinds of packets are treated otherwise"));
+            packets.map(|kinds| format!("{kinds} kinds of packets are treated differently"));
         lines.into_iter().chain(packets).collect::<Vec<_>>().join(", and ")
     }
 }
 
-/// Frames to begin with; if none of them arrives, others hardly will.
+/// Number of frames after which sending stops if none has arrived.
 const FIRST_FRAMES: usize = 8;
-/// Longest time for a rule to go that was destroyed.
+/// Longest time that a destroyed rule may stay in effect without being reported.
 const LATE_US: u64 = 200_000;
 
 fn frames() -> impl Iterator<Item = Vec<u8>> {
@@ -69,7 +70,7 @@ fn frames() -> impl Iterator<Item = Vec<u8>> {
 }
 
 impl Traces {
-    /// Looks for traces. Frames that did not arrive `before` are not sent again.
+    /// Reads the dump and sends frames. Frames that did not arrive `before` are not sent again.
     fn look(bench: &mut Bench<'_>, before: Option<&Self>) -> Self {
         let lines = bench.subject.dump_lines().ok();
         let mut deliveries = Vec::new();
@@ -92,7 +93,7 @@ impl Traces {
         self.deliveries.iter().any(Option::is_some)
     }
 
-    /// Returns how many more lines, and how many other deliveries, there are than before.
+    /// Returns the number of additional lines, and of deliveries that differ from `before`.
     fn since(&self, before: &Self) -> (Option<usize>, Option<usize>) {
         let lines = self.lines.zip(before.lines);
         let pairs = self.deliveries.iter().zip(&before.deliveries);
@@ -104,9 +105,9 @@ impl Traces {
     }
 }
 
-/// Looks for traces before the first rule. Rules of others end the probe, unless `goes_on`.
+/// Looks for traces before the first rule. Packets with marks end the probe, unless `goes_on`.
 pub(super) fn before(bench: &mut Bench<'_>, goes_on: bool) -> Result<Traces, Stopped> {
-    bench.stage("rules that are there")?;
+    bench.stage("existing rules")?;
     let traces = Traces::look(bench, None);
     let is_marked =
         |delivery: &&Option<Delivery>| delivery.is_some_and(|one| one.flag || one.mark.is_some());
@@ -114,14 +115,14 @@ pub(super) fn before(bench: &mut Bench<'_>, goes_on: bool) -> Result<Traces, Sto
     bench.seen.marked_before = traces.deliveries.iter().filter(is_marked).count();
     if traces.lines.is_none() && !traces.has_packets() {
         bench.note(
-            "whether rules were there, or stay, cannot be seen: the driver lists none, and no \
-             packets arrive",
+            "whether rules existed before or stayed is not known: the driver does not list rules, \
+             and no packets arrive",
         );
     }
     if bench.seen.has_others() {
         bench.note(
-            "rules of others seem to be there: what they take or forbid was not told from what \
-             the NIC does",
+            "rules of others seem to exist; their effects could not be distinguished from \
+             properties of the NIC",
         );
     }
     if bench.seen.marked_before > 0 && !goes_on {
@@ -130,17 +131,17 @@ pub(super) fn before(bench: &mut Bench<'_>, goes_on: bool) -> Result<Traces, Sto
     Ok(traces)
 }
 
-/// Looks for traces after the last rule. Flushes rules that stayed, unless that would hit rules of
+/// Looks for traces after the last rule. Flushes rules that stayed, unless there may be rules of
 /// others.
 pub(super) fn after(bench: &mut Bench<'_>, before: &Traces) {
     look_again(bench, before);
     if before.has_packets() && bench.seen.packets_left.is_none() {
-        bench.note("the link is down: whether packets still hit rules cannot be seen");
+        bench.note("the link is down, so it is not known whether packets still hit rules");
     }
     if !bench.seen.has_stayed() {
         return;
     }
-    let what = format!("rules stayed that were destroyed: {}", bench.seen.words());
+    let what = format!("destroyed rules stayed: {}", bench.seen.words());
     if bench.seen.has_others() {
         bench.finding(what);
         return;
@@ -148,14 +149,14 @@ pub(super) fn after(bench: &mut Bench<'_>, before: &Traces) {
     let flushed = bench.subject.flush();
     look_again(bench, before);
     let end = match (bench.seen.has_stayed(), flushed) {
-        (false, _) => "a flush took them away".to_owned(),
-        (true, Ok(())) => "a flush left them".to_owned(),
+        (false, _) => "a flush removed them".to_owned(),
+        (true, Ok(())) => "a flush did not remove them".to_owned(),
         (true, Err(refused)) => format!("a flush was refused: {refused}"),
     };
     bench.finding(format!("{what}; {end}"));
 }
 
-/// Looks again for differences that last longer than a rule that is late.
+/// Looks for traces until there are none, at most as long as a destroyed rule may stay in effect.
 fn look_again(bench: &mut Bench<'_>, before: &Traces) {
     for wait_us in [0, LATE_US] {
         bench.wait(wait_us);

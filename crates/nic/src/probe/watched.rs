@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Watches the calls of a subject, because a driver that hangs cannot be interrupted.
+//! Measures the calls of a subject, because a driver that hangs cannot be interrupted.
 //!
 //! A thread checks whether the current call takes too long. If so, it passes the results so far to
-//! its owner, which then ends the process.
+//! a callback, which then ends the process.
 
 use super::Found;
 use super::bench::Stopped;
@@ -22,7 +22,7 @@ struct State {
     is_over: bool,
 }
 
-/// A watch on calls, shared by caller and watching thread.
+/// The current call and the results so far, shared by caller and watching thread.
 #[derive(Clone, Default)]
 pub struct Watchdog(Arc<(Mutex<State>, Condvar)>);
 
@@ -37,8 +37,8 @@ impl Watchdog {
         (state.stage, state.draft) = (stage, draft.clone());
     }
 
-    /// Begins to watch. When a call takes longer than `patience`, `hangs` is called once with the
-    /// results so far and the name of the call.
+    /// Starts the watching thread. If a call takes longer than `patience`, the thread calls `hangs`
+    /// once, with the results so far and the name of the call.
     pub fn begin(&self, patience: Duration, hangs: impl FnOnce(Found) + Send + 'static) -> Guard {
         let watch = self.clone();
         let thread = thread::spawn(move || watch.look(patience, hangs));
@@ -61,7 +61,7 @@ impl Watchdog {
     }
 }
 
-/// Ends the watch when it is dropped.
+/// Ends the watching thread when dropped.
 pub struct Guard {
     watch: Watchdog,
     thread: Option<JoinHandle<()>>,
@@ -72,7 +72,7 @@ impl Drop for Guard {
         self.watch.state().is_over = true;
         self.watch.0.1.notify_all();
         if let Some(thread) = self.thread.take() {
-            // If it panicked, it has printed why.
+            // If it panicked, it has printed the reason.
             let _ = thread.join();
         }
     }
@@ -80,7 +80,7 @@ impl Drop for Guard {
 
 /// A subject whose calls are watched.
 pub struct WatchedPort<S> {
-    /// The port that is asked.
+    /// The subject that executes the calls.
     pub subject: S,
     /// Measures how long a call has lasted.
     pub watch: Watchdog,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Detects whether packets hit a rule: by their mark, or by where they go.
+//! Detects whether packets hit a rule: by mark, flag, queue or loss.
 
 use super::actions::{MARK, action};
 use super::bench::{Bench, Stopped};
@@ -8,7 +8,7 @@ use super::pattern::Pattern;
 use super::subject::{Delivery, RuleProbe};
 use twin::{Action, Proto};
 
-/// Actions, and their visible effect on a packet.
+/// A list of actions, and the effect on packets by which a hit is detected.
 #[derive(Clone, Debug)]
 pub(super) struct EffectObserver {
     pub(super) actions: Vec<Action>,
@@ -19,18 +19,18 @@ pub(super) struct EffectObserver {
 enum Effect {
     Mark,
     Flag,
-    /// This queue, where packets without a rule do not go.
+    /// This queue, to which packets without a rule do not go.
     Queue(u16),
     Drop,
 }
 
-/// Maximum number of chains with which a hit is tried.
+/// Maximum number of chains to try.
 const CHAINS_MAX: usize = 16;
-/// Longest wait for a rule's effect; a later one is hardly useful.
+/// Longest wait for the effect of a rule, in microseconds. Later effects are of no use.
 const LATE_US: u64 = 100_000;
 
 impl EffectObserver {
-    /// Finds the first list whose effect is visible on packets of one of the chains.
+    /// Returns the first list of actions whose effect packets of one of the chains show.
     pub(super) fn find(
         bench: &mut Bench<'_>,
         taken: &[AcceptedChain],
@@ -46,7 +46,7 @@ impl EffectObserver {
             ("queue", Effect::Queue(0)),
             ("drop", Effect::Drop),
         ];
-        // An effect that is not visible at once may be visible later.
+        // Rules may come into effect late, so a second round waits.
         for late_us in [0, LATE_US] {
             for (name, sign) in signs {
                 let Some(list) = lists.iter().find(|list| list.contains(&name)) else { continue };
@@ -55,7 +55,7 @@ impl EffectObserver {
                     let witness = Self { actions: actions.clone(), sign };
                     let pattern = chain.pattern();
                     let Some(frame) = pattern.frame.clone() else { continue };
-                    // Neither a rule that was just destroyed nor this one may interfere.
+                    // A rule that was just destroyed may still be in effect.
                     bench.wait(late_us);
                     let Some(witness) = witness.of(bench, &frame) else { continue };
                     let question = witness.question(bench, &pattern);
@@ -74,8 +74,8 @@ impl EffectObserver {
         Ok(None)
     }
 
-    /// Returns a witness for packets like this frame, whose queue is not their usual one. `None` if
-    /// they do not arrive, or there is no other queue.
+    /// Returns an observer for packets like this frame, with another queue than their usual one.
+    /// `None` if they do not arrive, or there is no other queue.
     pub(super) fn of(&self, bench: &mut Bench<'_>, frame: &[u8]) -> Option<Self> {
         let mut witness = self.clone();
         let usual = bench.deliver(frame)?.queue;
@@ -103,7 +103,7 @@ impl EffectObserver {
         RuleProbe { actions: self.actions.clone(), ..bench.about(pattern) }
     }
 
-    /// True if the delivery, `None` for no packet, shows that the packet hit the rule.
+    /// True if the delivery shows that the packet hit the rule. `None` stands for a lost packet.
     pub(super) fn is_hit(&self, delivery: Option<Delivery>) -> bool {
         match (self.sign, delivery) {
             (Effect::Mark, Some(delivery)) => delivery.mark == Some(MARK),
@@ -114,8 +114,8 @@ impl EffectObserver {
         }
     }
 
-    /// True if the frame of `pattern` hits a rule with it; `None` if the NIC refuses the rule or
-    /// the pattern has no frame.
+    /// True if the frame of `pattern` hits a rule with that pattern. `None` if the NIC refuses the
+    /// rule, or the pattern has no frame.
     pub(super) fn hits(
         &self,
         bench: &mut Bench<'_>,
@@ -146,7 +146,7 @@ impl EffectObserver {
     }
 }
 
-/// Returns short chains, those with IP first: packets of other kinds may arrive by other ways.
+/// Returns short chains, those with IP first, because packets without IP may bypass the rules.
 fn usual_chains(taken: &[AcceptedChain]) -> Vec<&AcceptedChain> {
     let mut chains: Vec<_> = taken.iter().filter(|chain| chain.headers.len() <= 3).collect();
     let has_ip = |chain: &AcceptedChain| {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A flow queue of the model. Operations wait until they are pushed, which takes as long as the NIC
-//! needs for them.
+//! Plays a flow queue of the model. Operations wait until they are pushed; a push takes as long as
+//! the NIC needs for them.
 
 use super::super::flow_queue::{Done, FlowQueue, NoTable};
 use super::{Answer, Model, Refused, RuleId, RuleProbe, SILENT, Subject};
 use std::collections::{HashMap, VecDeque};
 use twin::{Errno, Kind};
 
-/// Operations that the driver of the software NIC accepts.
+/// Maximum of pending operations, as in the driver of the software NIC.
 const OPERATIONS_MAX: u32 = 4096;
-/// Time of a look for results.
+/// Time of a call that pulls results.
 const PULL_US: u64 = 1;
 
 enum Operation {
@@ -25,7 +25,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Forgets the rules, which have ended otherwise.
+    /// Forgets the rules, which ended by a flush or a stop.
     pub(super) fn forget_rules(&mut self) {
         self.rules.clear();
     }

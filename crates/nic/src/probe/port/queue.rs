@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A DPDK port's templates and flow queue.
+//! Implements the flow queue of a subject with the templates and the queue of a DPDK port.
 
 use super::super::flow_queue::{Done, FlowQueue, NoTable};
 use super::{Answer, PortSubject, Refused, RuleProbe, refused, rule_of};

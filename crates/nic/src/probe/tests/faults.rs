@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests the prober with NICs that do not do what they report, ports without a peer, calls that
-//! hang, and users who interrupt it.
+//! Tests the prober with NICs that report success without effect, ports without a peer, calls that
+//! hang, and interrupts.
 
 use super::super::flow_queue::{Done, FlowQueue, NoTable};
 use super::super::subject::{Age, Answer, Delivery, RuleId, Tally};
@@ -15,25 +15,25 @@ enum Fault {
     NoMark,
     /// The mark has 16 bits.
     ShortMark,
-    /// `create` refuses what `validate` takes.
+    /// `create` refuses rules that `validate` accepts.
     OnlyValidate,
-    /// Rules are taken, and no packet hits them.
+    /// Rules are accepted, but no packet hits them.
     Phantom,
     /// Every fourth `destroy` fails.
     Undeletable,
-    /// Every fourth result of a flow queue does not come.
+    /// Every fourth result of a flow queue is missing.
     NoResult,
     /// The tenth operation of a flow queue is refused.
     ShortQueue,
-    /// Nothing comes in by the peer.
+    /// No packet arrives from the peer.
     NoWire,
     /// The link comes up three seconds after a start.
     SlowLink,
-    /// It does not come up again after a stop.
+    /// The link does not come up again after a stop.
     LostLink,
-    /// The driver lists more than rules.
+    /// The driver's list has lines that are no rules.
     Talkative,
-    /// The driver lists nothing, and nothing comes in by the peer.
+    /// The driver has no list, and no packet arrives from the peer.
     Opaque,
 }
 
@@ -207,9 +207,9 @@ fn faults_are_found_or_told() {
     let (no_mark, _) = found(Fault::NoMark);
     assert!(no_mark.personality.mark.never_delivered);
     for (fault, words) in [
-        (Fault::OnlyValidate, "validate and create do not say the same"),
-        (Fault::Phantom, "no packet was seen to hit a rule"),
-        (Fault::NoWire, "no packet was seen to hit a rule"),
+        (Fault::OnlyValidate, "validate and create disagree"),
+        (Fault::Phantom, "no packet hit a rule"),
+        (Fault::NoWire, "no packet hit a rule"),
     ] {
         let (found, _) = found(fault);
         assert!(found.stopped.is_none(), "{fault:?}: {:?}", found.stopped);
@@ -218,7 +218,7 @@ fn faults_are_found_or_told() {
     let (short_mark, _) = found(Fault::ShortMark);
     assert!(short_mark.findings[0].contains("65536 as 0"), "{:?}", short_mark.findings);
     let (phantom, _) = found(Fault::Phantom);
-    assert!(phantom.findings[0].contains("none was seen to hit a rule"));
+    assert!(phantom.findings[0].contains("no packet hits a rule"));
     let (only_validate, _) = found(Fault::OnlyValidate);
     assert!(!only_validate.personality.pattern.headers.contains(&"sctp".to_owned()));
 }
@@ -256,7 +256,7 @@ fn a_link_is_waited_for() {
     let (lost, _) = found_with(Fault::LostLink, restart);
     assert_eq!((lost.findings, lost.seen.has_stayed()), (vec![], false));
     assert_eq!(lost.personality.port.on_stop, OnStop::Keep);
-    for words in ["what a stop does to rules was not seen", "the link is down"] {
+    for words in ["the effect of a stop on rules could not be observed", "the link is down"] {
         assert!(lost.notes.iter().any(|note| note.contains(words)), "{:#?}", lost.notes);
     }
 }
@@ -272,7 +272,7 @@ fn a_table_whose_results_do_not_come_is_flushed() {
     }
     let create = found.figures.by_queue.unwrap().create;
     assert!(create.results < create.asked && create.refused.is_none());
-    // The second that was waited for is not in it.
+    // The rate does not include the second of waiting for missing results.
     assert!(create.per_second > 2 * create.results, "{create:?}");
 }
 
@@ -281,7 +281,7 @@ fn what_a_flow_queue_refuses_is_told() {
     let restart = Extent { restart: true, ..Extent::default() };
     let (found, _) = found_with(Fault::ShortQueue, restart);
     let queues::ByQueue { create, destroy, .. } = found.figures.by_queue.unwrap();
-    assert_eq!(create.refused.as_deref(), Some("an operation: (no words) (EIO)"));
+    assert_eq!(create.refused.as_deref(), Some("an operation: (no message) (EIO)"));
     assert_eq!((create.results, destroy.results, destroy.refused), (9, 9, None));
 }
 
@@ -289,7 +289,7 @@ fn what_a_flow_queue_refuses_is_told() {
 fn what_cannot_be_seen_is_not_told_as_nothing() {
     let (opaque, _) = found(Fault::Opaque);
     assert_eq!((opaque.seen.lines_left, opaque.seen.packets_left), (None, None));
-    let is_said = |note: &String| note.contains("cannot be seen: the driver lists none");
+    let is_said = |note: &String| note.contains("is not known: the driver does not list rules");
     assert!(opaque.notes.iter().any(is_said), "{:#?}", opaque.notes);
     let (talkative, _) = found(Fault::Talkative);
     assert!(!talkative.seen.has_others() && talkative.notes.is_empty(), "{:?}", talkative.notes);
@@ -312,7 +312,7 @@ impl Watcher for Impatient<'_> {
 #[test]
 fn an_interrupt_leaves_what_is_known_and_no_rule() {
     for stage in [
-        "rules that are there",
+        "existing rules",
         "operations",
         "lists of actions",
         "pairs of rules",
@@ -332,12 +332,12 @@ fn an_interrupt_leaves_what_is_known_and_no_rule() {
         assert_eq!((model.len(), model.dump_lines()), (0, Ok(0)), "{stage}");
         assert_eq!(found.seen.lines_left.unwrap_or(0), 0);
         let knows_headers = !found.personality.pattern.headers.is_empty();
-        let early = ["flow queues", "rules that are there", "operations"];
+        let early = ["flow queues", "existing rules", "operations"];
         assert_eq!(knows_headers, !early.contains(&stage), "{stage}");
     }
 }
 
-/// The NICs' own ways to go wrong, as the model has them, each time.
+/// Every fault of the model, at a probability of 1 unless the test names another.
 #[test]
 fn every_fault_of_the_model_is_revealed() {
     type Sign = fn(&Found) -> bool;
@@ -347,9 +347,9 @@ fn every_fault_of_the_model_is_revealed() {
     let cases: [(&str, Sign); 15] = [
         ("no-mark", |found| found.personality.mark.never_delivered),
         ("mask-ignored", |found| !found.personality.items.is_empty()),
-        ("phantom-success", |found| finds(found, "none was seen to hit a rule")),
+        ("phantom-success", |found| finds(found, "no packet hits a rule")),
         ("destroy-leaves-rule", |found| finds(found, "2 s after it was destroyed")),
-        ("destroy-leaves-rule:0.02", |found| finds(found, "a flush took them away")),
+        ("destroy-leaves-rule:0.02", |found| finds(found, "a flush removed them")),
         ("undeletable", |found| finds(found, "not destroyed") && found.seen.has_stayed()),
         ("create-refused:0.05", |found| !found.notes.is_empty()),
         ("full-early:0.001", |found| found.personality.table.guaranteed == Some(1000)),
@@ -373,7 +373,7 @@ fn every_fault_of_the_model_is_revealed() {
     }
 }
 
-/// A rule that another program has made, on packets of TCP.
+/// Creates a rule of another program, which TCP packets hit.
 fn of_others(model: &mut Model, list: &[&str]) -> RuleId {
     let pattern = Pattern::of(&[Proto::Eth, Proto::Ipv4, Proto::Tcp]);
     let actions = list.iter().map(|name| action(name)).collect();
