@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The twin's port, as the files of the driver share it. */
+/* Declares the port of the software NIC, and the functions that files of the driver share. */
 #ifndef TWIN_H
 #define TWIN_H
 
@@ -17,24 +17,24 @@
 #include "twin_model.h"
 #include "twin_pace.h"
 
-/* What ethdev calls without a look is known of these: 22.11, and 24.11 as it is since 24.03. */
+/* ethdev calls some operations without a check. Their layout is known for 22.11 and from 24.03. */
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0) && RTE_VERSION < RTE_VERSION_NUM(24, 3, 0, 0)
 #error "DPDK 23.03 to 23.11 is not supported; 22.11 and 24.11 are"
 #endif
 
-/* Packets that are classified at once. */
+/* Maximum number of packets that are classified together. */
 #define TWIN_BURST 64
 /* Descriptors of a queue; a power of two. */
 #define TWIN_RXD_MIN 64
 #define TWIN_RXD_MAX 32768
-/* Of each direction. */
+/* Maximum for each direction. */
 #define TWIN_QUEUES_MAX 64
 #define TWIN_RSS_KEY_LEN 40
 #define TWIN_RETA_SIZE 128
 
 struct twin_port;
 
-/* What the devargs say. */
+/* The parsed devargs. */
 struct twin_args {
 	const char *personality;
 	const char *faults;
@@ -46,34 +46,34 @@ struct twin_args {
 	uint64_t loops;
 	uint32_t mbps; /* 0: no limit */
 	bool has_thread;
-	int cpu; /* of the thread */
-	uint16_t queues; /* at most, of each direction */
-	uint16_t rxd; /* of a queue, at most */
+	int cpu; /* where the thread runs */
+	uint16_t queues; /* maximum for each direction */
+	uint16_t rxd; /* maximum of receive descriptors of a queue */
 	int64_t reset_after; /* packets; 0: never */
-	/* Where the strings are. */
+	/* Memory of the strings above. */
 	char *text;
 	struct rte_kvargs *strings;
 };
 
 #define TWIN_FOREVER UINT64_MAX
 
-/* Where packets of a port come from and where they go. */
+/* Operations of a port that depend on what it is connected to. */
 struct twin_source {
-	/* All queues are set up. */
+	/* Called when all queues are set up. */
 	int (*start)(struct twin_port *port);
 	void (*stop)(struct twin_port *port);
-	/* Also after an open that failed. */
+	/* Called also after an open that failed. */
 	void (*close)(struct twin_port *port);
 	eth_rx_burst_t rx;
 	eth_tx_burst_t tx;
 	/*
-	 * Sends what the switch brings, by any thread, and takes it; how many packets went out.
-	 * Without it, they are lost.
+	 * Sends packets that rules of other ports send out here, from any thread, and frees the
+	 * others. Returns the number of packets sent. If it is NULL, such packets are lost.
 	 */
 	uint16_t (*carry)(struct twin_port *port, struct rte_mbuf **packets, uint16_t count);
-	/* Fetches packets for all queues; how many. Without it, they are brought. */
+	/* Receives packets for all queues; returns their number. NULL if senders deliver them. */
 	uint16_t (*poll)(struct twin_port *port);
-	/* Those that have nothing to add leave these out. */
+	/* Optional operations; NULL if there is nothing to do. */
 	int (*update_link)(struct twin_port *port);
 	void (*add_stats)(struct twin_port *port, struct rte_eth_stats *stats);
 	void (*reset_stats)(struct twin_port *port);
@@ -82,39 +82,39 @@ struct twin_source {
 	int (*set_mac)(struct twin_port *port, struct rte_ether_addr *addr);
 };
 
-/* A thread for the work of the model. */
+/* A thread that classifies packets. */
 struct twin_pipeline {
 	bool is_wanted;
 	bool is_running;
 	int cpu;
 	pthread_t thread;
-	struct rte_ring *inbox; /* of packets that are brought */
+	struct rte_ring *inbox; /* packets that senders deliver */
 };
 
-/* How far a queue has played. */
+/* Position of a queue in the replayed capture. */
 struct twin_cursor {
 	uint32_t block;
-	uint64_t ahead; /* packets of the block that are still to come */
-	uint64_t passes; /* that are still to come, this one included */
+	uint64_t ahead; /* packets of the block that are not played yet, as bits */
+	uint64_t passes; /* remaining passes, this one included */
 };
 
 struct twin_rxq {
 	struct twin_port *port;
-	/* Packets wait in a ring, as in the descriptors of a NIC. */
+	/* Packets that wait to be received, as in the descriptors of a NIC. */
 	struct rte_ring *ring;
 	struct rte_mempool *pool;
 	uint32_t room; /* bytes of a packet that one mbuf holds, in whole cache lines */
-	bool is_far_timed; /* the other end of the wire has frames that wait for their time */
+	bool is_far_timed; /* the other end of the wire sends frames at set times */
 	uint64_t packets;
 	uint64_t bytes;
 	struct twin_cursor cursor;
-	/* By whoever sends, which may be several. */
+	/* Written by all threads that send to this queue. */
 	uint64_t missed __rte_cache_aligned;
 };
 
 struct twin_txq {
 	struct twin_port *port;
-	bool is_of_one_pool; /* the application promised */
+	bool is_of_one_pool; /* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE is set */
 	struct twin_timed *timed; /* NULL: frames have no times */
 	uint64_t packets;
 	uint64_t bytes;
@@ -122,7 +122,7 @@ struct twin_txq {
 } __rte_cache_aligned;
 
 struct twin_rss {
-	uint64_t hash_functions; /* as ethdev names them */
+	uint64_t hash_functions; /* RTE_ETH_RSS_* */
 	enum rte_eth_hash_function algorithm;
 	uint8_t key[TWIN_RSS_KEY_LEN];
 	uint16_t reta[TWIN_RETA_SIZE];
@@ -131,50 +131,50 @@ struct twin_rss {
 struct twin_port {
 	struct rte_eth_dev *dev;
 	struct twin_nic *nic;
-	struct rte_flow_ops flow_ops; /* those that this NIC has */
+	struct rte_flow_ops flow_ops; /* operations that this NIC supports */
 	struct twin_async *async; /* or NULL */
 	const struct twin_source *source;
 	struct twin_wire *wire;
-	unsigned int side; /* of the wire */
+	unsigned int side; /* index of this end of the wire */
 	bool started; /* under the lock of the wire */
 	struct twin_replay *replay;
 	struct twin_lower *lower;
 	struct twin_switch *eswitch; /* or NULL */
-	bool is_reachable; /* for what the switch brings; under its lock */
+	bool is_reachable; /* for packets of the switch; under its lock */
 	struct twin_pipeline pipeline;
 	struct twin_pace pace;
 	struct rte_ether_addr mac;
-	uint16_t queues_max; /* of each direction */
+	uint16_t queues_max; /* for each direction */
 	uint16_t rxd_max;
 	struct twin_rss rss;
-	bool is_ageing; /* rules may be */
+	bool is_ageing; /* there may be rules with an age */
 	int64_t reset_after; /* packets; 0: never */
-	int64_t left; /* packets until then */
-	bool is_down; /* it has reset itself */
-	bool goes_on; /* the next start is that after a reset */
+	int64_t left; /* packets until the port resets itself */
+	bool is_down; /* the port has reset itself */
+	bool goes_on; /* the next start follows a reset: replay continues */
 	struct twin_rxq *rxq;
 	struct twin_txq *txq;
 	/*
-	 * By whoever does the work of the model, which may be several: what rules dropped, what
-	 * they sent to queues that are not there, and what the work cost.
+	 * Written by all threads that classify: packets that rules dropped, packets for queues
+	 * that do not exist, and the cost of classifying.
 	 */
 	uint64_t rule_drops __rte_cache_aligned;
 	uint64_t no_queue;
-	uint64_t no_room; /* on the way to the model */
+	uint64_t no_room; /* packets lost because the inbox was full, or without an mbuf */
 	uint64_t model_cycles;
 	uint64_t model_packets;
-	/* Held by who changes rules, or queues, of a port that replays; by nobody who receives. */
+	/* Replay: held while rules or queues change. Receivers never take it. */
 	rte_spinlock_t changing;
-	/* What its rules sent to other ports, and what found no way there. */
+	/* Packets that rules of this port sent to other ports, and packets lost on that way. */
 	uint64_t switched;
 	uint64_t switch_drops;
-	/* What the rules of others sent out here. */
+	/* Packets that rules of other ports sent out here. */
 	uint64_t carried;
 	uint64_t carried_bytes;
 };
 
 int twin_log_type(void);
-/* Microseconds since some time. */
+/* Returns the time in microseconds, of a clock with an arbitrary start. */
 uint64_t twin_now_us(void);
 #define TWIN_LOG(level, ...) rte_log(RTE_LOG_##level, twin_log_type(), "net_twin: " __VA_ARGS__)
 
@@ -190,7 +190,7 @@ int twin_args_parse(const char *devargs, struct twin_args *args);
 void twin_args_free(struct twin_args *args);
 
 /* twin_ethdev.c */
-/* Whether it changed; twin_tell_link tells who is interested. */
+/* Sets the link; true if it changed. twin_tell_link then reports it to the application. */
 bool twin_set_link(struct twin_port *port, bool is_up);
 void twin_tell_link(struct rte_eth_dev *dev);
 uint32_t twin_drain(struct rte_ring *ring);
@@ -216,7 +216,7 @@ int twin_switch_open(struct twin_port *port, const struct twin_args *args);
 void twin_switch_close(struct twin_port *port);
 void twin_switch_set_started(struct twin_port *port, bool is_started);
 void twin_switch_info(const struct twin_port *port, struct rte_eth_dev_info *info);
-/* What is wrong with the port that an action names, or an item; NULL if nothing is. */
+/* Return an error message about the port in an action or an item; NULL if it is valid. */
 const char *twin_switch_action_trouble(const struct twin_port *port,
 				       const struct rte_flow_action *action);
 const char *twin_switch_item_trouble(const struct twin_port *port,
@@ -228,7 +228,7 @@ void twin_switch_count(struct twin_port *port, uint64_t packets, uint64_t bytes)
 void twin_switch_send(struct twin_port *from, uint32_t to, struct rte_mbuf **packets,
 		      uint16_t count);
 
-/* In the number of a port: to that port, not to its wire. */
+/* Set in a target: packets go to the port with that number, not out on its wire. */
 #define TWIN_TO_PORT_BIT 0x10000u
 
 static inline bool
@@ -237,7 +237,7 @@ twin_is_elsewhere(const struct twin_verdict *verdict)
 	return (verdict->flags & (TWIN_TO_WIRE | TWIN_TO_PORT)) != 0;
 }
 
-/* For twin_switch_send. */
+/* Returns the target of a verdict, for twin_switch_send. */
 static inline uint32_t
 twin_target(const struct twin_verdict *verdict)
 {
@@ -264,7 +264,7 @@ int twin_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsig
 
 /* twin_rss.c */
 uint64_t twin_rss_supported(void);
-/* In the model's terms. */
+/* Converts hash functions of ethdev into types of the model. */
 uint32_t twin_rss_types(uint64_t hash_functions, enum rte_eth_hash_function algorithm);
 bool twin_rss_knows(enum rte_eth_hash_function algorithm);
 void twin_rss_info(struct rte_eth_dev_info *info);
@@ -285,7 +285,7 @@ int twin_age_list(struct rte_eth_dev *dev, void **contexts, uint32_t room,
 /* twin_flow.c */
 extern const struct rte_flow_ops twin_flow_ops;
 bool twin_flow_knows(const struct rte_flow_item *item);
-/* Makes a rule, and waits for nobody; its handle, or 0 and the error. */
+/* Creates a rule without waiting as the NIC would. Returns its handle, or 0 and the error. */
 uint64_t twin_flow_make(const struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
 			const struct rte_flow_item pattern[],
 			const struct rte_flow_action actions[], struct twin_call *call,
@@ -295,17 +295,17 @@ uint64_t twin_flow_make(const struct rte_eth_dev *dev, const struct rte_flow_att
 uint16_t twin_reset_rx(void *queue, struct rte_mbuf **packets, uint16_t count);
 uint16_t twin_reset_tx(void *queue, struct rte_mbuf **packets, uint16_t count);
 int twin_reset(struct rte_eth_dev *dev);
-/* Nobody will be told any more when it returns. */
+/* When it returns, no reset event is pending. */
 void twin_reset_stop(struct twin_port *port);
 
 /* twin_async.c */
 int twin_async_open(struct twin_port *port);
-/* Parts with tables, templates, queues and what is in them, as a reset does. */
+/* Frees all tables, templates, queues and their contents, as a reset does. */
 void twin_async_forget(struct twin_port *port);
 void twin_async_close(struct twin_port *port);
-/* The model's handle of any rule that an application has; 0 where there is no such rule. */
+/* Returns the model's handle of a rule; 0 if there is no such rule. */
 uint64_t twin_async_rule(const struct rte_eth_dev *dev, const struct rte_flow *flow);
-/* Rules may have gone otherwise than through a queue. */
+/* Notes that rules may have ended without an operation of a queue, such as by a flush. */
 void twin_async_note_strays(const struct twin_port *port);
 
 #endif

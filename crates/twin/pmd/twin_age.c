@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rules with an age: the event that says that some are aged, and the list of them. */
+/* Reports aged rules: by an event (RTE_ETH_EVENT_FLOW_AGED), and in a list. */
 
 #include <rte_alarm.h>
 #include <rte_cycles.h>
@@ -7,7 +7,7 @@
 
 #include "twin.h"
 
-/* The grain of ages is a second. */
+/* Timeouts are whole seconds, so half a second is fine enough. */
 #define PERIOD_US (US_PER_S / 2)
 
 static void
@@ -18,12 +18,12 @@ look(void *arg)
 	bool is_news = twin_nic_is_ageing_news(port->nic, twin_now_us());
 
 	rte_eal_alarm_set(PERIOD_US, look, port);
-	/* The last that happens: who is told may close the port. */
+	/* Last, because the callback may close the port. */
 	if (is_news)
 		rte_eth_dev_callback_process(dev, RTE_ETH_EVENT_FLOW_AGED, NULL);
 }
 
-/* To be called when there is a rule with an age. */
+/* Starts the checks for aged rules; called for each new rule with an age. */
 void
 twin_age_start(struct twin_port *port)
 {
@@ -31,7 +31,7 @@ twin_age_start(struct twin_port *port)
 		rte_eal_alarm_set(PERIOD_US, look, port);
 }
 
-/* Nobody looks at the port any more when it returns. */
+/* Stops the checks; none is running when it returns. */
 void
 twin_age_stop(struct twin_port *port)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devargs: what they say, and a clear word where they make no sense. */
+/* Parses devargs, and logs what is wrong with them. */
 
 #include <errno.h>
 #include <sched.h>
@@ -22,7 +22,7 @@
 #define ARG_RXD "rxd"
 #define ARG_RESET_AFTER "reset_after"
 
-/* Without lower=, whose value is cut out before: it has commas and equals signs of its own. */
+/* All keys except lower=, which split() takes out: its value has commas and equals signs. */
 static const char *const known[] = {
 	ARG_PERSONALITY, ARG_SEED, ARG_FAULTS, ARG_WIRE, ARG_REPLAY, ARG_LOOPS, ARG_SWITCH,
 	ARG_SPEED, ARG_PIPELINE, ARG_QUEUES, ARG_RXD, ARG_RESET_AFTER, NULL,
@@ -49,7 +49,7 @@ take_string(const char *key, const char *value, void *to)
 	return 0;
 }
 
-/* Where a part ends: at a comma outside of parentheses, or with the text. NULL if they are open. */
+/* Returns the end of a part, at a comma outside of parentheses; NULL if they are not closed. */
 static char *
 end_of_part(char *part)
 {
@@ -72,7 +72,7 @@ take_lower(char *value, const char **lower)
 	return take_string(ARG_LOWER, value, lower);
 }
 
-/* Takes lower=(DEVARGS) out of the text; the rest is shorter. */
+/* Copies all parts except lower=(DEVARGS) into `rest`. */
 static int
 split(char *text, char *rest, const char **lower)
 {
@@ -117,7 +117,7 @@ take_loops(const char *value, uint64_t *loops)
 	return -EINVAL;
 }
 
-/* A number of packets. */
+/* Parses a number of packets, from 1. */
 static int
 take_packets(const char *key, const char *value, int64_t *packets)
 {
@@ -158,7 +158,7 @@ take_count(const char *key, const char *value, uint16_t min, uint16_t max, uint1
 	return -EINVAL;
 }
 
-/* A rate of links such as 10G, 2.5G, 100M. */
+/* Parses a link rate such as 10G, 2.5G, 100M; "none" leaves it unlimited. */
 static int
 take_speed(const char *value, uint32_t *mbps)
 {
@@ -217,7 +217,7 @@ refuse_without(const char *key, const char *value, bool has_it, const char *need
 	return -EINVAL;
 }
 
-/* The texts of parameters that have no place in the arguments. */
+/* Values that are parsed after all of them were found. */
 struct values {
 	const char *seed;
 	const char *loops;
@@ -293,7 +293,7 @@ take_all(struct twin_args *args)
 	return check(args, &values);
 }
 
-/* To be freed also after an error. */
+/* The caller frees `args` with twin_args_free, also after an error. */
 int
 twin_args_parse(const char *devargs, struct twin_args *args)
 {

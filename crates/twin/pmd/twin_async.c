@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rte_flow by queues: operations wait in the ring of a queue until they are pushed, and their
- * results until they are pulled. Rules come from template tables (twin_template.c).
+ * Flow queues of rte_flow: operations wait in a queue until they are pushed, their results until
+ * they are pulled. Rules are made from template tables (twin_template.c).
  *
- * A queue belongs to one thread at a time, as rte_flow.h asks; queues share the slots of rules.
+ * One thread at a time uses a queue, as rte_flow.h requires. All queues share the slots of rules.
  */
 
 #include <errno.h>
@@ -15,12 +15,12 @@
 
 #include "twin_async.h"
 
-/* Operations that a queue holds where the application names no number. */
+/* Size of a queue if the application names none. */
 #define OPS_USUAL 64
-/* What applications call for each rule is in a place of its own since 24.03. */
+/* Since 24.03, the operations for each rule are in a structure of their own. */
 #define HAS_FAST_OPS (RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0))
 
-/* An operation; its rule is there if it makes one. */
+/* An operation; `rule` is NULL if it destroys a rule. */
 struct op {
 	struct rte_flow_conv_rule *rule;
 	uint32_t slot;
@@ -29,7 +29,7 @@ struct op {
 	uint64_t done_us;
 };
 
-/* Numbers of operations since the beginning; their places are those modulo the size. */
+/* Counts operations since the start; the place of an operation is its number modulo `size`. */
 struct twin_flow_queue {
 	struct op *ops;
 	uint32_t size;
@@ -47,7 +47,7 @@ refuse(struct rte_flow_error *error, int code, const char *message)
 
 /* ---- slots ------------------------------------------------------------------------------- */
 
-/* As the model's handles, with a bit that those never have. */
+/* Returns the handle of a rule: like one of the model, with a bit that those never have. */
 static struct rte_flow *
 handle_of(const struct twin_slot *slot, uint32_t place)
 {
@@ -55,7 +55,7 @@ handle_of(const struct twin_slot *slot, uint32_t place)
 					      TWIN_ASYNC_HANDLE | (place + 1));
 }
 
-/* NULL where there is no such rule, or none any more. Under the lock. */
+/* Returns the slot of a rule; NULL if it does not exist, or is being destroyed. Under the lock. */
 static struct twin_slot *
 slot_of(const struct twin_async *async, const struct rte_flow *flow)
 {
@@ -88,7 +88,7 @@ twin_async_note_strays(const struct twin_port *port)
 		__atomic_store_n(&port->async->has_strays, true, __ATOMIC_RELEASE);
 }
 
-/* Rules that went otherwise than through a queue take no room. Under the lock. */
+/* Frees slots of rules that ended without an operation of a queue. Under the lock. */
 static void
 sweep(struct twin_async *async, const struct twin_nic *nic)
 {
@@ -136,7 +136,7 @@ add_slots(struct twin_async *async)
 	return 0;
 }
 
-/* Returns its place; -ENOSPC, -ENOMEM. */
+/* Reserves a slot; returns its place, -ENOSPC or -ENOMEM. */
 static int64_t
 take_slot(struct twin_port *port, struct rte_flow_template_table *table, uint32_t queue)
 {
@@ -203,7 +203,7 @@ static int
 info_get(struct rte_eth_dev *dev __rte_unused, struct rte_flow_port_info *port,
 	 struct rte_flow_queue_info *queue, struct rte_flow_error *error __rte_unused)
 {
-	/* How many rules may count, the model says when one is made. */
+	/* The model limits the number of counters when a rule is created. */
 	*port = (struct rte_flow_port_info){
 		.max_nb_queues = TWIN_QUEUES_MAX,
 		.max_nb_counters = INT32_MAX,
@@ -281,13 +281,13 @@ has_room(const struct twin_flow_queue *queue, struct rte_flow_error *error)
 	return false;
 }
 
-/* Does what was asked for, now. What fails is known from its result. */
+/* Executes an operation. Failures show in its result. */
 static void
 execute(struct rte_eth_dev *dev, struct twin_flow_queue *queue, struct op *op)
 {
 	struct twin_async *async = twin_async_of(dev);
 	struct twin_call call = { .now_us = twin_now_us() };
-	struct rte_flow_error error; /* of which nobody is told */
+	struct rte_flow_error error; /* not reported: results have no message */
 	bool is_to_go = op->rule == NULL;
 	struct twin_slot *slot;
 	uint64_t rule, done;
@@ -308,12 +308,12 @@ execute(struct rte_eth_dev *dev, struct twin_flow_queue *queue, struct op *op)
 	rte_spinlock_lock(&async->lock);
 	slot = &async->slots[op->slot];
 	slot->rule = rule;
-	/* A rule that could not be made is still to go where that was asked for already. */
+	/* If creating failed and a destroy is queued, that one frees the slot. */
 	if (is_to_go || (rule == 0 && !slot->is_leaving))
 		free_slot(async, slot);
 	rte_spinlock_unlock(&async->lock);
 	op->status = done != 0 ? RTE_FLOW_OP_SUCCESS : RTE_FLOW_OP_ERROR;
-	/* The NIC takes its time, one operation after the other, and holds nobody. */
+	/* The NIC executes operations one after the other; the caller does not wait. */
 	queue->busy_until_us = RTE_MAX(queue->busy_until_us, call.now_us) + call.wait_us;
 	op->done_us = queue->busy_until_us;
 }
@@ -325,7 +325,7 @@ push_all(struct rte_eth_dev *dev, struct twin_flow_queue *queue)
 		execute(dev, queue, &queue->ops[queue->pushed % queue->size]);
 }
 
-/* Operations of a queue keep their order: one that is not postponed takes the others along. */
+/* Keeps the order of operations: one that is not postponed pushes those before it too. */
 static void
 enqueue(struct rte_eth_dev *dev, struct twin_flow_queue *queue, struct op op,
 	const struct rte_flow_op_attr *attr)
@@ -360,7 +360,7 @@ async_create(struct rte_eth_dev *dev, uint32_t queue_id, const struct rte_flow_o
 		return NULL;
 	}
 	op.slot = place;
-	/* What is in the slot may go as soon as the operation is done. */
+	/* Before the operation is queued, because it may free the slot at once. */
 	rte_spinlock_lock(&async->lock);
 	flow = handle_of(&async->slots[place], place);
 	rte_spinlock_unlock(&async->lock);
@@ -435,7 +435,7 @@ pull(struct rte_eth_dev *dev, uint32_t queue_id, struct rte_flow_op_result resul
 #if HAS_FAST_OPS
 static struct rte_flow_fp_ops queue_ops;
 
-/* ethdev calls what is there without a look: the rest has to be what refuses. */
+/* ethdev calls these without a check, so the others must be the defaults, which refuse. */
 RTE_INIT(fill_queue_ops)
 {
 	queue_ops = rte_flow_fp_default_ops;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The port: queues and link, whatever it is connected to. */
+/* Implements the port of ethdev: queues and link, for all kinds of sources. */
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ twin_log_type(void)
 	return log_type;
 }
 
-/* Known as soon as there is a port: a product is cheaper than a quotient. */
+/* Set by probe(), because a multiplication is cheaper than a division. */
 static double us_per_cycle;
 
 uint64_t
@@ -51,8 +51,8 @@ twin_tell_link(struct rte_eth_dev *dev)
 }
 
 /*
- * Checksums are checked for those who ask, as by mlx5: it takes the model a pass over the packet,
- * which the parsers of other NICs do for everybody.
+ * Checksums are verified only on request, as in mlx5, because this costs the model a pass over the
+ * packet. Parsers of other NICs always verify them.
  */
 static const struct {
 	uint64_t offload;
@@ -123,7 +123,7 @@ start(struct rte_eth_dev *dev)
 	return ret;
 }
 
-/* What is in a ring goes back to its pool; how many. */
+/* Frees the packets in a ring; returns their number. */
 uint32_t
 twin_drain(struct rte_ring *ring)
 {
@@ -182,7 +182,7 @@ info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->rx_desc_lim = (struct rte_eth_desc_lim){
 		.nb_max = port->rxd_max, .nb_min = TWIN_RXD_MIN, .nb_align = 1,
 	};
-	/* A number only, but for frames with a time to be sent at: others do not wait. */
+	/* Has an effect only for frames with a send time: others do not wait. */
 	info->tx_desc_lim = (struct rte_eth_desc_lim){
 		.nb_max = TWIN_RXD_MAX, .nb_min = TWIN_RXD_MIN, .nb_align = 1,
 	};
@@ -244,7 +244,7 @@ close_port(struct rte_eth_dev *dev)
 	rte_free(port->txq);
 	if (port->nic != NULL)
 		twin_nic_free(port->nic);
-	dev->data->mac_addrs = NULL; /* part of the private data */
+	dev->data->mac_addrs = NULL; /* it is part of the private data */
 	return 0;
 }
 
@@ -256,7 +256,7 @@ static const uint32_t packet_types[] = {
 	RTE_PTYPE_L4_SCTP,
 	RTE_PTYPE_L4_TCP,
 	RTE_PTYPE_L4_UDP,
-	RTE_PTYPE_UNKNOWN, /* the end, for those that look for it */
+	RTE_PTYPE_UNKNOWN, /* end of the list, for callers that expect it */
 };
 
 static const uint32_t *
@@ -278,11 +278,11 @@ link_update(struct rte_eth_dev *dev, int wait __rte_unused)
 {
 	struct twin_port *port = dev->data->dev_private;
 
-	/* Elsewhere it is set where it changes. */
+	/* Other sources set the link when it changes. */
 	return port->source->update_link != NULL ? port->source->update_link(port) : 0;
 }
 
-/* Whatever is on a wire arrives: there is nothing to turn on. */
+/* All packets arrive, so promiscuous modes need no action. */
 static int
 accept_all(struct rte_eth_dev *dev __rte_unused)
 {
@@ -360,7 +360,7 @@ make_nic(struct twin_port *port, const struct twin_args *args)
 	return twin_async_open(port);
 }
 
-/* Connects the port as its devargs say. */
+/* Opens the source that the devargs name. */
 static int
 plug_in(struct twin_port *port, const char *devargs)
 {
@@ -421,18 +421,18 @@ fill(struct rte_eth_dev *dev, const char *args)
 	if (port->rxq == NULL || port->txq == NULL)
 		return -ENOMEM;
 	ret = plug_in(port, args);
-	/* What is asked for its link cannot tell of it. */
+	/* Sources with update_link read the link when asked, and do not report changes. */
 	if (port->source->update_link == NULL)
 		dev->data->dev_flags |= RTE_ETH_DEV_INTR_LSC;
 	dev->rx_pkt_burst = port->reset_after != 0 ? twin_reset_rx : port->source->rx;
 	dev->tx_pkt_burst = port->reset_after != 0 ? twin_reset_tx : port->source->tx;
-	/* Packets of the other sources do not all wait in the rings. */
+	/* For other sources, the ring does not have all packets that wait. */
 	if (port->source->rx == twin_rx || port->wire != NULL)
 		dev->rx_queue_count = queue_count;
 	return ret;
 }
 
-/* Structures inside of DPDK may change with every release. */
+/* Internal structures of DPDK may change with every release. */
 static bool
 is_built_for_this_dpdk(void)
 {
@@ -476,7 +476,7 @@ remove_port(struct rte_vdev_device *vdev)
 
 	if (dev == NULL)
 		return 0;
-	/* Programs pull out, or end with, a port in use; its thread must not outlive it. */
+	/* Programs may remove, or end with, a started port; its thread must end before. */
 	rte_eth_dev_stop(dev->data->port_id);
 	close_port(dev);
 	return rte_eth_dev_release_port(dev);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rte_flow: takes a rule apart for the model, and says the model's refusal as a driver would. */
+/* Implements rte_flow: converts rules for the model, and its refusals into rte_flow_error. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -11,21 +11,21 @@
 
 #include "twin.h"
 
-/* The model has the numbers of 22.11; later releases only add. */
+/* The model has the numbers of 22.11; later releases only add some. */
 static_assert(RTE_FLOW_ERROR_TYPE_HANDLE == 2 && RTE_FLOW_ERROR_TYPE_ITEM == 13 &&
 	      RTE_FLOW_ERROR_TYPE_STATE == 17, "enum rte_flow_error_type");
 
-/* What an item is to the model, and the mask where the rule gives none. */
+/* The protocol of an item in the model, and the default mask. */
 struct layout {
 	enum rte_flow_item_type type;
 	enum twin_proto proto;
 	const void *mask;
 };
 
-/* rte_flow.h has none for the fragment header. */
+/* rte_flow.h has no default mask for the fragment header. */
 static const uint8_t no_mask[8];
 
-/* Every one of these items begins with the header as it is in a packet. */
+/* All these items begin with the header as it is in a packet. */
 static const struct layout layouts[] = {
 	{ RTE_FLOW_ITEM_TYPE_ETH, TWIN_PROTO_ETH, &rte_flow_item_eth_mask },
 	{ RTE_FLOW_ITEM_TYPE_VLAN, TWIN_PROTO_VLAN, &rte_flow_item_vlan_mask },
@@ -42,12 +42,12 @@ static const struct layout layouts[] = {
 	{ RTE_FLOW_ITEM_TYPE_GRE, TWIN_PROTO_GRE, &rte_flow_item_gre_mask },
 };
 
-/* Of a tag, that is the header behind the type: TCI, and the type of what follows. */
+/* The header of a VLAN item begins behind the EtherType of the tag: TCI, then the next type. */
 static_assert(offsetof(struct rte_flow_item_vlan, inner_type) == 2, "rte_flow_item_vlan");
 
 /*
- * A rule taken apart. The place of an item here is not that in the pattern, which has VOID ones
- * and ports; the last of each list is its END.
+ * A rule in the types of the model. VOID items and ports are left out, so indexes differ from those
+ * of the pattern. `item_of` and `action_of` end with END.
  */
 struct parts {
 	struct twin_rule rule;
@@ -76,7 +76,7 @@ twin_flow_knows(const struct rte_flow_item *item)
 	       layout_of(item->type) != NULL;
 }
 
-/* The bit that some items have beside the header. */
+/* Converts the bit that some items have behind the header, such as has_vlan. */
 static void
 take_follower(const struct rte_flow_item *item, const void *mask, struct twin_item *to)
 {
@@ -92,7 +92,7 @@ take_follower(const struct rte_flow_item *item, const void *mask, struct twin_it
 	}
 }
 
-/* What the model does not know is TWIN_PROTO_NONE, and it says so. */
+/* Converts an item. Unknown ones become TWIN_PROTO_NONE, which the model refuses. */
 static void
 take_item(const struct rte_flow_item *item, struct twin_item *to)
 {
@@ -185,7 +185,7 @@ trouble_of_rss(const struct rte_flow_action_rss *rss, const struct twin_port *po
 	return NULL;
 }
 
-/* What can be said only here: the model is not told. */
+/* Returns the error of a configuration that the model does not see; NULL if it is valid. */
 static const char *
 trouble_of(const struct rte_flow_action *action, const struct twin_port *port)
 {
@@ -284,7 +284,7 @@ take_apart(struct parts *parts, const struct rte_eth_dev *dev, const struct rte_
 	return ret;
 }
 
-/* Says a refusal as a driver would. */
+/* Writes the refusal of the model as a driver would. */
 static int
 refuse(const struct twin_call *call, const struct parts *parts, struct rte_flow_error *error)
 {
@@ -314,7 +314,7 @@ call_now(void)
 	return (struct twin_call){ .now_us = twin_now_us() };
 }
 
-/* The NIC holds whoever called, as long as it needs; longer waits leave the cpu to others. */
+/* Waits as long as the NIC needs; sleeps if that is 1 ms or more. */
 static void
 wait_for_nic(const struct twin_call *call)
 {
@@ -370,7 +370,7 @@ twin_flow_make(const struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
 	return handle;
 }
 
-/* A rule's handle stands for its address: it is never zero, and nobody looks behind it. */
+/* Returns the handle as a pointer. It is never NULL, and never dereferenced. */
 static struct rte_flow *
 create(struct rte_eth_dev *dev, const struct rte_flow_attr *attr,
        const struct rte_flow_item pattern[], const struct rte_flow_action actions[],
@@ -454,7 +454,7 @@ dump(struct rte_eth_dev *dev, struct rte_flow *flow, FILE *file, struct rte_flow
 	uint64_t rule = flow != NULL ? twin_async_rule(dev, flow) : 0;
 	char *text;
 
-	/* Zero is all of them. */
+	/* To the model, 0 means all rules. */
 	if (flow != NULL && rule == 0)
 		return rte_flow_error_set(error, ENOENT, RTE_FLOW_ERROR_TYPE_HANDLE, flow,
 					  "no such rule");

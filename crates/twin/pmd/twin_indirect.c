@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Indirect actions by flow queues, which the twin has not. ethdev refuses for drivers without them
- * only since 24.03; before, it calls whatever is there.
+ * Refuses indirect actions of flow queues, which the software NIC does not have. Before 24.03,
+ * ethdev calls these operations without checking that the driver has them.
  */
 
 #include <errno.h>

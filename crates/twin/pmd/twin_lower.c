@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A port of another driver below this one, which owns it: whatever comes from there is classified
- * as if the other were the wire. Applications see only the twin.
+ * lower=(DEVARGS): puts a port of another driver below the twin. The twin owns that port and
+ * classifies the packets that arrive there. Applications see only the twin.
  */
 
 #include <errno.h>
@@ -19,12 +19,12 @@
 
 #include "twin.h"
 
-/* As many as drivers of all kinds take. */
+/* All drivers accept this number, or adjust it. */
 #define DESCRIPTORS 1024
-/* For the lock of the lower port, by who may not wait for it. */
+/* Attempts to take the lock of the lower port before packets of a switch are dropped. */
 #define TRIES 10000
 
-/* It has one queue of each direction, for which those of the twin take turns. */
+/* The lower port has one queue of each direction, which all queues of the twin share. */
 struct twin_lower {
 	uint16_t port_id;
 	uint64_t owner;
@@ -41,7 +41,7 @@ update_link(struct twin_port *port)
 	return ret == 0 ? rte_eth_linkstatus_set(port->dev, &link) : ret;
 }
 
-/* Takes the link of the port below over, and tells of it. */
+/* Copies the link of the lower port, and reports a change to the application. */
 static void
 follow_link(struct twin_port *port)
 {
@@ -49,9 +49,9 @@ follow_link(struct twin_port *port)
 		twin_tell_link(port->dev);
 }
 
-/* The twin above each port: what ethdev keeps of callbacks may outlive it. */
+/* The twin above each port. Callbacks in ethdev may outlive the twin, so they look it up here. */
 static struct twin_port *above[RTE_MAX_ETHPORTS];
-/* This thread is in the callback. */
+/* True while this thread is in the callback. */
 static __thread bool is_telling;
 
 static int
@@ -61,14 +61,14 @@ on_link(uint16_t port_id, enum rte_eth_event_type event __rte_unused, void *arg 
 	struct twin_port *port = __atomic_load_n(&above[port_id], __ATOMIC_ACQUIRE);
 
 	is_telling = true;
-	/* The last that happens: who is told may close the port. */
+	/* Last, because the callback of the application may close the port. */
 	if (port != NULL)
 		follow_link(port);
 	is_telling = false;
 	return 0;
 }
 
-/* Has the twin tell of its link, if the port below does. */
+/* Subscribes to link events of the lower port, if it has them. */
 static int
 watch_link(struct twin_port *port)
 {
@@ -83,7 +83,7 @@ watch_link(struct twin_port *port)
 					     NULL);
 }
 
-/* Nobody but this thread is in the callback when it returns. */
+/* Ends link events. When it returns, no other thread is in the callback. */
 static void
 leave_link(const struct twin_port *port)
 {
@@ -108,14 +108,14 @@ forget(struct twin_port *port)
 	if (lower == NULL)
 		return;
 	leave_link(port);
-	/* EAL may have closed it before. Its device stays, for EAL walks over the devices. */
+	/* EAL may have closed the port. The device stays: EAL may be iterating over devices. */
 	if (rte_eth_dev_owner_get(lower->port_id, &owner) == 0 && owner.id == lower->owner)
 		rte_eth_dev_close(lower->port_id);
 	free(lower);
 	port->lower = NULL;
 }
 
-/* Makes the device, unless it is there. */
+/* Creates the device of the lower port, unless it exists. */
 static int
 probe(const char *devargs, uint16_t *port_id)
 {
@@ -126,7 +126,7 @@ probe(const char *devargs, uint16_t *port_id)
 		return ret;
 	if (rte_eth_dev_get_port_by_name(device.name, port_id) != 0) {
 		ret = rte_dev_probe(devargs);
-		/* The device of a port that was closed is taken for one that has its port. */
+		/* The device of a closed port exists without a port: create it again. */
 		if (ret == 0 && rte_eth_dev_get_port_by_name(device.name, port_id) != 0) {
 			rte_eal_hotplug_remove(rte_bus_name(device.bus), device.name);
 			ret = rte_dev_probe(devargs);
@@ -195,7 +195,7 @@ configure(const struct twin_port *port)
 	int ret = rte_eth_dev_info_get(id, &below);
 
 	if (ret == 0) {
-		/* Drivers choose by these how they take chains. */
+		/* By these offloads, drivers choose whether they handle chains of mbufs. */
 		conf.rxmode.offloads = below.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER &
 				       data->dev_conf.rxmode.offloads;
 		conf.txmode.offloads = below.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
@@ -227,7 +227,7 @@ start(struct twin_port *port)
 		TWIN_LOG(ERR, "the port below does not start: %s\n", strerror(-ret));
 		return ret;
 	}
-	/* Not all drivers can; those that cannot receive everything anyway. */
+	/* Drivers without this mode receive everything anyway. */
 	(void)rte_eth_promiscuous_enable(port->lower->port_id);
 	follow_link(port);
 	return 0;
@@ -247,7 +247,7 @@ poll(struct twin_port *port)
 	struct rte_mbuf *packets[TWIN_BURST];
 	uint16_t count;
 
-	/* Whoever has it works for all. */
+	/* The thread that has the lock receives for all queues. */
 	if (!rte_spinlock_trylock(&lower->rx_lock))
 		return 0;
 	count = rte_eth_rx_burst(lower->port_id, 0, packets, TWIN_BURST);
@@ -256,13 +256,13 @@ poll(struct twin_port *port)
 	return count;
 }
 
-/* Sends what the port below takes, under its lock; how many, and their bytes. */
+/* Sends packets by the lower port, under its lock. Returns their number; writes their bytes. */
 static uint16_t
 send_below(struct twin_lower *lower, struct rte_mbuf **packets, uint16_t count, uint64_t *bytes)
 {
 	uint16_t i, sent;
 
-	/* Afterwards they are no longer ours. */
+	/* Before sending: sent packets belong to the driver. */
 	*bytes = 0;
 	for (i = 0; i < count; i++)
 		*bytes += packets[i]->pkt_len;
@@ -288,7 +288,7 @@ tx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return sent;
 }
 
-/* Who sends may hold the lock already, by another port; it waits a little, and not for ever. */
+/* Tries to take the lock for a while. This thread may hold it already, so it must not wait. */
 static bool
 try_hard(rte_spinlock_t *lock)
 {
@@ -309,7 +309,7 @@ carry(struct twin_port *port, struct rte_mbuf **packets, uint16_t count)
 	uint64_t bytes = 0;
 	uint16_t i, sent = 0;
 
-	/* What the sender asked its own port for is nothing to this one. */
+	/* Offloads that the sender requested from its own port do not apply here. */
 	for (i = 0; i < count; i++)
 		packets[i]->ol_flags &= RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
 	if (try_hard(&lower->tx_lock)) {
@@ -321,7 +321,7 @@ carry(struct twin_port *port, struct rte_mbuf **packets, uint16_t count)
 	return sent;
 }
 
-/* What was lost below; the packets themselves are counted here. */
+/* Adds the losses of the lower port. The twin itself counts packets and bytes. */
 static void
 add_stats(struct twin_port *port, struct rte_eth_stats *stats)
 {
@@ -360,7 +360,7 @@ info(struct twin_port *port, struct rte_eth_dev_info *info)
 static int
 set_mtu(struct twin_port *port, uint16_t mtu)
 {
-	/* It is configured when it starts, with the MTU that the twin has by then. */
+	/* A stopped lower port gets the MTU when it is configured, at the start. */
 	return port->dev->data->dev_started ? rte_eth_dev_set_mtu(port->lower->port_id, mtu) : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a driver leaves in an mbuf that a NIC has filled, in the terms of mbufs. */
+/* Converts verdicts into packet types and offload flags of mbufs. */
 #ifndef TWIN_MBUF_H
 #define TWIN_MBUF_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The border to the model of a NIC: all of this is written in Rust, in ../src/ffi.rs. */
+/* Interface to the model of a NIC, which is written in Rust: ../src/ffi.rs. */
 #ifndef TWIN_MODEL_H
 #define TWIN_MODEL_H
 
@@ -43,22 +43,22 @@ enum twin_action_kind {
 	TWIN_ACTION_PORT_REPRESENTOR,
 };
 
-/* As the port of an action, that of the rule. */
+/* In an action: the port of the rule. */
 #define TWIN_OWN_PORT UINT32_MAX
 
 #define TWIN_GIVEN_SPEC 1u
 #define TWIN_GIVEN_LAST 2u
 #define TWIN_GIVEN_MASK 4u
 
-/* A header and the bits of it that count. */
+/* A header, and its bits that a rule matches. */
 struct twin_item {
-	/* Headers as in a packet, or NULL. Without a mask, it is that of rte_flow.h. */
+	/* Headers as in a packet, or NULL. If no mask was given, `mask` is that of rte_flow.h. */
 	const void *spec;
 	const void *last;
 	const void *mask;
 	uint16_t proto;
-	uint8_t given; /* of TWIN_GIVEN_* */
-	/* A tag behind Ethernet and VLAN, a fragment header behind IPv6. */
+	uint8_t given; /* TWIN_GIVEN_* */
+	/* Whether a tag must follow Ethernet or VLAN, or a fragment header IPv6. */
 	uint8_t follower_matters;
 	uint8_t is_followed;
 };
@@ -66,19 +66,19 @@ struct twin_item {
 struct twin_action {
 	uint32_t kind;
 	/*
-	 * Of mark, queue and jump; types of rss, those of the port without any; seconds of age;
-	 * number of a port.
+	 * Number of mark, queue, group or port; types of rss, 0 for those of the port; seconds
+	 * of age.
 	 */
 	uint32_t value;
-	uint64_t context; /* of age: what the application calls the rule, 0 for its handle */
-	const uint16_t *queues; /* of rss */
+	uint64_t context; /* age: value that reports the rule, 0 for its handle */
+	const uint16_t *queues; /* rss */
 	uint32_t queue_count;
 };
 
 #define TWIN_INGRESS 1u
 #define TWIN_EGRESS 2u
 #define TWIN_TRANSFER 4u
-/* The pattern names the port that packets arrive at. */
+/* The pattern names the port at which packets arrive. */
 #define TWIN_NAMES_PORT 8u
 
 static inline uint32_t
@@ -88,7 +88,7 @@ twin_directions(bool ingress, bool egress, bool transfer)
 	       (transfer ? TWIN_TRANSFER : 0);
 }
 
-/* Items and actions that a rule has at most: more than any of sense. */
+/* Maximum number of items, and of actions, of a rule. Useful rules have fewer. */
 #define TWIN_PARTS_MAX 32
 
 struct twin_rule {
@@ -105,21 +105,21 @@ struct twin_rule {
 #define TWIN_PLACE_ITEM 1u
 #define TWIN_PLACE_ACTION 2u
 
-/* A call to the model: when it is made, and what became of it beside its value. */
+/* A call to the model: its time, and its results beside the return value. */
 struct twin_call {
-	uint64_t now_us; /* of any clock that never goes back */
-	uint32_t wait_us; /* how long the NIC needs, and holds the caller */
-	/* Why it was refused, as in rte_flow_error; the message is never freed. */
+	uint64_t now_us; /* time, of any clock that never goes back */
+	uint32_t wait_us; /* time that the NIC needs, for which the caller waits */
+	/* The refusal, as in rte_flow_error. The message is never freed. */
 	int32_t error;
-	uint32_t type; /* of enum rte_flow_error_type; none leaves the application's untouched */
-	uint32_t place_kind; /* of TWIN_PLACE_* */
-	uint32_t place; /* of the item or action; that behind the last is the end */
+	uint32_t type; /* enum rte_flow_error_type; NONE: leave the application's error as it was */
+	uint32_t place_kind; /* TWIN_PLACE_* */
+	uint32_t place; /* index of the item or action; END has the index behind the last */
 	const char *message; /* or NULL */
 };
 
 struct twin_frame {
 	const uint8_t *bytes;
-	uint32_t len; /* bytes there; more than all headers, or the whole frame */
+	uint32_t len; /* readable bytes: the whole frame, or more than all headers */
 	uint32_t frame_len;
 };
 
@@ -127,29 +127,29 @@ struct twin_frame {
 #define TWIN_HAS_FLAG 2u
 #define TWIN_HAS_HASH 4u
 #define TWIN_DROPPED 8u
-/* Checksums, of those that are checked; neither bit where nobody can know. */
+/* Results of checksums. Neither bit is set if a checksum was not, or cannot be, verified. */
 #define TWIN_NETWORK_GOOD 16u
 #define TWIN_NETWORK_BAD 32u
 #define TWIN_TRANSPORT_GOOD 64u
 #define TWIN_TRANSPORT_BAD 128u
-/* To the wire of the port in `queue`; to that port itself. */
+/* The packet goes out on the wire of the port in `queue`, or to that port itself. */
 #define TWIN_TO_WIRE 256u
 #define TWIN_TO_PORT 512u
-/* By several rules: only twin_nic_classify counts it. */
+/* Several rules count the packet, so only twin_nic_classify can count it. */
 #define TWIN_COUNTED_OFTEN UINT32_MAX
 
 struct twin_verdict {
 	uint32_t flags;
 	uint32_t mark;
-	uint32_t hash; /* of RSS */
+	uint32_t hash; /* RSS hash */
 	uint16_t queue;
-	uint16_t network; /* of enum twin_proto, none where it is unknown */
+	uint16_t network; /* enum twin_proto; NONE if unknown */
 	uint16_t transport;
-	/* For twin_nic_count, 0 where nothing is to be counted; or TWIN_COUNTED_OFTEN. */
+	/* Argument of twin_nic_count; 0 if no rule counts; or TWIN_COUNTED_OFTEN. */
 	uint32_t counter;
 };
 
-/* A packet of a verdict that was foreseen. */
+/* A packet to count, whose verdict was computed ahead. */
 struct twin_count {
 	uint32_t counter;
 	uint32_t bytes;
@@ -166,7 +166,7 @@ struct twin_tally {
 	uint8_t has_bytes;
 };
 
-/* As in ../src/ffi.rs. */
+/* ../src/ffi.rs asserts the same sizes. */
 static_assert(sizeof(struct twin_item) == 8 + 3 * sizeof(void *), "twin_item");
 static_assert(sizeof(struct twin_action) == 24 + sizeof(void *), "twin_action");
 static_assert(sizeof(struct twin_rule) == 24 + 2 * sizeof(void *), "twin_rule");
@@ -176,7 +176,7 @@ static_assert(sizeof(struct twin_verdict) == 24, "twin_verdict");
 static_assert(sizeof(struct twin_tally) == 24, "twin_tally");
 static_assert(sizeof(struct twin_idle) == 16, "twin_idle");
 
-/* What RSS hashes; the same of IPv6 TWIN_RSS_IPV6_SHIFT bits up. */
+/* Packets that RSS hashes: bits for IPv4; those for IPv6 are TWIN_RSS_IPV6_SHIFT bits higher. */
 #define TWIN_RSS_IP 1u
 #define TWIN_RSS_FRAGMENT 2u
 #define TWIN_RSS_OTHER 4u
@@ -184,40 +184,40 @@ static_assert(sizeof(struct twin_idle) == 16, "twin_idle");
 #define TWIN_RSS_UDP 16u
 #define TWIN_RSS_SCTP 32u
 #define TWIN_RSS_IPV6_SHIFT 8
-/* The smaller address and the smaller port are hashed first. */
+/* The smaller address and the smaller port are hashed first, so both directions are equal. */
 #define TWIN_RSS_SORTED 0x10000u
 
-/* Checksums that are checked: of the header of IPv4, and of transports. */
+/* Checksums to verify: those of the IPv4 header, and of transports. */
 #define TWIN_CHECK_IPV4 1u
 #define TWIN_CHECK_TCP 2u
 #define TWIN_CHECK_UDP 4u
 #define TWIN_CHECK_SCTP 8u
 
 /*
- * A NIC without rules; NULL, and a message, if there is no such personality or fault. Ends the
- * process where there is no memory.
+ * Returns a NIC without rules; NULL, and a message, if there is no such personality or fault. Ends
+ * the process if there is no memory.
  */
 struct twin_nic *twin_nic_new(const char *personality, uint64_t seed, const char *faults,
 			      char *message, uint32_t message_len);
-/* Nobody may use it any more. */
+/* No thread may use the NIC any more. */
 void twin_nic_free(struct twin_nic *nic);
-/* Whether it has templates and flow queues. */
+/* True if the NIC has templates and flow queues. */
 bool twin_nic_has_async(const struct twin_nic *nic);
 void twin_nic_set_started(const struct twin_nic *nic, bool is_started);
-/* Resets itself: its rules are gone, and calls about rules fail until it is brought back. */
+/* Makes the NIC reset itself: it loses its rules, and refuses rules until it is brought back. */
 void twin_nic_go_down(const struct twin_nic *nic);
-/* As new; false if that fails. */
+/* Brings the NIC back as new; false if that fails. */
 bool twin_nic_bring_back(const struct twin_nic *nic);
-/* Whether the port is one of several that packets can be sent between. */
+/* Sets whether the port is part of a switch. */
 void twin_nic_set_switch(const struct twin_nic *nic, bool has_switch);
-/* Receive queues that rules may name. */
+/* Sets the number of receive queues. */
 void twin_nic_set_queues(const struct twin_nic *nic, uint16_t queues);
-/* Of TWIN_CHECK_*. */
+/* Sets which checksums are verified: TWIN_CHECK_*. */
 void twin_nic_set_checks(const struct twin_nic *nic, uint8_t checks);
 
 /*
- * Those that return a number return 0 for a refusal, and write it. Any thread may call them, at any
- * time, beside twin_nic_classify.
+ * Functions with a `call` return 0 or NULL if the NIC refuses, and write the refusal into `call`.
+ * Any thread may call them at any time, also while others classify.
  */
 uint64_t twin_flow_validate(const struct twin_nic *nic, const struct twin_rule *rule,
 			    struct twin_call *call);
@@ -225,59 +225,63 @@ uint64_t twin_flow_validate(const struct twin_nic *nic, const struct twin_rule *
 uint64_t twin_flow_create(const struct twin_nic *nic, const struct twin_rule *rule,
 			  struct twin_call *call);
 uint64_t twin_flow_destroy(const struct twin_nic *nic, uint64_t handle, struct twin_call *call);
-/* Whether the handle names a rule: one that was asked to go is none, be it still in effect. */
+/* True if the rule exists. A destroyed rule does not, even if it is still in effect. */
 bool twin_flow_exists(const struct twin_nic *nic, uint64_t handle);
 uint64_t twin_flow_flush(const struct twin_nic *nic, struct twin_call *call);
-/* Only rules bring packets to queues; others count as dropped. */
+/* Sets isolated mode: packets that no rule sends to a queue are dropped. */
 uint64_t twin_flow_isolate(const struct twin_nic *nic, bool is_isolated, struct twin_call *call);
 uint64_t twin_flow_query(const struct twin_nic *nic, uint64_t handle, bool reset,
 			 struct twin_tally *tally, struct twin_call *call);
 uint64_t twin_flow_idle(const struct twin_nic *nic, uint64_t handle, struct twin_idle *idle,
 			struct twin_call *call);
-/* How many rules are aged; writes their contexts, as many as there is room for. */
+/* Returns the number of aged rules; writes the contexts of at most `room` of them. */
 uint32_t twin_flow_aged(const struct twin_nic *nic, uint64_t now_us, uint64_t *contexts,
 			uint32_t room);
-/* Whether rules are aged that neither this nor twin_flow_aged has told of. */
+/* True if rules have aged that neither this function nor twin_flow_aged has reported. */
 bool twin_nic_is_ageing_news(const struct twin_nic *nic, uint64_t now_us);
-/* A line for a rule, or for each if the handle is 0; NULL for a refusal. */
+/* Returns a line of text for a rule, or for each rule if the handle is 0. */
 char *twin_flow_dump(const struct twin_nic *nic, uint64_t handle, struct twin_call *call);
 void twin_text_free(char *text);
-/* The queue of a hash is reta[hash % reta_len]; without types all packets go to the first queue. */
+/* Sets RSS: the queue is reta[hash % reta_len]. Without types, all packets go to queue 0. */
 void twin_nic_set_rss(const struct twin_nic *nic, uint32_t types, const uint8_t *key,
 		      const uint16_t *reta, uint32_t reta_len);
-/* One verdict for each frame. */
+/* Classifies frames and counts them. Writes one verdict for each frame. */
 void twin_nic_classify(const struct twin_nic *nic, const struct twin_frame *frames,
 		       uint32_t count, uint64_t now_us, struct twin_verdict *verdicts);
-/* The same without counting: verdicts of packets that are still to come. */
+/* Classifies frames ahead, without counting them. Writes one verdict for each frame. */
 void twin_nic_foresee(const struct twin_nic *nic, const struct twin_frame *frames, uint32_t count,
 		      uint64_t now_us, struct twin_verdict *verdicts);
 /*
- * Another number than before: what was foreseen may not come true. Read it before foreseeing.
+ * Returns where the generation of the rules is. Verdicts computed ahead are valid as long as the
+ * generation that was read before them does not change.
  */
 const uint64_t *twin_nic_generation(const struct twin_nic *nic);
-/* When rules come into effect or go by themselves, and twin_nic_settle is called. 0: never. */
+/*
+ * Returns where the time is at which a rule comes into effect or ends by the clock. twin_nic_settle
+ * is due then. 0: never.
+ */
 const uint64_t *twin_nic_change_us(const struct twin_nic *nic);
-/* Begins a generation. */
+/* Begins a generation, because verdicts have changed by the clock. */
 void twin_nic_settle(const struct twin_nic *nic, uint64_t now_us);
 void twin_nic_count(const struct twin_nic *nic, const struct twin_count *counts, uint32_t count,
 		    uint64_t now_us);
 
 struct twin_capture;
 
-/* Returns NULL where there is nothing to replay, and writes why. */
+/* Reads a capture; NULL, and the reason in `error`, if it cannot be replayed. */
 struct twin_capture *twin_capture_read(const char *path, char *error, size_t room);
 void twin_capture_free(struct twin_capture *capture);
 size_t twin_capture_count(const struct twin_capture *capture);
 void twin_capture_frame(const struct twin_capture *capture, size_t place, struct twin_frame *frame);
 /*
- * Told of packets of a capture whose verdicts an exact rule may have changed, in their order, and
- * before the call returns that made it or destroyed it. Those that are alike have one verdict but
- * for their checksums.
+ * Called with the packets of a capture, in order, whose verdicts an exact rule may have changed. It
+ * returns before the call that creates or destroys the rule does. Packets that are alike have the
+ * same verdict, except for checksums.
  */
 typedef void twin_update(void *context, const uint32_t *packets, uint32_t count, bool are_alike);
 /*
- * From now on, exact rules begin no generation: `update` is called instead, by any thread that
- * changes rules, one at a time. It may foresee.
+ * From now on, a change of an exact rule calls `update` instead of beginning a generation. Any
+ * thread that changes rules calls it, one at a time. `update` may call twin_nic_foresee.
  */
 void twin_nic_follow(const struct twin_nic *nic, const struct twin_capture *capture,
 		     twin_update *update, void *context);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arithmetic of a link's rate, in cycles of the time-stamp counter. */
+/* Computes the rate limit of a link, in cycles of the time-stamp counter. */
 
 #include "twin_pace.h"
 
-/* What the buffers of a NIC bridge. */
+/* Longest unused wire time that can be claimed later, like the buffers of a NIC. */
 #define BUFFERED_US 1000
 #define BITS 8
 #define MEGA 1000000
 
-/* Rounds down. */
+/* Converts cycles to bytes, rounded down. */
 static int64_t
 bytes_of(const struct twin_pace *pace, uint64_t cycles)
 {
 	return (unsigned __int128)cycles * pace->mbps * MEGA / BITS / rte_get_tsc_hz();
 }
 
-/* Rounds up. */
+/* Converts bytes to cycles, rounded up. */
 static uint64_t
 cycles_of(const struct twin_pace *pace, uint64_t bytes)
 {
@@ -43,7 +43,7 @@ twin_pace_claim_time(struct twin_pace *pace)
 			return 0;
 		from = RTE_MAX(clear_at, now - buffered);
 		bytes = bytes_of(pace, now - from);
-		/* Of a part of a byte nothing is lost. */
+		/* Advances by whole bytes, so that no part of a byte is lost. */
 	} while (!__atomic_compare_exchange_n(&pace->clear_at, &clear_at,
 					      from + cycles_of(pace, bytes), false,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
@@ -53,7 +53,7 @@ twin_pace_claim_time(struct twin_pace *pace)
 void
 twin_pace_use_time(struct twin_pace *pace, int64_t claimed, int64_t used)
 {
-	/* As two sums: every poll that finds no packet gives back all that it took. */
+	/* Two conversions, so that a poll without packets gives back exactly what it claimed. */
 	__atomic_fetch_add(&pace->clear_at, cycles_of(pace, used) - cycles_of(pace, claimed),
 			   __ATOMIC_RELAXED);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rate of a link: who moves packets takes the time of the wire that has gone by, and gives back
- * what it did not need. Time that nobody takes for long is lost, so that no burst is longer than
- * what the buffers of a NIC would hold.
+ * Limits the rate of a link. A thread that moves packets claims the wire time that has passed, and
+ * returns the part that it did not use. Time that is not claimed for long is lost, so that no burst
+ * is longer than the buffers of a NIC.
  */
 #ifndef TWIN_PACE_H
 #define TWIN_PACE_H
@@ -12,15 +12,15 @@
 #include <rte_common.h>
 #include <rte_cycles.h>
 
-/* Of a rate that is limited by nothing. */
+/* The claim of a link without a rate limit. */
 #define TWIN_PACE_UNLIMITED INT64_MAX
 
 struct twin_pace {
-	uint32_t mbps; /* 0: as fast as it can be */
-	uint64_t clear_at; /* until then the wire is busy */
+	uint32_t mbps; /* 0: no limit */
+	uint64_t clear_at; /* time until which the wire is busy, in cycles */
 };
 
-/* Bytes of the wire that a packet takes: padding, check sequence, preamble and gap included. */
+/* Returns the bytes of a packet on the wire, with padding, FCS, preamble and gap. */
 static inline int64_t
 twin_pace_bytes(uint32_t frame_len)
 {
@@ -31,14 +31,14 @@ void twin_pace_start(struct twin_pace *pace);
 int64_t twin_pace_claim_time(struct twin_pace *pace);
 void twin_pace_use_time(struct twin_pace *pace, int64_t claimed, int64_t used);
 
-/* Bytes that the wire has had time for. Nobody else gets them. */
+/* Claims the wire time that has passed, in bytes. No other thread gets it. */
 static inline int64_t
 twin_pace_claim(struct twin_pace *pace)
 {
 	return likely(pace->mbps == 0) ? TWIN_PACE_UNLIMITED : twin_pace_claim_time(pace);
 }
 
-/* Of those, so many were used, which may be more; the others are given back. */
+/* Returns the unused part of a claim. If `used` is more, later claims get less. */
 static inline void
 twin_pace_use(struct twin_pace *pace, int64_t claimed, int64_t used)
 {

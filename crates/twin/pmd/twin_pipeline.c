@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pipeline=thread@CPU: the work of the model is done by a thread of its own, so that neither who
- * sends nor who receives has to. Packets come to it through the source, or by the inbox, and go
- * on to the rings of their queues.
+ * pipeline=thread@CPU: runs the model in a thread of its own, so that it costs neither senders nor
+ * receivers time. The thread takes packets from the source or from its inbox, classifies them, and
+ * puts them into the rings of their queues.
  */
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #include "twin.h"
 
-/* Packets on their way to the thread; a power of two. */
+/* Size of the inbox in packets; a power of two. */
 #define INBOX 4096
 
 static uint16_t
@@ -37,10 +37,10 @@ work(void *argument)
 {
 	struct twin_port *port = argument;
 	uint16_t (*poll)(struct twin_port *port) = port->source->poll;
-	bool is_known = rte_thread_register() == 0; /* it then has a cache of mbufs */
+	bool is_known = rte_thread_register() == 0; /* for a cache of mbufs */
 	sigset_t all;
 
-	/* They are the application's. */
+	/* Threads of the application handle signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, NULL);
 
@@ -80,7 +80,7 @@ start_thread(struct twin_port *port)
 	return -ret;
 }
 
-/* Before anybody brings packets. */
+/* Creates the inbox; called before packets can arrive. */
 int
 twin_pipeline_open(struct twin_port *port)
 {
@@ -94,7 +94,7 @@ twin_pipeline_open(struct twin_port *port)
 	return pipeline->inbox != NULL ? 0 : -rte_errno;
 }
 
-/* When the source can be asked for packets. */
+/* Starts the thread; called when the source can be polled. */
 int
 twin_pipeline_start(struct twin_port *port)
 {
@@ -112,7 +112,7 @@ twin_pipeline_stop(struct twin_port *port)
 	pthread_join(pipeline->thread, NULL);
 }
 
-/* When nobody brings packets any more; those that are left are lost. */
+/* Frees the inbox and the packets in it; called when no more can arrive. */
 void
 twin_pipeline_close(struct twin_port *port)
 {
@@ -125,7 +125,7 @@ twin_pipeline_close(struct twin_port *port)
 	pipeline->inbox = NULL;
 }
 
-/* Gives packets to whoever does the work: the thread, or the caller. */
+/* Hands packets to the thread, or classifies them if there is none. */
 void
 twin_hand_over(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replay: a capture is the wire. Receiving copies a packet and what the NIC says of it into an
- * mbuf. Every queue plays its own packets at its own pace.
+ * replay=FILE: plays a capture instead of a wire. Receiving copies a packet, and the verdict of the
+ * NIC, into an mbuf. Every queue plays its own packets at its own pace.
  */
 
 #include <string.h>
@@ -12,15 +12,15 @@
 
 #include "twin_replay.h"
 
-/* Blocks without packets for a queue that one call passes. */
+/* Maximum number of blocks that one call plays. */
 #define BLOCKS_PER_CALL 64
 /*
- * Packets that are on their way into the second level of the cache, with what is known of them:
- * the hardware guesses the latter only where there are few other loads.
+ * Distance of prefetches of frames and packet entries into the second-level cache. The hardware
+ * prefetches entries only if there are few other loads.
  */
 #define AHEAD 64
 
-/* From the first packet, as often as was asked for; after a reset, from where it was. */
+/* Starts with the first packet; after a reset, continues where each queue was. */
 static int
 start(struct twin_port *port)
 {
@@ -45,7 +45,7 @@ stop(struct twin_port *port)
 		twin_tell_link(port->dev);
 }
 
-/* Counts packets that several rules count: the model has to go the way of each again. */
+/* Counts packets that several rules count: the model has to classify each again. */
 static __rte_noinline void
 count_often(struct twin_port *port, const struct twin_packet *packets, uint64_t which)
 {
@@ -80,7 +80,7 @@ count(struct twin_port *port, const struct twin_packet *packets, uint64_t which)
 	twin_add(&port->model_cycles, rte_rdtsc() - begin);
 }
 
-/* The part of an mbuf that is the same for all packets of a port, in one word. */
+/* Returns the word of an mbuf that is the same for all packets of a port. */
 static inline uint64_t
 rearm_word(const struct twin_port *port)
 {
@@ -107,7 +107,7 @@ fill(struct rte_mbuf *m, uint64_t rearm, const struct twin_packet *packet)
 	m->hash.fdir.hi = mark.value;
 }
 
-/* Copies a frame that fits into one mbuf, in whole cache lines: there is room for them. */
+/* Copies a frame into one mbuf, in whole cache lines; rxq->room makes sure that they fit. */
 static inline void
 copy(struct rte_mbuf *m, const uint8_t *from, int32_t len)
 {
@@ -121,7 +121,7 @@ copy(struct rte_mbuf *m, const uint8_t *from, int32_t len)
 	} while (unlikely(len > 0));
 }
 
-/* Copies a frame into a chain, whose first mbuf is there. False where there are no more. */
+/* Copies a frame into a chain that begins with `m`. False if there are no more mbufs. */
 static bool
 copy_long(struct twin_rxq *rxq, struct rte_mbuf *m, const uint8_t *from, uint32_t len)
 {
@@ -148,16 +148,16 @@ copy_long(struct twin_rxq *rxq, struct rte_mbuf *m, const uint8_t *from, uint32_
 	return false;
 }
 
-/* A burst on its way into mbufs. */
+/* A burst that is being received. */
 struct burst {
 	struct rte_mbuf **mbufs;
 	uint16_t room;
 	uint16_t got;
 	uint64_t bytes;
-	int64_t wire; /* bytes of wire time that are left */
+	int64_t wire; /* remaining wire time in bytes */
 };
 
-/* Makes mbufs as they were that have been filled with what does not hold. */
+/* Resets mbufs that were filled by verdicts which changed meanwhile. */
 static void
 take_back(struct rte_mbuf **mbufs, uint16_t count)
 {
@@ -172,8 +172,8 @@ take_back(struct rte_mbuf **mbufs, uint16_t count)
 }
 
 /*
- * Packets of one of several queues lie here and there, where no hardware guesses them: has those of
- * the next block on their way into the cache, and what is known of those behind.
+ * Prefetches for one of several queues, whose packets are scattered, so that the hardware does not:
+ * frames of the next block, and packet entries of the block after it.
  */
 static inline void
 fetch(const struct twin_replay *replay, uint32_t place, uint16_t queue)
@@ -193,7 +193,7 @@ fetch(const struct twin_replay *replay, uint32_t place, uint16_t queue)
 		rte_prefetch0(&packets[2 * TWIN_BLOCK + __builtin_ctzll(behind)]);
 }
 
-/* Receives packets of a block, as far as there are mbufs and time; returns the others. */
+/* Receives packets of a block while there are mbufs and wire time; returns the others. */
 static inline uint64_t
 receive(struct twin_rxq *rxq, struct burst *burst, const struct twin_packet *packets,
 	uint64_t which)
@@ -231,7 +231,7 @@ receive(struct twin_rxq *rxq, struct burst *burst, const struct twin_packet *pac
 	return which;
 }
 
-/* A packet in an mbuf of its own, as it came by the wire; NULL where there is none left. */
+/* Returns a copy of a packet in a new mbuf, as if it came by a wire; NULL without mbufs. */
 static struct rte_mbuf *
 copy_out(struct twin_rxq *rxq, const struct twin_packet *packet)
 {
@@ -253,8 +253,8 @@ copy_out(struct twin_rxq *rxq, const struct twin_packet *packet)
 }
 
 /*
- * Where packets of a block go; returns those that still go elsewhere, as rules may have changed
- * since somebody looked.
+ * Writes the targets of packets of a block. Returns those that still go to other ports, because
+ * rules may have changed since the caller read the block.
  */
 static uint64_t
 targets_of(const struct twin_block *block, const struct twin_packet *packets, uint64_t which,
@@ -272,7 +272,7 @@ targets_of(const struct twin_block *block, const struct twin_packet *packets, ui
 	return still;
 }
 
-/* Sends packets of a block to other ports: all for one of them at once, in their order. */
+/* Sends packets of a block to other ports, one port after the other, in order. */
 static void
 send_elsewhere(struct twin_rxq *rxq, uint32_t place, uint64_t which)
 {
@@ -301,7 +301,7 @@ send_elsewhere(struct twin_rxq *rxq, uint32_t place, uint64_t which)
 	}
 }
 
-/* What is left of a burst goes back: in a small pool it is all that others can have. */
+/* Returns unused mbufs to the pool; a small pool may have no others. */
 static void
 give_back(struct twin_rxq *rxq, struct burst *burst)
 {
@@ -312,8 +312,8 @@ give_back(struct twin_rxq *rxq, struct burst *burst)
 }
 
 /*
- * What nobody receives is on the account of who comes by it; returns its bytes on the wire. Most
- * blocks have nothing of it, and receiving these is to be fast.
+ * Counts packets that no queue receives, and sends those for other ports. Returns their bytes on
+ * the wire. Most blocks have no such packets, so this is not inlined.
  */
 static __rte_noinline int64_t
 pass_unreceived(struct twin_rxq *rxq, uint32_t place, struct twin_sets sets, uint64_t which)
@@ -334,7 +334,7 @@ pass_unreceived(struct twin_rxq *rxq, uint32_t place, struct twin_sets sets, uin
 	return bytes;
 }
 
-/* The generation of rules that packets received now are of. */
+/* Returns the current generation of rules; begins one if rules change by the clock. */
 static inline uint64_t
 generation_of(const struct twin_port *port)
 {
@@ -350,7 +350,7 @@ generation_of(const struct twin_port *port)
 	return __atomic_load_n(replay->generation, __ATOMIC_ACQUIRE);
 }
 
-/* Receives packets of the block that the queue is at, by verdicts of one generation. */
+/* Receives packets of the current block of the queue, all by verdicts of one generation. */
 static inline uint64_t
 receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_packet *packets)
 {
@@ -366,7 +366,7 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	uint64_t mine, all, left, aside;
 	uint32_t number;
 
-	/* Once: rules may change all the time. */
+	/* Once, not in a loop: rules may change all the time. */
 	if (unlikely(twin_is_old(block, generation)))
 		twin_store_classify(port, place, generation);
 	for (;;) {
@@ -384,7 +384,7 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	if (unlikely((all & ~left & sets.counted) != 0))
 		count(port, packets, all & ~left & sets.counted);
 	aside = mine & ~all;
-	/* What the queue came by just now: rules may be others for the rest. */
+	/* Only packets before the first one left: rules may change before the rest is played. */
 	if (left != 0)
 		aside &= ~(UINT64_MAX << __builtin_ctzll(left));
 	if (unlikely(aside != 0)) {
@@ -395,7 +395,7 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	return left;
 }
 
-/* Plays packets of the block that the queue is at. At its end it goes on, and says so. */
+/* Plays packets of the current block. At its end, moves to the next block and returns true. */
 static inline bool
 play(struct twin_rxq *rxq, struct burst *burst)
 {
@@ -419,7 +419,7 @@ play(struct twin_rxq *rxq, struct burst *burst)
 	return true;
 }
 
-/* Fewer where there are fewer: a pool gives all that it is asked for, or none. */
+/* Takes up to `count` mbufs; halves the number until the pool has as many. */
 static inline uint16_t
 take_mbufs(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint16_t count)
 {
@@ -439,7 +439,7 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	int64_t time;
 	uint16_t blocks = 0;
 
-	/* What rules of other ports send here comes beside the capture. */
+	/* Packets that rules of other ports send here come first. */
 	if (unlikely(rxq->port->eswitch != NULL && !rte_ring_empty(rxq->ring)))
 		return twin_rx(queue, packets, count);
 	if (unlikely(rxq->cursor.passes == 0))
@@ -465,7 +465,7 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return burst.got;
 }
 
-/* Gone, as what the application sends. */
+/* Frees packets that rules of other ports send out here, as twin_tx_swallow does. */
 static uint16_t
 carry(struct twin_port *port, struct rte_mbuf **packets, uint16_t count)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A capture as a port keeps it. Its packets lie in memory, classified ahead in blocks. Whoever
- * makes or destroys an exact rule that only gives or takes marks writes those to its packets, and
- * receiving does not notice. What else an exact rule changes is marked as old, and all is that is
- * of an older generation of rules: these verdicts are made anew when a queue comes to their block.
- * So a rule holds for every packet received afterwards.
+ * Defines how a port stores a capture. The packets are in memory, in blocks, and classified ahead.
+ *
+ * A thread that changes an exact rule writes new marks into the packets that it matches, and
+ * receivers do not notice. If more than the mark changes, the verdict is marked as old. Verdicts of
+ * an older generation of rules are old too. A queue that reaches a block classifies its old packets
+ * again, so a rule holds for every packet received after the call.
  */
 #ifndef TWIN_REPLAY_H
 #define TWIN_REPLAY_H
@@ -17,27 +18,27 @@
 
 #include "twin.h"
 
-/* Frames begin at multiples of this: what rte_mov64 copies, whatever the cache has in a line. */
+/* Frames begin at multiples of this, because rte_mov64 copies so many bytes. */
 #define TWIN_LINE 64
-/* Packets of a block: bits of a word. */
+/* Packets of a block, so that a set of them is one word. */
 #define TWIN_BLOCK 64
 
-/* What an exact rule changes: read and written at once, by any thread. */
+/* Mark and flags of a packet, in one word that any thread reads and writes atomically. */
 union twin_mark {
 	struct {
 		uint32_t value;
-		uint32_t flags; /* of the mbuf, those of the mark and all others */
+		uint32_t flags; /* all flags of the mbuf, with those of the mark */
 	};
 	uint64_t word;
 };
 
-/* A packet: what goes into the mbuf in the order of its fields, and where its bytes are. */
+/* A packet: fields of the mbuf in their order, and the place of its bytes. */
 struct twin_packet {
 	uint32_t packet_type;
 	uint32_t pkt_len;
 	uint16_t data_len;
 	uint16_t vlan_tci;
-	uint32_t hash; /* of those that go elsewhere, where to */
+	uint32_t hash; /* RSS hash; the target if the packet goes to another port */
 	union twin_mark mark;
 	uint32_t line;
 	uint32_t counter;
@@ -49,31 +50,31 @@ static_assert(offsetof(struct twin_packet, mark) ==
 	      offsetof(struct rte_mbuf, rx_descriptor_fields1),
 	      "the order of fields in an mbuf");
 
-/* Packets of a block, as bits. */
+/* Sets of packets of a block, as bits. */
 struct twin_sets {
-	uint64_t counted; /* by rules */
-	uint64_t dropped; /* by rules */
-	uint64_t lost; /* their queue is not there */
-	uint64_t elsewhere; /* to other ports */
+	uint64_t counted; /* counted by rules */
+	uint64_t dropped; /* dropped by rules */
+	uint64_t lost; /* for queues that do not exist */
+	uint64_t elsewhere; /* sent to other ports */
 };
 
-/* Those that nobody receives. */
+/* Returns the packets that no queue receives. */
 static inline uint64_t
 twin_aside(const struct twin_sets *sets)
 {
 	return sets->dropped | sets->lost | sets->elsewhere;
 }
 
-/* Queues read verdicts without writing anything, and again if they have changed meanwhile. */
+/* A block. Queues read verdicts without a write, and once more if they changed meanwhile. */
 struct twin_block {
 	rte_seqlock_t lock;
 	uint64_t generation;
-	uint64_t old; /* packets of this generation whose verdicts are old; changes add to them */
+	uint64_t old; /* packets with old verdicts, in this generation; changes add bits */
 	struct twin_sets sets;
 	uint32_t count;
 } __rte_aligned(TWIN_LINE);
 
-static_assert(sizeof(struct twin_block) == TWIN_LINE, "a line tells all of a block");
+static_assert(sizeof(struct twin_block) == TWIN_LINE, "one cache line for each block");
 
 struct twin_replay {
 	uint32_t count;
@@ -82,14 +83,14 @@ struct twin_replay {
 	uint8_t *frames;
 	struct twin_packet *packets;
 	struct twin_block *blocks;
-	/* The packets that each queue comes by in each block; while the port is started. */
+	/* Packets that each queue plays in each block, as bits. */
 	uint64_t *members;
 	uint16_t queues;
 	const uint64_t *generation;
-	const uint64_t *change_us; /* when the next one begins by itself */
+	const uint64_t *change_us; /* time at which twin_nic_settle is due; 0: never */
 };
 
-/* Those of a block. */
+/* Returns the packets of a block. */
 static inline struct twin_packet *
 twin_packets_of(const struct twin_replay *replay, uint32_t block)
 {
@@ -125,8 +126,8 @@ twin_set_mark(struct twin_packet *packet, union twin_mark mark)
 }
 
 /*
- * Whether verdicts of a block have to be made anew. If not, who begins to read them behind this
- * reads those of the generation, or of a later one.
+ * True if packets of a block have to be classified again. If false, verdicts read afterwards are
+ * those of the generation, or of a later one.
  */
 static inline bool
 twin_is_old(const struct twin_block *block, uint64_t generation)
@@ -135,7 +136,7 @@ twin_is_old(const struct twin_block *block, uint64_t generation)
 	       __atomic_load_n(&block->old, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Sets of a block, one for each queue; those of the next one follow. */
+/* Returns the sets of a block, one for each queue; those of the next block follow. */
 static inline uint64_t *
 twin_members_of(const struct twin_replay *replay, uint32_t block)
 {

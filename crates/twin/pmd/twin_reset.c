@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A port that resets itself, and its way back. */
+/* Implements ports that reset themselves after a number of packets (reset_after=). */
 
 #include <errno.h>
 
@@ -7,7 +7,7 @@
 
 #include "twin_timed.h"
 
-/* In the thread of interrupts, where a NIC would be heard. */
+/* Resets the NIC and reports it. Runs in the interrupt thread, like the event of a real NIC. */
 static void
 tell(void *arg)
 {
@@ -15,11 +15,11 @@ tell(void *arg)
 
 	twin_nic_go_down(port->nic);
 	twin_async_note_strays(port);
-	/* The last that happens: who is told may close the port. */
+	/* Last, because the callback may close the port. */
 	rte_eth_dev_callback_process(port->dev, RTE_ETH_EVENT_INTR_RESET, NULL);
 }
 
-/* Whether a packet among so many is the one after which the port resets itself. */
+/* True if one of these packets is the last before the port resets itself. */
 static inline bool
 is_last(struct twin_port *port, uint16_t packets)
 {
@@ -44,7 +44,7 @@ twin_reset_rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return got;
 }
 
-/* Descriptors of a port that is down stay as they are. */
+/* A port that is down sends nothing and frees nothing. */
 uint16_t
 twin_reset_tx(void *queue, struct rte_mbuf **packets, uint16_t count)
 {
@@ -55,7 +55,7 @@ twin_reset_tx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return port->source->tx(queue, packets, count);
 }
 
-/* ethdev has stopped the port. It comes back as new: to be configured, without queues. */
+/* Brings the port back as new, without queues. ethdev has stopped it before. */
 int
 twin_reset(struct rte_eth_dev *dev)
 {

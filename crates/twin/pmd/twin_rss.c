@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RSS as ethdev sets it: which packets are hashed, the key, and queues by hash (RETA). */
+/* Implements RSS of ethdev: types of packets that are hashed, key, and redirection table (RETA). */
 
 #include <errno.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 
 #include "twin.h"
 
-/* Ports have an algorithm to choose, and sorting a name of its own, since 23.11. */
+/* Since 23.11, applications can choose an algorithm, and there is one that sorts. */
 #define HAS_ALGORITHMS (RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0))
 
-/* The key that drivers use where the application gives none: that of Microsoft's examples. */
+/* The key if the application gives none: that of Microsoft's examples. */
 static const uint8_t default_key[TWIN_RSS_KEY_LEN] = {
 	0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67,
 	0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb,
@@ -35,7 +35,7 @@ static const struct {
 	{ RTE_ETH_RSS_NONFRAG_IPV6_TCP, TWIN_RSS_TCP << TWIN_RSS_IPV6_SHIFT },
 	{ RTE_ETH_RSS_NONFRAG_IPV6_UDP, TWIN_RSS_UDP << TWIN_RSS_IPV6_SHIFT },
 	{ RTE_ETH_RSS_NONFRAG_IPV6_SCTP, TWIN_RSS_SCTP << TWIN_RSS_IPV6_SHIFT },
-	/* Addresses in extension headers are not looked for; without them these are the same. */
+	/* Addresses in extension headers are ignored, so these are equal to the types above. */
 	{ RTE_ETH_RSS_IPV6_EX, TWIN_RSS_IP << TWIN_RSS_IPV6_SHIFT },
 	{ RTE_ETH_RSS_IPV6_TCP_EX, TWIN_RSS_TCP << TWIN_RSS_IPV6_SHIFT },
 	{ RTE_ETH_RSS_IPV6_UDP_EX, TWIN_RSS_UDP << TWIN_RSS_IPV6_SHIFT },
@@ -52,7 +52,7 @@ twin_rss_supported(void)
 	return all;
 }
 
-/* Whatever else is called symmetric, the model sorts. */
+/* True for symmetric algorithms: the model sorts for all of them. */
 static bool
 is_sorted(enum rte_eth_hash_function algorithm)
 {
@@ -92,7 +92,7 @@ apply(const struct twin_port *port)
 			 rss->reta, TWIN_RETA_SIZE);
 }
 
-/* Programs that leave the length out give a key of the usual one. */
+/* Sets the key. A length of 0 stands for the usual one. */
 static int
 take(struct twin_rss *rss, const struct rte_eth_rss_conf *conf)
 {
@@ -108,7 +108,7 @@ take(struct twin_rss *rss, const struct rte_eth_rss_conf *conf)
 	return 0;
 }
 
-/* ethdev lets nobody ask for more. */
+/* Reports what is supported; ethdev refuses the rest. */
 void
 twin_rss_info(struct rte_eth_dev_info *info)
 {
@@ -116,7 +116,7 @@ twin_rss_info(struct rte_eth_dev_info *info)
 	info->reta_size = TWIN_RETA_SIZE;
 	info->flow_type_rss_offloads = twin_rss_supported();
 #if HAS_ALGORITHMS
-	/* Who names none asks for the default one. */
+	/* An application that names no algorithm gets the default one. */
 	info->rss_algo_capa =
 		RTE_ETH_HASH_ALGO_TO_CAPA(RTE_ETH_HASH_FUNCTION_DEFAULT) |
 		RTE_ETH_HASH_ALGO_TO_CAPA(RTE_ETH_HASH_FUNCTION_TOEPLITZ) |
@@ -124,7 +124,7 @@ twin_rss_info(struct rte_eth_dev_info *info)
 #endif
 }
 
-/* All queues in turn, as every driver begins. */
+/* Fills the RETA with all queues in turn, as other drivers do. */
 int
 twin_rss_configure(struct rte_eth_dev *dev)
 {
@@ -174,7 +174,7 @@ twin_rss_hash_conf_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 	return 0;
 }
 
-/* ethdev has checked that all queues are there, but not the size. */
+/* ethdev has checked that the queues exist, but not the size. */
 int
 twin_rss_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups,
 		     uint16_t size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets in mbufs: the model judges them, they wait in the rings of their queues, and who receives
- * only takes them out.
+ * Classifies packets in mbufs and puts them into the rings of their queues, from which receivers
+ * take them.
  */
 
 #include <rte_cycles.h>
@@ -24,13 +24,13 @@ twin_rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return got;
 }
 
-/* The same, of a source that is asked for packets: by a thread, or by who receives. */
+/* Receives from the ring. Without a pipeline thread, polls the source first. */
 uint16_t
 twin_rx_polling(void *queue, struct rte_mbuf **packets, uint16_t count)
 {
 	struct twin_rxq *rxq = queue;
 
-	/* A ring that is empty has room for a burst. */
+	/* Only into an empty ring, which has room for a burst. */
 	if (!rxq->port->pipeline.is_running && rte_ring_empty(rxq->ring))
 		rxq->port->source->poll(rxq->port);
 	return twin_rx(queue, packets, count);
@@ -39,7 +39,7 @@ twin_rx_polling(void *queue, struct rte_mbuf **packets, uint16_t count)
 static inline void
 receive(struct rte_mbuf *m, uint16_t port_id, const struct twin_verdict *verdict)
 {
-	/* The sender's flags ask for offloads, and its other fields are none of the receiver's. */
+	/* Flags and fields that the sender has set do not concern the receiver. */
 	m->ol_flags &= RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
 	m->ol_flags |= twin_offload_flags(verdict);
 	m->tx_offload = 0;
@@ -61,10 +61,10 @@ enqueue(struct twin_rxq *rxq, struct rte_mbuf **packets, uint16_t count)
 	}
 }
 
-/* Bytes of a chain that the model looks at: headers, unless there are more than anybody sends. */
+/* Bytes of a chain that the model reads; all usual headers are within them. */
 #define HEADERS_MAX 256
 
-/* Headers that lie in several segments are laid side by side. */
+/* Classifies packets whose headers may be in several segments; copies those headers. */
 static __rte_noinline void
 classify_chains(const struct twin_port *to, struct rte_mbuf **packets, struct twin_frame *frames,
 		uint16_t count, struct twin_verdict *verdicts)
@@ -104,7 +104,7 @@ classify(const struct twin_port *to, struct rte_mbuf **packets, uint16_t count,
 		twin_nic_classify(to->nic, frames, count, twin_now_us(), verdicts);
 }
 
-/* Packets of a burst, and where each goes. */
+/* Packets of a burst, and the queue or port of each. */
 struct pile {
 	struct rte_mbuf *packets[TWIN_BURST];
 	uint32_t to[TWIN_BURST];
@@ -121,7 +121,7 @@ put(struct pile *pile, struct rte_mbuf *packet, uint32_t to)
 	pile->to[pile->count++] = to;
 }
 
-/* Takes all that go where the first goes, in their order; how many. */
+/* Takes all packets with the target of the first, in order; returns their number. */
 static inline uint16_t
 take(struct pile *pile, struct rte_mbuf **packets, uint32_t *to)
 {
@@ -140,7 +140,7 @@ take(struct pile *pile, struct rte_mbuf **packets, uint32_t *to)
 	return count;
 }
 
-/* Classifies a burst of at most TWIN_BURST for its receiver, and puts it into the queues there. */
+/* Classifies at most TWIN_BURST packets, and puts them into the queues of the port. */
 static void
 deliver_burst(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 {
@@ -185,7 +185,7 @@ deliver_burst(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 	}
 }
 
-/* Takes the packets, whatever becomes of them. */
+/* Classifies packets and puts them into queues. The caller no longer owns them. */
 void
 twin_deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 {
@@ -216,7 +216,7 @@ tx_nowhere(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return count;
 }
 
-/* A port without a wire: there is no link, and what is sent is lost. */
+/* The source of a port without a wire: it has no link, and sent packets are lost. */
 const struct twin_source twin_no_source = {
 	.start = start_nothing,
 	.stop = do_nothing,
@@ -225,7 +225,7 @@ const struct twin_source twin_no_source = {
 	.tx = tx_nowhere,
 };
 
-/* Sends to where nobody cares. */
+/* Frees sent packets and counts them as sent. */
 uint16_t
 twin_tx_swallow(void *queue, struct rte_mbuf **packets, uint16_t count)
 {
@@ -238,7 +238,7 @@ twin_tx_swallow(void *queue, struct rte_mbuf **packets, uint16_t count)
 		bytes += packets[i]->pkt_len;
 		segments += packets[i]->nb_segs;
 	}
-	/* Chains have to be taken apart first. */
+	/* Chains, and packets of several pools, must be freed one by one. */
 	if (likely(txq->is_of_one_pool && segments == count) && count != 0)
 		rte_mempool_put_bulk(packets[0]->pool, (void *const *)packets, count);
 	else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Statistics: what queues and the model have counted, as ethdev asks for it. */
+/* Implements statistics of ethdev, from the counters of queues and model. */
 
 #include <stdio.h>
 
@@ -82,7 +82,7 @@ twin_stats_reset(struct rte_eth_dev *dev)
 	return 0;
 }
 
-/* What ethdev's own statistics have no place for. */
+/* Counters that struct rte_eth_stats has no field for. */
 static const struct {
 	const char *name;
 	size_t offset;
@@ -92,7 +92,7 @@ static const struct {
 	{ "rx_switch_drops", offsetof(struct twin_port, switch_drops) },
 	{ "tx_switch_packets", offsetof(struct twin_port, carried) },
 	{ "tx_switch_bytes", offsetof(struct twin_port, carried_bytes) },
-	/* Of the clock that rte_rdtsc reads; what hardware would have done for nothing. */
+	/* TSC cycles for classifying, which a hardware NIC would not cost. */
 	{ "model_cycles", offsetof(struct twin_port, model_cycles) },
 	{ "model_packets", offsetof(struct twin_port, model_packets) },
 };

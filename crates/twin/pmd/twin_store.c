@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lays a capture out in memory, and has the model judge it ahead. */
+/* Stores a capture in memory, and has the model classify its packets ahead. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 #include "twin_mbuf.h"
 #include "twin_replay.h"
 
-/* Packets that are on their way into the cache. */
+/* Distance of prefetches, in packets. */
 #define AHEAD 16
 
-/* Zeros; in huge pages, where they are large and there are any. */
+/* Returns memory of zeros, in huge pages if it is large and there are some. */
 static void *
 reserve(size_t bytes)
 {
@@ -52,7 +52,7 @@ lines_of(const struct twin_frame *frame)
 	return RTE_MAX((frame->len + TWIN_LINE - 1) / TWIN_LINE, 1u);
 }
 
-/* Lays the frames out; -ENOMEM. */
+/* Copies the frames of a capture into blocks; -ENOMEM if there is no memory. */
 static int
 store(struct twin_replay *replay, const struct twin_capture *capture)
 {
@@ -98,8 +98,8 @@ remember(struct twin_packet *packet, const struct twin_verdict *verdict)
 }
 
 /*
- * Which queue comes by a packet: the one that receives it, or else that did before there was a
- * rule, so that it is as far as the connection is.
+ * Assigns a packet to the queue that plays it: the receiver. A packet without a receiver stays with
+ * its queue, so that it keeps its place in its connection; new ones go to queue 0.
  */
 static void
 assign(uint64_t *members, uint16_t queues, uint64_t bit, const uint16_t *receiver)
@@ -119,7 +119,7 @@ assign(uint64_t *members, uint16_t queues, uint64_t bit, const uint16_t *receive
 	members[*receiver] |= bit;
 }
 
-/* Writes the verdicts of packets of a block down, one behind the other. */
+/* Stores the verdicts of packets of a block; `verdict` is the first of an array. */
 static void
 remember_all(struct twin_replay *replay, uint32_t place, uint64_t which,
 	     const struct twin_verdict *verdict)
@@ -152,8 +152,8 @@ remember_all(struct twin_replay *replay, uint32_t place, uint64_t which,
 }
 
 /*
- * The packets of a block whose verdicts are old. Their bits are taken before the model is asked: a
- * bit that is set behind this is of a change that the new verdicts need not know, and stays.
+ * Returns the packets of a block with old verdicts, and clears their bits before the model
+ * classifies. A bit set later stands for a change that the new verdicts may lack, so it stays.
  */
 static uint64_t
 take_old(struct twin_block *block, uint64_t generation)
@@ -166,7 +166,7 @@ take_old(struct twin_block *block, uint64_t generation)
 	return UINT64_MAX >> (TWIN_BLOCK - block->count);
 }
 
-/* As far as no other queue has done it. */
+/* Classifies packets of a block with old verdicts, unless another thread has just done so. */
 void
 twin_store_classify(struct twin_port *port, uint32_t place, uint64_t generation)
 {
@@ -179,7 +179,7 @@ twin_store_classify(struct twin_port *port, uint32_t place, uint64_t generation)
 	uint32_t n = 0;
 
 	rte_seqlock_write_lock(&block->lock);
-	/* An update that does not see this writes its marks ahead of these verdicts. */
+	/* An update that does not see the lock has written its marks before these verdicts. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	old = take_old(block, generation);
 	for (left = old; left != 0; left &= left - 1)
@@ -192,8 +192,8 @@ twin_store_classify(struct twin_port *port, uint32_t place, uint64_t generation)
 }
 
 /*
- * Gives a packet of a block the mark of a verdict. False where the rest of its own is not that of
- * the verdict, or is not known.
+ * Gives a packet the mark of a verdict. False if its own verdict differs in more than the mark, or
+ * is not known.
  */
 static bool
 take_mark(struct twin_replay *replay, uint32_t number, const struct twin_verdict *verdict)
@@ -217,8 +217,8 @@ take_mark(struct twin_replay *replay, uint32_t number, const struct twin_verdict
 }
 
 /*
- * Gives packets of a block the mark of a verdict, if there is one, and makes those old that cannot
- * have it: and all of them, if somebody writes verdicts of the block meanwhile.
+ * Gives packets of a block the mark of `verdict`, which may be NULL. Packets for which that is not
+ * enough become old; if another thread writes verdicts of the block meanwhile, all of them do.
  */
 static void
 update_block(struct twin_replay *replay, const uint32_t *packets, uint32_t count,
@@ -227,8 +227,8 @@ update_block(struct twin_replay *replay, const uint32_t *packets, uint32_t count
 	struct twin_block *block = &replay->blocks[packets[0] / TWIN_BLOCK];
 	const uint32_t number = rte_seqlock_read_begin(&block->lock);
 	/*
-	 * What is old already may come into another queue at any time, and the mark is not to come
-	 * ahead of it. Bits that are not there any more were taken under the lock.
+	 * Packets that are old already may move to another queue, and must not get the mark before
+	 * that. If a thread has taken their bits since `number`, is_busy is true.
 	 */
 	const uint64_t stale = __atomic_load_n(&block->old, __ATOMIC_ACQUIRE);
 	const bool is_busy = rte_seqlock_read_retry(&block->lock, number);
@@ -243,16 +243,16 @@ update_block(struct twin_replay *replay, const uint32_t *packets, uint32_t count
 		    !take_mark(replay, packets[i], verdict))
 			old |= bit;
 	}
-	/* Marks first: who begins behind this writes over them what he has from the model by then. */
+	/* Marks before the check: a thread that takes the lock later overwrites them. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (rte_seqlock_read_retry(&block->lock, number))
 		old = all;
-	/* Whoever takes the bits sees the change. */
+	/* Release: a thread that takes the bits sees the changed rules. */
 	if (old != 0)
 		__atomic_fetch_or(&block->old, old, __ATOMIC_RELEASE);
 }
 
-/* What is needed to give a packet a mark comes into the cache. */
+/* Prefetches the memory that take_mark needs. */
 static void
 fetch(const struct twin_replay *replay, uint32_t number)
 {
@@ -262,8 +262,8 @@ fetch(const struct twin_replay *replay, uint32_t number)
 }
 
 /*
- * By who changes rules. Receivers wait for nothing of it: packets that are alike, as those of a
- * flow mostly are, have another mark from now on.
+ * Updates verdicts after a change of an exact rule; see twin_update. Receivers never wait for it.
+ * Packets that are alike, as most of a connection are, get a new mark from one verdict.
  */
 static void
 update(void *context, const uint32_t *packets, uint32_t count, bool are_alike)
@@ -331,7 +331,7 @@ twin_replay_open(struct twin_port *port, const struct twin_args *args)
 	return ret;
 }
 
-/* Room for the packets of each queue that is there now. */
+/* Allocates the sets of packets for the current queues. */
 static int
 set_queues(struct twin_port *port)
 {
@@ -350,7 +350,7 @@ set_queues(struct twin_port *port)
 	return 0;
 }
 
-/* Classifies everything, for the queues that are there now. */
+/* Classifies all packets, for the current queues. */
 int
 twin_store_prepare(struct twin_port *port)
 {

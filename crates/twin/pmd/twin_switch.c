@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Switches: ports whose switch= has the same name are those of one NIC, and rules send what arrives
- * at one of them to another.
+ * switch=NAME: ports with the same name are ports of one NIC. Their rules can send packets that
+ * arrive at one port to another.
  *
- * Who works for the model sends, maybe while it holds the lock of a switch or a wire already: one
- * that is not to be had at once is not waited for, and what was to go there is lost and counted.
+ * The thread that classifies a packet also sends it, and may hold the lock of a switch or a wire
+ * already. It never waits for such a lock: if it is taken, the packets are dropped and counted.
  */
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #include "twin.h"
 
-/* Ports that rules may send a packet through, one behind the other: they may lead in a circle. */
+/* Maximum number of ports that a packet passes, because rules may form a loop. */
 #define HOPS_MAX 8
 
 struct twin_switch {
@@ -25,7 +25,7 @@ struct twin_switch {
 	char name[64];
 	uint16_t domain;
 	unsigned int users;
-	/* For reading by who sends, for writing by who joins, starts, stops or leaves. */
+	/* Read-locked to send; write-locked when a port joins, starts, stops or leaves. */
 	rte_rwlock_t lock;
 	struct twin_port *ports[RTE_MAX_ETHPORTS];
 };
@@ -33,7 +33,7 @@ struct twin_switch {
 static LIST_HEAD(, twin_switch) switches = LIST_HEAD_INITIALIZER(switches);
 static rte_spinlock_t switches_lock = RTE_SPINLOCK_INITIALIZER;
 
-/* How far the packets are that this thread has in hand. */
+/* Number of ports that the current packets of this thread have passed. */
 static __thread unsigned int hops;
 
 static struct twin_switch *
@@ -116,7 +116,7 @@ twin_switch_close(struct twin_port *port)
 	port->eswitch = NULL;
 }
 
-/* Afterwards nobody brings anything any more, or may. */
+/* Sets whether other ports may send packets here. After false, no thread still does. */
 void
 twin_switch_set_started(struct twin_port *port, bool is_started)
 {
@@ -139,7 +139,7 @@ twin_switch_info(const struct twin_port *port, struct rte_eth_dev_info *info)
 
 /* ---- rules ------------------------------------------------------------------------------- */
 
-/* The port that an action names; with `original`, that of the rule. */
+/* Returns the number of the port that an action names; with `original`, that of the rule. */
 static uint32_t
 named_by(const struct twin_port *port, const struct rte_flow_action *action)
 {
@@ -156,7 +156,7 @@ twin_switch_action_trouble(const struct twin_port *port, const struct rte_flow_a
 	const uint32_t number = named_by(port, action);
 	const struct twin_port *other = NULL;
 
-	/* The model refuses whatever it says. */
+	/* Without a switch, the model refuses every port. */
 	if (port->eswitch == NULL)
 		return NULL;
 	rte_rwlock_read_lock(&port->eswitch->lock);
@@ -189,7 +189,7 @@ twin_switch_knows(enum rte_flow_item_type type)
 	return type == RTE_FLOW_ITEM_TYPE_PORT_ID || type == RTE_FLOW_ITEM_TYPE_REPRESENTED_PORT;
 }
 
-/* The number in the spec or mask of an item; without one, or where all bits count, all of them. */
+/* Returns the number in a spec or mask; UINT32_MAX for none, or a full mask. */
 static uint32_t
 number_in(const struct rte_flow_item *item, const void *value)
 {
@@ -203,7 +203,7 @@ number_in(const struct rte_flow_item *item, const void *value)
 	return value == item->mask && number == UINT16_MAX ? UINT32_MAX : number;
 }
 
-/* A rule is for what arrives at the port it is made through, so an item can only say the same. */
+/* A rule is for packets that arrive at its own port, so an item must name that port. */
 const char *
 twin_switch_item_trouble(const struct twin_port *port, const struct rte_flow_item *item)
 {
@@ -245,7 +245,7 @@ dispatch(const struct twin_switch *eswitch, uint32_t to, struct rte_mbuf **packe
 	return 0;
 }
 
-/* Takes the packets, whatever becomes of them. */
+/* Sends packets to a port of the switch. The caller no longer owns them. */
 void
 twin_switch_send(struct twin_port *from, uint32_t to, struct rte_mbuf **packets, uint16_t count)
 {

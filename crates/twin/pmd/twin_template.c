@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Templates of rules and the tables made of them: what is the same for many rules is said once. A
- * template of a pattern has the masks, one of actions has the values that do not change; a rule
- * brings the rest.
+ * Implements templates of rules and template tables. A pattern template has the masks, an actions
+ * template the values that are the same for all rules; each rule adds the other values.
  */
 
 #include <errno.h>
@@ -20,7 +19,7 @@ refuse(struct rte_flow_error *error, int code, enum rte_flow_error_type type, co
 	return rte_flow_error_set(error, code, type, cause, message);
 }
 
-/* Zeros; NULL, with the error set. */
+/* Returns memory of zeros; NULL and the error if there is none. */
 static void *
 new_block(size_t size, struct rte_flow_error *error)
 {
@@ -31,7 +30,7 @@ new_block(size_t size, struct rte_flow_error *error)
 	return block;
 }
 
-/* All that it points to included; one block of memory. NULL, with the error set. */
+/* Copies items, actions or a rule into one block, with all that they point to. NULL if it fails. */
 static void *
 copy(enum rte_flow_conv_op op, const void *from, struct rte_flow_error *error)
 {
@@ -116,7 +115,7 @@ pattern_destroy(struct rte_eth_dev *dev __rte_unused, struct rte_flow_pattern_te
 	return destroy_template(&template->head, error);
 }
 
-/* Whether there is a mask for each action, and not too many of them. */
+/* Checks that each action has a mask, and that there are not too many. */
 static bool
 are_masked(const struct rte_flow_action actions[], const struct rte_flow_action masks[],
 	   struct rte_flow_error *error)
@@ -199,7 +198,7 @@ use(struct rte_flow_template_table *table, int more)
 		table->actions[i]->head.users += more;
 }
 
-/* Behind 22.11 there came tables whose rules have places, and tables that grow. */
+/* True for kinds of tables that came after 22.11: rules by index, and tables that grow. */
 static bool
 is_plain(const struct rte_flow_template_table_attr *attr __rte_unused)
 {
@@ -256,7 +255,7 @@ table_destroy(struct rte_eth_dev *dev, struct rte_flow_template_table *table,
 	return 0;
 }
 
-/* The mask is the template's, the value the rule's. */
+/* Combines the values of a rule with the masks of the template. */
 static int
 fill_items(const struct rte_flow_pattern_template *template, const struct rte_flow_item *given,
 	   struct rte_flow_item *to, struct rte_flow_error *error)
@@ -266,7 +265,7 @@ fill_items(const struct rte_flow_pattern_template *template, const struct rte_fl
 	for (item = template->items; item->type != RTE_FLOW_ITEM_TYPE_END; item++, given++) {
 		if (given->type != item->type)
 			break;
-		/* Without a mask it says which header is there, or nothing at all. */
+		/* Without a mask, an item requires its header; with relaxed matching, nothing. */
 		if (item->mask == NULL && template->is_relaxed)
 			continue;
 		*to++ = (struct rte_flow_item){
@@ -282,7 +281,7 @@ fill_items(const struct rte_flow_pattern_template *template, const struct rte_fl
 	return 0;
 }
 
-/* Bytes of the values that actions have. */
+/* Sizes of the configurations of actions, in bytes. */
 static const struct {
 	enum rte_flow_action_type type;
 	size_t len;
@@ -297,7 +296,7 @@ static const struct {
 	{ RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR, sizeof(struct rte_flow_action_ethdev) },
 };
 
-/* Whether the template says the action's value. */
+/* True if the template fixes the value of the action. */
 static bool
 is_fixed(const struct rte_flow_action *mask)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transmit queues, and frames with a time to be sent at (RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP).
- * They wait in the descriptors of their queue. Two threads may send them when their time has come:
- * the one that sends by the queue, and the one that polls the port at the other end of the wire, as
- * nobody calls a NIC when it has something to send.
+ * Transmit queues, and frames with a send time (RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP). Such frames
+ * wait in the descriptors of their queue. When they are due, two threads may send them: the one
+ * that uses the queue, and the one that polls the port at the other end of the wire. The latter is
+ * needed because the sender may not call again when a frame is due.
  */
 
 #include <errno.h>
@@ -14,14 +14,14 @@
 
 #include "twin_timed.h"
 
-/* Where mbufs have their time, and the flag of those that have one; of all ports. */
+/* Offset of the send time in mbufs, and the flag of mbufs that have one; for all ports. */
 static int time_offset;
 static uint64_t time_flag;
 
-/* Nanoseconds of a cycle, times 2^32. */
+/* Nanoseconds per cycle, times 2^32. */
 static uint64_t ns_per_cycle;
 
-/* Nanoseconds of the port's clock: the time-stamp counter, by the rate that DPDK has for it. */
+/* Returns the clock of the port in nanoseconds: the TSC, at the rate that DPDK measured. */
 static uint64_t
 now_ns(void)
 {
@@ -41,7 +41,7 @@ twin_timed_init(void)
 	ns_per_cycle = (uint64_t)(((unsigned __int128)NS_PER_S << 32) / rte_get_tsc_hz());
 }
 
-/* Makes room for as many frames as the queue has descriptors. */
+/* Allocates room for as many frames as the queue has descriptors. */
 static int
 open_timed(struct twin_txq *txq, uint16_t descriptors, unsigned int socket)
 {
@@ -81,7 +81,7 @@ twin_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue, uint16_t descriptor
 	return ret;
 }
 
-/* Frees the frames that still wait; how many. Nobody uses the queue any more. */
+/* Frees the frames that still wait; returns their number. No thread uses the queue any more. */
 uint32_t
 twin_timed_drain(struct twin_txq *txq)
 {
@@ -122,7 +122,7 @@ twin_timed_put(struct twin_timed *timed, struct rte_mbuf **packets, uint16_t cou
 	return room;
 }
 
-/* A frame without a time goes at once, but not before those that it came behind. */
+/* True if a frame may be sent. Frames without a time are due at once, but keep their order. */
 static inline bool
 is_due(const struct rte_mbuf *m, uint64_t now)
 {
@@ -140,10 +140,10 @@ twin_timed_send(struct twin_txq *txq, twin_send_t send)
 	uint32_t tail;
 	uint64_t now;
 
-	/* Whoever has the lock sends them. */
+	/* The thread that has the lock sends them. */
 	if (!rte_spinlock_trylock(&timed->lock))
 		return;
-	/* Frames that come meanwhile stay for the next time, so that this ends. */
+	/* Frames that are queued meanwhile wait for the next call, so that this one ends. */
 	tail = __atomic_load_n(&timed->tail, __ATOMIC_ACQUIRE);
 	now = now_ns();
 	do {
@@ -153,7 +153,7 @@ twin_timed_send(struct twin_txq *txq, twin_send_t send)
 				break;
 		}
 		sent = count != 0 ? send(txq, packets, count) : 0;
-		/* The places are the sender's again. */
+		/* Release: twin_timed_put may use these places again. */
 		__atomic_store_n(&timed->head, timed->head + sent, __ATOMIC_RELEASE);
 	} while (sent == TWIN_BURST);
 	rte_spinlock_unlock(&timed->lock);

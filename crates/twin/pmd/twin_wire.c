@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cables: two ports whose wire= has the same name are the ends of one. */
+/* wire=NAME: connects two ports with the same name, like a cable. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 
 #include "twin_timed.h"
 
-/* A wire: what one end sends, the other receives. */
+/* A wire: each end receives the packets that the other sends. */
 struct twin_wire {
 	LIST_ENTRY(twin_wire) next;
 	char name[64];
-	/* For reading by who sends, for writing by who plugs in, starts or stops. */
+	/* Read-locked to send; write-locked when a port is opened, started, stopped or closed. */
 	rte_rwlock_t lock;
 	struct twin_port *end[2];
 };
@@ -46,7 +46,7 @@ find_or_add(const char *name)
 	return wire;
 }
 
-/* Plugs a port into a free end. */
+/* Connects a port to a free end of the wire. */
 int
 twin_wire_open(struct twin_port *port, const struct twin_args *args)
 {
@@ -70,7 +70,7 @@ twin_wire_open(struct twin_port *port, const struct twin_args *args)
 	return wire != NULL ? 0 : -EINVAL;
 }
 
-/* Tells the queues of one end whether frames of the other may wait for their time. */
+/* Notes in the queues of one end whether the other sends frames at set times. */
 static void
 note_timed(struct twin_port *to, const struct twin_port *from)
 {
@@ -107,7 +107,7 @@ set_started(struct twin_port *port, bool started)
 	if (peer != NULL)
 		note_timed(peer, port);
 	rte_rwlock_write_unlock(&wire->lock);
-	/* Who is told may start and stop ports. */
+	/* Without the lock, because callbacks may start and stop ports. */
 	for (i = 0; i < RTE_DIM(changed); i++) {
 		if (changed[i] != NULL)
 			twin_tell_link(changed[i]);
@@ -128,7 +128,7 @@ stop(struct twin_port *port)
 	uint16_t i;
 
 	set_started(port, false);
-	/* The other end does not send them any more. */
+	/* The other end no longer sends these frames. */
 	for (i = 0; i < port->dev->data->nb_tx_queues; i++)
 		port->txq[i].errors += twin_timed_drain(&port->txq[i]);
 }
@@ -152,7 +152,7 @@ unplug(struct twin_port *port)
 	port->wire = NULL;
 }
 
-/* How many packets the rate of the wire lets through. */
+/* Returns how many of the packets the rate of the wire allows now. */
 static uint16_t
 fit(struct twin_pace *pace, struct rte_mbuf **packets, uint16_t count)
 {
@@ -167,7 +167,7 @@ fit(struct twin_pace *pace, struct rte_mbuf **packets, uint16_t count)
 	return i;
 }
 
-/* Whether others have it too, or its bytes: what is received is the receiver's alone. */
+/* True if another owner shares the packet or its bytes. Receivers need packets of their own. */
 static inline bool
 is_shared(const struct rte_mbuf *m)
 {
@@ -182,7 +182,7 @@ is_shared(const struct rte_mbuf *m)
 	}
 }
 
-/* A wire brings a copy of what is shared; how many there were mbufs for. */
+/* Replaces shared packets by copies; returns how many packets remain. */
 static __rte_noinline uint16_t
 copy_shared(struct twin_port *peer, struct rte_mbuf **packets, uint16_t count)
 {
@@ -206,8 +206,8 @@ copy_shared(struct twin_port *peer, struct rte_mbuf **packets, uint16_t count)
 }
 
 /*
- * Sends under the lock of the wire. Who sends does the work of the receiving NIC. A wire takes
- * everything that its rate allows; without another end that listens, it is lost.
+ * Sends packets under the lock of the wire. The sender also does the work of the receiving NIC. A
+ * wire takes all packets that its rate allows. If the other end is not started, they are lost.
  */
 static inline uint16_t
 put_on_wire(struct twin_txq *txq, struct rte_mbuf **packets, uint16_t count)
@@ -253,7 +253,7 @@ tx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return count;
 }
 
-/* Has the other end send the frames whose time has come, as a NIC does by itself. */
+/* Sends the due frames of the other end, as a NIC does without its application. */
 static __rte_noinline void
 let_far_send(struct twin_port *port)
 {
@@ -289,7 +289,7 @@ info(struct twin_port *port __rte_unused, struct rte_eth_dev_info *info)
 	info->tx_offload_capa |= RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP;
 }
 
-/* The end that listens may be the one whose sender holds the lock. */
+/* Sends packets of the switch. Never waits for the lock, which this thread may hold already. */
 static uint16_t
 carry(struct twin_port *port, struct rte_mbuf **packets, uint16_t count)
 {
@@ -304,7 +304,7 @@ carry(struct twin_port *port, struct rte_mbuf **packets, uint16_t count)
 			sent = fit(&port->pace, packets, count);
 			for (i = 0; i < sent; i++)
 				bytes += packets[i]->pkt_len;
-			/* A thread in between would not know how far they have come. */
+			/* Not through the inbox: this thread counts the hops. */
 			twin_deliver(peer, packets, sent);
 		}
 		rte_rwlock_read_unlock(&wire->lock);
