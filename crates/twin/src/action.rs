@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Actions of rules, and the effect of a list of them.
+//! Defines the actions of rules, and computes the effect of a list of actions.
 
 use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::rss::RssTypes;
@@ -15,7 +15,7 @@ pub enum Action {
     Queue(u16),
     /// Spreads over queues, by the port's key. If the action has no types, those of the port apply.
     Rss(Spread),
-    /// Delivers to no queue.
+    /// Drops the packet.
     Drop,
     /// Delivers as without the rule.
     Passthru,
@@ -25,8 +25,7 @@ pub enum Action {
     Jump(u32),
     /// Reports the rule to the application once no packet has hit it during the timeout.
     Age(Age),
-    /// Sends out on the wire of the port with this number, by the action that was there before DPDK
-    /// 21.11.
+    /// Sends out on the wire of the port with this number, by the action from before DPDK 21.11.
     PortId(u16),
     /// Sends out on the wire of the port with this number, by the action that DPDK 21.11 added.
     RepresentedPort(u16),
@@ -83,7 +82,7 @@ pub(crate) enum Fate {
     #[default]
     Usual,
     Queue(u16),
-    /// Place of the spread.
+    /// Place of the spread in the table of spreads.
     Spread(u32),
     Drop,
     Jump(u32),

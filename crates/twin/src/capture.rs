@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Bytes of the longest record that is accepted; longer ones are no packets.
+/// Bytes of the longest record that is accepted. Longer records mean a corrupt file.
 const RECORD_MAX: usize = 4 << 20;
 
 /// The frames of a capture.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Verifies the checksums of a frame, as a NIC does on request.
 //!
-//! Only the outermost headers are verified. Nothing can be said of a fragment or of a truncated
-//! packet. A UDP checksum of zero says that there is none.
+//! Only the outermost headers are verified. Fragments and truncated packets cannot be verified. A
+//! UDP checksum of zero means that there is none.
 
 use crate::headers::{Headers, Slot};
 use crate::pattern::Proto;
@@ -14,13 +14,13 @@ use wire::{ipv4::Ipv4, ipv6::Ipv6, proto, sctp::Sctp, udp::Udp};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checks(pub u8);
 
-/// The header of IPv4.
+/// Bit for the checksum of the IPv4 header.
 pub const IPV4: u8 = 1;
-/// TCP over IPv4 and IPv6; this holds for the next two also.
+/// Bit for the checksum of TCP, over IPv4 and IPv6.
 pub const TCP: u8 = 1 << 1;
-/// UDP.
+/// Bit for the checksum of UDP, over IPv4 and IPv6.
 pub const UDP: u8 = 1 << 2;
-/// SCTP, whose checksum is a CRC.
+/// Bit for the checksum of SCTP, a CRC, over IPv4 and IPv6.
 pub const SCTP: u8 = 1 << 3;
 
 impl Checks {
@@ -60,8 +60,8 @@ impl Checks {
     }
 }
 
-/// Returns the place of transport header and payload by the length in the IP header, inside of the
-/// frame or not.
+/// Returns the place of transport header and payload by the length in the IP header. It may end
+/// behind the frame.
 fn segment(frame: &[u8], headers: &Headers) -> Option<Range<usize>> {
     let begin = headers.offset(Slot::Network);
     let len = match headers.proto(Slot::Network)? {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Faults of real NICs, on request.
+//! Draws the faults of real NICs that the software NIC imitates on request.
 //!
-//! Every fault has a precedent in a driver or a report. Each has a probability of its own, and is
-//! drawn anew for every rule or call that it concerns.
+//! Every fault has a precedent in a driver or a report. Each has its own probability, and is drawn
+//! for every rule or call that it concerns.
 
 use crate::random::Random;
 
@@ -35,7 +35,7 @@ pub enum Fault {
     TruncatedMark,
     /// A refusal leaves `rte_flow_error` as it was.
     UntouchedError,
-    /// Rules have no effect any more once the port was stopped.
+    /// Rules lose their effect when the port stops.
     LostOnReset,
     /// For 0.1 to 1 ms after a change of rules, packets that arrive are missed.
     ReceiveStall,

@@ -30,8 +30,8 @@ pub(crate) struct TwinNic {
     generation: AtomicU64,
     /// Time at which the next generation begins by the clock, in microseconds; 0 for never.
     change_us: AtomicU64,
-    /// The keeper of verdicts of the replayed capture. A thread that changes rules holds this lock;
-    /// it is taken before `nic`.
+    /// The client that stores verdicts of the replayed capture, if there is one. A thread that
+    /// changes rules holds this lock, and takes it before `nic`.
     follower: Mutex<Option<change::CaptureClient>>,
 }
 
@@ -163,10 +163,12 @@ impl Parts {
 }
 
 impl TwinRule {
+    /// Converts the rule into the types of the model.
+    ///
     /// # Safety
     ///
-    /// `items`, `actions` and the queues of each action hold as many as their counts say, and what
-    /// items point to is whole headers.
+    /// `items`, `actions` and the queues of each action hold as many as their counts say. Items
+    /// point to whole headers.
     unsafe fn parts(&self) -> Result<Parts, Refusal> {
         // SAFETY: the counts are those of the arrays, by the contract above.
         let (items, actions) =
@@ -203,9 +205,11 @@ const NO_ITEM: Refusal = Refusal::new(Errno::ENOTSUP, Kind::Item, c"this item is
 const NO_ACTION: Refusal =
     Refusal::new(Errno::ENOTSUP, Kind::Action, c"this action is not supported");
 
+/// Converts an item; returns `None` if the model does not know its protocol.
+///
 /// # Safety
 ///
-/// What it points to is null, or holds a header of its protocol.
+/// `spec`, `last` and `mask` are null or point to a header of the protocol.
 unsafe fn item_of(item: &TwinItem) -> Option<Item> {
     let given = |bit: u8| item.given & bit != 0;
     let proto = Proto::of_number(item.proto)?;
@@ -248,7 +252,7 @@ unsafe fn action_of(action: &TwinAction) -> Option<Action> {
         9 => Some(Action::Age(Age { timeout_s: action.value, context: action.context })),
         10 => Some(Action::PortId(u16::try_from(action.value).ok()?)),
         11 => Some(Action::RepresentedPort(u16::try_from(action.value).ok()?)),
-        // A value that is no port number means the port of the rule.
+        // A value above all port numbers (`TWIN_OWN_PORT`) means the port of the rule.
         12 => Some(Action::PortRepresentor(u16::try_from(action.value).ok())),
         _ => None,
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The fields of headers, by the names of testpmd's flow syntax, or of DPDK's headers where that
-//! syntax has none.
+//! Lists the fields of headers. Their names are those of testpmd's flow syntax, or of DPDK's
+//! headers where that syntax has none.
 
 use crate::pattern::{HEADER_MAX, Item, Proto};
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Finds the headers of a frame.
 //!
-//! A NIC's parser stops without an error at the first header that it does not know: no rule sees
-//! what lies behind. Every offset is inside the frame.
+//! The parser of a NIC stops without an error at the first header that it does not know. No rule
+//! can match the bytes behind it. Every offset is inside the frame.
 
 use crate::pattern::Proto;
 use wire::ethernet::{Ethernet, ether_type};
 use wire::proto;
 use wire::vlan::Vlan;
 
-/// Places where a header can be; each has at most one.
+/// Places where a header can be; each place has at most one header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Hash)]
 pub(crate) enum Slot {
     Ethernet,
@@ -65,7 +65,7 @@ impl Slot {
     }
 }
 
-/// Protocol at each place: one byte with its number for each, so that all are compared at once.
+/// Protocols at all places, one byte with the number for each, so that one comparison is enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Protos(u128);
 
@@ -79,7 +79,7 @@ impl Protos {
     }
 }
 
-/// Protocols that a rule requires at some places, or that no header be there.
+/// Requirements of a rule: at some places a protocol, or no header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// All bits of the places that matter.
@@ -192,7 +192,7 @@ impl Headers {
     }
 
     /// Reads a network header; returns where the next header begins, and its protocol. `None` if
-    /// that is in another fragment.
+    /// the next header is in another fragment.
     fn network(
         &mut self,
         frame: &[u8],
@@ -223,7 +223,8 @@ impl Headers {
         }
     }
 
-    /// Reads the fragment header of IPv6; returns the same as [`Headers::network`].
+    /// Reads the fragment header of IPv6; returns where the next header begins, and its protocol.
+    /// `None` if the next header is in another fragment.
     fn fragment(&mut self, frame: &[u8], offset: usize, slot: Slot) -> Option<(usize, u8)> {
         let header = frame.get(offset..offset + Proto::Ipv6Frag.header_len())?;
         if slot == Slot::Network {

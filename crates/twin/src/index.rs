@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Index of the packets of a capture by their tuples. It takes three words for each packet, and a
-//! lookup is two loads.
+//! Finds the packets of a capture by their tuples. The index takes three words for each packet; a
+//! lookup takes two loads.
 
 use crate::headers::{Headers, Slot};
 use crate::tuple::Tuple;
 
-/// The packets of a capture by their tuples.
+/// An index of the packets of a capture.
 #[derive(Debug)]
 pub(crate) struct Index {
     /// Start of each place in `packets`, and the end of the last one.
@@ -22,8 +22,8 @@ pub(crate) struct Index {
 pub(crate) struct Packets<'a> {
     /// Packet numbers in the order of the capture.
     pub(crate) numbers: &'a [u32],
-    /// True if no rule that reads only what makes packets alike distinguishes them; see
-    /// [`is_alike`].
+    /// True if the packets are alike ([`is_alike`]). Rules that match only properties which alike
+    /// packets share cannot distinguish them.
     pub(crate) are_alike: bool,
 }
 

@@ -2,8 +2,8 @@
 //! Decides whether a NIC of some personality accepts a rule, as far as this depends on the rule
 //! alone.
 //!
-//! [`crate::Personality`] says what the NIC requires, and how it refuses. A rule that no NIC could
-//! execute is refused in the model's own words.
+//! [`crate::Personality`] has the requirements and refusals of the NIC. A rule that no NIC could
+//! execute is refused with a message of the model.
 
 mod actions;
 mod items;
@@ -36,7 +36,7 @@ pub(crate) struct ValidRule {
     pub(crate) age: Option<Age>,
     /// Fields with masks, if the personality limits them.
     pub(crate) fields: Fields,
-    /// The rule's sides in conflicts, two bits for each.
+    /// The rule's sides in conflicts: two bits for each conflict, `one` and `other`.
     pub(crate) sides: u32,
     /// Group, priority and direction.
     pub(crate) attributes: Attributes,
@@ -166,7 +166,7 @@ impl<'a> Judge<'a> {
         sides.enumerate().fold(0, |bits, (number, side)| bits | u32::from(is_on(side)) << number)
     }
 
-    /// Returns a refusal; `told` takes precedence over the model's own words.
+    /// Returns a refusal; `told` takes precedence over the usual message of the model.
     fn refuse<T>(&self, told: Option<&Told>, usual: Refusal, place: Place) -> Result<T, Refusal> {
         Err(refusal(self.personality, told, usual.at(place)))
     }
@@ -180,7 +180,7 @@ impl<'a> Judge<'a> {
         let facts = &self.personality.attributes;
         let beyond = |number: u32, count: Option<u32>| count.is_some_and(|count| number >= count);
         let refuse = |told: &Option<Told>, usual| self.refuse(told.as_ref(), usual, Place::Rule);
-        // Drivers that support only ingress say so.
+        // Drivers that support only ingress refuse transfer as missing ingress.
         let knows_transfer = facts.transfer || facts.ingress.is_none();
         if !(attributes.ingress || attributes.transfer && knows_transfer) {
             refuse(&facts.ingress, INGRESS)
@@ -198,7 +198,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Returns a NIC's refusal: the words of `told`, with the number that all its refusals have.
+/// Returns the refusal of a NIC: that of `told`, with the NIC's error number where `told` has none.
 pub(crate) fn refusal(personality: &Personality, told: Option<&Told>, usual: Refusal) -> Refusal {
     let usual = Refusal { errno: personality.errno.unwrap_or(usual.errno), ..usual };
     told.map_or(usual, |told| told.refusal(usual))

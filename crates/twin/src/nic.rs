@@ -176,8 +176,8 @@ impl Nic {
         self.is_started = is_started;
     }
 
-    /// Checks whether [`Nic::create`] would accept the rule, as far as this NIC says in
-    /// advance.
+    /// Checks whether [`Nic::create`] would accept the rule, as far as `validate` of this NIC finds
+    /// out.
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl Nic {
         let is_ahead = checked.stage == Stage::Ahead;
         let created = self.rules.create(&self.personality, checked, life, now_us);
         let value = match created {
-            // The usual engine is asked next.
+            // The usual engine is tried next.
             Err(refusal) if is_ahead => {
                 let checked = self.judge().behind(rule, refusal)?;
                 let created = self.rules.create(&self.personality, checked, life, now_us);
@@ -315,7 +315,7 @@ impl Nic {
         }
     }
 
-    /// Has the port receive packets only by rules, or in its usual way again.
+    /// Begins or ends isolated mode, in which the port receives only packets that rules deliver.
     ///
     /// # Errors
     ///
@@ -403,13 +403,13 @@ impl Nic {
         self.verdict(bytes, now_us, |_| ())
     }
 
-    /// Counts a frame of `len` bytes that was classified ahead to hit a rule.
+    /// Counts a frame of `len` bytes that was classified ahead; `counter` is that of its verdict.
     pub fn count(&self, counter: u32, len: u32, now_us: u64) {
         self.rules.count(counter, len, now_us);
     }
 
-    /// Returns which verdicts may have changed because of rules that came or went since the last
-    /// call.
+    /// Returns which packets may have other verdicts, because rules were created or destroyed since
+    /// the last call.
     pub(crate) fn take_touched(&mut self) -> AffectedPackets {
         self.rules.take_touched()
     }
@@ -419,7 +419,7 @@ impl Nic {
         self.rules.sees_only_tuples()
     }
 
-    /// Returns when verdicts next change by the clock, because a rule comes into effect or goes.
+    /// Returns when verdicts next change by the clock, because a rule comes into effect or ends.
     pub fn next_change_us(&self, now_us: u64) -> Option<u64> {
         let stall = (now_us < self.stalled_until_us).then_some(self.stalled_until_us);
         self.rules.next_change_us(now_us).into_iter().chain(stall).min()
@@ -479,7 +479,7 @@ impl Nic {
 /// The error of ethdev if a driver does not implement the call.
 const NO_CALL: Refusal =
     Refusal::new(Errno::ENOSYS, Kind::Unspecified, c"Function not implemented");
-/// A queue whose packets are missed.
+/// A queue that no port has, for packets that are missed.
 const NO_QUEUE: u16 = u16::MAX;
 const CLIFF_US: u32 = 10_000;
 const NOT_CREATED: Refusal = Refusal::new(Errno::EINVAL, Kind::Handle, c"Failed to create flow.");

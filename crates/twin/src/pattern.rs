@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The pattern of a rule: header bytes under masks.
+//! Converts the pattern of a rule into header bytes and masks to compare.
 //!
-//! A pattern is given as items in the order of the headers. It becomes a [`Shape`] and a key.
-//! The shape says which protocol must be at which place, and which bytes count; the key has the
-//! values of those bytes. Rules of one shape share a hash table, whatever their values.
+//! A pattern is given as items in the order of the headers. It becomes a [`Shape`] and a key. The
+//! shape has the protocol at each place and the masked bytes; the key has the values of those
+//! bytes. Rules of one shape share a hash table.
 
 use crate::headers::{Headers, Protos, Slot, Wanted};
 use crate::refusal::{Errno, Kind, Refusal};
@@ -211,7 +211,7 @@ struct Word {
     offset: u8,
 }
 
-/// The common part of patterns: everything but the values.
+/// A pattern without its values, which many rules share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     wanted: Wanted,
@@ -315,8 +315,7 @@ impl Shape {
         Some(item)
     }
 
-    /// Returns the bytes of which any bit counts, from the start of the header at each slot, and
-    /// those bits.
+    /// Returns the masked bytes: slot, offset from the start of the header, and mask.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = (Slot, usize, u8)> {
         self.words.iter().flat_map(|word| {
             let bytes = word.mask.to_ne_bytes().into_iter().enumerate();
@@ -330,12 +329,12 @@ impl Shape {
         self.wanted.there().get(slot)
     }
 
-    /// Returns the number of words of a key that count.
+    /// Returns the number of words of a key.
     pub(crate) fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// True if the headers are those of the shape.
+    /// True if a frame has the headers that the shape requires.
     pub(crate) fn fits(&self, headers: &Headers) -> bool {
         let is_usual = || {
             let transport = headers.proto(Slot::Transport);

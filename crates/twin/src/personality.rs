@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads personalities: what is known of a NIC's flow rules, such as which it accepts, how it
-//! refuses, how many it holds and how fast it is.
+//! Reads personalities: facts about the flow rules of a NIC, such as accepted rules, refusals,
+//! capacity and speed.
 //!
 //! A [`Personality`] is a TOML file. The files of `personalities/` are part of the model; the
 //! prober writes the file of a NIC that it examined. Where a file says nothing, every rule and
@@ -31,7 +31,7 @@ use crate::table::Stage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Conflicts that a file can have: a rule notes both its sides of each in a word.
+/// Maximum number of conflicts in a file: a rule has two bits in a word for each.
 pub const CONFLICTS_MAX: usize = 16;
 
 /// The known facts of a NIC.
@@ -45,7 +45,7 @@ pub struct Personality {
     /// Sources of the facts; `source` in a part of the file refers to these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
-    /// What is unknown of the NIC, if so much that the file is a placeholder.
+    /// A note about unknown facts, if there are so many that the file is a placeholder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placeholder: Option<String>,
     /// Order in which the parts of a rule are checked.
@@ -99,8 +99,8 @@ pub struct Personality {
     /// Calls that the NIC supports.
     #[serde(skip_serializing_if = "is_default")]
     pub operations: Operations,
-    /// An engine that is asked before this one, and that packets reach before it: which rules it
-    /// accepts, and how many. All other facts are only in the NIC's own part.
+    /// An engine that is tried before this one, and that packets reach before it. It has facts
+    /// about rules and their number only; all other facts are in the main part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead: Option<Box<Personality>>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random numbers (the generator splitmix64): one seed always gives the same numbers.
+//! Generates random numbers (splitmix64). One seed always gives the same numbers.
 
 pub(crate) struct Random {
     state: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The reason why a NIC refuses a rule.
+//! Defines refusals, in the terms of `rte_flow_error`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -32,7 +32,7 @@ pub enum Kind {
     State,
 }
 
-/// The part of a rule that is wrong.
+/// The part of a rule at which a refusal points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// No particular part.
@@ -48,7 +48,7 @@ pub enum Place {
 pub struct Refusal {
     /// New value of `rte_errno`.
     pub errno: Errno,
-    /// `rte_flow_error.type`; with [`Kind::None`] the structure stays as it was.
+    /// `rte_flow_error.type`; with [`Kind::None`], the driver leaves the structure as it was.
     pub kind: Kind,
     /// What `rte_flow_error.cause` points to.
     pub place: Place,
@@ -56,7 +56,7 @@ pub struct Refusal {
     pub message: Option<&'static CStr>,
 }
 
-/// The values of Linux, the same on all of its architectures.
+/// Error numbers. Their values are those of Linux, equal on all of its architectures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the words are those of errno.h, which explains them")]
 #[repr(i32)]
@@ -138,8 +138,8 @@ impl Refusal {
         Self { place, ..self }
     }
 
-    /// Returns the refusal that the application sees after an earlier refusal `before`: parts that
-    /// this one leaves untouched keep the earlier values.
+    /// Returns the refusal that the application sees after an earlier refusal `before`. Parts that
+    /// this refusal does not set keep the earlier values.
     pub(crate) fn after(self, before: Self) -> Self {
         if self.kind == Kind::None { before } else { self }
     }

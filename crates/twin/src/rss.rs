@@ -13,28 +13,28 @@ pub const KEY_LEN: usize = 40;
 /// Two IPv6 addresses and two ports.
 const INPUT_MAX: usize = 36;
 
-/// Packets that are hashed, over which fields, and whether these are sorted, as bits.
+/// Bits for the packets that are hashed, with their fields, and for sorting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RssTypes(pub u32);
 
-/// IPv4 of any kind, over the addresses.
+/// All IPv4 packets, over the addresses.
 pub const IP: u32 = 1;
-/// Fragments, over the addresses.
+/// IPv4 fragments, over the addresses.
 pub const FRAGMENT: u32 = 1 << 1;
-/// Any transport but those below, over the addresses.
+/// IPv4 with any transport except those below, over the addresses.
 pub const OTHER: u32 = 1 << 2;
-/// TCP, over addresses and ports; this holds for the next two also.
+/// TCP over IPv4, over addresses and ports.
 pub const TCP: u32 = 1 << 3;
-/// UDP.
+/// UDP over IPv4, over addresses and ports.
 pub const UDP: u32 = 1 << 4;
-/// SCTP.
+/// SCTP over IPv4, over addresses and ports.
 pub const SCTP: u32 = 1 << 5;
 /// The bits above for IPv6 are shifted left by this number.
 pub const IPV6_SHIFT: u32 = 8;
 /// The smaller address and the smaller port come first, so both directions have one hash.
 pub const SORTED: u32 = 1 << 16;
 
-/// How packets are spread.
+/// The RSS configuration of a port.
 pub struct Rss {
     types: RssTypes,
     /// The hash of each byte value at each place; the hash of an input is the XOR over its bytes.
@@ -104,7 +104,7 @@ impl Rss {
 
     /// Returns the queue of a packet with this hash.
     pub(crate) fn queue(&self, hash: u32) -> u16 {
-        // A division of 32 bits is cheap.
+        // Not a mask: tables may have any length, and a 32-bit division is cheap.
         self.reta[(hash % self.reta.len() as u32) as usize]
     }
 
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn sorted_both_directions_have_one_hash() {
-        // In neither is the smaller port with the smaller address.
+        // In neither packet does the smaller port belong to the smaller address.
         let v4 = FrameBuilder::ipv4([66, 9, 149, 187], [161, 142, 100, 80]).tcp(2794, 1766);
         let v6 = FrameBuilder::ipv6([0x20; 16], [0x21; 16]).udp(1000, 53);
         for (types, there) in [(TCP | SORTED, v4), (UDP << IPV6_SHIFT | SORTED, v6)] {

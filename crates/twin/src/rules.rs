@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The rules of a port, the lookup of a packet's rules, and their counters.
+//! Stores the rules of a port, and finds the rules that a packet hits.
 //!
-//! A handle is a place and a generation, so the handle of a removed rule names no other. Rules with
-//! the same bits, masks, group and priority share a row: one is in effect, the others wait.
+//! A handle is a place and a generation, so the handle of a removed rule never names another. Rules
+//! with the same bits, masks, group and priority share a row: one is in effect, the others wait.
 
 mod counters;
 mod dump;
@@ -25,14 +25,14 @@ use spreads::Spreads;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
-/// Names a rule. The handle of a destroyed rule is never given again.
+/// Identifies a rule. The handle of a destroyed rule is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle(pub(crate) u64);
 
 /// End of a destroyed rule that stays in effect; `u64::MAX` for rules that were not destroyed.
 pub(crate) const FOR_EVER_US: u64 = u64::MAX - 1;
 
-/// Most groups through which a packet passes, so that rules cannot send it round for ever.
+/// Maximum number of groups through which a packet passes, because rules may form a loop.
 const JUMPS_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl Rules {
         self.spreads.get(place)
     }
 
-    /// Checks what `validate` can tell beside the rule itself.
+    /// Refuses a rule that exists already, if the NIC refuses duplicates. For `validate`.
     pub(crate) fn would_take(
         &self,
         personality: &Personality,
@@ -157,7 +157,7 @@ impl Rules {
         let ValidRule { shape, stage, attributes, .. } = checked;
         let table = self.table_of(shape, *stage, *attributes).map(|table| &self.tables[table]);
         let there = table.and_then(|table| table.find(&checked.key));
-        // A destroyed rule that is still in effect gives way.
+        // A destroyed rule that is still in effect does not count.
         let is_there = there.is_some_and(|place| self.entries[place as usize].until_us == u64::MAX);
         match personality.engine(*stage).table.duplicate {
             Duplicate::Exists if is_there => Err(EXISTS),
@@ -396,7 +396,7 @@ impl Rules {
         self.counters.count(counter, len, now_us);
     }
 
-    /// Returns when a rule next comes into effect or goes.
+    /// Returns when a rule next comes into effect or ends by the clock.
     pub(crate) fn next_change_us(&self, now_us: u64) -> Option<u64> {
         let coming = self.coming_us.range(now_us + 1..).next().copied();
         let going = self.leaving.range((now_us + 1, 0)..).next().map(|&(until_us, _)| until_us);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Hash table of the rules of one shape, stage, group and priority, over the bytes that count.
+//! A hash table of the rules of one shape, stage, group and priority, by their masked bytes.
 
 use crate::headers::Headers;
 use crate::pattern::{Attributes, Key, Shape, WORDS_MAX};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The five-tuple of a packet and of an exact rule, as one number. A rule matches no packet of
-//! another number, whatever else it requires.
+//! Computes a number for the five-tuple of a packet or of an exact rule. An exact rule matches only
+//! packets with its number.
 //!
 //! A packet without readable ports, or with ports only inside of a tunnel, has no tuple. No exact
 //! rule can match it, so nothing is lost.
@@ -41,8 +41,7 @@ impl Tuple {
         })
     }
 
-    /// Returns the tuple of rules of a shape with this key; `None` if they may match packets of
-    /// several.
+    /// Returns the tuple of a rule; `None` if it may match packets of several tuples.
     pub(crate) fn of_rule(shape: &Shape, key: &[u64]) -> Option<Self> {
         let exact = |slot| {
             let item = shape.item(key, slot)?;
@@ -77,9 +76,8 @@ impl Tuple {
     }
 }
 
-/// True if rules of a shape read nothing of a packet but what alike packets share. That is the
-/// tuple, the bytes ahead of the network header, which headers there are, and whether it is a
-/// fragment.
+/// True if rules of a shape match only properties that alike packets share. These are the tuple,
+/// the bytes ahead of the network header, the headers, and whether the packet is a fragment.
 pub(crate) fn sees_only_tuples(shape: &Shape) -> bool {
     shape.bytes().all(|(slot, byte, mask)| match slot {
         Slot::Ethernet | Slot::OuterVlan | Slot::InnerVlan => true,
@@ -91,8 +89,8 @@ pub(crate) fn sees_only_tuples(shape: &Shape) -> bool {
     })
 }
 
-/// Returns the bits of a byte of IPv4 that say which fragment it is. If ports follow, the packet is
-/// whole or the first fragment.
+/// Returns the bits of an IPv4 byte for "more fragments" and the fragment offset. Alike packets share
+/// them: if ports follow, the offset is 0, and only a fragment has more.
 fn fragment_bits(byte: usize) -> u8 {
     match byte {
         6 => 0x3f,

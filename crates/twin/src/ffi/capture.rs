@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Functions for a port that replays a capture: its frames, verdicts computed ahead, and the
-//! generation that says which verdicts are still valid.
+//! Exports functions for a port that replays a capture: its frames, verdicts computed ahead, and
+//! the generation that tells whether such verdicts are still valid.
 
 use super::{TwinFrame, TwinNic, TwinVerdict, judge_each, slice};
 use crate::capture::Capture;

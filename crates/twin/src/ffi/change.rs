@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Invalidates verdicts that were computed ahead when the NIC's rules change. Most changes
-//! invalidate the verdicts of all packets, by a generation that is incremented. A change of an
-//! exact rule invalidates only the packets that it may match: the keeper of verdicts is notified of
-//! them before the call returns.
+//! invalidate the verdicts of all packets, by incrementing the generation. A change of an exact
+//! rule invalidates only the packets that it may match: the client that stores verdicts is notified
+//! of them before the call returns.
 
 use super::TwinNic;
 use crate::capture::Capture;
@@ -19,7 +19,7 @@ use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(test)]
 mod tests;
 
-/// A keeper of verdicts of a capture, which is notified of changes.
+/// A client that stores the verdicts of a capture and is notified of changes.
 pub(super) struct CaptureClient {
     index: Index,
     update: Box<dyn Fn(Packets<'_>) + Send>,
@@ -43,16 +43,16 @@ impl TwinNic {
         nic
     }
 
-    /// Changes rules, and returns once the keeper of verdicts has been notified of those that may
-    /// be old. Receivers never wait for it. The next change does, so that a counter is not given to
-    /// another rule too early, and verdicts are those of the last change.
+    /// Changes rules, and returns once the client has been notified of verdicts that may be old.
+    /// Receivers never wait for the notification. The next change does, so that a counter is not
+    /// reused too early, and verdicts are those of the last change.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Nic) -> T) -> T {
         let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
         let mut nic = self.lock();
         let was_timed = self.is_timed();
         let result = change(&mut nic);
         let touched = match nic.take_touched() {
-            // The next time may have changed: verdicts due by then come with this generation.
+            // The change may have replaced a time that is due; the generation covers its verdicts.
             _ if was_timed || self.is_timed() => AffectedPackets::Everything,
             touched => touched,
         };
@@ -105,7 +105,7 @@ impl TwinNic {
 type Update =
     unsafe extern "C" fn(context: *mut c_void, packets: *const u32, count: u32, are_alike: bool);
 
-/// The callback that C registers for changes, and its context.
+/// A callback of C for changes, and its context.
 struct Listener {
     update: Update,
     context: *mut c_void,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Answers an application's questions about rules beside counters: their ages, which are aged, and
-//! the NIC's list of them.
+//! Exports queries about rules other than counters: ages, aged rules, and the list of rules.
 
 use super::{TwinCall, TwinNic};
 use crate::refusal::Refusal;
 use crate::rules::Handle;
 use std::ffi::{CString, c_char};
 
-/// Number of rules that may be aged and are examined under one lock.
+/// Number of rules that are examined under one lock.
 const RULES_AT_ONCE: usize = 4096;
 
 /// `struct twin_idle`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Makes and frees a NIC.
+//! Exports functions that create and free a NIC.
 
 use super::TwinNic;
 use crate::faults::Faults;
@@ -9,7 +9,8 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, RwLock};
 
-/// Makes the NIC that a port plays, with its faults; an error says why there is no such NIC.
+/// Creates the NIC of a port, with its faults. The error names the personality or fault that is
+/// not valid.
 fn play(personality: &str, seed: u64, faults: &str) -> Result<Nic, String> {
     let personality = Personality::named(personality).map_err(|error| error.to_string())?;
     let faults = Faults::parse(faults, seed).map_err(|error| error.to_string())?;

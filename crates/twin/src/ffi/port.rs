@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads and sets properties of a port's NIC, beside its rules.
+//! Exports functions that read and set properties of a port's NIC other than its rules.
 
 use super::{TwinCall, TwinNic, slice};
 use crate::checksum::Checks;
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn twin_nic_set_rss(
 ) {
     // SAFETY: by the contract above.
     let (nic, key, reta) = unsafe { (&*nic, &*key, slice(reta, reta_len)) };
-    // Made before the lock is taken: its tables take a while, and packets wait for the lock.
+    // Before the lock is taken, because building the tables takes long and packets wait for it.
     let rss = Rss::new(RssTypes(types), key, reta.to_vec());
     nic.write().set_rss(rss);
 }

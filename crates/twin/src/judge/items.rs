@@ -30,7 +30,7 @@ impl Judge<'_> {
             self.item(place, &mut item, &mut fields, is_inner)?;
             is_inner |= item.proto.is_tunnel();
             bytes += item.mask.iter().filter(|&&byte| byte != 0).count();
-            // The model's own refusal comes last, after every refusal of this NIC.
+            // A refusal by the model comes after every refusal of this NIC.
             let added = pattern.as_mut().map_or(Ok(()), |pattern| pattern.add(&item));
             if let Err(refusal) = added {
                 pattern = Err(refusal.at(place));
@@ -43,7 +43,7 @@ impl Judge<'_> {
         Ok(Taken { pattern, fields })
     }
 
-    /// Checks whether the pattern may name the port, if it does.
+    /// Refuses a pattern that names a port, if that is not allowed.
     fn port(&self, attributes: Attributes) -> Result<(), Refusal> {
         let pattern = &self.personality.pattern;
         let is_good = match pattern.ports {
@@ -194,7 +194,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Notes which fields count, if the personality limits them.
+    /// Notes the masked fields, if the personality limits them.
     fn remember(
         &self,
         place: Place,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Resets of a NIC. Until its application brings it back, it has no rules and refuses all calls.
-//! That it receives nothing meanwhile is up to the driver, which has its queues.
+//! Resets a NIC. Until its application brings it back, the NIC has no rules and refuses all calls.
+//! The driver, which has the queues, must receive nothing meanwhile.
 
 use super::{NO_CALL, Nic};
 use crate::faults::Fault;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The personalities that are part of the model.
+//! Holds the personalities that are part of the model.
 
 /// Names of the built-in personalities.
 pub const NAMES: [&str; 9] =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Notation for the lists of items or actions that a NIC accepts: `eth? / ipv4|ipv6 / tcp`.
+//! Reads the notation for lists of items or actions that a NIC accepts: `eth? / ipv4|ipv6 / tcp`.
 //!
 //! Steps are separated by `/`; `|` separates the words that may stand at a step, and a step with
 //! `?` may be left out.
@@ -21,10 +21,10 @@ pub struct Step {
     pub optional: bool,
 }
 
-/// How far a list of words follows the steps.
+/// Result of comparing a list of words with steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walk {
-    /// The list follows the steps to its end.
+    /// The list matches the steps.
     Whole,
     /// The word with this number is not allowed at its place.
     Stray(usize),
@@ -38,13 +38,13 @@ impl Steps {
         &self.0
     }
 
-    /// True if a list of words follows the steps to its end and theirs.
+    /// True if a list of words matches the steps.
     pub fn takes<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> bool {
         self.walk(words) == Walk::Whole
     }
 
-    /// Follows the steps with a list of words. A word takes the first step that has it and is not
-    /// behind.
+    /// Compares a list of words with the steps. Each word takes the first step that has it, from
+    /// the step after the previous word on.
     pub(crate) fn walk<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Walk {
         let mut steps = self.0.iter();
         for (number, word) in words.into_iter().enumerate() {

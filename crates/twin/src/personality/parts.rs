@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The parts of a personality that are not about patterns.
+//! Defines the parts of a personality that are not about patterns.
 //!
-//! A [`Reply`] is a refusal as the file has it: a sentence, or a table if `errno` or `type` are not
-//! the usual ones at this place. Every part has a `source` for readers of the file.
+//! A [`Told`] is a refusal in the file: a message, or a table if `errno` or `type` are not the
+//! usual ones at this place. Every part has a `source` for readers of the file.
 
 use super::is_default;
 use super::notation::Steps;
@@ -206,7 +206,8 @@ pub struct CountFacts {
     /// Bytes are not counted.
     #[serde(skip_serializing_if = "is_default")]
     pub hits_only: bool,
-    /// Milliseconds between two readings of the counters, of which queries see the last.
+    /// Interval in milliseconds at which the NIC reads its counters; queries return the last
+    /// reading.
     #[serde(skip_serializing_if = "is_default")]
     pub refresh_ms: u32,
     /// Refusal of a query of counters; accepted if left out.
@@ -224,7 +225,7 @@ pub struct TableFacts {
     /// Number of rules that are guaranteed to fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guaranteed: Option<u32>,
-    /// Number of rules beyond that, if no other port of the device uses the room.
+    /// Number of additional rules, if no other port of the device uses the room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_effort: Option<u32>,
     /// Number of rules of group 0, if it is smaller than the others.
@@ -245,7 +246,7 @@ pub enum Duplicate {
     /// Refused, with `EEXIST`.
     #[default]
     Exists,
-    /// Refused by `create` only, in these words.
+    /// Refused by `create` only, with this refusal.
     Refused(Told),
     /// Accepted; the first stays in effect as long as it exists.
     FirstWins,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The parts of a personality that are about patterns.
+//! Defines the parts of a personality that are about patterns.
 
 use super::is_default;
 use super::notation::Steps;
@@ -248,7 +248,7 @@ pub struct Exclusive {
 pub struct Conflict {
     /// Headers of rules that exclude the others.
     pub one: Steps,
-    /// Headers of rules that exclude the ones.
+    /// Headers of rules that the first ones exclude.
     pub other: Steps,
     /// The refusal.
     pub told: Told,

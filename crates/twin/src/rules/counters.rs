@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counters of rules, and the time of their last hit. Any thread counts; a query may see older
-//! values.
+//! Counts packets and bytes of rules, and notes the time of their last hit. Any thread counts; a
+//! query may return older values.
 
 use crate::judge::refusal;
 use crate::personality::{CountFacts, Personality};
@@ -29,12 +29,12 @@ pub struct Idle {
 /// The counter of rules that count nothing and do not age.
 pub(super) const NO_COUNTER: u32 = u32::MAX;
 
-/// A rule's requirements of a counter.
+/// Properties of a counter that a rule requires.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
     /// True if the counts may be queried.
     pub(crate) counts: bool,
-    /// Microseconds; 0 for rules that do not age.
+    /// Timeout in microseconds; 0 for rules that do not age.
     pub(crate) timeout_us: u64,
     /// The application's value for the rule when it is aged.
     pub(crate) context: u64,
@@ -49,7 +49,7 @@ struct Counter {
     hits_before: AtomicU64,
     bytes_before: AtomicU64,
     last_hit_us: AtomicU64,
-    /// True once it was reported that the rule has aged.
+    /// True once the rule was reported as aged.
     is_told: AtomicBool,
     wanted: Wanted,
 }
@@ -61,7 +61,7 @@ pub(super) struct Counters {
     counting: u32,
     /// Number of counters of rules that age.
     ageing: u32,
-    /// Microseconds; 0 for counters that are always fresh.
+    /// Reading interval in microseconds; 0 if queries always return current values.
     period_us: u64,
     hits_only: bool,
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Limits that rules share: room in the table, and the parser settings of which a NIC has only one
-//! at a time.
+//! Enforces the limits that rules share: room in the table, and parser settings of which a NIC has
+//! only one at a time.
 
 use crate::judge::{Fields, ValidRule, refusal};
 use crate::personality::Personality;
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::table::Stage;
 
-/// Part of the limits that one rule takes.
+/// The share of the limits that one rule uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
-    /// Place of the rule's fields; `NO_FIELDS` if that does not matter.
+    /// Place of the rule's fields; `NO_FIELDS` if the personality does not limit them.
     fields: u16,
     /// Two bits for each conflict: one, and other.
     sides: u32,
@@ -52,7 +52,8 @@ impl Limits {
         self.ahead.clear();
     }
 
-    /// Returns what the rule would take of its engine's limits, if there is room for it.
+    /// Returns the share of its engine's limits that a rule would use; refuses it if there is no
+    /// room.
     pub(super) fn share(
         &mut self,
         engine: &Personality,

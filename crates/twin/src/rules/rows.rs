@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rows of a table: which rule is in effect, and which rules wait behind it.
+//! Manages the rows of a table: the rule in effect, and the rules that wait behind it.
 
 use super::{At, Entry, Rules};
 use crate::action::Fate;
@@ -9,9 +9,8 @@ use crate::tuple::{AffectedPackets, Tuple};
 use std::collections::VecDeque;
 
 impl Rules {
-    /// Returns the rule of the row of `place` that is in effect now: that of `place`, or one that
-    /// waits behind it. A rule that comes into effect later leaves its row to the others until
-    /// then; a rule that is gone leaves it for good.
+    /// Returns the rule that is in effect now in the row of `place`: the rule of `place`, or one
+    /// that waits behind it. Rules that are not in effect yet, or no longer, are skipped.
     pub(super) fn in_effect(&self, place: u32, now_us: u64) -> Option<&Entry> {
         let entry = |place: u32| {
             let entry = &self.entries[place as usize];
@@ -35,13 +34,14 @@ impl Rules {
         }
     }
 
-    /// Puts a rule into its row; `other` is in effect there, and gives way if its flag says so.
+    /// Puts a rule into its row. `other` is the rule in effect there, if any; its flag is true if
+    /// the new rule replaces it.
     pub(super) fn put(&mut self, place: u32, table: usize, key: &Key, other: Option<(u32, bool)>) {
         let tuple = Tuple::of_rule(&self.tables[table].shape, key);
         self.touch(tuple);
         match other {
             None => {
-                let row = self.tables[table].insert(key, place).expect("nobody has this key");
+                let row = self.tables[table].insert(key, place).expect("no rule has this key");
                 self.entries[place as usize].at = At::Row(table as u32, row);
             }
             Some((other, true)) => {
@@ -73,8 +73,8 @@ impl Rules {
         }
     }
 
-    /// Returns which verdicts may have changed since the last call, because of rules that came or
-    /// went. [`Rules::next_change_us`] returns when some of these come into effect by the clock.
+    /// Returns which packets may have other verdicts, because rules were created or destroyed since
+    /// the last call. [`Rules::next_change_us`] returns when such rules take effect by the clock.
     pub(crate) fn take_touched(&mut self) -> AffectedPackets {
         std::mem::take(&mut self.touched)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The queues of rss actions, shared by the rules that have the same ones.
+//! Stores the queues and types of rss actions; rules with equal ones share them.
 
 use crate::action::Spread;
 

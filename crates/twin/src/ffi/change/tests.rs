@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests that a receiver which keeps verdicts, as the driver does, uses no old one.
+//! Tests that a receiver that stores verdicts, as the driver does, never uses an old one.
 
 use super::*;
 use crate::action::{Action, Spread};
@@ -64,9 +64,9 @@ impl Replay {
         self.nic.generation.load(Ordering::Acquire)
     }
 
-    /// Does what the driver does before a call about rules returns. Packets that are alike get the
-    /// mark of the first, if their verdicts differ in nothing else. The others become old. Returns
-    /// the numbers of both.
+    /// Processes notifications as the driver does before a call about rules returns. Alike packets
+    /// get the mark of the first, if their verdicts do not differ otherwise. The others become old.
+    /// Returns the numbers of packets with a new mark, and of old ones.
     fn heed(&mut self) -> [usize; 2] {
         let told = std::mem::take(&mut *self.told.lock().unwrap());
         let mut counts = [0; 2];
@@ -159,7 +159,7 @@ fn v6(last: u8) -> [u8; 16] {
     address
 }
 
-/// Returns a frame, also of kinds that no tuple distinguishes: fragments, tunnels, ICMP, tags.
+/// Returns a frame. Some kinds have no tuple, or share one: fragments, tunnels, ICMP, tags.
 fn frame(ends: Ends, kind: u8) -> Vec<u8> {
     let Ends { is_v6, src, dst, transport, .. } = ends;
     let (sport, dport) = (ends.sport.into(), ends.dport.into());
@@ -201,7 +201,7 @@ fn hops(is_v6: bool) -> usize {
 const OFFSET: usize = 6;
 const DONT_FRAGMENT: u8 = 0x40;
 
-/// Draws the part of a field that a rule matches: all, none, some bits.
+/// Draws a mask for each byte of a field: all bits, none, or some.
 fn mask() -> impl Strategy<Value = u8> {
     prop_oneof![8 => Just(0xff), 1 => Just(0), 1 => Just(0xfe)]
 }
@@ -293,12 +293,12 @@ fn random_rule() -> impl Strategy<Value = RandomRule> {
 #[derive(Clone, Debug)]
 enum Step {
     Create(RandomRule),
-    /// Creates one of the rules that were made before once more.
+    /// Creates an earlier rule again.
     Repeat(prop::sample::Index),
-    /// One of those that were made, gone or not.
+    /// Destroys an earlier rule, which may no longer exist.
     Destroy(prop::sample::Index),
     Flush,
-    /// Another table of queues.
+    /// Sets another RETA.
     Spread(u16),
     Isolate(bool),
     Restart,
@@ -446,7 +446,7 @@ fn receivers_need_not_judge_for_an_exact_rule() {
     }
 }
 
-/// A rule that matches more than the tuple distinguishes packets of one tuple.
+/// A rule that matches more than a tuple may distinguish packets of one tuple.
 #[test]
 fn packets_are_alike_as_far_as_rules_see() {
     let (vlan, plain) = (|tag| FrameBuilder::ipv4([10, 0, 0, 0], [10, 9, 9, 9]).vlan(tag), flow(0));
