@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Input of bindgen: the DPDK headers this crate reads, constants that bindgen can not work out of
- * macros, and the prototypes of shim.c.
+ * Input of bindgen: the DPDK headers that this crate uses, constants that bindgen cannot evaluate
+ * from macros, and the prototypes of the C files of this crate.
  *
- * rte_mbuf stays opaque: its anonymous unions bind to other names in every DPDK version. The
- * offsets below are taken from the header in use and read in mbuf.rs.
+ * rte_mbuf stays opaque, because its anonymous unions get other names in every DPDK version.
+ * mbuf.rs reads its fields at the offsets below, which come from the installed header.
  */
 #ifndef MILLRACE_BINDINGS_H
 #define MILLRACE_BINDINGS_H
@@ -45,7 +45,7 @@ static const size_t BIND_MBUF_NEXT = BIND_OFFSET(next);
 static const size_t BIND_MBUF_FLAGS = BIND_OFFSET(ol_flags);
 static const size_t BIND_MBUF_MARK = BIND_OFFSET(hash.fdir.hi);
 
-/* mbuf.rs reads these widths. */
+/* mbuf.rs reads fields of these widths. */
 _Static_assert(BIND_SIZE(buf_addr) == sizeof(void *), "buf_addr");
 _Static_assert(BIND_SIZE(data_off) == 2, "data_off");
 _Static_assert(BIND_SIZE(pkt_len) == 4, "pkt_len");
@@ -82,16 +82,16 @@ static const int BIND_SOCKET_ANY = SOCKET_ID_ANY;
 /* State of a Linux interface. */
 enum { BIND_INTERFACE_GONE, BIND_INTERFACE_DOWN, BIND_INTERFACE_UP };
 
-/* Takes text, as fopencookie's write function does. */
+/* Receives text, as the write function of fopencookie. */
 typedef ssize_t shim_write(void *cookie, const char *text, size_t length);
 
 struct shim_link {
 	bool up;
-	/* Mb/s; 0 where the driver does not know. */
+	/* Speed in Mb/s; 0 if the driver does not know it. */
 	uint32_t speed;
 };
 
-/* What a Linux interface may do to frames, or leave to the next one. */
+/* Offloads of a Linux interface that change frames. */
 enum shim_offload { SHIM_GRO, SHIM_LRO, SHIM_TX_CHECKSUMS };
 
 uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A burst: up to 64 mbufs that are received, sent and freed together.
+//! Holds a burst: up to 64 mbufs that are received, sent and freed together.
 
 use crate::mbuf::Segment;
 use crate::{Mbuf, sys};
@@ -58,8 +58,8 @@ impl Burst {
         dropped.len
     }
 
-    /// Passes each mbuf to `sort`, in their order, and keeps those that it returns. `sort` owns the
-    /// others. For the rare bursts of which some packets go elsewhere.
+    /// Passes each mbuf to `sort`, in order, and keeps those that it returns. `sort` owns the
+    /// others. For the rare bursts from which some packets go elsewhere.
     pub fn sort_out(&mut self, mut sort: impl FnMut(usize, Mbuf) -> Option<Mbuf>) {
         // As in `retain`.
         let len = std::mem::take(&mut self.len);
@@ -157,7 +157,7 @@ impl Burst {
         taken
     }
 
-    /// `Mbuf` is transparent over the pointer that DPDK uses.
+    /// Returns the array as DPDK uses it: `Mbuf` is transparent over DPDK's pointer.
     #[inline(always)]
     fn as_raw(&mut self) -> *mut *mut sys::rte_mbuf {
         self.mbufs.as_mut_ptr().cast()

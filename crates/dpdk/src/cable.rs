@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Makes a cable inside the process: two `net_ring` ports, of which each receives what the other
-//! sends.
+//! Creates a cable inside the process: two `net_ring` ports, each of which receives the packets
+//! that the other sends.
 
 use crate::error::{Errno, PortError};
 use crate::ethdev::KeepAlive;
@@ -9,8 +9,8 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Makes both ends of a cable with `queues` queues each: queue `q` of one end leads to queue `q` of
-/// the other. Each direction of a queue holds `packets` packets. `name` must be new in this
+/// Creates both ends of a cable with `queues` queues each. Queue `q` of one end leads to queue `q`
+/// of the other; each direction of a queue holds `packets` packets. `name` must be new in this
 /// process.
 pub fn ring_cable(
     eal: &Eal,
@@ -33,7 +33,7 @@ pub fn ring_cable(
     Ok((a, b))
 }
 
-/// Makes a port that receives from the first rings and sends to the second; both are of `cable`.
+/// Creates a port that receives from the first rings and sends to the second; `cable` has both.
 fn end(
     eal: &Eal,
     name: &str,
@@ -49,7 +49,7 @@ fn end(
     Port::take(eal, id, name, Some(keep))
 }
 
-/// Makes an ethdev on these rings; returns its number.
+/// Creates an ethdev on these rings; returns its number.
 fn ethdev(name: &str, receive: &Rings, transmit: &Rings) -> Result<u16, Errno> {
     let name = CString::new(name).map_err(|_| Errno::Invalid)?;
     let (rx, tx) = (receive.0.as_ptr().cast(), transmit.0.as_ptr().cast());
@@ -75,7 +75,7 @@ impl Rings {
         let mut rings = Self(Vec::new());
         for queue in 0..queues {
             let name = CString::new(format!("{name}{queue}")).map_err(|_| Errno::Invalid)?;
-            // One sender and one receiver: a queue has one user.
+            // Each queue has one user, so a ring has one sender and one receiver.
             let flags = sys::BIND_RING_ONE_TO_ONE;
             // SAFETY: EAL is up; the name is copied.
             let ring = unsafe {

@@ -4,7 +4,8 @@
 use crate::Eal;
 use crate::sys;
 
-/// Returns the cycles of the time-stamp counter now. Constant rate, not serialising.
+/// Returns the current value of the time-stamp counter. Its rate is constant; the read does not
+/// serialise.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
 pub fn tsc() -> u64 {
@@ -12,7 +13,7 @@ pub fn tsc() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Returns the ticks of the generic timer now.
+/// Returns the current value of the generic timer.
 #[inline(always)]
 #[cfg(target_arch = "aarch64")]
 pub fn tsc() -> u64 {
@@ -24,8 +25,8 @@ pub fn tsc() -> u64 {
     ticks
 }
 
-/// Returns the cycles of the time-stamp counter once all earlier loads are done. [`tsc`] may be
-/// read while they still wait for memory.
+/// Returns the time-stamp counter after all earlier loads are done. [`tsc`] may be read while they
+/// still wait for memory.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
 pub fn tsc_after_loads() -> u64 {
@@ -36,7 +37,7 @@ pub fn tsc_after_loads() -> u64 {
     }
 }
 
-/// Returns the ticks of the generic timer once all earlier loads are done.
+/// Returns the generic timer after all earlier loads are done.
 #[inline(always)]
 #[cfg(target_arch = "aarch64")]
 pub fn tsc_after_loads() -> u64 {

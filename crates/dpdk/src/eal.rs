@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Starts DPDK's runtime, once; it stays until the process ends.
+//! Starts DPDK's runtime (EAL), once. It runs until the process ends.
 //!
 //! EAL leaves nothing behind: memory is anonymous, there is no telemetry socket and no shared file,
-//! and ports clean up when they are closed. So nothing is torn down at exit, and memory taken from
-//! EAL stays valid for the rest of the process.
+//! and ports clean up when they are closed. So there is no cleanup at exit, and memory from EAL
+//! stays valid for the rest of the process.
 
 use crate::error::{EalError, Errno};
 use crate::lcore::Lcore;
@@ -21,20 +21,20 @@ pub struct EalConfig {
     /// Processors with a worker lcore each. The calling thread becomes the main lcore and keeps the
     /// other processors that this process may use, or all of them if the workers leave none.
     pub lcores: Vec<usize>,
-    /// True for ordinary memory instead of hugepages: slower, needs no privilege.
+    /// True to use ordinary memory instead of hugepages. That is slower and needs no privilege.
     pub no_huge: bool,
     /// Megabytes of memory to allocate at start; without hugepages also the maximum.
     pub memory_mb: u32,
-    /// Devargs of every port that will be opened. PCI devices not among them are left alone.
+    /// Devargs of every port that will be opened. Other PCI devices are not touched.
     pub ports: Vec<String>,
     /// Name of EAL's directory for files (`--file-prefix`); `None`: one of this process's own.
     pub file_prefix: Option<String>,
-    /// Drivers that are not part of DPDK, as paths of shared objects. EAL loads none from below a
-    /// directory that is writable for everybody.
+    /// Drivers that are not part of DPDK, as paths of shared objects. EAL loads none from a path
+    /// with a world-writable directory.
     pub drivers: Vec<PathBuf>,
     /// Extra arguments, passed to EAL unchanged. None may ask for help ([`asks_for_help`]).
     pub extra: Vec<String>,
-    /// Log lines of this level and worse are shown on the standard error.
+    /// Log lines of this level and of worse levels are shown on the standard error.
     pub log_level: LogLevel,
 }
 
@@ -119,10 +119,10 @@ pub fn asks_for_help(argument: &str) -> bool {
 /// EAL's message for arguments that it refuses.
 const BAD_ARGUMENTS: &str = "Invalid 'command line' arguments";
 
-/// Starts EAL; returns the arguments that it has left unread, which belong to no option.
+/// Starts EAL; returns the arguments that it did not read, because they belong to no option.
 fn start(args: Vec<CString>, prefix: &str) -> Result<Vec<String>, Errno> {
     let count = args.len() as i32;
-    // EAL keeps some of these pointers, so the arguments stay for ever.
+    // EAL keeps some of these pointers, so the arguments are never freed.
     let mut argv: Vec<*mut c_char> = args.into_iter().map(CString::into_raw).collect();
     argv.push(std::ptr::null_mut());
     let argv = argv.leak();
@@ -140,8 +140,8 @@ fn start(args: Vec<CString>, prefix: &str) -> Result<Vec<String>, Errno> {
     Ok(unread.map(|argument| text(argument).to_string_lossy().into_owned()).collect())
 }
 
-/// Removes the directory for files that EAL may have made, although our arguments tell it to write
-/// no file.
+/// Removes the directory for files that EAL may have created, although its arguments request no
+/// file.
 fn remove_runtime_dir(prefix: &str) {
     // SAFETY: returns a C string that is never freed.
     let path = unsafe { CStr::from_ptr(sys::rte_eal_get_runtime_dir()) };
@@ -152,7 +152,7 @@ fn remove_runtime_dir(prefix: &str) {
     }
 }
 
-/// Returns a prefix that is new for every process, so that two of them never collide.
+/// Returns a prefix that differs for every process, so that two of them never collide.
 fn file_prefix() -> String {
     format!("millrace-{}", std::process::id())
 }
@@ -171,7 +171,7 @@ fn arguments(config: &EalConfig, allowed: &str) -> Result<Vec<CString>, EalError
         "--main-lcore=0".to_owned(),
         format!("-m{}", config.memory_mb),
     ];
-    // Without hugepages EAL has no `--in-memory`; these options are the part of it that is left.
+    // Without hugepages, EAL has no `--in-memory`; `--no-shconf` is the part of it that remains.
     let memory: &[_] =
         if config.no_huge { &["--no-huge", "--no-shconf"] } else { &["--in-memory"] };
     args.extend(memory.iter().map(|arg| arg.to_string()));
@@ -208,9 +208,8 @@ fn lcore_map(workers: &[usize], allowed: &str) -> Result<String, EalError> {
     Ok(map)
 }
 
-/// Returns the processors that this process may use, as the kernel lists them. These are the ones
-/// on which its threads run, and those set apart by `isolcpus`, on which a thread runs only if it
-/// asks.
+/// Returns the processors that this process may use, as a list of the kernel. These are the ones on
+/// which its threads run, and those of `isolcpus`, on which only threads run that are bound there.
 fn allowed_cpus() -> String {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));

@@ -4,7 +4,7 @@
 use crate::{Log, sys};
 use std::fmt;
 
-/// DPDK's error numbers by their meaning here.
+/// The meaning of an error number of DPDK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errno {
     /// ENODEV, ENXIO: no such device or driver.
@@ -13,7 +13,7 @@ pub enum Errno {
     NotFound,
     /// EACCES: not permitted to this user.
     NotPermitted,
-    /// -1, which drivers return when they have no better number.
+    /// -1, which drivers return if they have no better number.
     Unspecified,
     /// EBUSY: in use.
     Busy,
@@ -98,7 +98,7 @@ pub enum EalError {
     /// An argument contains a zero byte.
     #[error("EAL argument {0:?} contains a zero byte")]
     ZeroByte(String),
-    /// EAL does not know some of its extra arguments, lacks one, or has no use for one.
+    /// An extra argument is unknown to EAL, missing, or of no use.
     #[error("EAL does not take these arguments: {arguments}{log}")]
     Arguments {
         /// The arguments among which the wrong ones are.
@@ -126,7 +126,7 @@ pub enum EalError {
     },
 }
 
-/// A mempool could not be made.
+/// A mempool could not be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("mempool `{name}` of {count} mbufs: {errno}{log}")]
 pub struct MempoolError {

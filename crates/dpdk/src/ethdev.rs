@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Calls the ethdev behind a port and its queues, by its number.
 //!
-//! Every call here happens at start, at a reset or at the end. The last of the port and its queues
-//! to go stops and closes the ethdev, so no queue can name one that is closed.
+//! Every call here happens at start, at a reset or at the end. Dropping the last of the port and
+//! its queues stops and closes the ethdev, so no queue can name a closed one.
 
 use crate::eal::is_pci;
 use crate::error::{Errno, Step};
@@ -19,11 +19,12 @@ pub(crate) type KeepAlive = Arc<dyn Send + Sync>;
 pub(crate) struct Ethdev {
     id: u16,
     removed: AtomicBool,
-    /// The driver has asked for a reset.
+    /// True if the driver has requested a reset.
     needs_reset: AtomicBool,
     /// Number of resets begun.
     resets: AtomicU64,
-    /// A reset has begun and not succeeded yet. Until then, no call but another reset is allowed.
+    /// True from the start of a reset until it succeeds. Until then, the only call allowed is
+    /// another reset.
     down: AtomicBool,
     /// The Linux interface below a virtual device; 0 if there is none.
     if_index: u32,
@@ -46,8 +47,8 @@ pub(crate) fn find_or_probe(devargs: &str) -> Result<u16, Errno> {
 /// message to another process (`EAL_DEV_MP_DEV_ARGS_MAX_LEN`).
 const PROBED_MAX: usize = 127;
 
-/// True for devargs of a virtual device that are too long to be probed, as paths of captures make
-/// them. Such a device is made by its name.
+/// True for devargs of a virtual device that are too long to be probed, such as long paths of
+/// captures. Such a device is created by its name.
 pub(crate) fn is_too_long_to_probe(devargs: &str) -> bool {
     devargs.len() > PROBED_MAX && !is_pci(devargs)
 }
@@ -83,9 +84,8 @@ fn find(devargs: &CStr) -> Option<u16> {
     }
 }
 
-/// Drivers without a NIC that verifies checksums. With some, the host would do it, packet by
-/// packet. With others, ports of virtual machines would receive packets whose checksums are not
-/// filled in yet.
+/// Drivers of ports that must not verify checksums. Some would do so on the host, packet by packet.
+/// With others, ports of virtual machines would receive packets without filled-in checksums.
 const WITHOUT_NIC: [&CStr; 5] =
     [c"net_tap", c"net_tun", c"net_vhost", c"net_virtio", c"net_virtio_user"];
 
@@ -127,7 +127,7 @@ impl Ethdev {
             Errno::check(sys::rte_eth_dev_owner_new(&mut owner.id))?;
             Errno::check(sys::rte_eth_dev_owner_set(id, &owner))?;
         }
-        // A driver of real hardware knows its link better than the kernel does.
+        // For hardware, the state of the driver is better than that of the kernel.
         let if_index = if is_pci(devargs) { 0 } else { info(id).map_or(0, |info| info.if_index) };
         let ethdev = Arc::new(Self {
             id,
@@ -139,8 +139,8 @@ impl Ethdev {
             _lower: lower,
         });
         for (event, flag) in ethdev.flags() {
-            // SAFETY: the flag's address holds until `drop` has unregistered the callback. Where
-            // there is no memory to register it, the event goes unnoticed; nothing else depends on
+            // SAFETY: the flag's address is valid until `drop` has unregistered the callback. If
+            // there is no memory to register it, the event is not noticed; nothing else depends on
             // it.
             unsafe { sys::rte_eth_dev_callback_register(id, event, Some(raise), flag) };
         }
@@ -268,7 +268,7 @@ impl Ethdev {
         }
     }
 
-    /// Starts the ethdev, which is configured, or stops it.
+    /// Starts a configured ethdev, or stops it.
     pub(crate) fn set_started(&self, is_started: bool) -> Result<(), Errno> {
         // SAFETY: the ethdev is open, and no queue of it is in use: `Port` holds them all.
         Errno::check(unsafe {
@@ -286,12 +286,12 @@ impl Ethdev {
         self.resets.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the ethdev is open, and no queue of it is left: `Port` had them all.
         Errno::check(unsafe { sys::rte_eth_dev_reset(self.id) })?;
-        // This reset answers all earlier requests.
+        // This reset serves all earlier requests.
         self.needs_reset.store(false, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Configures the ethdev, which is new.
+    /// Configures an ethdev that is new or was reset.
     pub(crate) fn set_up(&self, config: &PortConfig) -> Result<SymmetricRss, (Step, Errno)> {
         let at = |step| move |errno| (step, errno);
         let rss = self.set_offloads(config).map_err(at(Step::Configure))?;
@@ -308,7 +308,7 @@ impl Ethdev {
         Ok(rss)
     }
 
-    /// Starts the ethdev, which is set up.
+    /// Starts an ethdev whose queues are set up.
     pub(crate) fn start(&self) -> Result<(), (Step, Errno)> {
         let at = |step| move |errno| (step, errno);
         // SAFETY: the ethdev and all of its queues are configured.
@@ -432,17 +432,17 @@ impl Drop for Ethdev {
             return;
         }
         let device = info(self.id).map_or(std::ptr::null_mut(), |info| info.device);
-        // Drivers may complain about the removal of what they never had; no caller could act on it.
+        // Drivers may log that there was nothing to remove, which is of no use to callers.
         log::hush(|| {
             // SAFETY:
             // - no queue of this ethdev is left: each holds a reference to `self`;
             // - the device was read before the close, and is removed only if it has no other
             //   ethdev.
             unsafe {
-                // Rules may outlive the program in the NIC.
+                // Otherwise rules may stay in the NIC after the program has ended.
                 let mut error: sys::rte_flow_error = std::mem::zeroed();
                 sys::rte_flow_flush(self.id, &mut error);
-                // A Linux interface under the port would stay promiscuous.
+                // Otherwise a Linux interface under the port would stay promiscuous.
                 sys::rte_eth_promiscuous_disable(self.id);
                 sys::rte_eth_dev_stop(self.id);
                 sys::rte_eth_dev_close(self.id);

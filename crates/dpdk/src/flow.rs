@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Flow rules (`rte_flow`): a program's requests to a NIC about packets.
+//! Validates, creates, queries and destroys flow rules (`rte_flow`) of a port.
 //!
-//! A [`Rule`] is plain data. A port that accepts it returns a [`FlowRule`], the only way to name
-//! the rule there. A `FlowRule` belongs to its port and ends when the port is closed, when the
-//! rules are flushed, or when it is destroyed. To use it later is an error, never a dangling
-//! pointer. Drivers are not trusted: they may fail without a message, and a handle that a driver
-//! gives out twice is refused.
+//! A [`Rule`] is plain data. A port that accepts it returns a [`FlowRule`], the only way to refer
+//! to the rule there. A `FlowRule` belongs to its port and ends when it is destroyed, when the
+//! rules are flushed, or when the port is closed. Later use is an error, never a dangling pointer.
+//! Drivers are not trusted: they may fail without a message, and a handle that a driver returns
+//! twice is refused.
 
 mod action;
 mod error;
@@ -56,11 +56,11 @@ pub struct Rule {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct FlowRule {
     handle: Handle,
-    /// [`LiveRules::lot`] of its port when it was made.
+    /// [`LiveRules::lot`] of its port when the rule was created.
     lot: u64,
 }
 
-/// Identifies a rule in comparisons; of no use once the rule is gone.
+/// Identifies a rule in comparisons, as long as the rule exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle(NonNull<sys::rte_flow>);
 
@@ -74,7 +74,7 @@ impl FlowRule {
     }
 }
 
-/// The rules that a port has now.
+/// The existing rules of a port.
 #[derive(Debug)]
 pub(crate) struct LiveRules {
     /// A number unique in this process; a new one after each flush, which ends all rules.
@@ -97,9 +97,9 @@ impl LiveRules {
 /// Packets and bytes that a rule with a `count` action has matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
-    /// Packets, where the NIC counts them.
+    /// Packets, if the NIC counts them.
     pub hits: Option<u64>,
-    /// Bytes, where the NIC counts them.
+    /// Bytes, if the NIC counts them.
     pub bytes: Option<u64>,
 }
 
@@ -108,12 +108,12 @@ pub struct Count {
 pub struct Age {
     /// True if the rule has matched no packet during its timeout.
     pub aged: bool,
-    /// Seconds since it last matched, where the NIC knows.
+    /// Seconds since the last match, if the NIC knows them.
     pub idle_seconds: Option<u32>,
 }
 
 impl Port {
-    /// Asks whether the port would accept `rule`, as far as its driver can tell without trying.
+    /// Checks whether the port would accept `rule`, as far as its driver knows without creating it.
     pub fn flow_validate(&self, rule: &Rule) -> Result<(), FlowError> {
         let lowered = RteRule::new(rule);
         let (attr, items, actions) = (lowered.attributes(), lowered.items(), lowered.actions());
@@ -135,7 +135,7 @@ impl Port {
         let flow = call(Some(&lowered), create, |flow| !flow.is_null())?;
         let handle = Handle(NonNull::new(flow).expect("not null, or an error"));
         if !self.rules.handles.insert(handle) {
-            let message = "the driver gave the handle of another rule, which is still there";
+            let message = "the driver returned the handle of another rule, which still exists";
             return Err(FlowError { message: Some(message.to_owned()), ..FlowError::gone() });
         }
         Ok(FlowRule { handle, lot: self.rules.lot })
@@ -167,8 +167,8 @@ impl Port {
         call(None, flush, |ret| ret >= 0).map(drop)
     }
 
-    /// Has the port receive packets only by rules, or in its usual way again. Many drivers allow
-    /// this only before the port is configured.
+    /// Begins or ends isolated mode, in which the port receives only packets that rules deliver.
+    /// Many drivers allow this only before the port is configured.
     pub fn flow_isolate(&mut self, isolate: bool) -> Result<(), FlowError> {
         let isolate = c_int::from(isolate);
         // SAFETY: the port is open.
@@ -190,7 +190,7 @@ impl Port {
         })
     }
 
-    /// Returns how long `rule` has matched no packet.
+    /// Returns the age of `rule`, which has an `age` action.
     pub fn flow_query_age(&self, rule: &FlowRule) -> Result<Age, FlowError> {
         // SAFETY: a plain C struct of numbers.
         let mut age: sys::rte_flow_query_age = unsafe { std::mem::zeroed() };
@@ -203,7 +203,7 @@ impl Port {
         })
     }
 
-    /// Returns how `rule` spreads packets over queues.
+    /// Returns the RSS configuration of `rule`, which has an `rss` action.
     pub fn flow_query_rss(&self, rule: &FlowRule) -> Result<Rss, FlowError> {
         // SAFETY: a plain C struct, for which null pointers and zeros are "nothing".
         let mut rss: sys::rte_flow_action_rss = unsafe { std::mem::zeroed() };
@@ -214,8 +214,10 @@ impl Port {
         Ok(unsafe { lower::rss_from(&rss) })
     }
 
+    /// Queries the property of `rule` that `action` stands for, and writes it into `answer`.
+    ///
     /// # Safety
-    /// `apply_result` is what DPDK documents for `action`.
+    /// `T` is the type that DPDK documents for `action`.
     unsafe fn query<T>(
         &self,
         rule: &FlowRule,
@@ -227,7 +229,7 @@ impl Port {
         let actions = [action, end].map(|type_| sys::rte_flow_action { type_, conf: null() });
         let answer: *mut c_void = std::ptr::from_mut(answer).cast();
         let ask = |error: *mut _| {
-            // SAFETY: the port is open, the rule one of its live ones; `apply_result` by contract.
+            // SAFETY: the port is open, the rule one of its live ones; `answer` by contract.
             unsafe { sys::rte_flow_query(self.open.id(), flow, actions.as_ptr(), answer, error) }
         };
         call(None, ask, |ret| ret >= 0).map(drop)
@@ -264,7 +266,7 @@ impl Port {
             let count = call(None, ask, |ret| ret >= 0)? as usize;
             if room > 0 || count == 0 {
                 contexts.truncate(count);
-                // Rules are made without a context; DPDK then uses the rule's handle.
+                // Rules are created without a context, so DPDK reports the handle.
                 let handles = contexts.into_iter().filter_map(|flow| NonNull::new(flow.cast()));
                 return Ok(handles.map(Handle).collect());
             }
@@ -273,7 +275,7 @@ impl Port {
     }
 }
 
-/// Text that C writes to a stream in memory.
+/// A text in memory that a C stream writes.
 struct Memory {
     text: *mut c_char,
     len: usize,
@@ -304,7 +306,7 @@ impl Drop for Memory {
     }
 }
 
-/// Calls `function` with an empty error, and reads that error if the result is not good.
+/// Calls `function` with an empty error. If the call fails, reads the error that it has written.
 fn call<T: Copy>(
     rule: Option<&RteRule<'_>>,
     function: impl FnOnce(*mut sys::rte_flow_error) -> T,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that a driver gives back stays mapped until no lcore is in the middle of a burst.
+ * Replaces munmap: memory that a driver unmaps stays mapped until no lcore is within a burst.
  *
- * When the peer of a memif port leaves, net_memif says that the port is not connected any more and
- * unmaps what both shared, on DPDK's interrupt thread (memif_disconnect in memif_socket.c and
- * memif_free_regions in rte_eth_memif.c, 22.11 and 24.11). A lcore that had looked before that then
- * reads what is gone, above all if it was interrupted by that very thread. So munmap waits for
- * bursts that have begun: later ones find the port as it is now. (Not one that took the address of
- * a ring just before munmap and is held up until another peer has connected.)
+ * When the peer of a memif port leaves, net_memif marks the port as not connected and unmaps the
+ * shared memory, on DPDK's interrupt thread (memif_disconnect in memif_socket.c and
+ * memif_free_regions in rte_eth_memif.c, 22.11 and 24.11). An lcore that checked the port before
+ * would then read unmapped memory, most likely if that thread interrupted it. So munmap waits for
+ * bursts that have begun; later bursts see that the port is not connected. One case remains: an
+ * lcore takes the address of a ring just before munmap, and is held up until another peer connects.
  *
- * The munmap here takes the place of the C library's in the whole program, as allocators take the
- * place of malloc; what the C library unmaps by itself does not come here. Whoever else calls it
- * waits for a millisecond or two while lcores are busy.
+ * This munmap replaces that of the C library in the whole program, as allocators replace malloc.
+ * Calls inside the C library do not come here. Other callers wait a millisecond or two while lcores
+ * are busy.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -24,15 +24,15 @@
 
 #include "bindings.h"
 
-/* Bursts that a lcore has begun and ended: odd in the middle of one. */
+/* Number of begins and ends of bursts of an lcore; odd within a burst. */
 static struct {
 	alignas(RTE_CACHE_LINE_SIZE) atomic_uint count;
 } bursts[RTE_MAX_LCORE];
 
-/* A burst may hang in its driver; nobody waits longer for all of them. */
+/* Longest wait for all bursts, because a burst may hang in its driver. */
 enum { PATIENCE_MS = 1000 };
 
-/* Only the lcore itself writes to its counter. Threads without a number have none. */
+/* Counts the begin or end of a burst. Only the lcore itself writes to its counter. */
 static inline void
 count_for(unsigned int lcore)
 {
@@ -41,7 +41,7 @@ count_for(unsigned int lcore)
 
 		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
 			memory_order_release);
-		/* The other half is the barrier in munmap. */
+		/* Pairs with the memory barrier of munmap. */
 		atomic_signal_fence(memory_order_seq_cst);
 	}
 }
@@ -83,13 +83,13 @@ shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t c
 }
 
 /*
- * After this, a lcore that has not counted its burst yet sees all that was written before. Where
- * the kernel refuses it, what the driver did since it wrote that took longer than a store does.
+ * Makes earlier stores of this thread visible to lcores: one whose burst is not counted yet will
+ * see them. If the kernel refuses membarrier, the time since the driver's store has to be enough.
  */
 static void
 wait_for_stores_of_lcores(void)
 {
-	/* Registered each time, which is cheap from the second on: so there is no state. */
+	/* Registers each time, which is cheap after the first and needs no state. */
 	atomic_thread_fence(memory_order_seq_cst);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
@@ -111,7 +111,7 @@ wait_for_bursts(void)
 			continue;
 		while (atomic_load_explicit(count, memory_order_acquire) == before &&
 				waited_ms++ < PATIENCE_MS) {
-			/* The C library's would let the thread be cancelled, which munmap does not. */
+			/* nanosleep of the C library is a cancellation point; munmap is none. */
 			syscall(SYS_nanosleep, &millisecond, NULL);
 		}
 	}

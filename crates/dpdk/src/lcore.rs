@@ -67,7 +67,7 @@ impl<T> Job<T> {
         unsafe { sys::rte_eal_get_lcore_state(self.id) == sys::BIND_LCORE_WAIT }
     }
 
-    /// Waits for the end; returns the result and the lcore, idle again.
+    /// Waits for the end of the work; returns its result, and the lcore, which is idle again.
     pub fn join(mut self) -> (T, Lcore) {
         self.wait();
         // SAFETY: the lcore is done with the task, so this is the only reference.
@@ -75,8 +75,8 @@ impl<T> Job<T> {
         (result.expect("finished work left its result"), Lcore::new(self.id, self.cpu))
     }
 
-    /// Waits for the end of the work. Sleeps instead of spinning as `rte_eal_wait_lcore` would: the
-    /// processor of the main lcore may be a worker's.
+    /// Waits for the end of the work. Sleeps instead of spinning as `rte_eal_wait_lcore` would,
+    /// because the main lcore may share the processor of a worker.
     fn wait(&self) {
         while !self.is_finished() {
             thread::sleep(Duration::from_millis(1));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! DPDK for Rust that may not use `unsafe`: the only crate of the project that names `rte_*`.
+//! Gives safe Rust access to DPDK. No other Rust of the project names `rte_*`.
 //!
 //! [`Eal`] starts the runtime, once per process and until its end. [`Port`]s are opened by devargs
-//! and give [`RxQueue`]s and [`TxQueue`]s; a queue has one owner, and while any queue lives its
-//! port stays open. [`Burst`]s own their [`Mbuf`]s. Memory from DPDK ([`Mempool`]s) is taken at
-//! start and never given back, so no mbuf can outlive it.
+//! and return [`RxQueue`]s and [`TxQueue`]s. A queue has one owner; its port stays open as long as
+//! any queue lives. [`Burst`]s own their [`Mbuf`]s. Memory from DPDK ([`Mempool`]s) is allocated at
+//! start and never freed, so no mbuf can outlive it.
 //!
 //! No code here calls C per packet: bursts are received, sent and freed in bulk, and the fields of
 //! an mbuf are read at offsets taken from the installed header.

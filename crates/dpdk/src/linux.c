@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of Linux that Rust reaches only through pointers: descriptors across exec, and what an
- * interface does to frames before its port sees them. Called at start and at the end.
+ * System calls of Linux whose arguments are pointers: descriptors across exec, signals, and
+ * offloads of interfaces. Called at start and at the end.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -22,10 +22,10 @@
 
 #include "bindings.h"
 
-/* Of linux/close_range.h, which older headers lack; Linux 5.11. */
+/* From linux/close_range.h (Linux 5.11), which older systems do not have. */
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
 
-/* Marks every descriptor above the standard ones close-on-exec; 0, or a negative errno. */
+/* Marks every descriptor above 2 as close-on-exec. Returns 0, or a negative errno. */
 int
 shim_close_on_exec(void)
 {
@@ -50,8 +50,8 @@ shim_close_on_exec(void)
 }
 
 /*
- * Blocks the lower half of the real-time signals in this thread, and so in those that it begins; 0,
- * or a negative errno.
+ * Blocks the lower half of the real-time signals in this thread, and in threads that it starts
+ * later. Returns 0, or a negative errno.
  */
 int
 shim_block_driver_signals(void)
@@ -80,8 +80,8 @@ ethtool(const char *interface, struct ethtool_value *value)
 }
 
 /*
- * Says whether an offload of an interface is on (1) or off (0), and first switches it so where
- * `wanted` is one of both and not -1. A negative errno where the kernel refuses.
+ * Switches an offload of an interface on (1) or off (0), unless `wanted` is -1. Returns its state,
+ * or a negative errno if the kernel refuses.
  */
 int
 shim_offload(const char *interface, enum shim_offload offload, int wanted)
@@ -106,14 +106,14 @@ shim_offload(const char *interface, enum shim_offload offload, int wanted)
 }
 
 /*
- * Has an interface receive frames of any destination until the descriptor that is returned is
- * closed, by whatever end of the process. A negative errno on failure.
+ * Makes an interface promiscuous until the returned descriptor is closed, also by the end of the
+ * process. Returns a negative errno on failure.
  */
 int
 shim_hold_promiscuous(unsigned int if_index)
 {
 	const struct packet_mreq all = { .mr_ifindex = (int)if_index, .mr_type = PACKET_MR_PROMISC };
-	/* Protocol 0 receives nothing. */
+	/* With protocol 0, the socket receives nothing. */
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 	int error;
 
@@ -126,10 +126,11 @@ shim_hold_promiscuous(unsigned int if_index)
 }
 
 /*
- * Takes the place of the C library's in the whole program, for the one call of net_af_packet that
- * joins its sockets to a fanout group: it asks the kernel to put IPv4 fragments together there
- * (rte_eth_af_packet.c, 22.11 and 24.11). The whole is longer than the MTU of the other interface,
- * and the kernel refuses to send it: fragments would not pass.
+ * Replaces setsockopt of the C library in the whole program, because of one call: net_af_packet
+ * joins its sockets to a fanout group with a flag for reassembly of IPv4 fragments
+ * (rte_eth_af_packet.c, 22.11 and 24.11). A reassembled packet is longer than the MTU of the other
+ * interface, so the kernel would refuse to send it, and fragments would not pass. The flag is
+ * removed here.
  */
 int
 setsockopt(int fd, int level, int name, const void *value, socklen_t length)

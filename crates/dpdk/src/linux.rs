@@ -14,13 +14,13 @@ pub enum Offload {
     Gro,
     /// Large receive offload: the NIC joins TCP segments.
     Lro,
-    /// Frames are sent with checksums left to hardware. If this is off, the kernel also cuts
-    /// segments itself, because each needs a checksum of its own.
+    /// Checksums of sent frames are left to hardware. If this is off, the kernel also does the
+    /// segmentation itself, because each segment needs a checksum of its own.
     TxChecksums,
 }
 
-/// Marks every descriptor above the standard ones close-on-exec. If EAL fails, it leaves the
-/// directory of hugepages open and locked; the next program in this process would hold that lock.
+/// Marks every descriptor above 2 as close-on-exec. If EAL fails, it leaves the directory of
+/// hugepages open and locked; a program that this process executes would keep the lock.
 pub fn close_on_exec() -> io::Result<()> {
     // SAFETY: changes a flag of descriptors, which only `exec` looks at.
     check(unsafe { sys::shim_close_on_exec() }).map(drop)
@@ -56,7 +56,7 @@ pub fn hold_promiscuous(if_index: u32) -> io::Result<OwnedFd> {
 
 /// Limits the capabilities of every thread of the process to those whose bits are set in `kept`
 /// (bit n is capability n of linux/capability.h), also after `exec`. Returns false if a thread did
-/// not answer, or the kernel refused.
+/// not respond, or the kernel refused.
 pub fn limit_privileges(kept: u64) -> bool {
     // SAFETY: the handler of the signal that each thread gets makes system calls only.
     unsafe { sys::shim_limit_privileges(kept) == 0 }

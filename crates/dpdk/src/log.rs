@@ -3,11 +3,8 @@
 //!
 //! The reason of a failure is often only in the log. So while EAL starts or a port is opened, its
 //! lines are held back and become part of the error. After a success they are shown only if
-//! [`EalConfig::log_level`](crate::EalConfig::log_level) asks for more than errors: drivers
-//! complain about features that they then do without. At all other times, lines of that level go
-//! straight to the standard error.
-//! [`EalConfig::log_level`](crate::EalConfig::log_level) asks for more than errors: drivers
-//! complain about what they then do without. At all other times lines of that level go straight to
+//! [`EalConfig::log_level`](crate::EalConfig::log_level) is above errors, because drivers complain
+//! about features that they can do without. At all other times, lines of that level go straight to
 //! the standard error.
 
 use crate::sys;
@@ -42,7 +39,7 @@ impl LogLevel {
     }
 }
 
-/// What DPDK logged while something failed; shown as indented lines below the error.
+/// Lines that DPDK logged during a failed call; shown indented below the error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     lines: Vec<String>,
@@ -70,7 +67,8 @@ impl Log {
         self
     }
 
-    /// Makes a log with each line once: EAL reads its arguments twice, and repeats fatal messages.
+    /// Returns a log with each line once: EAL reads its arguments twice, and repeats fatal
+    /// messages.
     fn new(held: Vec<(u32, String)>) -> Self {
         let mut lines = Vec::new();
         for (_, line) in held {
@@ -88,7 +86,7 @@ impl fmt::Display for Log {
     }
 }
 
-/// Level of lines that are printed, not logged, while EAL starts: always shown.
+/// Level of lines that EAL prints, instead of logging them, while it starts. Always shown.
 const PRINTED: u32 = 0;
 
 /// Lines held back, with their level, for each thread that holds some back.
@@ -96,10 +94,11 @@ static HELD: Mutex<Vec<(ThreadId, Lines)>> = Mutex::new(Vec::new());
 type Lines = Vec<(u32, String)>;
 static SHOWN_LEVEL: AtomicU32 = AtomicU32::new(LogLevel::Error as u32);
 
-/// Maximum number of lines held back; no failure logs more.
+/// Maximum number of lines held back; failures log fewer.
 const HELD_MAX: usize = 200;
 
-/// Takes over DPDK's log and shows lines of `level` and worse. Called once, before EAL starts.
+/// Redirects DPDK's log to this module, and shows lines of `level` and of worse levels. Called
+/// once, before EAL starts.
 pub(crate) fn init(level: LogLevel) {
     SHOWN_LEVEL.store(level as u32, Ordering::Relaxed);
     // SAFETY: `write` keeps to the contract of fopencookie's write function.
@@ -161,9 +160,9 @@ pub(crate) extern "C" fn write_printed(
     take(PRINTED, unsafe { std::slice::from_raw_parts(text.cast(), length) })
 }
 
-/// Holds the lines of `bytes` back or shows them; returns the number of bytes. A thread of DPDK
-/// holds no lines back itself. Its lines go to the caller that began to hold lines back last,
-/// because they are most likely about its call.
+/// Holds the lines of `bytes` back or shows them; returns the number of bytes. Lines of DPDK's own
+/// threads go to the thread that began last to hold lines back, because they are most likely about
+/// its call.
 fn take(level: u32, bytes: &[u8]) -> isize {
     let this = thread::current().id();
     for line in String::from_utf8_lossy(bytes).lines().filter(|line| !line.trim().is_empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One packet buffer (mbuf) that its holder owns.
+//! Reads and writes a packet buffer (mbuf), which its holder owns.
 //!
 //! Fields are read at offsets that `bindings.h` takes from the installed header; no function of
 //! DPDK is called per packet. Dropping a single mbuf does call DPDK. On the packet path,

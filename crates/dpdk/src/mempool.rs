@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Pools of mbufs, allocated at start and never freed: a pool must outlive all of its mbufs, and
-//! these may be anywhere.
+//! Allocates pools of mbufs. They are never freed, because a pool must outlive all of its mbufs,
+//! and these may be anywhere.
 
 use crate::error::{Errno, MempoolError};
 use crate::{Burst, Eal, log, sys};
@@ -26,7 +26,7 @@ impl Mempool {
     /// Allocates `count` mbufs, each with room for `data_room_bytes` of frame beside the headroom,
     /// on NUMA node `socket_id` (`None`: any). `name` must be new in this process.
     ///
-    /// A power of two minus one is the count that wastes no memory.
+    /// A count of a power of two minus one wastes no memory.
     pub fn new(
         _eal: &Eal,
         name: &str,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Finds the parameters that the driver of a virtual device knows.
 //!
-//! A driver that refuses a parameter seldom says which. But the shared object of a driver, which
-//! EAL has loaded, holds a line about its parameters, made for DPDK's tools. Parameters that are
-//! not found there are not shown; nothing else depends on them.
+//! A driver that refuses a parameter seldom reports which one. But the shared object of a driver,
+//! which EAL has loaded, has a line about its parameters, for the tools of DPDK. Without such a
+//! line, no parameters are shown; nothing else depends on them.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn is_driver_of(device: &str, library: &str) -> bool {
     driver.is_some_and(|(driver, _)| is_named_after(device, driver))
 }
 
-/// True if the name of a device is that of its driver and a number.
+/// True if the name of a device is that of the driver, followed by a number.
 fn is_named_after(device: &str, driver: &str) -> bool {
     device.trim_end_matches(|last: char| last.is_ascii_digit()) == driver
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ethernet ports: opened by devargs, configured once, reset if the driver asks for it, and closed
-//! when the port and its last queue are dropped.
+//! Manages Ethernet ports: opened by devargs, configured once, reset if the driver requests it, and
+//! closed when the port and its last queue are dropped.
 
 use crate::error::{Errno, PortError, Step};
 use crate::ethdev::{self, Ethdev, KeepAlive};
@@ -18,9 +18,9 @@ pub struct Port {
     pub(crate) rules: LiveRules,
     /// Tables of rules by templates.
     pub(crate) tables: RuleTables,
-    /// Requested number of operations of its flow queue.
+    /// Requested size of the flow queue, in operations.
     pub(crate) flow_operations: u32,
-    /// Operations that the flow queue holds.
+    /// Size of the flow queue in operations; the error if there is none.
     pub(crate) flow_queue: Result<u32, FlowError>,
     info: PortInfo,
     config: Option<PortConfig>,
@@ -29,7 +29,7 @@ pub struct Port {
     queues: [u16; 2],
     /// Number of successful resets.
     times_reset: u64,
-    /// Its counters before the last reset.
+    /// The counters before the last reset.
     stats_before: PortStats,
     /// Counts frames lost between the port and the Linux interface that it represents.
     losses: Option<LossCounter>,
@@ -63,10 +63,10 @@ pub struct PortInfo {
 /// Configuration of a port.
 #[derive(Clone, Debug)]
 pub struct PortConfig {
-    /// Receive queues. With more than one, both directions of a connection arrive at one queue if
-    /// the port can do that; [`PortInfo::rss`] says how.
+    /// Number of receive queues. With more than one, both directions of a connection arrive at one
+    /// queue if the port supports that; [`PortInfo::rss`] has the kind.
     pub rx_queues: u16,
-    /// Transmit queues.
+    /// Number of transmit queues.
     pub tx_queues: u16,
     /// Descriptors of each receive queue, clamped to the limits of the port.
     pub rxd: u16,
@@ -77,9 +77,9 @@ pub struct PortConfig {
     /// Bytes of payload that a frame may carry; `None` leaves the MTU unchanged. Ports without a
     /// limit accept any.
     pub mtu: Option<u16>,
-    /// True if frames begin and end here, and do not pass through. Such a port verifies no
-    /// checksums, and sends frames in several mbufs only if it may receive them so: NICs are faster
-    /// without both.
+    /// True if the program sends and receives frames here, but does not forward them. Such a port
+    /// verifies no checksums, and sends chains of mbufs only if it may receive them: NICs are
+    /// faster without both.
     pub is_endpoint: bool,
     /// True if the port sends frames that carry a [`SendTime`](crate::SendTime) at that time, and
     /// the others at once, in their order. Configuring a port that cannot do so fails.
@@ -95,7 +95,7 @@ pub struct Losses {
     pub unsent: u64,
 }
 
-/// Counts such frames; its argument is the number of frames that the port has received.
+/// Returns the losses; the argument is the number of frames that the port has received.
 pub type LossCounter = Box<dyn Fn(u64) -> Losses + Send>;
 
 /// The port's own counters since it was opened.
@@ -113,10 +113,10 @@ pub struct PortStats {
     pub imissed: u64,
     /// Packets received with an error.
     pub ierrors: u64,
-    /// Packets that could not be sent. For a Linux interface, this includes packets that the kernel
-    /// took, which count as sent, and could not pass on to the interface.
+    /// Packets that could not be sent. For a Linux interface, this includes packets that count as
+    /// sent, because the kernel took them, but that did not reach the interface.
     pub oerrors: u64,
-    /// Times that no mbuf was left for a received packet.
+    /// Number of times that there was no mbuf for a received packet.
     pub rx_nombuf: u64,
 }
 
@@ -139,8 +139,8 @@ impl Resets {
         self.0.resets()
     }
 
-    /// True from the start of a reset until the port is started again. Until then, no call but
-    /// another reset is allowed.
+    /// True from the start of a reset until the port is started again. Until then, the only call
+    /// allowed is another reset.
     pub fn is_down(&self) -> bool {
         self.0.is_down()
     }
@@ -161,7 +161,7 @@ impl Port {
     pub fn probe(eal: &Eal, devargs: &str) -> Result<Self, PortError> {
         let (result, log) = log::capture(|| ethdev::find_or_probe(devargs));
         let port = devargs.to_owned();
-        // EAL's messages if no bus knows the name, and once a driver has tried.
+        // EAL logs the first text if no bus knows the name, the second after a driver has tried.
         let was_tried = match ethdev::is_too_long_to_probe(devargs) {
             true => !log.mentions("failed to parse device"),
             false => log.mentions("cannot attach"),
@@ -171,7 +171,7 @@ impl Port {
             Err(_) if !was_tried => Err(PortError::NoDriver { port, log }),
             Err(Errno::NotSupported) => Err(PortError::NoDriver { port, log }),
             Err(errno) => {
-                // EAL repeats that it failed.
+                // These lines only repeat that EAL failed.
                 let log = log.without(&["cannot attach", "Failed to attach"]);
                 let parameters = parameters::of(devargs);
                 Err(PortError::Probe { port, errno, log, parameters })
@@ -179,7 +179,7 @@ impl Port {
         }
     }
 
-    /// Takes ownership of the port with number `id`. `lower` is what must outlive it.
+    /// Takes ownership of the port with number `id`, and of `lower`, which must outlive it.
     pub(crate) fn take(
         _eal: &Eal,
         id: u16,
@@ -247,7 +247,7 @@ impl Port {
         self.start(config)
     }
 
-    /// Starts the port, which is new.
+    /// Sets up and starts a port that is new or was reset.
     fn start(&mut self, config: &PortConfig) -> Result<Queues, PortError> {
         let (result, log) = log::capture(|| {
             let rss = self.open.set_up(config)?;
@@ -270,8 +270,8 @@ impl Port {
         Ok((rx, tx))
     }
 
-    /// Returns how the port spreads packets over its queues, so that both directions of a
-    /// connection arrive at one of them. `None` if it does not, or does not say how.
+    /// Returns the RSS key and table of the port. `None` if RSS is not symmetric, or the driver
+    /// does not report it.
     pub fn spread(&self) -> Option<PortSpread> {
         let is_symmetric = self.info.rss != SymmetricRss::None;
         is_symmetric.then(|| spread::of(self.id()).ok()).flatten()
@@ -282,10 +282,10 @@ impl Port {
         Resets(Arc::clone(&self.open))
     }
 
-    /// Resets the port, as its driver asks for after trouble in the device, and starts it again
-    /// with the same configuration. `queues` are all queues of the port, and none after a failed
-    /// reset; then the only possible call is another reset. The port's flow rules are gone and
-    /// cannot be used any more. Its counters may restart.
+    /// Resets the port, which its driver requests after errors of the device, and starts it again
+    /// with the same configuration. `queues` are all queues of the port; after a failed reset there
+    /// are none, and the only possible call is another reset. The flow rules of the port no longer
+    /// exist. Its counters may restart.
     ///
     /// # Panics
     /// If a queue is missing, or the port was never configured.
@@ -296,7 +296,7 @@ impl Port {
         self.queues = [0; 2];
         self.stats_before = self.stats();
         self.rules = LiveRules::new();
-        // The driver frees everything of which tables were made.
+        // The driver frees templates, tables and their rules.
         self.tables = RuleTables::default();
         self.flow_queue = Err(flow::no_queue());
         let (result, log) = log::capture(|| self.open.reset());
@@ -305,7 +305,7 @@ impl Port {
             PortError::Configure { port, step: Step::Reset, errno, log }
         })?;
         if self.asked_for_marks {
-            // If the driver refuses, it has kept the setting.
+            // If the driver refuses, it has kept the earlier setting.
             log::hush(|| _ = self.open.ask_for_marks());
         }
         let queues = self.start(&config)?;
@@ -328,16 +328,16 @@ impl Port {
         self.open.firmware()
     }
 
-    /// Asks the driver to deliver marks and flags of flow rules with packets. Some must know it
-    /// before [`Port::configure`], most do it anyway.
+    /// Requests that the driver delivers marks and flags of flow rules with packets. Some drivers
+    /// need this before [`Port::configure`]; most deliver them anyway.
     pub fn ask_for_marks(&mut self) -> Result<(), Errno> {
         self.asked_for_marks = true;
         self.open.ask_for_marks()
     }
 
-    /// Stops the port, or starts it again, while no thread uses its `queues`, which are all that it
-    /// has. The driver decides whether the port's flow rules survive. With some drivers they are
-    /// gone, and must not be used any more.
+    /// Stops the port, or starts it again. `queues` are all its queues, so that no thread uses one.
+    /// With some drivers, the flow rules of the port no longer exist afterwards, and must not be
+    /// used.
     ///
     /// # Panics
     /// If a queue is missing.
@@ -379,8 +379,8 @@ impl Port {
         }
     }
 
-    /// Returns the state of the link without waiting: that of the port, and for a virtual device
-    /// that of the Linux interface below it.
+    /// Returns the state of the link without waiting. For a virtual device, it includes the state
+    /// of the Linux interface below it.
     pub fn link(&self) -> Link {
         let down = Link { up: false, speed_mbps: None };
         if self.open.is_down() {
@@ -392,8 +392,8 @@ impl Port {
         })
     }
 
-    /// True once the device, or the Linux interface below it, is gone. Its queues may still be
-    /// used: they receive nothing, and packets that they send are lost.
+    /// True once the device, or the Linux interface below it, no longer exists. Its queues may
+    /// still be used: they receive nothing, and packets that they send are lost.
     pub fn removed(&self) -> bool {
         self.open.removed()
     }

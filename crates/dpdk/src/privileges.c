@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gives up capabilities in every thread of the process. Linux keeps them for each thread; DPDK and
- * its drivers have started some that run no code of ours. So each thread is sent a signal, whose
- * handler makes the calls, as the C library does it for setuid (nptl's setxid).
+ * Drops capabilities in every thread of the process. In Linux, each thread has its own, and DPDK
+ * and its drivers have started threads that run no code of this project. So each thread gets a
+ * signal, whose handler makes the system calls, as the C library does for setuid (nptl's setxid).
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -18,13 +18,13 @@
 
 #include "bindings.h"
 
-/* A thread that does not answer within this time blocks the signal. */
+/* A thread that does not respond within this time blocks the signal. */
 enum { PATIENCE_MS = 1000, THREADS_MAX = 4096 };
 
 static uint64_t kept;
 static atomic_int answers, failures;
 
-/* Keeps of its capabilities those in `kept`. Only system calls: it runs in a signal handler. */
+/* Drops the capabilities of this thread that are not in `kept`. It runs in a signal handler. */
 static int
 limit_this_thread(void)
 {
@@ -58,7 +58,7 @@ answer(int signal)
 	errno = number;
 }
 
-/* A real-time signal that nobody handles: net_tap takes one too. */
+/* Takes a real-time signal without a handler; net_tap takes one too. Returns it, or -1. */
 static int
 take_signal(struct sigaction *before)
 {
@@ -98,9 +98,9 @@ ask(int thread, int signal)
 }
 
 /*
- * Has every thread keep, of the capabilities it has, those whose bits are set, and none gain any by
- * exec. Threads that are begun later inherit that. 0, or -1 where a thread did not answer or the
- * kernel refused. One call at a time.
+ * Drops, in every thread, all capabilities whose bits are not set, and prevents that exec adds any.
+ * Threads that start later inherit that. Returns 0, or -1 if a thread did not respond or the kernel
+ * refused. One call at a time.
  */
 int
 shim_limit_privileges(uint64_t capabilities)
@@ -115,7 +115,7 @@ shim_limit_privileges(uint64_t capabilities)
 	is_good = limit_this_thread() == 0;
 	asked[count++] = (int)syscall(SYS_gettid);
 	signal = take_signal(&before);
-	/* Once more, as long as there are threads that others had begun meanwhile. */
+	/* Repeats while there are new threads, which others may have started meanwhile. */
 	do {
 		DIR *threads = opendir("/proc/self/task");
 		struct dirent *entry;
@@ -134,7 +134,7 @@ shim_limit_privileges(uint64_t capabilities)
 		if (threads != NULL)
 			closedir(threads);
 	} while (is_new);
-	/* A thread that has not answered may still get the signal, whose default is to kill. */
+	/* The handler stays if a thread has not responded: the default action would kill. */
 	if (signal > 0 && is_good)
 		sigaction(signal, &before, NULL);
 	return is_good && atomic_load(&failures) == 0 ? 0 : -1;

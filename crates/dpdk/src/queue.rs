@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Receive and transmit queues. A queue may move between threads and is never shared: ethdev queues
-//! allow one user at a time. Its port stays open for as long as the queue lives.
+//! Receives and sends bursts through queues. A queue may move between threads but is never shared,
+//! because ethdev queues allow one user at a time. Its port stays open as long as the queue lives.
 
 use crate::ethdev::Ethdev;
 use crate::{BURST_MAX, Burst, Errno, sys};

@@ -2,23 +2,23 @@
 //! Configures receive-side scaling so that both directions of a connection get the same queue.
 //!
 //! There are two ways. With `Sort`, the port puts the smaller address and port first; then any key
-//! will do, so it is random. `RepeatedKey` is a Toeplitz key that repeats every 16 bits: it gives
-//! the same hash when addresses and ports change places. Whatever the pattern, that hash is a
-//! function of the XOR of the header's 16-bit words. So a host that chooses addresses can choose a
-//! queue; only `Sort` prevents it.
+//! works, so it is random. `RepeatedKey` is a Toeplitz key that repeats every 16 bits: it gives the
+//! same hash when addresses and ports change places. Whatever the pattern, that hash is a function
+//! of the XOR of the header's 16-bit words. So a host that chooses addresses can choose a queue;
+//! only `Sort` prevents it.
 //!
-//! The two directions of a connection arrive at the two ports of a pair. So all ports have one key,
-//! as far as their keys are long.
+//! The two directions of a connection arrive at the two ports of a pair. So the keys of all ports
+//! have the same bytes, up to the length of each key.
 
 use crate::sys;
 use std::fs::File;
 use std::io::Read;
 use std::sync::OnceLock;
 
-/// How a port spreads packets over its receive queues.
+/// The kind of symmetric RSS of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymmetricRss {
-    /// The port has one queue, or spreads in a way of its own, or not at all.
+    /// None: the port has one queue, its own kind of spreading, or no RSS.
     None,
     /// Symmetric Toeplitz that sorts, with a random key.
     Sort,
@@ -34,8 +34,8 @@ pub const RSS_SECRET_LEN: usize = 2 + u8::MAX as usize;
 
 static SECRET: OnceLock<[u8; RSS_SECRET_LEN]> = OnceLock::new();
 
-/// The secret from which all keys of this process are made: random, unless the program has set
-/// another before.
+/// Returns the secret from which all keys of this process are made. It is random, unless
+/// [`use_rss_secret`] has set another before.
 pub fn rss_secret() -> &'static [u8; RSS_SECRET_LEN] {
     SECRET.get_or_init(|| {
         let mut secret = [0; RSS_SECRET_LEN];
@@ -45,8 +45,8 @@ pub fn rss_secret() -> &'static [u8; RSS_SECRET_LEN] {
     })
 }
 
-/// Makes keys from the secret of another process, so that connections arrive at the same workers as
-/// there. Returns false if it is too late, or the secret is not usable.
+/// Sets the secret to that of another process, so that connections arrive at the same workers as
+/// there. Returns false if a secret is in use already, or this one is not usable.
 pub fn use_rss_secret(secret: &[u8; RSS_SECRET_LEN]) -> bool {
     is_good_pattern(u16::from_be_bytes([secret[0], secret[1]])) && SECRET.set(*secret).is_ok()
 }
@@ -107,7 +107,7 @@ fn random_bytes(len: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Returns the Toeplitz hash, computed as the RSS specification writes it.
+    /// Returns the Toeplitz hash, computed as in the RSS specification.
     fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
         let bit = |bytes: &[u8], i: usize| u32::from(bytes[i / 8] >> (7 - i % 8) & 1);
         let window = |i: usize| (i..i + 32).fold(0, |window, j| window << 1 | bit(key, j));

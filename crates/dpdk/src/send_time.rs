@@ -4,10 +4,8 @@
 use crate::mbuf::Segment;
 use crate::{Eal, Errno, Mbuf, sys};
 
-/// The field of mbufs for the time at which a port sends them, which DPDK reserves in all mbufs of
-/// a process. Ports respect it that were configured with
-/// [`PortConfig::sends_on_time`](crate::PortConfig::sends_on_time).
-/// [`PortConfig::sends_on_time`](crate::PortConfig::sends_on_time).
+/// The field for the send time, which DPDK reserves in all mbufs of a process. Only ports with
+/// [`PortConfig::sends_on_time`](crate::PortConfig::sends_on_time) respect it.
 #[derive(Clone, Copy, Debug)]
 pub struct SendTime {
     offset: usize,
@@ -24,9 +22,9 @@ impl SendTime {
         offset.map(|offset| Self { offset, flag }).ok_or_else(Errno::last)
     }
 
-    /// Asks the port that will send `mbuf` to do so when its clock shows `ticks`, not earlier. A
-    /// port sends frames whose time has passed at once. Times of a queue must not decrease: ports
-    /// do not sort frames.
+    /// Sets the time, in ticks of the port's clock, before which the port must not send `mbuf`. A
+    /// port sends frames whose time has passed at once. Times of a queue must not decrease, because
+    /// ports do not sort frames.
     #[inline(always)]
     pub fn set(self, mbuf: &mut Mbuf, ticks: u64) {
         // DPDK has reserved an aligned field of 64 bits at this offset in every mbuf.

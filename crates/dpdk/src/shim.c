@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What Rust can not call: static inlines, macros, and members that moved between DPDK versions.
- * Every function here is called per burst or at start, none per packet.
+ * Wraps parts of DPDK that Rust cannot use: static inline functions, macros, and members that moved
+ * between DPDK versions. Functions here are called per burst or at start, none per packet.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +19,7 @@ shim_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int 
 	return rte_pktmbuf_alloc_bulk(pool, mbufs, count);
 }
 
-/* Frees the mbufs left in a ring that nobody uses any more. */
+/* Frees the mbufs in a ring that no thread uses any more. */
 void
 shim_ring_drain(struct rte_ring *ring)
 {
@@ -29,7 +29,7 @@ shim_ring_drain(struct rte_ring *ring)
 		rte_pktmbuf_free(mbuf);
 }
 
-/* Leaves 0, so that nobody takes it for the number of a later failure. */
+/* Returns rte_errno and sets it to 0, so that it is not taken for that of a later failure. */
 int
 shim_take_errno(void)
 {
@@ -39,7 +39,7 @@ shim_take_errno(void)
 	return number;
 }
 
-/* rte_eth_link is bit fields in 22.11 and a union of them in 24.11. */
+/* Wrapped because rte_eth_link has bit fields in 22.11, and a union of them in 24.11. */
 int
 shim_link_get(uint16_t port, struct shim_link *link)
 {
@@ -52,8 +52,8 @@ shim_link_get(uint16_t port, struct shim_link *link)
 }
 
 /*
- * Drivers on top of a Linux interface say that the link is up, come what may: 22.11's af_packet and
- * every pcap. An interface that can not be asked about counts as up.
+ * Returns the state of a Linux interface. Some drivers on such interfaces always report the link as
+ * up: af_packet of 22.11, and pcap. If the state cannot be read, the interface counts as up.
  */
 unsigned int
 shim_interface_state(unsigned int if_index)
@@ -72,7 +72,7 @@ shim_interface_state(unsigned int if_index)
 	return state;
 }
 
-/* Selects the hash that sorts addresses and ports first; false where DPDK or the port has none. */
+/* Selects the hash that sorts addresses and ports; false if DPDK or the port does not have it. */
 bool
 shim_rss_sort(const struct rte_eth_dev_info *info, struct rte_eth_rss_conf *conf)
 {
@@ -108,9 +108,9 @@ shim_log_to(shim_write write)
 }
 
 /*
- * Starts EAL. What is wrong with its arguments goes to the standard error beside its log, and all
- * there are to the standard output; here the first goes to `write`, and the second nowhere. Both
- * streams are variables of glibc, and nothing but C code of this thread uses them meanwhile.
+ * Starts EAL. About wrong arguments, EAL prints messages to the standard error, beside its log, and
+ * a list of all options to the standard output. Here, the messages go to `write`, and the list is
+ * dropped. Both streams are variables of glibc; only C code of this thread uses them meanwhile.
  */
 int
 shim_eal_init(int argc, char **argv, shim_write write)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads from the driver how a configured port spreads packets over its queues.
+//! Reads the RSS key and table of a configured port from its driver.
 
 use crate::{Errno, ethdev, sys};
 

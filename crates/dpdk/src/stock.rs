@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A stock of empty mbufs, to be written and sent.
+//! Holds a stock of empty mbufs for packets to be written and sent.
 
 use crate::mbuf::Segment;
 use crate::{Burst, Mempool};
@@ -22,8 +22,8 @@ impl Stock {
         Self { mempool, empty: Burst::new(), room: mempool.data_room_bytes() as usize }
     }
 
-    /// Takes `count` mbufs from the pool if the stock is empty; returns the number of mbufs in the
-    /// stock, 0 if the pool has not enough left.
+    /// Takes `count` mbufs from the pool if the stock is empty. Returns the number of mbufs in the
+    /// stock: 0 if the pool has too few left.
     ///
     /// # Panics
     /// If the stock is empty, and `count` is above [`BURST_MAX`](crate::BURST_MAX).

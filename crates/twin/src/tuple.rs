@@ -89,8 +89,8 @@ pub(crate) fn sees_only_tuples(shape: &Shape) -> bool {
     })
 }
 
-/// Returns the bits of an IPv4 byte for "more fragments" and the fragment offset. Alike packets share
-/// them: if ports follow, the offset is 0, and only a fragment has more.
+/// Returns the bits of an IPv4 byte for "more fragments" and the fragment offset. Alike packets
+/// share them: if ports follow, the offset is 0, and only a fragment has more.
 fn fragment_bits(byte: usize) -> u8 {
     match byte {
         6 => 0x3f,

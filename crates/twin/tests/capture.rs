@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Captures of every kind that can be replayed, and what is said of files that cannot.
+//! Tests captures of every kind that can be replayed, and the errors for files that cannot.
 
 use std::path::PathBuf;
 use twin::{Capture, CaptureError};
 
 const FRAMES: [&[u8]; 3] = [&[1; 60], &[2; 61], &[3; 1514]];
 
-/// A file that is gone when the test is over.
+/// A file that is removed when the test ends.
 struct Written(PathBuf);
 
 impl Drop for Written {
@@ -23,7 +23,7 @@ fn read(name: &str, contents: &[u8]) -> Result<Vec<Vec<u8>>, CaptureError> {
     Ok((0..capture.len()).map(|place| capture.frame(place).to_vec()).collect())
 }
 
-/// A word in the byte order of a file.
+/// Converts a word to the byte order of a file.
 type Order = fn(u32) -> [u8; 4];
 
 fn pcap(magic: u32, order: Order, link: u32) -> Vec<u8> {
@@ -44,7 +44,7 @@ fn block(order: Order, kind: u32, contents: &[u8]) -> Vec<u8> {
     [&order(kind), &total, contents, &padding, &total].concat()
 }
 
-/// A section with two interfaces, of which packets use the second.
+/// Returns a section with two interfaces; its packets are of the second one.
 fn pcapng(order: Order, link: u16) -> Vec<u8> {
     let half = |value: u16| {
         let word = order(value.into());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The documented facts of each personality, one by one, as a table: a rule, and what the NIC says.
+//! Tests the documented facts of each personality one by one, as tables of a rule and the answer.
 //!
-//! A pattern is written as headers with the fields that are masked: `tcp dst` wholly,
-//! `tcp dst:part` in part; `tcp 0` gives a spec and a mask without bits, `tcp` gives neither, and
-//! `tcp ?dst` gives a spec without a mask.
+//! A pattern is written as headers with their masked fields: `tcp dst` has a full mask, `tcp
+//! dst:part` a partial one. `tcp 0` has a spec and a mask without bits, `tcp` has neither, and
+//! `tcp ?dst` has a spec without a mask.
 
 mod facts {
     mod faults;

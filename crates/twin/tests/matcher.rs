@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The tables of rules against a model: every rule is asked, one after the other, what it thinks of
-//! the packet's description. The model never sees a byte of the frame.
+//! Tests the tables of rules against a model. The model compares every rule, one after the other,
+//! with the description of a packet, and never reads a byte of the frame.
 
 use proptest::prelude::*;
 use twin::{Action, Attributes, HEADER_MAX, Handle, Item, Nic, Personality, Proto, Verdict};
 use wire::FrameBuilder;
 use wire::ethernet::ether_type;
 
-/// What a packet is made from.
+/// The description from which a frame is built.
 #[derive(Clone, Debug)]
 struct Packet {
     vlan: Option<u16>,
@@ -43,22 +43,22 @@ fn v6(last: u8) -> [u8; 16] {
     address
 }
 
-/// What a rule asks for; `None` for what does not matter, a mask beside what matters in part.
+/// The conditions of a rule: value and mask; `None` if the rule does not match the field.
 #[derive(Clone, Debug)]
 struct Rule {
     priority: u32,
     ether_type: bool,
-    /// What the Ethernet item says of a tag behind it.
+    /// Whether the Ethernet item requires a tag behind it, or none.
     has_vlan: Option<bool>,
     vlan: Option<Option<(u16, u16)>>,
     is_v6: bool,
     src: Option<(u8, u8)>,
     dst: Option<(u8, u8)>,
-    /// Whether it is TCP, and the ports.
+    /// True for TCP, false for UDP; and the ports.
     transport: Option<(bool, Masked, Masked)>,
 }
 
-/// A value and the bits of it that count.
+/// A value and its mask.
 type Masked = Option<(u16, u16)>;
 
 fn same<T>(wanted: Option<(T, T)>, value: T) -> bool
@@ -69,7 +69,7 @@ where
 }
 
 impl Rule {
-    /// The model.
+    /// True if the packet matches the rule, according to the model.
     fn matches(&self, packet: &Packet) -> bool {
         let is_ip = !self.ether_type || packet.vlan.is_none();
         let vlan = match (self.vlan, packet.vlan) {
@@ -85,7 +85,7 @@ impl Rule {
         is_ip && vlan && self.is_v6 == packet.is_v6 && addresses && transport
     }
 
-    /// As the NIC takes it.
+    /// Returns the items of the rule.
     fn items(&self) -> Vec<Item> {
         let mut eth = empty(Proto::Eth);
         if self.ether_type {
@@ -115,12 +115,12 @@ impl Rule {
         items
     }
 
-    /// What rules that are the same have in common: bytes that count, and tags.
+    /// Returns a value that is equal for duplicates: priority, tags, and masked bytes.
     fn identity(&self) -> impl PartialEq + use<> {
         let tags =
             [self.has_vlan == Some(true) || self.vlan.is_some(), self.has_vlan == Some(false)];
         let mut items: Vec<_> = self.items().iter().map(masked).collect();
-        // A tag without bytes that count says no more than that there is one.
+        // A tag without masked bytes only requires a tag, which `tags` has already.
         items.retain(|(proto, bytes)| *proto != Proto::Vlan || bytes.iter().any(|b| b.1 != 0));
         (self.priority, tags, items)
     }
@@ -141,7 +141,7 @@ fn put<const N: usize>(item: &mut Item, at: usize, value: Option<([u8; N], [u8; 
     }
 }
 
-/// Few values, so that packets and rules meet.
+/// Draws a packet from few values, so that packets match rules.
 fn packet() -> impl Strategy<Value = Packet> {
     let vlan = proptest::option::of(0..4_u16);
     (vlan, any::<bool>(), 0..4_u8, 0..4_u8, any::<bool>(), 0..4_u16, 0..4_u16).prop_map(
@@ -167,7 +167,7 @@ fn rule() -> impl Strategy<Value = Rule> {
         |(priority, ether_type, (has_vlan, vlan), is_v6, src, dst, transport)| Rule {
             priority,
             ether_type,
-            // No tag and a tag would be refused.
+            // A rule with a tag must not require that there is none.
             has_vlan: has_vlan.filter(|has| *has || vlan.is_none()),
             vlan,
             is_v6,
@@ -181,7 +181,7 @@ fn rule() -> impl Strategy<Value = Rule> {
 #[derive(Clone, Debug)]
 enum Step {
     Create(Rule),
-    /// One of those there are.
+    /// Destroys an existing rule.
     Destroy(prop::sample::Index),
     Flush,
     Receive(Packet),
@@ -196,7 +196,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A rule in the NIC, with the mark it puts on packets.
+/// A rule of the NIC, and its mark.
 struct Live {
     rule: Rule,
     mark: u32,
@@ -204,7 +204,7 @@ struct Live {
     hits: u64,
 }
 
-/// Rules of one priority may all be right: which is asked first is the NIC's affair.
+/// Checks a verdict. If several rules of the best priority match, the NIC may choose any of them.
 fn check(live: &mut [Live], packet: &Packet, verdict: Verdict) -> Result<(), TestCaseError> {
     let matching = live.iter().filter(|live| live.rule.matches(packet));
     let best = matching.map(|live| live.rule.priority).min();
@@ -232,7 +232,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 let good = nic.validate(ask);
                 let created = nic.create(ask, 0).map(|answer| answer.value);
                 prop_assert_eq!(good, created.map(|_| ()));
-                // Refused only where the same is there.
+                // Refused if and only if a duplicate exists.
                 let is_there = live.iter().any(|other| other.rule.identity() == rule.identity());
                 prop_assert_eq!(created.is_err(), is_there);
                 live.extend(created.ok().map(|handle| Live { rule, mark, handle, hits: 0 }));
@@ -262,7 +262,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What counts of an item.
+/// Returns the protocol of an item, and value and mask of its masked bytes.
 fn masked(item: &Item) -> (Proto, Vec<(u8, u8)>) {
     let bytes = item.spec.iter().zip(&item.mask).map(|(spec, mask)| (spec & mask, *mask));
     (item.proto, bytes.collect())

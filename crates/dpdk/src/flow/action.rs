@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Actions on the packets that a flow rule matches.
+//! Defines actions on the packets that a flow rule matches.
 
 /// One action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ pub enum Action {
     /// Packets go to the port with this number, by the action from before DPDK 21.11; without a
     /// number, to the wire of the rule's own port.
     PortId(Option<u32>),
-    /// Packets go to what the port with this number represents.
+    /// Packets go to the entity that the port with this number represents.
     RepresentedPort(u16),
     /// Packets go to the port with this number itself.
     PortRepresentor(u16),
@@ -54,7 +54,7 @@ impl Action {
     }
 }
 
-/// How packets are spread over queues.
+/// Configuration of an `rss` action.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rss {
     /// Hash function.
@@ -64,11 +64,11 @@ pub struct Rss {
     pub level: u32,
     /// Packets that are hashed, and their fields: DPDK's `RTE_ETH_RSS_` bits.
     pub types: u64,
-    /// Key of the hash; empty for that of the port, by a null pointer.
+    /// Key of the hash. Empty: a null pointer, which stands for the key of the port.
     pub key: Vec<u8>,
-    /// Length that goes with the null pointer of an empty key: drivers read it, too.
+    /// Key length that is passed with the null pointer of an empty key: drivers read it too.
     pub null_key_len: u32,
-    /// The queues; empty for a null pointer.
+    /// The queues. Empty: a null pointer.
     pub queues: Vec<u16>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The reason why a NIC refuses a rule, in the driver's own words. Drivers may leave out the
-//! number, the cause, the message or all of them. Nothing here is made up for them.
+//! Holds a driver's refusal of a rule. Drivers may leave out number, cause, message, or all of
+//! them; nothing is made up for missing parts.
 
 use super::{Action, Rule};
 use crate::{Log, sys};
@@ -18,7 +18,7 @@ pub struct FlowError {
     pub cause: Option<Cause>,
     /// The driver's message, one line.
     pub message: Option<String>,
-    /// Lines that the driver logged meanwhile: some drivers give the reason only there.
+    /// Lines that the driver logged during the call. Some drivers give the reason only there.
     pub log: Log,
 }
 
@@ -27,9 +27,9 @@ pub struct FlowError {
 pub enum Cause {
     /// The attributes.
     Attributes,
-    /// An item; its place is the pattern's length if the end of the pattern is meant.
+    /// An item. If the driver points at the end of the pattern, the place is its length.
     Item(usize),
-    /// An action, likewise.
+    /// An action. If the driver points at the end of the list, the place is its length.
     Action(usize),
 }
 
@@ -59,7 +59,7 @@ pub enum ErrorKind {
     Other(u32),
 }
 
-/// The kinds in DPDK's order, and its words for them.
+/// The kinds in DPDK's order, with its texts for them.
 const KINDS: [(ErrorKind, &str); 18] = [
     (ErrorKind::None, "no error"),
     (ErrorKind::Unspecified, "cause unspecified"),
@@ -103,7 +103,7 @@ impl fmt::Display for ErrorKind {
 }
 
 impl FlowError {
-    /// Returns an error of our own: the rule no longer exists.
+    /// Returns the error of this crate for a rule that no longer exists.
     pub(super) fn gone() -> Self {
         Self::ours(Self::ENOENT, ErrorKind::Handle, "the rule is gone, or of another port")
     }
@@ -114,10 +114,10 @@ impl FlowError {
     pub(super) const EBUSY: i32 = 16;
     /// Error number for something that exists already.
     pub(super) const EEXIST: i32 = 17;
-    /// Error number for a rule that fits no table.
+    /// Error number for a rule that no table accepts.
     pub(super) const EINVAL: i32 = 22;
 
-    /// Returns an error of our own.
+    /// Returns an error of this crate, not of a driver.
     pub(super) fn ours(errno: i32, kind: ErrorKind, message: &str) -> Self {
         Self { errno, kind, cause: None, message: Some(message.to_owned()), log: Log::default() }
     }
@@ -148,7 +148,7 @@ impl FlowError {
         line
     }
 
-    /// Returns DPDK's words for [`FlowError::errno`]; `None` if it is 0.
+    /// Returns DPDK's text for [`FlowError::errno`]; `None` if it is 0.
     pub fn reason(&self) -> Option<String> {
         if self.errno == 0 {
             return None;

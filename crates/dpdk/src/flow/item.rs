@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Items: the headers and values that a flow rule matches in a packet, one header after the other.
+//! Defines items: the headers and values that a flow rule matches, one header after the other.
 //!
-//! The value of an item is the header's bytes as they are in a packet. Bits that DPDK keeps beside
-//! the header, such as `has_vlan`, are one byte behind it. Numbers that are in no packet (mark,
+//! The value of an item is the header's bytes as they are in a packet. Bits that DPDK has beside
+//! the header, such as `has_vlan`, are in one byte behind it. Numbers that are in no packet (mark,
 //! port) are big-endian too. So every field of every item is a range of bits.
 
 use std::fmt;
@@ -168,7 +168,7 @@ pub struct Item {
     pub kind: ItemKind,
     /// Values that the header must have, where the mask has ones.
     pub spec: Option<Value>,
-    /// Last of a range of values whose first is `spec`.
+    /// Last values of ranges that begin at `spec`.
     pub last: Option<Value>,
     /// Bits that are compared.
     pub mask: Option<Value>,

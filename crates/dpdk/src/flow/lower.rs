@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Converts a rule into the arrays of C structures that `rte_flow` takes, and an address in them
-//! back to the part of the rule that it belongs to.
+//! Converts a rule into the arrays of C structures of `rte_flow`, and an address in these arrays
+//! back to a part of the rule.
 //!
 //! Structures of items begin with the header. Other members are set by name, because bit fields
 //! have no offset.
@@ -11,8 +11,8 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ptr::null;
 
-/// Room for the structure of an item or action, zeros behind it. Boxed or in a vector that no
-/// longer grows, so that its address holds.
+/// Room for the structure of an item or action, filled up with zeros. It is boxed, or in a vector
+/// that no longer grows, so that its address stays valid.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Room([u8; 48]);
@@ -37,7 +37,7 @@ impl Room {
     }
 }
 
-/// A rule for `rte_flow`. Its pointers point into itself and into the rule of which it was made.
+/// A rule in the structures of `rte_flow`. They point into each other, and into the original rule.
 pub(super) struct RteRule<'a> {
     attributes: sys::rte_flow_attr,
     items: Vec<sys::rte_flow_item>,
@@ -92,7 +92,8 @@ impl<'a> RteRule<'a> {
         self.actions.as_ptr()
     }
 
-    /// Returns the actions without their values, which a template leaves open.
+    /// Returns the actions without their values, as the masks of a template: each rule then has its
+    /// own values.
     pub(super) fn action_kinds(&self) -> Vec<sys::rte_flow_action> {
         let kind = |action: &sys::rte_flow_action| sys::rte_flow_action {
             type_: action.type_,
@@ -206,7 +207,7 @@ fn conf_of(action: &Action) -> Option<Room> {
     Some(room)
 }
 
-/// The hash functions that every DPDK has, by its numbers.
+/// The hash functions that every supported DPDK has, with their numbers.
 const HASHES: [(HashFunction, sys::rte_eth_hash_function); 4] = [
     (HashFunction::Default, sys::rte_eth_hash_function_RTE_ETH_HASH_FUNCTION_DEFAULT),
     (HashFunction::Toeplitz, sys::rte_eth_hash_function_RTE_ETH_HASH_FUNCTION_TOEPLITZ),
@@ -249,8 +250,10 @@ pub(super) unsafe fn rss_from(rss: &sys::rte_flow_action_rss) -> Rss {
     }
 }
 
+/// Copies an array of C; a null pointer is an empty array.
+///
 /// # Safety
-/// `first` is null or the first of `len`.
+/// `first` is null or points to `len` values.
 unsafe fn array<T: Copy>(first: *const T, len: u32) -> Vec<T> {
     if first.is_null() {
         return Vec::new();

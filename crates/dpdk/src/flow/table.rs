@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules by templates: tables of similar rules, made and destroyed through a flow queue, whose
-//! results come later.
+//! Manages rules by templates: tables of similar rules, created and destroyed through a flow queue
+//! whose results come later.
 //!
-//! A port has one flow queue and one table for each kind of rule, which it keeps itself. Callers
-//! name rules by numbers of their own, so a rule that is gone, or not made yet, cannot reach the
-//! driver. Results are the driver's word. A result that belongs to no operation is ignored.
+//! A port has one flow queue, and one table for each shape of rules. Callers refer to rules by
+//! numbers of their own, so a rule that does not exist, or not yet, cannot reach the driver.
+//! Results are not verified. A result without a pending operation is ignored.
 
 use super::lower::RteRule;
 use super::{Action, ErrorKind, FlowError, ItemKind, Rule, call};
@@ -24,14 +24,14 @@ pub struct QueueInfo {
     pub operations: u32,
 }
 
-/// A call that is needed to make a table.
+/// A call that creates a table or its templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableStep {
-    /// Makes the common part of the patterns of all rules.
+    /// Creates the common part of the patterns of all rules.
     PatternTemplate,
-    /// Makes the common part of their actions.
+    /// Creates the common part of their actions.
     ActionsTemplate,
-    /// Makes the table from both.
+    /// Creates the table from both.
     Table,
 }
 
@@ -68,7 +68,7 @@ struct RuleTable {
     table: NonNull<sys::rte_flow_template_table>,
     pattern: NonNull<sys::rte_flow_pattern_template>,
     actions: NonNull<sys::rte_flow_actions_template>,
-    /// Shape of all rules of this table, and of no other table.
+    /// Shape of all rules of this table. No other table of the port has it.
     shape: Shape,
 }
 
@@ -91,11 +91,11 @@ enum State {
     Leaving,
 }
 
-/// Common part of a table's rules. Drivers read a rule's arrays by the templates, without checking
-/// for an end or a null pointer.
+/// Common part of a table's rules. Every rule must have it, because drivers read the arrays of a
+/// rule by the templates, without checking for an end or a null pointer.
 #[derive(Debug, PartialEq, Eq)]
 struct Shape {
-    /// Kinds, and whether there are spec, last and mask.
+    /// Kind of each item, and whether it has spec, last and mask.
     items: Vec<(ItemKind, [bool; 3])>,
     actions: Vec<Discriminant<Action>>,
 }
@@ -111,7 +111,7 @@ impl Shape {
 }
 
 impl RuleTables {
-    /// Forgets the rules, which have ended otherwise and must not be used any more.
+    /// Forgets the rules, which ended without an operation and must not be used any more.
     pub(crate) fn forget_rules(&mut self) {
         self.rules.clear();
     }
@@ -134,7 +134,7 @@ impl RuleTables {
 
 /// The only flow queue.
 const QUEUE: u32 = 0;
-/// Results that are taken at once.
+/// Maximum number of results of one call.
 const RESULTS_MAX: usize = 64;
 
 impl Port {
@@ -152,19 +152,22 @@ impl Port {
         Ok(QueueInfo { queues: port.max_nb_queues, operations: queue.max_size })
     }
 
-    /// Requests a flow queue for `operations` operations, or as many as the port supports, when the
-    /// port is configured. [`Port::flow_queue`] then returns its size.
+    /// Requests that [`Port::configure`] sets up a flow queue for `operations` operations, or as
+    /// many as the port supports. [`Port::flow_queue`] then returns its size.
     pub fn ask_for_flow_queue(&mut self, operations: u32) {
         self.flow_operations = operations;
     }
 
-    /// Returns the number of operations that the requested flow queue holds, or why there is none.
+    /// Returns the number of operations that the flow queue holds.
+    ///
+    /// # Errors
+    /// If there is no flow queue: the reason.
     pub fn flow_queue(&self) -> Result<u32, &FlowError> {
         self.flow_queue.as_ref().copied()
     }
 
-    /// Makes the requested flow queue while the port is configured and not started; returns the
-    /// number of operations that it holds.
+    /// Sets up the requested flow queue; returns the number of operations that it holds. The port
+    /// must be configured and not started.
     pub(crate) fn set_up_flow_queue(&mut self) -> Result<u32, FlowError> {
         if self.flow_operations == 0 {
             return Err(no_queue());
@@ -174,8 +177,8 @@ impl Port {
         Ok(operations)
     }
 
-    /// Gives the port a flow queue with room for `operations` operations. The port must be stopped
-    /// and have no table, because drivers free the tables of the earlier queue.
+    /// Sets up a flow queue with room for `operations` operations. The port must be stopped and
+    /// have no table, because drivers free the tables of the earlier queue.
     pub fn flow_configure(&mut self, operations: u32) -> Result<(), FlowError> {
         if !self.tables.tables.is_empty() {
             return Err(busy("the port has a table; destroy it first"));
@@ -193,8 +196,8 @@ impl Port {
         call(None, configure, |ret| ret >= 0).map(drop)
     }
 
-    /// Makes a table for at most `room` rules with the masks and the kinds of actions of `like`.
-    /// Each rule brings its own values. Another table must have other items or actions.
+    /// Creates a table for at most `room` rules with the masks and the kinds of actions of `like`.
+    /// Each rule has its own values. Other tables must have other items or actions.
     pub fn flow_table_make(
         &mut self,
         like: &Rule,
@@ -300,7 +303,7 @@ impl Port {
         }
     }
 
-    /// Destroys the tables, which must have no rules any more, and their templates.
+    /// Destroys all tables and their templates. The tables must have no rules.
     pub fn flow_tables_destroy(&mut self) -> Result<(), FlowError> {
         let id = self.open.id();
         if !self.tables.rules.is_empty() {
@@ -318,7 +321,7 @@ impl Port {
         Ok(())
     }
 
-    /// Queues the creation of a rule, in the table that was made for its items and actions.
+    /// Queues the creation of a rule, in the table for its items and actions.
     /// `number` must be new. The operation begins with the next push.
     pub fn flow_enqueue_create(&mut self, rule: &Rule, number: u64) -> Result<(), FlowError> {
         let id = self.open.id();
@@ -346,7 +349,7 @@ impl Port {
         Ok(())
     }
 
-    /// Queues the destruction of a rule that was made. The operation begins with the next push.
+    /// Queues the destruction of an existing rule. The operation begins with the next push.
     pub fn flow_enqueue_destroy(&mut self, number: u64) -> Result<(), FlowError> {
         let id = self.open.id();
         let rule = self.tables.rules.get_mut(&number);
@@ -362,7 +365,7 @@ impl Port {
         Ok(())
     }
 
-    /// Has the NIC begin all queued operations.
+    /// Hands all queued operations to the NIC.
     pub fn flow_push(&mut self) -> Result<(), FlowError> {
         self.check_tables()?;
         // SAFETY: the port is open, and has the queue because it has a table.
@@ -370,7 +373,7 @@ impl Port {
         call(None, push, |ret| ret >= 0).map(drop)
     }
 
-    /// Returns results that have arrived, a limited number at a time; none if there are none yet.
+    /// Returns results that have arrived, at most 64; none if there are none yet.
     pub fn flow_pull(&mut self) -> Result<Vec<Done>, FlowError> {
         self.check_tables()?;
         let id = self.open.id();

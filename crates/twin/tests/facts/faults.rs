@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Each fault, and how it shows.
+//! Tests the effect of each fault.
 
 use super::notation::{INGRESS, actions, create, items, told};
 use super::state::{frame, receive};
@@ -19,7 +19,7 @@ fn playing(personality: &str, faults: &str) -> Nic {
     nic
 }
 
-/// The mark of a packet that hits [`TUPLE`].
+/// Returns the mark of a packet that hits [`TUPLE`].
 fn mark(nic: &Nic, now_us: u64) -> Option<u32> {
     receive(nic, &frame(0x4040), now_us).mark
 }
@@ -58,7 +58,7 @@ fn a_destroyed_rule_stays_in_effect() {
     assert!(nic.is_empty() && nic.destroy(rule, 0).is_err());
     assert_eq!(mark(&nic, 1 << 60), Some(1));
     assert_eq!(nic.next_change_us(0), None, "it never goes");
-    // Another takes its place, and a flush is the end of it.
+    // A new rule replaces it, and a flush ends it.
     create(&mut nic, TUPLE, "mark 2").unwrap();
     assert_eq!(mark(&nic, 1), Some(2));
     nic.flush().unwrap();
@@ -71,7 +71,7 @@ fn a_rule_cannot_be_destroyed() {
     let rule = create(&mut nic, TUPLE, "mark 1").unwrap().value;
     assert!(nic.destroy(rule, 0).is_err() && nic.flush().is_err());
     assert_eq!((nic.len(), mark(&nic, 0)), (1, Some(1)));
-    // Others go.
+    // Rules without the fault can be destroyed.
     let mut some = playing("ideal", "undeletable:0.5");
     let ports = (1..=100_u8).map(|port| {
         let (mut items, actions) = (items(TUPLE), actions("mark 1"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules in a line.
+//! Parses rules from one line of text, for the tests of facts.
 
 use twin::rss::RssTypes;
 use twin::{
@@ -7,7 +7,7 @@ use twin::{
     Refusal, Rule, Spread,
 };
 
-/// A NIC with four queues, started, whose port stands alone.
+/// Returns a started NIC with four queues and without a switch.
 pub(super) fn nic(personality: &str) -> Nic {
     let mut nic = Nic::new(Personality::named(personality).unwrap(), 1);
     nic.set_queues(4);
@@ -88,13 +88,13 @@ pub(super) fn create_with(
     nic.create(Rule { attributes, items: &items, actions: &actions }, 0)
 }
 
-/// A refusal in a line: errno, type, message.
+/// Returns the text of a refusal: errno, type, message.
 pub(super) fn told(refusal: Refusal) -> String {
     let message = refusal.message.map_or("".into(), |message| message.to_string_lossy());
     format!("{:?} {:?} {message}", refusal.errno, refusal.kind)
 }
 
-/// What creating a rule on an empty NIC comes to.
+/// Creates a rule on an empty NIC; returns `taken` or the text of the refusal.
 pub(super) fn answer(personality: &str, pattern: &str, list: &str) -> String {
     match create(&mut nic(personality), pattern, list) {
         Ok(_) => "taken".to_owned(),

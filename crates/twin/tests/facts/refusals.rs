@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What each NIC takes and refuses, on an empty table. Sources are in `personalities/`.
+//! Tests which rules each NIC takes and refuses on an empty table. Sources are in `personalities/`.
 
 use super::notation::{INGRESS, answer, create_with, nic, told};
 use twin::Attributes;
@@ -89,7 +89,7 @@ fn x710_takes_any_subset_and_forgets_what_it_cannot_mask() {
         ("eth dst / vlan / ipv4 / sctp dst", "EINVAL Item Invalid input set"),
         ("eth / vlan inner_type / ipv4 src", "EINVAL Item Invalid input set"),
         ("eth / vlan inner_type / ipv6 / tcp", "EINVAL Item Invalid input set"),
-        // The words of the parser that is tried last.
+        // The message of the parser that is tried last.
         ("eth / ipv4 proto dst / udp dst", "EINVAL Item Invalid IPv4 item"),
         ("eth / ipv4 proto / tcp", "EINVAL Item Invalid IPv4 item"),
         ("eth / ipv4 proto / sctp", "EINVAL Item Invalid IPv4 item"),
@@ -117,7 +117,7 @@ fn e810_wants_full_masks_and_a_field_at_least() {
     expect("eth / ipv4 / udp / gtpu teid", "mark 1", "taken");
     // Suricata, pull request 12848.
     expect("eth / ipv4", "queue 1", "EINVAL ItemSpec Invalid input set");
-    // FDIR refuses these without a word: those that the switch had for the mark stay.
+    // FDIR refuses these without a message, so that of the switch stays, which is about the mark.
     expect("eth / ipv4 src:part", "mark 1", "EINVAL Action Invalid action type");
     expect("eth / ipv4 / tcp dst:part", "passthru", "EINVAL Action Invalid action type");
     expect("eth / ipv4 / sctp dst:part", "queue 1", "EINVAL Handle Invalid input pattern");
@@ -150,7 +150,7 @@ fn e810_wants_full_masks_and_a_field_at_least() {
     }
 }
 
-/// At priority 1 it is alone.
+/// At priority 1, only the switch accepts rules.
 #[test]
 fn e810_has_a_switch_that_takes_any_mask_and_no_mark() {
     let answer = |priority, pattern, list| {
@@ -181,7 +181,7 @@ fn e810_has_a_switch_that_takes_any_mask_and_no_mark() {
         ("eth / ipv4 src", "queue 9", "EINVAL Action Invalid action type or queue number"),
         ("eth / ipv4 src", "rss 0 2", "EINVAL Action Discontinuous queue region"),
         ("eth / ipv4", "queue 1", set),
-        // No source of Ethernet before IP, no protocol before ports, 32 bytes of masks.
+        // No Ethernet source before IP, no protocol before ports, at most 32 bytes of masks.
         ("eth src / ipv4 src", "queue 1", set),
         ("eth / ipv4 proto / tcp dst", "queue 1", set),
         ("eth / ipv6 src dst / tcp dst", "queue 1", set),
@@ -191,7 +191,7 @@ fn e810_has_a_switch_that_takes_any_mask_and_no_mark() {
     ] {
         assert_eq!(answer(1, pattern, list), expected, "{pattern} {list}");
     }
-    // What FDIR takes as well is taken at priority 0.
+    // Rules that FDIR takes too are taken at priority 0.
     for pattern in ["eth src / ipv4 src", "eth / ipv6 src dst / tcp dst", "eth / ipv4 / sctp dst"] {
         assert_eq!(answer(0, pattern, "queue 1"), "taken", "{pattern}");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What each NIC does with many rules, with time, and when its port stops.
+//! Tests each NIC with many rules, over time, and when its port stops.
 
 use super::notation::{INGRESS, actions, create, create_with, items, nic, told};
 use twin::personality::NAMES;
@@ -7,7 +7,7 @@ use twin::{Attributes, Handle, Nic, Personality, Rule, Verdict};
 use wire::FrameBuilder;
 
 pub(super) fn frame(dport: u16) -> Vec<u8> {
-    // The value that the notation gives to addresses and ports.
+    // All bytes of addresses and ports have the value of the notation.
     FrameBuilder::ipv4([64, 64, 64, 64], [64, 64, 64, 64]).tcp(0x4040, dport).build()
 }
 
@@ -17,7 +17,8 @@ pub(super) fn receive(nic: &Nic, frame: &[u8], now_us: u64) -> Verdict {
 
 const TUPLE: &str = "eth / ipv4 src dst / tcp src dst";
 
-/// As many rules as go in; how the next is refused, and when creating became slow.
+/// Creates rules until one is refused. Returns their number, the refusal, and the number of the
+/// first slow one.
 fn fill(nic: &mut Nic, list: &str, limit: u32) -> (u32, String, Option<u32>) {
     let (mut pattern, actions) = (items(TUPLE), actions(list));
     let mut slow_from = None;
@@ -91,7 +92,7 @@ fn a_rule_twice_is_refused_or_one_of_them_wins() {
         };
         let mark = |nic: &Nic| receive(nic, &frame(0x4040), 0).mark;
         assert_eq!(mark(&nic).map(Ok), Some(expected), "{personality}");
-        // The other is in effect once the first is gone, whichever that is.
+        // When the rule in effect is destroyed, the other one takes effect.
         let (winner, other) = if mark(&nic) == Some(1) { (first, 2) } else { (second, 1) };
         nic.destroy(winner, 0).unwrap();
         assert_eq!(mark(&nic), Some(other), "{personality}");
@@ -135,7 +136,7 @@ fn e810_has_rules_for_addresses_or_for_ports() {
 fn e810_asks_its_switch_first_and_fdir_says_where_to() {
     let mut nic = nic("e810");
     create(&mut nic, "eth / ipv4 src / tcp dst", "queue 2 / mark 7").unwrap();
-    // FDIR has no room for addresses alone while it has ports; the switch minds nothing.
+    // FDIR refuses addresses alone while it has rules with ports; the switch does not.
     create(&mut nic, "eth / ipv4 src:part", "queue 1").unwrap();
     let arrives = |nic: &Nic, frame: &[u8]| {
         let verdict = receive(nic, frame, 0);
@@ -189,7 +190,7 @@ fn masks_that_are_ignored_make_a_rule_wider() {
     create(&mut exact, "eth / ipv4 src:part / tcp dst", "queue 1 / mark 1").unwrap();
     assert_eq!(receive(&exact, &other, 0).mark, None);
     assert_eq!(receive(&exact, &frame(0x4040), 0).mark, Some(1));
-    // A spec without a mask is nothing on an X710, and the usual mask elsewhere.
+    // An X710 ignores a spec without a mask; other NICs use the default mask.
     let mut wide = nic("x710");
     create(&mut wide, "eth / ipv4 / tcp ?dst", "mark 1").unwrap();
     assert_eq!(receive(&wide, &frame(80), 0).mark, Some(1));
@@ -262,7 +263,7 @@ fn packets_jump_from_group_to_group() {
     create_with(&mut nic, one, "eth / ipv4 / tcp", "queue 2 / mark 5").unwrap();
     let verdict = receive(&nic, &frame(80), 0);
     assert_eq!((verdict.mark, verdict.queue), (Some(5), 2));
-    // Round and round, and then no more.
+    // A loop of jumps ends.
     create_with(&mut nic, one, "eth / ipv4 / udp", "jump 0").unwrap();
     let udp = FrameBuilder::ipv4([1; 4], [2; 4]).udp(1, 2).build();
     assert_eq!(receive(&nic, &udp, 0).mark, None);
@@ -293,7 +294,7 @@ fn late_rules_are_late() {
     assert_eq!((mark(&nic, 169), mark(&nic, 170)), (Some(1), None));
     assert!(nic.destroy(handle, 100).is_err());
     assert_eq!(nic.len(), 0);
-    // A new one takes the place of what is leaving.
+    // A new rule replaces a destroyed one that is still in effect.
     create(&mut nic, TUPLE, "mark 2").unwrap();
     assert_eq!(mark(&nic, 120), Some(2));
 }
@@ -312,7 +313,7 @@ fn a_late_rule_leaves_its_row_to_others_until_then_and_behind_it() {
         nic.create(rule, now_us).unwrap().value
     };
     rule(&mut nic, "mark 1", 0);
-    // Ten for the call, then fifty more.
+    // In effect 50 us after the call, which takes 10 us.
     assert_eq!((mark(&nic, 59), mark(&nic, 60)), (None, Some(1)));
     let last = rule(&mut nic, "mark 2", 1000);
     assert_eq!((mark(&nic, 1059), mark(&nic, 1060)), (Some(1), Some(2)));
@@ -332,7 +333,7 @@ fn every_personality_survives_being_written() {
     }
 }
 
-/// A file with so many conflicts.
+/// Returns a file with `count` conflicts.
 fn conflicts(count: usize) -> String {
     "[[conflict]]\none = \"tcp\"\nother = \"udp\"\ntold = \"no\"\n".repeat(count)
 }
@@ -358,7 +359,7 @@ fn files_that_are_wrong_name_the_place() {
     assert!(error.contains("/nowhere/nic.toml"), "{error}");
 }
 
-/// Files may say so; none of those that are built in does.
+/// Files may have these facts; no built-in personality has them.
 #[test]
 fn flags_and_ages_may_come_to_nothing() {
     let text = "age = { never_told = true, no_query = \"no\" }\nmark = { flag_never_delivered = \

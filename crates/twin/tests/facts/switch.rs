@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules that send packets between the ports of a switch: who takes them, and what they do.
+//! Tests rules that send packets between the ports of a switch: which NICs take them, and their
+//! effect.
 
 use super::notation::{INGRESS, create_with, nic, told};
 use super::state::{frame, receive};
@@ -8,7 +9,7 @@ use twin::{Attributes, Nic, PortForwards};
 const TRANSFER: Attributes = Attributes { ingress: false, transfer: true, ..INGRESS };
 const FROM_PORT: Attributes = Attributes { names_port: true, ..TRANSFER };
 
-/// A port of a switch.
+/// Returns a port of a switch.
 fn member(personality: &str) -> Nic {
     let mut nic = nic(personality);
     nic.set_switch(true);
@@ -110,7 +111,7 @@ fn the_switch_is_before_the_port() {
         |attributes, pattern, list| create_with(&mut nic, attributes, pattern, list).unwrap().value;
     let pattern = "eth / ipv4 src dst / tcp src";
     let port = make(INGRESS, pattern, "mark 1 / count / queue 2");
-    // The same bits for the switch are no duplicate; its priorities are its own.
+    // The same pattern for the switch is no duplicate, and has priorities of its own.
     let lowest = Attributes { priority: 9, ..TRANSFER };
     let switch = make(lowest, pattern, "count / represented_port 7");
     let came = receive(&nic, &frame(80), 0);
@@ -120,7 +121,7 @@ fn the_switch_is_before_the_port() {
     nic.destroy(switch, 0).unwrap();
     assert_eq!(receive(&nic, &frame(80), 0).queue, 2);
 
-    // What stays here comes to the rules of the port, and both count.
+    // A packet that stays on the port meets the rules of the port too; both rules count it.
     let here = create_with(&mut nic, TRANSFER, pattern, "port_representor here / count");
     let came = receive(&nic, &frame(80), 0);
     assert_eq!((came.elsewhere, came.mark, came.queue), (None, Some(1), 2));
@@ -143,7 +144,7 @@ fn a_rule_of_the_switch_is_shown_as_such() {
         "{dump}"
     );
     assert_eq!(receive(&nic, &frame(80), 0).elsewhere, Some(PortForwards::Wire(5)));
-    // Isolation is about what comes to the port.
+    // Isolated mode drops only packets that reach the port.
     nic.isolate(true).unwrap();
     assert!(!receive(&nic, &frame(80), 0).drop);
 }
