@@ -90,7 +90,7 @@ impl Rings {
 impl Drop for Rings {
     fn drop(&mut self) {
         for ring in &self.0 {
-            // SAFETY: both ethdevs on this ring are closed; what it holds are mbufs.
+            // SAFETY: both ethdevs on this ring are closed; its entries are mbufs.
             unsafe {
                 sys::shim_ring_drain(ring.as_ptr());
                 sys::rte_ring_free(ring.as_ptr());

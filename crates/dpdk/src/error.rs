@@ -201,7 +201,7 @@ pub enum PortError {
     },
 }
 
-/// Returns additional lines, so that every refusal has a reason and says what to do.
+/// Returns additional lines, so that every refusal has a reason and advice.
 fn advice(log: &Log, parameters: &Option<String>) -> String {
     let reason = match log.is_empty() {
         true => {

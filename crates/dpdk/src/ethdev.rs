@@ -151,8 +151,8 @@ impl Ethdev {
         self.id
     }
 
-    /// True once the driver has reported that the device is gone, or the interface below it is
-    /// gone.
+    /// True once the driver has reported that the device was removed, or the interface below it no
+    /// longer exists.
     pub(crate) fn removed(&self) -> bool {
         self.removed.load(Ordering::Relaxed)
             || self.interface_state() == Some(sys::BIND_INTERFACE_GONE)
@@ -261,7 +261,7 @@ impl Ethdev {
     /// they are configured.
     pub(crate) fn ask_for_marks(&self) -> Result<(), Errno> {
         let mut features = sys::BIND_METADATA_MARKS;
-        // SAFETY: the ethdev is open; what it can do is written.
+        // SAFETY: the ethdev is open; its supported features are written.
         match Errno::check(unsafe { sys::rte_eth_rx_metadata_negotiate(self.id, &mut features) }) {
             Err(Errno::NotSupported) => Ok(()),
             result => result,

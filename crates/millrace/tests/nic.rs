@@ -121,7 +121,7 @@ fn rss_is_written_as_in_testpmd() {
     assert_eq!((status, stdout.as_str(), stderr.as_str()), (Some(0), "Flow rule #0 created\n", ""));
     for (rss, words) in [
         ("types all end queues 0 1 end", "a type that is not supported"),
-        ("key 0102 key_len 40 queues 0 end", "another key than that of the port"),
+        ("key 0102 key_len 40 queues 0 end", "the key is not that of the port"),
     ] {
         let (status, _, stderr) = told(flow(&[], &rule(rss)));
         let refusal = "error type 15 (action configuration): action 1 (rss): ";

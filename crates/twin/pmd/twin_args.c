@@ -42,7 +42,7 @@ take_string(const char *key, const char *value, void *to)
 		return -EINVAL;
 	}
 	if (*(const char **)to != NULL) {
-		TWIN_LOG(ERR, "%s= is there twice\n", key);
+		TWIN_LOG(ERR, "%s= is given twice\n", key);
 		return -EINVAL;
 	}
 	*(const char **)to = value;
@@ -315,7 +315,7 @@ twin_args_parse(const char *devargs, struct twin_args *args)
 	args->strings = rte_kvargs_parse(rest, known);
 	free(rest);
 	if (args->strings == NULL) {
-		TWIN_LOG(ERR, "unknown parameter in '%s'; there is: %s\n", devargs, THERE_IS);
+		TWIN_LOG(ERR, "unknown parameter in '%s'; known are: %s\n", devargs, THERE_IS);
 		return -EINVAL;
 	}
 	return take_all(args);

@@ -181,7 +181,7 @@ trouble_of_rss(const struct rte_flow_action_rss *rss, const struct twin_port *po
 	if (rss->key != NULL && rss->key_len != 0 &&
 	    (rss->key_len != TWIN_RSS_KEY_LEN ||
 	     memcmp(rss->key, port->rss.key, TWIN_RSS_KEY_LEN) != 0))
-		return "another key than that of the port";
+		return "the key is not that of the port";
 	return NULL;
 }
 

@@ -171,7 +171,7 @@ twin_lower_open(struct twin_port *port, const struct twin_args *args)
 	if (ret == 0 && lower->port_id == port->dev->data->port_id)
 		ret = -ELOOP;
 	if (ret != 0) {
-		TWIN_LOG(ERR, "lower=%s makes no port: %s\n", args->lower, strerror(-ret));
+		TWIN_LOG(ERR, "lower=%s: cannot open the port: %s\n", args->lower, strerror(-ret));
 		free(lower);
 		port->lower = NULL;
 		return ret;
@@ -224,7 +224,7 @@ start(struct twin_port *port)
 	if (ret == 0)
 		ret = rte_eth_dev_start(port->lower->port_id);
 	if (ret != 0) {
-		TWIN_LOG(ERR, "the port below does not start: %s\n", strerror(-ret));
+		TWIN_LOG(ERR, "the lower port does not start: %s\n", strerror(-ret));
 		return ret;
 	}
 	/* Drivers without this mode receive everything anyway. */

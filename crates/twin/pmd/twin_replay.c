@@ -172,8 +172,8 @@ take_back(struct rte_mbuf **mbufs, uint16_t count)
 }
 
 /*
- * Prefetches for one of several queues, whose packets are scattered, so that the hardware does not:
- * frames of the next block, and packet entries of the block after it.
+ * Prefetches for one of several queues, because the hardware cannot: its packets are scattered.
+ * Fetches frames of the next block, and packet entries of the block after it.
  */
 static inline void
 fetch(const struct twin_replay *replay, uint32_t place, uint16_t queue)

@@ -214,7 +214,7 @@ twin_switch_item_trouble(const struct twin_port *port, const struct rte_flow_ite
 	if (mask != UINT32_MAX || item->last != NULL)
 		return "the number of a port has no mask and no range";
 	if (number_in(item, item->spec) != port->dev->data->port_id)
-		return "a rule is made through the port where packets arrive";
+		return "a rule must be created on the port where packets arrive";
 	return NULL;
 }
 

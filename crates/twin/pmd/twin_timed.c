@@ -49,7 +49,7 @@ open_timed(struct twin_txq *txq, uint16_t descriptors, unsigned int socket)
 	struct twin_timed *timed;
 
 	if (rte_mbuf_dyn_tx_timestamp_register(&time_offset, &time_flag) != 0) {
-		TWIN_LOG(ERR, "mbufs have no room for a time\n");
+		TWIN_LOG(ERR, "mbufs have no room for a send time\n");
 		return -rte_errno;
 	}
 	timed = rte_zmalloc_socket(NULL, sizeof(*timed) + places * sizeof(timed->packets[0]),

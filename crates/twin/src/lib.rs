@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The model of the software NIC: which flow rules it accepts, and what it does with a packet.
+//! Models the software NIC: which flow rules it accepts, and their effect on packets.
 //!
 //! [`Nic`] is one port. It shares no code with the engine, of which it is the test oracle,
 //! and names nothing of DPDK. The C of `pmd/` turns `rte_flow` into [`Item`] and [`Action`], frames

@@ -115,7 +115,7 @@ fn what_rules_send_to_another_port_no_program_sees() {
     bench.enter("flow list 2", "REPRESENTED_PORT");
     bench.refused(2, "pattern eth / end actions port_id id 4 / end", "no port of the same switch=");
     let from_3 = "pattern port_id id is 3 / eth / end actions drop / end";
-    bench.refused(2, from_3, "made through the port where packets arrive");
+    bench.refused(2, from_3, "created on the port where packets arrive");
     let alone = "pattern eth / end actions port_id id 3 / end";
     bench.refused(4, alone, "transfer is not supported");
 }

@@ -60,7 +60,7 @@ fn in_the_way(personality: &Personality, rule: &ModelRule) -> Vec<String> {
     let mut lines = vec![format!("- {}", space(personality))];
     if rule.is_about_ports() {
         let why = "packets go between the ports of one switch only (of the software NIC, those \
-                   with the same switch=), and a rule is made through the port they arrive at";
+                   with the same switch=), and a rule is created on the port where they arrive";
         lines.push(format!("- {why}"));
     }
     if personality.table.duplicate != Duplicate::FirstWins

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Explains a refusal: shows the part of the rule that the error points at, and says in words what
-//! error type and error number mean.
+//! Explains a refusal: shows the part of the rule that the error points at, and the meaning of error
+//! type and error number.
 
 use super::print::print_item;
 use dpdk::flow::{Cause, ErrorKind, FlowError, Rule};
@@ -31,7 +31,7 @@ pub(super) fn in_words(error: &FlowError) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Returns the explanation of an error type, if it says anything.
+/// Returns the explanation of an error type; `None` for types without a meaning.
 fn about(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::None | ErrorKind::Unspecified | ErrorKind::Other(_) => return None,

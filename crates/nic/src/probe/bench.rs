@@ -62,9 +62,9 @@ pub enum Stopped {
 pub struct Calls {
     pub(crate) validate: u64,
     pub(crate) create: u64,
-    /// Rules that were accepted.
+    /// Rules that were created.
     pub(crate) made: u64,
-    /// Rules that are gone again.
+    /// Rules that were destroyed.
     pub(crate) destroyed: u64,
     pub(crate) packets: u64,
 }

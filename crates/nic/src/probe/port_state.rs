@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds what happens to rules when their port stops.
+//! Finds the effect of a stop of the port on its rules.
 
 use super::bench::{Bench, Stopped};
 use super::chains::AcceptedChain;
