@@ -107,8 +107,8 @@ pub fn version() -> String {
     unsafe { CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
 }
 
-/// True for an argument that makes EAL print its options and end the process: `--help`, which may
-/// be abbreviated, `-h`, also behind the `-v` that takes no value, and `--log-level=help`.
+/// True for an argument that makes EAL print its options and end the process. These are `--help`
+/// and its abbreviations, `-h`, also behind `-v`, and `--log-level=help`.
 pub fn asks_for_help(argument: &str) -> bool {
     let is_long = argument.len() > 2 && "--help".starts_with(argument);
     let letters = argument.strip_prefix('-').unwrap_or_default();

@@ -2,8 +2,8 @@
 /*
  * Replaces munmap: memory that a driver unmaps stays mapped until no lcore is within a burst.
  *
- * When the peer of a memif port leaves, net_memif marks the port as not connected and unmaps the
- * shared memory, on DPDK's interrupt thread (memif_disconnect in memif_socket.c and
+ * When the peer of a memif port leaves, net_memif marks the port as not connected. Then it unmaps
+ * the shared memory, on DPDK's interrupt thread (memif_disconnect in memif_socket.c,
  * memif_free_regions in rte_eth_memif.c, 22.11 and 24.11). An lcore that checked the port before
  * would then read unmapped memory, most likely if that thread interrupted it. So munmap waits for
  * bursts that have begun; later bursts see that the port is not connected. One case remains: an

@@ -126,7 +126,7 @@ shim_hold_promiscuous(unsigned int if_index)
 }
 
 /*
- * Replaces setsockopt of the C library in the whole program, because of one call: net_af_packet
+ * Replaces setsockopt of the C library in the whole program, because of one call. net_af_packet
  * joins its sockets to a fanout group with a flag for reassembly of IPv4 fragments
  * (rte_eth_af_packet.c, 22.11 and 24.11). A reassembled packet is longer than the MTU of the other
  * interface, so the kernel would refuse to send it, and fragments would not pass. The flag is

@@ -88,9 +88,9 @@ fn random_pattern() -> u16 {
 }
 
 /// True if a key that repeats this pattern spreads well. With an odd number of ones, the hash is a
-/// one-to-one map of the 16 bits on which it depends; with an even number, half of the hashes or
-/// more never occur. With few ones or few zeros, each bit of the hash, and so the choice of the
-/// queue, would depend on few bits of the header.
+/// one-to-one map of the 16 bits on which it depends. With an even number, half of the hashes or
+/// more never occur. With few ones or few zeros, each bit of the hash, and so the queue, would
+/// depend on few bits of the header.
 fn is_good_pattern(pattern: u16) -> bool {
     matches!(pattern.count_ones(), 5 | 7 | 9 | 11)
 }

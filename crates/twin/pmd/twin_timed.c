@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Transmit queues, and frames with a send time (RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP). Such frames
- * wait in the descriptors of their queue. When they are due, two threads may send them: the one
- * that uses the queue, and the one that polls the port at the other end of the wire. The latter is
- * needed because the sender may not call again when a frame is due.
+ * wait in the descriptors of their queue. Two threads send due frames: the one that uses the queue,
+ * and the one that polls the port at the other end of the wire. The latter is needed because the
+ * sender may not call again when a frame is due.
  */
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads the frames of a capture, for a port that replays them: pcap and pcapng, of either byte
-//! order and any resolution of time, Ethernet only. Times are not kept.
+//! Reads the frames of a capture, for a port that replays them. It reads pcap and pcapng, of either
+//! byte order and any time resolution, with Ethernet frames only. Times are not kept.
 
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};

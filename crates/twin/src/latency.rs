@@ -28,7 +28,7 @@ impl Latencies {
     }
 
     /// Draws a time from half of the average up to the longest. Most are near the lower end, so
-    /// that the average is right: the mean of u^k is 1 / (k + 1) for u that is uniform between 0
+    /// that the average is right. The mean of u^k is 1 / (k + 1) for u that is uniform between 0
     /// and 1.
     fn draw(&mut self, average: u32, longest: u32) -> u32 {
         if longest <= average {

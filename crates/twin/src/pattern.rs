@@ -134,8 +134,8 @@ pub struct Item {
     /// Bits of `spec` that count; without any, the header only has to be present. If no mask was
     /// given, that of `rte_flow.h`.
     pub mask: [u8; HEADER_MAX],
-    /// True if a tag must follow an Ethernet header or a tag, or a fragment header an IPv6 header;
-    /// false if it must not; `None` if it does not matter.
+    /// Ethernet and tags: whether a tag must follow; IPv6: whether a fragment header must follow.
+    /// True if so, false if it must not, `None` if it does not matter.
     pub followed: Option<bool>,
 }
 

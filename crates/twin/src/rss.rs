@@ -70,7 +70,7 @@ impl Rss {
         self.hash_of(self.types, frame, headers)
     }
 
-    /// Returns the hash of a frame by `types`, or by the types of the port if `types` has none;
+    /// Returns the hash of a frame by `types`, or by the types of the port if `types` has none.
     /// `None` if the frame is of no type that is hashed.
     pub(crate) fn hash_of(&self, types: RssTypes, frame: &[u8], headers: &Headers) -> Option<u32> {
         let is_own = types.0 & !SORTED != 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Finds limits that hold for a list of headers as a whole: fields that may have no mask in it, and
-//! the number of bytes that all masks of a rule may have.
+//! Finds limits of a list of headers as a whole: fields that may have no mask in it, and the number
+//! of bytes of all masks.
 
 use super::bench::{Bench, Stopped};
 use super::chains::{AcceptedChain, write};
