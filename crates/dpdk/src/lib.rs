@@ -6,8 +6,8 @@
 //! any queue lives. [`Burst`]s own their [`Mbuf`]s. Memory from DPDK ([`Mempool`]s) is allocated at
 //! start and never freed, so no mbuf can outlive it.
 //!
-//! No code here calls C per packet. Bursts are received, sent and freed in bulk; fields of mbufs are
-//! read at offsets from the installed header.
+//! No code here calls C per packet. Bursts are received, sent and freed in bulk; fields of mbufs
+//! are read at offsets from the installed header.
 
 mod burst;
 mod cable;

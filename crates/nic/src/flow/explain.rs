@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Explains a refusal: shows the part of the rule that the error points at, and the meaning of error
-//! type and error number.
+//! Explains a refusal: shows the part of the rule that the error points at, and the meaning of
+//! error type and error number.
 
 use super::print::print_item;
 use dpdk::flow::{Cause, ErrorKind, FlowError, Rule};

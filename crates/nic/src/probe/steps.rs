@@ -25,8 +25,8 @@ pub(super) fn lines_of(lists: &[Words]) -> Vec<Steps> {
     lines.iter().map(Line::steps).collect()
 }
 
-/// Removes parts of lines as long as the lines describe the same lists. First it removes whole lines,
-/// the shortest first; then the option to leave steps out; then words.
+/// Removes parts of lines as long as the lines describe the same lists. First it removes whole
+/// lines, the shortest first; then the option to leave steps out; then words.
 fn leave_out(lines: &mut Vec<Line>) {
     let said = |lines: &[Line]| lines.iter().flat_map(Line::lists).collect::<BTreeSet<_>>();
     let all = said(lines);
