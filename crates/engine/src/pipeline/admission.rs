@@ -12,24 +12,27 @@ use crate::packet::{Key, PacketView};
 use crate::tracker::{Cause, Step, Tracker};
 
 /// Replaces the connection in `record` by a new one with the same key, if the limits allow it, and
-/// counts the packet for the new one.
-pub(super) fn may_reopen<const W: usize>(
+/// counts the packet for the new one. Writes the verdict of the packet.
+pub(super) fn reopen<const W: usize>(
     tracker: &mut Tracker<W>,
     (record, cause): (u32, Cause),
     packet: &PacketView,
     verdicts: &mut Verdicts<impl CtStates>,
-) -> Step {
+) {
+    let position = packet.header_info.position;
     let originators = tracker.originators(record, packet, cause);
     let (key, limits) = (tracker.key(record), &mut verdicts.accounts.limits);
-    match limits.check_next(key, originators, packet.now) {
+    let zone = key.zone();
+    let step = match limits.check_next(key, originators, packet.now) {
         Ok(()) => tracker.reopen(record, packet, cause, verdicts.accounts),
         Err(reason) => Step::NoRoom(reason),
-    }
+    };
+    verdicts.write(position, zone, step, || tracker.ct_state(record, packet.meta));
 }
 
 /// Begins a connection with its first packet, if policy and limits allow it. Writes the verdict of
 /// the packet.
-pub(super) fn may_begin<const W: usize>(
+pub(super) fn begin<const W: usize>(
     tracker: &mut Tracker<W>,
     (hash, key): (u64, Key<W>),
     packet: &PacketView,

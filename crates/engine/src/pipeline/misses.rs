@@ -4,7 +4,7 @@
 //! Each packet is looked up again, so that two packets of one new connection in one burst begin
 //! only one.
 
-use super::admission::may_begin;
+use super::admission;
 use super::pass::{Pass, Passes};
 use super::track::view;
 use super::verdicts::{CtStates, Verdicts};
@@ -42,7 +42,7 @@ impl<const W: usize> Pass<'_, W> {
             return verdicts.no_connection(position);
         }
         let packet = view(self, i, burst, &mut gathered);
-        may_begin(self.tracker, (hash, key), &packet, verdicts);
+        admission::begin(self.tracker, (hash, key), &packet, verdicts);
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs the pass over packets of known connections: counts most of them, tracks the others.
 
-use super::admission::may_reopen;
+use super::admission;
 use super::pass::Pass;
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::{PROTO_SCTP, PROTO_TCP};
@@ -124,9 +124,7 @@ impl<const W: usize> Pass<'_, W> {
                 }
                 Some(Step::Asks(cause)) => {
                     let packet = seen.view(tracker.side());
-                    let step = may_reopen(tracker, (record, cause), &packet, verdicts);
-                    let state = || tracker.ct_state(record, meta);
-                    return verdicts.write(opening.position, key.zone(), step, state);
+                    return admission::reopen(tracker, (record, cause), &packet, verdicts);
                 }
                 _ => {}
             }
@@ -152,7 +150,9 @@ impl<const W: usize> Pass<'_, W> {
             let pass = self.reborrow();
             let packet = view(&pass, i, burst, &mut gathered);
             match pass.tracker.track(record, &packet, verdicts.accounts) {
-                Step::Asks(cause) => may_reopen(pass.tracker, (record, cause), &packet, verdicts),
+                Step::Asks(cause) => {
+                    return admission::reopen(pass.tracker, (record, cause), &packet, verdicts);
+                }
                 step => step,
             }
         };
