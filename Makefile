@@ -7,6 +7,7 @@ TWIN ?= $(HOME)/.local/lib/millrace/librte_net_twin.so
 BUILD_TWIN = $(CARGO) build --release --locked -p twin && scripts/build-twin "$(TARGET)" "$(TWIN)"
 HOST = $(shell uname -m)-unknown-linux-gnu
 MILLRACE := $(TARGET)/release/millrace
+SIDEBYSIDE = $(CARGO) run --release --locked -p sidebyside -- --millrace "$(MILLRACE)"
 PROVE = $(CARGO) test --locked --package millrace --test live -- --nocapture
 .DEFAULT_GOAL := help
 .PHONY: $(shell sed -n 's/^## \([^:]*\):.*/\1/p' Makefile)
@@ -42,18 +43,18 @@ check: deps-check
 	scripts/draw --check && RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 ## bench: micro-benchmarks, then testpmd and Millrace side by side (BENCH_ARGS="--help")
-bench: deps-bench
+bench: deps-bench build
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	$(CARGO) bench --locked -p engine -p offload --bench engine --bench admission
-	MILLRACE_TWIN="$(TWIN)" $(CARGO) bench --locked -p millrace --bench side_by_side -- $(BENCH_ARGS)
+	MILLRACE_TWIN="$(TWIN)" $(SIDEBYSIDE) $(BENCH_ARGS)
 
 ## pgo: the program with profile-guided optimisation, its figures beside those of `build`
 pgo: build
 	CARGO="$(CARGO)" scripts/pgo "$(TARGET)"
 
 ## bench-peers: Open vSwitch, Linux and Millrace side by side; needs root (BENCH_ARGS="--save")
-bench-peers: deps-ci
-	$(CARGO) bench --locked -p millrace --bench side_by_side -- --peers $(BENCH_ARGS)
+bench-peers: deps-ci build
+	$(SIDEBYSIDE) --peers $(BENCH_ARGS)
 
 ## aarch64: tests of the crates without DPDK for 64-bit ARM, under qemu; needs its compiler and std
 aarch64:
@@ -90,8 +91,7 @@ asan: deps-run
 smoke: deps-test build
 	MILLRACE="$(MILLRACE)" smoke/run.sh $${SMOKE_SECONDS:-120}
 ## clean: remove what was built
-clean:
-	$(CARGO) clean
+clean: ; $(CARGO) clean
 ## help: this list
 help:
 	@sed -n 's/^## \([^:]*\): /\1\t/p' Makefile | expand -t 8

@@ -18,7 +18,7 @@ const MAKEFILE_LINES_MAX: usize = 100;
 const SHIM_LINES_MAX: usize = 150;
 
 /// Who may depend on whom, and on how many crates from elsewhere.
-const CRATES: [(&str, &[&str], usize); 17] = [
+const CRATES: [(&str, &[&str], usize); 18] = [
     ("wire", &[], 0),
     ("engine", &["wire"], 1),
     ("traffic", &["wire"], 5),
@@ -36,6 +36,7 @@ const CRATES: [(&str, &[&str], usize); 17] = [
     ("nic", &["dpdk", "twin", "wire"], 4),
     ("results", &[], 7),
     ("millrace", &MILLRACE, 23),
+    ("sidebyside", &["dpdk", "engine", "traffic", "twin", "wire"], 6),
 ];
 
 /// What the program is made of.
@@ -268,6 +269,7 @@ fn unsafe_stays_behind_its_fence() {
         ("crates/report/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/doctor/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/nic/src/lib.rs", "#![forbid(unsafe_code)]"),
+        ("crates/sidebyside/src/main.rs", "#![forbid(unsafe_code)]"),
         ("crates/millrace/src/main.rs", "#![forbid(unsafe_code)]"),
         ("crates/millrace/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/engine/src/lib.rs", "#![deny(unsafe_code)]"),

@@ -10,7 +10,7 @@ use crate::live::counters::published::{PublishedCounters, Snapshot};
 use crate::live::offload::{PortOffer, Rules};
 use crate::live::ports::frame_limits::FrameLimits;
 use crate::live::ports::pair::PortPair;
-use crate::live::ports::queue_lease::{QueueLease, QueueOwner, loan};
+use crate::live::ports::queue_lease::{Pair, QueueLease, QueueOwner, loan};
 use crate::live::ports::reset::PortReset;
 use crate::live::ports::shared::SharedPort;
 use crate::live::ports::watch::{PortEvent, PortWatch};
@@ -84,8 +84,7 @@ impl Runtime {
         let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
         let mut askable = Vec::new();
         for (number, mut wire) in wires.into_iter().enumerate() {
-            offload::prepare([&mut wire.a, &mut wire.b], &offload);
-            let pairs = wire.configure()?;
+            let pairs = configure(&mut wire, &offload)?;
             let (workers, zone, limits) = (wire.workers.len(), wire.zone, FrameLimits::of(&wire));
             let exchanges = handoff::of_workers(&wire);
             let shared = [wire.a, wire.b].map(SharedPort::new);
@@ -339,6 +338,12 @@ impl Runtime {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Configures both ports for rules and traffic; returns the queues of each worker at them.
+fn configure(wire: &mut PortPair, offload: &OffloadPlan) -> Result<Vec<[Pair; 2]>, PortError> {
+    offload::prepare([&mut wire.a, &mut wire.b], offload);
+    wire.configure()
 }
 
 /// Returns the engine configuration of worker `number`; its wire has `workers` workers.

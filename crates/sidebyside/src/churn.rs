@@ -100,7 +100,7 @@ pub(crate) struct Churn {
     pub(crate) lost_ppm: [Vec<f64>; 2],
     /// Microseconds between two polls of a port that one in ten thousand exceeds.
     pub(crate) gap_us: [Vec<f64>; 2],
-    /// The same with offload, less that without.
+    /// The figure with offload, minus that without.
     pub(crate) added_us: Vec<f64>,
     /// Thousands of new flows in a second.
     pub(crate) flows: [Vec<f64>; 2],
@@ -182,7 +182,7 @@ impl Run {
         let [config, json] = ["toml", "json"].map(|end| setup.dir.join(format!("run.{end}")));
         fs::write(&config, configuration(setup, mix, policy))?;
         let mut process = Process::start(
-            Command::new(env!("CARGO_BIN_EXE_millrace"))
+            Command::new(&setup.millrace)
                 .arg("run")
                 .arg(&config)
                 .arg(format!("--json={}", json.display()))
@@ -192,11 +192,11 @@ impl Run {
         for _ in 0..WARM_UP {
             process.wait_for("its warm-up", kpps)?;
         }
-        let begin = Account::of(&process)?;
+        let begin = Account::of(setup, &process)?;
         for _ in 0..2 * setup.seconds {
             process.wait_for("its line of a second", kpps)?;
         }
-        let end = Account::of(&process)?;
+        let end = Account::of(setup, &process)?;
         process.interrupt()?;
         process.finish()?;
         let summary: Value = serde_json::from_slice(&fs::read(&json)?)?;
@@ -222,9 +222,9 @@ struct Account {
 
 impl Account {
     /// At a moment between two bursts, while it runs.
-    fn of(process: &Process) -> anyhow::Result<Self> {
+    fn of(setup: &Setup, process: &Process) -> anyhow::Result<Self> {
         let instance = process.id().to_string();
-        let mut stats = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let mut stats = Command::new(&setup.millrace);
         let said = stats.args(["stats", "--json", "--instance", &instance]).output()?;
         let summary: Value = serde_json::from_slice(&said.stdout)
             .with_context(|| String::from_utf8_lossy(&said.stderr).into_owned())?;

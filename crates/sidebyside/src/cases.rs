@@ -154,7 +154,7 @@ pub(crate) fn all() -> Vec<Case> {
     cases
 }
 
-/// The same packets with and without a mark of their flow on each.
+/// Returns the cases of packets with and without marks: the same packets in both.
 fn marked() -> impl Iterator<Item = Case> {
     let bars = [(10_000, [40.0, 25.0], [1.25, 1.4]), (1_000_000, [75.0, 50.0], [1.6, 2.0])];
     bars.into_iter().flat_map(|(flows, [must, goal], [times, times_goal])| {

@@ -87,7 +87,7 @@ pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
     arguments_on(setup, case, setup.pairs(case), "")
 }
 
-/// The same with these ports; `who` tells it from others of the case.
+/// Starts testpmd on these ports; `who` distinguishes it from others of the case.
 pub(crate) fn arguments_on(
     setup: &Setup,
     case: &Case,

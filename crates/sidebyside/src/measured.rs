@@ -2,6 +2,7 @@
 //! The repetitions of one case, and what is common to them: least, median and most.
 
 use crate::cases::Case;
+use crate::heat::Runs;
 use crate::millrace::Run;
 use crate::stopwatch::Figures;
 use serde::ser::SerializeStruct;
@@ -21,9 +22,12 @@ pub(crate) struct Repetition {
     number: u32,
     pub(crate) floor: Figures,
     pub(crate) millrace: Run,
+    /// The earlier build of Millrace, in turns with the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<Run>,
 }
 
-/// The same figure of every repetition.
+/// Lowest, median and highest value of a figure over all repetitions.
 #[derive(Clone, Copy, Serialize)]
 pub(crate) struct Spread {
     pub(crate) min: f64,
@@ -38,10 +42,10 @@ impl Measured {
     }
 
     /// Notes both sides of repetition `number`, or what went wrong. Returns it in a line.
-    pub(crate) fn add(&mut self, number: u32, both: Result<(Figures, Run), String>) -> String {
-        match both {
-            Ok((floor, millrace)) => {
-                let repetition = Repetition { number, floor, millrace };
+    pub(crate) fn add(&mut self, number: u32, runs: Result<Runs, String>) -> String {
+        match runs {
+            Ok(Runs { floor, millrace, before }) => {
+                let repetition = Repetition { number, floor, millrace, before };
                 let line = repetition.line();
                 self.repetitions.push(repetition);
                 line
@@ -89,6 +93,17 @@ impl Repetition {
         self.millrace.figures.cycles - self.floor.cycles
     }
 
+    /// Cycles per packet above the floor, over those of the earlier build.
+    pub(crate) fn net_ratio(&self) -> Option<f64> {
+        let before = self.before.as_ref()?.figures.cycles - self.floor.cycles;
+        Some(self.net() / before)
+    }
+
+    /// Cycles per packet over those of the earlier build.
+    pub(crate) fn cycles_ratio(&self) -> Option<f64> {
+        Some(self.millrace.figures.cycles / self.before.as_ref()?.figures.cycles)
+    }
+
     /// Share of time that the workers of the less lucky side had their cpus.
     pub(crate) fn on_cpu(&self) -> f64 {
         self.floor.on_cpu.min(self.millrace.figures.on_cpu)
@@ -97,11 +112,13 @@ impl Repetition {
     fn line(&self) -> String {
         let (floor, millrace) = (self.floor.cycles, self.millrace.figures.cycles);
         let doubts = self.millrace.doubts.iter().map(|doubt| format!("  ! {doubt}"));
+        let before = self.cycles_ratio().map(|ratio| format!("  {ratio:.3} of before"));
         format!(
             "floor {floor:6.1}  Millrace {millrace:6.1}  net {:6.1} cycles/packet  on cpu {:3.0} %",
             self.net(),
             self.on_cpu() * 100.0
-        ) + &doubts.collect::<String>()
+        ) + &before.unwrap_or_default()
+            + &doubts.collect::<String>()
     }
 }
 

@@ -172,9 +172,7 @@ pub(crate) fn measure(
             }
         }
     }
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    let command = format!("cargo bench -p millrace --bench side_by_side -- {}", args.join(" "));
-    Ok(Peers { machine: machine.finish(), command, cases, trouble })
+    Ok(Peers { machine: machine.finish(), command: crate::command(), cases, trouble })
 }
 
 /// Megabytes of all sides of a case at once.
@@ -243,7 +241,8 @@ fn start(
             Err(error) => _ = trouble.insert(missing(case, side, &error)),
         }
     }
-    let millrace = Millrace::start(setup, case, 2 + switches.len() + routers.len())?;
+    let millrace =
+        Millrace::start(setup, &setup.millrace, case, 2 + switches.len() + routers.len())?;
     Ok(RunningPeers { floor, millrace, switches, routers })
 }
 

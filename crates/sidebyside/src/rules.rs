@@ -47,7 +47,7 @@ pub(crate) fn measure(setup: &Setup, driver: &Path, reps: u32) -> anyhow::Result
         let few = make(setup, driver, FEW)?;
         let many = make(setup, driver, MANY)?;
         let bytes = many.bytes.saturating_sub(few.bytes) as f64 / f64::from(MANY - FEW);
-        let probes = NAMES.iter().map(|personality| probe(driver, personality));
+        let probes = NAMES.iter().map(|personality| probe(setup, driver, personality));
         let probes: Vec<f64> = probes.collect::<anyhow::Result<_>>()?;
         let probe = probes.into_iter().fold(0.0, f64::max);
         let made = many.made;
@@ -113,9 +113,9 @@ fn most_bytes(process: u32) -> u64 {
 }
 
 /// Seconds that it takes to find out what a personality is.
-fn probe(driver: &Path, personality: &str) -> anyhow::Result<f64> {
+fn probe(setup: &Setup, driver: &Path, personality: &str) -> anyhow::Result<f64> {
     let begin = Instant::now();
-    let output = Command::new(env!("CARGO_BIN_EXE_millrace"))
+    let output = Command::new(&setup.millrace)
         .args(["nic", "probe"])
         .arg(format!("net_twin0,personality={personality}"))
         .env("MILLRACE_TWIN", driver)

@@ -124,7 +124,7 @@ impl Waits {
         fs::write(&config, configuration(setup, self.what))?;
         let begin = Instant::now();
         let mut process = Process::start(
-            Command::new(env!("CARGO_BIN_EXE_millrace"))
+            Command::new(&setup.millrace)
                 .arg("run")
                 .arg(&config)
                 .arg(format!("--json={}", json.display()))
@@ -171,7 +171,7 @@ impl Waits {
         std::thread::scope(|scope| {
             let lists = scope.spawn(|| {
                 pin_aside(setup);
-                lists(instance, &is_over)
+                lists(setup, instance, &is_over)
             });
             let watched = self.seconds(setup, process);
             is_over.store(true, Ordering::Relaxed);
@@ -188,7 +188,7 @@ impl Waits {
                 process.wait_for("its connections", is_full)?;
                 let flush = || {
                     pin_aside(setup);
-                    flush(instance)
+                    flush(setup, instance)
                 };
                 let flushed = std::thread::scope(|scope| scope.spawn(flush).join());
                 least = least.min(flushed.expect("it does not panic")?);
@@ -200,10 +200,10 @@ impl Waits {
 }
 
 /// Lists all connections again and again; how many there were at the least.
-fn lists(instance: u32, is_over: &AtomicBool) -> anyhow::Result<f64> {
+fn lists(setup: &Setup, instance: u32, is_over: &AtomicBool) -> anyhow::Result<f64> {
     let mut least = f64::INFINITY;
     while !is_over.load(Ordering::Relaxed) {
-        let mut ct = ct(&["list"], instance);
+        let mut ct = ct(setup, &["list"], instance);
         let mut list = ct.stdout(Stdio::piped()).spawn().context("cannot list")?;
         let lines = list.stdout.take().context("a list has no end to read")?;
         let count = BufReader::new(lines).lines().count();
@@ -217,14 +217,14 @@ fn lists(instance: u32, is_over: &AtomicBool) -> anyhow::Result<f64> {
 }
 
 /// Ends all connections; how many there were.
-fn flush(instance: u32) -> anyhow::Result<f64> {
+fn flush(setup: &Setup, instance: u32) -> anyhow::Result<f64> {
     let said: Value =
-        serde_json::from_str(&run(&mut ct(&["flush", "--all", "--json"], instance))?)?;
+        serde_json::from_str(&run(&mut ct(setup, &["flush", "--all", "--json"], instance))?)?;
     said["flushed"].as_f64().with_context(|| format!("a flush says {said}"))
 }
 
-fn ct(words: &[&str], instance: u32) -> Command {
-    let mut ct = Command::new(env!("CARGO_BIN_EXE_millrace"));
+fn ct(setup: &Setup, words: &[&str], instance: u32) -> Command {
+    let mut ct = Command::new(&setup.millrace);
     ct.arg("ct").args(words).args(["--instance", &instance.to_string()]);
     ct
 }

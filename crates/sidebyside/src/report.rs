@@ -68,6 +68,7 @@ impl Report {
             self.measured.iter().filter(|measured| !measured.repetitions.is_empty()).collect();
         if !cases.is_empty() {
             text += &floor_table(&cases);
+            text += &before_table(&cases);
             text += &ratio_table(&cases);
             text += &stage_table(&cases);
             text += &noise(&cases);
@@ -134,6 +135,34 @@ fn floor_table(cases: &[&Measured]) -> String {
         );
     }
     text
+}
+
+/// Returns the table of both builds of Millrace; empty if there is one build only.
+fn before_table(cases: &[&Measured]) -> String {
+    let cells = |ratio: fn(&Repetition) -> Option<f64>, measured: &Measured| {
+        let ratios: Option<Vec<f64>> = measured.repetitions.iter().map(ratio).collect();
+        ratios.map(|ratios| Spread::of(ratios).cells(3))
+    };
+    let row = |measured: &&Measured| {
+        let before = |r: &Repetition| r.before.as_ref().map_or(f64::NAN, |run| run.figures.cycles);
+        let cycles = [measured.median(before), measured.median(|r| r.millrace.figures.cycles)];
+        let mut row = vec![measured.case.name.clone()];
+        row.extend(cycles.map(|cycles| format!("{cycles:.1}")));
+        row.extend(cells(Repetition::cycles_ratio, measured)?);
+        row.extend(cells(Repetition::net_ratio, measured)?);
+        Some(row)
+    };
+    let rows: Vec<_> = cases.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head =
+        ["case", "before", "now", "ratio min", "median", "max", "net min", "net median", "net max"];
+    format!(
+        "\n## This build and the one before\n\nCycles per packet, medians; ratios of this build to \
+         the earlier one within a repetition, of all cycles and of those above testpmd.\n\n{}",
+        table::render(&head, &rows)
+    )
 }
 
 fn floor_row(measured: &Measured) -> Vec<String> {

@@ -9,7 +9,7 @@ use crate::stopwatch::{Figures, Reading};
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use traffic::scenario::SHORT_TCP_PACKETS;
@@ -55,13 +55,20 @@ pub(crate) struct Millrace {
 }
 
 impl Millrace {
-    /// Starts `case`, which is one of `contenders`, lets it warm up and stops it.
-    pub(crate) fn start(setup: &Setup, case: &Case, contenders: usize) -> anyhow::Result<Self> {
-        let config = setup.dir.join(format!("{}.toml", case.name));
-        let json = setup.dir.join(format!("{}.json", case.name));
+    /// Starts a build of Millrace for `case`, lets it warm up and stops it. `contenders` programs
+    /// take turns.
+    pub(crate) fn start(
+        setup: &Setup,
+        program: &Path,
+        case: &Case,
+        contenders: usize,
+    ) -> anyhow::Result<Self> {
+        let build = if Some(program) == setup.before.as_deref() { "before-" } else { "" };
+        let config = setup.dir.join(format!("{build}{}.toml", case.name));
+        let json = setup.dir.join(format!("{build}{}.json", case.name));
         fs::write(&config, configuration(setup, case, contenders))?;
         let mut process = Process::start(
-            Command::new(env!("CARGO_BIN_EXE_millrace"))
+            Command::new(program)
                 .arg("run")
                 .arg(&config)
                 .arg(format!("--json={}", json.display()))

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! testpmd and Millrace side by side: `cargo bench -p millrace --bench side_by_side -- --help`.
+//! Measures Millrace beside testpmd and other programs: `make bench BENCH_ARGS=--help`.
 //!
-//! Each repetition runs, for every capture, testpmd in io mode, which is the floor, and Millrace on
-//! the same virtual ports with the same memory and, in turns of a tenth of a second, on the same
-//! worker cpus. What Millrace costs is the difference of the two. `bench/README.md` is the method.
+//! Each repetition runs testpmd in io mode and Millrace on the same virtual ports, with the same
+//! memory, and in turns of 100 ms on the same worker cpus. The difference is the cost of Millrace.
+//! With `--before`, an earlier build of Millrace takes turns with them. `bench/README.md` describes
+//! the method.
 //!
-//! Ends no process but its own children; gives hugepages back; writes below the directory for
-//! temporary files, and where `--json` and `--save` say.
+//! The program ends only its own children, gives hugepages back, and writes only below the
+//! directory for temporary files and to the files of `--json` and `--save`.
 #![forbid(unsafe_code)]
 
 mod captures;
@@ -48,26 +49,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use yardstick::Yardstick;
 
-/// testpmd and Millrace side by side on the same virtual ports.
+/// Measure testpmd and Millrace side by side on the same virtual ports
 #[derive(Parser)]
-#[command(name = "side_by_side")]
+#[command(name = "sidebyside")]
 struct Args {
-    /// How often everything is run; 5 times by default, 3 with --peers
+    /// Program to measure; by default `millrace` in the folder of this program
+    #[arg(long, value_name = "PATH")]
+    millrace: Option<PathBuf>,
+    /// An earlier build of Millrace, which takes turns with --millrace
+    #[arg(long, value_name = "PATH", conflicts_with = "peers")]
+    before: Option<PathBuf>,
+    /// Number of repetitions; 5 by default, 3 with --peers
     #[arg(long, value_name = "N", value_parser = at_least_one())]
     reps: Option<u32>,
-    /// How long each side runs in one repetition, without its warm-up; 3 by default, 2 with --peers
+    /// Seconds that each program runs in a repetition; 3 by default, 2 with --peers
     #[arg(long, value_name = "S", value_parser = at_least_one())]
     seconds: Option<u32>,
-    /// Other programs that track connections beside Millrace, and nothing else; needs root
+    /// Measure Millrace beside Open vSwitch and Linux instead; needs root
     #[arg(long)]
     peers: bool,
     /// Only the cases with NAME in their name; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Print the names of the cases and end
+    /// Print the names of the cases and exit
     #[arg(long)]
     list: bool,
-    /// Do without hugepages even if there are some
+    /// Use no hugepages, even if there are some
     #[arg(long)]
     no_huge: bool,
     /// Cpus of the workers, the first one first; by default the last this process may use
@@ -79,9 +86,6 @@ struct Args {
     /// Write the report to bench/results/<date>-NAME.md; by default NAME is the processor
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     save: Option<String>,
-    /// What cargo bench passes to every benchmark
-    #[arg(long, hide = true)]
-    bench: bool,
 }
 
 impl Args {
@@ -101,8 +105,12 @@ fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
 /// What every run has in common.
 #[derive(Clone)]
 struct Setup {
-    /// Where captures and configurations are.
+    /// Folder of captures and configurations.
     dir: PathBuf,
+    /// The program that is measured.
+    millrace: PathBuf,
+    /// An earlier build of it, which is measured too.
+    before: Option<PathBuf>,
     /// Length of one measurement.
     seconds: u32,
     /// Whether memory of DPDK is in hugepages.
@@ -121,7 +129,7 @@ struct Setup {
 const DPDK_MB: usize = 160;
 
 impl Setup {
-    fn new(args: &Args, dir: PathBuf) -> Self {
+    fn new(args: &Args, dir: PathBuf) -> anyhow::Result<Self> {
         let cpus = machine::allowed_cpus();
         let worker_cpus = match &args.cpus[..] {
             [] => cpus.iter().rev().copied().take(cases::WORKERS_MAX).collect(),
@@ -130,7 +138,31 @@ impl Setup {
         let tsc_hz = stopwatch::measure_tsc_hz();
         let mbuf_data_bytes = if args.peers { peers::MBUF_DATA_BYTES } else { MBUF_DATA_BYTES };
         let seconds = args.seconds();
-        Self { dir, seconds, huge: false, mbuf_data_bytes, worker_cpus, cpus, tsc_hz }
+        let millrace = match &args.millrace {
+            Some(path) => path.clone(),
+            None => std::env::current_exe()?.with_file_name("millrace"),
+        };
+        for path in args.before.iter().chain([&millrace]) {
+            anyhow::ensure!(
+                path.is_file(),
+                "there is no program {}: build it (`make build`), or name one with --millrace",
+                path.display()
+            );
+        }
+        let before = args.before.clone();
+        let huge = false;
+        let setup = Self {
+            dir,
+            millrace,
+            before,
+            seconds,
+            huge,
+            mbuf_data_bytes,
+            worker_cpus,
+            cpus,
+            tsc_hz,
+        };
+        Ok(setup)
     }
 
     /// Packet buffers for all of a capture, once for every worker, and for what is under way.
@@ -150,8 +182,10 @@ impl Setup {
         let table_mb = millrace::table_mb();
         let of_heat = |heat: &[Case]| -> usize {
             let floors = heat.chunk_by(Case::same_floor).map(|cases| &cases[0]);
-            let tables: usize = heat.iter().map(|case| case.workers * table_mb).sum();
-            tables + heat.iter().chain(floors).map(|case| self.memory_mb(case)).sum::<usize>()
+            let builds = 1 + usize::from(self.before.is_some());
+            let of_build = |case: &Case| case.workers * table_mb + self.memory_mb(case);
+            let of_builds: usize = builds * heat.iter().map(of_build).sum::<usize>();
+            of_builds + floors.map(|case| self.memory_mb(case)).sum::<usize>()
         };
         cases.chunk_by(|a, b| a.heat == b.heat).map(of_heat).max().unwrap_or(0)
     }
@@ -180,7 +214,7 @@ const MBUF_DATA_BYTES: usize = 256;
 
 fn main() -> ExitCode {
     run(&Args::parse()).unwrap_or_else(|error| {
-        eprintln!("side_by_side: {error:#}");
+        eprintln!("sidebyside: {error:#}");
         ExitCode::FAILURE
     })
 }
@@ -214,7 +248,7 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
         is_possible
     });
     let dir = TemporaryDir::new()?;
-    let mut setup = Setup::new(args, dir.0.clone());
+    let mut setup = Setup::new(args, dir.0.clone())?;
     cases.retain(|case| {
         let has_cpus = case.cpus().end <= setup.worker_cpus.len();
         if !has_cpus {
@@ -242,7 +276,7 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The same for other programs, which need more than the cases do.
+/// Measures Millrace beside other programs that track connections.
 fn run_peers(args: &Args, is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<ExitCode> {
     if args.list {
         peers::names().iter().for_each(|name| println!("{name}"));
@@ -250,7 +284,7 @@ fn run_peers(args: &Args, is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<Ex
     }
     let interrupted = interrupted()?;
     let dir = TemporaryDir::new()?;
-    let mut setup = Setup::new(args, dir.0.clone());
+    let mut setup = Setup::new(args, dir.0.clone())?;
     let with_huge = !args.no_huge;
     let peers = peers::measure(&mut setup, args.reps(), with_huge, is_wanted, &interrupted)?;
     print!("{}", peers.to_markdown());
@@ -334,8 +368,8 @@ fn measure(
                 bail!("interrupted");
             }
             for (i, measured) in group.iter_mut().enumerate() {
-                let both = outcome.as_ref().map(|both| both[i].clone()).map_err(String::clone);
-                let line = measured.add(rep, both);
+                let runs = outcome.as_ref().map(|runs| runs[i].clone()).map_err(String::clone);
+                let line = measured.add(rep, runs);
                 eprintln!("{rep}/{reps} {:<24} {line}", measured.case.name);
             }
         }
@@ -373,11 +407,7 @@ fn root() -> &'static Path {
 
 /// The command that makes this report again, and what it comes to in the first case.
 fn commands(setup: &Setup, cases: &[Case]) -> String {
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    let mut commands = "cargo bench -p millrace --bench side_by_side".to_owned();
-    if !args.is_empty() {
-        commands += &format!(" -- {}", args.join(" "));
-    }
+    let mut commands = command();
     if let Some(case) = cases.first() {
         let testpmd = testpmd::arguments(setup, case).join(" ");
         let config = millrace::configuration(setup, case, 2);
@@ -387,7 +417,13 @@ fn commands(setup: &Setup, cases: &[Case]) -> String {
     commands
 }
 
-/// A new directory that goes with its value.
+/// Returns the command line of this run.
+fn command() -> String {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    ["sidebyside"].into_iter().chain(args.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+}
+
+/// A new directory, removed with its value.
 struct TemporaryDir(PathBuf);
 
 impl TemporaryDir {

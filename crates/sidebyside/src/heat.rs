@@ -12,6 +12,7 @@ use crate::process::Process;
 use crate::stopwatch::{Figures, Reading};
 use crate::testpmd::Testpmd;
 use anyhow::bail;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -26,37 +27,61 @@ pub(crate) trait Dut {
     fn turn(&mut self, end: Instant, ran: Duration) -> anyhow::Result<()>;
 }
 
-/// Runs `cases` and the floor of each. Gives the floor and the run of every case, in their order.
+/// The figures of one case in one repetition.
+#[derive(Clone)]
+pub(crate) struct Runs {
+    /// testpmd.
+    pub(crate) floor: Figures,
+    pub(crate) millrace: Run,
+    /// The earlier build of Millrace, if there is one.
+    pub(crate) before: Option<Run>,
+}
+
+/// Runs `cases` and the floor of each. Returns the figures of every case, in their order.
 pub(crate) fn run(
     setup: &Setup,
     cases: &[&Case],
     interrupted: &AtomicBool,
-) -> anyhow::Result<Vec<(Figures, Run)>> {
+) -> anyhow::Result<Vec<Runs>> {
     let mut floors: Vec<(&Case, Testpmd)> = Vec::new();
     for case in cases {
         if !floors.iter().any(|(other, _)| other.same_floor(case)) {
             floors.push((case, Testpmd::start(setup, case)?));
         }
     }
-    // Those with rules, which are last, take long to start: who waited would forget his flows.
-    let start = |case: &&Case| Millrace::start(setup, case, cases.len() + floors.len());
-    let mut runs: Vec<_> = cases.iter().rev().map(start).collect::<anyhow::Result<_>>()?;
-    runs.reverse();
+    let builds: Vec<&Path> =
+        setup.before.iter().chain([&setup.millrace]).map(AsRef::as_ref).collect();
+    let contenders = builds.len() * cases.len() + floors.len();
+    // Cases with rules, which are last, take long to start. They start first, so that no timeout of
+    // the others passes meanwhile.
+    let start = |build: &Path| -> anyhow::Result<Vec<Millrace>> {
+        let start = |case: &&Case| Millrace::start(setup, build, case, contenders);
+        let mut runs: Vec<_> = cases.iter().rev().map(start).collect::<anyhow::Result<_>>()?;
+        runs.reverse();
+        Ok(runs)
+    };
+    let mut runs: Vec<Vec<Millrace>> =
+        builds.into_iter().map(start).collect::<anyhow::Result<_>>()?;
     let mut contenders: Vec<&mut dyn Dut> = Vec::new();
     contenders.extend(floors.iter_mut().map(|(_, floor)| floor as &mut dyn Dut));
-    contenders.extend(runs.iter_mut().map(|run| run as &mut dyn Dut));
+    contenders.extend(runs.iter_mut().flatten().map(|run| run as &mut dyn Dut));
     take_turns(setup, &mut contenders, interrupted)?;
 
     let mut figures: Vec<(&Case, Figures)> = Vec::new();
     for (case, floor) in floors {
         figures.push((case, floor.finish(setup, case)?));
     }
-    let both = |(case, run): (&&Case, Millrace)| {
+    let millrace = runs.pop().expect("the last build is the one that is measured");
+    let mut before = runs.pop().map(Vec::into_iter);
+    let mut all = Vec::new();
+    for (case, run) in cases.iter().zip(millrace) {
         let floor = figures.iter().find(|(other, _)| other.same_floor(case));
         let (_, floor) = floor.expect("every case has started its floor");
-        Ok((*floor, run.finish(setup, case)?))
-    };
-    cases.iter().zip(runs).map(both).collect()
+        let before = before.as_mut().and_then(Iterator::next);
+        let before = before.map(|run| run.finish(setup, case)).transpose()?;
+        all.push(Runs { floor: *floor, millrace: run.finish(setup, case)?, before });
+    }
+    Ok(all)
 }
 
 /// Forwards and backwards through the contenders, so that a steady drift is the same for all.

@@ -48,7 +48,7 @@ impl Reading {
         Self { ran, packets, on_cpu: on_cpu.collect(), helped_ns: 0 }
     }
 
-    /// The same with the time that the kernel worked for it in a thread of the kernel.
+    /// Adds the time that a kernel thread worked for the process.
     pub(crate) fn helped_for(self, helped_ns: u64) -> Self {
         Self { helped_ns, ..self }
     }
