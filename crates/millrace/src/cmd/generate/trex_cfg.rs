@@ -110,7 +110,7 @@ fn ports(config: &Config, note: &mut impl FnMut(&Place, String)) -> anyhow::Resu
         let port = Devargs::parse(&interface.name)
             .with_context(|| format!("{place}: interfaces: {:?}", interface.name))?;
         if ports.iter().any(|other| other.name == port.name) {
-            bail!("{place}: interfaces: {} is there twice; remove one", port.name);
+            bail!("{place}: interfaces: {} is given twice; remove one", port.name);
         }
         ports.push(port);
     }
@@ -298,7 +298,7 @@ mod tests {
             "t.yaml:13: cpu 9 cannot be used: there are 0-5; --cpus names others"
         );
         assert!(told("18:00.0", "18:00").starts_with("t.yaml:2: interfaces: \"18:00\""));
-        assert!(told("--vdev=net_null0,size=64", "0000:18:00.0").contains("is there twice"));
+        assert!(told("--vdev=net_null0,size=64", "0000:18:00.0").contains("is given twice"));
         assert!(told("version", "verson").starts_with("t.yaml:1: verson is not a key"));
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Frames {
     frames: Vec<(Side, usize)>,
     max_frame: usize,
     next: usize,
-    /// Packets that cannot be sent over Ethernet: too long, or of another kind of link.
+    /// Packets that cannot be sent over Ethernet: too short, too long, or of another link type.
     pub(crate) left_out: u64,
     /// Why the capture could not be read further; `None` if it was read to its end.
     pub(crate) fault: Option<Fault>,
