@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The packets of the cases, and the captures they are written to. Seeded: every run of the
-//! benchmark, on every machine, has the same ones.
+//! Generates the packets of the cases and writes them to captures. The seed is fixed, so all runs
+//! on all machines use the same packets.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -10,35 +10,35 @@ use traffic::scenario::{self, Protocol, SHORT_TCP_PACKETS};
 use traffic::{PcapWriter, Side};
 
 const SEED: u64 = 1;
-/// Time between two packets: nobody looks at it.
+/// Time between two packets of a capture. The drivers that replay captures ignore it.
 const INTERVAL_NS: u64 = 100;
 
-/// What is in a capture.
+/// Content of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// A packet each way of this many flows, shuffled.
+    /// One packet in each direction of this many flows, shuffled.
     Established(Protocol, u32),
-    /// This many TCP connections from SYN to the last ACK.
+    /// This many complete TCP connections, from SYN to the last ACK.
     ShortTcp(u32),
-    /// A packet of each of this many flows, which collide under a weak hash.
+    /// One packet of each of this many flows, whose keys collide under a weak hash.
     Flood(Target, u32),
-    /// A packet of 64 bytes, with its check sequence, of each of this many UDP flows.
+    /// One packet of each of this many UDP flows: 64 bytes, including the frame check sequence.
     OneWay(u32),
 }
 
 impl Traffic {
-    /// Name of the capture.
+    /// Returns the name of the capture.
     pub(crate) fn name(self) -> String {
         match self {
-            Traffic::Established(Protocol::Tcp, flows) => format!("tcp-{}", in_short(flows)),
-            Traffic::Established(Protocol::Udp, flows) => format!("udp-{}", in_short(flows)),
+            Traffic::Established(Protocol::Tcp, flows) => format!("tcp-{}", abbreviate(flows)),
+            Traffic::Established(Protocol::Udp, flows) => format!("udp-{}", abbreviate(flows)),
             Traffic::ShortTcp(_) => "short-tcp".to_owned(),
             Traffic::Flood(target, _) => format!("flood-{}", target.name()),
-            Traffic::OneWay(flows) => format!("one-way-{}", in_short(flows)),
+            Traffic::OneWay(flows) => format!("one-way-{}", abbreviate(flows)),
         }
     }
 
-    /// Flows in the capture.
+    /// Returns the number of flows in the capture.
     pub(crate) fn flows(self) -> usize {
         let (Traffic::Established(_, flows)
         | Traffic::ShortTcp(flows)
@@ -47,7 +47,7 @@ impl Traffic {
         flows as usize
     }
 
-    /// Packets in the capture.
+    /// Returns the number of packets in the capture.
     pub(crate) fn packets(self) -> usize {
         match self {
             Traffic::Established(..) => 2 * self.flows(),
@@ -56,7 +56,7 @@ impl Traffic {
         }
     }
 
-    /// Writes the capture.
+    /// Writes the capture to `path`.
     pub(crate) fn write(self, path: &Path) -> io::Result<()> {
         let mut capture = PcapWriter::new(BufWriter::new(File::create(path)?))?;
         let mut time_ns = 0;
@@ -81,8 +81,8 @@ impl Traffic {
     }
 }
 
-/// 1000 as 1k, 1000000 as 1m.
-fn in_short(count: u32) -> String {
+/// Formats a count as thousands or millions: 1000 as `1k`, 1000000 as `1m`.
+fn abbreviate(count: u32) -> String {
     match count {
         1_000_000.. => format!("{}m", count / 1_000_000),
         _ => format!("{}k", count / 1_000),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is measured, and what it must come to.
+//! Lists the cases that compare Millrace with testpmd, and the thresholds of their figures.
 
 use crate::captures::Traffic;
 use std::fmt;
@@ -7,90 +7,107 @@ use std::ops::Range;
 use traffic::flood::Target;
 use traffic::scenario::Protocol;
 
-/// One line of the report.
+/// One line of the report: traffic, the programs' set-up, and thresholds.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     /// Name in the report and for `--only`.
     pub(crate) name: String,
-    /// Cases of one heat run at the same time, in turns: their figures can be compared.
-    pub(crate) heat: String,
+    /// Name of the group. Cases of one group run at the same time, in turns, so their figures can
+    /// be compared.
+    pub(crate) group: String,
     pub(crate) traffic: Traffic,
-    /// Workers, each with a queue and the whole capture of its own.
+    /// Number of workers. Each has a queue of its own, which replays the whole capture.
     pub(crate) workers: usize,
-    /// Which of the cpus for workers is the first one's.
+    /// Index in `Setup::worker_cpus` of the first worker's cpu.
     pub(crate) first_cpu: usize,
-    /// Whether each worker has a pair of ports of its own, not a queue of one pair.
+    /// True if each worker has a pair of ports of its own, false if all share one pair.
     pub(crate) own_ports: bool,
     pub(crate) load: Load,
-    pub(crate) from: From,
-    pub(crate) bars: Vec<Bar>,
+    pub(crate) source: PacketSource,
+    pub(crate) thresholds: Vec<Threshold>,
 }
 
-/// Where the packets come from.
+/// Port driver that supplies the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
-    /// `net_pcap`, which has them in packet buffers.
+pub(crate) enum PacketSource {
+    /// `net_pcap`, which loads the capture into packet buffers at start.
     Pcap,
-    /// The software NIC, which replays them; whether it marks those of every flow.
+    /// The software NIC, which replays the capture. With `is_marked`, it has a rule for each flow
+    /// that marks its packets.
     Twin { is_marked: bool },
 }
 
-/// What the packets do to the flow table.
+/// Effect of the packets on the flow table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// Every flow has room and stays: all packets but the first of each find it.
-    Stays,
-    /// Connections end and their ports are used again at once.
-    Reused,
-    /// A flow is over before its next packet: every packet makes a flow and one flow ends.
-    Renewed,
-    /// The table is full with a few of the flows: most packets find nothing and no room.
-    Overflows,
+    /// All flows fit into the table and stay. All packets but the first of each flow find it.
+    Stable,
+    /// Connections end, and new ones reuse their ports at once.
+    PortReuse,
+    /// Each flow expires before its next packet, so every packet begins a flow.
+    NewFlows,
+    /// The table has room for a few of the flows only. Most packets find neither flow nor room.
+    TableFull,
 }
 
-/// What the figures of a case are held against.
+/// A threshold for a figure of a case: `must` is required, `goal` is desired.
 #[derive(Clone, Debug)]
-pub(crate) enum Bar {
-    /// Cycles per packet above the floor: at most.
-    Net { must: f64, goal: f64 },
-    /// Cycles per packet over those of the case named: at most.
-    TimesSlower { than: String, must: f64 },
-    /// Mpps over those of the cases named, in their mean: at least.
-    TimesFaster { than: Vec<String>, must: f64, goal: Option<f64> },
-    /// Cycles above the floor of the case named, over those of this one: at least.
-    TimesLess { than: String, must: f64, goal: f64 },
+pub(crate) enum Threshold {
+    /// Upper limits of the net cycles per packet: those beyond the floor.
+    NetAtMost { must: f64, goal: f64 },
+    /// Upper limit of the cycles per packet, divided by those of the case `than`.
+    CyclesAtMost { than: String, must: f64 },
+    /// Lower limits of the Mpps, divided by the mean of the cases `than`.
+    MppsAtLeast { than: Vec<String>, must: f64, goal: Option<f64> },
+    /// Lower limits of the net cycles of the case `than`, divided by those of this case.
+    NetRatioAtLeast { than: String, must: f64, goal: f64 },
 }
 
 impl Case {
-    /// With a heat of its own.
-    pub(crate) fn of_one_worker(traffic: Traffic, load: Load, bars: Vec<Bar>) -> Self {
+    /// Returns a case with one worker, packets from `net_pcap`, and a group of its own.
+    pub(crate) fn with_one_worker(
+        traffic: Traffic,
+        load: Load,
+        thresholds: Vec<Threshold>,
+    ) -> Self {
         let name = traffic.name();
-        let (heat, from) = (name.clone(), From::Pcap);
-        Case { name, heat, traffic, workers: 1, first_cpu: 0, own_ports: false, load, from, bars }
+        let (group, source) = (name.clone(), PacketSource::Pcap);
+        Case {
+            name,
+            group,
+            traffic,
+            workers: 1,
+            first_cpu: 0,
+            own_ports: false,
+            load,
+            source,
+            thresholds,
+        }
     }
 
-    /// Whether it needs the software NIC.
+    /// True if the case needs the software NIC.
     pub(crate) fn needs_twin(&self) -> bool {
-        self.from != From::Pcap
+        self.source != PacketSource::Pcap
     }
 
-    /// Which of the cpus for workers it needs.
+    /// Returns the indexes in `Setup::worker_cpus` of the cpus that the case needs.
     pub(crate) fn cpus(&self) -> Range<usize> {
         self.first_cpu..self.first_cpu + self.workers
     }
 
-    /// Pairs of ports.
+    /// Returns the number of port pairs.
     pub(crate) fn pairs(&self) -> usize {
         if self.own_ports { self.workers } else { 1 }
     }
 
-    /// Queues of each port.
+    /// Returns the number of queues of each port.
     pub(crate) fn queues(&self) -> usize {
         self.workers / self.pairs()
     }
 
-    /// True if testpmd would do exactly the same for both: what is in a packet is nothing to it.
-    pub(crate) fn same_floor(&self, other: &Self) -> bool {
+    /// True if testpmd does exactly the same work for both cases. testpmd does not read packets, so
+    /// floods of the same size count as equal.
+    pub(crate) fn has_same_floor(&self, other: &Self) -> bool {
         let same_capture = match (self.traffic, other.traffic) {
             (Traffic::Flood(_, a), Traffic::Flood(_, b)) => a == b,
             (a, b) => a == b,
@@ -103,38 +120,39 @@ impl Case {
     }
 }
 
-impl fmt::Display for Bar {
+impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Bar::Net { must, goal } => write!(f, "net <= {must} / {goal}"),
-            Bar::TimesSlower { than, must } => write!(f, "cycles <= {must:.2} x {than}"),
-            Bar::TimesFaster { than, must, goal } => {
+            Threshold::NetAtMost { must, goal } => write!(f, "net <= {must} / {goal}"),
+            Threshold::CyclesAtMost { than, must } => write!(f, "cycles <= {must:.2} x {than}"),
+            Threshold::MppsAtLeast { than, must, goal } => {
                 write!(f, "Mpps >= {must:.2}")?;
                 goal.map_or(Ok(()), |goal| write!(f, " / {goal:.2}"))?;
                 write!(f, " x mean of {}", than.join(", "))
             }
-            Bar::TimesLess { than, must, goal } => {
+            Threshold::NetRatioAtLeast { than, must, goal } => {
                 write!(f, "net >= {must:.2} / {goal:.2} times less than {than}")
             }
         }
     }
 }
 
-/// Most workers of a case.
+/// Largest number of workers of a case.
 pub(crate) const WORKERS_MAX: usize = 2;
-/// Name of the workers with a pair of ports each.
+/// Part of a case name: two workers, each with a pair of ports of its own.
 const OWN_PORTS: &str = "2p";
-/// Distinct tuples of the short connections.
+/// Distinct five-tuples of the short connections.
 const SHORT_TUPLES: u32 = 28_000;
 /// Flows of a flood: all of them fit into a table of the default size.
 const FLOOD_FLOWS: u32 = 1_000_000;
-/// Much more than chance, and little enough that nobody attacks for it.
+/// Largest accepted ratio of cycles of a flood to those of random tuples. 10 % is more than the
+/// noise of a measurement, and too little to be worth an attack.
 const FLOOD_MUST: f64 = 1.1;
 
-/// Every case; those of one heat stand together.
+/// Returns all cases. Cases of one group are adjacent.
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
-    // TCP has windows to be judged by.
+    // TCP costs more than UDP because of the window check.
     for (flows, udp, tcp) in [
         (10_000, [75.0, 50.0], [85.0, 60.0]),
         (100_000, [110.0, 80.0], [120.0, 90.0]),
@@ -142,78 +160,84 @@ pub(crate) fn all() -> Vec<Case> {
     ] {
         for (protocol, [must, goal]) in [(Protocol::Udp, udp), (Protocol::Tcp, tcp)] {
             let traffic = Traffic::Established(protocol, flows);
-            cases.push(Case::of_one_worker(traffic, Load::Stays, vec![Bar::Net { must, goal }]));
+            cases.push(Case::with_one_worker(
+                traffic,
+                Load::Stable,
+                vec![Threshold::NetAtMost { must, goal }],
+            ));
         }
     }
     let traffic = Traffic::ShortTcp(SHORT_TUPLES);
-    let bar = Bar::Net { must: 230.0, goal: 160.0 };
-    cases.push(Case::of_one_worker(traffic, Load::Reused, vec![bar]));
+    let threshold = Threshold::NetAtMost { must: 230.0, goal: 160.0 };
+    cases.push(Case::with_one_worker(traffic, Load::PortReuse, vec![threshold]));
     cases.extend(marked());
     cases.extend(workers());
     cases.extend(floods());
     cases
 }
 
-/// Returns the cases of packets with and without marks: the same packets in both.
+/// Returns the cases of packets with and without marks. Both replay the same packets.
 fn marked() -> impl Iterator<Item = Case> {
-    let bars = [(10_000, [40.0, 25.0], [1.25, 1.4]), (1_000_000, [75.0, 50.0], [1.6, 2.0])];
-    bars.into_iter().flat_map(|(flows, [must, goal], [times, times_goal])| {
+    let thresholds = [(10_000, [40.0, 25.0], [1.25, 1.4]), (1_000_000, [75.0, 50.0], [1.6, 2.0])];
+    thresholds.into_iter().flat_map(|(flows, [must, goal], [times, times_goal])| {
         let traffic = Traffic::OneWay(flows);
         let name = |way: &str| format!("{way}-{}", traffic.name());
-        let case = |way, is_marked, bars| Case {
+        let case = |way, is_marked, thresholds| Case {
             name: name(way),
-            from: From::Twin { is_marked },
-            ..Case::of_one_worker(traffic, Load::Stays, bars)
+            source: PacketSource::Twin { is_marked },
+            ..Case::with_one_worker(traffic, Load::Stable, thresholds)
         };
         let than = name("software");
-        let bars = vec![
-            Bar::Net { must, goal },
-            Bar::TimesLess { than: than.clone(), must: 2.0, goal: 2.5 },
-            Bar::TimesFaster { than: vec![than], must: times, goal: Some(times_goal) },
+        let thresholds = vec![
+            Threshold::NetAtMost { must, goal },
+            Threshold::NetRatioAtLeast { than: than.clone(), must: 2.0, goal: 2.5 },
+            Threshold::MppsAtLeast { than: vec![than], must: times, goal: Some(times_goal) },
         ];
-        [case("software", false, vec![]), case("marked", true, bars)]
+        [case("software", false, vec![]), case("marked", true, thresholds)]
     })
 }
 
-/// One worker on each cpu and one on all, so that a cpu slower than the others does not look like
-/// something shared: with captures and flows that fit into the caches of a core, and with more.
-/// On all cpus both with ports of their own and with queues of the same ports, where drivers may
-/// share what workers do not.
+/// Returns the cases that compare two workers with one.
+///
+/// One worker runs on each cpu alone, so that a slower cpu does not look like contention between
+/// workers. Two workers run with ports of their own, and with queues of the same ports, where
+/// drivers may share data. With 1 k flows, capture and flows fit into the caches of a core.
 fn workers() -> impl Iterator<Item = Case> {
     [1_000, 10_000, 100_000].into_iter().flat_map(|flows| {
         let traffic = Traffic::Established(Protocol::Udp, flows);
-        let of = |workers, first_cpu, name, bars| Case {
+        let of = |workers, first_cpu, name, thresholds| Case {
             name: format!("workers-{name}-{}", traffic.name()),
-            heat: format!("workers-{flows}"),
+            group: format!("workers-{flows}"),
             workers,
             first_cpu,
             own_ports: name == OWN_PORTS,
-            ..Case::of_one_worker(traffic, Load::Stays, bars)
+            ..Case::with_one_worker(traffic, Load::Stable, thresholds)
         };
         let alone = [of(1, 0, "1a", vec![]), of(1, 1, "1b", vec![])];
         let than: Vec<String> = alone.iter().map(|case| case.name.clone()).collect();
-        let bar = || Bar::TimesFaster { than: than.clone(), must: 1.9, goal: None };
-        let both = [OWN_PORTS, "2q"].map(|name| of(WORKERS_MAX, 0, name, vec![bar()]));
+        let threshold = || Threshold::MppsAtLeast { than: than.clone(), must: 1.9, goal: None };
+        let both = [OWN_PORTS, "2q"].map(|name| of(WORKERS_MAX, 0, name, vec![threshold()]));
         alone.into_iter().chain(both)
     })
 }
 
-/// Every flood in every way; right before them, random tuples in that way.
+/// Returns every flood for each effect on the table. For each effect, random tuples come first, for
+/// comparison.
 fn floods() -> impl Iterator<Item = Case> {
     let others = Target::ALL.into_iter().filter(|target| *target != Target::Random);
     let targets: Vec<Target> = std::iter::once(Target::Random).chain(others).collect();
-    let ways = [(Load::Stays, "stay"), (Load::Renewed, "new"), (Load::Overflows, "full")];
+    let ways = [(Load::Stable, "stay"), (Load::NewFlows, "new"), (Load::TableFull, "full")];
     ways.into_iter().flat_map(move |(load, way)| {
         let name = move |target: Target| format!("flood-{way}-{}", target.name());
         let case = move |target: Target| {
-            let bars = match target {
+            let thresholds = match target {
                 Target::Random => vec![],
-                _ => vec![Bar::TimesSlower { than: name(Target::Random), must: FLOOD_MUST }],
+                _ => vec![Threshold::CyclesAtMost { than: name(Target::Random), must: FLOOD_MUST }],
             };
             let traffic = Traffic::Flood(target, FLOOD_FLOWS);
-            let heat = format!("flood-{way}");
-            let case = Case::of_one_worker(traffic, load, bars);
-            Case { name: name(target), heat, ..case }
+            let group = format!("flood-{way}");
+            let case = Case::with_one_worker(traffic, load, thresholds);
+            Case { name: name(target), group, ..case }
         };
         targets.clone().into_iter().map(case)
     })

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What offload takes from forwarding where flows come and go: Millrace on the software NIC at a
-//! rate that leaves room, without offload and with it.
+//! Measures what offload costs forwarding while flows begin and end: Millrace on the software NIC,
+//! without and with offload, at a rate below its limit.
 //!
-//! The NIC plays a link of a fixed rate and bridges a millisecond; what the worker comes too late
-//! for is lost.
+//! The NIC imitates a link with a fixed rate, and buffers packets for one millisecond. Packets that
+//! the worker does not receive in time are lost.
 
 use crate::Setup;
 use crate::millrace::{LIMITS, kpps};
@@ -18,38 +18,40 @@ use std::process::Command;
 use traffic::PcapWriter;
 use traffic::flood::{self, Target};
 
-/// Who comes, and who gets rules.
+/// A mix of short and long flows, and the offload policy.
 pub(crate) struct Mix {
     /// Name for `--only`.
     pub(crate) name: &'static str,
     policy: &'static str,
-    /// Packets of each of the flows that come.
+    /// Packets of each short flow.
     packets: u32,
-    /// Flows that stay, and their packets in a second.
+    /// Number of long flows.
     busy_flows: u32,
+    /// Packets per second of all long flows together.
     busy_pps: u32,
-    bars: Targets,
+    thresholds: Thresholds,
 }
 
-/// Must and goal of what says that offload was measured, where it says that.
+/// Thresholds that fail if offload was not active: required and desired value. `None` if a mix has
+/// no such threshold.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Targets {
-    /// Thousands of rules made in a second, at least.
+pub(crate) struct Thresholds {
+    /// Lower limits of the rules installed, in thousands per second.
     pub(crate) rules: Option<(f64, f64)>,
-    /// Percent of the packets that have no mark, the warm-up included, at most.
+    /// Upper limits of the share of packets without a mark, in percent, including the warm-up.
     pub(crate) unmarked: Option<(f64, f64)>,
 }
 
 pub(crate) const MIXES: [Mix; 2] = [
-    // More rules than anybody needs: measured, flows as short as these would get none, and they
-    // are gone when theirs are there.
+    // A stress test of rules that bring nothing. The `measured` policy would give flows as short as
+    // these no rules. Most flows have ended when their rules are installed.
     Mix {
         name: "offload-churn",
         policy: "after 8",
         packets: 20,
         busy_flows: 0,
         busy_pps: 0,
-        bars: Targets { rules: Some((20.0, 40.0)), unmarked: None },
+        thresholds: Thresholds { rules: Some((20.0, 40.0)), unmarked: None },
     },
     Mix {
         name: "offload-busy",
@@ -57,7 +59,7 @@ pub(crate) const MIXES: [Mix; 2] = [
         packets: 3,
         busy_flows: 5000,
         busy_pps: 1_700_000,
-        bars: Targets { rules: None, unmarked: Some((30.0, 20.0)) },
+        thresholds: Thresholds { rules: None, unmarked: Some((30.0, 20.0)) },
     },
 ];
 
@@ -71,50 +73,51 @@ impl Mix {
     }
 }
 
-/// Microseconds that offload may add to the time between two polls.
+/// Largest accepted microseconds that offload adds to the time between two polls.
 pub(crate) const GAP_MUST: f64 = 20.0;
+/// The desired value of the same figure.
 pub(crate) const GAP_GOAL: f64 = 5.0;
-/// What two runs of the same may differ in: packets of a million.
+/// Noise of the packets lost, per million: two equal runs may differ by it.
 pub(crate) const NOISE_PPM: f64 = 50.0;
 
-/// Flows that come in a second.
+/// Short flows that begin in a second.
 const FLOWS_PER_SECOND: u32 = 100_000;
-/// Seconds until the capture comes round: all its flows have ended by then and are new again.
+/// Seconds until the capture repeats. By then all its short flows have expired, so they are new.
 const ROUND: u32 = 2;
-/// Seconds of silence until a flow ends.
+/// Timeout of a short flow, in seconds.
 const TIMEOUT: u32 = 1;
-/// Flows whose packets come in turns.
+/// Number of short flows that are active at a time.
 const AT_ONCE: usize = 1000;
-/// Bytes of the wire that a frame of 60 takes, with check sequence, preamble and gap.
+/// Bytes on the wire of a frame of 60 bytes, with check sequence, preamble and gap.
 const WIRE_BYTES: u32 = 84;
-/// Lines of the warm-up.
+/// Lines per second that Millrace prints during the warm-up.
 const WARM_UP: u32 = 2 + ROUND;
 
-/// Figures of each repetition; of a pair, without and with offload.
+/// Figures of each repetition. Pairs are without and with offload.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Churn {
     pub(crate) name: &'static str,
     #[serde(skip)]
-    pub(crate) bars: Targets,
-    /// Packets of a million that were not received; below 0 by what a burst more or less makes.
+    pub(crate) thresholds: Thresholds,
+    /// Packets per million that were not received. May be negative by the length of a burst.
     pub(crate) lost_ppm: [Vec<f64>; 2],
-    /// Microseconds between two polls of a port that one in ten thousand exceeds.
+    /// Microseconds between two polls of a port; one gap in ten thousand is longer.
     pub(crate) gap_us: [Vec<f64>; 2],
-    /// The figure with offload, minus that without.
+    /// `gap_us` with offload, minus `gap_us` without.
     pub(crate) added_us: Vec<f64>,
-    /// Thousands of new flows in a second.
+    /// New flows, in thousands per second.
     pub(crate) flows: [Vec<f64>; 2],
-    /// Thousands of rules made in a second.
+    /// Rules installed, in thousands per second.
     pub(crate) rules: Vec<f64>,
-    /// Percent of the packets that had no mark, with offload.
+    /// Share of packets without a mark, in percent, with offload.
     pub(crate) unmarked: Vec<f64>,
 }
 
-/// All of it `reps` times.
+/// Measures a mix `reps` times, each time without and then with offload.
 pub(crate) fn measure(setup: &Setup, driver: &Path, mix: &Mix, reps: u32) -> anyhow::Result<Churn> {
-    let &Mix { name, bars, .. } = mix;
+    let &Mix { name, thresholds, .. } = mix;
     write(&capture(setup, mix), mix)?;
-    let mut churn = Churn { name, bars, ..Churn::default() };
+    let mut churn = Churn { name, thresholds, ..Churn::default() };
     for rep in 1..=reps {
         let runs = ["off", mix.policy].map(|policy| Run::of(setup, driver, mix, policy));
         let [without, with] = runs;
@@ -142,14 +145,15 @@ fn capture(setup: &Setup, mix: &Mix) -> PathBuf {
     setup.dir.join(format!("{}.pcap", mix.name))
 }
 
-/// Some of the flows that come at a time, a packet of each in turn, and those that stay in between.
+/// Writes the capture of a mix. The short flows come in groups of [`AT_ONCE`], which send one
+/// packet after the other in turn. Packets of long flows are spread evenly between them.
 fn write(path: &Path, mix: &Mix) -> io::Result<()> {
     let mut capture = PcapWriter::new(BufWriter::new(File::create(path)?))?;
     let (short, busy) = (frames(1, ROUND * FLOWS_PER_SECOND), frames(2, mix.busy_flows));
-    let turns = short.chunks(AT_ONCE).flat_map(|some| (0..mix.packets).flat_map(move |_| some));
+    let rounds = short.chunks(AT_ONCE).flat_map(|some| (0..mix.packets).flat_map(move |_| some));
     let mut busy = busy.iter().cycle();
     let mut due = 0;
-    for frame in turns {
+    for frame in rounds {
         capture.write(0, frame)?;
         due += mix.busy_pps;
         for frame in busy.by_ref().take((due / mix.short_pps()) as usize) {
@@ -161,14 +165,14 @@ fn write(path: &Path, mix: &Mix) -> io::Result<()> {
     Ok(())
 }
 
-/// One of each flow.
+/// Returns one frame of each of `count` flows.
 fn frames(seed: u64, count: u32) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     flood::packets(seed, Target::Random, count, |_, frame| frames.push(frame.to_vec()));
     frames
 }
 
-/// One run of Millrace.
+/// Figures of one run of Millrace; units as in [`Churn`].
 struct Run {
     lost_ppm: f64,
     gap_us: f64,
@@ -190,13 +194,13 @@ impl Run {
                 .env("MILLRACE_TWIN", driver),
         )?;
         for _ in 0..WARM_UP {
-            process.wait_for("its warm-up", kpps)?;
+            process.wait_for("a line per second", kpps)?;
         }
-        let begin = Account::of(setup, &process)?;
+        let begin = WorkerCounters::of(setup, &process)?;
         for _ in 0..2 * setup.seconds {
-            process.wait_for("its line of a second", kpps)?;
+            process.wait_for("a line per second", kpps)?;
         }
-        let end = Account::of(setup, &process)?;
+        let end = WorkerCounters::of(setup, &process)?;
         process.interrupt()?;
         process.finish()?;
         let summary: Value = serde_json::from_slice(&fs::read(&json)?)?;
@@ -204,7 +208,7 @@ impl Run {
         let per_second = 1e-3 / number("/duration_s");
         let offered = offered_per_cycle(mix, setup.tsc_hz);
         Ok(Run {
-            // Whole ones, and none is not written as -0.
+            // Rounded; adding 0 turns -0 into 0.
             lost_ppm: (1e6 * (1.0 - end.since(&begin) / offered)).round() + 0.0,
             gap_us: number("/workers/0/poll_gap_us/p99_99"),
             flows: number("/flows/created") * per_second,
@@ -214,38 +218,38 @@ impl Run {
     }
 }
 
-/// What a worker has received by its own account, and the cycles that went by.
-struct Account {
+/// A worker's counters at one moment: packets received, and cycles since its start.
+struct WorkerCounters {
     packets: f64,
     cycles: f64,
 }
 
-impl Account {
-    /// At a moment between two bursts, while it runs.
+impl WorkerCounters {
+    /// Reads the counters of a running Millrace with `millrace stats`.
     fn of(setup: &Setup, process: &Process) -> anyhow::Result<Self> {
         let instance = process.id().to_string();
         let mut stats = Command::new(&setup.millrace);
-        let said = stats.args(["stats", "--json", "--instance", &instance]).output()?;
-        let summary: Value = serde_json::from_slice(&said.stdout)
-            .with_context(|| String::from_utf8_lossy(&said.stderr).into_owned())?;
+        let output = stats.args(["stats", "--json", "--instance", &instance]).output()?;
+        let summary: Value = serde_json::from_slice(&output.stdout)
+            .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
         let worker = &summary["workers"][0];
         let number = |member: &str| {
             worker[member]
                 .as_f64()
-                .with_context(|| format!("the worker says no {member}: {worker}"))
+                .with_context(|| format!("the worker's statistics have no {member}: {worker}"))
         };
         let cycles = number("busy_cycles")? + number("idle_cycles")? + number("stalled_cycles")?;
         Ok(Self { packets: number("packets")?, cycles })
     }
 
-    /// Packets per cycle since then.
+    /// Returns the packets per cycle since `begin`.
     fn since(&self, begin: &Self) -> f64 {
         (self.packets - begin.packets) / (self.cycles - begin.cycles)
     }
 }
 
-/// What the link brings in a cycle. DPDK, by which the NIC keeps its rate, rounds the frequency of
-/// the clock that it measures.
+/// Returns the packets per cycle of the time-stamp counter that the link carries. The NIC paces by
+/// the frequency that DPDK reports, which DPDK rounds to 10 MHz.
 fn offered_per_cycle(mix: &Mix, tsc_hz: f64) -> f64 {
     const ROUNDED_TO: f64 = 10e6;
     f64::from(mix.pps()) / ((tsc_hz / ROUNDED_TO).round() * ROUNDED_TO)

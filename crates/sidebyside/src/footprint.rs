@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Bytes per flow: an engine of this process, filled to the last record with flows of its own.
+//! Measures bytes per flow: fills an engine in this process to its capacity.
 
 use engine::{BURST_MAX, Config, Engine, Verdict};
 use serde::Serialize;
@@ -12,26 +12,26 @@ pub(crate) const NAME: &str = "bytes-per-flow-10m";
 
 const FLOWS: u32 = 10_000_000;
 
-/// Memory of a full table.
+/// Memory of an engine whose table for one IP version is full.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Footprint {
     pub(crate) ip_version: u8,
     /// Flows in the table.
     pub(crate) flows: u64,
-    /// Growth of the process, resident, over the flows.
+    /// Growth of the process's resident memory, divided by the flows.
     pub(crate) resident_bytes_per_flow: f64,
-    /// The engine's own account over the flows.
+    /// `Engine::memory_bytes`, divided by the flows.
     pub(crate) engine_bytes_per_flow: f64,
 }
 
 impl Footprint {
-    /// Bytes per flow that must be and that are the goal.
-    pub(crate) fn bars(&self) -> [f64; 2] {
+    /// Returns the largest bytes per flow: required, and desired.
+    pub(crate) fn thresholds(&self) -> [f64; 2] {
         if self.ip_version == 4 { [144.0, 128.0] } else { [208.0, 192.0] }
     }
 }
 
-/// Fills a table of each IP version and looks at what it takes.
+/// Fills a table of each IP version and measures its memory.
 pub(crate) fn measure() -> [Footprint; 2] {
     [4, 6].map(of_version)
 }
@@ -81,7 +81,7 @@ fn process(engine: &mut Engine, frames: &[Vec<u8>]) {
     engine.process(1, &packets, &mut [Verdict::Forward; BURST_MAX]);
 }
 
-/// Memory of this process that is really there.
+/// Returns the resident memory of this process in bytes.
 fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Hugepages for the length of the benchmark: those that are free, or more of them where this
-//! process may ask the kernel. What was there before is there again afterwards.
+//! Reserves hugepages for the length of the benchmark. If too few are free, and this process may
+//! change their number, it does so, and restores the number at the end.
 
 use std::fs;
 
@@ -10,14 +10,14 @@ const COMPACT: &str = "/proc/sys/vm/compact_memory";
 const ATTEMPTS: u32 = 5;
 const PAGE_MB: u64 = 2;
 
-/// Enough free hugepages, as long as this lives.
+/// A reservation of hugepages; restores their number on drop.
 pub(crate) struct Hugepages {
-    /// How many there were, if their number was changed.
+    /// Number of hugepages before the reservation, if it was changed.
     before: Option<u64>,
 }
 
 impl Hugepages {
-    /// Hugepages of `megabytes` in all. `None` if there are not so many to be had.
+    /// Makes sure that `megabytes` of hugepages are free. `None` if there is not enough memory.
     pub(crate) fn reserve(megabytes: usize) -> Option<Self> {
         let wanted = (megabytes as u64).div_ceil(PAGE_MB);
         let (free, total) = (read(FREE)?, read(NR)?);
@@ -26,16 +26,16 @@ impl Hugepages {
         }
         let reserved = Self { before: Some(total) };
         for _ in 0..ATTEMPTS {
-            // The kernel gives what it can; it is no error of the write if that is less.
+            // The write succeeds even if the kernel finds fewer pages.
             fs::write(NR, (total + wanted - free).to_string()).ok()?;
             if read(FREE)? >= wanted {
                 break;
             }
-            // Free memory lies in small pieces between files that were read.
+            // The page cache fragments free memory.
             fs::write(COMPACT, "1").ok()?;
         }
         if read(FREE)? < wanted {
-            eprintln!("no {megabytes} MB of hugepages to be had: both sides do without");
+            eprintln!("cannot reserve {megabytes} MB of hugepages: measuring without hugepages");
             return None;
         }
         Some(reserved)
@@ -46,7 +46,7 @@ impl Drop for Hugepages {
     fn drop(&mut self) {
         let Some(before) = self.before else { return };
         if let Err(error) = fs::write(NR, before.to_string()) {
-            eprintln!("cannot give hugepages back, {NR} was {before}: {error}");
+            eprintln!("cannot restore {before} in {NR}: {error}");
         }
     }
 }

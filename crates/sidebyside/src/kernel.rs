@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The kernel as a router between two veth cables in a network namespace of its own, without and
-//! with connection tracking; beside it one that drops all packets at its door.
+//! Runs Linux as a router between two veth pairs in a network namespace, without and with
+//! connection tracking. For comparison, a third router drops all packets when they arrive.
 //!
-//! testpmd sends the capture into the first cable (`net_af_packet`, a system call for a burst), and
-//! the kernel does all that follows on the same cpu, in that call or in its thread `ksoftirqd`. So
-//! the sender is in every figure; that of the router that drops says how much it is.
+//! testpmd sends the capture into the first veth pair (`net_af_packet`, one system call per burst).
+//! The kernel does its work on the same cpu, in that call or in its thread `ksoftirqd`. So all
+//! figures include the sender; the figure of the router that drops shows the sender's share.
 
 use crate::captures::Traffic;
 use crate::cases::{Case, Load};
-use crate::heat::{Dut, Readings};
-use crate::process::{Process, mortal, run, wait_until};
-use crate::stopwatch::{Figures, Reading, WARM_UP};
+use crate::figures::{Figures, Reading, WARM_UP};
+use crate::process::{Process, child_command, run, wait_until};
+use crate::turns::{Dut, Readings};
 use crate::{MBUF_DATA_BYTES, Setup, testpmd};
 use anyhow::Context;
 use serde_json::Value;
@@ -20,39 +20,39 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use traffic::scenario::SHORT_TCP_PACKETS;
 
-/// What is done with a packet.
+/// Work that a router does for each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    /// It is dropped right where it arrives: it is for somebody else.
+pub(crate) enum RouterMode {
+    /// The first interface drops it, because its Ethernet address is not the interface's.
     Drop,
-    /// It is routed.
+    /// The kernel routes it.
     Route,
-    /// It is routed, and a rule asks for the state of its connection.
+    /// The kernel routes it and tracks its connection, because a rule matches the connection's
+    /// state.
     Track,
 }
 
-/// A router and its sender.
+/// A running router, and the testpmd that sends to it.
 pub(crate) struct Router {
     sender: Process,
     namespace: Process,
-    work: Work,
+    mode: RouterMode,
     readings: Readings,
-    /// Process number of `ksoftirqd` on the cpu.
+    /// Process id of `ksoftirqd` of the sender's cpu.
     softirq: u32,
-    /// Nanoseconds that it worked in turns of this router.
+    /// Nanoseconds that `ksoftirqd` ran in turns of this router.
     softirq_ns: u64,
 }
 
-/// Ethernet address of the router: the first bytes of every packet.
+/// Ethernet address of the router, and destination of all packets.
 const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 0x99];
-/// Length of the headers of a capture and of a packet in it.
+/// Bytes of the file header of a pcap file, and of the header of each packet.
 const PCAP_HEADERS: (usize, usize) = (24, 16);
 
-/// Places of the ring that packets are copied to, each smaller than a buffer, which it would be
-/// refused for otherwise.
+/// Devargs for the ring of `net_af_packet`. It refuses frames that are larger than a packet buffer.
 const RING: &str = "framesz=256,blocksz=65536,framecnt=4096";
 
-/// The rule that connections are tracked for, with a count of what is not the common case.
+/// nftables rules that make the kernel track connections, and count new and invalid packets.
 const RULES: &str = "table ip bench {
     counter new { }
     counter invalid { }
@@ -66,26 +66,26 @@ const RULES: &str = "table ip bench {
 }
 ";
 
-/// It is a router, whatever addresses packets come from.
+/// Commands that enable forwarding and disable the check of source addresses.
 const SETTINGS: &str = "cd /proc/sys/net/ipv4; echo 1 > ip_forward; echo 0 > conf/all/rp_filter; \
                         echo 0 > conf/default/rp_filter";
 
-/// Why it cannot be measured here, if so.
-pub(crate) fn lacks() -> Option<String> {
+/// Returns the reason why Linux cannot be measured on this machine; `None` if it can.
+pub(crate) fn missing_requirement() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("needs root".to_owned());
     }
     let tools = [("ip", "-V"), ("nft", "-v"), ("unshare", "-V"), ("nsenter", "-V")];
-    let is_missing = |(tool, arg): &&(&str, &str)| run(Command::new(tool).arg(arg)).is_err();
-    tools.iter().find(is_missing).map(|(tool, _)| format!("needs the program {tool}"))
+    let cannot_run = |(tool, arg): &&(&str, &str)| run(Command::new(tool).arg(arg)).is_err();
+    tools.iter().find(cannot_run).map(|(tool, _)| format!("needs the program {tool}"))
 }
 
-/// Where the packets of a router are, which have its address.
+/// Returns the path of the capture whose packets have the router's Ethernet address.
 fn capture(setup: &Setup, traffic: Traffic) -> PathBuf {
     setup.dir.join(format!("{}-routed.pcap", traffic.name()))
 }
 
-/// Writes them.
+/// Writes a copy of the case's capture, with the router's Ethernet address as destination.
 pub(crate) fn write_capture(setup: &Setup, traffic: Traffic) -> anyhow::Result<()> {
     let mut bytes = fs::read(setup.capture(traffic))?;
     let (file_header, packet_header) = PCAP_HEADERS;
@@ -100,69 +100,71 @@ pub(crate) fn write_capture(setup: &Setup, traffic: Traffic) -> anyhow::Result<(
 }
 
 impl Router {
-    /// Starts it, lets it warm up and stops it.
-    pub(crate) fn start(setup: &Setup, case: &Case, work: Work) -> anyhow::Result<Self> {
-        let namespace = make_namespace(setup, work)?;
+    /// Starts a router and its sender, lets them warm up, and stops the sender (SIGSTOP).
+    pub(crate) fn start(setup: &Setup, case: &Case, mode: RouterMode) -> anyhow::Result<Self> {
+        let namespace = make_namespace(setup, mode)?;
         let source = capture(setup, case.traffic);
         let pair = [
             format!("net_pcap0,rx_pcap={},infinite_rx=1", source.display()),
             format!("net_af_packet0,iface=source,qdisc_bypass=1,{RING}"),
         ];
-        // What it sends is copied: the buffers may as well be small.
+        // `net_af_packet` copies packets into its ring, so small buffers are enough.
         let setup = &Setup { mbuf_data_bytes: MBUF_DATA_BYTES, ..setup.clone() };
-        let who = format!("-{work:?}");
+        let suffix = format!("-{mode:?}");
         let mut sender = Process::start(
             inside(&namespace, "stdbuf")
                 .args(["-oL", "dpdk-testpmd"])
-                .args(testpmd::arguments_on(setup, case, vec![pair], &who))
+                .args(testpmd::arguments_on(setup, case, vec![pair], &suffix))
                 .env("RUNTIME_DIRECTORY", &setup.dir),
         )?;
         testpmd::sent_by(&mut sender, 1).context("testpmd does not start")?;
-        sender.say("start")?;
+        sender.write_line("start")?;
         let softirq = softirq_thread(setup.worker_cpus[case.first_cpu])?;
         let readings = Readings::default();
-        let router = Self { sender, namespace, work, readings, softirq, softirq_ns: 0 };
+        let router = Self { sender, namespace, mode, readings, softirq, softirq_ns: 0 };
         std::thread::sleep(WARM_UP);
         let warm = 2.0 * case.traffic.packets() as f64;
         wait_until("two rounds of packets", || router.arrived().is_ok_and(|n| n > warm))?;
-        router.sender.stand_still()?;
+        router.sender.pause()?;
         Ok(router)
     }
 
-    /// Packets that came to the end of their way so far.
+    /// Returns the packets that have arrived so far: at the far end of the second veth pair, or at
+    /// the router if it drops them.
     fn arrived(&self) -> anyhow::Result<f64> {
-        let interface = if self.work == Work::Drop { "in:" } else { "far:" };
+        let interface = if self.mode == RouterMode::Drop { "in:" } else { "far:" };
         let text = fs::read_to_string(format!("/proc/{}/net/dev", self.namespace.id()))?;
         let line = text.lines().find_map(|line| line.trim_start().strip_prefix(interface));
         let received = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
         received.with_context(|| format!("no interface {interface}"))
     }
 
-    /// Nanoseconds on the cpu of the kernel's thread.
+    /// Returns the nanoseconds that `ksoftirqd` has run so far.
     fn softirq_ns(&self) -> anyhow::Result<u64> {
-        let account = fs::read_to_string(format!("/proc/{}/schedstat", self.softirq))?;
-        account.split(' ').next().and_then(|n| n.parse().ok()).context("no time of ksoftirqd")
+        let schedstat = fs::read_to_string(format!("/proc/{}/schedstat", self.softirq))?;
+        schedstat.split(' ').next().and_then(|n| n.parse().ok()).context("no time of ksoftirqd")
     }
 
-    /// Ends it. Gives its figures and why they are not those of the case.
+    /// Ends the router. Returns its figures, and a description of each deviation from the case.
     pub(crate) fn finish(
         mut self,
         setup: &Setup,
         case: &Case,
     ) -> anyhow::Result<(Figures, Vec<String>)> {
         let figures = self.readings.figures(setup, case.workers)?;
-        self.sender.go_on()?;
-        let doubts = match self.work {
-            Work::Track => self.doubts(case)?,
-            Work::Drop | Work::Route => Vec::new(),
+        self.sender.resume()?;
+        let deviations = match self.mode {
+            RouterMode::Track => self.deviations(case)?,
+            RouterMode::Drop | RouterMode::Route => Vec::new(),
         };
-        self.sender.say("quit")?;
+        self.sender.write_line("quit")?;
         self.sender.finish()?;
-        Ok((figures, doubts))
+        Ok((figures, deviations))
     }
 
-    /// What the rules have counted must be what the case is about.
-    fn doubts(&self, case: &Case) -> anyhow::Result<Vec<String>> {
+    /// Compares the counters of the rules with the load of the case; returns a description of each
+    /// deviation.
+    fn deviations(&self, case: &Case) -> anyhow::Result<Vec<String>> {
         let shown = run(inside(&self.namespace, "nft").args(["-j", "list", "counters"]))?;
         let shown: Value = serde_json::from_str(&shown)?;
         let all = self.arrived()?;
@@ -174,15 +176,15 @@ impl Router {
         };
         let [new, invalid] = ["new", "invalid"].map(packets);
         let flows = case.traffic.flows() as f64;
-        let is_made = match case.load {
-            Load::Reused => new > 0.9 * all / f64::from(SHORT_TCP_PACKETS),
+        let has_created = match case.load {
+            Load::PortReuse => new > 0.9 * all / f64::from(SHORT_TCP_PACKETS),
             _ => (flows..2.0 * flows).contains(&new),
         };
         let checks = [
-            (is_made, format!("{new} of {all} packets were new")),
+            (has_created, format!("{new} of {all} packets were new")),
             (invalid < 0.001 * all, format!("{invalid} of {all} packets were invalid")),
         ];
-        Ok(checks.into_iter().filter(|(holds, _)| !holds).map(|(_, doubt)| doubt).collect())
+        Ok(checks.into_iter().filter(|(holds, _)| !holds).map(|(_, deviation)| deviation).collect())
     }
 }
 
@@ -198,14 +200,15 @@ impl Dut for Router {
         let arrived = self.arrived()?;
         self.softirq_ns += self.softirq_ns()? - before;
         let reading = Reading::take(self.sender.id(), arrived, ran + begin.elapsed());
-        self.readings.add(reading.helped_for(self.softirq_ns));
+        self.readings.add(reading.with_kernel_thread(self.softirq_ns));
         Ok(())
     }
 }
 
-/// A namespace with both cables, that lives as long as its process.
-fn make_namespace(setup: &Setup, work: Work) -> anyhow::Result<Process> {
-    let mut namespace = Process::start(mortal("unshare").args([
+/// Starts a process in a new network namespace, with both veth pairs. The namespace ends with the
+/// process.
+fn make_namespace(setup: &Setup, mode: RouterMode) -> anyhow::Result<Process> {
+    let mut namespace = Process::start(child_command("unshare").args([
         "--net",
         "sh",
         "-c",
@@ -218,8 +221,8 @@ fn make_namespace(setup: &Setup, work: Work) -> anyhow::Result<Process> {
         "ip link add source type veth peer name in".to_owned(),
         "ip link add out type veth peer name far".to_owned(),
     ];
-    // Otherwise all packets are for somebody else.
-    if work != Work::Drop {
+    // With another address, the interface drops all packets.
+    if mode != RouterMode::Drop {
         commands.push(format!("ip link set in address {mac}"));
     }
     for interface in ["source", "in", "out", "far"] {
@@ -235,7 +238,7 @@ fn make_namespace(setup: &Setup, work: Work) -> anyhow::Result<Process> {
         ]
         .map(str::to_owned),
     );
-    if work == Work::Track {
+    if mode == RouterMode::Track {
         let rules = setup.dir.join("rules.nft");
         fs::write(&rules, RULES)?;
         commands.push(format!("nft -f {}", rules.display()));
@@ -248,14 +251,14 @@ fn make_namespace(setup: &Setup, work: Work) -> anyhow::Result<Process> {
     Ok(namespace)
 }
 
-/// `program` in the namespace.
+/// Returns a command that runs `program` in the namespace.
 fn inside(namespace: &Process, program: &str) -> Command {
-    let mut command = mortal("nsenter");
+    let mut command = child_command("nsenter");
     command.args([&format!("--net=/proc/{}/ns/net", namespace.id()), "--", program]);
     command
 }
 
-/// The kernel's own thread for packets on a cpu.
+/// Returns the process id of the kernel's thread `ksoftirqd` of a cpu.
 fn softirq_thread(cpu: usize) -> anyhow::Result<u32> {
     let wanted = format!("ksoftirqd/{cpu}\n");
     let processes = fs::read_dir("/proc")?.flatten();
@@ -263,5 +266,5 @@ fn softirq_thread(cpu: usize) -> anyhow::Result<u32> {
     let found = ids.find(|id: &u32| {
         fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == wanted)
     });
-    found.with_context(|| format!("ksoftirqd/{cpu} cannot be seen from here"))
+    found.with_context(|| format!("cannot find the kernel thread ksoftirqd/{cpu}"))
 }

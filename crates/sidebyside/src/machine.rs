@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the figures were measured on, and how quiet it was.
+//! Describes the machine of a run: hardware, software, and load by others.
 
 use crate::{Setup, root};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Machine and software, in the order they are shown.
+/// Names and values that describe the machine, in the order of the report.
 #[derive(Debug, Serialize)]
 pub(crate) struct Machine {
     facts: Vec<(&'static str, String)>,
@@ -15,18 +15,18 @@ pub(crate) struct Machine {
     start: Times,
 }
 
-/// Time of all cpus so far, in the kernel's units.
+/// Times of all cpus since boot, from `/proc/stat`, in ticks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     all: f64,
-    /// Taken by other guests of the host.
+    /// Time that the hypervisor gave to other guests.
     stolen: f64,
 }
 
 const THP: &str = "sys/kernel/mm/transparent_hugepage/enabled";
 
 impl Machine {
-    /// Facts that do not change, and the load before the first run.
+    /// Reads the facts that are known before the first run, and the load.
     pub(crate) fn new(setup: &Setup) -> Self {
         let topology = |cpu: &usize| {
             let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
@@ -53,12 +53,12 @@ impl Machine {
         Self { facts, start: Times::read() }
     }
 
-    /// Adds one.
+    /// Adds a fact.
     pub(crate) fn add(&mut self, name: &'static str, fact: String) {
         self.facts.push((name, fact));
     }
 
-    /// Adds what can be said only at the end.
+    /// Adds the load at the end, and the time stolen by the hypervisor since [`Machine::new`].
     pub(crate) fn finish(mut self) -> Self {
         let end = Times::read();
         let (all, stolen) = (end.all - self.start.all, end.stolen - self.start.stolen);
@@ -68,17 +68,17 @@ impl Machine {
         self
     }
 
-    /// Every fact with its name.
+    /// Returns all facts as pairs of name and value.
     pub(crate) fn facts(&self) -> &[(&'static str, String)] {
         &self.facts
     }
 
-    /// Day of the run.
+    /// Returns the date of the run, in UTC.
     pub(crate) fn date(&self) -> &str {
         self.fact("date")
     }
 
-    /// The processor in words that suit the name of a file.
+    /// Returns the name of the processor in lower case, joined by hyphens, for a file name.
     pub(crate) fn slug(&self) -> String {
         let words = self.fact("processor").to_lowercase();
         let words = words.split(|c: char| !c.is_ascii_alphanumeric());
@@ -92,7 +92,7 @@ impl Machine {
     }
 }
 
-/// The cpus this process may use.
+/// Returns the cpus that this process may use.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     let status = text("proc/self/status");
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -103,7 +103,7 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
     ranges.flatten().collect()
 }
 
-/// Load of the last 1, 5 and 15 minutes.
+/// Returns the load averages of the last 1, 5 and 15 minutes.
 fn load() -> String {
     text("proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
@@ -128,14 +128,14 @@ fn commit() -> String {
     format!("{}{changed}", git(&["rev-parse", "--short=12", "HEAD"]))
 }
 
-/// What a command prints; nothing if it fails.
+/// Returns the standard output of a command; empty if it cannot be started.
 fn output(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
     let printed = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     printed.unwrap_or_default()
 }
 
-/// A file below `/`; nothing if it cannot be read.
+/// Returns the text of a file, whose path is relative to `/`; empty if it cannot be read.
 fn text(path: &str) -> String {
     let text = fs::read_to_string(Path::new("/").join(path)).unwrap_or_default();
     text.trim_end().to_owned()
@@ -146,7 +146,7 @@ impl Times {
         let stat = text("proc/stat");
         let line = stat.lines().next().unwrap_or_default();
         let times: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
-        // user nice system idle iowait irq softirq steal; those after it are in these.
+        // user nice system idle iowait irq softirq steal; user and nice include those behind.
         Self { all: times.iter().take(8).sum(), stolen: times.get(7).copied().unwrap_or(0.0) }
     }
 }

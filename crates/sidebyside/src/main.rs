@@ -6,40 +6,41 @@
 //! With `--before`, an earlier build of Millrace takes turns with them. `bench/README.md` describes
 //! the method.
 //!
-//! The program ends only its own children, gives hugepages back, and writes only below the
-//! directory for temporary files and to the files of `--json` and `--save`.
+//! The program ends only its own children, and returns the hugepages that it reserves. It writes
+//! only to the directory for temporary files and to the files of `--json` and `--save`.
 #![forbid(unsafe_code)]
 
+mod calibration;
 mod captures;
 mod cases;
 mod churn;
+mod figures;
 mod footprint;
-mod heat;
 mod hugepages;
 mod kernel;
 mod machine;
-mod measured;
 mod millrace;
 mod ovs;
 mod peers;
+mod poll_gaps;
 mod process;
 mod replay;
 mod report;
+mod results;
 mod rules;
-mod stopwatch;
 mod table;
 mod testpmd;
-mod waits;
-mod yardstick;
+mod turns;
 
 use anyhow::{Context, bail};
+use calibration::Calibration;
 use captures::Traffic;
 use cases::Case;
 use clap::Parser;
 use hugepages::Hugepages;
 use machine::Machine;
-use measured::Measured;
 use report::Report;
+use results::CaseResult;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs;
@@ -47,7 +48,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use yardstick::Yardstick;
 
 /// Measure testpmd and Millrace side by side on the same virtual ports
 #[derive(Parser)]
@@ -68,19 +68,19 @@ struct Args {
     /// Measure Millrace beside Open vSwitch and Linux instead; needs root
     #[arg(long)]
     peers: bool,
-    /// Only the cases with NAME in their name; may be repeated
+    /// Run only cases whose name contains NAME; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Print the names of the cases and exit
     #[arg(long)]
     list: bool,
-    /// Use no hugepages, even if there are some
+    /// Use no hugepages
     #[arg(long)]
     no_huge: bool,
-    /// Cpus of the workers, the first one first; by default the last this process may use
+    /// Cpus of the workers, in order; by default the last ones that this process may use
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
-    /// Write every single figure as JSON to FILE
+    /// Write the figures of all repetitions to FILE, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write the report to bench/results/<date>-NAME.md; by default NAME is the processor
@@ -102,30 +102,30 @@ fn at_least_one() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..)
 }
 
-/// What every run has in common.
+/// Settings that all runs share.
 #[derive(Clone)]
 struct Setup {
-    /// Folder of captures and configurations.
+    /// Directory of captures and configurations.
     dir: PathBuf,
-    /// The program that is measured.
+    /// The build of Millrace that is measured.
     millrace: PathBuf,
-    /// An earlier build of it, which is measured too.
+    /// An earlier build of Millrace, measured beside it.
     before: Option<PathBuf>,
-    /// Length of one measurement.
+    /// Seconds that each program runs in one repetition.
     seconds: u32,
-    /// Whether memory of DPDK is in hugepages.
+    /// True if DPDK's memory is in hugepages.
     huge: bool,
-    /// Bytes of packet in a buffer.
+    /// Bytes of packet data that fit into one packet buffer.
     mbuf_data_bytes: usize,
-    /// Cpus of the workers: as many as any case needs, or as there are.
+    /// Cpus for workers; cases that need more are left out.
     worker_cpus: Vec<usize>,
     /// Cpus this process may use.
     cpus: Vec<usize>,
-    /// Rate of the time-stamp counter.
+    /// Frequency of the time-stamp counter in Hz.
     tsc_hz: f64,
 }
 
-/// Megabytes of DPDK and its ports besides packet buffers.
+/// Megabytes that DPDK and its ports need in addition to packet buffers.
 const DPDK_MB: usize = 160;
 
 impl Setup {
@@ -135,7 +135,7 @@ impl Setup {
             [] => cpus.iter().rev().copied().take(cases::WORKERS_MAX).collect(),
             chosen => chosen.to_vec(),
         };
-        let tsc_hz = stopwatch::measure_tsc_hz();
+        let tsc_hz = figures::measure_tsc_hz();
         let mbuf_data_bytes = if args.peers { peers::MBUF_DATA_BYTES } else { MBUF_DATA_BYTES };
         let seconds = args.seconds();
         let millrace = match &args.millrace {
@@ -165,37 +165,40 @@ impl Setup {
         Ok(setup)
     }
 
-    /// Packet buffers for all of a capture, once for every worker, and for what is under way.
+    /// Returns the number of packet buffers of a program: the whole capture once per worker, if
+    /// `net_pcap` holds it, and a reserve for packets in queues.
     fn mbufs(&self, case: &Case) -> usize {
         let held = if case.needs_twin() { 0 } else { case.traffic.packets() };
         case.workers * (held + 16_384)
     }
 
-    /// Megabytes for them: header of the pool, `rte_mbuf`, headroom, data, places in rings.
+    /// Returns the megabytes that a program's DPDK memory needs. A packet buffer has a header of
+    /// the pool, an `rte_mbuf`, headroom, data, and entries in rings.
     fn memory_mb(&self, case: &Case) -> usize {
         let one = 64 + 128 + 128 + self.mbuf_data_bytes + 2 * 2 * size_of::<usize>();
         DPDK_MB + (self.mbufs(case) * one).div_ceil(1 << 20)
     }
 
-    /// Megabytes of all that run at once.
-    fn largest_heat_mb(&self, cases: &[Case]) -> usize {
+    /// Returns the megabytes that the programs of the largest group need together.
+    fn largest_group_mb(&self, cases: &[Case]) -> usize {
         let table_mb = millrace::table_mb();
-        let of_heat = |heat: &[Case]| -> usize {
-            let floors = heat.chunk_by(Case::same_floor).map(|cases| &cases[0]);
+        let of_group = |group: &[Case]| -> usize {
+            let floors = group.chunk_by(Case::has_same_floor).map(|cases| &cases[0]);
             let builds = 1 + usize::from(self.before.is_some());
-            let of_build = |case: &Case| case.workers * table_mb + self.memory_mb(case);
-            let of_builds: usize = builds * heat.iter().map(of_build).sum::<usize>();
-            of_builds + floors.map(|case| self.memory_mb(case)).sum::<usize>()
+            let build_mb = |case: &Case| case.workers * table_mb + self.memory_mb(case);
+            let builds_mb: usize = builds * group.iter().map(build_mb).sum::<usize>();
+            builds_mb + floors.map(|case| self.memory_mb(case)).sum::<usize>()
         };
-        cases.chunk_by(|a, b| a.heat == b.heat).map(of_heat).max().unwrap_or(0)
+        cases.chunk_by(|a, b| a.group == b.group).map(of_group).max().unwrap_or(0)
     }
 
     fn capture(&self, traffic: Traffic) -> PathBuf {
         self.dir.join(format!("{}.pcap", traffic.name()))
     }
 
-    /// Devargs of each pair of ports: each worker has a queue that replays the capture for ever,
-    /// and one that swallows packets. Without `no-rx` the other port would make packets as well.
+    /// Returns the devargs of each pair of ports. Each worker has a queue that replays the capture
+    /// without end, and one that discards packets. Without `no-rx`, `net_null` would also generate
+    /// packets.
     fn pairs(&self, case: &Case) -> Vec<[String; 2]> {
         let queue = format!("rx_pcap={},", self.capture(case.traffic).display());
         let queues = queue.repeat(case.queues());
@@ -209,7 +212,8 @@ impl Setup {
     }
 }
 
-/// Bytes of packet in a buffer: the frames have up to 76, and 2 M of them must fit into memory.
+/// Bytes of packet data in a buffer. Frames have at most 76 bytes, and buffers for 2 M of them must
+/// fit into memory.
 const MBUF_DATA_BYTES: usize = 256;
 
 fn main() -> ExitCode {
@@ -220,79 +224,79 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let is_wanted = |name: &str| {
+    let is_selected = |name: &str| {
         args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()))
     };
     let mut cases = cases::all();
-    cases.retain(|case| is_wanted(&case.name));
-    let with_footprint = is_wanted(footprint::NAME);
+    cases.retain(|case| is_selected(&case.name));
+    let with_footprint = is_selected(footprint::NAME);
     if args.peers {
-        return run_peers(args, is_wanted);
+        return run_peers(args, is_selected);
     }
     if args.list {
         cases.iter().for_each(|case| println!("{}", case.name));
-        [footprint::NAME].iter().chain(&TWINS).for_each(|name| println!("{name}"));
+        [footprint::NAME].iter().chain(&TWIN_CASES).for_each(|name| println!("{name}"));
         return Ok(ExitCode::SUCCESS);
     }
-    let wanted_twins = TWINS.map(is_wanted);
-    if cases.is_empty() && !with_footprint && wanted_twins == [false; TWINS.len()] {
-        bail!("no case has any of {:?} in its name; --list shows them", args.only);
+    let selected_twins = TWIN_CASES.map(is_selected);
+    if cases.is_empty() && !with_footprint && selected_twins == [false; TWIN_CASES.len()] {
+        bail!("no case has any of {:?} in its name; --list prints all names", args.only);
     }
 
     let interrupted = interrupted()?;
     cases.retain(|case| {
         let is_possible = !case.needs_twin() || replay::driver().is_some();
         if !is_possible {
-            eprintln!("{} is left out: make twin", case.name);
+            eprintln!("{} is skipped: it needs the software NIC (make twin)", case.name);
         }
         is_possible
     });
-    let dir = TemporaryDir::new()?;
+    let dir = TempDir::new()?;
     let mut setup = Setup::new(args, dir.0.clone())?;
     cases.retain(|case| {
         let has_cpus = case.cpus().end <= setup.worker_cpus.len();
         if !has_cpus {
-            eprintln!("{} is left out: it needs {} cpus", case.name, case.cpus().end);
+            eprintln!("{} is skipped: it needs {} cpus", case.name, case.cpus().end);
         }
         has_cpus
     });
     let hugepages = (!args.no_huge && !cases.is_empty())
-        .then(|| Hugepages::reserve(setup.largest_heat_mb(&cases)))
+        .then(|| Hugepages::reserve(setup.largest_group_mb(&cases)))
         .flatten();
     setup.huge = hugepages.is_some();
 
     let machine = Machine::new(&setup);
     let commands = commands(&setup, &cases);
-    let mut yardsticks = Vec::new();
-    let measured = measure(&setup, cases, args.reps(), &mut yardsticks, &interrupted)?;
+    let mut calibrations = Vec::new();
+    let measured = measure(&setup, cases, args.reps(), &mut calibrations, &interrupted)?;
     drop(hugepages);
     let footprints = with_footprint.then(footprint::measure);
-    let twins = twins(&setup, args, wanted_twins, &interrupted)?;
+    let twins = twins(&setup, args, selected_twins, &interrupted)?;
     let machine = machine.finish();
-    let report = Report { machine, commands, measured, yardsticks, footprints, twins };
+    let report = Report { machine, commands, measured, calibrations, footprints, twins };
     print!("{}", report.to_markdown());
     write_files(args, &report.machine, &report, &report.to_markdown())?;
     let is_whole = report.measured.iter().all(|measured| measured.failures.is_empty());
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Measures Millrace beside other programs that track connections.
-fn run_peers(args: &Args, is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<ExitCode> {
+/// Measures Millrace beside Open vSwitch and Linux; prints the report.
+fn run_peers(args: &Args, is_selected: impl Fn(&str) -> bool) -> anyhow::Result<ExitCode> {
     if args.list {
         peers::names().iter().for_each(|name| println!("{name}"));
         return Ok(ExitCode::SUCCESS);
     }
     let interrupted = interrupted()?;
-    let dir = TemporaryDir::new()?;
+    let dir = TempDir::new()?;
     let mut setup = Setup::new(args, dir.0.clone())?;
     let with_huge = !args.no_huge;
-    let peers = peers::measure(&mut setup, args.reps(), with_huge, is_wanted, &interrupted)?;
+    let peers = peers::measure(&mut setup, args.reps(), with_huge, is_selected, &interrupted)?;
     print!("{}", peers.to_markdown());
     write_files(args, &peers.machine, &peers, &peers.to_markdown())?;
     Ok(if peers.is_whole(args.reps()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Set by Ctrl-C.
+/// Returns a flag that SIGINT and SIGTERM set.
 fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -301,54 +305,57 @@ fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
-/// What the software NIC can be measured by, if it was built.
-const TWINS: [&str; 5] =
-    [replay::NAME, rules::NAME, waits::NAME, churn::MIXES[0].name, churn::MIXES[1].name];
+/// Names of the cases that measure the software NIC, or Millrace on it, without a floor.
+const TWIN_CASES: [&str; 5] =
+    [replay::NAME, rules::NAME, poll_gaps::NAME, churn::MIXES[0].name, churn::MIXES[1].name];
 
-/// What it came to.
+/// Figures of the cases in [`TWIN_CASES`].
 #[derive(Default, Serialize)]
-pub(crate) struct Twins {
+pub(crate) struct TwinResults {
     replays: Vec<replay::Replay>,
     rules: Option<rules::Rules>,
     churn: Vec<churn::Churn>,
-    waits: Vec<waits::Waits>,
+    #[serde(rename = "waits")]
+    poll_gaps: Vec<poll_gaps::PollGaps>,
 }
 
 fn twins(
     setup: &Setup,
     args: &Args,
-    wanted: [bool; TWINS.len()],
+    selected: [bool; TWIN_CASES.len()],
     interrupted: &AtomicBool,
-) -> anyhow::Result<Twins> {
-    let [with_replay, with_rules, with_waits, with_churn @ ..] = wanted;
+) -> anyhow::Result<TwinResults> {
+    let [with_replay, with_rules, with_waits, with_churn @ ..] = selected;
     let Some(driver) = replay::driver() else {
-        let left_out = TWINS.iter().zip(wanted).filter(|(_, is_wanted)| *is_wanted);
-        left_out.for_each(|(name, _)| eprintln!("{name} is left out: make twin"));
-        return Ok(Twins::default());
+        let skipped = TWIN_CASES.iter().zip(selected).filter(|(_, is_selected)| *is_selected);
+        skipped.for_each(|(name, _)| {
+            eprintln!("{name} is skipped: it needs the software NIC (make twin)");
+        });
+        return Ok(TwinResults::default());
     };
     let replays = match with_replay {
         true => replay::measure(setup, &driver, args.reps(), interrupted)?,
         false => Vec::new(),
     };
     let rules = with_rules.then(|| rules::measure(setup, &driver, args.reps())).transpose()?;
-    let waits = match with_waits {
-        true => waits::measure(setup, &driver, args.reps())?,
+    let poll_gaps = match with_waits {
+        true => poll_gaps::measure(setup, &driver, args.reps())?,
         false => Vec::new(),
     };
-    let mixes = churn::MIXES.iter().zip(with_churn).filter(|(_, is_wanted)| *is_wanted);
+    let mixes = churn::MIXES.iter().zip(with_churn).filter(|(_, is_selected)| *is_selected);
     let churn = mixes.map(|(mix, _)| churn::measure(setup, &driver, mix, args.reps()));
     let churn = churn.collect::<anyhow::Result<_>>()?;
-    Ok(Twins { replays, rules, churn, waits })
+    Ok(TwinResults { replays, rules, churn, poll_gaps })
 }
 
-/// All repetitions of all cases, heat by heat, each after a look at the machine itself.
+/// Runs all repetitions of all cases, group by group. Measures the machine before each group.
 fn measure(
     setup: &Setup,
     cases: Vec<Case>,
     reps: u32,
-    yardsticks: &mut Vec<yardstick::Reading>,
+    calibrations: &mut Vec<calibration::Reading>,
     interrupted: &AtomicBool,
-) -> anyhow::Result<Vec<Measured>> {
+) -> anyhow::Result<Vec<CaseResult>> {
     for traffic in cases.iter().map(|case| case.traffic) {
         let path = setup.capture(traffic);
         if !path.exists() {
@@ -356,14 +363,14 @@ fn measure(
             traffic.write(&path).with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
-    let yardstick = setup.worker_cpus.first().map(|&cpu| Yardstick::new(cpu));
-    let mut measured: Vec<Measured> = cases.into_iter().map(Measured::new).collect();
+    let calibration = setup.worker_cpus.first().map(|&cpu| Calibration::new(cpu));
+    let mut measured: Vec<CaseResult> = cases.into_iter().map(CaseResult::new).collect();
     for rep in 1..=reps {
-        for group in measured.chunk_by_mut(|a, b| a.case.heat == b.case.heat) {
+        for group in measured.chunk_by_mut(|a, b| a.case.group == b.case.group) {
             let cases: Vec<&Case> = group.iter().map(|measured| &measured.case).collect();
-            yardsticks.extend(yardstick.iter().map(Yardstick::read));
-            let outcome = heat::run(setup, &cases, interrupted).map_err(|e| format!("{e:#}"));
-            // A signal from the terminal has ended the children as well.
+            calibrations.extend(calibration.iter().map(Calibration::read));
+            let outcome = turns::run(setup, &cases, interrupted).map_err(|e| format!("{e:#}"));
+            // Ctrl-C in a terminal also ends the children, so `outcome` is an error then.
             if interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
             }
@@ -399,13 +406,13 @@ fn write_files(
     Ok(())
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 fn root() -> &'static Path {
     let this_crate = Path::new(env!("CARGO_MANIFEST_DIR"));
     this_crate.ancestors().nth(2).unwrap_or(this_crate)
 }
 
-/// The command that makes this report again, and what it comes to in the first case.
+/// Returns the command of this run, then commands and configuration of its first case.
 fn commands(setup: &Setup, cases: &[Case]) -> String {
     let mut commands = command();
     if let Some(case) = cases.first() {
@@ -423,10 +430,10 @@ fn command() -> String {
     ["sidebyside"].into_iter().chain(args.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
 }
 
-/// A new directory, removed with its value.
-struct TemporaryDir(PathBuf);
+/// A new directory for temporary files, removed on drop.
+struct TempDir(PathBuf);
 
-impl TemporaryDir {
+impl TempDir {
     fn new() -> anyhow::Result<Self> {
         let dir = std::env::temp_dir().join(format!("millrace-bench-{}", std::process::id()));
         fs::create_dir(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -434,10 +441,10 @@ impl TemporaryDir {
     }
 }
 
-impl Drop for TemporaryDir {
+impl Drop for TempDir {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("{} stays: {error}", self.0.display());
+            eprintln!("cannot remove {}: {error}", self.0.display());
         }
     }
 }

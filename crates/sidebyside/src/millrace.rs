@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Millrace on the ports of the floor, measured from outside by the lines it prints every second.
+//! Runs Millrace on the same ports as testpmd, and measures it by the lines it prints every second.
 
 use crate::Setup;
-use crate::cases::{Case, From, Load};
-use crate::heat::{Dut, Readings};
+use crate::cases::{Case, Load, PacketSource};
+use crate::figures::{Figures, Reading};
 use crate::process::Process;
-use crate::stopwatch::{Figures, Reading};
+use crate::turns::{Dut, Readings};
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;
@@ -14,59 +14,62 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use traffic::scenario::SHORT_TCP_PACKETS;
 
-/// What a run of Millrace comes to.
+/// Figures of one run of Millrace.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Run {
     #[serde(flatten)]
     pub(crate) figures: Figures,
-    /// Cycles per packet in each stage, of the whole run, in packet order.
+    /// Names of the stages, with their cycles per packet over the whole run.
     pub(crate) stages: Vec<(String, f64)>,
-    /// Why the figures are not those of the case.
-    pub(crate) doubts: Vec<String>,
+    /// Descriptions of what the run did otherwise than its case says.
+    #[serde(rename = "doubts")]
+    pub(crate) deviations: Vec<String>,
 }
 
-/// Megabytes of the tables of one worker, which take hugepages as well: three parts for each IP
-/// version, each in pages of its own.
+/// Returns the megabytes of one worker's tables. They use hugepages too: three memory regions for
+/// each IP version, each rounded up to whole pages of 2 MB.
 pub(crate) fn table_mb() -> usize {
     let engine = engine::Engine::new(&engine::Config::default());
     engine.memory_bytes().div_ceil(1 << 20) + 2 * 3 * 2
 }
 
-/// What is left of the timeouts where every packet is to make a new flow: less than the capture
-/// takes to come round at any rate that can be hoped for.
+/// Timeout in seconds where every packet is to begin a flow. At any achievable rate, the capture
+/// takes longer to repeat.
 const RENEWED_TIMEOUT_S: f64 = 0.05;
-/// Many cases have packets of one direction only: all of them have room, and none goes for another.
+/// Limits that let embryonic connections fill the table and evict nothing, because many cases have
+/// packets of one direction only.
 pub(crate) const LIMITS: &str = "[limits]\nembryonic_percent = 100\nevict = \"nothing\"\n";
-/// Flows in the table of [`Load::Overflows`].
+/// Capacity of the table for [`Load::TableFull`].
 const OVERFLOWING_CAPACITY: u32 = 1 << 16;
-/// Rules that the NIC of every marked case has room for, however few of them the flows need.
+/// Setting `rules_max` of the cases with marks: more than the largest of them needs.
 const RULES_MAX: u32 = (1 << 20) + 1;
 
-/// Lines in a row at least, from the first with all packets marked.
-const SETTLED: u32 = 2;
+/// Number of lines to wait for in the warm-up; in cases with marks, of lines with all packets
+/// marked.
+const WARM_UP_LINES: u32 = 2;
 
-/// Millrace, forwarding.
+/// A running Millrace.
 pub(crate) struct Millrace {
     process: Process,
     json: PathBuf,
     readings: Readings,
-    /// When it printed its last line.
+    /// Time at which its last line was read.
     line_at: Instant,
 }
 
 impl Millrace {
-    /// Starts a build of Millrace for `case`, lets it warm up and stops it. `contenders` programs
-    /// take turns.
+    /// Starts a build of Millrace for `case`, lets it warm up, and stops it (SIGSTOP). `programs`
+    /// is the number of programs that take turns.
     pub(crate) fn start(
         setup: &Setup,
         program: &Path,
         case: &Case,
-        contenders: usize,
+        programs: usize,
     ) -> anyhow::Result<Self> {
         let build = if Some(program) == setup.before.as_deref() { "before-" } else { "" };
         let config = setup.dir.join(format!("{build}{}.toml", case.name));
         let json = setup.dir.join(format!("{build}{}.json", case.name));
-        fs::write(&config, configuration(setup, case, contenders))?;
+        fs::write(&config, configuration(setup, case, programs))?;
         let mut process = Process::start(
             Command::new(program)
                 .arg("run")
@@ -74,28 +77,29 @@ impl Millrace {
                 .arg(format!("--json={}", json.display()))
                 .arg("--top=0"),
         )?;
-        match case.from {
-            // Its first second is its warm-up.
-            From::Pcap => process.wait_for("its line of a second", kpps)?,
-            From::Twin { is_marked } => {
+        match case.source {
+            // The first second is the warm-up.
+            PacketSource::Pcap => process.wait_for("a line per second", kpps)?,
+            PacketSource::Twin { is_marked } => {
                 let is_warm = |line: &str| kpps(line).filter(|_| !is_marked || is_marked_all(line));
-                // The first pass under new rules is the model's.
-                (0..SETTLED).try_fold(0.0, |_, _| process.wait_for("its marks", is_warm))?
+                // In the first pass of the capture after new rules, the model matches each packet.
+                (0..WARM_UP_LINES)
+                    .try_fold(0.0, |_, _| process.wait_for("a line with all marks", is_warm))?
             }
         };
         let line_at = Instant::now();
-        process.stand_still()?;
+        process.pause()?;
         Ok(Self { process, json, readings: Readings::default(), line_at })
     }
 
-    /// Ends it.
+    /// Ends Millrace and returns its figures.
     pub(crate) fn finish(self, setup: &Setup, case: &Case) -> anyhow::Result<Run> {
         let figures = self.readings.figures(setup, case.workers)?;
         self.process.interrupt()?;
-        self.process.go_on()?;
+        self.process.resume()?;
         self.process.finish()?;
         let summary: Value = serde_json::from_slice(&fs::read(&self.json)?)?;
-        Ok(Run { figures, stages: stages(&summary), doubts: doubts(&summary, case) })
+        Ok(Run { figures, stages: stages(&summary), deviations: deviations(&summary, case) })
     }
 }
 
@@ -106,8 +110,8 @@ impl Dut for Millrace {
 
     fn turn(&mut self, end: Instant, ran: Duration) -> anyhow::Result<()> {
         let begin = Instant::now();
-        // The rate in a line is that since the line before, turns of others included.
-        while let Some(kpps) = self.process.line_before(end, kpps)? {
+        // The rate in a line is the mean since the line before, including turns of others.
+        while let Some(kpps) = self.process.find_line_before(end, kpps)? {
             let packets = kpps * 1e3 * self.line_at.elapsed().as_secs_f64();
             let before = self.readings.latest().map_or(0.0, |reading| reading.packets);
             let id = self.process.id();
@@ -118,8 +122,8 @@ impl Dut for Millrace {
     }
 }
 
-/// Configuration for `case`, which takes turns with the others of `contenders`.
-pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> String {
+/// Returns the configuration for `case`. `programs` is the number of programs that take turns.
+pub(crate) fn configuration(setup: &Setup, case: &Case, programs: usize) -> String {
     let cpus = setup.worker_cpus[case.cpus()].chunks(case.queues());
     let pair = |([a, b], workers): ([String; 2], &[usize])| {
         format!("[[pair]]\na = {a:?}\nb = {b:?}\nworkers = {workers:?}\n")
@@ -127,22 +131,24 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> St
     let pairs: String = setup.pairs(case).into_iter().zip(cpus).map(pair).collect();
     let (huge, memory_mb, mbufs) = (setup.huge, setup.memory_mb(case), setup.mbufs(case));
     let mbuf_data_bytes = setup.mbuf_data_bytes;
-    let offload = match case.from {
-        From::Twin { is_marked: true } => {
+    let offload = match case.source {
+        PacketSource::Twin { is_marked: true } => {
             format!("policy = \"all\"\nrules_max = {RULES_MAX}\n")
         }
         _ => "policy = \"off\"\n".to_owned(),
     };
     let table = match case.load {
-        Load::Overflows => format!("[table]\ncapacity = {OVERFLOWING_CAPACITY}\n"),
-        Load::Stays | Load::Reused | Load::Renewed => String::new(),
+        Load::TableFull => format!("[table]\ncapacity = {OVERFLOWING_CAPACITY}\n"),
+        Load::Stable | Load::PortReuse | Load::NewFlows => String::new(),
     };
-    // Each timer comes up once in a measurement, however short that is. The clock goes on while
-    // others have their turn, and while they start, which takes longer with a capture.
-    let turns = if matches!(case.from, From::Twin { .. }) { 2 * contenders } else { contenders };
+    // The timeouts are as long as the measurement, so each flow's timer fires once. Millrace's
+    // clock also runs during turns of others, and while they start, which takes longer with the
+    // software NIC.
+    let turns =
+        if matches!(case.source, PacketSource::Twin { .. }) { 2 * programs } else { programs };
     let idle_s = match case.load {
-        Load::Renewed => RENEWED_TIMEOUT_S,
-        Load::Stays | Load::Reused | Load::Overflows => f64::from(setup.seconds) * turns as f64,
+        Load::NewFlows => RENEWED_TIMEOUT_S,
+        Load::Stable | Load::PortReuse | Load::TableFull => f64::from(setup.seconds) * turns as f64,
     };
     let keys = ["tcp_syn_sent", "tcp_established", "udp_first", "udp_multiple"];
     let timeouts = keys.map(|key| format!("{key} = {idle_s}\n")).concat();
@@ -153,7 +159,8 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, contenders: usize) -> St
     )
 }
 
-/// The rate in a line that is printed every second; both directions.
+/// Returns the rate of both directions in a line that Millrace prints every second, in thousand
+/// packets per second. `None` for other lines.
 pub(crate) fn kpps(line: &str) -> Option<f64> {
     let words: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
     match words[..] {
@@ -162,19 +169,19 @@ pub(crate) fn kpps(line: &str) -> Option<f64> {
     }
 }
 
-/// Whether a line says that all packets had a mark, but for those that are looked at.
+/// True if a line says that more than 99.8 % of the packets were counted by their mark.
 fn is_marked_all(line: &str) -> bool {
     let marked = line.split_whitespace().nth(8).and_then(|word| word.parse::<f64>().ok());
     marked.is_some_and(|percent| percent > 99.8)
 }
 
-/// Sum over all workers of the number at `pointer` below each.
+/// Returns the sum over all workers of the number at `pointer` in each worker's object.
 fn total(summary: &Value, pointer: &str) -> f64 {
     let workers = summary["workers"].as_array().into_iter().flatten();
     workers.filter_map(|worker| worker.pointer(pointer)?.as_f64()).sum()
 }
 
-/// Cycles per packet in each stage.
+/// Returns the stages with their cycles per packet.
 fn stages(summary: &Value) -> Vec<(String, f64)> {
     let packets = total(summary, "/packets");
     let stages = ["rx", "mark", "parse", "lookup", "track", "miss", "tx", "housekeeping"];
@@ -182,8 +189,8 @@ fn stages(summary: &Value) -> Vec<(String, f64)> {
     stages.map(|stage| (stage.to_owned(), cycles(stage))).into()
 }
 
-/// What the flow table went through must be what the case is about.
-fn doubts(summary: &Value, case: &Case) -> Vec<String> {
+/// Compares the summary with the load of the case; returns a description of each deviation.
+fn deviations(summary: &Value, case: &Case) -> Vec<String> {
     let number = |pointer| summary.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
     let packets = number("/ledger/rx");
     let (created, full) = (number("/flows/created"), number("/flows/table_full"));
@@ -193,28 +200,28 @@ fn doubts(summary: &Value, case: &Case) -> Vec<String> {
     let marked = summary.pointer("/offload/marked_share").and_then(Value::as_f64);
     let checks = [
         (
-            case.from != From::Twin { is_marked: true } || marked > Some(0.5),
-            format!("of all packets {marked:?} were marked"),
+            case.source != PacketSource::Twin { is_marked: true } || marked > Some(0.5),
+            format!("share of packets with a mark: {marked:?}"),
         ),
         (summary["ledger"]["balanced"] == true, "the ledger is not balanced".to_owned()),
         (number("/ledger/dropped") == 0.0, "packets were dropped".to_owned()),
         match case.load {
-            Load::Stays => (
+            Load::Stable => (
                 created == flows && full == 0.0,
-                format!("{created} flows were made of {flows}, {full} packets found no room"),
+                format!("{created} of {flows} flows created, {full} packets found no room"),
             ),
-            Load::Reused => (
+            Load::PortReuse => (
                 reused > 0.9 * (connections - flows) && full == 0.0,
-                format!("{reused} of {connections:.0} connections took the ports of another"),
+                format!("{reused} of {connections:.0} connections reused the ports of another"),
             ),
-            Load::Renewed => (
+            Load::NewFlows => (
                 created > 0.9 * packets && full == 0.0,
-                format!("{created} flows were made of {packets} packets"),
+                format!("{created} flows created by {packets} packets"),
             ),
-            Load::Overflows => {
+            Load::TableFull => {
                 (full > 0.8 * packets, format!("{full} of {packets} packets found no room"))
             }
         },
     ];
-    checks.into_iter().filter(|(holds, _)| !holds).map(|(_, doubt)| doubt).collect()
+    checks.into_iter().filter(|(holds, _)| !holds).map(|(_, deviation)| deviation).collect()
 }

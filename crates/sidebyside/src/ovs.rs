@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Open vSwitch with DPDK on the ports of the floor: packets go through its connection tracking.
+//! Runs Open vSwitch with DPDK on the same ports as testpmd, with connection tracking.
 //!
-//! A switch of its own, beside any that the system runs: database, sockets and logs are in the
-//! directory of the benchmark, memory is nobody else's, interfaces are in a network namespace that
-//! goes with it. Both processes are killed by the kernel if the benchmark ends without doing so.
+//! The instance is separate from any that the system runs. Its database, sockets and logs are in
+//! the benchmark's directory, its interfaces in a network namespace of its own, its memory is not
+//! shared. If the benchmark ends without stopping both processes, the kernel kills them.
 
 use crate::Setup;
 use crate::cases::{Case, Load};
-use crate::heat::{Dut, Readings};
-use crate::process::{Process, mortal, run, wait_until};
-use crate::stopwatch::{Figures, Reading};
+use crate::figures::{Figures, Reading};
+use crate::process::{Process, child_command, run, wait_until};
+use crate::turns::{Dut, Readings};
 use anyhow::Context;
 use serde_json::{Deserializer, Value, json};
 use std::io::Write;
@@ -19,14 +19,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use traffic::scenario::SHORT_TCP_PACKETS;
 
-/// Where Debian has the one with DPDK.
+/// Path of the vswitchd with DPDK on Debian.
 const SWITCH: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// Its store of packet buffers has 262 144 of them, whatever the ports need, with 2 kB of packet.
+/// Megabytes of memory: its pool always has 262 144 packet buffers with 2 kB of data.
 pub(crate) const MEMORY_MB: usize = 1000;
 
-/// What every packet goes through; both directions come in at port 1. An invalid packet leaves as
-/// well: a packet that is dropped would cost less.
+/// OpenFlow rules; both directions arrive at port 1. Invalid packets are forwarded too, because
+/// dropping them would cost less.
 const RULES: [&str; 4] = [
     "table=0,ip,ct_state=-trk,actions=ct(table=1)",
     "table=1,ip,ct_state=+trk+new,actions=ct(commit),output:2",
@@ -34,16 +34,16 @@ const RULES: [&str; 4] = [
     "table=1,ip,ct_state=+trk+inv,actions=output:2",
 ];
 
-/// Its cache of exact matches in front of its table of rules.
+/// Setting of the exact match cache (EMC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExactCache {
-    /// One packet in a hundred that is not in it is put there.
+    /// One in a hundred packets that miss the cache is inserted.
     Default,
-    /// Few rules are found faster without it, as flows are many.
+    /// Nothing is inserted. With many flows and few rules, lookups are faster without the cache.
     Off,
 }
 
-/// Open vSwitch, forwarding.
+/// A running Open vSwitch.
 pub(crate) struct Switch {
     process: Process,
     _database: Process,
@@ -51,8 +51,8 @@ pub(crate) struct Switch {
     readings: Readings,
 }
 
-/// Why it cannot be measured here, if so.
-pub(crate) fn lacks(setup: &Setup) -> Option<String> {
+/// Returns the reason why Open vSwitch cannot be measured on this machine; `None` if it can.
+pub(crate) fn missing_requirement(setup: &Setup) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("needs root".to_owned());
     }
@@ -62,14 +62,14 @@ pub(crate) fn lacks(setup: &Setup) -> Option<String> {
     (!setup.huge).then(|| "needs hugepages".to_owned())
 }
 
-/// Its version as it says it.
+/// Returns the version that vswitchd prints.
 pub(crate) fn version() -> String {
     let text = run(Command::new(SWITCH).arg("--version")).unwrap_or_default();
     text.lines().collect::<Vec<_>>().join(", ")
 }
 
 impl Switch {
-    /// Starts it, lets every flow be made, and stops it.
+    /// Starts Open vSwitch, waits until all flows have connections, and stops it (SIGSTOP).
     pub(crate) fn start(setup: &Setup, case: &Case, cache: ExactCache) -> anyhow::Result<Self> {
         let dir = setup.dir.join(format!("ovs-{cache:?}"));
         if dir.exists() {
@@ -79,44 +79,49 @@ impl Switch {
         let database = start_database(&dir)?;
         configure(&dir, setup, case, cache)?;
         let process = Process::start(
-            mortal("unshare")
-                .args(["--net", SWITCH, &format!("unix:{}", at(&dir, "db.sock")), "--no-chdir"])
-                .arg(format!("--unixctl={}", at(&dir, "switch.ctl")))
+            child_command("unshare")
+                .args([
+                    "--net",
+                    SWITCH,
+                    &format!("unix:{}", path_in(&dir, "db.sock")),
+                    "--no-chdir",
+                ])
+                .arg(format!("--unixctl={}", path_in(&dir, "switch.ctl")))
                 .env("OVS_RUNDIR", &dir)
                 .env("OVS_LOGDIR", &dir)
                 .env("RUNTIME_DIRECTORY", &dir),
         )?;
         let mut switch = Self { process, _database: database, dir, readings: Readings::default() };
-        let bridge = at(&switch.dir, "br0.mgmt");
+        let bridge = path_in(&switch.dir, "br0.mgmt");
         wait_until("the bridge of Open vSwitch", || Path::new(&bridge).exists())?;
-        let rules = at(&switch.dir, "rules");
+        let rules = path_in(&switch.dir, "rules");
         std::fs::write(&rules, RULES.join("\n"))?;
         run(Command::new("ovs-ofctl").args(["--bundle", "add-flows", &bridge, &rules]))?;
-        // Each packet has come by twice.
+        // Until the capture has been replayed twice.
         let warm = 2.0 * case.traffic.packets() as f64;
         let begin = Instant::now();
         while switch.sent()? < warm {
             let is_late = begin.elapsed() > Duration::from_secs(20);
-            anyhow::ensure!(!is_late, "{}", switch.process.with_tail("forwards too little"));
+            anyhow::ensure!(!is_late, "{}", switch.process.error_text("forwards too little"));
             std::thread::sleep(Duration::from_millis(20));
         }
-        switch.process.stand_still()?;
+        switch.process.pause()?;
         Ok(switch)
     }
 
-    /// Packets that have left so far, to the last one.
+    /// Returns the packets that port `sink` has sent so far.
     fn sent(&mut self) -> anyhow::Result<f64> {
-        let shown = self.ask("dpctl/show", &["-s"])?;
+        let shown = self.command("dpctl/show", &["-s"])?;
         let count = shown.split_once(": sink ").and_then(|(_, port)| {
             let (_, count) = port.split_once("TX packets:")?;
             count.split_whitespace().next()?.parse().ok()
         });
-        // Until both ports are there.
+        // The count is missing until both ports exist.
         Ok(count.unwrap_or(0.0))
     }
 
-    /// What it says to a command.
-    fn ask(&self, method: &str, words: &[&str]) -> anyhow::Result<String> {
+    /// Sends a command to vswitchd's control socket and returns the reply.
+    fn command(&self, method: &str, words: &[&str]) -> anyhow::Result<String> {
         let mut socket = UnixStream::connect(self.dir.join("switch.ctl"))?;
         socket.set_read_timeout(Some(Duration::from_secs(20)))?;
         let request = json!({"id": 0, "method": method, "params": words});
@@ -126,21 +131,21 @@ impl Switch {
         Ok(answer["result"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Ends it. Gives its figures and why they are not those of the case.
+    /// Ends Open vSwitch. Returns its figures, and a description of each deviation from the case.
     pub(crate) fn finish(
         self,
         setup: &Setup,
         case: &Case,
     ) -> anyhow::Result<(Figures, Vec<String>)> {
         let figures = self.readings.figures(setup, case.workers)?;
-        self.process.go_on()?;
-        let bridge = at(&self.dir, "br0.mgmt");
+        self.process.resume()?;
+        let bridge = path_in(&self.dir, "br0.mgmt");
         let rules = run(Command::new("ovs-ofctl").args(["dump-flows", &bridge]))?;
-        let connections = self.ask("dpctl/ct-get-nconns", &[])?;
+        let connections = self.command("dpctl/ct-get-nconns", &[])?;
         let connections: f64 = connections.trim().parse().context("no number of connections")?;
-        self.ask("exit", &[])?;
+        self.command("exit", &[])?;
         self.process.finish()?;
-        Ok((figures, doubts(case, &rules, connections)))
+        Ok((figures, deviations(case, &rules, connections)))
     }
 }
 
@@ -158,8 +163,9 @@ impl Dut for Switch {
     }
 }
 
-/// What its rules have counted, and its connections, must be what the case is about.
-fn doubts(case: &Case, rules: &str, connections: f64) -> Vec<String> {
+/// Compares the counters of the rules, and the number of connections, with the load of the case.
+/// Returns a description of each deviation.
+fn deviations(case: &Case, rules: &str, connections: f64) -> Vec<String> {
     let packets = |state: &str| -> f64 {
         let line = rules.lines().find(|line| line.contains(&format!("ct_state={state}")));
         let count = line.and_then(|line| line.split_once("n_packets=")?.1.split(',').next());
@@ -169,35 +175,39 @@ fn doubts(case: &Case, rules: &str, connections: f64) -> Vec<String> {
     let all = new + established + invalid;
     let flows = case.traffic.flows() as f64;
     let opened = all / f64::from(SHORT_TCP_PACKETS);
-    let (is_made, invalid_max) = match case.load {
-        // An answer in the burst of its SYN comes before the rule that makes the connection.
-        Load::Reused => (new > 0.9 * opened, 0.05 * all),
-        // Of UDP the second packet of the same direction is new as well.
+    let (has_created, invalid_max) = match case.load {
+        // A SYN+ACK in the same burst as its SYN is looked up before the connection exists, so it
+        // is invalid.
+        Load::PortReuse => (new > 0.9 * opened, 0.05 * all),
+        // For UDP, the second packet of the same direction is `new` too.
         _ => (new < 4.0 * flows && connections == flows, 0.001 * all),
     };
     let checks = [
-        (is_made, format!("{new} of {all} packets were new, {connections} connections at the end")),
+        (
+            has_created,
+            format!("{new} of {all} packets were new, {connections} connections at the end"),
+        ),
         (invalid < invalid_max, format!("{invalid} of {all} packets were invalid")),
     ];
-    checks.into_iter().filter(|(holds, _)| !holds).map(|(_, doubt)| doubt).collect()
+    checks.into_iter().filter(|(holds, _)| !holds).map(|(_, deviation)| deviation).collect()
 }
 
 fn start_database(dir: &Path) -> anyhow::Result<Process> {
-    let database = at(dir, "conf.db");
+    let database = path_in(dir, "conf.db");
     run(Command::new("ovsdb-tool").args(["create", &database, SCHEMA]))?;
-    let socket = at(dir, "db.sock");
+    let socket = path_in(dir, "db.sock");
     let server = Process::start(
-        mortal("ovsdb-server")
+        child_command("ovsdb-server")
             .args([&database, &format!("--remote=punix:{socket}"), "--no-chdir"])
-            .arg(format!("--unixctl={}", at(dir, "db.ctl"))),
+            .arg(format!("--unixctl={}", path_in(dir, "db.ctl"))),
     )?;
     wait_until("the database of Open vSwitch", || Path::new(&socket).exists())?;
     Ok(server)
 }
 
-/// Says what it is to be, before it starts.
+/// Writes the configuration to the database, before vswitchd starts.
 fn configure(dir: &Path, setup: &Setup, case: &Case, cache: ExactCache) -> anyhow::Result<()> {
-    let database = format!("--db=unix:{}", at(dir, "db.sock"));
+    let database = format!("--db=unix:{}", path_in(dir, "db.sock"));
     let vsctl =
         |words: &[&str]| run(Command::new("ovs-vsctl").args([&database, "--no-wait"]).args(words));
     let set = |key: &str, value: &str| {
@@ -228,6 +238,7 @@ fn configure(dir: &Path, setup: &Setup, case: &Case, cache: ExactCache) -> anyho
     Ok(())
 }
 
-fn at(dir: &Path, name: &str) -> String {
+/// Returns the path of a file in `dir`.
+fn path_in(dir: &Path, name: &str) -> String {
     dir.join(name).display().to_string()
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A child process that is talked to line by line. It ends with its value, by its handle.
+//! Starts child processes and exchanges lines with them. A child is killed when its value is
+//! dropped.
 
 use anyhow::{Context, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,12 +10,13 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// Longest time without the line that is waited for: a capture of 2 M packets is loaded in it.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Lines shown when something goes wrong.
+/// Longest time to wait for a line or the end of a child. Loading a capture of 2 M packets takes
+/// less.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// Number of a child's last lines in an error message.
 const TAIL: usize = 20;
 
-/// A running child.
+/// A running child process.
 pub(crate) struct Process {
     child: Child,
     stdin: ChildStdin,
@@ -23,7 +25,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `command`.
+    /// Starts `command` with pipes to its standard input, output and error.
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command
@@ -40,38 +42,40 @@ impl Process {
         Ok(Self { child, stdin, lines, tail: VecDeque::new() })
     }
 
-    /// Process number.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Writes one line to its standard input.
-    pub(crate) fn say(&mut self, line: &str) -> anyhow::Result<()> {
-        writeln!(self.stdin, "{line}").with_context(|| self.with_tail("does not listen"))
+    /// Writes a line to the child's standard input.
+    pub(crate) fn write_line(&mut self, line: &str) -> anyhow::Result<()> {
+        writeln!(self.stdin, "{line}")
+            .with_context(|| self.error_text("has closed its standard input"))
     }
 
-    /// Reads lines up to the first in which `find` finds something.
+    /// Reads lines until `find` returns a value for one, and returns the value. Error messages name
+    /// `what`.
     pub(crate) fn wait_for<T>(
         &mut self,
         what: &str,
         mut find: impl FnMut(&str) -> Option<T>,
     ) -> anyhow::Result<T> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
-                bail!(self.with_tail(&format!("ended or hangs before {what}")));
+                bail!(self.error_text(&format!("has ended, or does not print {what}")));
             };
             let found = find(&line);
-            self.keep(line);
+            self.keep_line(line);
             if let Some(found) = found {
                 return Ok(found);
             }
         }
     }
 
-    /// Reads lines up to the first in which `find` finds something, but no longer than to `end`.
-    pub(crate) fn line_before<T>(
+    /// Reads lines until `find` returns a value for one, and returns the value; `None` at `end`.
+    pub(crate) fn find_line_before<T>(
         &mut self,
         end: Instant,
         mut find: impl FnMut(&str) -> Option<T>,
@@ -81,61 +85,65 @@ impl Process {
             let line = match self.lines.recv_timeout(left) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) => return Ok(None),
-                Err(RecvTimeoutError::Disconnected) => bail!(self.with_tail("has ended")),
+                Err(RecvTimeoutError::Disconnected) => bail!(self.error_text("has ended")),
             };
             let found = find(&line);
-            self.keep(line);
+            self.keep_line(line);
             if found.is_some() {
                 return Ok(found);
             }
         }
     }
 
-    /// Stops it until it may go on.
-    pub(crate) fn stand_still(&self) -> anyhow::Result<()> {
+    /// Stops the child (SIGSTOP).
+    pub(crate) fn pause(&self) -> anyhow::Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it run.
-    pub(crate) fn go_on(&self) -> anyhow::Result<()> {
+    /// Continues the child (SIGCONT).
+    pub(crate) fn resume(&self) -> anyhow::Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// Asks it to end, as Ctrl-C does.
+    /// Sends SIGINT to the child.
     pub(crate) fn interrupt(&self) -> anyhow::Result<()> {
         self.signal(Signal::INT)
     }
 
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         kill_process(Pid::from_child(&self.child), signal)
-            .with_context(|| self.with_tail("is gone"))
+            .with_context(|| self.error_text("has ended"))
     }
 
-    fn keep(&mut self, line: String) {
+    fn keep_line(&mut self, line: String) {
         if self.tail.len() == TAIL {
             self.tail.pop_front();
         }
         self.tail.push_back(line);
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits until the child ends.
+    ///
+    /// # Errors
+    ///
+    /// If it fails, or does not end in two minutes.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait()? {
                 self.tail.extend(self.lines.try_iter());
                 if !status.success() {
-                    bail!(self.with_tail(&status.to_string()));
+                    bail!(self.error_text(&status.to_string()));
                 }
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        bail!(self.with_tail("does not end"))
+        bail!(self.error_text("does not end"))
     }
 
-    /// What is wrong with it, and its last lines.
-    pub(crate) fn with_tail(&self, what: &str) -> String {
+    /// Formats an error message: the process id, `what` is wrong, and the child's last lines.
+    pub(crate) fn error_text(&self, what: &str) -> String {
         let tail = self.tail.iter().skip(self.tail.len().saturating_sub(TAIL));
         let tail: Vec<&str> = tail.map(String::as_str).collect();
         format!("process {}: {what}; its last lines:\n{}", self.child.id(), tail.join("\n"))
@@ -144,20 +152,25 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Fails only for one that has ended already.
+        // Fails only if the child has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// `program` as a command that the kernel kills if the benchmark ends without doing so.
-pub(crate) fn mortal(program: &str) -> Command {
+/// Returns a command for `program` that the kernel kills if the benchmark ends first (`setpriv
+/// --pdeathsig`).
+pub(crate) fn child_command(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--", program]);
     command
 }
 
-/// Runs to the end, which must be good, and returns what was printed.
+/// Runs a command to its end and returns its standard output.
+///
+/// # Errors
+///
+/// If the command fails.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -167,19 +180,19 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
     Ok(text(&output.stdout))
 }
 
-/// Waits until something is so, but not for ever.
-pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE / 6;
-    while !is_so() {
+/// Waits until `is_true` returns true, at most 20 seconds. Error messages name `what`.
+pub(crate) fn wait_until(what: &str, is_true: impl Fn() -> bool) -> anyhow::Result<()> {
+    let deadline = Instant::now() + TIMEOUT / 6;
+    while !is_true() {
         if Instant::now() > deadline {
-            bail!("waited in vain for {what}");
+            bail!("timeout while waiting for {what}");
         }
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }
 
-/// Sends on what can be read, until there is no more.
+/// Starts a thread that reads lines from `pipe` and sends them to `sender`.
 fn forward(pipe: impl Read + Send + 'static, sender: Sender<String>) {
     std::thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {

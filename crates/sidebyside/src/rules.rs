@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Flow rules of the software NIC: how fast dpdk-test-flow-perf makes them, how much memory each
-//! takes, and how long a NIC that it plays is probed.
+//! Measures flow rules of the software NIC: rules per second and bytes per rule with
+//! dpdk-test-flow-perf, and the time of `millrace nic probe`.
 
 use crate::Setup;
 use crate::process::Process;
@@ -14,33 +14,33 @@ use twin::personality::NAMES;
 
 /// Name for `--only`.
 pub(crate) const NAME: &str = "twin-rules";
-/// Thousands of rules made in a second.
+/// Required rate of installing rules, in thousands per second.
 pub(crate) const MADE_MUST: f64 = 500.0;
-/// Bytes per rule.
+/// Largest accepted memory of a rule, in bytes.
 pub(crate) const BYTES_MUST: f64 = 200.0;
-/// Seconds of a probe that does not fill the table.
+/// Longest accepted time of a probe that does not fill the table, in seconds.
 pub(crate) const PROBE_MUST: f64 = 30.0;
 
 const MANY: u32 = 1_000_000;
-/// What the program itself takes shows beside it.
+/// Rules of a smaller run. The difference of both runs excludes the memory of the program itself.
 const FEW: u32 = 100_000;
-/// Between two looks at the memory of a process.
-const LOOK: Duration = Duration::from_millis(10);
+/// Time between two readings of a process's memory.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What rules came to, in each repetition.
+/// Figures of each repetition.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Rules {
-    /// Thousands per second.
+    /// Rules installed, in thousands per second.
     pub(crate) made: Vec<f64>,
-    /// Thousands per second.
+    /// Rules removed, in thousands per second.
     pub(crate) destroyed: Vec<f64>,
-    /// Bytes of memory, those of the program's own list included.
+    /// Bytes of memory per rule, including the program's own list.
     pub(crate) bytes: Vec<f64>,
     /// Seconds of the longest probe.
     pub(crate) probe: Vec<f64>,
 }
 
-/// All of it `reps` times.
+/// Measures rules and probes `reps` times.
 pub(crate) fn measure(setup: &Setup, driver: &Path, reps: u32) -> anyhow::Result<Rules> {
     let mut rules = Rules::default();
     for rep in 1..=reps {
@@ -60,16 +60,17 @@ pub(crate) fn measure(setup: &Setup, driver: &Path, reps: u32) -> anyhow::Result
     Ok(rules)
 }
 
-/// A run of dpdk-test-flow-perf.
+/// Figures of one run of dpdk-test-flow-perf.
 struct Run {
-    /// Thousands per second.
+    /// Rules installed, in thousands per second.
     made: f64,
+    /// Rules removed, in thousands per second.
     destroyed: f64,
-    /// The most that the process ever had.
+    /// Largest resident memory of the process, in bytes.
     bytes: u64,
 }
 
-/// Makes rules for one UDP flow each, and destroys them.
+/// Installs `count` rules for one UDP flow each, and removes them.
 fn make(setup: &Setup, driver: &Path, count: u32) -> anyhow::Result<Run> {
     let cpu = setup.worker_cpus[0];
     let mut process = Process::start(
@@ -83,19 +84,19 @@ fn make(setup: &Setup, driver: &Path, count: u32) -> anyhow::Result<Run> {
             .args(["--group=0", "--ether", "--ipv4", "--udp", "--queue", "--portmask=0x1"])
             .args(["--deletion-rate", "--rules-batch=100000"])
             .arg(format!("--rules-count={count}"))
-            // What it leaves behind goes with the directory.
+            // The files that the program leaves are removed with the directory.
             .env("RUNTIME_DIRECTORY", &setup.dir),
     )?;
     let mut bytes = 0;
     let made = loop {
-        bytes = bytes.max(most_bytes(process.id()));
+        bytes = bytes.max(peak_bytes(process.id()));
         let line = |line: &str| rate(line, "Total flows insertion rate -> ");
-        if let Some(made) = process.line_before(Instant::now() + LOOK, line)? {
+        if let Some(made) = process.find_line_before(Instant::now() + POLL_INTERVAL, line)? {
             break made;
         }
     };
     let destroyed =
-        process.wait_for("its deletions", |line| rate(line, "Total deletion rate -> "))?;
+        process.wait_for("the rate of deletions", |line| rate(line, "Total deletion rate -> "))?;
     process.finish().context("dpdk-test-flow-perf comes with Debian's dpdk-dev")?;
     Ok(Run { made, destroyed, bytes })
 }
@@ -104,15 +105,15 @@ fn rate(line: &str, words: &str) -> Option<f64> {
     line.split_once(words)?.1.split_whitespace().next()?.parse().ok()
 }
 
-/// Memory that a process had at most; 0 if it is gone.
-fn most_bytes(process: u32) -> u64 {
+/// Returns the largest resident memory of a process so far, in bytes; 0 if it has ended.
+fn peak_bytes(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
     kilobytes.unwrap_or(0) << 10
 }
 
-/// Seconds that it takes to find out what a personality is.
+/// Returns the seconds that `millrace nic probe` takes for a personality.
 fn probe(setup: &Setup, driver: &Path, personality: &str) -> anyhow::Result<f64> {
     let begin = Instant::now();
     let output = Command::new(&setup.millrace)
@@ -120,7 +121,7 @@ fn probe(setup: &Setup, driver: &Path, personality: &str) -> anyhow::Result<f64>
         .arg(format!("net_twin0,personality={personality}"))
         .env("MILLRACE_TWIN", driver)
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "the probe of {personality}: {said}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "the probe of {personality} failed: {errors}");
     Ok(begin.elapsed().as_secs_f64())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tables that read well as Markdown and as they stand.
+//! Formats Markdown tables with aligned columns.
 
-/// A table; the first column is text, the others are flush right.
+/// Formats a table. The first column is aligned left, the others right.
 pub(crate) fn render(head: &[&str], rows: &[Vec<String>]) -> String {
     let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
     let widths: Vec<usize> = (0..head.len())

@@ -1,48 +1,49 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The floor: `dpdk-testpmd` in io mode, which takes packets from one port and gives them to the
-//! other without looking at them.
+//! Runs the floor: `dpdk-testpmd` in io mode, which moves packets from one port to the other
+//! without reading them.
 
 use crate::cases::Case;
-use crate::heat::{Dut, Readings};
+use crate::figures::{Figures, Reading, WARM_UP};
 use crate::process::Process;
-use crate::stopwatch::{Figures, Reading, WARM_UP};
+use crate::turns::{Dut, Readings};
 use crate::{Setup, replay};
 use anyhow::Context;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Space before the data of a packet, which testpmd counts as part of a buffer.
+/// Bytes before the packet data in a buffer (`RTE_PKTMBUF_HEADROOM`). testpmd counts them as part
+/// of the buffer's size.
 const HEADROOM: usize = 128;
 
-/// testpmd, forwarding.
+/// A running testpmd.
 pub(crate) struct Testpmd {
     process: Process,
-    /// Of ports.
+    /// Number of port pairs.
     pairs: usize,
     readings: Readings,
 }
 
 impl Testpmd {
-    /// Starts the floor of `case`, lets it warm up and stops it.
+    /// Starts testpmd on the ports of `case`, lets it warm up, and stops it (SIGSTOP).
     pub(crate) fn start(setup: &Setup, case: &Case) -> anyhow::Result<Self> {
         let process = Process::start(
-            // Its lines must come when they are printed, not when a buffer is full.
+            // stdbuf: testpmd would write to a pipe only when its buffer is full.
             Command::new("stdbuf")
                 .args(["-oL", "dpdk-testpmd"])
                 .args(arguments(setup, case))
-                // What it leaves behind goes with the directory.
+                // The files that testpmd leaves are removed with the directory.
                 .env("RUNTIME_DIRECTORY", &setup.dir),
         )?;
         let mut testpmd = Self { process, pairs: case.pairs(), readings: Readings::default() };
-        // Answered when the captures are loaded.
+        // testpmd answers once it has loaded the captures.
         testpmd.sent().context("testpmd does not start; it comes with Debian's dpdk-dev")?;
-        testpmd.process.say("start")?;
+        testpmd.process.write_line("start")?;
         std::thread::sleep(WARM_UP);
-        testpmd.process.stand_still()?;
+        testpmd.process.pause()?;
         Ok(testpmd)
     }
 
-    /// Packets sent so far by the ports that packets leave by: the second of each pair.
+    /// Returns the packets sent so far by the second port of each pair.
     fn sent(&mut self) -> anyhow::Result<f64> {
         let mut sent = 0.0;
         for pair in 0..self.pairs {
@@ -51,18 +52,18 @@ impl Testpmd {
         Ok(sent)
     }
 
-    /// Ends it.
+    /// Ends testpmd and returns its figures.
     pub(crate) fn finish(mut self, setup: &Setup, case: &Case) -> anyhow::Result<Figures> {
-        self.process.go_on()?;
-        self.process.say("quit")?;
+        self.process.resume()?;
+        self.process.write_line("quit")?;
         self.process.finish()?;
         self.readings.figures(setup, case.workers)
     }
 }
 
-/// Packets that a port of a testpmd has sent so far.
+/// Returns the packets that a port of a testpmd has sent so far.
 pub(crate) fn sent_by(process: &mut Process, port: usize) -> anyhow::Result<f64> {
-    process.say(&format!("show port stats {port}"))?;
+    process.write_line(&format!("show port stats {port}"))?;
     process.wait_for("its statistics", |line| {
         line.split_once("TX-packets:")?.1.split_whitespace().next()?.parse::<f64>().ok()
     })
@@ -82,17 +83,18 @@ impl Dut for Testpmd {
     }
 }
 
-/// Its command line.
+/// Returns the arguments of testpmd on the ports of `case`.
 pub(crate) fn arguments(setup: &Setup, case: &Case) -> Vec<String> {
     arguments_on(setup, case, setup.pairs(case), "")
 }
 
-/// Starts testpmd on these ports; `who` distinguishes it from others of the case.
+/// Returns the arguments of testpmd on these ports. `suffix` ends its file prefix, to distinguish
+/// it from other testpmds of the case.
 pub(crate) fn arguments_on(
     setup: &Setup,
     case: &Case,
     pairs: Vec<[String; 2]>,
-    who: &str,
+    suffix: &str,
 ) -> Vec<String> {
     let lcores = lcores(setup, &setup.worker_cpus[case.cpus()]);
     let (count, queues) = (case.workers, case.queues());
@@ -103,7 +105,7 @@ pub(crate) fn arguments_on(
     let driver = driver.map_or(String::new(), |driver| format!("-d{} ", driver.display()));
     let burst = engine::BURST_MAX;
     format!(
-        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid}-{first}-{count}-{queues}{who} \
+        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid}-{first}-{count}-{queues}{suffix} \
          --lcores={lcores} --main-lcore=0 {memory} -m{mb} {driver}{vdevs}-- \
          -i --forward-mode=io --nb-cores={count} --rxq={queues} --txq={queues} --burst={burst} \
          --total-num-mbufs={mbufs} --mbuf-size={mbuf_bytes}",
@@ -118,9 +120,10 @@ pub(crate) fn arguments_on(
     .collect()
 }
 
-/// Lcore 0, which only waits, and one for each of `workers`.
+/// Returns the EAL argument `--lcores`: lcore 0, the main lcore, which does not forward, and one
+/// lcore for each cpu of `workers`.
 pub(crate) fn lcores(setup: &Setup, workers: &[usize]) -> String {
-    // It keeps off the workers, unless they have all cpus.
+    // The main lcore uses other cpus than the workers, if there are any.
     let others: Vec<usize> =
         setup.cpus.iter().copied().filter(|cpu| !workers.contains(cpu)).collect();
     let main = if others.is_empty() { &setup.cpus } else { &others };

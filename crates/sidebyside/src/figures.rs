@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Packets, time and processor time of a process under test, and what they come to.
+//! Reads packets, time and processor time of a process, and computes rates and cycles per packet.
 //!
-//! Cycles per packet count the time in which a worker was on its cpu, by the kernel's own account
-//! of its threads: on a quiet machine that is all time, on a busy one it leaves out what others
-//! took. Where the kernel keeps no such account it is all time.
+//! Cycles per packet count the time that a worker had its cpu, from the kernel's `schedstat` of
+//! each thread. So on a busy machine the time of other programs is excluded. If the kernel has no
+//! `schedstat`, the whole time counts.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Start of every run that does not count: caches and tables fill up.
+/// Time at the start of each run that is not measured, while caches and tables fill.
 pub(crate) const WARM_UP: Duration = Duration::from_secs(1);
 
-/// A process at one moment.
+/// Counters of a process at one moment.
 pub(crate) struct Reading {
-    /// How long it could run so far.
+    /// Length of its turns so far.
     ran: Duration,
     /// Packets sent so far.
     pub(crate) packets: f64,
-    /// Nanoseconds on a cpu by thread.
+    /// Nanoseconds on a cpu, by thread.
     on_cpu: BTreeMap<String, u64>,
-    /// Nanoseconds on the same cpus of a thread that is not its own.
-    helped_ns: u64,
+    /// Nanoseconds on the same cpus of a kernel thread that worked for the process.
+    kernel_thread_ns: u64,
 }
 
-/// What a run comes to.
+/// Rate and cost of a program in one repetition.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Figures {
-    /// Million packets per second of all workers, in their turns.
+    /// Million packets per second of turns, all workers together.
     pub(crate) mpps: f64,
     /// Cycles of the time-stamp counter per packet.
     pub(crate) cycles: f64,
@@ -37,25 +37,26 @@ pub(crate) struct Figures {
 }
 
 impl Reading {
-    /// Reads the account of process `id`, which has sent `packets` in turns of `ran` together.
+    /// Reads the processor time of process `id`, which has sent `packets` in turns of the length
+    /// `ran` in all.
     pub(crate) fn take(id: u32, packets: f64, ran: Duration) -> Self {
         let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
         let on_cpu = threads.filter_map(|thread| {
-            let account = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-            let nanoseconds = account.split(' ').next()?.parse().ok()?;
+            let schedstat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            let nanoseconds = schedstat.split(' ').next()?.parse().ok()?;
             Some((thread.file_name().to_string_lossy().into_owned(), nanoseconds))
         });
-        Self { ran, packets, on_cpu: on_cpu.collect(), helped_ns: 0 }
+        Self { ran, packets, on_cpu: on_cpu.collect(), kernel_thread_ns: 0 }
     }
 
-    /// Adds the time that a kernel thread worked for the process.
-    pub(crate) fn helped_for(self, helped_ns: u64) -> Self {
-        Self { helped_ns, ..self }
+    /// Returns the reading with the nanoseconds that a kernel thread worked for the process.
+    pub(crate) fn with_kernel_thread(self, kernel_thread_ns: u64) -> Self {
+        Self { kernel_thread_ns, ..self }
     }
 }
 
 impl Figures {
-    /// Of a process with `workers` between two moments.
+    /// Returns the figures of a process with `workers` threads between two readings.
     pub(crate) fn between(first: &Reading, last: &Reading, workers: usize, tsc_hz: f64) -> Self {
         let seconds = (last.ran - first.ran).as_secs_f64();
         let packets = last.packets - first.packets;
@@ -64,16 +65,16 @@ impl Figures {
         };
         let mut used: Vec<f64> = last.on_cpu.iter().map(used).collect();
         used.sort_by(|a, b| b.total_cmp(a));
-        // The workers are the busiest threads: they never sleep.
-        let helped = (last.helped_ns - first.helped_ns) as f64 / 1e9;
-        let used = used.iter().take(workers).sum::<f64>() + helped;
+        // Workers never sleep, so they are the threads with the most processor time.
+        let kernel_thread = (last.kernel_thread_ns - first.kernel_thread_ns) as f64 / 1e9;
+        let used = used.iter().take(workers).sum::<f64>() + kernel_thread;
         let all = workers as f64 * seconds;
         let used = if used > 0.0 { used.min(all) } else { all };
         Self { mpps: packets / seconds / 1e6, cycles: used * tsc_hz / packets, on_cpu: used / all }
     }
 }
 
-/// Rate of the time-stamp counter, by the system's clock.
+/// Measures the frequency of the time-stamp counter in Hz; takes half a second.
 pub(crate) fn measure_tsc_hz() -> f64 {
     let (start, cycles) = (Instant::now(), dpdk::tsc());
     std::thread::sleep(Duration::from_millis(500));

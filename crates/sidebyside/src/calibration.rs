@@ -1,34 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Loops that never change: what they cost tells how fast the machine itself is at a moment.
+//! Measures the speed of the machine by fixed loops.
 //!
-//! On a virtual machine, or beside a busy hyperthread, the same instructions take twice as long in
-//! one hour as in another. A clock that slows down shows in all loops, a neighbour on the core in
-//! the wide one, a neighbour in the caches in the loads.
+//! On a virtual machine, or beside a busy hyperthread, the same instructions may take twice as long
+//! in one hour as in another. A lower clock rate slows down all loops. Load on the other
+//! hyperthread slows down the loop of independent shifts; other programs in the caches slow down
+//! the loads.
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 use std::hint::black_box;
 
-/// Cycles of the time-stamp counter for one step of each loop, in the order of [`NAMES`].
+/// Cycles of the time-stamp counter per step of each loop, in the order of [`NAMES`].
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Reading(pub(crate) [f64; NAMES.len()]);
 
-/// What the loops do.
+/// Descriptions of the loops.
 pub(crate) const NAMES: [&str; 5] = [
-    "multiplications, each of the one before",
-    "8 shifts and xors that wait for nothing",
-    "load from 256 kB, each of the one before",
-    "load from 8 MB, each of the one before",
-    "load from 64 MB, each of the one before",
+    "dependent multiplication",
+    "8 independent shifts and xors",
+    "dependent load from 256 kB",
+    "dependent load from 8 MB",
+    "dependent load from 64 MB",
 ];
 
-/// Memory of the loops that load.
-pub(crate) struct Yardstick {
+/// The loops of one cpu, and the memory that they load from.
+pub(crate) struct Calibration {
     cpu: usize,
-    circles: [PointerChase; 3],
+    loads: [PointerChase; 3],
 }
 
-/// Every cache line holds the place of another; all are one circle in an order no prefetcher sees.
+/// Cache lines that each have the index of another one. They form one cycle in random order, which
+/// no prefetcher predicts.
 struct PointerChase {
     lines: Vec<Line>,
 }
@@ -41,20 +43,20 @@ struct Line {
 
 const STEPS: usize = 1 << 16;
 
-impl Yardstick {
-    /// For `cpu`; takes 70 MB.
+impl Calibration {
+    /// Prepares the loops for `cpu`; takes 72 MB of memory.
     pub(crate) fn new(cpu: usize) -> Self {
-        Self { cpu, circles: [256 << 10, 8 << 20, 64 << 20].map(PointerChase::new) }
+        Self { cpu, loads: [256 << 10, 8 << 20, 64 << 20].map(PointerChase::new) }
     }
 
-    /// Runs every loop; takes some ten milliseconds.
+    /// Runs all loops on the cpu; takes some tens of milliseconds.
     pub(crate) fn read(&self) -> Reading {
         let read = || {
             let mut cpus = CpuSet::new();
             cpus.set(self.cpu);
-            // Elsewhere the figures are of another cpu, and still tell of the machine.
+            // On failure the loops run on another cpu, and still measure the machine.
             let _ = sched_setaffinity(None, &cpus);
-            let [small, middle, large] = self.circles.each_ref().map(PointerChase::walk);
+            let [small, middle, large] = self.loads.each_ref().map(PointerChase::walk);
             Reading([multiply(), shift(), small, middle, large])
         };
         std::thread::scope(|scope| scope.spawn(read).join()).expect("the loops do not panic")
@@ -67,7 +69,7 @@ impl PointerChase {
         for (place, line) in lines.iter_mut().enumerate() {
             line.next = place as u32;
         }
-        // Sattolo: a shuffle of one cycle.
+        // Sattolo's algorithm: a random permutation that is one cycle.
         let mut state = 1_u64;
         for last in (1..lines.len()).rev() {
             state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -79,7 +81,8 @@ impl PointerChase {
         Self { lines }
     }
 
-    /// The second of two rounds, or as far as they go.
+    /// Returns the cycles per load, after one round that warms the caches. A round is one pass over
+    /// all lines, but between [`STEPS`] and twice as many loads.
     fn walk(&self) -> f64 {
         let steps = self.lines.len().clamp(STEPS, 2 * STEPS);
         let mut place = 0;
@@ -114,7 +117,7 @@ fn shift() -> f64 {
     })
 }
 
-/// The best of three, so that an interrupt is nobody's speed.
+/// Returns the cycles per step of the fastest of three runs, to exclude interrupts.
 fn cycles_per_step(steps: usize, mut run: impl FnMut()) -> f64 {
     let mut time = || {
         let start = dpdk::tsc();
