@@ -131,7 +131,7 @@ impl fmt::Display for Threshold {
                 write!(f, " x mean of {}", than.join(", "))
             }
             Threshold::NetRatioAtLeast { than, must, goal } => {
-                write!(f, "net >= {must:.2} / {goal:.2} times less than {than}")
+                write!(f, "net of {than} >= {must:.2} / {goal:.2} x net")
             }
         }
     }

@@ -221,8 +221,9 @@ fn list_repeatedly(setup: &Setup, instance: u32, is_done: &AtomicBool) -> anyhow
     let mut fewest = f64::INFINITY;
     while !is_done.load(Ordering::Relaxed) {
         let mut ct = ct(setup, &["list"], instance);
-        let mut list = ct.stdout(Stdio::piped()).spawn().context("cannot list")?;
-        let lines = list.stdout.take().context("a list has no end to read")?;
+        let mut list =
+            ct.stdout(Stdio::piped()).spawn().context("cannot start millrace ct list")?;
+        let lines = list.stdout.take().context("millrace ct list has no pipe")?;
         let count = BufReader::new(lines).lines().count();
         let status = list.wait()?;
         if !status.success() {
@@ -237,7 +238,9 @@ fn list_repeatedly(setup: &Setup, instance: u32, is_done: &AtomicBool) -> anyhow
 fn flush(setup: &Setup, instance: u32) -> anyhow::Result<f64> {
     let reply: Value =
         serde_json::from_str(&run(&mut ct(setup, &["flush", "--all", "--json"], instance))?)?;
-    reply["flushed"].as_f64().with_context(|| format!("a flush says {reply}"))
+    reply["flushed"]
+        .as_f64()
+        .with_context(|| format!("unexpected reply of millrace ct flush: {reply}"))
 }
 
 fn ct(setup: &Setup, words: &[&str], instance: u32) -> Command {

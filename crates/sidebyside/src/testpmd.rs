@@ -105,8 +105,8 @@ pub(crate) fn arguments_on(
     let driver = driver.map_or(String::new(), |driver| format!("-d{} ", driver.display()));
     let burst = engine::BURST_MAX;
     format!(
-        "--no-pci --no-telemetry --file-prefix=millrace-bench-{pid}-{first}-{count}-{queues}{suffix} \
-         --lcores={lcores} --main-lcore=0 {memory} -m{mb} {driver}{vdevs}-- \
+        "--no-pci --no-telemetry \
+         --file-prefix=millrace-bench-{pid}-{first}-{count}-{queues}{suffix} --lcores={lcores} --main-lcore=0 {memory} -m{mb} {driver}{vdevs}-- \
          -i --forward-mode=io --nb-cores={count} --rxq={queues} --txq={queues} --burst={burst} \
          --total-num-mbufs={mbufs} --mbuf-size={mbuf_bytes}",
         pid = std::process::id(),
