@@ -106,7 +106,8 @@ pub(crate) fn arguments_on(
     let burst = engine::BURST_MAX;
     format!(
         "--no-pci --no-telemetry \
-         --file-prefix=millrace-bench-{pid}-{first}-{count}-{queues}{suffix} --lcores={lcores} --main-lcore=0 {memory} -m{mb} {driver}{vdevs}-- \
+         --file-prefix=millrace-bench-{pid}-{first}-{count}-{queues}{suffix} \
+         --lcores={lcores} --main-lcore=0 {memory} -m{mb} {driver}{vdevs}-- \
          -i --forward-mode=io --nb-cores={count} --rxq={queues} --txq={queues} --burst={burst} \
          --total-num-mbufs={mbufs} --mbuf-size={mbuf_bytes}",
         pid = std::process::id(),
