@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Time of the engine alone, per packet, over frames in memory: `cargo bench -p engine`.
+//! Measures the time of the engine alone per packet, with frames in memory: `cargo bench -p
+//! engine`.
 //!
-//! Before each burst its frames are copied into a small ring of buffers, as a NIC would leave them
-//! in the cache; that is not timed. Names say what the table does and whether it fits into the
-//! caches: 10 k IPv4 flows take about a megabyte, 1 M flows about 130. Frames, order and hash
-//! secret come from fixed seeds.
+//! Before each burst, its frames are copied into a small ring of buffers, so they are in the cache,
+//! as after reception from a NIC. The copy is not timed. Names of benchmarks say what the table
+//! does and whether it fits into the caches: 10 k IPv4 flows take about 1 MB, 1 M flows about 130
+//! MB. Frames, order and hash secret come from fixed seeds.
 
 use criterion::{Criterion, Throughput};
 use engine::{
@@ -38,7 +39,7 @@ impl Random {
     }
 }
 
-/// One direction of flow `i`.
+/// Makes a frame of flow `i` in one direction; `reversed` gives the other.
 type Flow = fn(i: u32) -> FrameBuilder;
 
 fn v4(i: u32) -> FrameBuilder {
@@ -61,7 +62,8 @@ fn udp_v6(i: u32) -> FrameBuilder {
     v6(i).udp(i as u16, 53)
 }
 
-/// Half TCP, some of it tagged, a third IPv6.
+/// Returns mixed traffic: four of six flows are TCP, one of these with a VLAN tag; two of six are
+/// IPv6.
 fn mixed(i: u32) -> FrameBuilder {
     match i % 6 {
         0 | 1 => tcp_v4(i),
@@ -72,7 +74,7 @@ fn mixed(i: u32) -> FrameBuilder {
     }
 }
 
-/// The frames of flows `from..to`, both directions, in random order.
+/// Returns one frame of each direction of flows `from..to`, in random order.
 fn frames(flow: Flow, from: u32, to: u32) -> Vec<Vec<u8>> {
     let both = |i| [flow(i).build(), flow(i).reversed().build()];
     let mut frames: Vec<_> = (from..to).flat_map(both).collect();
@@ -80,7 +82,7 @@ fn frames(flow: Flow, from: u32, to: u32) -> Vec<Vec<u8>> {
     frames
 }
 
-/// The frames of flows `from..to`, one direction, in order.
+/// Returns one frame of each flow of `from..to`, in one direction, in order.
 fn first_frames(flow: Flow, from: u32, to: u32) -> Vec<Vec<u8>> {
     (from..to).map(|i| flow(i).build()).collect()
 }
@@ -104,16 +106,16 @@ fn config(capacity: u32) -> Config {
     }
 }
 
-/// An engine and the buffers its packets lie in.
+/// An engine, and the buffers of its packets.
 struct Bench {
     engine: Engine,
     ring: Vec<u8>,
     at: usize,
-    /// Marks of packets, by the bytes that tell one from another.
+    /// Marks of packets, by the bytes of their addresses and ports ([`TUPLE`]).
     marks: HashMap<Vec<u8>, u32>,
 }
 
-/// Addresses and ports of a packet of IPv4.
+/// Position of addresses and ports in an IPv4 frame without VLAN tag and IP options.
 const TUPLE: std::ops::Range<usize> = 26..38;
 
 impl Bench {
@@ -123,7 +125,7 @@ impl Bench {
         Bench { engine, ring: vec![0; 1024 * Self::BUFFER], at: 0, marks: HashMap::new() }
     }
 
-    /// Does what the engine requests of a NIC.
+    /// Answers all rule requests of the engine like a NIC that accepts them.
     fn mark(&mut self, layout: MarkLayout) {
         while let Some(RuleRequest::Install { rule, tuple, .. }) = self.engine.next_request() {
             let (IpAddr::V4(src), IpAddr::V4(dst)) = (tuple.src, tuple.dst) else { continue };
@@ -134,7 +136,7 @@ impl Bench {
         }
     }
 
-    /// Processes the frames, at most a burst, takes what is left of flows, and times that.
+    /// Processes the frames, at most a burst, and takes the flow records. Returns the time of both.
     fn burst(&mut self, now: u64, frames: &[Vec<u8>]) -> Duration {
         if self.at + frames.len() * Self::BUFFER > self.ring.len() {
             self.at = 0;
@@ -162,30 +164,30 @@ impl Bench {
         time
     }
 
-    /// Processes all frames, in whole bursts.
+    /// Processes all frames in bursts; returns the time.
     fn all(&mut self, now: u64, frames: &[Vec<u8>]) -> Duration {
         frames.chunks(BURST_MAX).map(|burst| self.burst(now, burst)).sum()
     }
 
-    /// Ends every flow; times that.
+    /// Expires all flows and takes their flow records. Returns the time of both.
     fn expire_all(&mut self, now: u64) -> Duration {
         let mut time = Duration::ZERO;
         loop {
             let start = Instant::now();
-            let looked_at = self.engine.expire(now, BURST_MAX);
+            let processed = self.engine.expire(now, BURST_MAX);
             while let Some(flow) = self.engine.next_record() {
                 black_box(flow);
             }
             time += start.elapsed();
-            if looked_at == 0 {
+            if processed == 0 {
                 return time;
             }
         }
     }
 }
 
-/// Bursts of `size` over `frames`, again and again, at one point of time, with what `bench` makes
-/// when it is wanted; `check` sees it behind them.
+/// Measures bursts of `size` frames, which repeat `frames` without end, all at the same time of the
+/// engine. Calls `bench` only if the benchmark is selected, and `check` after the last burst.
 fn bursts(
     c: &mut Criterion,
     (name, size): (&str, usize),
@@ -207,7 +209,7 @@ fn bursts(
     made.iter().for_each(check);
 }
 
-/// Packets that never reach the table.
+/// Measures packets that get their verdict before a lookup in the table.
 fn parse(c: &mut Criterion) {
     let nine_extensions = |i| (0..9).fold(v6(i), |frame, _| frame.dest_options(&[])).udp(1, 2);
     let cases: [(&str, Flow); 5] = [
@@ -223,14 +225,14 @@ fn parse(c: &mut Criterion) {
     }
 }
 
-/// An engine with room for so many flows, and the flows of these frames.
+/// Returns an engine with this capacity that has processed `frames`.
 fn with_flows(capacity: u32, frames: &[Vec<u8>]) -> Bench {
     let mut bench = Bench::new(engine(capacity));
     bench.all(SECOND, frames);
     bench
 }
 
-/// Packets of flows that are in the table.
+/// Measures packets whose flows are in the table.
 fn lookup_hit(c: &mut Criterion) {
     let cases: [(&str, Flow, u32); 7] = [
         ("lookup_hit/udp_ipv4_1k_in_l2", udp_v4, 1_000),
@@ -250,8 +252,8 @@ fn lookup_hit(c: &mut Criterion) {
     }
 }
 
-/// Tracks packets of known connections where rules put them into zones. The last rule matches every
-/// packet.
+/// Measures packets of known connections while rules assign their zones. Only the last rule matches
+/// the packets.
 fn zone_rules(c: &mut Criterion) {
     let frames = frames(udp_v4, 0, 10_000);
     for count in [1, 16, 256_u16] {
@@ -275,7 +277,7 @@ fn zone_rules(c: &mut Criterion) {
     }
 }
 
-/// Packets whose marks name their flows.
+/// Measures packets with NIC marks, where all, two thirds or none of the directions have a rule.
 fn marked(c: &mut Criterion) {
     let layout = MarkLayout::new(32, 2 << 20).expect("wide enough");
     let offload = OffloadConfig {
@@ -321,7 +323,7 @@ fn marked(c: &mut Criterion) {
     }
 }
 
-/// Packets of flows that are not in the table, which is full.
+/// Measures packets whose flows are not in the table, which is full.
 fn lookup_miss(c: &mut Criterion) {
     for (name, capacity) in [
         ("lookup_miss/udp_ipv4_10k_full_in_cache", 10_000),
@@ -336,7 +338,8 @@ fn lookup_miss(c: &mut Criterion) {
     }
 }
 
-/// First packets of flows, into a table that fills up to three quarters, and their end.
+/// Measures first packets of flows, which fill the table to three quarters, and the expiry of these
+/// flows.
 fn insert_and_expire(c: &mut Criterion) {
     for (size, capacity) in [("10k_in_cache", 13_333), ("1m_out_of_cache", 1_333_333)] {
         let frames = first_frames(udp_v4, 0, capacity / 4 * 3);
@@ -369,7 +372,7 @@ fn insert_and_expire(c: &mut Criterion) {
     }
 }
 
-/// Whole connections of TCP, eight packets each, over the same ports again and again.
+/// Measures whole TCP connections of eight packets each, which reuse the same ports.
 fn short(c: &mut Criterion) {
     let mut frames: Vec<Vec<u8>> = Vec::new();
     scenario::short_tcp(1, 28_000, |_, frame| frames.push(frame.to_vec()));
@@ -380,7 +383,7 @@ fn short(c: &mut Criterion) {
     bursts(c, (name, BURST_MAX), &frames, || with_flows(1 << 20, &frames), check);
 }
 
-/// Everything at once: mixed traffic of known flows in bursts of 32 and 64.
+/// Measures mixed traffic of known flows, in bursts of 32 and 64.
 fn burst(c: &mut Criterion) {
     for (size, flows) in [("10k_in_cache", 10_000), ("1m_out_of_cache", 1_000_000)] {
         let frames = frames(mixed, 0, flows);

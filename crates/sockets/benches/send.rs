@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Packets per second of a sender over a UDP socket, beside those of a loop of `sendmmsg` that
-//! sends datagrams made before: the same sizes, destination, batch and options of the socket.
+//! Measures packets per second of a sender over a UDP socket, beside a plain loop of `sendmmsg`
+//! that sends prepared datagrams. Sizes, destination, batch and socket options are the same.
 //!
-//! They take turns; the best turn of each counts, as others have the cpu too. The receiver is a
-//! socket on loopback that nobody reads, so both pay for the same work of the kernel.
+//! Both take turns. The best turn of each counts, because other programs use the cpu too. The
+//! destination is a socket on loopback without a reader, so the kernel does the same work for both.
 
 use generator::{Clock, Lanes, Session, Stage, Task};
 use sockets::{UdpOptions, UdpPort, UdpStream};
@@ -35,7 +35,8 @@ fn streams(dport: u16, size: usize, is_stamped: bool) -> (StreamSpec, Streams) {
     (spec, streams)
 }
 
-/// Sends by `send`, which returns how many packets it sent; returns nanoseconds a packet.
+/// Calls `send`, which returns the number of packets that it sent, until [`PACKETS`] are sent.
+/// Returns nanoseconds per packet.
 fn measure(mut send: impl FnMut() -> u64) -> f64 {
     let (begun, mut sent) = (Instant::now(), 0);
     while sent < PACKETS {
@@ -44,7 +45,7 @@ fn measure(mut send: impl FnMut() -> u64) -> f64 {
     begun.elapsed().as_nanos() as f64 / sent as f64
 }
 
-/// The plain loop: a batch of datagrams, over and over.
+/// The plain loop, which sends the same batch of datagrams in each call.
 struct Plain {
     socket: UdpSocket,
     headers: Vec<libc::mmsghdr>,
@@ -65,7 +66,7 @@ impl Plain {
         };
         let mut parts: Vec<_> = bytes.chunks_exact_mut(len).map(part).collect();
         let header = |part: &mut libc::iovec| {
-            // SAFETY: all zeros are a message of nothing to nobody.
+            // SAFETY: an `mmsghdr` of zeros is valid: a message without data and destination.
             let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
             header.msg_hdr.msg_iov = part;
             header.msg_hdr.msg_iovlen = 1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How fast `millrace gen` and `millrace reflect` are, beside testpmd on the same ports:
+//! Measures the speed of `millrace gen` and `millrace reflect`, beside testpmd on the same ports:
 //! `cargo bench -p millrace --bench generator -- --help`.
 //!
-//! Every row is measured once in each repetition, so that rows which are compared run close to each
-//! other in time; a row's figure is the median. `bench/README.md` says what the rows mean.
+//! Each repetition measures all rows once, so that rows which are compared run close to each other
+//! in time. A row's figure is the median.
 #![forbid(unsafe_code)]
 
 mod measure;
@@ -15,23 +15,23 @@ use rows::{Bar, Row};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// Speed of the generator and of the reflector.
+/// Measure the speed of the generator and of the reflector
 #[derive(Parser)]
 #[command(name = "generator")]
 struct Args {
-    /// How often every row is measured
+    /// Number of repetitions
     #[arg(long, value_name = "N", default_value_t = 5)]
     reps: usize,
-    /// Seconds of one measurement
+    /// Seconds that each row is measured in a repetition
     #[arg(long, value_name = "S", default_value_t = 3)]
     seconds: u32,
-    /// Only the rows with NAME in their name; may be repeated
+    /// Measure only rows whose name contains NAME; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Print the names of the rows and end
+    /// Print the names of the rows and exit
     #[arg(long)]
     list: bool,
-    /// What cargo bench passes to every benchmark
+    /// Ignored: cargo bench passes it to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -39,7 +39,7 @@ struct Args {
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let wanted =
-        |row: &Row| args.only.is_empty() || args.only.iter().any(|it| row.name.contains(it));
+        |row: &Row| args.only.is_empty() || args.only.iter().any(|part| row.name.contains(part));
     let rows: Vec<Row> = rows::all().into_iter().filter(wanted).collect();
     if args.list {
         rows.iter().for_each(|row| println!("{}", row.name));
@@ -58,26 +58,27 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let medians: BTreeMap<&str, f64> =
         found.iter().map(|(name, figures)| (*name, median(figures))).collect();
-    println!("{:44} {:>10} {:>10} {:>10}  bar", "row", "median", "least", "most");
+    println!("{:44} {:>10} {:>10} {:>10}  must / goal", "row", "median", "min", "max");
     let mut is_good = true;
     for row in &rows {
         let Some(figures) = found.get(row.name) else { continue };
-        let (least, most) = figures.iter().fold((f64::MAX, f64::MIN), |(least, most), figure| {
-            (least.min(*figure), most.max(*figure))
-        });
-        let verdict = judge(row, &medians, &mut is_good);
+        let (min, max) = figures
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(min, max), figure| (min.min(*figure), max.max(*figure)));
+        let outcome = judge(row, &medians, &mut is_good);
         let median = medians[row.name];
-        println!("{:44} {median:10.3} {least:10.3} {most:10.3}  {verdict}", row.name);
+        println!("{:44} {median:10.3} {min:10.3} {max:10.3}  {outcome}", row.name);
     }
-    println!("\nMpps, except where the row's name says otherwise");
+    println!("\nFigures are Mpps unless the row's name has another unit.");
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Says whether a row keeps its bars, and notes if it does not.
+/// Returns the outcome for each threshold of a row. Sets `is_good` to false if the row misses a
+/// required value.
 fn judge(row: &Row, medians: &BTreeMap<&str, f64>, is_good: &mut bool) -> String {
     let figure = medians[row.name];
-    let verdicts = row.bars.iter().map(|bar| {
-        let (value, must, goal, is_most) = match bar {
+    let outcomes = row.bars.iter().map(|bar| {
+        let (value, must, goal, is_upper) = match bar {
             Bar::Least { must, goal } => (figure, *must, *goal, false),
             Bar::Most { must, goal } => (figure, *must, *goal, true),
             Bar::Times { than, must, goal } => match medians.get(than) {
@@ -85,14 +86,14 @@ fn judge(row: &Row, medians: &BTreeMap<&str, f64>, is_good: &mut bool) -> String
                 None => return format!("{than} is missing"),
             },
         };
-        let is_kept = |bar: f64| if is_most { value <= bar } else { value >= bar };
-        *is_good &= is_kept(must);
-        let word = match (is_kept(must), is_kept(goal)) {
+        let holds = |bar: f64| if is_upper { value <= bar } else { value >= bar };
+        *is_good &= holds(must);
+        let word = match (holds(must), holds(goal)) {
             (_, true) => "goal",
-            (true, _) => "kept",
+            (true, _) => "must",
             _ => "MISSED",
         };
-        let sign = if is_most { "<=" } else { ">=" };
+        let sign = if is_upper { "<=" } else { ">=" };
         match bar {
             Bar::Times { than, .. } => {
                 format!("{word}: {value:.2} x {than}, {sign} {must} / {goal}")
@@ -100,7 +101,7 @@ fn judge(row: &Row, medians: &BTreeMap<&str, f64>, is_good: &mut bool) -> String
             _ => format!("{word}: {sign} {must} / {goal}"),
         }
     });
-    verdicts.collect::<Vec<_>>().join("; ")
+    outcomes.collect::<Vec<_>>().join("; ")
 }
 
 fn median(figures: &[f64]) -> f64 {

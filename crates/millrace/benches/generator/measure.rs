@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Runs a row once.
+//! Measures one row: runs `millrace gen` or testpmd, and reads its figure.
 
 use crate::rows::{Figure, Row, Run};
 use anyhow::{Context, bail};
@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const MILLRACE: &str = env!("CARGO_BIN_EXE_millrace");
-/// testpmd prints its rates every second; the first ones are of its start.
+/// Number of testpmd's rates that do not count. It prints one per second; the first ones include
+/// its start.
 const WARM_UP: usize = 2;
-/// How long a program may take to start.
+/// Longest accepted time of a program's start.
 const START: Duration = Duration::from_secs(20);
 
-/// What all rows have in common.
+/// Settings and files that all rows share.
 pub(crate) struct Bench {
     seconds: u32,
     dir: TempDir,
@@ -36,12 +37,12 @@ impl Bench {
         Ok(bench)
     }
 
-    /// The file of 1000 streams.
+    /// Returns the path of a stream file with 1000 streams.
     fn streams(&self) -> String {
         self.dir.path().join("streams.toml").display().to_string()
     }
 
-    /// The row's figure; `None` if something is missing for it.
+    /// Measures the row's figure; `None` if the machine lacks a program or driver for it.
     pub(crate) fn measure(&self, row: &Row) -> anyhow::Result<Option<f64>> {
         if row.needs_twin() && !self.has_twin {
             return Ok(None);
@@ -68,7 +69,7 @@ impl Bench {
         }
     }
 
-    /// Results of `millrace gen`.
+    /// Runs `millrace gen` and returns its results.
     fn generate(&self, args: &[&str]) -> anyhow::Result<Value> {
         let seconds = self.seconds.to_string();
         let mut command = Command::new(MILLRACE);
@@ -95,7 +96,7 @@ impl Bench {
         })
     }
 
-    /// Mpps that testpmd sends.
+    /// Returns the Mpps that testpmd sends in this forwarding mode; `None` if it cannot be started.
     fn testpmd(&self, mode: &str) -> anyhow::Result<Option<f64>> {
         let cpus = thread::available_parallelism()?.get();
         let mut command = Command::new("dpdk-testpmd");
@@ -104,7 +105,7 @@ impl Bench {
         command.args(["--file-prefix", &format!("bench-{}", std::process::id()), "--"]);
         command.arg(format!("--forward-mode={mode}"));
         command.args(["--stats-period=1", "--nb-cores=1", "--burst=64", "--port-topology=loop"]);
-        // Its default does not fit into little memory.
+        // The default number of buffers does not fit into 128 MB.
         command.arg("--total-num-mbufs=16383");
         command.env("RUNTIME_DIRECTORY", self.dir.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -122,7 +123,7 @@ impl Bench {
     }
 }
 
-/// `millrace reflect`, which is ended with this value.
+/// A running `millrace reflect`, which ends on drop.
 struct Reflector(Child);
 
 impl Reflector {
@@ -143,7 +144,7 @@ impl Reflector {
     }
 
     fn stop(&mut self) -> anyhow::Result<()> {
-        // In order, so that the socket goes.
+        // SIGTERM: the reflector removes its socket when it ends in order.
         let pid = Pid::from_child(&self.0);
         rustix::process::kill_process(pid, Signal::TERM)?;
         self.0.wait()?;
@@ -153,7 +154,7 @@ impl Reflector {
 
 impl Drop for Reflector {
     fn drop(&mut self) {
-        // Nothing is left to do if it has ended.
+        // Does nothing if the reflector has already ended.
         if let Ok(None) = self.0.try_wait() {
             let _ = self.stop();
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is measured, and what it must come to.
+//! Lists the rows of the report, and the thresholds of their figures.
 
-/// One line of the report.
+/// One row of the report.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) run: Run,
@@ -9,7 +9,7 @@ pub(crate) struct Row {
     pub(crate) bars: Vec<Bar>,
 }
 
-/// What is run.
+/// Program and arguments of a row.
 pub(crate) enum Run {
     /// `millrace gen` with these arguments.
     Gen(Vec<&'static str>),
@@ -21,47 +21,47 @@ pub(crate) enum Run {
     Testpmd(&'static str),
 }
 
-/// Which figure of the results counts.
+/// The figure of the results that the row shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Figure {
     /// Mpps sent.
     Sent,
     /// Mpps received and verified.
     Received,
-    /// Packets lost, of a million.
+    /// Packets lost, per million.
     LostPerMillion,
-    /// How far the rate is off, in percent of 1 Mpps.
+    /// Difference of the rate from 1 Mpps, in percent of 1 Mpps.
     RateError,
-    /// 99th percentile of the error of the gaps, in microseconds.
+    /// 99th percentile of the error of gaps between packets, in microseconds.
     GapError,
 }
 
-/// What a figure is held against.
+/// A threshold of a figure: `must` is required, `goal` is desired.
 pub(crate) enum Bar {
-    /// At least.
+    /// Lower limits.
     Least { must: f64, goal: f64 },
-    /// At most.
+    /// Upper limits.
     Most { must: f64, goal: f64 },
-    /// At least so many times the figure of the row named.
+    /// Lower limits of the figure, divided by that of the row `than`.
     Times { than: &'static str, must: f64, goal: f64 },
 }
 
-/// Swallows what is sent.
+/// A port that discards packets.
 const NULL: &str = "net_null0,no-rx=1";
-/// Two ports with a wire between them.
+/// Two ports of the software NIC, connected by a wire.
 const CABLE: &str = "net_twin0,wire=bench,net_twin1,wire=bench";
 const VARYING: &str = "src=198.18.0.1-198.18.0.250 sport=1024-65000";
 
 impl Row {
-    /// What is needed for it.
+    /// Returns a text that names the requirements of the row.
     pub(crate) fn needs(&self) -> &'static str {
         match self.run {
-            Run::Testpmd(_) => "dpdk-testpmd, of Debian's dpdk-dev",
-            _ => "the software NIC (MILLRACE_TWIN) and two cpus",
+            Run::Testpmd(_) => "needs dpdk-testpmd (Debian's dpdk-dev)",
+            _ => "needs the software NIC (MILLRACE_TWIN) and two cpus",
         }
     }
 
-    /// True if it needs the software NIC.
+    /// True if the row needs the software NIC.
     pub(crate) fn needs_twin(&self) -> bool {
         matches!(&self.run, Run::Gen(args) if args[0] == CABLE)
     }
@@ -83,7 +83,7 @@ fn times(than: &'static str, must: f64, goal: f64) -> Vec<Bar> {
     vec![Bar::Times { than, must, goal }]
 }
 
-/// Every row.
+/// Returns all rows.
 pub(crate) fn all() -> Vec<Row> {
     [into_null(), through_ports()].into_iter().flatten().collect()
 }
@@ -94,7 +94,7 @@ const WITHOUT_STATISTICS: &str = "64 B, 1 stream, without statistics";
 const TXONLY: &str = "testpmd txonly";
 const FLOWGEN: &str = "testpmd flowgen";
 
-/// Rows of frames that nobody receives.
+/// Returns the rows that send to a port that discards packets.
 fn into_null() -> Vec<Row> {
     let alone = ["--receivers", "0", "--rate", "max"];
     let null = |more: &[&'static str]| [&[NULL][..], &alone, more].concat();
@@ -107,7 +107,8 @@ fn into_null() -> Vec<Row> {
         times(FLOWGEN, 0.9, 1.0),
         times(WITHOUT_STATISTICS, 0.9, 1.0),
     ];
-    // Frames that are all alike need no work at all, so stamps are held against other work.
+    // Equal frames are sent without any change. So stamping is compared with varying streams, which
+    // also write to each frame.
     let stamped = "64 B, 1 stream, all statistics: stamped";
     vec![
         sent(ONE, &[], of_one.into_iter().flatten().collect()),
@@ -126,7 +127,7 @@ fn into_null() -> Vec<Row> {
     ]
 }
 
-/// Rows of a rate that is kept, and of packets that are verified.
+/// Returns the rows of paced sending, and of packets that are received and verified.
 fn through_ports() -> Vec<Row> {
     let pace = [NULL, "--receivers", "0", "--rate", "1Mpps"];
     let verified = |rate| [CABLE, "--verify", "--rate", rate];
@@ -137,7 +138,7 @@ fn through_ports() -> Vec<Row> {
         bars: vec![],
     };
     let (top, at_5) =
-        ("verified over a cable, as fast as it goes", "verified over a cable, 5 Mpps: lost, ppm");
+        ("verified over a wire, maximum rate", "verified over a wire, 5 Mpps: lost, ppm");
     vec![
         gen_row("pacing at 1 Mpps: rate error, %", &pace, Figure::RateError, most(0.1, 0.01)),
         gen_row("pacing at 1 Mpps: p99 of gaps, us", &pace, Figure::GapError, most(5.0, 2.0)),
