@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! AF_XDP (`net_af_xdp`), whose packets the kernel copies on interfaces like these: a generator,
-//! the bump and a reflector, each in a namespace of its own.
+//! Tests AF_XDP (`net_af_xdp`) with a generator, the bump and a reflector, each in a network
+//! namespace of its own. On veth interfaces, the kernel copies the packets.
 
 use crate::bump::{count, turn};
 use crate::lan::{ENDS, Lan};
@@ -12,7 +12,7 @@ use std::process::Stdio;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_millrace");
 
-/// Whether DPDK has the driver here.
+/// True if DPDK has the driver on this machine.
 fn has_driver() -> bool {
     let found = std::process::Command::new("sh")
         .args(["-c", "ls /usr/lib/*/dpdk/pmds-*/librte_net_af_xdp.so*"])
@@ -62,7 +62,7 @@ fn packets_pass_the_bump_over_af_xdp() {
     let summary: Value = serde_json::from_str(&summary).expect("JSON");
     let of = |member: &str| count(&results["verified"][member]);
     assert_eq!((count(&results["sent"]["packets"]), of("damaged")), (2000, 0), "{results:#}");
-    // Others have the cpus, too; what the kernel has no room for is lost.
+    // Other programs use the cpus too. The kernel drops packets for which it has no room.
     assert!(of("lost") < 200, "{results:#}");
     let received: u64 =
         [0, 1].map(|port| count(&summary["ports"][port]["rx_packets"])).iter().sum();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Associations of SCTP as a box in between sees them, on a network that loses, repeats and
-//! reorders; the same beside strangers, begun before anybody looked, and one after the other; and
-//! what the kernel and the engine say of each packet.
+//! Compares the engine with the kernel packet by packet: SCTP associations on a network that loses,
+//! repeats and reorders packets. Also with forged packets, with associations that are older than
+//! the tracker, and with a second association on the same ports.
 
 use crate::conntrack::{Router, TOOLS, seed, sessions};
 use crate::has_root_and;
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use std::net::IpAddr;
 use wire::FrameBuilder;
 
-/// The chunk that a packet has (RFC 9260 section 3.2).
+/// Types of the first chunk of a packet (RFC 9260 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Chunk {
@@ -27,49 +27,50 @@ enum Chunk {
     ShutdownComplete = 14,
 }
 
-/// One packet, of side 0 or 1.
+/// One packet, sent by side 0 or 1.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     from: usize,
     chunk: Chunk,
     tag: u32,
-    /// What INIT and INIT ACK ask for.
+    /// Initiate tag of INIT and INIT ACK.
     initiate: u32,
-    /// The tag is the one that the peer sends.
+    /// True if the tag is the sender's own, with the T bit (the tag that the peer sends).
     reflects: bool,
-    /// It is of somebody who does not know the tags.
+    /// True if the sender is forged and does not know the tags.
     is_strange: bool,
 }
 
-/// Between two hosts.
+/// Packets between two hosts.
 #[derive(Clone, Debug)]
 struct Talk {
     is_v6: bool,
     steps: Vec<Step>,
 }
 
-/// One association, and nobody else.
+/// Returns one association without forged packets.
 fn talk(seed: u64) -> Talk {
     let mut rng = Rng::with_seed(seed);
     let (is_v6, steps) = (rng.bool(), life(&mut rng));
     Talk { is_v6, steps: on_the_way(&mut rng, &steps, false) }
 }
 
-/// One that may be followed by another, or have been there before; and strangers.
+/// Returns an association with forged packets. Another one may follow it, or its start may be
+/// missing.
 fn strange_talk(seed: u64) -> Talk {
     let mut rng = Rng::with_seed(seed);
     let is_v6 = rng.bool();
     let mut steps = life(&mut rng);
     if rng.u32(0..4) == 0 {
-        // The ports again.
+        // A second association on the same ports.
         steps.extend(life(&mut rng));
     }
-    // One in 32 was there before anybody looked.
+    // The tracker has missed the start of one association in 32.
     let unseen = if rng.u32(0..32) == 0 { rng.usize(1..steps.len()) } else { 0 };
     Talk { is_v6, steps: on_the_way(&mut rng, &steps[unseen..], true) }
 }
 
-/// From INIT to the end, if it ends.
+/// Returns the packets of an association from INIT to its end, if it ends.
 fn life(rng: &mut Rng) -> Vec<Step> {
     let tags = [rng.u32(1..), rng.u32(1..)];
     let step = |from: usize, chunk| {
@@ -106,8 +107,9 @@ fn life(rng: &mut Rng) -> Vec<Step> {
     steps
 }
 
-/// As it comes by: what was lost behind the box comes again, as does what the network copies; and
-/// packets of one side overtake each other. What is lost before it is not seen, and sent again.
+/// Returns the packets as they pass the tracker. Packets that were lost behind it, or that the
+/// network duplicates, pass again. Packets of one side may be reordered. Packets that were lost
+/// before the tracker are seen only when they are sent again.
 fn on_the_way(rng: &mut Rng, steps: &[Step], has_strangers: bool) -> Vec<Step> {
     let mut seen: Vec<Step> = Vec::new();
     for step in steps {
@@ -131,7 +133,7 @@ fn on_the_way(rng: &mut Rng, steps: &[Step], has_strangers: bool) -> Vec<Step> {
 }
 
 impl Talk {
-    /// The frames of talk `number`, the first of which is at this place among all.
+    /// Returns the frames of talk `number`. `place` is the index of the first one among all frames.
     fn frames(&self, number: usize, place: usize) -> Vec<(usize, Vec<u8>)> {
         let [high, low] = (number as u16).to_be_bytes();
         let end = |side: u16| match self.is_v6 {
@@ -157,7 +159,7 @@ impl Talk {
         steps.map(|(i, step)| frame(place + i, step)).collect()
     }
 
-    /// Why the kernel says something else of a packet, if that is known.
+    /// Returns the known reason why the kernel's result for a packet differs.
     fn explanation(&self, packet: usize) -> Option<&'static str> {
         let (first, chunk) = (self.steps[0], self.steps[packet].chunk);
         let before = &self.steps[..packet];
@@ -174,7 +176,7 @@ impl Talk {
     }
 }
 
-/// `make prove-conntrack` does it with more.
+/// `make prove-conntrack` runs it with more packets.
 #[test]
 fn the_kernel_says_the_same_of_sctp() {
     if let Some(same) = alike("associations", talk) {
@@ -189,7 +191,8 @@ fn the_kernel_says_the_same_of_strange_sctp_or_it_is_known_why() {
     }
 }
 
-/// The share of packets of which both say the same; every difference has a reason.
+/// Returns the share of packets with the same result in both. Fails on a difference without a known
+/// reason.
 fn alike(name: &str, talk: fn(u64) -> Talk) -> Option<f64> {
     if !has_root_and(&TOOLS) {
         return None;

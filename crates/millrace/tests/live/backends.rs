@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace gen` and `millrace reflect` over the kernel and over DPDK, in every pair, between two
-//! network namespaces.
+//! Runs `millrace gen` and `millrace reflect` over the kernel and over DPDK, in all combinations,
+//! between two network namespaces.
 
 use crate::bump::{count, turn};
 use crate::lan::{ENDS, Lan};
@@ -18,7 +18,7 @@ fn json(text: &[u8]) -> Value {
     serde_json::from_slice(text).expect("JSON")
 }
 
-/// Starts a reflector; returns it when packets that come are reflected.
+/// Starts a reflector, and returns it once it reflects packets.
 fn reflector(lan: &Lan, args: &[&str]) -> Process {
     let mut command = lan.bump.command(PROGRAM);
     command.arg("reflect").args(args).args(["--quiet", "--json", "-"]);
@@ -32,7 +32,7 @@ fn reflector(lan: &Lan, args: &[&str]) -> Process {
     reflector
 }
 
-/// Ends it; returns its counters.
+/// Ends a reflector; returns its counters.
 fn end(mut reflector: Process) -> Value {
     reflector.signal("TERM");
     let mut printed = String::new();
@@ -54,7 +54,7 @@ fn every_pair_of_backends_accounts_for_every_packet() {
     let mac = lan.bump.run(&format!("ip -br link show dev {}", ENDS[0]));
     let mac =
         mac.split_whitespace().find(|word| word.matches(':').count() == 5).unwrap().to_owned();
-    // A port of DPDK answers nobody who asks for the kernel's address.
+    // A DPDK port does not answer ARP requests for the kernel's address.
     let neighbour = format!("{THERE} lladdr {mac} dev {} nud permanent", a.interface);
     a.namespace.run(&format!("ip neigh replace {neighbour}"));
     let own = a.mac();
@@ -87,7 +87,8 @@ fn every_pair_of_backends_accounts_for_every_packet() {
             assert_eq!((sent, unsent, lost, damaged), (1000, 0, 0, 0), "{context}");
             let dropped = counters["dropped"].as_object().unwrap();
             let dropped: u64 = dropped.values().map(count).sum();
-            // Beside a packet socket the kernel answers what comes back that no socket is there.
+            // The kernel also gets the packets of a packet socket, and answers that no socket has
+            // the port.
             let foreign = count(&verified["foreign"]);
             assert_eq!(count(&counters["reflected"]), 1000 + foreign, "{context}");
             assert!(is_port || dropped == 0, "{context}");

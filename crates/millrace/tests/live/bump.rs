@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Starts `millrace run`, looks at what it prints, ends it, and has its outputs.
+//! Starts `millrace run`, reads its lines, ends it, and checks its outputs.
 
 use crate::process::{Process, run};
 use crate::records::{Record, read_records};
@@ -9,16 +9,16 @@ use std::fs::File;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Held by the test whose turn it is.
+/// Held by the test that runs.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Waits for a turn, which lasts as long as what is returned.
+/// Waits for the turn of this test, which lasts until the returned guard is dropped.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    // A test that failed on its turn has ended all that it started.
+    // A test that has failed has already ended all its processes.
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Small tables, and no flow that ends in the middle of a test on a slow machine.
+/// Configuration with small tables, and timeouts longer than a test on a slow machine.
 const CONFIG: &str = "\
 [table]
 capacity = 4096
@@ -31,7 +31,7 @@ icmp_first = 600
 icmp_reply = 600
 ";
 
-/// A run in preparation.
+/// Settings of a run that has not started.
 pub(crate) struct Setup {
     scratch: Scratch,
     launcher: Command,
@@ -39,13 +39,13 @@ pub(crate) struct Setup {
     config: String,
     has_file: bool,
     duration: String,
-    /// Where its summary goes, if not where the others have theirs.
+    /// Path of the summary, if it is not the default one.
     json: Option<String>,
     flows: &'static str,
     _turn: MutexGuard<'static, ()>,
 }
 
-/// A run under way.
+/// A run that has started.
 pub(crate) struct Bump {
     process: Process,
     scratch: Scratch,
@@ -53,7 +53,7 @@ pub(crate) struct Bump {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// What a run left.
+/// Outputs of a run that has ended.
 pub(crate) struct Ended {
     pub(crate) status: Option<i32>,
     pub(crate) stdout: String,
@@ -62,7 +62,7 @@ pub(crate) struct Ended {
     flows: &'static str,
 }
 
-/// A line that is printed every interval, a quarter of a second.
+/// A line of the running program; it prints one each quarter of a second.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Line {
     /// Seconds since the start.
@@ -76,21 +76,21 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// An interval without packets.
+    /// A line of an interval without packets.
     pub(crate) fn is_silent(&self) -> bool {
         self.up_kpps == 0.0 && self.down_kpps == 0.0
     }
 }
 
 impl Setup {
-    /// Waits for its turn.
+    /// Returns the default settings, once it is this test's turn.
     pub(crate) fn new(test: &str) -> Self {
         Self::in_scratch(Scratch::new(test))
     }
 
     pub(crate) fn in_scratch(scratch: Scratch) -> Self {
         let launcher = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        // Every run ends by itself, in case that nobody is left to end it.
+        // Each run ends by itself, in case that the test cannot end it.
         let duration = "300".to_owned();
         let (args, config, flows) = (Vec::new(), CONFIG.to_owned(), "flows.jsonl");
         let (has_file, json, _turn) = (true, None, turn());
@@ -106,31 +106,31 @@ impl Setup {
         self
     }
 
-    /// More lines of configuration.
+    /// Adds lines to the configuration.
     pub(crate) fn config(mut self, text: &str) -> Self {
         self.config += text;
         self
     }
 
-    /// Another configuration.
+    /// Replaces the configuration.
     pub(crate) fn only_config(mut self, text: &str) -> Self {
         self.config = text.to_owned();
         self
     }
 
-    /// No configuration file.
+    /// Runs without a configuration file.
     pub(crate) fn without_config(mut self) -> Self {
         self.has_file = false;
         self
     }
 
-    /// Another size of the flow table.
+    /// Sets the capacity of the flow table.
     pub(crate) fn capacity(mut self, flows: u32) -> Self {
         self.config = self.config.replace("capacity = 4096", &format!("capacity = {flows}"));
         self
     }
 
-    /// Open UDP connections end after so many seconds.
+    /// Sets the timeout of open UDP connections, in seconds.
     pub(crate) fn udp_multiple(mut self, seconds: f64) -> Self {
         let line = format!("udp_multiple = {seconds:?}");
         self.config = self.config.replace("udp_multiple = 600", &line);
@@ -142,42 +142,42 @@ impl Setup {
         self
     }
 
-    /// Name of the file of flow records; none if it is empty.
+    /// Sets the name of the file of flow records; empty for none.
     pub(crate) fn flows(mut self, name: &'static str) -> Self {
         self.flows = name;
         self
     }
 
-    /// Another file for the summary.
+    /// Sets the path of the summary.
     pub(crate) fn json(mut self, path: &str) -> Self {
         self.json = Some(path.to_owned());
         self
     }
 
-    /// Flow records are counted, and written nowhere.
+    /// Writes no flow records; they are counted only.
     pub(crate) fn without_flows(self) -> Self {
         self.flows("")
     }
 
-    /// A command that is to start the program, which it is given as its last argument.
+    /// Sets a command that starts the program; the program's path is its last argument.
     pub(crate) fn launcher(mut self, mut launcher: Command) -> Self {
         launcher.arg(env!("CARGO_BIN_EXE_millrace"));
         self.launcher = launcher;
         self
     }
 
-    /// A command that runs the program.
+    /// Returns the command that runs the program.
     pub(crate) fn launcher_of(mut self, command: impl Fn(&str) -> Command) -> Self {
         self.launcher = command(env!("CARGO_BIN_EXE_millrace"));
         self
     }
 
-    /// Path of a file in the folder of the test.
+    /// Returns the path of a file in the directory of the test.
     pub(crate) fn path(&self, name: &str) -> String {
         self.scratch.path(name)
     }
 
-    /// What `millrace check` says about such a run.
+    /// Returns the output of `millrace check` for this run.
     pub(crate) fn check(&self) -> Value {
         std::fs::write(self.path("bump.toml"), &self.config).unwrap();
         let mut check = Command::new(env!("CARGO_BIN_EXE_millrace"));
@@ -185,19 +185,19 @@ impl Setup {
         serde_json::from_str(&output).expect("the plan is JSON")
     }
 
-    /// Starts and waits until packets flow.
+    /// Starts the run and waits until it forwards packets.
     pub(crate) fn start(self) -> Bump {
         let mut bump = self.spawn();
         bump.wait_until("its heading", |bump| bump.stdout().contains("kpps"));
         bump
     }
 
-    /// Starts, and waits for its end.
+    /// Starts the run and waits until it ends.
     pub(crate) fn run(self) -> Ended {
         self.spawn().wait()
     }
 
-    /// Starts a run that must not come to pass: only its message is left, which has `texts` in it.
+    /// Starts a run that must fail at its start, with an error message that contains `texts`.
     pub(crate) fn assert_refused(self, status: i32, texts: &[&str]) {
         let ended = self.run();
         assert_eq!(ended.status, Some(status), "{}", ended.stderr);
@@ -207,7 +207,7 @@ impl Setup {
         }
     }
 
-    /// Starts, and waits for nothing.
+    /// Starts the run without waiting.
     pub(crate) fn spawn(self) -> Bump {
         let Self { scratch, mut launcher, args, config, has_file, duration, json, flows, _turn } =
             self;
@@ -217,7 +217,7 @@ impl Setup {
         if has_file {
             launcher.arg(scratch.path("bump.toml"));
         }
-        // Tests wait for lines, so these come more often than by default.
+        // Tests wait for lines, so the interval is shorter than the default.
         launcher.args(["--duration", &duration, "--interval", "0.25"]);
         launcher.args(["--json", &json.unwrap_or_else(|| scratch.path("run.json"))]);
         if !flows.is_empty() {
@@ -241,18 +241,18 @@ impl Bump {
         self.scratch.read("out")
     }
 
-    /// Standard error, but for the line about the cpus of workers.
+    /// Returns standard error, without the line about the cpus of workers.
     pub(crate) fn stderr(&self) -> String {
         without_placement(&self.scratch.read("err"))
     }
 
-    /// The line about the cpus of workers.
+    /// Returns the line about the cpus of workers.
     pub(crate) fn placement(&self) -> String {
         let text = self.scratch.read("err");
         text.lines().find(|line| is_placement(line)).expect("the cpus of workers").to_owned()
     }
 
-    /// The lines printed so far, one an interval.
+    /// Returns the lines printed so far, one per interval.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let text = self.stdout();
         let complete = &text[..text.rfind('\n').unwrap_or(0)];
@@ -269,7 +269,7 @@ impl Bump {
         complete.lines().filter_map(line).collect()
     }
 
-    /// Waits until `condition` holds, and fails if the run ends before.
+    /// Waits until `condition` holds. Fails if the run ends before.
     pub(crate) fn wait_until(&mut self, what: &str, condition: impl Fn(&Self) -> bool) {
         wait_until(what, || {
             let ended = self.process.ended();
@@ -285,7 +285,7 @@ impl Bump {
         self.wait_until(what, |bump| bump.lines()[seen..].iter().any(&condition));
     }
 
-    /// Waits for a message on standard error.
+    /// Waits until a message appears on standard error.
     pub(crate) fn wait_for_message(&mut self, text: &str) {
         self.wait_until(text, |bump| bump.stderr().contains(text));
     }
@@ -294,13 +294,13 @@ impl Bump {
         self.process.signal(name);
     }
 
-    /// Ends the run as Ctrl-C does.
+    /// Sends SIGINT, as Ctrl-C does.
     pub(crate) fn finish(self) -> Ended {
         self.signal("INT");
         self.wait()
     }
 
-    /// Waits for the end, which may be one by a signal.
+    /// Waits for the end, which may be by a signal.
     pub(crate) fn wait_for_status(mut self) -> ExitStatus {
         wait_until("the end of the run", || self.process.ended().is_some());
         self.process.ended().expect("it has ended")
@@ -317,14 +317,14 @@ impl Bump {
 }
 
 impl Ended {
-    /// A run that went well: the ledger is balanced, and there is nothing to complain about.
+    /// Fails unless the run succeeded: the ledger is balanced, and there are no warnings.
     #[track_caller]
     pub(crate) fn assert_good(&self) {
         assert_eq!((self.status, self.stderr.as_str()), (Some(0), ""));
         self.assert_balanced();
     }
 
-    /// Every packet and every flow is accounted for.
+    /// Fails unless all packets and all flows are accounted for.
     #[track_caller]
     pub(crate) fn assert_balanced(&self) {
         assert_eq!(self.status, Some(0), "{}", self.stderr);
@@ -343,7 +343,8 @@ impl Ended {
         let after_tracking = ["tx_full", "port_reset"].map(|reason| count(&drops[reason]));
         let untracked =
             total(&summary["passed"]) + total(drops) - after_tracking.iter().sum::<u64>();
-        // What a NIC forwarded by itself was received by nobody, and is in the records.
+        // Packets that a NIC forwarded by a bypass rule are in the records, and no worker received
+        // them.
         let bypassed = count(&summary["offload"]["bypassed"]["packets"]);
         assert_eq!(count(&ledger["rx"]) + bypassed, tracked + untracked);
     }
@@ -361,23 +362,23 @@ impl Ended {
     }
 }
 
-/// True for the line that says which cpus the workers have: what it says depends on the host.
+/// True for the line about the cpus of workers, which depends on the host.
 fn is_placement(line: &str) -> bool {
     line.starts_with("millrace: worker ") || line.starts_with("millrace: workers ")
 }
 
-/// The lines that do not depend on the host.
+/// Returns the lines that do not depend on the host.
 pub(crate) fn without_placement(stderr: &str) -> String {
     stderr.split_inclusive('\n').filter(|line| !is_placement(line)).collect()
 }
 
-/// A counter.
+/// Returns a counter of the summary.
 #[track_caller]
 pub(crate) fn count(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no counter"))
 }
 
-/// Sum of the counters in an object.
+/// Returns the sum of the counters in an object.
 #[track_caller]
 pub(crate) fn total(counters: &Value) -> u64 {
     counters.as_object().expect("an object of counters").values().map(count).sum()

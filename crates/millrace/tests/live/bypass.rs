@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Connections that the NIC forwards by itself: what leaves and what is recorded is the same, and
-//! the workers see little of it.
+//! Tests connections that the NIC forwards by itself (bypass): packets and flow records are the
+//! same as without it, and workers see few of the packets.
 
 use crate::bump::{Ended, Setup, count};
 use crate::captures::{read_pcap, write_pcap};
@@ -14,17 +14,17 @@ use std::net::IpAddr;
 use std::process::Command;
 use wire::FrameBuilder;
 
-/// UDP connections of each kind.
+/// Number of UDP connections of each kind.
 const HOSTS: u8 = 8;
 
-/// How often their frames pass: long enough for most to pass when the rules are there. `make
-/// prove-bypass` has more.
+/// Number of times that their frames pass: enough for most packets to pass after the rules are
+/// installed. `make prove-bypass` sets more.
 fn loops() -> u64 {
     scaled("MILLRACE_LOOPS", 4500)
 }
 
-/// One frame of each direction of some connections: UDP over both versions, without a tag, and the
-/// same addresses and ports with one or two; and TCP.
+/// Returns one frame of each direction of some connections. UDP over both IP versions: without a
+/// tag, and with the same addresses and ports with one or two tags. And TCP.
 fn frames() -> [Vec<Vec<u8>>; 2] {
     let mut frames = [Vec::new(), Vec::new()];
     let mut add = |there: FrameBuilder, len: usize| {
@@ -51,8 +51,8 @@ fn is_a(address: &str) -> bool {
     address.starts_with("10.0.") || address.starts_with("2001:db8:a:")
 }
 
-/// A bump between two twins that send these frames again and again, slowly enough for rules to be
-/// made meanwhile.
+/// Returns a bump between two twins, which replay these frames repeatedly. The rate is low enough
+/// that rules are installed meanwhile.
 fn setup(test: &str, loops: &str, arguments: [&str; 2]) -> Setup {
     let setup = Setup::new(test);
     let paths = ["a", "b"].map(|name| setup.path(name));
@@ -94,10 +94,10 @@ fn records_are_the_same_and_most_packets_pass_by_the_workers() {
         let bypassed = &summary["offload"]["bypassed"];
         assert!(2 * count(&bypassed["packets"]) > packets, "{bypassed}");
         assert_eq!(count(&summary["ledger"]["rx"]) + count(&bypassed["packets"]), packets);
-        // The driver counts apart what it sends by itself.
+        // The driver has separate counters of the packets that it forwards by itself.
         assert_eq!(sent(&summary) + count(&bypassed["packets"]), sent(&plain.summary()));
         assert_eq!(count(&bypassed["unsettled"]), 0);
-        // Of UDP with no tag or one, both directions of each.
+        // Both directions of each UDP connection with no or one tag.
         assert!(count(&bypassed["rules"]) >= 8 * u64::from(HOSTS), "{bypassed}");
         for port in ports(&summary) {
             assert_eq!((&port["bypass"], count(&port["rules"]["uncounted"])), (&"on".into(), 0));
@@ -143,8 +143,8 @@ fn ask(socket: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Nothing of them arrives for longer than they live without a packet; and they are busy when the
-/// run ends.
+/// The packets pass the NIC only, for longer than the timeout of their connections. They are still
+/// busy when the run ends.
 #[test]
 fn connections_live_by_the_counters_of_the_nic() {
     if driver().is_none() || !has_cpus(2) {
@@ -198,14 +198,15 @@ fn ports_of_no_switch_say_so_and_mark() {
     }
 }
 
-/// A reset takes along what was counted since somebody read it, and nothing else; and it is told.
+/// A reset loses the packets that the NIC has counted since the last reading, and no others. The
+/// summary counts these rules.
 #[test]
 fn after_a_reset_the_nic_forwards_again() {
     if driver().is_none() || !has_cpus(2) {
         return;
     }
     let (_, expected) = run_once([",switch=s"; 2], "1", "off");
-    // Some times in a run, however long it is.
+    // Several times in a run, whatever its length.
     let resets = format!(",switch=s,reset_after={}", 10 * loops());
     let (ended, conversations) = run_once([&resets, ",switch=s"], "1", "after 64");
     let summary = ended.summary();
@@ -225,7 +226,7 @@ fn after_a_reset_the_nic_forwards_again() {
     assert!(2 * count(&bypassed["packets"]) > packets(&expected, 0), "{bypassed}");
 }
 
-/// Nothing is asked of a NIC when all packets are through: what goes wrong before costs no count.
+/// If a NIC fails after all packets have passed, no count is lost.
 #[test]
 fn faults_leave_every_record_as_it_is() {
     if driver().is_none() || !has_cpus(2) {

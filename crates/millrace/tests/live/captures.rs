@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Frames for the ports that read captures, and what a flow table must say about them.
+//! Makes frames for ports that read captures, and the flow records that must result.
 
 use crate::records::{Conversations, Tally};
 use std::fs::File;
@@ -12,14 +12,14 @@ use wire::ethernet::ether_type;
 /// Frames for both sides of a bump, and the conversations they belong to.
 #[derive(Default)]
 pub(crate) struct Talk {
-    /// What side A sends, and what side B sends.
+    /// Frames that side A sends, and frames that side B sends.
     pub(crate) frames: [Vec<Vec<u8>>; 2],
     pub(crate) conversations: Conversations,
 }
 
 impl Talk {
-    /// `count` conversations of five kinds; `net` keeps those of several talks apart. Some of
-    /// them are one-sided.
+    /// Makes `count` conversations of five kinds, some of them one-sided. `net` distinguishes the
+    /// addresses of several talks.
     pub(crate) fn new(net: u8, count: u16) -> Self {
         let mut talk = Self::default();
         for i in 0..count {
@@ -46,7 +46,8 @@ impl Talk {
         let link_len = 14 + 4 * tags.split_terminator('/').count() as u64;
         let mut tallies = [Tally::default(); 2];
         let frames = [there.clone(), there.reversed()];
-        // Which port is read first nobody knows, and a reply must not come before its request.
+        // The order in which ports are read is not defined, and a reply must not arrive before its
+        // request.
         let answers = if proto == 1 { 0 } else { i % 3 };
         for (side, packets) in [1 + i % 4, answers].into_iter().enumerate() {
             for packet in 0..packets {
@@ -60,30 +61,30 @@ impl Talk {
         self.conversations.insert(key, tallies);
     }
 
-    /// Writes what each side sends.
+    /// Writes a capture for each side.
     pub(crate) fn write(&self, a: &str, b: &str) {
         write_pcap(a, &self.frames[0]);
         write_pcap(b, &self.frames[1]);
     }
 }
 
-/// True for the addresses of side A, also if a port follows.
+/// True for an address of side A, with or without a port.
 pub(crate) fn is_a(address: &str) -> bool {
     let last = address.split(' ').next().unwrap_or_default();
     address.starts_with("2001:db8:a:") || address.starts_with("10.") && !last.ends_with(".255.255")
 }
 
-/// A frame that is not IP.
+/// Returns a frame that is not IP.
 pub(crate) fn arp() -> Vec<u8> {
     FrameBuilder::ethernet(ether_type::ARP).payload([1; 46]).build()
 }
 
-/// A frame whose IP header is cut off.
+/// Returns a frame with a truncated IP header.
 pub(crate) fn truncated() -> Vec<u8> {
     FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 255, 255]).udp(1, 2).build()[..20].to_vec()
 }
 
-/// A datagram in a jumbo frame, for which one mbuf is too small.
+/// Returns a datagram in a jumbo frame, which does not fit into one mbuf.
 pub(crate) fn jumbo() -> Vec<u8> {
     let payload: Vec<u8> = (0..8900_u16).map(|i| i as u8).collect();
     FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 255, 255]).udp(9000, 9000).payload(payload).build()
@@ -97,7 +98,7 @@ pub(crate) fn write_pcap(path: &str, frames: &[Vec<u8>]) {
     writer.finish().unwrap();
 }
 
-/// The frames in a capture that this machine wrote.
+/// Returns the frames of a capture in this machine's byte order.
 pub(crate) fn read_pcap(path: &str) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(path).unwrap();
     let mut frames = Vec::new();
@@ -110,7 +111,7 @@ pub(crate) fn read_pcap(path: &str) -> Vec<Vec<u8>> {
     frames
 }
 
-/// True if the capture is there and as long as one of `frames`.
+/// True if the capture exists and has the length of one with `frames`.
 pub(crate) fn is_complete(path: &str, frames: &[Vec<u8>]) -> bool {
     let bytes: usize = frames.iter().map(|frame| RECORD_HEADER + frame.len()).sum();
     std::fs::metadata(path).is_ok_and(|file| file.len() == (FILE_HEADER + bytes) as u64)

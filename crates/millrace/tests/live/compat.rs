@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command lines and files of other generators: dpdk-project's commands, TRex's `trex_cfg.yaml`,
-//! ports by MAC address; and instances that keep off each other's cpus.
+//! Tests command lines and files of other generators: the commands of dpdk-project, TRex's
+//! `trex_cfg.yaml`, ports by MAC address. Also that instances use different cpus.
 
 use crate::bump::turn;
 use crate::lan::{ENDS, Lan};
@@ -16,14 +16,15 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// MAC address of an interface, as the kernel tells it.
+/// Returns the MAC address of an interface, from the kernel.
 fn mac_in(ip_link: &str) -> String {
     let words: Vec<_> = ip_link.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "link/ether").expect("it is Ethernet");
     words[at + 1].to_owned()
 }
 
-/// The commands of the article: a reflector, and a sender whose intervals its notebook reads.
+/// The commands of the article: a reflector, and a sender whose CSV of intervals the article's
+/// notebook reads.
 #[test]
 fn the_commands_of_dpdk_project_run_as_they_are_typed() {
     if !has_root_and(&["ip", "unshare", "nsenter"]) || !has_cpus(2) {
@@ -93,7 +94,7 @@ fn a_mac_address_of_several_interfaces_names_none() {
     assert!(both && told.contains("name one of them as the port"), "{told}");
 }
 
-/// Frames in a file have the addresses of `trex_cfg.yaml`.
+/// Frames of a stream file have the addresses of `trex_cfg.yaml`.
 #[test]
 fn trex_cfg_names_ports_and_addresses() {
     let _turn = turn();
@@ -122,7 +123,7 @@ fn trex_cfg_names_ports_and_addresses() {
     }
 }
 
-/// Cpus that this test may use, and so may what it starts.
+/// Returns the cpus that this test and its processes may use.
 fn cpus() -> Vec<u32> {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
@@ -133,7 +134,7 @@ fn cpus() -> Vec<u32> {
     list.trim().split(',').flat_map(range).collect()
 }
 
-/// Runs a script of `sh` that has a `/run` of its own, so that no other instance is there.
+/// Runs an `sh` script with a `/run` of its own, so that it sees no other instance.
 fn in_own_run(script: &str) -> Output {
     let mut command = mortal("unshare");
     let script = format!("set -e; mount -t tmpfs none /run; mkdir -m 755 /run/millrace; {script}");
@@ -141,7 +142,7 @@ fn in_own_run(script: &str) -> Output {
     command.output().unwrap()
 }
 
-/// flock(1) of util-linux holds the locks of another instance.
+/// flock(1) of util-linux holds the locks that another instance would hold.
 #[test]
 fn a_worker_keeps_off_cpus_that_are_locked() {
     if !has_root_and(&["unshare", "flock", "mount"]) || !has_cpus(2) {
@@ -161,18 +162,19 @@ fn a_worker_keeps_off_cpus_that_are_locked() {
         assert!(told.contains(&format!("worker 0 on cpu {free}")), "{told}");
         assert!(!told.contains("is shared"), "{told}");
     }
-    // Demanded workers and cpus are there, with a warning.
+    // Workers and cpus that the user has set are used even if they are taken, with a warning.
     let told = run(&cpus[1..], &format!("--workers {}", cpus.len().min(2)));
     assert!(told.contains("workers 0-1 on cpus"), "{told}");
     assert!(told.contains("is shared with a worker of another instance"), "{told}");
     let told = run(&cpus[..1], &format!("--cpus {}", cpus[0]));
     assert!(told.contains(&format!("cpu {} is shared with a worker", cpus[0])), "{told}");
-    // Where no cpu is free, one worker shares one.
+    // If no cpu is free, one worker shares a cpu.
     let told = run(&cpus, "");
     assert!(told.contains("worker 0 on cpu") && told.contains("is shared"), "{told}");
 }
 
-/// Two instances that start one after the other have a cpu each; a killed one leaves no lock.
+/// Two instances that start one after the other use different cpus. A killed instance leaves no
+/// lock.
 #[test]
 fn a_second_instance_chooses_other_cpus() {
     if !has_root_and(&["unshare", "mount", "flock"]) || !has_cpus(2) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The kernel's connection tracking as a second opinion: the same packets, in the same order, go
-//! through a router that writes the state of each into its DSCP, and through the engine.
+//! Compares the engine with the kernel's connection tracking. The same packets, in the same order,
+//! pass the engine and a router that writes the state of each packet into its DSCP.
 
 use crate::lan::Namespace;
 use crate::process::run;
@@ -15,10 +15,10 @@ use wire::{BytesPacket, FrameBuilder};
 pub(crate) const TOOLS: [&str; 7] =
     ["ip", "nft", "unshare", "nsenter", "setpriv", "python3", "ethtool"];
 const ENDS: [&str; 2] = ["a", "b"];
-/// Times that packets may be lost, but for the last.
+/// Number of attempts if the router loses packets.
 const TRIES: u32 = 3;
 
-/// What nft says of a packet, by the number that is written into it.
+/// nftables states, and the DSCP that stands for each.
 const RULES: [(&str, u8); 5] = [
     ("ct state invalid", 1),
     ("ct state new", 2),
@@ -27,7 +27,7 @@ const RULES: [(&str, u8); 5] = [
     ("ct state related", 5),
 ];
 
-/// What a tracker says of a packet.
+/// State of a packet according to a tracker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Word {
     Invalid,
@@ -35,11 +35,11 @@ pub(crate) enum Word {
     Established,
     Reply,
     Related,
-    /// It did not come out.
+    /// The packet did not leave the tracker.
     Lost,
 }
 
-/// Two ends in one namespace, and a router between them in another.
+/// Two end points in one namespace, and a router between them in another.
 pub(crate) struct Router {
     outer: Namespace,
     router: Namespace,
@@ -85,7 +85,7 @@ impl Router {
         router.track().then_some(router)
     }
 
-    /// Waits until what is sent at every end goes out: before, the kernel drops it without a word.
+    /// Waits until all links are up. Before, the kernel drops packets without an error.
     fn wait_for_links(&self) {
         for end in ENDS {
             for (namespace, interface) in
@@ -102,7 +102,7 @@ impl Router {
         run(self.router.command("sh").args(["-c", &script]));
     }
 
-    /// Lets every packet be tracked and marked.
+    /// Installs rules that track and mark all packets. False if the kernel does not accept them.
     fn track(&self) -> bool {
         let mut rules = "table inet millrace { chain words {\n\
                          type filter hook forward priority 0; policy accept;\n"
@@ -122,9 +122,9 @@ impl Router {
         is_made
     }
 
-    /// What it says of each packet, where it forwards all: asked anew, through another one, where
-    /// packets are lost on the way. All of a cpu share a queue of the kernel, and another test
-    /// may have it full.
+    /// Returns the kernel's state of each packet. If packets were lost, it starts over with another
+    /// router. All interfaces of a cpu share a queue of the kernel, which another test may have
+    /// filled.
     pub(crate) fn words_of_all(&self, scratch: &Scratch, frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
         let lost = |words: &[Word]| words.iter().filter(|word| **word == Word::Lost).count();
         let (mut words, mut tries) = (self.words(scratch, frames), 1);
@@ -137,7 +137,7 @@ impl Router {
         words
     }
 
-    /// What it says of each packet.
+    /// Returns the kernel's state of each packet.
     pub(crate) fn words(&self, scratch: &Scratch, frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
         let [script, input, output] = ["script.py", "in", "out"].map(|name| scratch.path(name));
         std::fs::write(&script, include_str!("conntrack.py")).unwrap();
@@ -162,9 +162,9 @@ impl Router {
 }
 
 impl Router {
-    /// Holds what it says of each packet of these sessions against what the engine says, prints how
-    /// many there are of each reason, and returns the share that is the same. `why` gives the
-    /// reason for a packet of a session, or panics with what both say.
+    /// Compares the kernel's states of these sessions with the engine's, and prints the number of
+    /// differences by reason. Returns the share of equal states. `why` returns the reason for a
+    /// packet of a session, or panics with both states.
     pub(crate) fn compare(
         &self,
         what: &str,
@@ -197,17 +197,17 @@ impl Router {
     }
 }
 
-/// How many sessions are wanted of a test that can have so many.
+/// Returns the number of sessions of a test, at most `most`.
 pub(crate) fn sessions(most: usize) -> usize {
     scaled("MILLRACE_SESSIONS", 1000).min(most as u64) as usize
 }
 
-/// What sessions are made from.
+/// Returns the seed of the sessions.
 pub(crate) fn seed() -> u64 {
     scaled("MILLRACE_SEED", 1)
 }
 
-/// What the engine says of each packet of one session.
+/// Returns the engine's state of each packet of one session.
 pub(crate) fn own_words(frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
     let config = Config { capacity_ipv4: 16, capacity_ipv6: 16, ..Config::default() };
     let mut engine = Engine::new(&config);
@@ -228,7 +228,7 @@ pub(crate) fn own_words(frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
     (0..).zip(frames).map(word).collect()
 }
 
-/// Why the kernel says something else of the last of these, if that is known.
+/// Returns the known reason why the kernel's state of the last segment differs.
 pub(crate) fn explanation(segments: &[Segment]) -> Option<&'static str> {
     let is = |segment: &Segment, flags: u8| segment.flags & (SYN | FIN | RST | ACK) == flags;
     let (last, before) = segments.split_last()?;
@@ -249,7 +249,7 @@ pub(crate) fn explanation(segments: &[Segment]) -> Option<&'static str> {
     is_synced_anew.then_some("a repeated SYN and its answer set the windows anew there, too low")
 }
 
-/// Packets of all sessions, one session after the other.
+/// Returns the packets of all sessions, one session after the other.
 pub(crate) fn frames_of(sessions: &[Vec<Segment>]) -> Vec<(usize, Vec<u8>)> {
     let mut frames = Vec::new();
     for (number, segments) in sessions.iter().enumerate() {
@@ -265,7 +265,7 @@ pub(crate) fn frames_of(sessions: &[Vec<Segment>]) -> Vec<(usize, Vec<u8>)> {
     frames
 }
 
-/// The segments of a session with what both say of each.
+/// Formats the segments of a session, with both states of each.
 pub(crate) fn told(segments: &[Segment], own: &[Word], kernel: &[Word]) -> String {
     let mut text = String::new();
     for (segment, (own, kernel)) in segments.iter().zip(own.iter().zip(kernel)) {
@@ -274,7 +274,7 @@ pub(crate) fn told(segments: &[Segment], own: &[Word], kernel: &[Word]) -> Strin
     text
 }
 
-/// `make prove-conntrack` does it with a million packets.
+/// `make prove-conntrack` runs it with a million packets.
 #[test]
 fn the_kernel_says_the_same_of_tcp() {
     if !has_root_and(&TOOLS) {
@@ -283,7 +283,8 @@ fn the_kernel_says_the_same_of_tcp() {
     let Some(router) = Router::new() else { return };
     let (count, seed) = (sessions(usize::MAX), seed());
     let scratch = Scratch::new("conntrack");
-    // A FIN begins no connection there, and is picked up here: then all that follows differs.
+    // In the kernel, a FIN begins no connection; the engine picks it up. Then all later states
+    // differ.
     let begins = |segments: &Vec<Segment>| segments.first().is_some_and(|s| s.flags & FIN == 0);
     let all = (0..).map(|i| session(seed << 32 | i)).filter(begins).take(count);
     let sessions: Vec<_> = all.collect();
@@ -297,7 +298,7 @@ fn the_kernel_says_the_same_of_tcp() {
         let (own, kernel) = (own_words(&frames[here.clone()]), &kernel[here.clone()]);
         let is_same = |i: &usize| own[*i] == kernel[*i];
         same += (0..segments.len()).filter(is_same).count();
-        // What comes after the first difference may follow from it.
+        // Later differences may follow from the first one.
         if let Some(first) = (0..segments.len()).find(|i| !is_same(i)) {
             let so_far = &segments[..=first];
             let reason = explanation(so_far);
@@ -310,7 +311,7 @@ fn the_kernel_says_the_same_of_tcp() {
     for (reason, sessions) in reasons {
         println!("{sessions} sessions: {reason}");
     }
-    // One session that differs is a lot of a few.
+    // With few sessions, one different session is a large share.
     let least = if count < 10_000 { 995 } else { 999 };
     assert!(1000 * same >= least * frames.len());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A running instance is asked what it does: it answers, and goes on as if nobody had asked.
+//! Tests queries to a running instance, and that they do not disturb it.
 
 use crate::bump::{Bump, Ended, Setup, count};
 use crate::captures::Talk;
@@ -13,7 +13,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Asks the instance behind a socket.
+/// Sends a query to the instance with this socket.
 fn ask(socket: &str, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
     command.args(args).args(["--instance", socket]).output().unwrap()
@@ -32,7 +32,7 @@ fn json(socket: &str, args: &[&str]) -> Value {
     serde_json::from_str(&text).expect("it is JSON")
 }
 
-/// Names of sockets are short: this folder's is too.
+/// Socket paths must be short, so the directory is one with a short path.
 fn scratch() -> Scratch {
     Scratch::in_folder(&std::env::temp_dir(), "ask")
 }
@@ -74,7 +74,7 @@ fn a_run_is_asked_for_flows_and_counters() {
     let why = text(&socket, &["flows", "--why", "10.1.0.3"]);
     assert!(why.contains("its ports take no rules: "), "{why}");
 
-    // A second run may not have the same place.
+    // A second run cannot use the same socket.
     let args = ["run", "--pair", "net_null0,net_null1", "--duration", "1", "--socket", &socket];
     let mut second = Command::new(env!("CARGO_BIN_EXE_millrace"));
     let output = second.args(args).output().unwrap();
@@ -129,7 +129,7 @@ fn rules_are_listed_and_every_direction_says_why() {
     finish(bump, &socket);
 }
 
-/// The end of the run is the end of watching it; trouble is no end.
+/// `stats --watch` succeeds if the run ends, and fails if the instance replies with another error.
 #[test]
 fn watching_ends_with_the_run_and_tells_of_trouble() {
     let scratch = scratch();
@@ -157,8 +157,8 @@ fn watching_ends_with_the_run_and_tells_of_trouble() {
     }
 }
 
-/// The mode of the socket keeps others out; where somebody has changed it, the kernel's word on who
-/// asks does.
+/// The mode of the socket denies access to other users. If the mode was changed, Millrace checks
+/// the client's user id that the kernel reports.
 #[test]
 fn another_user_is_not_answered() {
     if !has_root_and(&["setpriv"]) {

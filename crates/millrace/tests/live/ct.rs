@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Connections of a running instance are listed, counted, ended and listened to, and all of that is
-//! what flow records say in the end.
+//! Tests commands on the connections of a running instance: list, count, flush, events. Their
+//! results agree with the flow records at the end.
 
 use crate::bump::{Bump, Ended, Setup, count};
 use crate::captures::{Talk, write_pcap};
@@ -18,15 +18,15 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use wire::FrameBuilder;
 
-/// A run, and where it may be asked.
+/// A run with a control socket.
 struct Asked {
     bump: Bump,
     socket: String,
 }
 
 impl Asked {
-    /// Two ports that read captures, each with arguments of its own. Returns when the first one
-    /// has brought all its connections.
+    /// Starts a run between two ports that read captures, with these devargs. Returns once this
+    /// many connections exist.
     fn start(setup: Setup, [a, b]: [&str; 2], connections: usize) -> Self {
         let socket = setup.path("a.sock");
         let port = |name: &str, args: &str| format!("net_pcap{name},{args}");
@@ -37,7 +37,8 @@ impl Asked {
         asked
     }
 
-    /// The same of a talk, over and over or once.
+    /// Starts a run whose ports read the captures of a talk. `more` has further devargs, such as
+    /// repetition.
     fn to_talk(talk: &Talk, more: &str) -> Self {
         let setup = setup();
         let [a, b] = ["a", "b"].map(|name| setup.path(name));
@@ -81,7 +82,7 @@ impl Asked {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Asks in its own words; nothing of the answer is read.
+    /// Sends a request without reading the reply.
     fn raw(&self, request: &str) -> UnixStream {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
         writeln!(stream, "{request}").unwrap();
@@ -96,12 +97,12 @@ impl Asked {
     }
 }
 
-/// Names of sockets are short: this folder's is too.
+/// Socket paths must be short, so the directory is one with a short path.
 fn setup() -> Setup {
     Setup::in_scratch(Scratch::in_folder(&std::env::temp_dir(), "ct"))
 }
 
-/// What a list and flow records have in common.
+/// Formats the members that a list and flow records have in common.
 fn of_line(line: &Value) -> String {
     let [src, dst] = ["src", "dst"].map(|end| line[end].as_str().unwrap());
     let counts = ["orig", "reply"].map(|side| {
@@ -130,7 +131,7 @@ fn sorted(lines: impl Iterator<Item = String>) -> Vec<String> {
 
 type IsMeant = fn(&Record) -> bool;
 
-/// Options, and what they mean.
+/// Options, and the predicate of the records that they select.
 const FILTERS: [(&[&str], IsMeant); 9] = [
     (&[], |_| true),
     (&["--zone", "5"], |r| r.number("zone") == 5),
@@ -264,7 +265,7 @@ fn what_is_written_to_connections_is_found_again() {
     }
 }
 
-/// Packets go on, so that what is flushed begins again.
+/// Packets continue, so connections that are flushed begin again.
 #[test]
 fn whoever_listens_hears_of_every_beginning_and_end() {
     let talk = Talk::new(1, 100);
@@ -290,14 +291,14 @@ fn whoever_listens_hears_of_every_beginning_and_end() {
     let mut flushed = 0;
     for _ in 0..3 {
         flushed += count(&asked.json(&["ct", "flush", "--all"])["flushed"]);
-        // Packets go on.
+        // Packets continue.
         wait_until("they begin again", || begun() == flushed);
     }
     assert_eq!(asked.count(&[]), talk.conversations.len() as u64);
     let ended = asked.finish();
     assert!(listener.join().unwrap());
     let lines = std::mem::take(&mut *heard.lock().unwrap());
-    // Of each connection that is alive, how far it has come.
+    // The latest state of each connection that has begun and not ended.
     let mut alive = BTreeMap::new();
     let (mut known, mut destroyed) = (BTreeSet::new(), 0);
     for line in lines {
@@ -322,7 +323,7 @@ fn whoever_listens_hears_of_every_beginning_and_end() {
                 assert!(before < state.unwrap(), "{before:?} {connection}");
             }
             "destroy" => {
-                // Some were there before.
+                // Some connections are older than the subscription.
                 let _ = alive.remove(&name);
                 assert_eq!(event["end_reason"], "flushed");
                 destroyed += 1;
@@ -343,7 +344,7 @@ fn listening_ends_by_ctrl_c_and_frees_its_place() {
     let asked = Asked::to_talk(&Talk::new(1, 20), ",infinite_rx=1");
     let events = r#"{"millrace":1,"ask":"events","proto":6}"#;
     let mut listening = Vec::new();
-    // Whoever asked before may have its answer, and its place for a moment more.
+    // An earlier client may occupy a place for a moment after its reply.
     wait_until("all places are taken", || {
         let (mut stream, mut first) = (BufReader::new(asked.raw(events)), String::new());
         stream.read_line(&mut first).unwrap();
@@ -354,7 +355,7 @@ fn listening_ends_by_ctrl_c_and_frees_its_place() {
     });
     let output = asked.ask(&["ct", "count"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("try again later"), "{output:?}");
-    // Nothing is told meanwhile that could fail to arrive.
+    // The filter selects no events, so the instance must notice the closed sockets without sending.
     drop(listening);
     wait_until("their places are free", || asked.ask(&["ct", "count"]).status.success());
 
@@ -367,7 +368,7 @@ fn listening_ends_by_ctrl_c_and_frees_its_place() {
         out.read_line(&mut line).unwrap();
         line
     });
-    // It listens sooner or later; until then nobody hears of what is flushed.
+    // The subscription may begin later than the first flushes, which it does not report.
     wait_until("something is told", || {
         asked.text(&["ct", "flush", "--proto", "icmp"]);
         told.is_finished()
@@ -390,7 +391,7 @@ fn listening_ends_by_ctrl_c_and_frees_its_place() {
     }
 }
 
-/// Whoever asks for much and reads nothing keeps nobody waiting.
+/// Clients that request long lists and do not read them delay no other client.
 #[test]
 fn a_long_list_that_nobody_reads_holds_nothing_up() {
     const MANY: u32 = 100_000;
@@ -401,7 +402,7 @@ fn a_long_list_that_nobody_reads_holds_nothing_up() {
         FrameBuilder::ipv4([10, x, y, z], [10, 9, 255, 255]).udp(1024, 53).build()
     };
     write_pcap(&a, &(0..MANY).map(frame).collect::<Vec<_>>());
-    // These come over and over.
+    // This capture repeats.
     write_pcap(&b, &Talk::new(2, 20).frames[0]);
     let args = [format!("rx_pcap={a}"), format!("rx_pcap={b},infinite_rx=1")];
     let asked = Asked::start(setup, [&args[0], &args[1]], MANY as usize + 20);
@@ -426,7 +427,7 @@ fn a_long_list_that_nobody_reads_holds_nothing_up() {
     assert_eq!(count(&summary["flows"]["ended"]["flushed"]), u64::from(MANY));
 }
 
-/// What the configuration says of zones, and how full they are.
+/// `ct zones` shows the configuration of zones, and the number of their connections.
 #[test]
 fn zones_say_what_holds_there() {
     let talk = Talk::new(1, 100);
@@ -437,7 +438,7 @@ fn zones_say_what_holds_there() {
     let [a, b] = ["a", "b"].map(|name| setup.path(name));
     talk.write(&a, &b);
     let args = [a, b].map(|path| format!("rx_pcap={path},infinite_rx=1"));
-    // Of the 20 in zone 5 there is room for 15.
+    // Zone 5 has 20 connections and room for 15.
     let asked = Asked::start(setup, [&args[0], &args[1]], 95);
     let zones = asked.json(&["ct", "zones"])["zones"].clone();
     let zone = |number: u64| {
@@ -449,7 +450,7 @@ fn zones_say_what_holds_there() {
     assert_eq!(of_zone(5), ["15", "15", "\"drop\"", "\"dns\""]);
     assert_eq!(of_zone(9), ["0", "15", "\"drop\"", "\"dns\""]);
     assert_eq!(of_zone(100), ["20", "null", "\"pass-untracked\"", "\"default\""]);
-    // Whoever is flushed begins again.
+    // Connections that are flushed begin again.
     let begins = || {
         asked.text(&["ct", "flush", "--zone", "100"]);
         let zones = asked.json(&["ct", "zones"]);
@@ -467,7 +468,7 @@ fn zones_say_what_holds_there() {
     asked.finish();
 }
 
-/// Rules of the NIC go with their connections, and come back with those that begin again.
+/// NIC rules are removed with their connections, and installed again for those that begin again.
 #[test]
 fn a_flush_takes_rules_back() {
     if driver().is_none() {
@@ -543,9 +544,10 @@ fn a_wrong_filter_is_named_with_a_way_out() {
     }
 }
 
-/// So many packets, each of a connection of its own, at the first port, and none at the other.
+/// Starts a run with this many connections of one packet each at the first port, and none at the
+/// other.
 fn of_many(many: u32) -> Asked {
-    // No packet is answered, and half of the table is for such connections.
+    // No packet is answered, and embryonic connections may use half of the table.
     let setup = setup().capacity(many * 5 / 2);
     let [a, b] = ["a", "b"].map(|name| setup.path(name));
     let frame = |i: u32| {
@@ -558,13 +560,14 @@ fn of_many(many: u32) -> Asked {
     Asked::start(setup, [&args[0], &args[1]], many as usize)
 }
 
-/// More connections than there is room for records on their way: they are to end, and the run is.
+/// There are more connections than fit into the ring of records. The run ends during their flush.
 #[test]
 fn a_run_ends_while_a_flush_goes_on() {
     const MANY: u32 = 200_000;
     let asked = of_many(MANY);
     let mut stream = UnixStream::connect(&asked.socket).unwrap();
-    // Clients are let in one after the other: who came before this one is.
+    // The instance accepts clients in order. So when `count` returns, this client has been
+    // accepted.
     assert_eq!(asked.count(&[]), u64::from(MANY));
     asked.bump.signal("INT");
     let asking = writeln!(stream, r#"{{"millrace":1,"ask":"flush","all":true}}"#);
@@ -577,8 +580,8 @@ fn a_run_ends_while_a_flush_goes_on() {
     assert_eq!(count(&ended.summary()["flows"]["records_lost"]), 0);
 }
 
-/// Whoever listens hears of all that happened before the end, or how much of it is missing, and
-/// that this is the end.
+/// A subscriber gets all events before the end of the run, or the number of lost ones, and then a
+/// message that the run ends.
 #[test]
 fn the_end_of_a_run_is_told_to_those_who_listen() {
     const MANY: u32 = 20_000;

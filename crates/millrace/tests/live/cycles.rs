@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where the cycles of a worker went: a bump that has nothing to do is idle, one that never waits
-//! is busy, and all of its time is in one account.
+//! Tests the cycle counters of workers: an idle bump is idle, one without idle polls is busy, and
+//! all of its time is counted.
 
 use crate::bump::{Bump, Ended, Line, Setup, count, total};
 use crate::{has_cpus, process};
@@ -8,8 +8,8 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Runs for a second between these ports; checks that busy, idle and stalled cycles come to what
-/// went by, as seen from outside: no more than start, run and end took, and no less than the run.
+/// Runs for a second between these ports. Checks that busy, idle and stalled cycles together are at
+/// least the duration of the run, and at most the time from start to end.
 fn run(test: &str, a: &str, b: &str) -> Ended {
     let setup = Setup::new(test).duration("1").pair(a, b);
     let (cycles, start) = (dpdk::tsc(), Instant::now());
@@ -55,7 +55,7 @@ fn a_cpu_on_which_another_instance_polls_is_busy() {
         chosen != cpu.parse().ok()
     };
     let other = if cpu == "0" { "1" } else { "0" };
-    // Somebody else may keep every other cpu as busy.
+    // Other programs may use all other cpus.
     let is_other_busy = || said_on(other).contains(&warning(other));
     let mut attempts = (0..5).map(|_| chooses_another() || is_other_busy());
     assert!(attempts.any(|is_good| is_good), "cpu {cpu} is chosen, and cpu {other} is idle");
@@ -89,9 +89,9 @@ fn who_takes_the_cpu_away_is_seen_in_the_line_of_that_second() {
     bump.signal("CONT");
     let seen = |bump: &Bump, condition: fn(&Line) -> bool| bump.lines().iter().any(condition);
     bump.wait_until("what it waited", |bump| seen(bump, |line| line.wait_us >= 400_000.0));
-    // Of a second that may have become longer by that.
+    // The second may have become longer by the pause.
     bump.wait_until("the share", |bump| seen(bump, |line| line.stolen_percent >= 20.0));
-    // It is not said again.
+    // The message is printed only once.
     bump.wait_until("another line", |bump| bump.lines().last().unwrap().wait_us < 400_000.0);
     bump.finish().assert_good();
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Conversations of UDP and of ICMP echo as a box in between sees them, and what the kernel and the
-//! engine say of each packet.
+//! Compares the engine with the kernel packet by packet: conversations of UDP and of ICMP echo.
 
 use crate::conntrack::{Router, TOOLS, seed, sessions};
 use crate::has_root_and;
@@ -8,27 +7,27 @@ use fastrand::Rng;
 use std::net::IpAddr;
 use wire::FrameBuilder;
 
-/// What a side sends.
+/// Content of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Datagram,
-    /// With an identifier and a sequence number.
+    /// ICMP echo request or reply, with identifier and sequence number.
     Request(u16, u16),
     Reply(u16, u16),
 }
 
-/// One packet, of side 0 or 1.
+/// One packet, sent by side 0 or 1.
 type Step = (usize, Said);
 
-/// Between two hosts, all of one protocol and IP version.
+/// Packets between two hosts, of one protocol and IP version.
 #[derive(Clone, Debug)]
 struct Talk {
     is_v6: bool,
     steps: Vec<Step>,
 }
 
-/// One-way, answered, of several; echo that is answered once, twice, by nobody, or by somebody who
-/// was not asked.
+/// Returns one-way, answered, and several UDP connections; or echo requests with one reply, two
+/// replies, none, or a reply without a request.
 fn talk(seed: u64) -> Talk {
     let mut rng = Rng::with_seed(seed);
     let (is_v6, is_udp) = (rng.bool(), rng.bool());
@@ -42,7 +41,7 @@ fn talk(seed: u64) -> Talk {
             steps.push((usize::from(is_answer), Said::Datagram));
             continue;
         }
-        // Both sides may ask; a few identifiers are several conversations.
+        // Both sides may send requests. A few identifiers make several connections.
         let (side, id) = (usize::from(rng.u32(0..400) == 0), rng.u16(1..3));
         match is_answer {
             true => match steps[rng.usize(0..steps.len())] {
@@ -62,7 +61,7 @@ fn talk(seed: u64) -> Talk {
 }
 
 impl Talk {
-    /// The frames of talk `number`, the first of which is at this place among all.
+    /// Returns the frames of talk `number`. `place` is the index of the first one among all frames.
     fn frames(&self, number: usize, place: usize) -> Vec<(usize, Vec<u8>)> {
         let [high, low] = (number as u16).to_be_bytes();
         let end = |side: u16| match self.is_v6 {
@@ -87,7 +86,7 @@ impl Talk {
     }
 }
 
-/// `make prove-conntrack` does it with more.
+/// `make prove-conntrack` runs it with more packets.
 #[test]
 fn the_kernel_says_the_same_of_udp_and_icmp() {
     if !has_root_and(&TOOLS) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace demo` on rings: what its generator sends comes back, and all of it is in the ledger.
-//! On the software NIC: every load without and with offload, in a table, as JSON and as a report.
+//! Tests `millrace demo`. On rings, all packets of its generator come back and are in the ledger.
+//! On the software NIC, it runs each load without and with offload, and writes a table, JSON and a
+//! report.
 
 use crate::bump::{count, total, turn, without_placement};
 use crate::captures::{Talk, is_a, write_pcap};
@@ -18,7 +19,7 @@ fn demo(duration: &str) -> Command {
     command
 }
 
-/// The same on the software NIC, with a report and JSON in a folder.
+/// Returns the command of a demo on the software NIC, with a report and JSON in a directory.
 fn twins(scratch: &Scratch, duration: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
     command.args(["demo", "--duration", duration, "--report", &scratch.path("demo.html")]);
@@ -31,7 +32,7 @@ fn runs(scratch: &Scratch) -> Vec<Value> {
     serde_json::from_value(all["runs"].take()).unwrap()
 }
 
-/// The number before `what` in the generator's line.
+/// Returns the number before `what` in the generator's line.
 fn fed(report: &str, what: &str) -> u64 {
     let line = report.lines().find_map(|line| line.strip_prefix("generator: ")).unwrap();
     let part = line.split(", ").find(|part| part.ends_with(what)).unwrap();
@@ -54,7 +55,7 @@ fn what_is_sent_comes_back_and_is_counted() {
     assert_eq!(ledger["balanced"], true);
     let tracked: u64 = read_records(&flows).iter().map(|record| record.packets()).sum();
     assert_eq!(tracked + total(&summary["passed"]), sent, "{summary}");
-    // Of both directions, of every kind that was promised.
+    // Packets of both directions, of all kinds of the load.
     for direction in 0..2 {
         assert!(count(&summary["directions"][direction]["packets"]) > 0, "{summary}");
     }
@@ -80,7 +81,7 @@ fn the_packets_of_a_capture_go_round() {
     assert!(seen.keys().eq(talk.conversations.keys()), "{seen:?}");
 }
 
-/// As for a run: a full disk is told, a reader who has gone is no failure.
+/// A full disk is an error, as with `run`. A closed pipe is none.
 #[test]
 fn a_demo_does_not_panic_when_nobody_reads_it() {
     let _turn = turn();
@@ -116,7 +117,7 @@ fn each_load_is_run_without_and_with_offload() {
     let expected = ["IMIX", "small TCP"].map(|load| [(load, false), (load, true)]);
     assert!(names.eq(expected.as_flattened().iter().copied()), "{text}");
     for run in &runs {
-        // Both directions of a connection are one; the SCTP flows are another.
+        // Both directions of a connection are one flow; the SCTP connection is counted too.
         let connections = if run["load"] == "IMIX" { 1194 + 1 } else { 1194 };
         let summary = &run["summary"];
         assert_eq!(count(&summary["flows"]["created"]), connections, "{run}");
@@ -134,13 +135,13 @@ fn each_load_is_run_without_and_with_offload() {
         let sum = stages.as_object().unwrap().values().filter_map(Value::as_f64).sum::<f64>();
         assert!((sum / cycles.as_f64().unwrap() - 1.0).abs() < 0.01, "{run}");
     }
-    // A record for each connection of each run.
+    // One record for each connection of each run.
     assert_eq!(scratch.read("flows.jsonl").lines().count(), 2 * (1195 + 1194));
     let page = scratch.read("demo.html");
     assert!(page.contains("Rules installed") && page.ends_with("</html>"));
 }
 
-/// Whoever ends it has a report of what there was.
+/// If a signal ends the demo, it writes a report of the runs so far.
 #[test]
 fn an_interrupted_demo_reports_what_it_has() {
     let _turn = turn();
@@ -194,7 +195,7 @@ fn without_a_driver_that_does_the_bump_is_shown_alone() {
     }
 }
 
-/// Files come to be where nobody reads the tables, and reports go where there is no file.
+/// Files are written even if standard output is closed. A report can be written to a device.
 #[test]
 fn files_are_written_whoever_reads_the_tables() {
     let _turn = turn();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How a run ends: by time, by signal, by a signal while it ends, and with nobody to read; and what
-//! does not end it.
+//! Tests how a run ends: by time, by a signal, by a second signal during the end, and with closed
+//! outputs. Also signals that do not end it.
 
 use crate::bump::Setup;
 use crate::captures::{Talk, write_pcap};
@@ -29,17 +29,19 @@ fn lines_come_as_often_as_wanted() {
     bump.finish().assert_good();
 }
 
-/// The shell that starts the tests may ignore some of these, and a program inherits that.
+/// The shell that starts the tests may ignore some of these signals, and child processes inherit
+/// that.
 #[test]
 fn a_signal_ends_a_run_with_its_summary() {
-    // The others have no meaning: by default they would kill it.
+    // The signals behind TERM have no meaning of their own for Millrace. It ends in order, where
+    // their default action would kill it.
     for signal in ["INT", "TERM", "QUIT", "HUP", "USR2", "ALRM", "XCPU", "PWR", "RTMIN+1"] {
         let mut launcher = Command::new("env");
         launcher.arg(format!("--default-signal={signal}"));
         let setup = Setup::new("signal").launcher(launcher).without_config();
         let bump = setup.pair("net_null0", "net_null1").start();
         bump.signal(signal);
-        // A terminal that closes hangs up twice and more.
+        // A terminal that closes sends SIGHUP twice or more.
         if signal == "HUP" {
             bump.signal(signal);
         }
@@ -71,7 +73,7 @@ fn a_hang_up_reloads_the_file_as_it_is_then() {
     ended.assert_balanced();
 }
 
-/// The kernel hangs up once more when the shell ends.
+/// The kernel sends SIGHUP once more when the shell ends.
 #[test]
 fn a_run_with_a_file_ends_when_its_terminal_closes() {
     if !crate::has_tools(&["script"]) {
@@ -103,13 +105,13 @@ fn a_run_under_nohup_goes_on_when_its_terminal_hangs_up() {
     let mut bump = setup.pair("net_null0", "net_null1,no-rx=1").start();
     let lines = bump.lines().len();
     bump.signal("HUP");
-    // One line could have been on its way.
+    // One line may have been written before the signal.
     bump.wait_until("two more lines", |bump| bump.lines().len() >= lines + 2);
-    // The hang-up was not the first of two signals either.
+    // SIGHUP does not count as the first of two signals either.
     bump.finish().assert_good();
 }
 
-/// What is printed after a terminal has closed is an error, on standard error too.
+/// After a terminal has closed, writes to standard output and error fail.
 #[test]
 fn a_run_whose_terminal_is_gone_loses_its_report_and_nothing_else() {
     let setup = Setup::new("gone").duration("1.5");
@@ -125,10 +127,10 @@ fn a_run_whose_terminal_is_gone_loses_its_report_and_nothing_else() {
     assert_eq!((&summary["flows"]["created"], ended.records().len()), (&Value::from(20), 20));
 }
 
-/// The flow records are read slowly, so the first signal does not end the run for long.
+/// The flow records are read slowly, so the end takes long after the first signal.
 #[test]
 fn a_second_signal_ends_a_run_at_once() {
-    // Nothing is answered: all of the flows are held to the embryonic flows' share.
+    // No packet is answered, so all flows are embryonic and must fit into their share of the table.
     let setup = Setup::new("second").flows("pipe.jsonl").capacity(1 << 14);
     let pipe = setup.path("pipe.jsonl");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -139,7 +141,7 @@ fn a_second_signal_ends_a_run_at_once() {
     let mut records = File::open(pipe).unwrap();
     bump.wait_for_line("all flows", |line| line.flows == 2000.0);
     bump.signal("INT");
-    // Records are there, so that the end has begun; more than a pipe holds are to come.
+    // Once records arrive, the end has begun. The remaining ones do not fit into the pipe.
     records.read_exact(&mut [0]).unwrap();
     let reader = std::thread::spawn(move || {
         let mut page = [0; 4096];
@@ -155,7 +157,7 @@ fn a_second_signal_ends_a_run_at_once() {
     reader.join().unwrap();
 }
 
-/// A bump whose terminal is gone still has packets to carry.
+/// A bump continues to forward when its standard output is closed.
 #[test]
 fn a_run_goes_on_when_nobody_reads_its_lines() {
     let setup = Setup::new("unread").duration("2.5");
@@ -168,7 +170,7 @@ fn a_run_goes_on_when_nobody_reads_its_lines() {
     assert_eq!(summary["ledger"]["balanced"], true);
 }
 
-/// EAL's folder, its sockets and its files would be here.
+/// EAL would leave its directory, sockets and files here.
 #[test]
 fn a_run_leaves_nothing_behind() {
     let scratch = Scratch::new("traces");

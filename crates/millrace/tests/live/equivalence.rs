@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Offload equivalence under the real driver: whatever the NIC takes and whatever goes wrong with
-//! it, every conversation comes to the same packets and bytes as without rules.
+//! Tests that offload does not change results with the real driver. Whatever rules the NIC accepts,
+//! and whatever faults it has, each conversation has the same packets and bytes as without rules.
 
 use crate::bump::{Ended, Setup, count};
 use crate::has_cpus;
@@ -11,15 +11,16 @@ use std::fs::File;
 use std::io::BufWriter;
 use traffic::{PcapWriter, Profile, Side, Workload};
 
-/// Frames of both sides, and how often each side plays its own.
+/// Frames of both sides, and the number of times that each side replays its own.
 const FRAMES: usize = 20_000;
 pub(crate) const LOOPS: u32 = 40;
 
-/// Whole lives of connections over both IP versions, tagged or not; on each pass they begin anew.
+/// Writes the captures of both sides: whole connections over both IP versions, with and without
+/// tags. They begin anew in each pass.
 pub(crate) fn write_workload(paths: [&str; 2]) {
     let [mut a, mut b] =
         paths.map(|path| PcapWriter::new(BufWriter::new(File::create(path).unwrap())).unwrap());
-    // The first of the two directions names a ping, and which that is depends on the ports.
+    // The key of a ping has the direction that came first, which depends on the ports.
     let profile = Profile { concurrent: 200, ping_percent: 0, ..Profile::default() };
     let mut workload = Workload::new(1, profile);
     let mut frame = Vec::new();
@@ -39,7 +40,7 @@ pub(crate) fn is_client(address: &str) -> bool {
         || address.starts_with("2001:db8:") && !address.starts_with("2001:db8:ff00:")
 }
 
-/// A bump between two twins with these arguments, once over the workload.
+/// Runs the workload once through a bump between two twins with these devargs.
 fn run(arguments: &str, policy: &str, check: &str) -> (Ended, Conversations) {
     let setup = Setup::new("equal").capacity(1 << 14);
     let [a, b] = ["a", "b"].map(|name| setup.path(name));
@@ -48,7 +49,7 @@ fn run(arguments: &str, policy: &str, check: &str) -> (Ended, Conversations) {
         format!("net_twin{number},replay={capture},loops={LOOPS},seed=7{arguments}")
     };
     let setup = setup.pair(&port(0, a), &port(1, b)).args(&["--offload", policy]);
-    // A slow NIC may be worth a word at the end.
+    // With a slow NIC, there may be a warning at the end.
     let ended = run_through(setup.config(&format!("[offload]\ncheck = \"{check}\"\n")));
     ended.assert_balanced();
     let conversations = conversations(&ended.records(), is_client);
@@ -85,7 +86,7 @@ fn every_fault_leaves_every_conversation_as_it_is() {
         return;
     }
     let (_, expected) = run("", "off", "always");
-    // What arrives while a NIC stalls is lost, with offload or without.
+    // Packets that arrive while a NIC stalls are lost, with or without offload.
     let faults = ::twin::Fault::ALL.map(|(_, name)| name);
     let honest: Vec<_> = faults.into_iter().filter(|name| !LIES.contains(name)).collect();
     let some = |names: &[&str]| {
@@ -106,7 +107,7 @@ fn every_fault_leaves_every_conversation_as_it_is() {
     }
 }
 
-/// With these only its key tells whose a packet is.
+/// Faults after which only the key of a packet shows its connection.
 const LIES: [&str; 3] = ["mask-ignored", "truncated-mark", "destroy-leaves-rule"];
 
 #[test]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Fragments that wait in a worker, and what becomes of them.
+//! Tests fragments that wait in a worker for the first fragment of their datagram.
 
 use crate::bump::{Setup, count};
 use crate::captures::{read_pcap, write_pcap};
 use wire::FrameBuilder;
 
-/// One datagram comes from its end on, of another only the middle.
+/// The fragments of one datagram arrive in reverse order. Of another, only the middle one arrives.
 #[test]
 fn fragments_wait_for_the_first_and_leave_behind_it() {
     let datagram = |id| {
@@ -35,7 +35,7 @@ fn fragments_wait_for_the_first_and_leave_behind_it() {
     let records = ended.records();
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].packets(), 3);
-    // The first one first, then those that waited for it as they came.
+    // The first fragment leaves first, then the waiting ones in the order of their arrival.
     let mut received = read_pcap(&tx);
     received.retain(|frame| *frame != lost[0]);
     assert_eq!(received, [0, 2, 1].map(|i| whole[i].clone()));

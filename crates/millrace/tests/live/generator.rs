@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace gen` and `millrace reflect`: over the software NIC, between network namespaces, and
-//! with what cannot be sent.
+//! Tests `millrace gen` and `millrace reflect` over the software NIC and between network
+//! namespaces, and arguments that are refused.
 
 use crate::bump::{count, turn};
 use crate::lan::{ENDS, Lan};
@@ -28,7 +28,8 @@ fn text(output: &Output) -> String {
     streams.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
 }
 
-/// Sum of what ports missed: the receiver's own losses, where others have the cpu too.
+/// Returns the sum of packets that ports missed: losses of the receiver when other programs use its
+/// cpu.
 fn missed(results: &Value) -> u64 {
     let ports = results["ports"].as_array().unwrap();
     ports.iter().map(|port| count(&port["imissed"])).sum()
@@ -67,7 +68,7 @@ fn what_a_receiver_missed_is_what_is_lost() {
     assert_eq!(count(&results["verified"]["foreign"]), 0);
     assert_eq!(output.status.code(), Some(i32::from(lost > 0)));
     assert_intervals(&results, lost);
-    // As the notebook of dpdk-project reads it.
+    // The notebook of dpdk-project reads these columns.
     let mut reader = csv::Reader::from_path(&csv).unwrap();
     let heading: Vec<_> = reader.headers().unwrap().iter().take(5).map(str::to_owned).collect();
     assert_eq!(heading, ["time", "tx_packets", "rx_packets", "drop_rate", "avg_latency"]);
@@ -82,13 +83,13 @@ fn what_a_receiver_missed_is_what_is_lost() {
     assert_report(&output.stdout, &csv, &page, &scratch);
 }
 
-/// A report reads the JSON and the CSV of a run, and finds the same in both.
+/// A report reads JSON and CSV of one run, and finds equal figures in both.
 fn assert_report(results: &[u8], csv: &str, page: &str, scratch: &Scratch) {
     let of_run = std::fs::read_to_string(page).unwrap();
     assert!(of_run.contains("<polyline") && of_run.contains("this run"), "{of_run}");
     let json = scratch.path("results.json");
     std::fs::write(&json, results).unwrap();
-    // In the place of the page of the run.
+    // Replaces the page that the run has written.
     let output = millrace(&["report", &json, csv, "--html", page, "--title", "Both <1>"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let table = text(&output);
@@ -110,7 +111,7 @@ fn assert_report(results: &[u8], csv: &str, page: &str, scratch: &Scratch) {
     refused(&[json.as_str(); 9], 2, "a report compares at most 8 files");
 }
 
-/// The intervals of a run are all of it, and it says how to repeat it.
+/// The intervals add up to the whole run, and the results have what is needed to repeat it.
 fn assert_intervals(results: &Value, lost: u64) {
     let intervals = results["intervals"].as_array().unwrap();
     let sum = |member: fn(&Value) -> &Value| -> u64 {
@@ -126,7 +127,7 @@ fn assert_intervals(results: &Value, lost: u64) {
     let sent = ports.iter().map(|port| count(&port["sent"]["packets"]));
     assert_eq!(sent.collect::<Vec<_>>(), [20_000, 5000]);
     for port in ports.iter().filter(|port| !port["link_mbps"].is_null()) {
-        // 64 bytes, preamble and gap.
+        // Bytes on the wire: a frame of 64, preamble and gap.
         let carried = port["link_mbps"].as_f64().unwrap() * 1e6 / (84.0 * 8.0);
         assert!((port["link"]["pps"].as_f64().unwrap() / carried - 1.0).abs() < 1e-9, "{port}");
     }
@@ -136,7 +137,7 @@ fn assert_intervals(results: &Value, lost: u64) {
     assert!(results["host"]["kernel"].is_string(), "{}", results["host"]);
 }
 
-/// As it is typed for TRex; slower, as the cpus may be those of others too.
+/// A command line as for TRex. The rate is lower, because other programs may use the cpus.
 #[test]
 fn the_command_of_the_article_works_as_it_is_typed() {
     if driver().is_none() {
@@ -162,7 +163,7 @@ fn the_command_of_the_article_works_as_it_is_typed() {
     assert_eq!(results["verified"]["foreign"], Value::Null);
 }
 
-/// tshark reads every frame, and finds nothing to warn of.
+/// tshark reads every frame without a warning.
 #[test]
 fn a_capture_has_what_was_sent_and_what_was_received() {
     if driver().is_none() || !has_tools(&["tshark"]) {
@@ -196,7 +197,7 @@ fn a_capture_has_what_was_sent_and_what_was_received() {
     let checksums = ["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"];
     let wrong = ["-Y", "ip.checksum.status != 1 or udp.checksum.status != 1"];
     assert_eq!(tshark(&[&checksums[..], &wrong].concat()), Vec::<String>::new());
-    // Times count from when the run began, by the host's clock.
+    // Time stamps are those of the host's clock.
     let since = tshark(&["-T", "fields", "-e", "frame.time_epoch"])[0].parse::<f64>().unwrap();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     assert!((0.0..600.0).contains(&(now.as_secs_f64() - since)));
@@ -229,13 +230,13 @@ fn a_capture_overwrites_only_those_of_millrace() {
     let (status, told) = send("net_null0", &["--pcapng", &file, "--stream", &of_itself]);
     assert!(status == Some(2) && told.contains("would overwrite a file"), "{told}");
     assert_eq!(std::fs::read(&file).unwrap(), before);
-    // One that fails takes nothing along.
+    // If one output fails, the others are still written.
     let (status, told) = send("net_null0", &["--pcapng", "/dev/full", "--json", &results]);
     assert!(status == Some(1) && told.contains("cannot write /dev/full: No space"), "{told}");
     assert!(std::fs::read_to_string(&results).unwrap().contains("millrace-gen"));
 }
 
-/// A reflector that nobody's address table knows is found, and says what came to it.
+/// The generator resolves the address of a reflector by ARP, and queries its counters.
 #[test]
 fn a_reflector_answers_for_its_address_and_tells_its_counters() {
     if !has_root_and(&["ip", "unshare", "nsenter"]) {
@@ -261,7 +262,7 @@ fn a_reflector_answers_for_its_address_and_tells_its_counters() {
     let found = &results["ports"][0]["reflector"];
     let counts = ["lost_on_the_way_there", "missed", "lost_on_the_way_back"];
     assert_eq!(counts.map(|member| count(&found[member])), [0; 3], "{found:#}");
-    // Those of the run alone: neither what came before it counts, nor queries.
+    // The counters are those of the run. They include neither earlier packets nor queries.
     assert_eq!(count(&found["reflected"]), 2000, "{found:#}");
     reflector.signal("TERM");
     let mut printed = String::new();
@@ -285,7 +286,8 @@ fn the_ways_of_the_baseline_are_compared() {
     assert!(page.contains("DPDK to DPDK, memif") && page.contains("<svg"), "a page with plots");
 }
 
-/// The state of a process, as `S` or `Z` (proc_pid_stat(5)); `None` if there is no such process.
+/// Returns the state of a process, such as `S` or `Z` (proc_pid_stat(5)); `None` if there is no
+/// such process.
 fn state_of(process: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     Some(stat.rsplit_once(") ")?.1[..1].to_owned())
@@ -309,7 +311,7 @@ fn a_killed_benchmark_leaves_no_reflector_and_no_folder() {
     wait_until("the reflector runs", || reflector().is_some());
     let reflector = reflector().unwrap();
     bench.signal("KILL");
-    // Without somebody to reap orphans it stays as a zombie.
+    // If no process reaps orphans, the reflector stays as a zombie.
     wait_until("the reflector has ended", || state_of(reflector).is_none_or(|state| state == "Z"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -362,12 +364,12 @@ fn packets_come_back_from_a_reflector_on_another_host() {
     reflector.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
     let counters: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(count(&counters["reflected"]), 5000, "{counters:#}");
-    // Hosts say hello to groups.
+    // Hosts also send multicast packets by themselves.
     let group = count(&counters["dropped"]["group"]);
     assert_eq!(count(&counters["received"]), 5000 + group, "{counters:#}");
 }
 
-/// The kernel looks for the addresses that it answers, and they are found.
+/// The kernel resolves the source addresses of the requests, and the generator answers.
 #[test]
 fn the_kernel_of_a_gateway_answers_every_packet() {
     if !has_root_and(&["ip", "unshare", "nsenter"]) {
@@ -395,7 +397,7 @@ fn the_kernel_of_a_gateway_answers_every_packet() {
         let stream = &results["verified"]["streams"][0];
         let counts = ["sent", "received"].map(|member| count(&stream[member]));
         assert_eq!(counts, [300, 300], "{results:#}");
-        // Requests and their replies are no packets of the stream.
+        // ARP requests and replies are not packets of the stream.
         assert_eq!(count(&results["sent"]["packets"]), 300);
     }
     let neighbours = lan.bump.run("ip neigh");
@@ -405,7 +407,7 @@ fn the_kernel_of_a_gateway_answers_every_packet() {
     assert!(text(&nobody).contains("gateway 10.77.0.3 does not answer"), "{}", text(&nobody));
 }
 
-/// The kernel would take such frames and drop them.
+/// The kernel would accept such frames from the socket, and then drop them.
 #[test]
 fn frames_that_an_interface_cannot_send_are_refused() {
     if !has_root_and(&["ip", "unshare", "nsenter"]) {
@@ -464,7 +466,7 @@ fn what_cannot_be_sent_is_refused_with_the_way_out() {
     refused(&[&[null], &long[..]].concat(), 1, "these headers need at least 82 with FCS");
 }
 
-/// Another program sends packets back: with MAC addresses exchanged, or with the whole tuple.
+/// testpmd reflects packets, with MAC addresses exchanged or with the whole five-tuple exchanged.
 #[test]
 fn testpmd_is_a_reflector_too() {
     if !has_tools(&["dpdk-testpmd", "setpriv"]) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TCP conversations with the guesses of somebody who wants to end or to enter them, and what the
-//! kernel and the engine say of each packet. Where they differ, it has a name.
+//! Compares the engine with the kernel packet by packet: TCP sessions with forged segments, sent to
+//! end a connection or to inject data. Each difference has a named reason.
 
 use crate::conntrack::{Router, TOOLS, Word, explanation, frames_of, own_words, told};
 use crate::sessions::{Segment, session};
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use std::collections::BTreeMap;
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
-/// A session with guesses in it, and which of its segments they are.
+/// Returns the segments of a session with forged ones among them, and which of them are forged.
 fn with_guesses(seed: u64) -> (Vec<Segment>, Vec<bool>) {
     let mut rng = Rng::with_seed(!seed);
     let (mut segments, mut guessed) = (vec![], vec![]);
@@ -26,7 +26,8 @@ fn with_guesses(seed: u64) -> (Vec<Segment>, Vec<bool>) {
     (segments, guessed)
 }
 
-/// Something near to what a side has said last, or far from it.
+/// Returns a forged segment. Its numbers are close to those that a side has sent last, or far from
+/// them.
 fn guess(rng: &mut Rng, segments: &[Segment]) -> Segment {
     let last = segments.iter().rev().find(|segment| segment.flags & RST == 0);
     let last = last.unwrap_or(&segments[0]);
@@ -44,27 +45,29 @@ fn guess(rng: &mut Rng, segments: &[Segment]) -> Segment {
     }
 }
 
-/// What a segment is beside those before it.
+/// Relation of a segment to the segments before it.
 struct Place {
-    /// Behind what its side has sent, or the peer has acknowledged.
+    /// Its numbers are before those that its side has sent, or that the peer has acknowledged.
     is_old: bool,
-    /// Beyond what the peer has acknowledged, or acknowledges what the peer has not sent.
+    /// It starts behind what the peer has acknowledged, or acknowledges data that the peer has not
+    /// sent.
     is_ahead: bool,
-    /// There was a FIN, or an RST, of either side.
+    /// An earlier segment of either side has a FIN or RST.
     is_ending: bool,
     is_reset: bool,
-    /// A number lies half of all numbers away.
+    /// A number is half of the sequence space away.
     is_across: bool,
-    /// The peer has sent three ACKs without a SYN, since the last SYN came by.
+    /// Since the last SYN, the peer has sent three ACKs without a SYN.
     is_acked: bool,
-    /// The last SYN is a guess, of the peer, and was not answered.
+    /// The last SYN is forged, has the peer's address, and was not answered.
     is_asked_anew: bool,
-    /// Nobody but the sender was heard since the last SYN.
+    /// Since the last SYN, only the sender has sent segments.
     is_alone: bool,
 }
 
 impl Place {
-    /// Numbers of guesses are not what a side has sent; `guessed` says which they are.
+    /// Computes the relation. Numbers of forged segments do not count as sent; `guessed` marks
+    /// these segments.
     fn of(last: &Segment, before: &[Segment], guessed: &[bool]) -> Self {
         let most = |numbers: &mut dyn Iterator<Item = u32>| {
             numbers.reduce(|a, b| if (b.wrapping_sub(a) as i32) > 0 { b } else { a })
@@ -103,7 +106,7 @@ impl Place {
     }
 }
 
-/// Why the kernel says something else of a guess, the last of these.
+/// Returns the known reason why the kernel's state of the last segment, which is forged, differs.
 fn reason(
     segments: &[Segment],
     guessed: &[bool],
@@ -146,7 +149,8 @@ fn reason(
         flags if flags & RST != 0 && is_refused && is_old => {
             Some("an RST at the end of what its side sent, less than acknowledged, is old there")
         }
-        // RFC 9293 section 3.5.1: it tells nothing about the connection that is asked for.
+        // RFC 9293 section 3.5.1: such a segment belongs to the earlier connection, not to the one
+        // that the SYN requests.
         _ if is_refused && place.is_asked_anew => {
             Some("what the peer of a SYN says of the connection before is judged there")
         }
@@ -163,7 +167,7 @@ fn reason(
     }
 }
 
-/// `make prove-conntrack` does it with more.
+/// `make prove-conntrack` runs it with more sessions.
 #[test]
 fn the_kernel_says_the_same_of_guesses_or_it_is_known_why() {
     if !has_root_and(&TOOLS) {
@@ -202,7 +206,7 @@ fn the_kernel_says_the_same_of_guesses_or_it_is_known_why() {
         }
         at = here.end;
     }
-    // What comes after the first difference may follow from it.
+    // Later differences may follow from the first one.
     println!("{same} of {} packets of {count} sessions came before a difference", frames.len());
     for (reason, sessions) in reasons {
         println!("{sessions} sessions: {reason}");

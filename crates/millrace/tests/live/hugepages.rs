@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A run in huge pages, which the test sets apart and gives back.
+//! Tests a run with hugepages. The test reserves them and restores their number.
 
 use crate::bump::{Setup, count};
 use crate::captures::{Talk, write_pcap};
@@ -8,9 +8,9 @@ use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
-/// For packet buffers and the tables of [`CAPACITY`]; more than enough.
+/// Number of pages to reserve: more than packet buffers and tables of [`CAPACITY`] need.
 const PAGES: u64 = 300;
-/// Of tables that are larger than everything else together.
+/// Capacity of tables that are larger than the rest of the program's memory.
 const CAPACITY: u32 = 1_000_000;
 
 fn pages(file: &str) -> Option<u64> {
@@ -21,17 +21,17 @@ fn set_pages(pages: u64) -> std::io::Result<()> {
     fs::write(format!("{POOL}/nr_hugepages"), pages.to_string())
 }
 
-/// [`PAGES`] more huge pages than there were before.
+/// A reservation of [`PAGES`] more hugepages than before.
 pub(crate) struct Reserved {
     before: u64,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// Two tests that change the pool would take each other's pages.
+/// Held while a test uses the pool: two tests at a time would take each other's pages.
 static POOL_IN_USE: Mutex<()> = Mutex::new(());
 
 impl Reserved {
-    /// `None`, with the reason told, where the system does not let us.
+    /// Reserves the pages. `None` after a message with the reason, if the system does not allow it.
     pub(crate) fn new() -> Option<Self> {
         let alone = POOL_IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((before, free)) = pages("nr_hugepages").zip(pages("free_hugepages")) else {
@@ -56,7 +56,7 @@ impl Drop for Reserved {
     }
 }
 
-/// Bytes of huge pages that process `id` has, by the kernel's account.
+/// Returns the bytes of hugepages of process `id`, as the kernel counts them.
 fn huge_page_bytes(id: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("HugetlbPages:"));
@@ -69,7 +69,7 @@ fn a_run_in_huge_pages_has_its_tables_there() {
     if !has_root_and(&[]) {
         return;
     }
-    // Whoever else would take these pages has to wait for this test to end.
+    // Created first: it waits for the turn of this test, so no other test takes these pages.
     let setup = Setup::new("huge").capacity(CAPACITY).config("[eal]\nhuge = true\n");
     let Some(_reserved) = Reserved::new() else { return };
     let capture = setup.path("a");
@@ -85,7 +85,7 @@ fn a_run_in_huge_pages_has_its_tables_there() {
     assert_eq!(summary["ledger"]["tx"], frames.len());
     let worker = &summary["workers"][0];
     let [bytes, huge] = ["table_bytes", "table_huge_page_bytes"].map(|it| count(&worker[it]));
-    // All but the timers.
+    // All of the tables except the timers.
     assert!(huge > bytes / 10 * 9, "{worker}");
     assert!(huge < taken && taken < 2 * huge, "of {taken}: {worker}");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Linux interfaces as ports, by their names and by devargs: whatever the kernel of a host sends
-//! arrives whole, the host of the bump keeps out of the wire, and its interfaces are as they were
-//! in the end.
+//! Tests Linux interfaces as ports, by name and by devargs. Packets that a host's kernel sends
+//! arrive unchanged, the host of the bump does not take part in the traffic, and its interfaces are
+//! restored at the end.
 
 use crate::bump::{Bump, Setup, count};
 use crate::lan::{ENDS, Host, Lan};
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 const TOOLS: [&str; 8] = ["ip", "tc", "unshare", "nsenter", "setpriv", "python3", "curl", "ping"];
 const PAIR: &str = "end-a,end-b";
 
-/// Two hosts whose cables have this MTU, with all that their kernels leave to hardware.
+/// Returns two hosts whose veth pairs have this MTU, with all offloads of the kernel enabled.
 fn lan(mtu: u32) -> Option<Lan> {
     if !has_root_and(&TOOLS) {
         return None;
@@ -28,7 +28,7 @@ fn lan(mtu: u32) -> Option<Lan> {
     Some(lan)
 }
 
-/// A bump on both interfaces, by their names.
+/// Starts a bump on both interfaces by their names.
 fn start(lan: &Lan, setup: Setup) -> Bump {
     let setup = setup.launcher(lan.bump.command("env")).args(&["--pair", PAIR]);
     let bump = setup.start();
@@ -37,11 +37,11 @@ fn start(lan: &Lan, setup: Setup) -> Bump {
     bump
 }
 
-/// What tells whether the interfaces of the bump are as they were.
+/// Returns a text of the settings of the bump's interfaces, to compare before and after a run.
 fn state_of_ends(lan: &Lan) -> String {
     let of_end = |end: &str| {
         let link = lan.bump.run(&format!("ip -d -o link show dev {end}"));
-        // The kernel gives an interface its root queueing discipline once it is set up.
+        // The kernel adds the root queueing discipline when the interface is first set up.
         let link: Vec<_> =
             link.split_whitespace().filter(|word| !["noop", "noqueue"].contains(word)).collect();
         let offloads = lan.bump.run(&format!("ethtool -k {end}"));
@@ -65,7 +65,7 @@ fn assert_ping(host: &Host, args: &str) {
     assert!(text.contains(" 0% packet loss"), "{args}: {text}");
 }
 
-/// Moves `bytes` of TCP from host B to host A, which must be equal at both ends.
+/// Sends `bytes` of TCP from host B to host A, and checks that they are equal at both ends.
 fn assert_tcp(lan: &Lan, setup_path: &str, bytes: usize) {
     let data: Vec<u8> = (0..bytes).map(|i| (i * 2_654_435_761 >> 11) as u8).collect();
     fs::write(format!("{setup_path}/data"), &data).unwrap();
@@ -84,7 +84,8 @@ fn assert_tcp(lan: &Lan, setup_path: &str, bytes: usize) {
     }
 }
 
-/// No `ethtool`, no `sysctl`: what the kernel leaves to hardware, and fragments, pass.
+/// Packets with unfinished checksums or segmentation, and fragments, pass without `ethtool` and
+/// `sysctl`.
 #[test]
 fn named_interfaces_pass_what_hosts_send_by_default() {
     for (mtu, driver) in [(1500, "net_tap"), (9000, "net_af_packet")] {
@@ -109,7 +110,7 @@ fn named_interfaces_pass_what_hosts_send_by_default() {
         let (ledger, drops) = (&summary["ledger"], &summary["drops"]);
         assert_eq!((&ledger["balanced"], count(&ledger["dropped"])), (&true.into(), 0), "{drops}");
         assert_eq!(summary["ports"][0]["name"], ENDS[0], "{}", summary["ports"]);
-        // Checksums were filled in, so that connections were tracked.
+        // The driver fills in checksums, so connections are tracked.
         assert_eq!(summary["invalid"]["checksum"], 0, "{}", summary["invalid"]);
         assert_eq!(state_of_ends(&lan), before);
     }
@@ -122,7 +123,7 @@ fn a_bump_that_is_killed_leaves_its_interfaces_as_they_were() {
     let before = state_of_ends(&lan);
     for pair in [PAIR, "net_af_packet0,iface=end-a,net_af_packet1,iface=end-b"] {
         let setup = Setup::new("killed").launcher(lan.bump.command("env"));
-        // The devices are set up, and their MTU is raised.
+        // With this MTU, Millrace raises the MTU of the interfaces.
         let bump = setup.args(&["--pair", pair, "--mtu", "4000"]).start();
         assert_ne!(state_of_ends(&lan), before);
         bump.signal("KILL");
@@ -131,7 +132,7 @@ fn a_bump_that_is_killed_leaves_its_interfaces_as_they_were() {
     }
 }
 
-/// The run itself puts back what a keeper that was killed, or stopped, does not.
+/// If the keeper was killed or stopped, the run itself restores the interfaces.
 #[test]
 fn a_keeper_that_is_gone_is_done_without() {
     let Some(lan) = lan(1500) else { return };
@@ -145,7 +146,7 @@ fn a_keeper_that_is_gone_is_done_without() {
     }
 }
 
-/// Both may have got names of others, and others theirs.
+/// Interfaces may be renamed during the run, and others may get their names.
 #[test]
 fn what_is_put_back_is_what_was_changed() {
     let Some(lan) = lan(1500) else { return };
@@ -175,7 +176,7 @@ fn a_second_bump_on_an_interface_is_refused_and_named_the_first() {
     assert_eq!(bump.finish().status, Some(0));
 }
 
-/// The host of the bump has the address of host B on another interface, and answers neither its ARP
+/// The host of the bump has host B's address on another interface. It answers neither host A's ARP
 /// requests nor its packets.
 #[test]
 fn the_host_of_the_bump_keeps_out_of_the_wire() {
@@ -200,8 +201,8 @@ fn the_host_of_the_bump_keeps_out_of_the_wire() {
     }
 }
 
-/// `net_af_packet` cuts what is longer than its frames, and the kernel refuses what is longer than
-/// an MTU: neither is forwarded, and both are counted.
+/// `net_af_packet` truncates packets that are longer than its frames, and the kernel refuses those
+/// longer than the MTU. Millrace drops and counts both.
 #[test]
 fn frames_that_do_not_fit_are_dropped_with_a_reason() {
     let small = "net_af_packet0,iface=end-a,framesz=2048,net_af_packet1,iface=end-b,framesz=2048";
@@ -217,7 +218,7 @@ fn frames_that_do_not_fit_are_dropped_with_a_reason() {
         let received = lan.b.traffic().received.1;
         let long = format!("ping -c 3 -i 0.02 -W 1 -M do -s 8000 {}", lan.b.v4);
         assert!(!lan.a.namespace.succeeds(&long));
-        // Hosts have more to say, but nothing long.
+        // Hosts send other packets too, but no long ones.
         assert!(lan.b.traffic().received.1 < received + 3 * 1000, "something arrived");
         let ended = bump.finish();
         let summary = ended.summary();
@@ -226,13 +227,13 @@ fn frames_that_do_not_fit_are_dropped_with_a_reason() {
     }
 }
 
-/// A packet socket sends frames of any length from an Ethernet header on.
+/// A packet socket sends frames of any length, from the 14 bytes of an Ethernet header.
 #[test]
 fn the_shortest_frames_pass_between_named_interfaces() {
     let Some(lan) = lan(1500) else { return };
     let setup = Setup::new("short").launcher(lan.bump.command("env")).args(&["--pair", PAIR]);
     let bump = setup.start();
-    // Without addresses hosts have nothing else to say.
+    // Without addresses, hosts send no other packets.
     lan.set_up();
     let send = "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); \
                 s.bind((\"host-a\", 0)); \
@@ -242,7 +243,7 @@ fn the_shortest_frames_pass_between_named_interfaces() {
     assert_eq!(ended.summary()["ports"][0]["rx_packets"], 1);
 }
 
-/// Frames that the kernel takes from a port and cannot put on the wire are not lost in silence.
+/// Frames that the kernel accepts from a port and cannot send are counted.
 #[test]
 fn frames_for_an_interface_that_went_down_are_counted() {
     for down in ["the interface", "its other end"] {
@@ -262,7 +263,7 @@ fn frames_for_an_interface_that_went_down_are_counted() {
     }
 }
 
-/// By default a kernel leaves the checksums of what it sends by a veth to hardware.
+/// By default, the kernel leaves the checksums of packets on a veth to hardware.
 #[test]
 fn checksums_that_nobody_fills_in_are_told_with_what_to_do() {
     let Some(lan) = lan(1500) else { return };
@@ -278,7 +279,7 @@ fn checksums_that_nobody_fills_in_are_told_with_what_to_do() {
     assert_eq!(ended.stderr.matches("checksums are wrong").count(), 2, "{}", ended.stderr);
 }
 
-/// The driver has the kernel put IPv4 fragments together; this program has it leave them alone.
+/// `net_af_packet` makes the kernel reassemble IPv4 fragments; Millrace turns that off.
 #[test]
 fn fragments_pass_net_af_packet_and_its_interface_joins_no_segments() {
     if !has_root_and(&["ethtool"]) {
@@ -299,7 +300,7 @@ fn fragments_pass_net_af_packet_and_its_interface_joins_no_segments() {
     assert_ping(&lan.a, &format!("-s 5000 {}", lan.b.v4));
     let ended = bump.finish();
     assert_eq!(ended.status, Some(0), "{}", ended.stderr);
-    // Two requests and two answers, 4 fragments each.
+    // Two requests and two replies with 4 fragments each.
     let ledger = &ended.summary()["ledger"];
     assert!(count(&ledger["rx"]) >= 16 && ledger["rx"] == ledger["tx"], "{ledger}");
     assert!(is_on());
@@ -324,7 +325,7 @@ fn an_interface_that_cannot_be_a_port_is_refused_with_the_reason() {
     lan.bump.run("ip link add dev mr-end-b type veth peer name other");
     assert_refused("end-b,net_null0", "a device mr-end-b exists already: ip link delete mr-end-b");
     lan.bump.run("ip link del dev mr-end-b");
-    // The second way of a default route with several, in another table.
+    // The second next hop of a multipath default route in another table.
     lan.bump.run("ip link set dev end-b up");
     lan.bump.run("ip address add 10.8.0.9/24 dev end-b");
     let ways = "nexthop via 10.9.0.1 dev end-a nexthop via 10.8.0.1 dev end-b";
@@ -339,7 +340,7 @@ fn an_interface_that_cannot_be_a_port_is_refused_with_the_reason() {
     assert_refused("end-b,net_null0", "it belongs to a bridge or bond: ip link set end-b nomaster");
 }
 
-/// Linux names a USB NIC so: 15 characters, the most there may be.
+/// Linux gives a USB NIC a name like this one: 15 characters, the maximum.
 #[test]
 fn an_interface_with_a_long_name_is_a_port() {
     let Some(lan) = lan(1500) else { return };
@@ -350,7 +351,8 @@ fn an_interface_with_a_long_name_is_a_port() {
     assert_eq!(bump.finish().status, Some(0));
 }
 
-/// As in many containers. The host's IPv6 would speak into the wire.
+/// In many containers, /proc/sys is read-only. Then Millrace cannot turn off the host's IPv6, which
+/// would send packets to the wire.
 #[test]
 fn a_host_that_cannot_be_kept_out_is_refused() {
     let Some(lan) = lan(1500) else { return };
@@ -365,7 +367,7 @@ fn a_host_that_cannot_be_kept_out_is_refused() {
     assert_eq!(state_of_ends(&lan), before);
 }
 
-/// The lines of the README, as they are pasted.
+/// Runs the commands of the README as they are written there.
 #[test]
 fn the_quick_start_works_as_it_is_written() {
     if !has_root_and(&TOOLS) {
@@ -379,7 +381,7 @@ fn the_quick_start_works_as_it_is_written() {
     let (block, _) = block.split_once("```").expect("its end");
     let folder = std::path::Path::new(env!("CARGO_BIN_EXE_millrace")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
-    // Its namespaces are seen by nobody else, and end with it.
+    // No other process sees its namespaces, and they end with it.
     let script = format!(
         "mount -t tmpfs none /run && mkdir /run/netns || exit 7\nsudo() {{ \"$@\"; }}\n{block}"
     );

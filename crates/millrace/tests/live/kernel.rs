@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The kernel's own TCP through the bump, between two hosts: what is transferred arrives unharmed,
-//! and every packet and byte that the kernel counted is in the records of the right direction.
+//! Tests the kernel's TCP through the bump, between two hosts. The data arrives unchanged, and the
+//! records count all packets and bytes that the kernel counted, in the right direction.
 
 use crate::bump::{Ended, Setup, count, total};
 use crate::captures::{Talk, is_a, read_pcap};
@@ -12,12 +12,12 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
 
-/// What both ways of connecting hosts need.
+/// Programs that all of these tests need.
 const TOOLS: [&str; 7] = ["ip", "unshare", "nsenter", "setpriv", "python3", "curl", "ping"];
 const PORT: u16 = 8080;
 const FILE_BYTES: usize = 3 << 20;
 
-/// A web server on every address of `namespace`, for the files in `folder`.
+/// Starts a web server on all addresses of `namespace`, for the files in `folder`.
 fn web_server(namespace: &Namespace, folder: &str) -> Process {
     let mut command = namespace.command("python3");
     command.args(["-m", "http.server", &PORT.to_string(), "--bind", "::", "--directory", folder]);
@@ -41,13 +41,13 @@ fn fetch(host: &Host, address: &str, path: &str) {
     ]));
 }
 
-/// Few packets under way: no buffer between the hosts overflows, so nothing is lost.
+/// Limits the TCP window, so that no buffer between the hosts overflows and no packet is lost.
 fn keep_windows_small(host: &Host) {
     let script = "echo 4096 32768 65536 > /proc/sys/net/ipv4/tcp_rmem";
     run(host.namespace.command("sh").args(["-c", script]));
 }
 
-/// Bytes that no compression and no off-by-one leaves as they are.
+/// Returns pseudo-random bytes, in which a lost or shifted byte shows.
 fn file() -> Vec<u8> {
     let mut state = 1_u64;
     let mut next = || {
@@ -58,23 +58,23 @@ fn file() -> Vec<u8> {
     (0..FILE_BYTES).map(|_| next()).collect()
 }
 
-/// Whether the source of a record is host A.
+/// True if the source of a record is host A.
 fn from_a(address: &str) -> bool {
     !address.ends_with('2')
 }
 
-/// The records of TCP to the web server.
+/// Returns the records of TCP connections to the web server.
 fn web_records(ended: &Ended) -> Vec<Record> {
     let is_web = |record: &Record| record.text("dport") == PORT.to_string();
     ended.records().into_iter().filter(is_web).collect()
 }
 
-/// A file that host A fetched is in this record, and each end of its connection is.
+/// Checks that the record is of one fetch of the file by host A, from SYN to FIN.
 #[track_caller]
 fn assert_is_fetch(record: &Record) {
     const FIN_SYN_ACK: u64 = 1 | 2 | 16;
     let [request, response] = record.tallies();
-    // Headers, and what was sent again because a slow machine let a timer of TCP run out.
+    // The upper limit has room for headers, and for retransmissions on a slow machine.
     let bytes = FILE_BYTES as u64..2 * FILE_BYTES as u64;
     assert!(bytes.contains(&response.ip_bytes), "{record:?}");
     assert!(request.packets >= 4 && request.ip_bytes < response.ip_bytes, "{record:?}");
@@ -84,13 +84,13 @@ fn assert_is_fetch(record: &Record) {
     assert_eq!(record.text("state"), "closing");
 }
 
-/// What the records and the summary say equals what the kernel counted: `settled` when all was
-/// quiet, `last` after the end.
+/// Checks that the summary agrees with the kernel's counters: those of `settled`, when the hosts
+/// were silent, or up to those of `last`, after the end.
 fn assert_counted(ended: &Ended, settled: [Traffic; 2], last: [Traffic; 2]) {
     let summary = ended.summary();
     for (port, (settled, last)) in settled.into_iter().zip(last).enumerate() {
         let port = &summary["ports"][port];
-        // The two differ only where a kernel had a last word in between.
+        // They differ only if a kernel has sent a packet in between.
         for (member, least, most) in [
             ("rx_packets", settled.sent.0, last.sent.0),
             ("rx_bytes", settled.sent.1, last.sent.1),
@@ -151,7 +151,8 @@ fn tcp_over_af_packet_is_counted_as_the_kernel_counts() {
     assert_counted(&ended, settled, last);
 }
 
-/// The kernel takes tags out of frames on their way to a packet socket; the driver puts them back.
+/// The kernel strips VLAN tags from frames that it gives to a packet socket; the driver restores
+/// them.
 #[test]
 fn tags_stay_on_packets_through_af_packet() {
     if !has_root_and(&TOOLS) || !has_root_and(&["ethtool"]) {
@@ -166,7 +167,7 @@ fn tags_stay_on_packets_through_af_packet() {
     let bump = setup.launcher(lan.bump.command("env")).pair(&a, &b).start();
     for (host, last) in [(&lan.a, 1), (&lan.b, 2)] {
         keep_windows_small(host);
-        // A veth carries one tag beyond its MTU.
+        // A veth carries one tag in addition to its MTU.
         for (below, id, mtu, net) in [(host.interface, 100, 1500, 1), ("vlan100", 7, 1496, 2)] {
             let vlan = format!("vlan{id}");
             let add = format!("ip link add link {below} name {vlan} mtu {mtu} type vlan id {id}");
@@ -193,13 +194,12 @@ fn tags_stay_on_packets_through_af_packet() {
     tags.sort_unstable();
     assert_eq!(tags, ["100", "100", "100/7", "100/7"]);
     assert!(records.iter().all(|record| record.text("zone") == "100"));
-    // Both hosts had to ask for the other's Ethernet address, with a tag and with two.
+    // Both hosts sent ARP requests, with one tag and with two.
     assert!(count(&ended.summary()["passed"]["non_ip"]) >= 4);
 }
 
-/// The same for every kind of frame, without VLAN interfaces, by the ports' names too. A service
-/// tag (802.1ad) becomes one of 802.1Q in `net_af_packet`: it writes back no other, whatever was
-/// taken out.
+/// Sends frames of all kinds without VLAN interfaces, through devargs and through interface names.
+/// `net_af_packet` restores each tag as 802.1Q, so a service tag (802.1ad) becomes one.
 #[test]
 fn tagged_frames_cross_linux_interfaces() {
     let keep = |frame: Vec<u8>| frame;
@@ -213,7 +213,7 @@ fn tagged_frames_cross_linux_interfaces() {
     assert_tagged_frames_cross(ENDS.map(str::to_owned), keep);
 }
 
-/// Frames of every kind come out as `expected` says.
+/// Checks that frames of all kinds arrive as `expected` says.
 fn assert_tagged_frames_cross([a, b]: [String; 2], expected: fn(Vec<u8>) -> Vec<u8>) {
     const SEND: &str = "import socket, sys
 out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
@@ -281,7 +281,7 @@ fn hosts_on_taps_find_and_reach_one_another() {
     for address in [lan.b.v4, lan.b.v6] {
         lan.a.namespace.run(&format!("ping -c 3 -i 0.2 -W 20 {address}"));
     }
-    // An interface that is out of sight is not one that is gone.
+    // An interface that has moved to another namespace does not count as removed.
     bump.wait_for_line("another second", |_| true);
     let settled = lan.settle(|_| true);
     let ended = bump.finish();
@@ -302,7 +302,7 @@ fn hosts_on_taps_find_and_reach_one_another() {
         assert!(count(&port["rx_packets"]) >= host.sent.0, "{port} {host:?}");
         assert!(count(&port["tx_packets"]) >= host.received.0, "{port} {host:?}");
     }
-    // A question and an answer at least: who has 10.9.0.2?
+    // At least an ARP request for 10.9.0.2 and its reply.
     assert!(count(&summary["passed"]["non_ip"]) >= 2);
     for (proto, request) in [("1", 8 << 8), ("58", 128 << 8)] {
         let is_echo =

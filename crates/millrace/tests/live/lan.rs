@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Two hosts and a bump between them, each a network namespace of its own. A namespace lives as
-//! long as the process that holds it; its interfaces go with it.
+//! Makes two hosts with a bump between them, each in a network namespace of its own. A namespace
+//! and its interfaces exist as long as the process that holds it.
 
 use crate::process::{Process, mortal, run};
 use crate::{skip, wait_until};
@@ -14,7 +14,7 @@ pub(crate) struct Namespace {
     holder: Process,
 }
 
-/// Packets and frame bytes, without FCS, that the kernel counted at an interface.
+/// Packets and frame bytes, without FCS, that the kernel has counted at an interface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Traffic {
     pub(crate) sent: (u64, u64),
@@ -22,7 +22,7 @@ pub(crate) struct Traffic {
 }
 
 impl Namespace {
-    /// `None`, with the reason told, where the system does not let us make one.
+    /// Makes a namespace. `None` after a message with the reason, if the system does not allow it.
     pub(crate) fn new() -> Option<Self> {
         let mut command = mortal("unshare");
         command.args([
@@ -41,27 +41,27 @@ impl Namespace {
         Some(Self { holder })
     }
 
-    /// A command that runs inside, and ends with the test.
+    /// Returns a command that runs in the namespace and ends with the test.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = mortal("nsenter");
         command.args([&format!("--net=/proc/{}/ns/net", self.holder.id()), "--", program]);
         command
     }
 
-    /// What a command of blank-separated words prints; it must succeed.
+    /// Runs a command of blank-separated words, which must succeed. Returns its output.
     pub(crate) fn run(&self, command: &str) -> String {
         let mut words = command.split(' ');
         run(self.command(words.next().unwrap_or_default()).args(words))
     }
 
-    /// True if a command of blank-separated words succeeds.
+    /// Runs a command of blank-separated words. True if it succeeds.
     pub(crate) fn succeeds(&self, command: &str) -> bool {
         let mut words = command.split(' ');
         let mut command = self.command(words.next().unwrap_or_default());
         command.args(words).output().is_ok_and(|output| output.status.success())
     }
 
-    /// What the kernel counted at `interface`.
+    /// Returns the counters of `interface`.
     pub(crate) fn traffic(&self, interface: &str) -> Traffic {
         let text = self.run(&format!("ip -s -j link show dev {interface}"));
         let value: Value = serde_json::from_str(&text).expect("ip prints JSON");
@@ -72,7 +72,7 @@ impl Namespace {
         Traffic { sent: of("tx"), received: of("rx") }
     }
 
-    /// The process that holds it.
+    /// Returns the id of the process that holds the namespace.
     pub(crate) fn holder(&self) -> u32 {
         self.holder.id()
     }
@@ -81,7 +81,7 @@ impl Namespace {
 /// A host at one end of the bump.
 pub(crate) struct Host {
     pub(crate) namespace: Namespace,
-    /// The interface that leads to the bump.
+    /// The host's interface to the bump.
     pub(crate) interface: &'static str,
     pub(crate) v4: &'static str,
     pub(crate) v6: &'static str,
@@ -94,11 +94,11 @@ pub(crate) struct Lan {
     pub(crate) b: Host,
 }
 
-/// Ends of the cables in the namespace of the bump.
+/// Interfaces of the veth pairs in the namespace of the bump.
 pub(crate) const ENDS: [&str; 2] = ["end-a", "end-b"];
 
 impl Lan {
-    /// Three namespaces, without cables.
+    /// Makes the three namespaces, without veth pairs.
     pub(crate) fn new() -> Option<Self> {
         let host = |interface, v4, v6| {
             let namespace = Namespace::new()?;
@@ -111,9 +111,9 @@ impl Lan {
         })
     }
 
-    /// Lays a veth from each host to the bump, down at both ends. What leaves a host is complete,
-    /// as on a real wire: no checksum and no cutting is left to hardware. `None` where there is no
-    /// veth.
+    /// Makes a veth pair from each host to the bump; both ends are down. Offloads are off, so
+    /// packets have checksums and are no longer than the MTU, as on a wire. `None` if no veth can
+    /// be made.
     pub(crate) fn with_cables() -> Option<Self> {
         let lan = Self::with_plain_cables()?;
         for (host, end) in [&lan.a, &lan.b].into_iter().zip(ENDS) {
@@ -125,7 +125,7 @@ impl Lan {
         Some(lan)
     }
 
-    /// The same with all that the kernel leaves to hardware by default.
+    /// Makes veth pairs as [`Lan::with_cables`] does, but leaves the kernel's default offloads on.
     pub(crate) fn with_plain_cables() -> Option<Self> {
         let lan = Self::new()?;
         for (host, end) in [&lan.a, &lan.b].into_iter().zip(ENDS) {
@@ -142,7 +142,7 @@ impl Lan {
         Some(lan)
     }
 
-    /// The ports of the bump on the cables.
+    /// Returns the devargs of the bump's ports on the veth pairs.
     pub(crate) fn ports() -> [String; 2] {
         [0, 1].map(|end| format!("net_af_packet{end},iface={}", ENDS[end]))
     }
@@ -156,7 +156,7 @@ impl Lan {
         }
     }
 
-    /// Sets every interface up. Without an address no kernel sends anything yet.
+    /// Sets all interfaces up. Without addresses, the kernels send nothing yet.
     pub(crate) fn set_up(&self) {
         for end in ENDS {
             if self.bump.succeeds(&format!("ip link show dev {end}")) {
@@ -170,7 +170,7 @@ impl Lan {
         }
     }
 
-    /// Gives the hosts their addresses. The first is one that multicast reports can come from.
+    /// Assigns the hosts' addresses. The first one is link-local, the source of multicast reports.
     pub(crate) fn assign_addresses(&self) {
         for (host, local) in [(&self.a, "fe80::1"), (&self.b, "fe80::2")] {
             for address in [local, host.v4, host.v6] {
@@ -179,7 +179,7 @@ impl Lan {
         }
     }
 
-    /// Tells each host where the other one is, so that no one has to ask.
+    /// Adds each host to the other's neighbour table, so that they send no ARP requests.
     pub(crate) fn introduce(&self) {
         for (host, other) in [(&self.a, &self.b), (&self.b, &self.a)] {
             let mac = other.mac();
@@ -192,7 +192,7 @@ impl Lan {
         }
     }
 
-    /// Waits until no host sends any more and `is_complete` holds; returns what they counted.
+    /// Waits until both hosts are silent and `is_complete` holds. Returns their counters.
     pub(crate) fn settle(&self, is_complete: impl Fn([Traffic; 2]) -> bool) -> [Traffic; 2] {
         let traffic = || [&self.a, &self.b].map(Host::traffic);
         let mut last = traffic();
@@ -205,7 +205,7 @@ impl Lan {
     }
 }
 
-/// True if all that either host sent has arrived at the other.
+/// True if all packets that either host sent have arrived at the other.
 pub(crate) fn nothing_is_under_way([a, b]: [Traffic; 2]) -> bool {
     a.sent == b.received && b.sent == a.received
 }
@@ -215,7 +215,7 @@ impl Host {
         self.namespace.traffic(self.interface)
     }
 
-    /// Gives an interface an address that can be used at once.
+    /// Assigns an address that is usable at once, without duplicate address detection.
     pub(crate) fn assign(&self, interface: &str, address: &str) {
         let rest = if address.contains(':') { "/64 nodad" } else { "/24" };
         self.namespace.run(&format!("ip address add dev {interface} {address}{rest}"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Links that are down at the start, links that go down and interfaces that vanish while packets
-//! flow: the run says so, goes on with what is left, and ends as any other.
+//! Tests links that are down at the start, links that go down, and interfaces that vanish during a
+//! run. The run reports them, continues with the others, and ends normally.
 
 use crate::bump::Setup;
 use crate::captures::{Talk, write_pcap};
@@ -17,7 +17,7 @@ fn a_link_that_is_down_at_the_start_is_told_once() {
     let Some(lan) = Lan::with_cables() else { return };
     let [a, b] = Lan::ports();
     lan.set_up();
-    // An interface of the bump itself is set up by it.
+    // Millrace sets up the interface at its own end.
     lan.b.namespace.run(&format!("ip link set dev {} down", lan.b.interface));
     let mut bump = Setup::new("down").launcher(lan.bump.command("env")).pair(&a, &b).start();
     for second in ["a second", "another second"] {
@@ -44,7 +44,7 @@ fn a_link_that_comes_and_goes_is_told_and_survived() {
     for end in ENDS {
         bump.wait_for_message(&format!("iface={end}: the link is up"));
     }
-    // Either end of a cable takes the link down.
+    // If either end of a veth pair goes down, the link is down.
     for (namespace, interface, port) in
         [(&lan.bump, ENDS[0], 0), (&lan.b.namespace, lan.b.interface, 1)]
     {

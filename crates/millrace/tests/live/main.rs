@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace run`, `demo`, `gen` and `reflect` as their users run them: the real program on DPDK
-//! ports, with real packets, signals and neighbours; its outputs are held against what was sent and
-//! against the kernel's counters.
+//! Tests `millrace run`, `demo`, `gen` and `reflect` as users run them: the real program on DPDK
+//! ports, with real packets and signals. Outputs are compared with the packets sent and with the
+//! kernel's counters.
 //!
-//! Tests take turns, because a worker keeps a cpu busy. Whatever a test starts (the bump, network
-//! namespaces, servers) ends with the test, however that ends. A test that lacks something (root, a
-//! tool, a second cpu) says what on standard error and does nothing.
+//! Tests take turns, because a worker uses a whole cpu. The processes and namespaces that a test
+//! starts end with it, also if it fails. A test that lacks something (root, a tool, a second cpu)
+//! prints what is missing on standard error, and does nothing.
 
 mod af_xdp;
 mod associations;
@@ -64,10 +64,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Nothing takes this long, however busy the machine is.
+/// Longest time to wait for anything, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until `condition` holds; fails with the name of what did not happen.
+/// Waits until `condition` holds. Fails with the text `what` after [`PATIENCE`].
 fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -76,12 +76,13 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A size from the environment: `make prove-...` sets large ones.
+/// Returns a size from the environment, or `usual`. `make prove-...` sets large ones.
 fn scaled(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
 }
 
-/// Says why a test does nothing; past the test harness, which hides what a good test prints.
+/// Prints why a test does nothing. Writes past the test harness, which hides the output of tests
+/// that succeed.
 fn skip(reason: &str) {
     use std::io::Write;
     let test = std::thread::current();
@@ -89,7 +90,7 @@ fn skip(reason: &str) {
     writeln!(std::io::stderr(), "skipped {test}: {reason}").expect("there is a standard error");
 }
 
-/// True with one cpu for each of `workers`; says so otherwise.
+/// True if there is a cpu for each of `workers`; otherwise prints why the test is skipped.
 fn has_cpus(workers: usize) -> bool {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     if cpus < workers {
@@ -98,7 +99,7 @@ fn has_cpus(workers: usize) -> bool {
     cpus >= workers
 }
 
-/// True as root with all of `tools`; says what is missing otherwise.
+/// True for root with all of `tools` installed; otherwise prints what is missing.
 fn has_root_and(tools: &[&str]) -> bool {
     if !is_root() {
         skip("needs root");
@@ -125,7 +126,7 @@ fn is_installed(tool: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
 }
 
-/// A folder that is gone when the test is over.
+/// A directory that is removed when the test ends.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -137,17 +138,17 @@ impl Scratch {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("live-{test}-{}-{number}", std::process::id()));
-        // Nobody else writes there, as snapshots ask for it, whatever the umask is.
+        // Only this user may write there, whatever the umask is: snapshots require that.
         DirBuilder::new().recursive(true).mode(0o755).create(&path).unwrap();
         Self(path)
     }
 
-    /// Path of a file in the folder.
+    /// Returns the path of a file in the directory.
     fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 
-    /// The text of a file in the folder; nothing where there is no file.
+    /// Returns the text of a file in the directory; empty if it cannot be read.
     fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.join(name)).unwrap_or_default()
     }

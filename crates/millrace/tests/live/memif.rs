@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A bump between two shared-memory interfaces of another DPDK process.
+//! Tests a bump between two shared-memory interfaces (memif) of another DPDK process.
 
 use crate::bump::{Bump, Setup, count};
 use crate::has_tools;
 use crate::peer::{PortCounts, Testpmd, at};
 use serde_json::Value;
 
-/// A bump whose ports wait for a peer at the socket of this path.
+/// Starts a bump whose ports wait for a peer at a socket. Returns the socket's path too.
 fn start(test: &str) -> (Bump, String) {
     let setup = Setup::new(test);
     let socket = setup.path("memif");
@@ -14,7 +14,7 @@ fn start(test: &str) -> (Bump, String) {
     (setup.pair(&a, &b).start(), socket)
 }
 
-/// How often both ports were said to be `state`.
+/// Returns how often the bump reported that a link is `state`.
 fn times_told(bump: &Bump, state: &str) -> usize {
     let text = bump.stderr();
     text.lines().filter(|line| line.contains(&format!("the link is {state}"))).count()
@@ -28,7 +28,7 @@ fn another_dpdk_process_counts_the_same() {
     let (mut bump, socket) = start("memif");
     let mut peer = Testpmd::start(&socket);
     bump.wait_until("both links are up", |bump| times_told(bump, "up") == 2);
-    // A few bursts go round and round, until what is left of them is taken off.
+    // A few bursts circulate, until testpmd receives only.
     peer.enter("start tx_first 8", "io packet forwarding");
     bump.wait_for_line("packets both ways", |line| line.up_kpps > 0.0 && line.down_kpps > 0.0);
     peer.enter("stop", "Done.");
@@ -50,8 +50,8 @@ fn another_dpdk_process_counts_the_same() {
     assert!(counts[0].sent > 0 && counts[1].sent > 0, "{counts:?}");
 }
 
-/// It is killed in silence: `net_memif` takes the shared memory away from under a worker that uses
-/// it when the peer dies, and what happens to packets in that moment is beyond us.
+/// The peer is killed while no packets pass. When a peer dies, `net_memif` unmaps the shared memory
+/// while a worker may use it, so packets of that moment are not predictable.
 #[test]
 fn a_peer_that_is_killed_and_comes_back_is_served_again() {
     if !has_tools(&["dpdk-testpmd", "setpriv"]) {
@@ -66,7 +66,7 @@ fn a_peer_that_is_killed_and_comes_back_is_served_again() {
         peer.enter("stop", "Done.");
         bump.wait_for_line("silence", |line| line.is_silent());
         drop(peer);
-        // They were before the first peer came, too.
+        // The first two messages that the links are down came before the first peer.
         bump.wait_until("both links are down", |bump| times_told(bump, "down") == 2 * (round + 1));
     }
     let ended = bump.finish();

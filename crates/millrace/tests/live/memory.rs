@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! More memory than there is: refused before anything is taken. How much there is is made up, in
-//! files that lie over the kernel's own for one process.
+//! Tests that a run refuses to start if it needs more memory than is available. Files that are
+//! mounted over the kernel's own fake the available memory for one process.
 
 use crate::bump::Setup;
 use crate::{has_tools, is_root, skip};
@@ -10,12 +10,13 @@ use std::process::Command;
 
 const REFUSED: &str = "flow tables and packet buffers need up to ";
 
-/// Lays the files in folder `$0` over those of the kernel, then becomes what follows.
+/// Script that mounts the files in directory `$0` over those of the kernel, then executes its
+/// arguments.
 const PRETEND: &str = "mount --bind \"$0/meminfo\" /proc/meminfo && \
      mount --bind \"$0/hugepages\" /sys/kernel/mm/hugepages && exec \"$@\"";
 
-/// Starts what follows on a host that has this much to give, as far as it can see. `None`, with the
-/// reason told, where the system does not let us.
+/// Returns a command prefix that shows the program this much available memory. `None` after a
+/// message with the reason, if the system does not allow it.
 fn host_with(setup: &Setup, available_kb: u64, free_hugepages: u64) -> Option<Command> {
     if !has_tools(&["unshare", "mount"]) {
         return None;
@@ -72,7 +73,8 @@ fn a_run_may_take_all_there_is_and_no_more() {
         let told = format!("millrace: {REFUSED}");
         assert!(ended.stderr.starts_with(&told), "{}", ended.stderr);
         assert!(ended.stderr.contains("lower `capacity`"), "{}", ended.stderr);
-        // Outputs are opened before ports and memory.
+        // Outputs are opened before ports and memory are taken. So missing files show that the check
+        // came first.
         for file in ["run.json", "flows.jsonl"] {
             assert!(!Path::new(&ended.path(file)).exists(), "{file}");
         }
@@ -82,7 +84,7 @@ fn a_run_may_take_all_there_is_and_no_more() {
 #[test]
 fn a_replay_may_not_take_more_than_there_is_either() {
     let setup = setup();
-    // 40 MB are enough for 100 000 connections of each IP version, by what `check` reckons with.
+    // By the calculation of `check`, 40 MB are enough for 100 000 connections of each IP version.
     for (capacity, is_refused) in [("100000", false), ("200000", true)] {
         let Some(mut host) = host_with(&setup, 40 << 10, 0) else { return };
         host.args([env!("CARGO_BIN_EXE_millrace"), "replay", "--capacity", capacity]);
@@ -94,7 +96,7 @@ fn a_replay_may_not_take_more_than_there_is_either() {
     }
 }
 
-/// A plan may be for another host.
+/// `check` does not refuse such a plan, because it may be for another host.
 #[test]
 fn a_check_tells_that_there_is_too_little() {
     let setup = setup();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A generator that is watched: metrics over HTTP, a real Prometheus, and the view on a terminal.
+//! Tests ways to watch a generator: metrics over HTTP, a real Prometheus, and the terminal view.
 
 use crate::bump::turn;
 use crate::process::Process;
@@ -17,7 +17,7 @@ fn generator(args: &[&str]) -> Command {
     command
 }
 
-/// A generator with metrics, and where they are.
+/// Starts a generator with metrics; returns the address of its HTTP server too.
 fn watched() -> (Process, SocketAddr) {
     let mut command = generator(&["--quiet", "--duration", "60", "--metrics", "0"]);
     command.args(["--stream", "name=a\"b"]);
@@ -27,12 +27,12 @@ fn watched() -> (Process, SocketAddr) {
         let line = line.unwrap();
         line.strip_prefix("millrace: metrics at http://")?.strip_suffix("/metrics")?.parse().ok()
     });
-    // Its stderr stays open until it ends.
+    // Keeps reading, because the generator must not write to a closed pipe.
     std::thread::spawn(move || lines.for_each(drop));
     (process, address.expect("an address"))
 }
 
-/// Response to a GET: head and body.
+/// Sends a GET request. Returns head and body of the response.
 fn get(address: SocketAddr, path: &str) -> Option<(String, String)> {
     let mut client = TcpStream::connect(address).ok()?;
     write!(client, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
@@ -63,7 +63,7 @@ fn metrics_are_those_of_the_moment() {
         assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
         metric(&body, sent).unwrap() > first
     });
-    // With the port taken, another run does not begin.
+    // A second generator with the same address does not start.
     let output = generator(&["--metrics", &address.to_string()]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     let told =
@@ -121,7 +121,7 @@ fn a_key_ends_the_view_on_a_terminal() {
         return;
     }
     let _turn = turn();
-    // `script` gives it a terminal.
+    // `script` runs it with a terminal.
     let program = env!("CARGO_BIN_EXE_millrace");
     let line = format!("{program} gen {PORT} --rate 10kpps --duration 60 --interval 0.2 --live");
     let mut command = Command::new("script");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Rules of the NIC under a bump that runs: packets are counted by marks, and nothing else changes.
+//! Tests NIC rules under a running bump: packets are counted by marks, and results do not change.
 
 use crate::bump::{Ended, Line, Setup, count};
 use crate::captures::{Talk, is_a};
@@ -8,7 +8,7 @@ use crate::twin::driver;
 use crate::{Scratch, has_cpus};
 use serde_json::Value;
 
-/// A bump between two twins of a personality, each with a side of the same talk.
+/// Returns a bump between two twins of a personality, which replay the two sides of a talk.
 fn setup(test: &str, arguments: &str, talk: &Talk) -> Setup {
     let setup = Setup::new(test);
     let [a, b] = ["a", "b"].map(|name| setup.path(name));
@@ -23,18 +23,20 @@ fn talk() -> Talk {
     Talk::new(1, 300)
 }
 
-/// Runs until every packet of a talk that passes once is through.
+/// Runs until all packets of a talk that is replayed once have passed. The run must have no
+/// warnings.
 fn run_once(setup: Setup) -> Ended {
     let ended = run_through(setup);
     ended.assert_good();
     ended
 }
 
-/// The same, whatever there is to complain about.
+/// Runs as [`run_once`] does, but accepts warnings.
 pub(crate) fn run_through(setup: Setup) -> Ended {
     let mut bump = setup.start();
     bump.wait_until("silence after all flows", |bump| {
-        // On a busy host a line alone may say so while the worker is kept from its cpu.
+        // Two lines, because on a busy host one line may show no packets while the worker lacks its
+        // cpu.
         let is_over = |line: &Line| line.is_silent() && line.flows > 0.0;
         bump.lines().windows(2).any(|lines| lines.iter().all(is_over))
     });
@@ -45,7 +47,7 @@ pub(crate) fn ports(summary: &Value) -> [&Value; 2] {
     [0, 1].map(|port| &summary["offload"]["ports"][port])
 }
 
-/// All that was created is gone, with a reset or by itself, or the NIC did not part with it.
+/// Checks that all rules that were created are removed, lost with a reset, or refused removal.
 #[track_caller]
 pub(crate) fn assert_no_rule_left(summary: &Value) {
     for port in ports(summary) {
@@ -82,7 +84,8 @@ fn marks_change_nothing_but_the_work() {
     }
 }
 
-/// The same packets for ever: once all connections have their rules, every packet has a mark.
+/// Replays the packets without end, until connections have rules and more than 20 % of the packets
+/// are marked.
 fn run_until_marked(personality: &str, config: &str) -> Ended {
     let arguments = format!("loops=forever,personality={personality}");
     let setup = setup("marks", &arguments, &talk()).args(&["--offload", "after 8"]);
@@ -111,7 +114,8 @@ fn packets_are_counted_by_marks_and_rules_go_at_the_end() {
     ] {
         let ended = run_until_marked(personality, config);
         ended.assert_balanced();
-        // Another NIC takes rules for packets with two tags, and that they have no effect is told.
+        // With the other NIC, rules for packets with two tags have no effect, which Millrace
+        // reports.
         if personality == "x710" {
             ended.assert_good();
         }
@@ -133,7 +137,8 @@ fn packets_are_counted_by_marks_and_rules_go_at_the_end() {
     }
 }
 
-/// The NIC takes some rules by calls, and not one of each kind by templates.
+/// The NIC refuses most rules, and all trials of one kind with templates. So Millrace installs
+/// rules by calls.
 #[test]
 fn templates_that_do_not_work_leave_calls() {
     if driver().is_none() || !has_cpus(2) {

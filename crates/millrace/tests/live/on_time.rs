@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace gen --send-on-time`: the software NIC keeps packets until they are due.
+//! Tests `millrace gen --send-on-time`: the software NIC holds packets until their time.
 
 use crate::bump::{count, turn};
 use crate::twin::driver;

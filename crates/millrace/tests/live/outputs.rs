@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Flow records over restarts, rotation of logs, files that are full, and readers that do not read.
+//! Tests flow records over restarts and log rotation, with full disks, and with readers that do not
+//! read.
 
 use crate::bump::{Bump, Setup, count};
 use crate::captures::{Talk, write_pcap};
@@ -65,7 +66,7 @@ fn a_file_of_something_else_is_refused_and_left_as_it_is() {
         let path = scratch.path(name);
         fs::write(&path, text).unwrap();
         let setup = Setup::new("keep").without_flows().pair("net_null0", "net_null1");
-        // The run has its own summary, of which there can be one only.
+        // A run has only one summary.
         let setup = if flag == "--json" { setup.json(&path) } else { setup.args(&[flag, &path]) };
         setup.assert_refused(1, &[&path, "not changed", "name another file"]);
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
@@ -92,7 +93,7 @@ fn a_signal_lets_log_rotation_take_the_file_away() {
     let setup = Setup::new("rotate");
     let (kept, old) = (setup.path("flows.jsonl"), setup.path("flows.jsonl.1"));
     let mut bump = started(setup, 20);
-    // A file that is where it was stays open.
+    // A file that has not moved stays open.
     bump.signal("USR1");
     fs::rename(&kept, &old).unwrap();
     bump.signal("USR1");
@@ -103,7 +104,7 @@ fn a_signal_lets_log_rotation_take_the_file_away() {
     assert_eq!((read_records(&kept).len(), fs::metadata(&old).unwrap().len()), (20, 0));
 }
 
-/// A limit on the length of files is an error as a full disk is one, and can be lifted.
+/// A limit of the file size has the same effect as a full disk, and can be lifted.
 #[test]
 fn records_go_on_when_there_is_room_again() {
     if !has_tools(&["prlimit"]) {
@@ -116,7 +117,7 @@ fn records_go_on_when_there_is_room_again() {
         let sockets = Scratch::in_folder(&std::env::temp_dir(), "room");
         let socket = sockets.path("s");
         let kept = setup.path(name);
-        // Standard output and error are files, too.
+        // The limit also applies to standard output and error, which are files.
         let setup = with_flows(setup, 100).args(&["--socket", &socket, "-q"]);
         let mut bump = setup.json("/dev/null").spawn();
         bump.wait_until("all flows", |_| {
@@ -143,14 +144,14 @@ fn records_go_on_when_there_is_room_again() {
     }
 }
 
-/// More records than pipe and queue take.
+/// There are more records than pipe and queue can hold.
 #[test]
 fn a_reader_that_does_not_read_does_not_hold_up_the_end() {
     let setup = Setup::new("unread").flows("pipe.jsonl");
     let pipe = setup.path("pipe.jsonl");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let bump = started(setup, 5000);
-    // Nobody has opened it yet, and the bump is at work.
+    // The bump runs although no reader has opened the pipe.
     let mut reader = File::options().read(true).write(true).open(&pipe).unwrap();
     let ended = bump.finish();
     assert_eq!(ended.status, Some(1), "{}", ended.stderr);
@@ -159,14 +160,14 @@ fn a_reader_that_does_not_read_does_not_hold_up_the_end() {
     let lost = ended.stderr.trim().rsplit(' ').next().unwrap().replace('_', "");
     assert_eq!(ended.summary()["flows"]["records_lost"].to_string(), lost);
     assert!(ended.stdout.contains("balanced"), "{}", ended.stdout);
-    // What the pipe holds are whole records, as far as it goes.
+    // The pipe may end in the middle of a record.
     let mut held = vec![0; 1 << 17];
     let len = reader.read(&mut held).unwrap();
     let whole = held[..len].iter().filter(|byte| **byte == b'\n').count() as u64;
     assert_eq!(whole + lost.parse::<u64>().unwrap(), 5000);
 }
 
-/// Nobody opens the pipe that has taken the place of the file.
+/// No reader opens the pipe that has replaced the file.
 #[test]
 fn a_pipe_in_place_of_the_file_does_not_hold_up_the_end() {
     let setup = Setup::new("swapped");
@@ -183,7 +184,7 @@ fn a_pipe_in_place_of_the_file_does_not_hold_up_the_end() {
     assert_eq!(ended.summary()["flows"]["records_lost"], 20);
 }
 
-/// True while a thread of the process is in openat(2): for x86-64 or arm64.
+/// True while a thread of the process is in openat(2), on x86-64 or arm64.
 fn is_opening_something(process: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let calls =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Open vSwitch on the twin NIC: it asks for marks, and finds its flows by them; between ports of
-//! one switch it leaves the forwarding to the NIC.
+//! Tests Open vSwitch on the software NIC: it requests marks and finds its flows by them. Between
+//! ports of one switch, it lets the NIC forward.
 
 use crate::captures::{Talk, write_pcap};
 use crate::hugepages::Reserved;
@@ -11,14 +11,14 @@ use crate::{Scratch, has_root_and, skip, wait_until};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where Debian has the one with DPDK.
+/// Path of the vswitchd with DPDK on Debian.
 const SWITCH: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
-/// A switch of its own, beside any that the system runs.
+/// An Open vSwitch that is separate from any that the system runs.
 struct Switch {
     scratch: Scratch,
-    /// Of its files for DPDK.
+    /// File prefix of its DPDK.
     prefix: String,
     switch: Option<Process>,
     _database: Process,
@@ -79,7 +79,7 @@ impl Switch {
         run(self.vsctl_command().args(words));
     }
 
-    /// Adds a port of DPDK.
+    /// Adds a DPDK port.
     fn add(&self, number: u32, name: &str, devargs: &str) {
         self.vsctl(&[
             &format!("add-port br0 {name} -- set Interface {name} type=dpdk"),
@@ -93,12 +93,12 @@ impl Switch {
         run(Command::new("ovs-ofctl").args(["add-flow", &bridge, rule]));
     }
 
-    /// What it says to a command.
+    /// Sends a command to vswitchd and returns the reply.
     fn shown(&self, command: &[&str]) -> String {
         run(Command::new("ovs-appctl").args(["--target", &self.control()]).args(command))
     }
 
-    /// Packets that it received from a port.
+    /// Returns the packets received from a port.
     fn received(&self, name: &str) -> u64 {
         let shown = self.shown(&["dpctl/show", "-s"]);
         let (_, port) = shown.split_once(&format!(": {name} ")).expect("the port is there");
@@ -106,7 +106,7 @@ impl Switch {
         count.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number")
     }
 
-    /// A counter of its packet threads.
+    /// Returns a counter, summed over all PMD threads.
     fn counter(&self, name: &str) -> u64 {
         let shown = self.shown(&["dpif-netdev/pmd-stats-show"]);
         let lines = shown.lines().filter_map(|line| line.trim().strip_prefix(name));
@@ -121,7 +121,7 @@ impl Drop for Switch {
     }
 }
 
-/// Its driver and memory, if everything is there.
+/// Returns driver and hugepages; `None` after a message if something is missing.
 fn needs() -> Option<(String, Reserved)> {
     let tools = ["ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl", "ovs-appctl", "setpriv"];
     let driver = driver()?;
@@ -135,7 +135,7 @@ fn needs() -> Option<(String, Reserved)> {
     Some((driver, Reserved::new()?))
 }
 
-/// A switch whose port 1 receives a talk over and over.
+/// Starts a switch whose port 1 receives a talk repeatedly.
 fn playing(driver: &str) -> Switch {
     let switch = Switch::start(driver);
     let talk = Talk::new(1, 50);
@@ -175,7 +175,7 @@ fn open_vswitch_leaves_flows_to_the_nic() {
     let flow = flows.lines().find(|flow| flow.contains("in_port(in)")).expect("as above");
     assert!(flow.contains("offloaded:yes") && flow.contains("dp:dpdk"), "{flow}");
     assert!(flow.contains("actions:out"), "{flow}");
-    // What was on its way has come.
+    // Waits until the packets under way have arrived.
     let mut before = 0;
     wait_until("no more comes in", || {
         std::mem::replace(&mut before, switch.received("in")) == switch.received("in")
@@ -183,7 +183,7 @@ fn open_vswitch_leaves_flows_to_the_nic() {
     let [came_in, arrived] = ["in", "right"].map(|port| switch.received(port));
     wait_until("packets come out", || switch.received("right") > arrived + 10_000);
     assert!(switch.received("in") < came_in + 1000, "{came_in} {}", switch.received("in"));
-    // The switch knows of them by the NIC's counters.
+    // The switch reads the NIC's counters of these flows.
     wait_until("they are counted", || {
         let flows = offloaded();
         let flow = flows.lines().find(|flow| flow.contains("in_port(in)")).unwrap_or_default();
