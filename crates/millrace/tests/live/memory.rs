@@ -73,8 +73,8 @@ fn a_run_may_take_all_there_is_and_no_more() {
         let told = format!("millrace: {REFUSED}");
         assert!(ended.stderr.starts_with(&told), "{}", ended.stderr);
         assert!(ended.stderr.contains("lower `capacity`"), "{}", ended.stderr);
-        // Outputs are opened before ports and memory are taken. So missing files show that the check
-        // came first.
+        // Outputs are opened before ports and memory are taken. So missing files show that the
+        // check came first.
         for file in ["run.json", "flows.jsonl"] {
             assert!(!Path::new(&ended.path(file)).exists(), "{file}");
         }

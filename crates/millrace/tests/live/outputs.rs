@@ -11,7 +11,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
-/// A run that has so many connections, which end when it does.
+/// Returns a run with this many connections, which end with the run.
 fn with_flows(setup: Setup, flows: u16) -> Setup {
     let capture = setup.path("in.pcap");
     let [there, back] = Talk::new(1, flows).frames;
@@ -19,9 +19,9 @@ fn with_flows(setup: Setup, flows: u16) -> Setup {
     setup.capacity(1 << 14).pair(&format!("net_pcap0,rx_pcap={capture}"), "net_null0,no-rx=1")
 }
 
-/// The same, once all of them are known.
+/// Starts such a run, and waits until all connections exist.
 fn started(setup: Setup, flows: u16) -> Bump {
-    // A name of a socket is short.
+    // Socket paths must be short.
     let (setup, socket) = (setup, Scratch::in_folder(&std::env::temp_dir(), "asked"));
     let path = socket.path("s");
     let bump = with_flows(setup, flows).args(&["--socket", &path]).start();

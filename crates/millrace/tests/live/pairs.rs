@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Virtual ports that need no privilege: what enters on one side leaves on the other, frame by
-//! frame, and the flow records say what was sent.
+//! Tests virtual ports that need no privileges: all frames that enter on one side leave on the
+//! other, and the flow records agree with the frames sent.
 
 use crate::bump::{Setup, count};
 use crate::captures::{Talk, arp, is_a, is_complete, jumbo, read_pcap, truncated};
@@ -8,14 +8,14 @@ use crate::has_cpus;
 use crate::records::{conversations, read_records};
 use serde_json::Value;
 
-/// Devargs of a `net_pcap` port with one queue for each capture.
+/// Returns the devargs of a `net_pcap` port with one queue for each capture.
 pub(crate) fn pcap_port(name: &str, receive: &[String], transmit: &[String]) -> String {
     let queues = receive.iter().zip(transmit);
     let args = queues.map(|(rx, tx)| format!(",rx_pcap={rx},tx_pcap={tx}"));
     format!("net_pcap{name}{}", args.collect::<String>())
 }
 
-/// Packets and bytes received and sent by a port, as the summary has them.
+/// Returns packets and bytes received and sent by a port, from the summary.
 fn port_counts(summary: &Value, port: usize) -> [u64; 4] {
     let port = &summary["ports"][port];
     ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes"].map(|member| count(&port[member]))
@@ -88,8 +88,7 @@ fn what_is_to_be_dropped_is_dropped_and_nothing_else() {
     assert_eq!(conversations(&ended.records(), is_a), talk.conversations);
 }
 
-/// Both sides of two workers have the same conversations in the same queue, as symmetric RSS sees
-/// to on a NIC.
+/// Each conversation is in the same queue of both sides, as with symmetric RSS of a NIC.
 #[test]
 fn two_workers_have_a_queue_of_each_port() {
     if !has_cpus(2) {
@@ -112,7 +111,7 @@ fn two_workers_have_a_queue_of_each_port() {
     });
     let ended = bump.finish();
     ended.assert_balanced();
-    // The captures are symmetric, but the port can not know.
+    // The captures are symmetric, but `net_pcap` has no RSS.
     assert_eq!(ended.stderr.matches("has no symmetric RSS").count(), 2, "{}", ended.stderr);
     let mut expected = talks[0].conversations.clone();
     expected.extend(talks[1].conversations.clone());
@@ -133,7 +132,7 @@ fn pairs_are_apart_from_one_another() {
         return;
     }
     let mut setup = Setup::new("pairs");
-    // The same conversations twice: each pair has flow tables of its own.
+    // Both pairs have the same conversations, and flow tables of their own.
     let talk = Talk::new(1, 100);
     let [a, b, a_out, b_out, c_out, d_out] =
         ["a", "b", "a_out", "b_out", "c_out", "d_out"].map(|name| setup.path(name));
@@ -161,7 +160,8 @@ fn pairs_are_apart_from_one_another() {
     assert_eq!(summary["directions"][1]["packets"], down);
 }
 
-/// The same addresses in two zones: what holds in one holds in all of its pair, whatever the tags.
+/// The same addresses in two zones. A zone's settings apply to all packets of its pair, whatever
+/// their tags.
 #[test]
 fn a_pair_has_a_zone_of_its_own() {
     if !has_cpus(2) {
@@ -189,7 +189,7 @@ fn a_pair_has_a_zone_of_its_own() {
         let ups = [&b_out, &d_out].iter().all(|path| is_complete(path, &talk.frames[0]));
         ups && [&a_out, &c_out].iter().all(|path| is_complete(path, &talk.frames[1]))
     });
-    // Of the second pair all have gone, of the first none.
+    // All connections of the second pair have expired, none of the first one has.
     bump.wait_for_line("the ends of brief ones", |line| line.flows == 30.0);
     let ended = bump.finish();
     ended.assert_good();
@@ -203,7 +203,7 @@ fn a_pair_has_a_zone_of_its_own() {
     assert!(count(&ended.summary()["passed"]["zone_full"]) > 0);
 }
 
-/// What is sent to a `net_ring` is received from it again.
+/// `net_ring` receives the frames that are sent to it.
 #[test]
 fn a_ring_gives_everything_back() {
     let setup = Setup::new("ring");
@@ -240,7 +240,7 @@ fn a_capture_goes_round_until_the_time_is_over() {
     assert_eq!(keys(&conversations(&ended.records(), is_a)), keys(&talk.conversations));
 }
 
-/// `net_null` makes frames of zeros, which are no IP packets.
+/// `net_null` generates frames of zeros, which are not IP packets.
 #[test]
 fn frames_of_nothing_pass_between_null_ports() {
     let setup = Setup::new("null").duration("1");
@@ -256,7 +256,7 @@ fn frames_of_nothing_pass_between_null_ports() {
     assert_eq!(ended.records(), []);
 }
 
-/// On ordinary pages one mbuf takes one page, if it is larger than half of it.
+/// With ordinary pages, an mbuf larger than half a page takes a whole page.
 #[test]
 fn the_memory_of_a_plan_is_enough_for_its_mbufs() {
     for (mbufs, data_bytes) in [(60_000, 2048), (20_000, 4096), (50_000, 1024)] {

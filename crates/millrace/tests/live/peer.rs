@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `dpdk-testpmd`, another DPDK process, driven by its prompt: at the other ends of two memifs, or
-//! with ports of its own.
+//! Runs `dpdk-testpmd`, another DPDK process, by its prompt. Its ports are the peers of two memifs,
+//! or other ports.
 
 use crate::process::{Process, mortal};
 use crate::{Scratch, wait_until};
@@ -15,7 +15,7 @@ pub(crate) struct Testpmd {
     prefix: String,
 }
 
-/// Packets of one of its ports.
+/// Packets of one port of testpmd.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PortCounts {
     pub(crate) received: u64,
@@ -23,17 +23,17 @@ pub(crate) struct PortCounts {
 }
 
 impl Testpmd {
-    /// Starts with two memifs, numbers 0 and 1 of `socket`, and waits for its prompt.
+    /// Starts testpmd with two memifs, ids 0 and 1 of `socket`, and waits for its prompt.
     pub(crate) fn start(socket: &str) -> Self {
         let memif = |id| format!("--vdev=net_memif{id},role=client,id={id},{}", at(socket));
         Self::with(&[memif(0), memif(1)], &[])
     }
 
-    /// Starts with these arguments for EAL and for itself, and waits for its prompt.
+    /// Starts testpmd with these arguments for EAL and for testpmd, and waits for its prompt.
     pub(crate) fn with(eal: &[String], own: &[&str]) -> Self {
         let scratch = Scratch::new("testpmd");
         let prefix = scratch.0.file_name().expect("a name").to_string_lossy().into_owned();
-        // Into a file it would print by the page.
+        // stdbuf: testpmd would write to a file only when its buffer is full.
         let mut command = mortal("stdbuf");
         command.args(["--output=L", "dpdk-testpmd", &format!("--lcores=(0,1)@{}", first_cpu())]);
         command.args(["--no-huge", "-m128", "--no-pci", "--no-shconf", "--no-telemetry"]);
@@ -47,7 +47,7 @@ impl Testpmd {
         peer
     }
 
-    /// Types a command and waits until `apply_result` was printed after it.
+    /// Types a command and waits until testpmd prints `answer` after it.
     pub(crate) fn enter(&mut self, command: &str, answer: &str) {
         let printed = self.output().len();
         let stdin = self.process.child().stdin.as_mut().expect("its prompt is ours");
@@ -55,7 +55,7 @@ impl Testpmd {
         wait_until(command, || self.output()[printed..].contains(answer));
     }
 
-    /// What each port counted.
+    /// Returns the counters of both ports.
     pub(crate) fn counts(&mut self) -> [PortCounts; 2] {
         let printed = self.output().len();
         self.enter("show port stats all", "for port 1 ");
@@ -71,14 +71,14 @@ impl Testpmd {
         [(); 2].map(|()| ports.next().expect("two ports"))
     }
 
-    /// What it has printed so far.
+    /// Returns the output so far.
     pub(crate) fn output(&self) -> String {
         self.scratch.read("out")
     }
 }
 
 impl Drop for Testpmd {
-    /// It is killed, so it leaves its runtime directory to us.
+    /// testpmd is killed, so it does not remove its runtime directory.
     fn drop(&mut self) {
         let _ = self.process.child().kill();
         let _ = self.process.child().wait();
@@ -86,7 +86,7 @@ impl Drop for Testpmd {
     }
 }
 
-/// Removes what a DPDK process with this `--file-prefix` leaves behind when it is killed.
+/// Removes the runtime directory of a killed DPDK process with this `--file-prefix`.
 pub(crate) fn remove_runtime_dir(prefix: &str) {
     let user = std::env::var("XDG_RUNTIME_DIR").unwrap_or_else(|_| "/tmp".to_owned());
     for folder in ["/var/run", &user] {
@@ -94,12 +94,12 @@ pub(crate) fn remove_runtime_dir(prefix: &str) {
     }
 }
 
-/// Arguments of a memif at this socket.
+/// Returns the devargs of a memif at this socket.
 pub(crate) fn at(socket: &str) -> String {
     format!("socket={socket},socket-abstract=no")
 }
 
-/// The first cpu we may use; a bump on two cpus takes the last one.
+/// Returns the first cpu that this process may use. A bump on two cpus uses the last one.
 pub(crate) fn first_cpu() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();

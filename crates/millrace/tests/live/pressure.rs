@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Somebody takes too little: nobody reads the flow records, or a port has no room. What is lost is
-//! counted, and everything else goes on.
+//! Tests overload: flow records without a reader, and ports without room. Losses are counted, and
+//! nothing else is affected.
 
 use crate::bump::{Bump, Setup, count, total};
 use crate::captures::{Talk, is_complete, write_pcap};
@@ -12,8 +12,8 @@ use std::io::Read;
 use std::process::Command;
 use wire::{FrameBuilder, tcp};
 
-/// A TCP connection after the other, each of a SYN and a reset, all with the same ports: a flow
-/// record each, which cannot wait.
+/// Returns TCP connections one after the other, each with a SYN and an RST, all with the same
+/// ports. Each has a flow record, which cannot wait in the table.
 fn connections(count: usize) -> Vec<Vec<u8>> {
     let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1024, 80);
     let syn = frame.clone().flags(tcp::SYN);
@@ -23,7 +23,7 @@ fn connections(count: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn packets_are_forwarded_while_nobody_takes_the_records() {
-    // More than the ring of records and the queue of the engine hold, by far.
+    // Far more records than the ring and the engine's queue hold.
     const CONNECTIONS: usize = 100_000;
     let setup = Setup::new("untaken").flows("pipe.jsonl");
     let [pipe, capture, out] = ["pipe.jsonl", "a", "b_out"].map(|name| setup.path(name));
@@ -58,7 +58,7 @@ fn packets_are_forwarded_while_nobody_takes_the_records() {
     assert_eq!(taken + lost, all);
 }
 
-/// Flows that packets end cannot wait. From both ports, as fast as the worker goes, every second
+/// Connections that packets end cannot wait in the table. At full rate on both ports, every second
 /// packet ends one.
 #[test]
 fn records_of_flows_that_end_at_once_are_taken_in_time() {
@@ -74,11 +74,11 @@ fn records_of_flows_that_end_at_once_are_taken_in_time() {
     bump.wait_for_line("another", |line| line.up_kpps > 0.0);
     let flows = &bump.finish().summary()["flows"];
     let [created, lost] = ["created", "records_lost"].map(|member| count(&flows[member]));
-    // A rare absence of who takes them fills the ring.
+    // If the control thread rarely lacks its cpu, the ring is full for that time.
     assert!(created > 10_000 && lost < created / 10, "{flows}");
 }
 
-/// Packets dropped in the seconds that were told so far.
+/// Returns the packets dropped so far, as the printed lines count them.
 fn dropped(bump: &Bump) -> f64 {
     bump.lines().iter().map(|line| line.dropped).sum()
 }
@@ -100,7 +100,7 @@ fn what_a_port_without_a_peer_cannot_take_is_dropped_and_counted() {
     assert_eq!(summary["ledger"]["tx"], 0);
 }
 
-/// The other process sends and does not receive; then it takes what there was room for.
+/// The peer sends without receiving. Then it receives the packets for which its queue had room.
 #[test]
 fn a_port_that_is_full_takes_what_it_has_room_for() {
     if !has_tools(&["dpdk-testpmd", "setpriv"]) || !has_cpus(2) {
@@ -116,7 +116,7 @@ fn a_port_that_is_full_takes_what_it_has_room_for() {
     peer.enter("start", "txonly packet forwarding");
     bump.wait_for_line("full ports", |line| line.dropped > 0.0);
     peer.enter("stop", "Done.");
-    // Silence is a line of its own: what was sent is forwarded or dropped by then.
+    // By the time of a line without drops, all packets sent are forwarded or dropped.
     bump.wait_for_line("silence", |line| line.dropped == 0.0);
     peer.enter("set fwd rxonly", "Set rxonly packet forwarding mode");
     peer.enter("start", "rxonly packet forwarding");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A run without root and without hugepages, which it sees to by itself.
+//! Tests a run without root and without hugepages, and that a run of root drops privileges.
 
 use crate::bump::Setup;
 use crate::captures::{Talk, is_complete, read_pcap};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::chown;
 use std::process::Command;
 
-/// `nobody` of Debian, and of most others.
+/// User id of `nobody` on Debian and most other systems.
 const NOBODY: u32 = 65_534;
 
 #[test]
@@ -40,7 +40,8 @@ fn an_unprivileged_user_runs_a_bump() {
     assert_eq!(read_pcap(&b_out), talk.frames[0]);
 }
 
-/// The effective capabilities of every thread of a process, and whether `exec` may give it more.
+/// Returns the effective and permitted capabilities of all threads of a process, with true if
+/// `exec` may add capabilities.
 fn privileges(id: u32) -> BTreeSet<(u64, bool)> {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten();
     let of_task = |task: std::fs::DirEntry| {
@@ -53,7 +54,7 @@ fn privileges(id: u32) -> BTreeSet<(u64, bool)> {
     tasks.filter_map(of_task).collect()
 }
 
-/// Threads of DPDK and of its drivers among them.
+/// The threads include those of DPDK and its drivers.
 #[test]
 fn a_run_of_root_keeps_only_what_it_needs() {
     if !has_root_and(&[]) {
@@ -68,7 +69,8 @@ fn a_run_of_root_keeps_only_what_it_needs() {
         bump.wait_until("privileges are given up", |_| privileges(id) == kept);
         assert_eq!(bump.finish().status, Some(0));
     }
-    // A file in a folder of somebody else is opened again by name.
+    // Millrace opens a file again by its name. In a directory of another user, that needs a
+    // capability.
     let setup = Setup::new("others");
     chown(setup.path(""), Some(NOBODY), Some(NOBODY)).unwrap();
     let mut bump = setup.pair("net_null0", "net_null1,no-rx=1").start();
@@ -78,7 +80,8 @@ fn a_run_of_root_keeps_only_what_it_needs() {
     assert_eq!(bump.finish().status, Some(0));
 }
 
-/// Starts what follows as `nobody`, where that user can read the program.
+/// Returns a command prefix that runs the program as `nobody`. `None` if that user cannot execute
+/// it.
 fn nobody() -> Option<Command> {
     if !is_installed("setpriv") {
         skip("not installed: setpriv");

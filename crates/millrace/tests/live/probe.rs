@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace nic probe` on the software NIC behind a real EAL: what it writes plays, and probing
-//! that finds the same again.
+//! Tests `millrace nic probe` on the software NIC with the real EAL. The software NIC replays the
+//! personality that the prober writes, and probing it again gives the same personality.
 
 use crate::process::{Process, mortal};
 use crate::twin::driver;
@@ -16,7 +16,7 @@ fn millrace(args: &[&str]) -> Output {
     Command::new(MILLRACE).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Probes a personality; what was told, and the file.
+/// Probes a personality. Returns the JSON output and the personality that was written.
 fn probed(personality: &str, file: &str) -> (Value, Personality) {
     let port = format!("net_twin0,personality={personality}");
     let output = millrace(&["nic", "probe", &port, "-o", file, "--json"]);
@@ -26,7 +26,7 @@ fn probed(personality: &str, file: &str) -> (Value, Personality) {
     (told, Personality::named(file).unwrap())
 }
 
-/// The port is as it was: by the calls, by the driver's list of rules, by packets.
+/// Checks that the probe left no rule: by its calls, by the driver's list of rules, and by packets.
 fn assert_is_clean(told: &Value) {
     assert_eq!(told["rules"]["made"], told["rules"]["destroyed"]);
     let nothing =
@@ -34,7 +34,7 @@ fn assert_is_clean(told: &Value) {
     assert_eq!((&told["rules_seen"], &told["findings"]), (&nothing, &json!([])));
 }
 
-/// What is not of this one measurement.
+/// Returns the personality without its name and latencies, which differ in each measurement.
 fn lasting(personality: &Personality) -> Personality {
     let (name, latency) = (String::new(), Latency::default());
     Personality { name, latency, ..personality.clone() }
@@ -51,14 +51,14 @@ fn a_nic_is_recorded_and_replayed() {
     assert_eq!((&told["complete"], &told["unlike"]), (&json!(true), &json!([])));
     assert_eq!(told["not_found"], json!([]));
     assert_eq!(told["nic"]["driver"], "net_twin");
-    // No rule stays, and the table is not filled unless somebody asks.
+    // No rule remains, and the probe does not fill the table by default.
     assert_is_clean(&told);
     assert!(told["rules"]["made"].as_u64().is_some_and(|made| (50..500).contains(&made)));
     assert_eq!(told["personality"]["table"]["guaranteed"], Value::Null);
     assert_eq!(personality.name, "old");
     assert!(personality.latency.create_us >= 11_000, "{:?}", personality.latency);
     assert_eq!(lasting(&probed(&file, &again).1), lasting(&personality));
-    // The article's first command, on the file.
+    // The first command of the article, on the probed personality.
     let port = format!("net_twin0,wire=w,personality={file}");
     let script = scratch.path("script");
     let rule = "pattern eth / ipv4 / udp / end actions queue index 1 / end";
@@ -68,7 +68,7 @@ fn a_nic_is_recorded_and_replayed() {
     assert!(stderr.contains("NULL IPv4 spec/mask"), "{stderr}");
 }
 
-/// What ethdev adds does not come between: in words and numbers they are those of the model.
+/// ethdev does not hide the differences: messages and numbers are those of the model.
 #[test]
 fn two_drivers_are_told_apart_through_dpdk() {
     if driver().is_none() {
@@ -81,7 +81,7 @@ fn two_drivers_are_told_apart_through_dpdk() {
     assert_eq!(e810.conflicts.len(), 2);
     let (told, cx6dx) = probed("cx6dx", &scratch.path("cx6dx.toml"));
     assert_is_clean(&told);
-    // Rules by templates: every result came.
+    // All results of rules by templates have arrived.
     assert!(cx6dx.operations.r#async && !cx6dx.age.never_told);
     for batch in ["create", "destroy"] {
         let batch = &told["by_queue"][batch];
@@ -90,7 +90,7 @@ fn two_drivers_are_told_apart_through_dpdk() {
         assert!(batch["per_second"].as_u64() > Some(0) && batch["result"]["p99_us"].is_u64());
     }
     assert_eq!(cx6dx.mark.max, Some(0xff_ffef));
-    // 500, if nothing else wants the cpu.
+    // About 500, if no other program uses the cpu.
     let refresh_ms = cx6dx.count.refresh_ms;
     assert!((400..1000).contains(&refresh_ms), "{refresh_ms}");
     assert_eq!(cx6dx.table.duplicate, twin::personality::Duplicate::LastWins);
@@ -132,7 +132,7 @@ fn an_interrupt_ends_it_with_what_is_known() {
     let mut command = mortal(MILLRACE);
     command.args(["nic", "probe", "net_twin0,personality=x710-17.02", "-o", &file, "--json"]);
     let mut probe = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    // The driver is loaded when the probe is under way.
+    // When the driver is loaded, the probe has begun.
     let maps = format!("/proc/{}/maps", probe.id());
     wait_until("the driver is loaded", || {
         std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("librte_net_twin"))
@@ -155,7 +155,7 @@ fn an_interrupt_ends_it_with_what_is_known() {
     assert!(personality.placeholder.is_some_and(|words| words.contains("interrupted")));
 }
 
-/// A call of half a minute is one that does not come back, to somebody of little patience.
+/// A call of 30 seconds counts as hanging with `--patience 1`.
 #[test]
 fn a_call_that_hangs_is_told_with_what_is_known() {
     if driver().is_none() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A process that ends with its test.
+//! Runs a process that ends with its test.
 
 use std::process::{Child, Command, ExitStatus};
 
@@ -20,7 +20,7 @@ impl Process {
         &mut self.0
     }
 
-    /// Its exit status, once it has ended.
+    /// Returns the exit status; `None` while the process runs.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().expect("it is our child")
     }
@@ -38,15 +38,15 @@ impl Drop for Process {
     }
 }
 
-/// `program` as a command that the kernel kills if the test ends without doing so. Util-linux has
-/// what it takes.
+/// Returns a command for `program` that the kernel kills if the test ends first (`setpriv` of
+/// util-linux).
 pub(crate) fn mortal(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--", program]);
     command
 }
 
-/// Runs to the end, which must be good, and returns what was printed.
+/// Runs a command to its end, which must be a success. Returns its standard output.
 pub(crate) fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

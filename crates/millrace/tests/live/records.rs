@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads flow records of both formats into one form, and adds them up per conversation.
+//! Reads flow records of both formats, and adds them up per conversation.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A flow record by the column names of CSV.
+/// A flow record: values by the column names of CSV.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record(BTreeMap<String, String>);
 
-/// What one direction of a conversation came to.
+/// Counters of one direction of a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Tally {
     pub(crate) packets: u64,
@@ -16,8 +16,8 @@ pub(crate) struct Tally {
     pub(crate) ip_bytes: u64,
 }
 
-/// Conversations by protocol, addresses, ports and tags, each with what side A sent and what side B
-/// sent. Of ICMP only the identifier counts: type and code are those of whoever came first.
+/// Conversations by protocol, addresses, ports and tags, with the counters of side A and side B.
+/// For ICMP, the key has the identifier only: type and code are those of the first packet.
 pub(crate) type Conversations = BTreeMap<String, [Tally; 2]>;
 
 impl Tally {
@@ -37,7 +37,7 @@ impl Record {
         self.text(column).parse().unwrap_or_else(|_| panic!("{column} of {self:?} is no number"))
     }
 
-    /// What the originator sent, and what it got.
+    /// Returns the counters of the originator and of the responder.
     pub(crate) fn tallies(&self) -> [Tally; 2] {
         ["orig", "reply"].map(|side| Tally {
             packets: self.number(&format!("{side}_packets")),
@@ -46,17 +46,17 @@ impl Record {
         })
     }
 
-    /// Two runs have everything but this in common.
+    /// Removes the times, in which two equal runs differ.
     pub(crate) fn forget_times(&mut self) {
         self.0.retain(|column, _| !column.ends_with("_ns"));
     }
 
-    /// Packets of both directions.
+    /// Returns the packets of both directions.
     pub(crate) fn packets(&self) -> u64 {
         self.tallies().iter().map(|tally| tally.packets).sum()
     }
 
-    /// The tallies of side A and side B, where `is_a` knows the addresses of side A.
+    /// Returns the counters of side A and side B. `is_a` is true for addresses of side A.
     pub(crate) fn by_side(&self, is_a: impl Fn(&str) -> bool) -> [Tally; 2] {
         let [orig, reply] = self.tallies();
         if is_a(self.text("src")) { [orig, reply] } else { [reply, orig] }

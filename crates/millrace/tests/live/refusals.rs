@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Runs that can not be: the message names the port, the flag or the file, and says what to do; the
-//! status tells a command line that is wrong from a run that fails.
+//! Tests runs that cannot start. The message names the port, option or file, and the remedy. The
+//! exit status distinguishes a wrong command line from a failed run.
 
 use crate::bump::Setup;
 
-/// The run with `pair` fails with a message that has `texts` in it.
+/// Checks that a run with `pair` fails, with a message that contains `texts`.
 #[track_caller]
 fn assert_fails(pair: [&str; 2], texts: &[&str]) {
     Setup::new("fails").pair(pair[0], pair[1]).assert_refused(1, texts);
 }
 
-/// What `pair` and `args` ask for is wrong use, with a message that has `texts` in it.
+/// Checks that `pair` and `args` are a usage error, with a message that contains `texts`.
 #[track_caller]
 fn assert_wrong_use(pair: [&str; 2], args: &[&str], texts: &[&str]) {
     Setup::new("usage").pair(pair[0], pair[1]).args(args).assert_refused(2, texts);

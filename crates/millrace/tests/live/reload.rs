@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What holds for connections is changed while packets flow: at once, for those that are there as
-//! well, as a whole or not at all, and no connection is lost.
+//! Tests reloads of the configuration while packets flow. Settings apply at once, to existing
+//! connections too, all or none of them. No connection is lost.
 
 use crate::bump::{Bump, Setup, count};
 use crate::captures::Talk;
@@ -8,11 +8,12 @@ use crate::{Scratch, wait_until};
 use serde_json::Value;
 use std::process::{Command, Output};
 
-/// Connections, and those of them of which packets go on.
+/// Number of connections.
 const ALL: usize = 100;
+/// Number of connections whose packets continue.
 const BUSY: usize = 53;
 
-/// A run to whose connections all has been said by one side; the other one goes on.
+/// A run in which one side has sent all its packets, and the other side repeats its own.
 struct Changing {
     bump: Bump,
     socket: String,
@@ -53,14 +54,14 @@ impl Changing {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The least and the most seconds that connections have left.
+    /// Returns the shortest and the longest remaining time of all connections, in seconds.
     #[track_caller]
     fn left(&self) -> (f64, f64) {
         let left = self.list().into_iter().map(|line| line["timeout_s"].as_f64().unwrap());
         left.fold((f64::MAX, 0.0), |(least, most), left| (left.min(least), left.max(most)))
     }
 
-    /// Connections at most of each worker and name of the timeouts, of zone 5.
+    /// Returns `connections_max` and the name of the timeout policy of zone 5.
     fn zone(&self) -> (Value, Value) {
         let text = self.text(&["ct", "zones", "--json"]);
         let zones = serde_json::from_str::<Value>(&text).unwrap()["zones"].clone();
@@ -76,7 +77,7 @@ impl Changing {
         path
     }
 
-    /// What is said of a reload that is refused.
+    /// Runs a reload that must be refused; returns its message.
     #[track_caller]
     fn refused(&self, args: &[&str]) -> String {
         let output = self.ask(&[&["ct", "reload"], args].concat());
@@ -84,7 +85,8 @@ impl Changing {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Ends it: no packet is missing, and every connection that ever was began once.
+    /// Ends the run. Checks that no packet is missing, that each connection began once, and that
+    /// `lost` of them expired.
     fn finish(self, lost: usize) {
         let ended = self.bump.finish();
         ended.assert_balanced();
@@ -96,12 +98,12 @@ impl Changing {
     }
 }
 
-/// Names of sockets are short: this folder's is too.
+/// Socket paths must be short, so the directory is one with a short path.
 fn setup() -> Setup {
     Setup::in_scratch(Scratch::in_folder(&std::env::temp_dir(), "reload"))
 }
 
-/// The configuration of the test with these timeouts, and more.
+/// Returns the configuration of the test with these timeouts and `more` lines.
 fn config(seconds: u32, more: &str) -> String {
     let keys = ["tcp_syn_sent", "tcp_established", "udp_first", "udp_single", "udp_multiple"];
     let keys = keys.iter().chain(&["icmp_first", "icmp_reply"]);
@@ -116,7 +118,7 @@ fn timeouts_hold_at_once_for_connections_that_are_there() {
     run.write("bump.toml", &config(86_400, ""));
     assert_eq!(run.text(&["ct", "reload"]), "reloaded: timers of 0 connections now fire earlier\n");
     assert!(run.left().0 > 80_000.0);
-    // Those to which nobody says anything end without a packet.
+    // Connections without packets expire.
     run.write("bump.toml", &config(5, ""));
     let text = run.text(&["ct", "reload", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["retimed"], ALL);
@@ -147,7 +149,7 @@ fn what_is_wrong_or_takes_a_restart_is_said_and_nothing_changes() {
     ];
     assert_eq!(run.refused(&[]), expected.concat());
 
-    // As `millrace check` says it.
+    // The message is that of `millrace check`.
     run.write("bump.toml", &config(5, "udp_firts = 1\n[[zone]]\nids = 5\n"));
     let mut check = Command::new(env!("CARGO_BIN_EXE_millrace"));
     let check = check.args(["check", &path, "--pair", "net_null0,net_null1"]).output().unwrap();
@@ -169,7 +171,7 @@ fn a_run_without_a_configuration_takes_one_that_is_named() {
     let run = Changing::start(setup().launcher(launcher));
     let nothing = run.refused(&[]);
     assert!(nothing.contains("millrace ct reload bump.toml"), "{nothing}");
-    // What it does not say is as it was.
+    // Settings that the file does not have keep their values.
     let path = run.write("other.toml", "[timeouts]\nudp_first = 1000\n");
     run.text(&["ct", "reload", &path]);
     let longest = run.left();
@@ -194,7 +196,7 @@ fn zones_change_while_others_change_them_and_look() {
         }
         (0..10).for_each(|_| assert_eq!(run.list().len(), ALL));
     });
-    // Twenty connections are there already: they stay.
+    // Twenty connections exist already. They stay, although the limit is lower.
     run.text(&["ct", "reload", &paths[1]]);
     assert_eq!(run.zone(), (1.into(), "long".into()));
     run.text(&["ct", "reload"]);

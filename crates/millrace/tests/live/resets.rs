@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ports that reset themselves under load: the bump goes on, rules come back, and nothing is
-//! counted wrong.
+//! Tests ports that are reset under load: the bump continues, rules are installed again, and all
+//! counters are right.
 
 use crate::bump::{Bump, Ended, Setup, count};
 use crate::equivalence::{LOOPS, is_client, write_workload};
@@ -13,7 +13,7 @@ use std::fs::File;
 use traffic::PcapWriter;
 use wire::FrameBuilder;
 
-/// A bump between two twins with these arguments, once over the workload.
+/// Runs the workload once through a bump between two twins with these devargs.
 fn run(arguments: &str, policy: &str, workers: &str) -> (Ended, Conversations) {
     let setup = Setup::new("resets").capacity(1 << 14);
     let [a, b] = ["a", "b"].map(|name| setup.path(name));
@@ -30,7 +30,7 @@ fn sum(ports: &Value, counter: &str) -> u64 {
     ports.as_array().unwrap().iter().map(|port| count(&port[counter])).sum()
 }
 
-/// A capture goes on after a reset where it was, so every packet of it comes once.
+/// After a reset, a capture continues where it was, so each packet arrives once.
 #[test]
 fn resets_leave_every_conversation_as_it_is() {
     if driver().is_none() || !has_cpus(2) {
@@ -52,7 +52,7 @@ fn resets_leave_every_conversation_as_it_is() {
         }
         assert_no_rule_left(&summary);
         for port in ports(&summary) {
-            // Before it resets itself again, few flows have had packets enough to be measured.
+            // Between two resets, few flows have enough packets to be measured.
             assert!(policy == "measured" || count(&port["rules"]["lost"]) > 0, "{port}");
             assert_eq!(port["api"], "async", "{port}");
             assert_eq!(port["rules"]["stuck"].as_array().unwrap().len(), 0, "{port}");
@@ -77,10 +77,11 @@ fn resets_on_top_of_all_else_leave_every_conversation_as_it_is() {
     assert_no_rule_left(&summary);
 }
 
-/// Connections that send for ever.
+/// Number of connections that send without end.
 const CONNECTIONS: u8 = 100;
 
-/// Their packets, one for each pass, arrive slowly enough for every rule to be made meanwhile.
+/// Returns a bump with these connections. One packet of each arrives per pass, slowly enough that
+/// all rules are installed meanwhile.
 fn endless(test: &str, arguments: &str) -> Setup {
     let setup = Setup::new(test);
     let paths = ["a", "b"].map(|name| setup.path(name));
@@ -102,7 +103,8 @@ fn endless(test: &str, arguments: &str) -> Setup {
     setup.pair(&a, &b)
 }
 
-/// Of the last line: packets with marks, in percent, and rules. A column is behind them.
+/// Returns the percentage of packets with marks and the number of rules in the last line. Two
+/// columns follow them.
 fn marked_and_rules(bump: &Bump) -> Option<(f64, u64)> {
     let text = bump.stdout();
     let words: Vec<_> = text.lines().last()?.split_whitespace().collect();
@@ -110,7 +112,7 @@ fn marked_and_rules(bump: &Bump) -> Option<(f64, u64)> {
     Some((marked.parse().ok()?, rules.replace('_', "").parse().ok()?))
 }
 
-/// The NIC has room for just the rules that are needed: one that was left would be one too many.
+/// The NIC has room for the needed rules only, so a rule that a reset left would be one too many.
 #[test]
 fn rules_come_back_and_mark_again() {
     if driver().is_none() || !has_cpus(2) {
@@ -151,7 +153,7 @@ fn rules_come_back_and_mark_again() {
     }
     let packets: Vec<_> = ended.records().iter().map(|record| record.packets()).collect();
     assert_eq!(packets.len(), usize::from(CONNECTIONS));
-    // One pass more at either port.
+    // Each port may have begun one more pass.
     let [least, most] = [packets.iter().min(), packets.iter().max()].map(Option::unwrap);
     assert!(most - least <= 2, "{packets:?}");
 }
@@ -191,7 +193,7 @@ fn a_port_that_does_not_come_back_ends_the_run() {
     }
 }
 
-/// A program that is not ours hears of it, and resets the port.
+/// testpmd, another program, gets the event and resets the port.
 #[test]
 fn testpmd_brings_a_port_back() {
     let Some(driver) = driver() else { return };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The secret of the keyed hash shows in nothing that a bump says or does; that is its purpose. So
-//! this looks into the memory of a running one.
+//! Tests that each table has its own secret for the keyed hash. No output shows the secret, so the
+//! test reads the memory of a running process.
 
 use crate::bump::Setup;
 use crate::skip;
@@ -9,7 +9,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// What SipHash begins with; the state of a keyed one is this, exclusive or the secret, twice.
+/// Initial state of SipHash. The state of a keyed hash is this, with the secret combined by
+/// exclusive or, twice.
 const INITIAL: [u64; 4] = [
     u64::from_be_bytes(*b"somepseu"),
     u64::from_be_bytes(*b"dorandom"),
@@ -17,13 +18,14 @@ const INITIAL: [u64; 4] = [
     u64::from_be_bytes(*b"tedbytes"),
 ];
 
-/// The secret of a hash that begins with these words; chance finds none in 2^128.
+/// Returns the secret of a hash state that begins with these words. A random match has a chance of
+/// 2^-128.
 fn secret(words: &[u64]) -> Option<[u64; 2]> {
     let [a, b] = [words[0] ^ INITIAL[0], words[1] ^ INITIAL[1]];
     (words[2] ^ INITIAL[2] == a && words[3] ^ INITIAL[3] == b).then_some([a, b])
 }
 
-/// Every secret in the memory that process `id` can write to.
+/// Returns all secrets in the writable memory of process `id`.
 fn secrets(id: u32) -> io::Result<BTreeSet<[u64; 2]>> {
     let memory = File::open(format!("/proc/{id}/mem"))?;
     let mut found = BTreeSet::new();
@@ -43,10 +45,10 @@ fn secrets_between(memory: &File, start: u64, end: u64) -> BTreeSet<[u64; 2]> {
     const CHUNK: usize = 1 << 20;
     let mut found = BTreeSet::new();
     let mut bytes = vec![0; CHUNK];
-    // The last words of a part are the first ones of the next.
+    // Chunks overlap, so that no state is split.
     for at in (start..end).step_by(CHUNK - 32) {
         let len = CHUNK.min((end - at) as usize);
-        // Some mappings, of devices for one, cannot be read.
+        // Some mappings, such as those of devices, cannot be read.
         if memory.read_exact_at(&mut bytes[..len], at).is_err() {
             continue;
         }
@@ -68,7 +70,8 @@ fn every_table_of_every_run_has_a_secret_of_its_own() {
             Err(error) => return skip(&format!("a child's memory cannot be read: {error}")),
         };
         bump.finish().assert_good();
-        // Two tables; what they were derived with may still lie on a stack.
+        // There are two tables. The stack may also hold states that were derived from other
+        // secrets.
         assert!(secrets.len() >= 2, "{secrets:x?}");
         let halves: Vec<u64> = secrets.into_iter().flatten().collect();
         let (before, count) = (seen.len(), halves.len());

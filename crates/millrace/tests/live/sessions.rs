@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TCP conversations as a box in between sees them: two ends that keep to the rules, and a network
-//! that loses, repeats and reorders before the box and behind it.
+//! Generates TCP sessions as a tracker between the ends sees them: two correct ends, and a network
+//! that loses, repeats and reorders segments before and behind the tracker.
 
 use fastrand::Rng;
 use wire::FrameBuilder;
@@ -20,7 +20,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// The frame, between these ends.
+    /// Returns the frame of the segment between these ends.
     pub(crate) fn frame(&self, ends: &FrameBuilder) -> FrameBuilder {
         let frame = if self.from == 0 { ends.clone() } else { ends.clone().reversed() };
         let frame = frame.flags(self.flags).seq(self.seq).ack(self.ack).window(self.window);
@@ -35,21 +35,22 @@ impl Segment {
 /// One end of a conversation.
 #[derive(Clone, Debug)]
 struct End {
-    /// First number not sent yet, and first not acknowledged.
+    /// Next sequence number to send.
     next: u32,
+    /// Oldest sequence number that is not acknowledged.
     una: u32,
-    /// First number not received.
+    /// Next sequence number to receive.
     expected: u32,
-    /// The peer lets it send up to here.
+    /// End of the peer's window: this side may send up to here.
     edge: u32,
-    /// What it lets the peer send beyond `expected`.
+    /// Size of the own window: the peer may send this much beyond `expected`.
     room: u32,
     scale: Option<u8>,
     has_fin: bool,
     is_fin_received: bool,
 }
 
-/// Two ends, and all that was on the way so far.
+/// Two ends, and the segments that the tracker has seen so far.
 struct Talk {
     rng: Rng,
     ends: [End; 2],
@@ -57,7 +58,7 @@ struct Talk {
     seen: Vec<Segment>,
 }
 
-/// One conversation of some tens of segments, from a seed.
+/// Returns a session of some tens of segments, which depends on the seed only.
 pub(crate) fn session(seed: u64) -> Vec<Segment> {
     let mut rng = Rng::with_seed(seed);
     let offers = [0, 1].map(|_| rng.bool().then(|| rng.u8(0..10)));
@@ -84,7 +85,7 @@ impl Talk {
         self.rng.u32(0..n) == 0
     }
 
-    /// The handshake; one in eight is over before anyone looks.
+    /// Sends the handshake. The tracker misses one in eight.
     fn begin(&mut self) {
         let is_unseen = self.one_in(8);
         for (from, flags) in [(0, SYN), (1, SYN | ACK), (0, ACK)] {
@@ -94,7 +95,7 @@ impl Talk {
             let mut segment = self.segment(from, flags, own.next, 0);
             if is_syn {
                 segment.window = own.room.min(65_535) as u16;
-                // An answer offers a scale only where it was offered one.
+                // A SYN+ACK has a window scale only if the SYN had one.
                 let is_offered = from == 0 || self.ends[0].scale.is_some();
                 segment.scale = own.scale.filter(|_| is_offered);
                 self.ends[from].next = own.next.wrapping_add(1);
@@ -158,7 +159,7 @@ impl Talk {
         Segment { from, flags, seq, ack, window, data, scale: None }
     }
 
-    /// On its way: the box may not see it, or see it twice; the peer may not get it.
+    /// Sends a segment. The tracker may miss it, or see it twice; the peer may not receive it.
     fn put(&mut self, segment: Segment) {
         if self.one_in(24) {
             return;
@@ -207,7 +208,7 @@ impl Talk {
         self.put(segment);
     }
 
-    /// All that is not acknowledged, or a part of it.
+    /// Sends the data again that is not acknowledged, or a part of it.
     fn repeat(&mut self, from: usize) {
         let end = self.ends[from].clone();
         let sent = end.next.wrapping_sub(end.una).wrapping_sub(u32::from(end.has_fin));
@@ -218,7 +219,7 @@ impl Talk {
         self.put(segment);
     }
 
-    /// Something of before comes again, or late.
+    /// Repeats an earlier segment, or delivers it late.
     fn late(&mut self) {
         let Some(last) = self.seen.len().checked_sub(1) else { return };
         let back = self.rng.usize(0..=last.min(12));
@@ -234,7 +235,7 @@ impl Talk {
 
     fn finish(&mut self, from: usize) {
         let end = self.ends[from].clone();
-        // It takes a number, for which there has to be room.
+        // A FIN takes a sequence number, for which the window must have room.
         if !end.has_fin && end.edge.wrapping_sub(end.next) as i32 <= 0 {
             return self.acknowledge(from);
         }
@@ -245,7 +246,7 @@ impl Talk {
         self.put(segment);
     }
 
-    /// A window grows, and never shrinks.
+    /// Increases the window, which never shrinks.
     fn grow(&mut self, from: usize) {
         let more = self.rng.u32(0..4000);
         self.ends[from].room += more;

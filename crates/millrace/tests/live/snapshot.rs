@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Connections that outlive the bump: kernels talk through one that is stopped, or killed, and
-//! started again. It takes no connection without a SYN and drops what does not fit, so a connection
-//! that it does not know any more comes to a standstill.
+//! Tests connections that outlive the bump. Kernels communicate through a bump that is stopped or
+//! killed, and started again. It picks up no TCP connection and drops packets that do not fit, so a
+//! connection that it has lost makes no progress.
 //!
-//! `make prove-restart` does the same a thousand times.
+//! `make prove-restart` restarts it a thousand times.
 
 use crate::bump::{Bump, Setup, count, total};
 use crate::captures::{Talk, is_a};
@@ -21,7 +21,7 @@ use std::process::{ChildStdout, Command, Stdio};
 
 const PORT: u16 = 7007;
 
-/// Echoes whatever comes.
+/// A server that echoes all data.
 const SERVER: &str = "import selectors, socket, sys
 s = socket.create_server(('10.9.0.2', int(sys.argv[1])), backlog=4096)
 sel = selectors.DefaultSelector()
@@ -37,7 +37,7 @@ while True:
         if data: key.fileobj.sendall(data)
         else: sel.unregister(key.fileobj); key.fileobj.close()";
 
-/// Has so many connections, and does with all of them what standard input says.
+/// A client with many connections; each line of standard input is a command for all of them.
 const CLIENT: &str = "import socket, sys
 def read(c, n):
     got = 0
@@ -86,7 +86,7 @@ impl Talkers {
         Some(Self { lan, client, answers, _server: server })
     }
 
-    /// Says what all connections are to do, and waits until they have.
+    /// Sends a command for all connections to the client, and waits until it is done.
     #[track_caller]
     fn all(&mut self, what: &str, n: usize) {
         let stdin = self.client.child().stdin.as_mut().unwrap();
@@ -96,7 +96,7 @@ impl Talkers {
         assert_eq!(line.trim(), what, "a connection came to a standstill");
     }
 
-    /// A bump between them that keeps its connections in this folder.
+    /// Starts a bump between the hosts that saves its connections in this directory.
     fn bump(&self, folder: &Path, every_s: u32) -> Bump {
         let [a, b] = Lan::ports();
         let scratch = Scratch::in_folder(&std::env::temp_dir(), "kept");
@@ -113,7 +113,7 @@ fn snapshot(folder: &Path, every_s: u32) -> String {
     format!("[snapshot]\npath = \"{}\"\nevery_s = {every_s}\n", folder.display())
 }
 
-/// What an instance says.
+/// Queries the instance; returns the JSON.
 fn ask(bump: &Bump, args: &[&str]) -> Value {
     let socket = bump.path("s");
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
@@ -122,7 +122,7 @@ fn ask(bump: &Bump, args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Waits for a snapshot that began after this call.
+/// Waits for a complete snapshot that began after this call.
 fn wait_for_snapshot(bump: &Bump) {
     let written = || count(&ask(bump, &["stats"])["snapshot"]["written"]);
     let before = written();
@@ -136,7 +136,8 @@ fn kill(bump: Bump) {
     remove_runtime_dir(&format!("millrace-{id}"));
 }
 
-/// Connections that a bump knows from before it was started.
+/// Returns the number of connections that have a SYN in both directions: those that the bump has
+/// restored or seen from the start.
 fn known(bump: &Bump, connections: usize) -> usize {
     let only = format!(":{PORT}");
     let flows = ask(bump, &["flows", "--only", &only, "--limit", "100000"]);
@@ -148,8 +149,8 @@ fn known(bump: &Bump, connections: usize) -> usize {
     flows["flows"].as_array().unwrap().iter().filter(has_syn).count()
 }
 
-/// Kernel TCP goes on over so many deaths of the bump, every second one in silence, and at last an
-/// orderly end.
+/// Runs kernel TCP through `restarts` kills of the bump, every second one while no data is sent,
+/// and through an orderly end.
 fn outlives(restarts: usize, connections: usize) {
     let Some(mut talkers) = Talkers::new() else { return };
     let kept = Scratch::new("kept");
@@ -197,7 +198,8 @@ fn outlives(restarts: usize, connections: usize) {
     let ours: Vec<_> = records.iter().filter(is_ours).collect();
     assert_eq!(ours.len(), connections);
     for record in ours {
-        // Packets of before and after; some between a snapshot and the death are missing.
+        // Counters include packets before and after the kill. Those between a snapshot and the kill
+        // are missing.
         assert!(record.number("orig_ip_bytes") > sent, "{record:?}");
         assert_eq!(record.number("orig_tcp_flags") & 3, 3, "{record:?}");
     }
@@ -210,7 +212,7 @@ fn kernel_tcp_outlives_a_bump_that_is_killed_and_one_that_is_stopped() {
     outlives(restarts, connections);
 }
 
-/// A run over a capture that ends when it has seen all of it.
+/// Runs a bump until it has received all packets of a capture, then ends it.
 fn replayed(setup: Setup, frames: &[Vec<u8>]) -> crate::bump::Ended {
     let path = setup.path("in.pcap");
     crate::captures::write_pcap(&path, frames);
@@ -227,7 +229,7 @@ fn in_tmp() -> Setup {
     Setup::in_scratch(Scratch::in_folder(&std::env::temp_dir(), "kept"))
 }
 
-/// Both directions of some connections at one port.
+/// Returns frames of both directions of some connections, for one port.
 fn frames() -> Vec<Vec<u8>> {
     let [there, back] = Talk::new(1, 100).frames;
     there.into_iter().chain(back).collect()
@@ -244,7 +246,7 @@ fn a_folder_that_cannot_be_used_is_told_and_nothing_else() {
     assert!(ended.stderr.contains(&folder), "{}", ended.stderr);
     assert_eq!(count(&ended.summary()["snapshot"]["written"]), 0);
 
-    // One that anybody may write to.
+    // A directory that all users may write to.
     let folder = scratch.path("open");
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -254,7 +256,7 @@ fn a_folder_that_cannot_be_used_is_told_and_nothing_else() {
     assert!(ended.stderr.contains(&format!("chmod go-w {folder}")), "{}", ended.stderr);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 
-    // One whose files cannot be made.
+    // A directory in which no files can be created.
     std::fs::create_dir_all(scratch.path("full/0-0.tmp")).unwrap();
     let folder = scratch.path("full");
     let ended = replayed(in_tmp().config(&snapshot(Path::new(&folder), 0)), &frames());
@@ -263,7 +265,7 @@ fn a_folder_that_cannot_be_used_is_told_and_nothing_else() {
     assert!(ended.stderr.contains("forwarding continues"), "{}", ended.stderr);
 }
 
-/// Opened as files are, pipes would keep the start from carrying packets, and the end from coming.
+/// If Millrace opened pipes like files, neither its start nor its end would continue.
 #[test]
 fn pipes_in_the_place_of_files_are_not_waited_for() {
     let scratch = Scratch::new("kept");
@@ -303,7 +305,7 @@ fn files_that_are_not_whole_are_told_and_read_as_far_as_they_go() {
     assert!(ended.stderr.contains("it ends before its last page"), "{}", ended.stderr);
     assert_eq!(count(&ended.summary()["snapshot"]["restored"]), restored);
 
-    // A page of several.
+    // Damages one of several pages.
     let mut damaged = whole.clone();
     damaged[4096 + 100] ^= 1;
     std::fs::write(&file, &damaged).unwrap();
@@ -319,7 +321,7 @@ fn files_that_are_not_whole_are_told_and_read_as_far_as_they_go() {
     let ended = none(in_tmp());
     assert!(ended.stderr.contains("its header is damaged"), "{}", ended.stderr);
 
-    // What separates addresses is a part of each of them.
+    // The `zone` setting decides the zones of connections, which are a part of their keys.
     std::fs::write(&file, &whole).unwrap();
     let other =
         config.replace("[snapshot]", "[table]\ncapacity = 4096\nzone = \"none\"\n[snapshot]");
@@ -333,7 +335,8 @@ fn files_that_are_not_whole_are_told_and_read_as_far_as_they_go() {
     assert_eq!(count(&ended.summary()["snapshot"]["restored"]), 0);
 }
 
-/// Both directions of connections over two ports of a software NIC, which choose a worker for each.
+/// Both directions of connections arrive at two ports of a software NIC, which choose the worker
+/// for each.
 #[test]
 fn connections_come_to_workers_that_know_them() {
     if driver().is_none() || !has_cpus(2) {
@@ -353,11 +356,11 @@ fn connections_come_to_workers_that_know_them() {
         assert_eq!((ended.status, ended.stderr.as_str()), (Some(0), ""));
         ended
     };
-    // After a run with another number of workers nobody knows who gets what: all of them know all,
-    // so that one of two has three times as much for good.
+    // If the number of workers changes, any worker may get any connection, so each worker restores
+    // all of them. From then on, the records of two workers count each connection twice.
     for (workers, times) in [("2", 1), ("2", 2), ("1", 3), ("2", 7)] {
         let sums = conversations(&run(workers).records(), is_a);
-        // Who had no answer begins anew.
+        // Connections without a reply begin anew.
         let had_answer = |sides: &[Tally; 2]| sides.iter().all(|side| side.packets > 0);
         let both = talk
             .conversations

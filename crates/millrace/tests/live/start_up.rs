@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Starts that find too few hugepages, or another program's lock: nothing hangs, and the host is as
-//! it was.
+//! Tests starts with too few hugepages, or while another program holds the lock. None of them hangs
+//! or changes the host.
 
 use crate::bump::Setup;
 use crate::hugepages::Reserved;
@@ -12,10 +12,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
 const FREE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
-/// More than [`Reserved`] sets apart, in megabytes.
+/// Configuration that needs more hugepages than [`Reserved`] reserves.
 const TOO_MUCH: &str = "[eal]\nmemory_mb = 1500\n";
 
-/// A hugetlbfs of its own, which DPDK programs that start in its mount namespace lock while they
+/// A mount namespace with its own hugetlbfs. DPDK programs in it lock the hugetlbfs while they
 /// start.
 struct Mounts {
     holder: Process,
@@ -23,8 +23,8 @@ struct Mounts {
 }
 
 impl Mounts {
-    /// `None`, with the reason told, where the system does not let us. Programs in it read `free`
-    /// as the number of free pages, if it is one.
+    /// Mounts the hugetlbfs. With `free`, programs in the namespace read it as the number of free
+    /// pages. `None` after a message with the reason, if the system does not allow it.
     fn new(folder: String, free: Option<&str>) -> Option<Self> {
         fs::create_dir(&folder).unwrap();
         let lie = free.map_or("true".to_owned(), |text| {
@@ -46,21 +46,21 @@ impl Mounts {
         Some(Self { holder, folder })
     }
 
-    /// A command that runs in it, and ends with the test.
+    /// Returns a command that runs in the namespace and ends with the test.
     fn command(&self, program: &str) -> Command {
         let mut command = mortal("nsenter");
         command.args([&format!("--mount=/proc/{}/ns/mnt", self.holder.id()), "--", program]);
         command
     }
 
-    /// True if nobody holds the lock.
+    /// True if no process holds the lock.
     fn is_lock_free(&self) -> bool {
         let mut command = self.command("flock");
         command.args(["--nonblock", &self.folder, "true"]).status().unwrap().success()
     }
 }
 
-/// Starts testpmd in hugepages, and waits for its end.
+/// Starts testpmd with hugepages, and waits until it ends.
 fn start_testpmd(mounts: &Mounts) {
     let mut testpmd = mounts.command("timeout");
     testpmd.args(["20", "dpdk-testpmd", "--in-memory", "--no-pci", "--no-telemetry", "-m", "64"]);
@@ -82,8 +82,8 @@ fn a_run_that_insists_on_hugepages_is_refused_with_what_to_type() {
     setup.pair("net_null0", "net_null1").assert_refused(1, &texts);
 }
 
-/// The race that is lost is simulated: Millrace, and EAL, read a number of free pages that is too
-/// high. It goes on without hugepages, and holds no lock that others wait for.
+/// Simulates a lost race for hugepages: Millrace and EAL read a number of free pages that is too
+/// high. Millrace continues without hugepages, and holds no lock that other programs wait for.
 #[test]
 fn a_run_that_loses_its_hugepages_holds_no_lock() {
     if !has_root_and(&["flock", "dpdk-testpmd"]) {

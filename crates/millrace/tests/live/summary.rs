@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The members of `--json`: a promise to other tools, so each one is named here again.
+//! Tests that `--json` has all members that are documented. Other tools rely on them.
 
 use crate::bump::{Setup, count};
 use serde_json::Value;
@@ -62,7 +62,7 @@ fn the_summary_has_the_members_that_tools_rely_on() {
     assert_members(&summary["flows"]["ended"], "idle fin rst reuse evicted flushed exit");
     let util = summary["cpu_util_percent"].as_f64().unwrap();
     assert!((0.0..=100.0).contains(&util), "{util}");
-    // Of 64 bytes, and 24 more on the wire.
+    // 64 bytes, and 24 more on the wire.
     let up = &summary["directions"][0];
     let (pps, mbps) = (up["pps"].as_f64().unwrap(), up["wire_mbps"].as_f64().unwrap());
     assert!((mbps / (pps * 88.0 * 8.0 / 1e6) - 1.0).abs() < 1e-6, "{up}");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The twin NIC in a program that is not ours: testpmd makes the rules and shows what the NIC did.
+//! Tests the software NIC in another program: testpmd creates rules and prints the packets it
+//! receives.
 
 use crate::bump::{Setup, count};
 use crate::captures::{Talk, is_a, is_complete, read_pcap, write_pcap};
@@ -13,8 +14,8 @@ use std::process::Command;
 use traffic::PcapWriter;
 use wire::FrameBuilder;
 
-/// The driver, if it was built: `make test` does so where DPDK's headers for drivers can be had.
-/// Says so otherwise.
+/// Returns the path of the driver and checks for testpmd. `None` after a message if one is missing:
+/// `make test` builds the driver if DPDK's driver headers are available.
 pub(crate) fn driver() -> Option<String> {
     let driver = std::env::var("MILLRACE_TWIN").ok().filter(|path| Path::new(path).exists());
     if driver.is_none() {
@@ -23,14 +24,14 @@ pub(crate) fn driver() -> Option<String> {
     driver.filter(|_| has_tools(&["dpdk-testpmd", "setpriv"]))
 }
 
-/// The wire between two pairs: what one bump sends, the other receives, and back.
+/// A wire connects two pairs: one bump receives the packets that the other sends.
 #[test]
 fn two_pairs_talk_over_a_wire() {
     if driver().is_none() || !has_cpus(2) {
         return;
     }
     let setup = Setup::new("wire");
-    // Fewer frames than descriptors: the other worker may begin late.
+    // Fewer frames than descriptors, because the other worker may begin late.
     let talk = Talk::new(1, 300);
     assert!(talk.frames.iter().all(|frames| frames.len() < 1000));
     let [a, b, a_out, b_out] = ["a", "b", "a_out", "b_out"].map(|name| setup.path(name));
@@ -46,11 +47,11 @@ fn two_pairs_talk_over_a_wire() {
     ended.assert_good();
     assert_eq!(read_pcap(&b_out), talk.frames[0]);
     assert_eq!(read_pcap(&a_out), talk.frames[1]);
-    // Both pairs know every connection.
+    // Both pairs track each connection.
     assert_eq!(ended.records().len(), 2 * talk.conversations.len());
 }
 
-/// Each direction comes by a port of its own, so both ports have to agree on the queue.
+/// The two directions arrive at different ports, which must choose the same queue.
 #[test]
 fn both_directions_of_a_connection_come_to_one_worker() {
     if driver().is_none() || !has_cpus(2) {
@@ -68,7 +69,7 @@ fn both_directions_of_a_connection_come_to_one_worker() {
     let ended = bump.finish();
     ended.assert_balanced();
     assert!(!ended.stderr.contains("symmetric"), "{}", ended.stderr);
-    // A record for each direction would add up to the same.
+    // One record for each direction would give the same sums.
     let records = ended.records();
     assert_eq!(records.len(), talk.conversations.len());
     assert_eq!(conversations(&records, is_a), talk.conversations);
@@ -77,7 +78,8 @@ fn both_directions_of_a_connection_come_to_one_worker() {
     assert!(shares.iter().all(|&share| share > packets / 10), "{shares:?}");
 }
 
-/// The NIC spreads fragments by addresses and ICMP errors by those of who reports.
+/// The NIC spreads fragments by their addresses only, and ICMP errors by the addresses of the
+/// router that sends them.
 #[test]
 fn what_comes_to_another_worker_finds_its_connection() {
     if driver().is_none() || !has_cpus(2) {
@@ -87,11 +89,11 @@ fn what_comes_to_another_worker_finds_its_connection() {
     let setup = Setup::new("elsewhere");
     let of = |i: u16| {
         let packet = FrameBuilder::ipv4([10, 0, 0, i as u8], [10, 0, 255, 255]).ip_id(i.into());
-        // The NIC's hash is linear: ports that follow each other might all be of one worker.
+        // The NIC's hash is linear, so consecutive ports might all belong to one worker.
         packet.udp(1024 + i.wrapping_mul(40_503) / 2, 53)
     };
     let first = (0..CONNECTIONS).map(|i| of(i).payload([1; 40]).build());
-    // Time for both workers to have them all.
+    // Other frames in between, until both workers have all connections.
     let pause = || (0..1000).map(|_| FrameBuilder::ethernet(0x88cc).payload([0; 46]).build());
     let fragments = |of: FrameBuilder| of.payload([2; 2000]).fragments(1000);
     let built = |pieces: Vec<FrameBuilder>| pieces.into_iter().map(|piece| piece.build());
@@ -136,22 +138,23 @@ fn a_driver_that_was_not_built_is_named() {
     setup.assert_refused(1, &["net_twin0,wire=w", "/nowhere/librte_net_twin.so", "make twin"]);
 }
 
-/// Ports: 0 a capture of `frames`, 1 and 2 the ends of a wire, 3 nobody.
+/// testpmd with four ports: 0 replays `frames`, 1 and 2 are the ends of a wire, 3 discards packets.
 pub(crate) struct Bench {
     pub(crate) testpmd: Testpmd,
     _scratch: Scratch,
 }
 
-/// The port that rules are made on: the twin that receives.
+/// Number of the twin that receives, on which rules are created.
 const TWIN: &str = "2";
 
 impl Bench {
-    /// Each port has `queues` of each direction; all frames come by the first one of port 0.
+    /// Starts with `queues` queues per direction of each port. All frames arrive at the first queue
+    /// of port 0.
     pub(crate) fn new(driver: &str, frames: &[Vec<u8>], queues: usize) -> Self {
         Self::playing("ideal", driver, frames, queues)
     }
 
-    /// With a personality of the port that receives.
+    /// Starts with a personality of the port that receives.
     pub(crate) fn playing(
         personality: &str,
         driver: &str,
@@ -174,7 +177,7 @@ impl Bench {
             format!("--vdev=net_twin1,wire=w,personality={personality}"),
             "--vdev=net_null0,no-rx=1".to_owned(),
         ];
-        // It would throw away what is in the capture before it starts.
+        // Otherwise testpmd discards the capture before it starts.
         let [rxq, txq] = ["rxq", "txq"].map(|queue| format!("--{queue}={queues}"));
         let testpmd = Testpmd::with(&eal, &["--no-flush-rx", &rxq, &txq]);
         Self { testpmd, _scratch: scratch }
@@ -184,18 +187,18 @@ impl Bench {
         self.testpmd.enter(&rule.replace('@', TWIN), answer);
     }
 
-    /// Lets the frames through; what testpmd printed of those that arrived, a line for each.
+    /// Forwards the frames. Returns a line of testpmd for each frame that arrived.
     pub(crate) fn forward(&mut self, arriving: usize) -> Vec<String> {
         forward(&mut self.testpmd, TWIN, arriving)
     }
 
-    /// What a rule counted: packets and bytes.
+    /// Returns packets and bytes that a rule has counted.
     pub(crate) fn tally(&mut self, rule: u32) -> (u64, u64) {
         tally(&mut self.testpmd, TWIN, rule)
     }
 }
 
-/// Lets frames through; what testpmd printed of those that arrived at `port`, a line for each.
+/// Forwards frames. Returns a line of testpmd for each frame that arrived at `port`.
 pub(crate) fn forward(testpmd: &mut Testpmd, port: &str, arriving: usize) -> Vec<String> {
     testpmd.enter("set verbose 1", "verbose level");
     let begin = testpmd.output().len();
@@ -203,19 +206,19 @@ pub(crate) fn forward(testpmd: &mut Testpmd, port: &str, arriving: usize) -> Vec
     let mut received = Vec::new();
     wait_until("all frames arrive", || {
         let printed = testpmd.output()[begin..].to_owned();
-        // What another thread prints may stand before it on the line.
+        // Output of another thread may precede it on the line.
         let of_port = format!("{port}/queue ");
         let bursts = printed.split("port ").filter(|burst| burst.starts_with(&of_port));
         let lines = bursts.flat_map(str::lines).filter(|line| line.contains(" - dst="));
         received = lines.map(str::to_owned).collect();
-        // The last line may not be whole yet.
+        // The last line may be incomplete.
         received.len() == arriving && received.iter().all(|line| line.contains("Receive queue"))
     });
     testpmd.enter("stop", "Done.");
     received
 }
 
-/// What a rule of `port` counted: packets and bytes.
+/// Returns packets and bytes that a rule of `port` has counted.
 pub(crate) fn tally(testpmd: &mut Testpmd, port: &str, rule: u32) -> (u64, u64) {
     let begin = testpmd.output().len();
     testpmd.enter(&format!("flow query {port} {rule} count"), " bytes: ");
@@ -245,7 +248,7 @@ fn testpmd_sees_marks_drops_and_counts() {
         "Flow rule #1 created",
     );
     let received = bench.forward(2);
-    // Only the first, whose number is that of the rule.
+    // Only the first packet is marked, with the id of the rule.
     assert!(received[0].contains("FDIR matched ID=0x4d"), "{received:?}");
     assert!(!received[1].contains("FDIR matched"), "{received:?}");
     assert!(received[0].contains("hw ptype: L2_ETHER L3_IPV4_EXT_UNKNOWN L4_TCP"), "{received:?}");
@@ -257,7 +260,7 @@ fn testpmd_sees_marks_drops_and_counts() {
     bench.flow(&format!("{OF_PORT_80} / end"), "Flow rule #0 created");
 }
 
-/// As testpmd prints them, a line for each packet.
+/// testpmd prints a line with the checksum flags of each packet.
 #[test]
 fn testpmd_sees_whether_checksums_are_good() {
     let Some(driver) = driver() else { return };
@@ -281,7 +284,7 @@ fn testpmd_sees_whether_checksums_are_good() {
     let printed = bench.testpmd.output()[begin..].to_owned();
     let of_port = format!("{TWIN}/queue ");
     let bursts = printed.split("port ").filter(|burst| burst.starts_with(&of_port));
-    // What is sent is printed as well.
+    // testpmd prints sent packets too.
     let received = bursts.flat_map(str::lines).filter(|line| line.contains("RX_L4_CKSUM"));
     let flag = |line: &str, of: &str| {
         let of = format!("RTE_MBUF_F_RX_{of}_CKSUM_");
@@ -300,7 +303,7 @@ fn testpmd_sees_whether_checksums_are_good() {
     assert_eq!(received, expected.map(|(ip, l4)| (ip.to_owned(), l4.to_owned())), "{printed}");
 }
 
-/// Two of Microsoft's "Verifying the RSS Hash Calculation"; the low bit of the hash is the queue.
+/// Packets of Microsoft's "Verifying the RSS Hash Calculation": the hash's low bit is the queue.
 #[test]
 fn testpmd_sees_hashes_and_queues() {
     let Some(driver) = driver() else { return };
@@ -318,7 +321,8 @@ fn testpmd_sees_hashes_and_queues() {
     }
 }
 
-/// What Open vSwitch asks of a NIC: a mark, and queues as without the rule; untagged packets only.
+/// Open vSwitch requests rules like this: a mark, and RSS as without the rule, for untagged packets
+/// only.
 #[test]
 fn testpmd_sees_marked_packets_spread() {
     let Some(driver) = driver() else { return };
@@ -335,11 +339,11 @@ fn testpmd_sees_marked_packets_spread() {
     assert!(marked[0].contains("ID=0x5") && marked[0].contains("type=0x0800"), "{received:?}");
     assert!(marked[0].contains("Receive queue=0x1"), "{received:?}");
     let queues = received.iter().filter(|line| line.contains("Receive queue=0x1")).count();
-    // The hash of the others is that of their addresses.
+    // The other packets are spread by the hash of their addresses.
     assert!(queues == 1 || queues == 3, "{received:?}");
 }
 
-/// The same queues for both directions, by rules; without sorting their hashes differ.
+/// With symmetric RSS in a rule, both directions have the same hash and queue.
 #[test]
 fn testpmd_sees_connections_kept_together() {
     let Some(driver) = driver() else { return };
@@ -373,7 +377,7 @@ fn an_isolated_port_receives_what_rules_take() {
     let frames = [80, 81, 82].map(|dport| tcp(dport).build());
     let mut bench = Bench::new(&driver, &frames, 1);
     bench.flow(&format!("{OF_PORT_80} / end"), "Flow rule #0 created");
-    // Marked, and taken nowhere.
+    // This rule marks packets and names no queue.
     bench.flow(
         "flow create @ ingress pattern eth / ipv4 / tcp dst is 81 / end actions mark id 5 / end",
         "Flow rule #1 created",
@@ -383,7 +387,7 @@ fn an_isolated_port_receives_what_rules_take() {
     assert!(received[0].contains("FDIR matched ID=0x4d"), "{received:?}");
     bench.flow("show port xstats @", "rx_rule_drops: 2\n");
     bench.flow("flow isolate @ false", "is not restricted anymore");
-    // The capture plays again from its beginning.
+    // The capture starts from its beginning.
     for command in ["port stop 0", "port start 0"] {
         bench.flow(command, "Done");
     }
@@ -424,7 +428,7 @@ fn testpmd_shows_why_a_rule_is_refused() {
     bench.flow("flow create @ egress pattern eth / end actions drop / end", "is for ingress");
 }
 
-/// A port that went and came again, with packets left in its queues.
+/// A port is detached and attached again, with packets left in its queues.
 #[test]
 fn testpmd_detaches_and_attaches_a_port() {
     let Some(driver) = driver() else { return };
@@ -438,7 +442,7 @@ fn testpmd_detaches_and_attaches_a_port() {
     }
 }
 
-/// The two commands of the FlowTable article, and the mark it did not get to see.
+/// The two commands of the FlowTable article, and the mark that its hardware did not show.
 #[test]
 fn testpmd_gets_the_articles_answers() {
     let Some(driver) = driver() else { return };
@@ -458,7 +462,7 @@ fn testpmd_gets_the_articles_answers() {
     assert!(!received[1].contains("FDIR"), "{received:?}");
 }
 
-/// One sentence of each; the rest is in the tests of the model.
+/// One message of each personality; the tests of the model have the others.
 #[test]
 fn testpmd_shows_each_personalitys_words() {
     let Some(driver) = driver() else { return };
@@ -476,7 +480,7 @@ fn testpmd_shows_each_personalitys_words() {
     }
 }
 
-/// A rule that no packet hits for a second: the event, the list, and the answer to who asks.
+/// A rule without packets for a second: testpmd gets the event, lists the rule, and queries it.
 #[test]
 fn testpmd_hears_of_aged_rules() {
     let Some(driver) = driver() else { return };

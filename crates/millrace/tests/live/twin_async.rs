@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Templates and flow queues of the twin NIC, driven by testpmd.
+//! Tests templates and flow queues of the software NIC, driven by testpmd.
 
 use crate::twin::{Bench, driver, tcp};
 use crate::wait_until;
 
-/// Operations of a queue.
+/// Number of operations that a queue holds.
 const ROOM: u32 = 4;
 
-/// Templates, and a table of three rules: `@` is the port.
+/// Commands that create templates, and a table for three rules. `@` is the port.
 const SET_UP: [(&str, &str); 6] = [
     ("port stop @", "Done"),
     (
@@ -42,7 +42,8 @@ impl Bench {
         bench
     }
 
-    /// A rule of table 8: packets to port `dport` get it as mark. The queue is the template's.
+    /// Creates a rule in table 8 that marks packets to port `dport` with `dport`. The queue is that
+    /// of the template.
     fn create(&mut self, queue: u32, postpone: &str, dport: u32, answer: &str) {
         let rule = format!(
             "flow queue @ create {queue} template_table 8 pattern_template 0 actions_template 0 \
@@ -52,7 +53,7 @@ impl Bench {
         self.flow(&rule, answer);
     }
 
-    /// Results of a queue: those that failed, and the others.
+    /// Pulls the results of a queue. Checks the numbers of failed and successful operations.
     fn pull(&mut self, queue: u32, failed: u32, succeeded: u32) {
         let answer = format!(
             "Queue #{queue} pulled {} operations ({failed} failed, {succeeded} succeeded)",
@@ -69,10 +70,10 @@ fn rules_come_and_go_by_a_queue() {
     let mut bench = Bench::set_up(&driver, &frames);
     bench.create(0, "yes", 80, "Flow rule #0 creation enqueued");
     bench.pull(0, 0, 0);
-    // It takes the one before along.
+    // This operation also pushes the postponed one.
     bench.create(0, "no", 81, "Flow rule #1 creation enqueued");
     bench.pull(0, 0, 2);
-    // That rule is there; only the result says so.
+    // The rule exists already, which only the result reports.
     bench.create(1, "no", 81, "Flow rule #2 creation enqueued");
     bench.pull(1, 1, 0);
     let received = bench.forward(3);
@@ -92,7 +93,7 @@ fn rules_come_and_go_by_a_queue() {
         "flow actions_template @ destroy actions_template 6",
         "Actions template #6 destroyed",
     );
-    // What they matched is free for others.
+    // The patterns are free for other rules.
     let rule = "pattern eth / ipv4 src is 10.0.0.1 / tcp dst is 80 / end actions drop / end";
     bench.flow(&format!("flow create @ priority 1 ingress {rule}"), "Flow rule #");
 }
@@ -113,11 +114,11 @@ fn what_is_full_or_in_use_is_refused() {
     bench.flow("flow actions_template @ destroy actions_template 6", "a table uses the template");
     bench.flow("flow push @ queue 0", "Queue #0 operations pushed");
     bench.pull(0, 0, ROOM);
-    // One that cannot be made, and is asked to go before anybody knows.
+    // A rule that cannot be created, and whose removal is enqueued before its result is known.
     bench.create(0, "yes", 82, "creation enqueued");
     bench.flow("flow queue @ destroy 0 postpone no rule 3", "#3 destruction enqueued");
     bench.pull(0, 2, 0);
-    // Rules that were flushed hold nothing.
+    // Flushed rules do not occupy the table.
     bench.flow("flow flush @", "testpmd> ");
     bench.flow("flow template_table @ destroy table 8", "Template table #8 destroyed");
 }
@@ -150,8 +151,8 @@ fn rules_are_those_of_the_template() {
     );
 }
 
-/// Newer versions of DPDK know tables and operations that the twin does not have; and older ones
-/// of testpmd do not know the words.
+/// Newer versions of DPDK have tables and operations that the twin does not support. Older versions
+/// of testpmd do not have the commands.
 #[test]
 fn what_came_later_is_refused() {
     let Some(driver) = driver() else { return };

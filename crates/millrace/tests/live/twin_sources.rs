@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Where packets of a twin come from, as testpmd sees it: captures, with marks while there is a
-//! rule and as often as was asked for.
+//! Tests the sources of a twin's packets with testpmd: captures, with the marks of the current
+//! rules and the requested number of loops; and lower ports.
 
 use crate::captures::write_pcap;
 use crate::peer::{Testpmd, first_cpu};
@@ -9,14 +9,14 @@ use crate::{Scratch, wait_until};
 use std::time::Instant;
 use wire::FrameBuilder;
 
-/// testpmd with a twin, its port 0, and a port that swallows what comes from there.
+/// testpmd with a twin as port 0, and a port that discards the packets.
 struct Bench {
     testpmd: Testpmd,
     scratch: Scratch,
 }
 
 impl Bench {
-    /// `devargs` of the twin, in which `@` is a folder with `frames` in `a.pcap`.
+    /// Starts testpmd. In `devargs` of the twin, `@` is a directory that has `frames` in `a.pcap`.
     fn new(devargs: &str, frames: &[Vec<u8>], queues: usize) -> Option<Self> {
         let driver = driver()?;
         let scratch = Scratch::new("source");
@@ -28,7 +28,7 @@ impl Bench {
             "--vdev=net_null0,no-rx=1".to_owned(),
         ];
         let [rxq, txq] = ["rxq", "txq"].map(|queue| format!("--{queue}={queues}"));
-        // It would throw away what comes before it is told to start.
+        // Otherwise testpmd discards packets that arrive before `start`.
         let testpmd = Testpmd::with(&eal, &["--no-flush-rx", "--stats-period=0", &rxq, &txq]);
         Some(Self { testpmd, scratch })
     }
@@ -41,13 +41,13 @@ impl Bench {
         forward(&mut self.testpmd, "0", arriving)
     }
 
-    /// Forwards without a word.
+    /// Starts forwarding without printing packets.
     fn start(&mut self) {
         self.testpmd.enter("set verbose 0", "verbose level");
         self.testpmd.enter("start", "packet forwarding - ports=");
     }
 
-    /// Begins the capture again.
+    /// Restarts the port, so the capture begins again.
     fn restart(&mut self) {
         self.testpmd.enter("stop", "testpmd> ");
         for command in ["port stop 0", "port start 0"] {
@@ -55,7 +55,7 @@ impl Bench {
         }
     }
 
-    /// A number of the extended statistics.
+    /// Returns a counter of the extended statistics.
     fn counter(&mut self, name: &str) -> u64 {
         let begin = self.testpmd.output().len();
         self.testpmd.enter("show port xstats 0", "model_packets: ");
@@ -73,7 +73,7 @@ impl Bench {
 const MARK_80: &str =
     "create 0 ingress pattern eth / ipv4 / tcp dst is 80 / end actions mark id 77";
 
-/// An exact rule of the same packets.
+/// A rule for the same packets that matches the whole five-tuple.
 const MARK_FLOW_80: &str = "create 0 ingress pattern eth / ipv4 src is 10.0.0.1 dst is 10.0.0.2 \
                             / tcp src is 1000 dst is 80 / end actions mark id 77";
 
@@ -90,14 +90,14 @@ fn a_capture_is_played_with_the_marks_of_now() {
     let marks = |lines: &[String]| -> Vec<bool> { lines.iter().map(is_marked).collect() };
     assert_eq!(marks(&bench.forward(4)), [false; 4]);
     bench.restart();
-    // The verdicts are those of the start; the rule comes after it.
+    // The model has classified the packets at the start of the port, before the rule exists.
     bench.flow(&format!("{MARK_80} / end"), "Flow rule #0 created");
     let received = bench.forward(4);
     assert_eq!(marks(&received), [true, false, true, false], "{received:?}");
     assert!(received[0].contains("hw ptype: L2_ETHER L3_IPV4_EXT_UNKNOWN L4_TCP"), "{received:?}");
 }
 
-/// Slow enough for a rule to come and go while the capture plays.
+/// The rate is low enough to create and destroy a rule while the capture is replayed.
 #[test]
 fn marks_come_and_go_with_the_rule() {
     const PACKETS: usize = 50;
@@ -116,7 +116,7 @@ fn marks_come_and_go_with_the_rule() {
             let printed = bench.testpmd.output()[begin..].to_owned();
             let arrived = printed.lines().filter(|line| line.contains("Receive queue"));
             lines = arrived.map(str::to_owned).collect();
-            // The first may have been received before.
+            // The first lines may be of packets that were received before the change.
             lines.len() > 2 * PACKETS
         });
         lines[PACKETS..2 * PACKETS].iter().filter(|line| is_marked(line)).count()
@@ -130,7 +130,7 @@ fn marks_come_and_go_with_the_rule() {
 
 #[test]
 fn every_packet_is_played_as_often_as_was_asked_for() {
-    // Many blocks, the last of them not full, and packets of many lengths.
+    // Many blocks, the last one not full, and packets of many lengths.
     let frames: Vec<_> = (0..1000_u16)
         .map(|i| tcp(80 + i % 3).payload(vec![7; usize::from(i % 300 * 5)]).build())
         .collect();
@@ -150,11 +150,11 @@ fn every_packet_is_played_as_often_as_was_asked_for() {
         let counted = tally(&mut bench.testpmd, "0", rule);
         assert_eq!(counted, (7 * of(dport).count() as u64, 7 * bytes(dport)), "{dport}");
     }
-    // Once when the port started and once for the rules: playing is no work for the model.
+    // The model runs once at the start of the port and once for the rules, not for each loop.
     assert_eq!(bench.counter("model_packets"), 2 * frames.len() as u64);
 }
 
-/// A change of an exact rule is no work for the model but with the packets of its flow.
+/// If an exact rule changes, the model classifies only the packets of its flow again.
 #[test]
 fn only_packets_of_a_rule_are_judged_again() {
     const FLOWS: u16 = 500;
@@ -171,12 +171,12 @@ fn only_packets_of_a_rule_are_judged_again() {
     bench.wait_for("rx_rule_drops", dropped);
     bench.wait_for("rx_good_packets", 3 * packets - dropped);
     let again = bench.counter("model_packets") - judged;
-    // Those of other flows are there by the chance of a hash.
+    // Some packets of other flows are included, because their hash collides.
     assert!((OF_EACH.into()..packets / 10).contains(&again), "{again} packets judged again");
     assert_eq!(tally(&mut bench.testpmd, "0", 0).0, dropped);
 }
 
-/// Marks leave every packet where it was: nothing is played twice or left out.
+/// Checks that changes of a rule neither repeat nor skip packets of the capture.
 fn change_while_a_capture_plays(rule: &str) {
     const LOOPS: u64 = 30_000;
     let frames = frames((0..1000).map(|i| 80 + i % 7));
@@ -215,7 +215,7 @@ fn long_frames_are_played_in_chains() {
     assert!(received[1].contains("nb_segs=5"), "{received:?}");
 }
 
-/// A port that starts after the watch cannot be ahead of it.
+/// The stopwatch starts before the port, so it never shows less time than the port had.
 #[test]
 fn a_rate_is_kept() {
     const MBPS: u64 = 100;
@@ -236,7 +236,7 @@ fn a_rate_is_kept() {
     }
 }
 
-/// The queues that the test of hashes over a wire expects.
+/// The queues are those of the test of hashes over a wire.
 #[test]
 fn queues_play_what_is_theirs() {
     let frames = [
@@ -282,7 +282,7 @@ fn every_rule_on_the_way_counts() {
     }
 }
 
-/// The capture goes out by the twin, and comes back by it from a ring below.
+/// The twin sends the capture to a ring below it, and receives it from there.
 fn over_a_ring(devargs: &str) {
     let Some(driver) = driver() else { return };
     let scratch = Scratch::new("source");
@@ -295,7 +295,7 @@ fn over_a_ring(devargs: &str) {
     ];
     let testpmd = Testpmd::with(&eal, &["--no-flush-rx"]);
     let mut bench = Bench { testpmd, scratch };
-    // Hidden: testpmd has the twin and the capture.
+    // The lower port is hidden: testpmd has the twin and the capture only.
     bench.testpmd.enter("show config fwd", "ports=2");
     bench.flow(&format!("{MARK_80} / count / end"), "Flow rule #0 created");
     bench.flow(
@@ -326,7 +326,7 @@ fn a_thread_classifies_as_the_receiver_does() {
     over_a_ring(&format!(",pipeline=thread@{}", first_cpu()));
 }
 
-/// All of them come by the one queue of the lower port.
+/// All packets arrive at the only queue of the lower port.
 #[test]
 fn a_lower_port_is_spread_over_queues() {
     let frames = frames((0..200).map(|i| 80 + i % 3));
@@ -342,7 +342,7 @@ fn a_lower_port_is_spread_over_queues() {
     assert!(marked.iter().all(|line| line.contains("Receive queue=0x1")), "{received:?}");
 }
 
-/// A port that went and came again, with the one below.
+/// A twin with a lower port is detached and attached again.
 #[test]
 fn a_lower_port_comes_again() {
     let devargs = ",lower=(net_pcap7,rx_pcap=@/a.pcap)";
@@ -385,7 +385,7 @@ fn a_thread_does_the_work_of_a_wire() {
     assert_eq!(marked, [true, false, false], "{received:?}");
 }
 
-/// Of 32 bytes each: the first ends in the addresses.
+/// Segments have 32 bytes, so the first one ends within the addresses.
 #[test]
 fn headers_in_several_mbufs_are_seen() {
     let Some(driver) = driver() else { return };
@@ -413,7 +413,7 @@ fn headers_in_several_mbufs_are_seen() {
 fn a_port_without_a_cable_loses_what_is_sent() {
     let Some(mut bench) = Bench::new("", &[], 1) else { return };
     bench.testpmd.enter("show port info 0", "Link status: down");
-    // testpmd leaves ports without a link alone, unless it is told to.
+    // testpmd does not forward to ports without a link unless it is told to.
     bench.testpmd.enter("set fwd txonly", "Set txonly");
     bench.testpmd.enter("set link-up port 0", "testpmd> ");
     bench.flow(&format!("{MARK_80} / end"), "Flow rule #0 created");

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ports of one software NIC, which sends from one to another by its rules: testpmd makes these,
-//! and does not see the packets.
+//! Tests ports of one software NIC, which forwards between them by its rules. testpmd creates the
+//! rules and does not see the packets.
 
 use crate::captures::{read_pcap, write_pcap};
 use crate::peer::Testpmd;
 use crate::twin::{driver, forward, tally, tcp};
 use crate::{Scratch, wait_until};
 
-/// testpmd with ports that are made of `devargs`, in which `@` is a folder with `frames` in
-/// `a.pcap`; it forwards between ports 0 and 1, 2 and 3, 4 and 5.
+/// testpmd with ports of these `devargs`, in which `@` is a directory that has `frames` in
+/// `a.pcap`. It forwards between ports 0 and 1, 2 and 3, 4 and 5.
 struct Bench {
     testpmd: Testpmd,
     scratch: Scratch,
@@ -31,7 +31,7 @@ impl Bench {
         self.testpmd.enter(command, answer);
     }
 
-    /// Numbers of the extended statistics of a port.
+    /// Returns counters of the extended statistics of a port.
     fn counters<const N: usize>(&mut self, port: u16, names: [&str; N]) -> [u64; N] {
         let begin = self.testpmd.output().len();
         self.enter(&format!("show port xstats {port}"), "tx_switch_bytes: ");
@@ -44,7 +44,7 @@ impl Bench {
         })
     }
 
-    /// Makes a rule between ports.
+    /// Creates a rule that forwards between ports.
     fn make(&mut self, port: u16, rule: &str) {
         self.enter(&format!("flow create {port} transfer {rule}"), "created");
     }
@@ -53,18 +53,19 @@ impl Bench {
         self.enter(&format!("flow create {port} transfer {rule}"), answer);
     }
 
-    /// Packets that found no way at ports 1 and 2.
+    /// Returns the packets that ports 1 and 2 could not forward by their rules.
     fn lost(&mut self) -> u64 {
         [1, 2].map(|port| self.counters(port, ARRIVED)[2]).iter().sum()
     }
 
-    /// What a rule counted: packets.
+    /// Returns the packets that a rule has counted.
     fn hits(&mut self, port: &str, rule: u32) -> u64 {
         tally(&mut self.testpmd, port, rule).0
     }
 }
 
-/// A capture, the cable it comes in by, a NIC with two ports, the cable it leaves by, nobody.
+/// Ports: a capture, the wire to the NIC, the NIC's two ports, the wire from the NIC, and a port
+/// that discards packets.
 const THROUGH: [&str; 6] = [
     "net_pcap0,rx_pcap=@/a.pcap",
     "net_twin0,wire=a",
@@ -81,7 +82,7 @@ fn frames() -> Vec<Vec<u8>> {
     [80, 81, 82, 83].map(|dport| tcp(dport).build()).into()
 }
 
-/// For TCP to a port, with what becomes of it.
+/// Returns pattern and actions of a rule for TCP to port `dport`.
 fn rule(dport: u16, actions: &str) -> String {
     format!("eth / ipv4 / tcp dst is {dport} / end actions {actions} / end")
 }
@@ -94,10 +95,10 @@ fn what_rules_send_to_another_port_no_program_sees() {
     let to_3 = rule(80, "count / represented_port ethdev_port_id 3");
     bench.make(2, &format!("pattern represented_port ethdev_port_id is 2 / {to_3}"));
     bench.make(2, &format!("pattern port_id id is 2 / {}", rule(81, "port_id id 3")));
-    // Back to where it came from.
+    // This rule sends packets back to the port where they arrived.
     bench.make(2, &format!("pattern {}", rule(82, "port_id original 1 / count")));
     let begin = bench.testpmd.output().len();
-    // One by the program, two past it.
+    // One packet passes through testpmd, two by rules.
     assert_eq!(forward(&mut bench.testpmd, "4", 3).len(), 3);
     let printed = bench.testpmd.output()[begin..].to_owned();
     let came_to = |port: &str| {
@@ -126,7 +127,7 @@ fn what_a_stopped_port_cannot_send_is_counted() {
     ports[0] = "net_pcap0,rx_pcap=@/a.pcap,infinite_rx=1";
     let Some(mut bench) = Bench::new(&ports, &frames()) else { return };
     bench.make(2, "pattern eth / end actions represented_port ethdev_port_id 3 / count / end");
-    // It stops no port that it forwards from.
+    // testpmd refuses to stop a port that it forwards from.
     bench.enter("set portlist 0,1", "previous number of forwarding ports");
     bench.enter("start", "packet forwarding - ports=");
     wait_until("packets leave", || bench.counters(3, SENT)[1] > 0);
@@ -140,7 +141,7 @@ fn what_a_stopped_port_cannot_send_is_counted() {
     assert_eq!(bench.hits("2", 0), switched + lost);
 }
 
-/// Each end of a cable sends back what comes by it.
+/// Rules at both ends of a wire send each packet back, which would never end.
 #[test]
 fn a_circle_of_rules_has_an_end() {
     let ports =
@@ -153,7 +154,7 @@ fn a_circle_of_rules_has_an_end() {
     wait_until("all are lost", || bench.counters(2, ARRIVED)[2] == 4);
     let hits = [1, 2].map(|port| bench.hits(&port.to_string(), 0));
     assert!(hits[0] > 4 && hits[1] > 4 && hits[0] + hits[1] < 4 * 100, "{hits:?}");
-    // By the other port itself it is the same.
+    // Rules that send to the other port directly make the same loop.
     bench.enter("stop", "Done.");
     for (port, other) in [(1, 2), (2, 1)] {
         bench.enter(&format!("flow flush {port}"), "testpmd> ");
@@ -165,7 +166,7 @@ fn a_circle_of_rules_has_an_end() {
     wait_until("all are lost again", || bench.lost() > lost);
 }
 
-/// A capture is classified ahead; below port 2 is another driver, and its port is number 3.
+/// A capture is classified in advance. Port 2 has another driver below it, whose port has number 3.
 #[test]
 fn captures_and_lower_ports_are_of_a_switch_too() {
     let frames: Vec<_> = (0..300).map(|i| tcp(80 + i % 3).build()).collect();
@@ -186,14 +187,14 @@ fn captures_and_lower_ports_are_of_a_switch_too() {
     assert_eq!([0, 1].map(|rule| bench.hits("0", rule)), [100, 100]);
     assert_eq!(bench.counters(5, ["rx_good_packets"]), [100]);
     bench.enter("stop", "Done.");
-    // What the driver below holds back goes with its end.
+    // The lower driver writes its buffered packets when it is closed.
     bench.enter("port stop all", "Done");
     bench.enter("port close all", "Done");
     let sent: Vec<_> = frames.iter().step_by(3).cloned().collect();
     assert_eq!(read_pcap(&bench.scratch.path("out.pcap")), sent);
 }
 
-/// What rules send there comes beside the capture.
+/// A port that replays a capture also receives the packets that rules send to it.
 #[test]
 fn a_port_with_a_capture_receives_from_others_too() {
     let frames: Vec<_> = (0..300).map(|_| tcp(80).build()).collect();
@@ -210,7 +211,7 @@ fn a_port_with_a_capture_receives_from_others_too() {
     assert_eq!(bench.counters(2, ARRIVED), [0, 300, 0]);
 }
 
-/// The template names the port, in the pattern as in the actions; a rule says which packets.
+/// The template names the ports, in pattern and actions; a rule selects the packets.
 #[test]
 fn rules_between_ports_come_by_templates_too() {
     let Some(mut bench) = Bench::new(&THROUGH, &frames()) else { return };
