@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace check` as a user meets it: what it prints, where, and with which exit status.
+//! Tests `millrace check` as a user runs it: its output and its exit status.
 
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A file that goes with the test.
+/// A file that is removed when the test ends.
 struct Config(std::path::PathBuf);
 
 impl Config {
@@ -34,7 +34,7 @@ impl Config {
 
 impl Drop for Config {
     fn drop(&mut self) {
-        // A file left behind harms nothing.
+        // A file that remains does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -123,7 +123,7 @@ fn flags_come_before_the_file() {
     assert_eq!(plan["pair"][0]["workers"]["from"], "computed");
 }
 
-/// The cpus that this process may use.
+/// Returns the cpus that this process may use.
 fn usable_cpus() -> Vec<u32> {
     let plan = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\nworkers = [1023]\n";
     let config = Config::new("usable", plan);
@@ -187,7 +187,7 @@ fn a_wrong_command_line_is_wrong_use() {
     let message = text(&output.stderr);
     assert!(message.starts_with("/nonexistent/millrace.toml: cannot be read: "), "{message}");
 
-    // A file without an end.
+    // A file that never ends.
     let output = check(&["/dev/zero"]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(text(&output.stderr), "/dev/zero: cannot be read: it is larger than 16 MiB\n");

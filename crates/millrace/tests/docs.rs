@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The documents against the program: every option, key, member and reason that one of them has is
-//! in the other. What the program has, it is asked itself.
+//! Compares the documents with the program: all options, keys, members and reasons are in both. The
+//! program's are read from its own output.
 
 use engine::{Anomaly, EndReason, ProtoState, UntrackedReason};
 use serde_json::Value;
@@ -30,7 +30,7 @@ fn stdout(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A file of this test's own, removed with the value.
+/// A file of one test, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -51,13 +51,13 @@ impl Drop for Scratch {
     }
 }
 
-/// A row of a table, and the heading above it.
+/// A row of a table, with the heading of its section.
 struct Row {
     heading: String,
     cells: Vec<String>,
 }
 
-/// The rows of all tables of a document, without their column headings.
+/// Returns the rows of all tables of a document, without the column headings.
 fn rows(document: &str) -> Vec<Row> {
     let text = read(document);
     let (mut heading, mut rows, mut in_table) = (String::new(), Vec::new(), false);
@@ -75,12 +75,12 @@ fn rows(document: &str) -> Vec<Row> {
     rows
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn quoted(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Fails with what only one of two sets has.
+/// Fails if the sets differ; the message lists the elements that only one of them has.
 fn assert_same(what: &str, documented: &BTreeSet<String>, real: &BTreeSet<String>) {
     let invented: Vec<_> = documented.difference(real).collect();
     let missing: Vec<_> = real.difference(documented).collect();
@@ -90,7 +90,7 @@ fn assert_same(what: &str, documented: &BTreeSet<String>, real: &BTreeSet<String
     );
 }
 
-/// Every subcommand; those of a group as `nic flow`.
+/// Returns all subcommands; those of a group as `nic flow`.
 fn subcommands() -> Vec<String> {
     fn below(group: &[&str], found: &mut Vec<String>) {
         let help = stdout(&[group, &["--help"]].concat());
@@ -98,7 +98,7 @@ fn subcommands() -> Vec<String> {
             return found.push(group.join(" "));
         };
         let lines = list.lines().take_while(|line| !line.is_empty());
-        // A line that goes on is set in further.
+        // A continued line has a deeper indent.
         for line in lines.filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
             below(&[group, &[line.split_whitespace().next().unwrap()]].concat(), found);
         }
@@ -108,7 +108,7 @@ fn subcommands() -> Vec<String> {
     found
 }
 
-/// Long options of a subcommand with the names of their values, as `--top N`.
+/// Returns the long options of a subcommand with the names of their values, such as `--top N`.
 fn options(subcommand: &str) -> BTreeSet<String> {
     let words: Vec<&str> = subcommand.split(' ').chain(["--help"]).collect();
     let help = stdout(&words);
@@ -134,7 +134,7 @@ fn every_option_is_documented() {
     }
 }
 
-/// The command lines that a document shows: behind a prompt, set in, or between backticks.
+/// Returns the command lines of a document: those behind a prompt, indented, or between backticks.
 fn command_lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut in_block = false;
@@ -196,11 +196,11 @@ fn documents() -> Vec<String> {
 
 const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";
 
-/// The keys of a plan under their sections, with the default of each as the documents write it.
+/// Returns the keys of a plan with their sections and defaults, in the form of the documents.
 fn planned_keys() -> BTreeSet<String> {
     let zones = "[[timeout_policy]]\nname = \"x\"\n[[zone]]\nids = [1]\n";
     let all = planned_keys_of(&format!("{PAIR}zone = 7\nmtu = 1500\n{zones}"));
-    // Beside a key that has no default in it.
+    // A separate plan, because `labels = true` is not the default.
     let marks = "[table]\nlabels = true\n\
          [[mark]]\nzone = 1\nproto = \"tcp\"\nsrc = \"::1\"\ndst = \"::1\"\naddress = \"::1\"\n\
          sport = 1\ndport = 1\nport = 1\nset_mark = \"1\"\nset_label = \"1\"\n\
@@ -223,7 +223,7 @@ fn planned_keys_of(text: &str) -> BTreeSet<String> {
             let default = match rest.rsplit_once("# ") {
                 Some((value, "default")) => format!("`{}`", value.trim()),
                 Some((_, origin)) => origin.to_owned(),
-                // Where nobody wrote it, there is none.
+                // These optional keys have no default.
                 None if section == "[[pair]]" && ["zone", "mtu"].contains(&key) => {
                     "none".to_owned()
                 }
@@ -231,7 +231,7 @@ fn planned_keys_of(text: &str) -> BTreeSet<String> {
                 None if section == "[[zone_rule]]" && key != "zone" => "none".to_owned(),
                 None => "required".to_owned(),
             };
-            // The others of a timeout policy are those of [timeouts].
+            // The other keys of a timeout policy are those of [timeouts].
             if section != "[[timeout_policy]]" || key == "name" {
                 keys.insert(format!("{section} {key}: {default}"));
             }
@@ -273,7 +273,7 @@ fn every_range_is_the_one_that_is_checked() {
                 choices.join(", ")
             }
             (Some(range), None) if message.contains("out of range") => range.to_owned(),
-            // A string: anything, or a device.
+            // A key for a string, which has no range.
             _ => continue,
         };
         assert_eq!(row.cells[3], real, "{} {key}", row.heading);
@@ -296,7 +296,7 @@ fn every_reason_is_documented() {
     let rows = rows("docs/operating.md");
     let reasons = rows.iter().filter(|row| row.heading == "Reasons");
     let documented: BTreeSet<String> = reasons.map(|row| row.cells.join(", ")).collect();
-    // Those that are not the engine's are checked with the members of the summary.
+    // The summary test below checks the reasons that are not the engine's.
     let others = ["`tx_full`", "`port_reset`", "`over_mtu`", "`cut`", "`link_type`"];
     let of_the_engine = documented.iter().filter(|row| !others.iter().any(|o| row.starts_with(o)));
     let of_the_engine: BTreeSet<String> = of_the_engine.cloned().collect();
@@ -340,14 +340,14 @@ fn the_stages_that_are_shown_add_up_to_the_cycles_per_packet() {
         .collect();
     for rows in rows {
         let [measured, stages] = rows[..] else { panic!("a row of each table: {rows:?}") };
-        // Up, down, cpu and Mpps come before it.
+        // Up, down, cpu and Mpps precede it.
         let cycles: f64 = measured.split_whitespace().nth(4).unwrap().parse().unwrap();
         let sum: f64 = stages.split_whitespace().map(|word| word.parse::<f64>().unwrap()).sum();
         assert!((sum / cycles - 1.0).abs() < 0.01, "{sum} of {cycles}: {stages}");
     }
 }
 
-/// Paths of all members: `ports[].name`, `drops.REASON`.
+/// Adds the paths of all members, such as `ports[].name` and `drops.REASON`.
 fn members(prefix: &str, value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(object)
@@ -394,7 +394,7 @@ fn every_member_of_the_summary_is_documented() {
     assert_same("reasons", &rows_of("docs/operating.md", "Reasons"), &reasons);
 }
 
-/// The capture of which docs/flow-records.md shows the records.
+/// Returns the capture whose records docs/flow-records.md shows.
 fn example() -> Vec<u8> {
     const SECOND: u64 = 1_000_000_000;
     const SYN: u8 = 2;
@@ -426,7 +426,7 @@ fn example() -> Vec<u8> {
         pcap.write(time + SECOND / 250, &back.build()).unwrap();
         time += SECOND / 10;
     }
-    // The last acknowledgement, and much later something that lets the timeouts pass.
+    // The last ACK, and a frame so much later that all timeouts have passed.
     pcap.write(time, &tcp.flags(ACK).seq(519).ack(1402).build()).unwrap();
     pcap.write(time + 100 * SECOND, &FrameBuilder::ethernet(0x0806).build()).unwrap();
     pcap.finish().unwrap()

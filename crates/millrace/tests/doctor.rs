@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace doctor` as a user meets it. What it finds is tested on made-up hosts beside the code.
+//! Tests `millrace doctor` as a user runs it. Unit tests of the code check its findings on
+//! simulated hosts.
 
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -22,7 +23,7 @@ fn this_host_gets_findings_in_both_forms() {
     for topic in topics {
         assert!(text.contains(topic), "{topic} in {text}");
     }
-    // Whoever built this has DPDK, so that nothing here stops a run.
+    // This machine has built Millrace with DPDK, so no finding prevents a run.
     assert_eq!(output.status.code(), Some(0), "{text}");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files that `millrace gen` and `millrace report` write: what becomes of them if one of them, or
-//! standard output, cannot be written. The runs send over sockets on loopback.
+//! Tests the output files of `millrace gen` and `millrace report` if one of them, or standard
+//! output, cannot be written. The runs send over sockets on loopback.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -9,10 +9,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A run that sends 100 packets in a tenth of a second to nobody.
+/// A run that sends 100 packets in a tenth of a second to a socket without a reader.
 struct Gen {
     folder: tempfile::TempDir,
-    /// Takes the packets, so that the port is not refused.
+    /// Keeps the port open, so that the kernel does not answer with ICMP errors.
     sink: UdpSocket,
 }
 
@@ -26,7 +26,7 @@ impl Gen {
         self.folder.path().join(name)
     }
 
-    /// Names of files are those in the folder.
+    /// File names are relative to the directory.
     fn command(&self, args: &[&str]) -> Command {
         let port = self.sink.local_addr().unwrap().port();
         let stream = format!("dst=127.0.0.1 dport={port} rate=1kpps count=100");
@@ -53,7 +53,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What nobody reads any more.
+/// Returns a pipe whose reader is closed.
 fn closed_pipe() -> Stdio {
     let (reader, writer) = UnixStream::pair().unwrap();
     drop(reader);
@@ -69,7 +69,7 @@ fn files_are_written_though_nobody_reads_the_text() {
     let json = fs::read_to_string(run.path("x.json")).unwrap();
     assert!(json.contains("\"packets\": 100"), "{json}");
     assert!(fs::read_to_string(run.path("x.html")).unwrap().contains("this run"));
-    // The page of a report, too.
+    // The page of `millrace report` too.
     let mut report = millrace(run.folder.path());
     report.args(["report", "x.json", "--html", "report.html"]).stdout(closed_pipe());
     assert_eq!(report.status().unwrap().code(), Some(0));
@@ -114,7 +114,7 @@ fn a_run_that_does_not_begin_leaves_files_as_they_were() {
     assert_eq!(run.run(&["--csv", "x.csv"]).status.code(), Some(0));
     let before = fs::read(run.path("x.csv")).unwrap();
     assert!(!before.is_empty());
-    // A busy port for metrics, a page that is none.
+    // A port for metrics that is in use, and a page that is not a report.
     let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = busy.local_addr().unwrap().to_string();
     let args = ["--csv", "x.csv", "--json", "new.json", "--metrics", &address];
@@ -162,7 +162,7 @@ fn a_second_run_does_not_write_into_the_files_of_the_first() {
     assert_eq!(run.run(&["--csv", "x.csv"]).status.code(), Some(0));
 }
 
-/// A limit on the length of files is an error as a full disk is one.
+/// A limit of the file size has the same effect as a full disk.
 #[test]
 fn a_disk_without_room_keeps_the_results_of_before() {
     let run = Gen::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `make install` as a packager calls it: everything arrives below a folder, works from there, and
-//! goes again.
+//! Tests `make install` as a packager calls it: it installs all files below a directory, they work
+//! there, and `make uninstall` removes them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A folder that goes with the test.
+/// A directory that is removed when the test ends.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -22,7 +22,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// Paths of all files below, from `folder` on.
+    /// Returns the paths of all files below, relative to `folder`.
     fn files(&self, folder: &str) -> BTreeSet<String> {
         fn below(folder: &Path, found: &mut Vec<PathBuf>) {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -49,7 +49,7 @@ fn millrace(program: &Path, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).output().unwrap()
 }
 
-/// Runs a target of the Makefile on a target folder with the program of this test in it.
+/// Runs a target of the Makefile with a cargo target directory that has the program of this test.
 fn make(target: &str, scratch: &Scratch) -> Output {
     let release = scratch.0.join("target/release");
     fs::create_dir_all(&release).unwrap();
@@ -95,7 +95,7 @@ fn what_is_installed_works_and_goes_again() {
     let output = millrace(&installed("bin/millrace"), &["check", sample.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
 
-    // Again, over what is there; then away, but for what others have put there.
+    // Installs over existing files, then uninstalls. Files of others stay.
     assert!(make("install", &scratch).status.success());
     assert_eq!(scratch.files("opt/mill"), files);
     fs::write(installed("share/man/man1/other.1"), "").unwrap();

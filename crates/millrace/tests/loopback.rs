@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace reflect` and `millrace gen` over UDP sockets on loopback, each a process of its own.
+//! Tests `millrace reflect` and `millrace gen` over UDP sockets on loopback, each in its own
+//! process.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -17,7 +18,7 @@ fn terminate(child: &Child) {
     kill_process(Pid::from_child(child), Signal::TERM).unwrap();
 }
 
-/// A reflector at a port that the kernel has chosen.
+/// A running reflector, at a port that the kernel has chosen.
 struct Reflector {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -36,7 +37,7 @@ impl Reflector {
         Self { child, stderr, port }
     }
 
-    /// Ends it; returns what it printed to standard output.
+    /// Ends the reflector; returns its standard output.
     fn end(mut self) -> String {
         terminate(&self.child);
         let mut printed = String::new();
@@ -49,7 +50,7 @@ impl Reflector {
 }
 
 impl Drop for Reflector {
-    /// A test that fails leaves none behind.
+    /// Ends the reflector of a test that fails.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -65,7 +66,7 @@ fn the_generator_knows_what_the_reflector_counted() {
     ] {
         let cuts = reflector.contains(&"--mtu");
         let reflector = Reflector::new(&[reflector, &["--json", "-"]].concat());
-        // Of a frame of 546 bytes with FCS the packet has 528.
+        // A frame of 546 bytes with FCS has a packet of 528 bytes.
         let stream = format!(
             "dst=127.0.0.1 dport={} sport=50001,50002 rate=10kpps count=1000 size=546,547",
             reflector.port
@@ -126,7 +127,7 @@ fn options_that_do_not_fit_name_the_way_out() {
     }
 }
 
-/// A device that is full, and a pipe that nobody reads.
+/// A full device, and a pipe whose reader is closed.
 #[test]
 fn counters_of_a_reflector_are_written_though_nobody_reads_the_text() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,7 +157,7 @@ fn a_run_that_ends_before_it_sends_leaves_earlier_results_alone() {
     };
     assert!(generator().status().unwrap().success());
     let before = paths.each_ref().map(|path| fs::read(path).unwrap());
-    // It asks the reflector for 0.8 seconds before it sends.
+    // Before it sends, the generator queries the reflector for 0.8 seconds.
     let mut child = generator().arg("--reflector").spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut told = String::new();

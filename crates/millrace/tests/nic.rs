@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace nic` as a user meets it: scripts for the flow shell, and the shell on a terminal. What
-//! needs the software NIC says so where it was not built.
+//! Tests `millrace nic` as a user runs it: scripts for the flow shell, and the shell on a terminal.
+//! Tests that need the software NIC are skipped with a message if it is not built.
 
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -9,14 +9,15 @@ use std::process::{Command, Output, Stdio};
 
 const MILLRACE: &str = env!("CARGO_BIN_EXE_millrace");
 
-/// Says why a test does nothing; past the test harness, which hides what a good test prints.
+/// Prints why a test does nothing. Writes past the test harness, which hides the output of tests
+/// that succeed.
 fn skip(reason: &str) {
     let test = std::thread::current();
     let test = test.name().unwrap_or_default();
     writeln!(std::io::stderr(), "skipped {test}: {reason}").expect("there is a standard error");
 }
 
-/// True if the software NIC is there.
+/// True if the software NIC exists; otherwise prints that the test is skipped.
 fn has_twin() -> bool {
     let path = std::env::var_os("MILLRACE_TWIN").map(PathBuf::from);
     let has_twin = path.is_some_and(|path| path.exists());
@@ -30,7 +31,7 @@ fn has_twin() -> bool {
 fn feed(command: &mut Command, input: &str) -> Output {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // It may have seen enough before the end.
+    // The command may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -39,7 +40,7 @@ fn flow(arguments: &[&str], input: &str) -> Output {
     feed(Command::new(MILLRACE).args(["nic", "flow"]).args(arguments), input)
 }
 
-/// Exit status, standard output and standard error.
+/// Returns exit status, standard output and standard error.
 fn told(output: Output) -> (Option<i32>, String, String) {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
@@ -95,7 +96,7 @@ fn a_refusal_ends_a_script_unless_it_may_go_on() {
     let (status, stdout, stderr) = told(flow(&["--keep-going"], &format!("{script}{RULE}")));
     assert_eq!((status, stdout.as_str()), (Some(1), "Flow rule #0 created\n"));
     assert!(stderr.starts_with(refusal), "{stderr}");
-    // With a queue more it is good.
+    // With one more queue, the rule is accepted.
     assert_eq!(flow(&["--queues", "5"], &script).status.code(), Some(0));
 
     let left = format!("{RULE}flow destroy 0 rule 7 rule 0\n");
@@ -107,7 +108,8 @@ fn a_refusal_ends_a_script_unless_it_may_go_on() {
     );
 }
 
-/// As in DPDK's test plans. What the NIC does not take is refused by the NIC, not by the shell.
+/// Rules as in DPDK's test plans. If the NIC does not support one, the NIC refuses it, not the
+/// shell.
 #[test]
 fn rss_is_written_as_in_testpmd() {
     if !has_twin() {
@@ -210,8 +212,8 @@ fn what_cannot_begin_is_refused() {
     assert!(stderr.contains("/nowhere/librte_net_twin.so"), "{stderr}");
 }
 
-/// Keys on a terminal, which util-linux's `script` makes: completion, the mark below a wrong word,
-/// Ctrl-C and Ctrl-D, and what is remembered.
+/// Tests keys on a terminal of util-linux's `script`: completion, the mark below a wrong word,
+/// Ctrl-C, Ctrl-D, and the history.
 #[test]
 fn a_person_is_helped_with_the_words() {
     let try_it = Command::new("script").args(["-qec", "true", "/dev/null"]).output();
@@ -225,8 +227,8 @@ fn a_person_is_helped_with_the_words() {
     let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let mut shown = String::new();
-    // The shell asks for bracketed paste when it begins to read a line; keys that come before are
-    // the terminal's.
+    // The shell requests bracketed paste when it begins to read a line. The terminal itself would
+    // handle keys that arrive earlier.
     for typed in ["fl\tli\t0\r", "fl\tcr\t0 pat\tetc\r", "gone\x03", "quit\r"] {
         let from = shown.len();
         while !shown[from..].contains("\u{1b}[?2004h") {
@@ -246,7 +248,8 @@ fn a_person_is_helped_with_the_words() {
     assert!(history.contains("flow list 0\nflow create 0 pattern etc\nquit\n"), "{history}");
 }
 
-/// The two commands of the FlowTable article: its two results, the first explained.
+/// The two commands of the FlowTable article, with its two results. The first result has an
+/// explanation.
 #[test]
 fn the_articles_commands_get_its_results() {
     if !has_twin() {
@@ -276,7 +279,7 @@ fn the_articles_commands_get_its_results() {
     let advised = instead.split_once(": ").unwrap().1;
     let (status, out, err) = told(flow(&[port, "--queues", "8"], advised));
     assert_eq!((status, out.as_str()), (Some(0), "Flow rule #0 created\n"), "{err}");
-    // Nobody knows anything: the NIC's own words are all.
+    // No explanation is known, so the message has the NIC's own text only.
     let plain = flow(&[port, "--personality", "none"], script.lines().next().unwrap());
     let (_, _, err) = told(plain);
     assert!(err.contains("NULL IPv4 spec/mask") && !err.contains("would take"), "{err}");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The house rules that neither the compiler nor clippy knows, as a test over the whole tree.
+//! Checks house rules that neither the compiler nor clippy checks, over the whole tree.
 //!
-//! Each rule looks at one thing and names every place that breaks it. What a rule forbids is spelt
-//! in two halves here, so that this file keeps the rules too.
+//! Each rule checks one thing and lists all places that break it. Forbidden words are written in
+//! two halves here, so that this file keeps the rules too.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -17,7 +17,8 @@ const MODULE_DOC_LINES_MAX: usize = 15;
 const MAKEFILE_LINES_MAX: usize = 100;
 const SHIM_LINES_MAX: usize = 150;
 
-/// Who may depend on whom, and on how many crates from elsewhere.
+/// Crates with their allowed dependencies on other crates of the workspace, and the largest number
+/// of external ones.
 const CRATES: [(&str, &[&str], usize); 18] = [
     ("wire", &[], 0),
     ("engine", &["wire"], 1),
@@ -39,7 +40,7 @@ const CRATES: [(&str, &[&str], usize); 18] = [
     ("sidebyside", &["dpdk", "engine", "traffic", "twin", "wire"], 6),
 ];
 
-/// What the program is made of.
+/// Crates that `millrace` may depend on.
 const MILLRACE: [&str; 16] = [
     "capture",
     "checkpoint",
@@ -59,7 +60,7 @@ const MILLRACE: [&str; 16] = [
     "wire",
 ];
 
-/// The only places of unsafe Rust.
+/// The only places with unsafe Rust.
 const UNSAFE: [&str; 11] = [
     "crates/dpdk/src/",
     "crates/engine/src/packet/parse/avx2.rs",
@@ -80,7 +81,7 @@ fn root() -> PathBuf {
 
 /// A text file of the tree.
 struct File {
-    /// Relative to the root, with `/`.
+    /// Path relative to the root, with `/`.
     path: String,
     text: String,
 }
@@ -90,13 +91,13 @@ impl File {
         extensions.iter().any(|extension| self.path.ends_with(extension))
     }
 
-    /// Tests and benchmarks, whole files of them.
+    /// True for files of tests, benchmarks and fuzz targets.
     fn is_test(&self) -> bool {
         let folders = ["tests/", "benches/", "fuzz/"];
         self.path.ends_with("tests.rs") || folders.iter().any(|folder| self.path.contains(folder))
     }
 
-    /// The lines before the test module.
+    /// Returns the lines before the test module, with their numbers; none for test files.
     fn product_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let is_test = self.is_test();
         let mut lines = self.text.lines().peekable();
@@ -110,7 +111,7 @@ impl File {
     }
 }
 
-/// Every file of the tree that is text, without what builds leave behind.
+/// Returns all text files of the tree, without build outputs.
 fn files() -> Vec<File> {
     fn collect(root: &Path, folder: &Path, files: &mut Vec<File>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -139,7 +140,7 @@ fn read_if_there(path: &str) -> Option<String> {
     fs::read_to_string(root().join(path)).ok()
 }
 
-/// Fails with every complaint on a line of its own.
+/// Fails if there are complaints; prints one per line.
 fn assert_none(complaints: Vec<String>) {
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
 }
@@ -282,8 +283,8 @@ fn unsafe_stays_behind_its_fence() {
     assert_none(complaints);
 }
 
-/// `wire`, `engine`, `traffic` and `results` are functions of their input: the same live, in a
-/// replay, in a test and under the fuzzer.
+/// `wire`, `engine`, `traffic` and `results` are functions of their input. So they behave the same
+/// in a run, a replay, a test and a fuzzer.
 #[test]
 fn pure_crates_touch_nothing() {
     let words = [
@@ -318,7 +319,8 @@ fn pure_crates_touch_nothing() {
     assert_none(complaints);
 }
 
-/// Names of the dependencies in one section of a manifest, ours and others'.
+/// Returns the names of the dependencies in one section of a manifest: crates of the workspace,
+/// then external ones.
 fn dependencies(manifest: &DeTable, section: &str, ours: &BTreeSet<&str>) -> [Vec<String>; 2] {
     let Some(DeValue::Table(table)) = manifest.get(section).map(|value| value.get_ref()) else {
         return [Vec::new(), Vec::new()];
@@ -348,7 +350,8 @@ fn crates_depend_only_where_they_may() {
         if outer.len() > *others_max {
             complaints.push(format!("{name} depends on {outer:?}; at most {others_max}"));
         }
-        // What a crate may not know, its tests may: but the twin stays an independent oracle.
+        // Tests may use other crates than the crate itself. Only `twin` must stay independent of
+        // `engine`, because each is checked by the other.
         let [inner, _] = dependencies(manifest.get_ref(), "dev-dependencies", &ours);
         for other in inner.iter().filter(|other| name == "twin" && *other == "engine") {
             complaints.push(format!("{name} must not depend on {other}, not even in tests"));
@@ -357,7 +360,7 @@ fn crates_depend_only_where_they_may() {
     assert_none(complaints);
 }
 
-/// The documents that are about this tree; all of them once they are written.
+/// Returns the documents about this tree.
 fn documents() -> Vec<File> {
     let mut files = files();
     files.retain(|file| {
@@ -367,8 +370,8 @@ fn documents() -> Vec<File> {
     files
 }
 
-/// Whether words such as `engine/src/lib.rs` or `scripts/install-deps` mean a file of this tree:
-/// they begin with a folder of it or end as its files do.
+/// True if a word such as `engine/src/lib.rs` or `scripts/install-deps` names a file of this tree:
+/// it begins with a folder of the tree, or has an extension of source files.
 fn means_a_path(word: &str, folders: &BTreeSet<String>) -> bool {
     let Some((first, rest)) = word.split_once('/') else {
         return word.ends_with(".md") && !word.contains(|c: char| "*<{$ ".contains(c));
@@ -381,7 +384,8 @@ fn means_a_path(word: &str, folders: &BTreeSet<String>) -> bool {
         && (folders.contains(first) || source)
 }
 
-/// What stands between backticks outside of code blocks, and the targets of links.
+/// Returns the texts between backticks outside of code blocks, and the targets of links, with their
+/// line numbers.
 fn references(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_block = false;
@@ -412,7 +416,7 @@ fn paths_in_documents_exist() {
     for document in documents() {
         let folder = Path::new(&document.path).parent().unwrap();
         for (number, word) in references(&document.text) {
-            // ARCHITECTURE.md names files of the engine from its sources on.
+            // ARCHITECTURE.md names files of the engine relative to `crates/engine/src`.
             let engine = root.join("crates/engine/src");
             let exists = [root.clone(), root.join("crates"), root.join(folder), engine]
                 .iter()
@@ -425,13 +429,14 @@ fn paths_in_documents_exist() {
     assert_none(complaints);
 }
 
-/// As numbers, to be compared.
+/// Returns the three numbers of a version.
 fn version(text: &str) -> [u32; 3] {
     let mut numbers = text.split('.').map(|number| number.parse().expect("versions are numbers"));
     [(); 3].map(|()| numbers.next().unwrap_or(0))
 }
 
-/// Cargo chooses among those that fit when a dependency comes in, and not when its own needs grow.
+/// Cargo checks the required Rust version when a dependency is added, but not when an update raises
+/// it.
 #[test]
 fn the_oldest_compiler_builds_every_dependency() {
     let mut cargo = Command::new(env!("CARGO"));
@@ -451,7 +456,7 @@ fn the_oldest_compiler_builds_every_dependency() {
     assert_none(newer.map(text).collect());
 }
 
-/// Whether a condition that begins with `let` has more than that in it, which Rust has since 1.88:
+/// True if a condition that begins with `let` has another operand, which Rust supports since 1.88.
 /// `text` begins behind the `let`.
 fn is_a_chain(text: &str) -> bool {
     let text = text.split_once(" =").map_or("", |(_, value)| value);
@@ -468,7 +473,7 @@ fn is_a_chain(text: &str) -> bool {
     false
 }
 
-/// Newer compilers take it for granted in this edition, and clippy does not know it.
+/// Newer compilers accept such conditions in this edition, and clippy does not check them.
 #[test]
 fn the_oldest_compiler_knows_every_condition() {
     let mut complaints = Vec::new();

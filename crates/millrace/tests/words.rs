@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The words of the tree: names and comments use the field's terms (docs/glossary.md), and doc
-//! comments begin with what an item does.
+//! Checks the words of the tree: names and comments use the field's terms (docs/glossary.md), and
+//! doc comments begin with what an item does.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Words that were pictures for something that has a name in the field, spelt in two halves here,
-/// so that this file keeps the rule too. Left: the word; right: what it is called.
+/// Words that were pictures for things that have a name in the field, with that name. They are
+/// written in two halves here, so that this file keeps the rule too.
 const PICTURES: [(&str, &str); 10] = [
     (concat!("err", "and"), "hand-off, or kind of walk"),
     (concat!("err", "ands"), "hand-offs"),
@@ -25,7 +25,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Rust sources of all crates, by their path from the root.
+/// Returns the Rust sources of all crates, with their paths from the root.
 fn sources() -> Vec<(String, String)> {
     fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -44,7 +44,7 @@ fn sources() -> Vec<(String, String)> {
     paths.into_iter().map(|path| (name(&path), fs::read_to_string(&path).unwrap())).collect()
 }
 
-/// The words of a line in lower case: identifiers are cut at `_` and before capitals.
+/// Returns the words of a line in lower case. Identifiers are split at `_` and before capitals.
 fn words(line: &str) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     let mut word = String::new();
@@ -80,7 +80,7 @@ fn names_and_comments_use_the_words_of_the_field() {
     assert_none(complaints);
 }
 
-/// A doc comment stands alone: who reads one does not read the one before it.
+/// Doc comments stand alone: a reader may not have read the one before.
 #[test]
 fn no_doc_comment_leans_on_the_one_before() {
     let mut complaints = Vec::new();
