@@ -160,7 +160,7 @@ fn pairs_are_apart_from_one_another() {
     assert_eq!(summary["directions"][1]["packets"], down);
 }
 
-/// The same addresses in two zones. A zone's settings apply to all packets of its pair, whatever
+/// Two zones have equal addresses. A zone's settings apply to all packets of its pair, whatever
 /// their tags.
 #[test]
 fn a_pair_has_a_zone_of_its_own() {
