@@ -3,6 +3,7 @@
 
 use super::*;
 use captures::{Order, Packet, Pcap, Pcapng, gzip};
+use testkit::random::Random;
 
 mod captures;
 
@@ -186,13 +187,7 @@ fn a_simple_packet_is_cut_at_the_snapshot_length() {
 
 #[test]
 fn damaged_files_end_in_a_fault_or_not_at_all_but_never_in_a_panic() {
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random
-    };
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     let originals = [
         Pcap::plain().file(&[packet(60), packet(61)]),
         pcapng(Order::Little),
@@ -201,12 +196,12 @@ fn damaged_files_end_in_a_fault_or_not_at_all_but_never_in_a_panic() {
     ];
     for round in 0..40_000 {
         let mut bytes = originals[round % originals.len()].clone();
-        for _ in 0..1 + next() % 3 {
-            let at = next() as usize % bytes.len();
-            bytes[at] = match next() % 3 {
-                0 => next() as u8,
-                1 => bytes[at] ^ 1 << (next() % 8),
-                _ => [0, 0xff, 0x7f, 0x80][next() as usize % 4],
+        for _ in 0..1 + random.below(3) {
+            let at = random.index(bytes.len());
+            bytes[at] = match random.below(3) {
+                0 => random.bits() as u8,
+                1 => bytes[at] ^ 1 << random.below(8),
+                _ => random.pick(&[0, 0xff, 0x7f, 0x80]),
             };
         }
         let (packets, _) = read_bytes(&bytes);

@@ -16,28 +16,11 @@ use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
+use testkit::random::Random;
 use traffic::scenario;
 use wire::{BytesPacket, FrameBuilder, ethernet::ether_type, proto};
 
 const SECOND: u64 = 1_000_000_000;
-
-/// SplitMix64 (Steele, Lea, Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let a = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let b = (a ^ a >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        b ^ b >> 31
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            items.swap(i, self.next() as usize % (i + 1));
-        }
-    }
-}
 
 /// Makes a frame of flow `i` in one direction; `reversed` gives the other.
 type Flow = fn(i: u32) -> FrameBuilder;
@@ -78,7 +61,7 @@ fn mixed(i: u32) -> FrameBuilder {
 fn frames(flow: Flow, from: u32, to: u32) -> Vec<Vec<u8>> {
     let both = |i| [flow(i).build(), flow(i).reversed().build()];
     let mut frames: Vec<_> = (from..to).flat_map(both).collect();
-    Random(u64::from(to)).shuffle(&mut frames);
+    Random::new(u64::from(to)).shuffle(&mut frames);
     frames
 }
 

@@ -10,6 +10,7 @@ use engine::{
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
+use testkit::random::Random;
 use wire::{BytesPacket, FrameBuilder, tcp};
 
 /// The system's allocator; counts what this thread asks of it.
@@ -288,13 +289,13 @@ fn an_honest_sender_is_heard_beside(mut source: impl FnMut(u32) -> u32) {
     let mut forge = Forge(frame);
     let checksums = ChecksumCheck::Trusted;
     let mut engine = Engine::new(&Config { capacity_ipv4: 4096, checksums, ..Config::default() });
-    let (mut random, mut honest) = (1_u32, 0);
+    let (mut random, mut honest) = (Random::new(1), 0);
     let allocated = calls(|| {
         for i in 0..1_000_000_u32 {
-            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let bits = random.bits() as u32;
             // Parts of all kinds: first ones, others, overlapping ones.
-            let field = (random >> 8 & 0x1f) as u16 * 2 | MORE;
-            let packet = forge.fragment(source(random), (random >> 16) as u16, field);
+            let field = (bits >> 8 & 0x1f) as u16 * 2 | MORE;
+            let packet = forge.fragment(source(bits), (bits >> 16) as u16, field);
             engine.process(u64::from(i) * 1000, &[packet], &mut [Verdict::Drop]);
             while engine.next_release().is_some() {}
             while engine.next_record().is_some() {}
@@ -320,5 +321,5 @@ fn fragments_of_one_sender_take_no_memory_and_no_place_of_others() {
 
 #[test]
 fn nor_do_fragments_of_many_senders() {
-    an_honest_sender_is_heard_beside(|random| 0x0b00_0000 | random >> 12);
+    an_honest_sender_is_heard_beside(|bits| 0x0b00_0000 | bits >> 12);
 }

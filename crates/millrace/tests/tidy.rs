@@ -19,7 +19,7 @@ const SHIM_LINES_MAX: usize = 150;
 
 /// Crates with their allowed dependencies on other crates of the workspace, and the largest number
 /// of external ones.
-const CRATES: [(&str, &[&str], usize); 18] = [
+const CRATES: [(&str, &[&str], usize); 19] = [
     ("wire", &[], 0),
     ("engine", &["wire"], 1),
     ("traffic", &["wire"], 5),
@@ -36,6 +36,7 @@ const CRATES: [(&str, &[&str], usize); 18] = [
     ("doctor", &["results"], 2),
     ("nic", &["dpdk", "twin", "wire"], 4),
     ("results", &[], 7),
+    ("testkit", &[], 0),
     ("millrace", &MILLRACE, 23),
     ("sidebyside", &["dpdk", "engine", "traffic", "twin", "wire"], 6),
 ];
@@ -271,6 +272,7 @@ fn unsafe_stays_behind_its_fence() {
         ("crates/doctor/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/nic/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/sidebyside/src/main.rs", "#![forbid(unsafe_code)]"),
+        ("crates/testkit/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/millrace/src/main.rs", "#![forbid(unsafe_code)]"),
         ("crates/millrace/src/lib.rs", "#![forbid(unsafe_code)]"),
         ("crates/engine/src/lib.rs", "#![deny(unsafe_code)]"),
@@ -349,6 +351,10 @@ fn crates_depend_only_where_they_may() {
         }
         if outer.len() > *others_max {
             complaints.push(format!("{name} depends on {outer:?}; at most {others_max}"));
+        }
+        let [inner_of_build, _] = dependencies(manifest.get_ref(), "build-dependencies", &ours);
+        if inner.iter().chain(&inner_of_build).any(|other| other == "testkit") {
+            complaints.push(format!("{name}: testkit belongs below [dev-dependencies]"));
         }
         // Tests may use other crates than the crate itself. Only `twin` must stay independent of
         // `engine`, because each is checked by the other.

@@ -13,6 +13,7 @@ use offload::{
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use testkit::random::Random;
 use wire::{BytesPacket, FrameBuilder, proto};
 
 const MS: u64 = 1_000_000;
@@ -42,15 +43,14 @@ struct Port {
     /// To be told now, and later.
     done: [Vec<Completion>; 2],
     faults: Faults,
-    dice: u64,
+    random: Random,
     /// Packets of which nobody will ever know.
     lost: u64,
 }
 
 impl Port {
     fn one_in(&mut self, n: u64) -> bool {
-        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        n > 0 && (self.dice >> 33) % n == 0
+        n > 0 && self.random.one_in(n)
     }
 
     fn end(&mut self, rule: RuleNumber, result: Result<(), Refusal>) {
@@ -82,7 +82,7 @@ impl RulePort for Port {
         assert!(!is_there || self.faults.stuck > 0, "one rule at a time");
         if self.one_in(self.faults.refused) {
             let classes = [RefusalClass::Full, RefusalClass::Trouble, RefusalClass::Unsuitable];
-            let class = classes[(self.dice >> 40) as usize % 3];
+            let class = self.random.pick(&classes);
             return self.end(number, Err(Refusal { class, words: String::new() }));
         }
         let rule = Rule { tuple: *tuple, fate, counted: BypassCount::default(), known: 0 };
@@ -142,7 +142,7 @@ impl World {
         let (capacity_ipv4, capacity_ipv6) = (64, 1);
         let config =
             Config { capacity_ipv4, capacity_ipv6, offload: Some(offload), ..Config::default() };
-        let port = Port { faults, dice: seed, ..Port::default() };
+        let port = Port { faults, random: Random::new(seed), ..Port::default() };
         Self {
             engine: Engine::new(&config),
             programmer: Programmer::new(port, layout, 1, LIMITS, CallPacer::new(256)),

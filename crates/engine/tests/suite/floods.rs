@@ -3,6 +3,7 @@
 
 use engine::{BURST_MAX, Config, Engine, Evict, UntrackedReason, Verdict};
 use std::collections::HashSet;
+use testkit::random::Random;
 use traffic::flood::{self, Target};
 use wire::{BytesPacket, FrameBuilder, tcp};
 
@@ -105,10 +106,9 @@ fn after_errors(errors: u32) -> (Vec<engine::FlowRecord>, engine::Stats) {
     for [client, server] in (0..LIVE).map(connection) {
         process(&mut engine, &[client.build(), server.build()]);
     }
-    let mut random = 1_u64;
+    let mut random = Random::new(1);
     for _ in 0..errors {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let bits = random >> 24;
+        let bits = random.bits();
         let [client, server] = connection(bits as u16 % LIVE);
         let quoted = if bits & 1 == 0 { client } else { server };
         let quoted = quoted.seq((bits >> 8) as u32).flags((bits >> 3) as u8);

@@ -11,6 +11,7 @@ use crate::{has_root_and, skip, wait_until};
 use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
+use testkit::random::Random;
 
 /// Programs that all of these tests need.
 const TOOLS: [&str; 7] = ["ip", "unshare", "nsenter", "setpriv", "python3", "curl", "ping"];
@@ -49,13 +50,8 @@ fn keep_windows_small(host: &Host) {
 
 /// Returns pseudo-random bytes, in which a lost or shifted byte shows.
 fn file() -> Vec<u8> {
-    let mut state = 1_u64;
-    let mut next = || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    (0..FILE_BYTES).map(|_| next()).collect()
+    let mut random = Random::new(1);
+    (0..FILE_BYTES).map(|_| random.bits() as u8).collect()
 }
 
 /// True if the source of a record is host A.

@@ -11,6 +11,7 @@ use super::subject::{Refused, RuleProbe};
 use super::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use testkit::random::Random;
 use twin::personality::{AgeFacts, FieldFacts, Latency, MaskRule, NAMES, OnStop, Told};
 use twin::{Action, Attributes, Errno, Proto};
 
@@ -42,16 +43,12 @@ fn named(name: &str) -> Personality {
     Personality::named(name).unwrap()
 }
 
-/// A generator of random numbers, splitmix64.
-struct Chance(u64);
+/// Makes random rules and packets.
+struct Chance(Random);
 
 impl Chance {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ z >> 31) % limit as u64) as usize
+        self.0.index(limit)
     }
 
     fn one_in(&mut self, count: usize) -> bool {
@@ -118,7 +115,7 @@ impl Chance {
 
 /// Plays two personalities side by side; returns the first difference.
 fn difference(one: &Personality, other: &Personality, seed: u64) -> Option<String> {
-    let mut chance = Chance(seed);
+    let mut chance = Chance(Random::new(seed));
     let mut chains = sensible();
     chains.extend([vec![Proto::Tcp, Proto::Eth], vec![Proto::Ipv4, Proto::Udp, Proto::Ipv6]]);
     let mut models =

@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
+use testkit::random::Random;
 use wire::{BytesPacket, FrameBuilder};
 
 /// What is simulated.
@@ -49,7 +50,7 @@ pub(crate) enum Attack {
 struct Urn {
     /// By place: the chance of staying there, in 1/2^32, and where to go else.
     places: Vec<(u32, u32)>,
-    state: u64,
+    random: Random,
 }
 
 impl Urn {
@@ -66,16 +67,14 @@ impl Urn {
                 low.extend(high.pop());
             }
         }
-        Self { places, state: seed }
+        Self { places, random: Random::new(seed) }
     }
 
     fn draw(&mut self) -> u32 {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let mixed = (self.state ^ self.state >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = mixed ^ mixed >> 32;
-        let place = ((mixed >> 32) * self.places.len() as u64 >> 32) as u32;
+        let bits = self.random.bits();
+        let place = ((bits >> 32) * self.places.len() as u64 >> 32) as u32;
         let (stays, other) = self.places[place as usize];
-        if mixed as u32 <= stays { place } else { other }
+        if bits as u32 <= stays { place } else { other }
     }
 }
 

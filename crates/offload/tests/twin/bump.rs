@@ -6,7 +6,7 @@
 //! rules, and one that never heard of any. Whatever the NICs do, they must agree.
 
 use crate::port::Port;
-use crate::traffic::{Rng, Traffic};
+use crate::traffic::Traffic;
 use engine::{
     BURST_MAX, Config, ConnView, Cursor, Engine, FlowRecord, MarkLayout, MarkStats,
     MarkVerification, Nanos, OffloadConfig, OffloadPolicy, OffloadStats, ProtoState, Query, RuleId,
@@ -16,6 +16,7 @@ use offload::{CallPacer, Limits, Next, Programmer};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use testkit::random::Random;
 use twin::rss::{self, Rss, RssTypes};
 use twin::{Faults, Nic, Personality};
 use wire::BytesPacket;
@@ -99,7 +100,7 @@ pub(crate) struct Bump {
     ends: [End; 2],
     workers: Vec<Worker>,
     traffic: Traffic,
-    dice: Rng,
+    random: Random,
     restarts: Option<u64>,
     resets: bool,
     now: Nanos,
@@ -134,7 +135,7 @@ impl Bump {
             ends: [0, 1].map(|side| End::new(case, layout, side)),
             workers: (0..workers).map(worker).collect(),
             traffic: Traffic::new(seed, case.connections, case.longest),
-            dice: Rng(!seed),
+            random: Random::new(!seed),
             restarts: case.restarts,
             resets: case.resets,
             now: MS,
@@ -146,8 +147,8 @@ impl Bump {
     pub(crate) fn run(mut self, turns: u64) -> Came {
         for turn in 0..turns {
             self.arrive();
-            if self.restarts.is_some_and(|turns| self.dice.one_in(turns)) {
-                let end = &mut self.ends[self.dice.below(2) as usize];
+            if self.restarts.is_some_and(|turns| self.random.one_in(turns)) {
+                let end = &mut self.ends[self.random.below(2) as usize];
                 self.came.missed += if self.resets { end.reset() } else { end.restart() };
             }
             if turn % 4 == 0 {
@@ -160,9 +161,9 @@ impl Bump {
     /// Some packets come to the ports.
     fn arrive(&mut self) {
         // Now and then nothing comes for so long that flows end.
-        self.now += match self.dice.one_in(2000) {
-            true => self.dice.below(40 * MS),
-            false => self.dice.below(60_000),
+        self.now += match self.random.one_in(2000) {
+            true => self.random.below(40 * MS),
+            false => self.random.below(60_000),
         };
         let Self { traffic, ends, came, now, .. } = self;
         traffic.turn(&mut |side, frame| {
@@ -174,7 +175,7 @@ impl Bump {
     /// What everybody does beside: workers, some of which are late, and programmers.
     fn work(&mut self) {
         for number in 0..self.workers.len() {
-            if self.dice.one_in(3) {
+            if self.random.one_in(3) {
                 continue;
             }
             for side in [Side::A, Side::B] {
@@ -209,7 +210,7 @@ impl Bump {
         worker.ruled.expire(self.now, 512);
         worker.plain.expire(self.now, 512);
         worker.agree();
-        if self.dice.one_in(64) {
+        if self.random.one_in(64) {
             worker.agree_on_states();
         }
         worker.ruled.revisit_rules(self.now, 16);

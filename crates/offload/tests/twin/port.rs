@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A port of the twin's model as the one who takes rules.
 
-use crate::traffic::Rng;
 use engine::{FiveTuple, Nanos};
 use offload::{Completion, OperationResult, Refusal, RefusalClass, RuleNumber, RulePort};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
+use testkit::random::Random;
 use twin::{Action, Attributes, Handle, Item, Nic, Proto, Rule};
 
 /// A port of the model. Calls take as long as they say; where more than one operation may be on
@@ -16,7 +16,7 @@ pub(crate) struct Port {
     pub(crate) nic: Nic,
     pub(crate) now_ns: Rc<Cell<Nanos>>,
     depth: usize,
-    dice: Rng,
+    random: Random,
     rules: HashMap<RuleNumber, (Handle, FiveTuple)>,
     /// Packets that have a rule, or are to have one.
     tuples: HashMap<FiveTuple, RuleNumber>,
@@ -35,9 +35,9 @@ const LATE: Nanos = 300_000;
 
 impl Port {
     pub(crate) fn new(nic: Nic, now_ns: Rc<Cell<Nanos>>, depth: usize) -> Self {
-        let (dice, steps) = (Rng(depth as u64), Vec::new());
+        let (random, steps) = (Random::new(depth as u64), Vec::new());
         let (rules, tuples) = (HashMap::new(), HashMap::new());
-        Self { nic, now_ns, depth, dice, rules, tuples, steps }
+        Self { nic, now_ns, depth, random, rules, tuples, steps }
     }
 
     /// The NIC has forgotten its rules; what is on its way is not done any more.
@@ -58,7 +58,7 @@ impl Port {
 
     fn begin(&mut self, step: Step) {
         assert!(self.steps.len() < self.depth, "more on its way than there is room for");
-        let late = if self.is_late() { self.dice.below(LATE) } else { 0 };
+        let late = if self.is_late() { self.random.below(LATE) } else { 0 };
         self.steps.push((self.now_ns.get() + late, step));
     }
 
@@ -158,7 +158,7 @@ impl RulePort for Port {
                 step => {
                     let (one, took) = self.act(step);
                     if self.is_late() {
-                        let at = now + took + self.dice.below(LATE);
+                        let at = now + took + self.random.below(LATE);
                         self.steps.push((at, Step::Tell(one)));
                     } else {
                         self.now_ns.set(self.now_ns.get() + took);

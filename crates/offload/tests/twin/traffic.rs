@@ -4,30 +4,10 @@
 
 use engine::Side;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use testkit::random::Random;
 use wire::ethernet::ether_type;
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
 use wire::{FrameBuilder, proto};
-
-/// Numbers that look random.
-#[derive(Clone, Debug)]
-pub(crate) struct Rng(pub(crate) u64);
-
-impl Rng {
-    /// A number below `n`.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let mixed = (self.0 ^ self.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((mixed >> 32) * n) >> 32
-    }
-
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len() as u64) as usize]
-    }
-}
 
 /// What comes next of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +35,7 @@ struct Connection {
 
 /// The packets of some connections, one turn after the other.
 pub(crate) struct Traffic {
-    dice: Rng,
+    random: Random,
     connections: Vec<Connection>,
     /// Connections so far, which is where the ports of the next come from.
     count: u32,
@@ -66,7 +46,8 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// So many at a time, of which the longest have so many turns with data.
     pub(crate) fn new(seed: u64, concurrent: usize, longest: u32) -> Self {
-        let mut traffic = Self { dice: Rng(seed), connections: vec![], count: 0, longest };
+        let mut traffic =
+            Self { random: Random::new(seed), connections: vec![], count: 0, longest };
         for _ in 0..concurrent {
             let connection = traffic.connection();
             traffic.connections.push(connection);
@@ -76,13 +57,13 @@ impl Traffic {
 
     /// One that was not there before, but for its addresses.
     fn connection(&mut self) -> Connection {
-        let dice = &mut self.dice;
+        let random = &mut self.random;
         let number = self.count / 2;
         // Two by two with the same ports: other tags make them others.
-        let tag = [None, Some(5)][self.count as usize % 2].filter(|_| dice.one_in(2));
+        let tag = [None, Some(5)][self.count as usize % 2].filter(|_| random.one_in(2));
         self.count += 1;
         let [high, low] = ((number >> 13) as u16).to_be_bytes();
-        let (client, server) = (1024 + (number & 0x1fff) as u16, dice.pick(&[80, 53]));
+        let (client, server) = (1024 + (number & 0x1fff) as u16, random.pick(&[80, 53]));
         let (a, b): (IpAddr, IpAddr) = match number % 3 {
             0 => (
                 Ipv6Addr::new(0x2001, 0xdb8, 0xa, 0, 0, 0, high.into(), low.into()).into(),
@@ -90,11 +71,11 @@ impl Traffic {
             ),
             _ => (Ipv4Addr::new(10, 1, high, low).into(), Ipv4Addr::new(10, 2, 0, 1).into()),
         };
-        let proto = dice.pick(&[proto::TCP, proto::TCP, proto::TCP, proto::UDP, proto::UDP]);
+        let proto = random.pick(&[proto::TCP, proto::TCP, proto::TCP, proto::UDP, proto::UDP]);
         let there = FrameBuilder::ip(a, b);
         let there = match (proto, a) {
             (proto::TCP, _) => there.tcp(client, server),
-            (_, IpAddr::V4(_)) if dice.one_in(20) => there.icmp_echo(client, 1),
+            (_, IpAddr::V4(_)) if random.one_in(20) => there.icmp_echo(client, 1),
             _ => there.udp(client, server),
         };
         let there = tag.into_iter().fold(there, FrameBuilder::vlan).pad();
@@ -109,28 +90,28 @@ impl Traffic {
     }
 
     fn begin(&mut self, connection: &mut Connection) {
-        connection.first = usize::from(self.dice.one_in(4));
+        connection.first = usize::from(self.random.one_in(4));
         // Some were there before anybody looked.
         connection.step = match connection.proto {
-            proto::TCP if !self.dice.one_in(8) => Step::Syn,
+            proto::TCP if !self.random.one_in(8) => Step::Syn,
             _ => self.data(),
         };
     }
 
     /// Most are short.
     fn data(&mut self) -> Step {
-        let longest = self.longest >> self.dice.below(8);
-        Step::Data(1 + self.dice.below(longest.max(1).into()) as u32)
+        let longest = self.longest >> self.random.below(8);
+        Step::Data(1 + self.random.below(longest.max(1).into()) as u32)
     }
 
     /// Gives the frames of one turn away, with where they arrive.
     pub(crate) fn turn(&mut self, give: &mut impl FnMut(Side, &[u8])) {
-        if self.dice.one_in(100) {
+        if self.random.one_in(100) {
             return give(Side::A, &self.odd());
         }
-        let place = self.dice.below(self.connections.len() as u64) as usize;
+        let place = self.random.below(self.connections.len() as u64) as usize;
         if self.connections[place].step == Step::Over {
-            let next = match self.dice.one_in(2) {
+            let next = match self.random.one_in(2) {
                 true => self.connection(),
                 false => {
                     let mut same = self.connections[place].clone();
@@ -154,7 +135,7 @@ impl Traffic {
             Step::Syn => {
                 bare(first, SYN);
                 // Nobody is there, or it comes again.
-                if self.dice.one_in(20) { Step::Over } else { self.after_syn() }
+                if self.random.one_in(20) { Step::Over } else { self.after_syn() }
             }
             Step::SynAck => {
                 bare(1 - first, SYN | ACK);
@@ -165,7 +146,7 @@ impl Traffic {
                 match (left, connection.proto) {
                     (2.., _) => Step::Data(left - 1),
                     (_, proto::TCP) => {
-                        self.dice.pick(&[Step::Fin, Step::Fin, Step::Reset, Step::Over])
+                        self.random.pick(&[Step::Fin, Step::Fin, Step::Reset, Step::Over])
                     }
                     _ => Step::Over,
                 }
@@ -176,15 +157,15 @@ impl Traffic {
             }
             Step::FinBack => {
                 bare(1 - first, FIN | ACK);
-                if self.dice.one_in(4) { Step::Over } else { Step::LastAck }
+                if self.random.one_in(4) { Step::Over } else { Step::LastAck }
             }
             Step::LastAck => {
                 bare(first, ACK);
                 Step::Over
             }
             Step::Reset => {
-                bare(self.dice.below(2) as usize, RST | ACK);
-                if self.dice.one_in(4) { Step::LastAck } else { Step::Over }
+                bare(self.random.below(2) as usize, RST | ACK);
+                if self.random.one_in(4) { Step::LastAck } else { Step::Over }
             }
             Step::Over => unreachable!("it has begun again"),
         };
@@ -192,31 +173,31 @@ impl Traffic {
     }
 
     fn after_syn(&mut self) -> Step {
-        if self.dice.one_in(10) { Step::Syn } else { Step::SynAck }
+        if self.random.one_in(10) { Step::Syn } else { Step::SynAck }
     }
 
     /// Some packets of one direction.
     fn talk(&mut self, connection: &Connection, give: &mut impl FnMut(Side, &[u8])) {
-        let by = self.dice.below(2) as usize;
-        let frame = connection.frames[by].clone().payload(vec![7; self.dice.below(300) as usize]);
-        if connection.proto == proto::UDP && self.dice.one_in(30) {
+        let by = self.random.below(2) as usize;
+        let frame = connection.frames[by].clone().payload(vec![7; self.random.below(300) as usize]);
+        if connection.proto == proto::UDP && self.random.one_in(30) {
             give(SIDES[by], &frame.clone().fragment(0, true).build());
             return give(SIDES[by], &frame.fragment(64, false).build());
         }
         let frame = match connection.proto {
-            proto::TCP => frame.flags(self.dice.pick(&[ACK, ACK, PSH | ACK])).build(),
+            proto::TCP => frame.flags(self.random.pick(&[ACK, ACK, PSH | ACK])).build(),
             _ => frame.build(),
         };
-        for _ in 0..1 + self.dice.below(8) {
+        for _ in 0..1 + self.random.below(8) {
             give(SIDES[by], &frame);
         }
     }
 
     /// What no rule is about.
     fn odd(&mut self) -> Vec<u8> {
-        let host = Ipv4Addr::new(10, 1, 0, self.dice.below(4) as u8);
+        let host = Ipv4Addr::new(10, 1, 0, self.random.below(4) as u8);
         let datagram = FrameBuilder::ip(host.into(), Ipv4Addr::new(10, 2, 0, 1).into());
-        match self.dice.below(4) {
+        match self.random.below(4) {
             0 => FrameBuilder::ethernet(ether_type::ARP).payload([1; 46]).build(),
             1 => datagram.udp(1, 2).udp_len(3).build(),
             2 => datagram.sctp(1024, 80).pad().build(),

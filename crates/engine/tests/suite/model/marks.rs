@@ -16,6 +16,7 @@ use engine::{
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use testkit::random::Random;
 use wire::{BytesPacket, FrameBuilder, tcp};
 
 /// Rules, and what the NIC does to packets.
@@ -28,22 +29,16 @@ struct Nic {
     /// Every mark that was ever on a packet.
     marks: Vec<u32>,
     is_liar: bool,
-    dice: u64,
+    random: Random,
 }
 
 impl Nic {
-    fn below(&mut self, n: u64) -> u64 {
-        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.dice >> 33) % n
-    }
-
     fn mark(&mut self, packet: &Packet) -> Option<u32> {
         if self.is_liar {
-            match self.below(8) {
-                0 => return Some((self.below(1 << 31) << 1 | self.below(2)) as u32),
+            match self.random.below(8) {
+                0 => return Some((self.random.below(1 << 31) << 1 | self.random.below(2)) as u32),
                 1 if !self.marks.is_empty() => {
-                    let place = self.below(self.marks.len() as u64);
-                    return Some(self.marks[place as usize]);
+                    return Some(self.random.pick(&self.marks));
                 }
                 2 => return None,
                 _ => {}
@@ -70,11 +65,11 @@ impl Nic {
         while let Some(request) = engine.next_request() {
             self.waiting.push(request);
         }
-        while !self.waiting.is_empty() && (is_last || self.below(3) > 0) {
+        while !self.waiting.is_empty() && (is_last || self.random.below(3) > 0) {
             let (rule, answer) = match self.waiting.remove(0) {
-                RuleRequest::Install { rule, .. } if self.below(5) == 0 => {
+                RuleRequest::Install { rule, .. } if self.random.below(5) == 0 => {
                     let refusals = [RuleResult::Refused, RuleResult::Full, RuleResult::Postponed];
-                    (rule, refusals[self.below(3) as usize])
+                    (rule, self.random.pick(&refusals))
                 }
                 RuleRequest::Install { rule, tuple, .. } => {
                     self.rules.insert(tuple, self.layout.encode(rule));
@@ -159,7 +154,7 @@ fn marked_outcome(
     let burst = dice.pick(&[64, 32, 7, 1]);
     let (rules, waiting, marks) = (HashMap::new(), vec![], vec![]);
     let zone = config.zone;
-    let mut nic = Nic { layout, zone, rules, waiting, marks, is_liar, dice: seed };
+    let mut nic = Nic { layout, zone, rules, waiting, marks, is_liar, random: Random::new(seed) };
     let mut engine = Engine::new(&config);
     let mut given = 0;
     let outcome = outcome_of(&mut engine, case.start, packets, |engine, now, chunk, verdicts| {

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What tests and benches of several crates share.
+//!
+//! No product code depends on this crate: it stands below `[dev-dependencies]` only, and the test
+//! of manifests checks that. It never depends on `engine`, so that the tests of the software NIC
+//! can use it and stay independent. A helper that one crate uses alone stays in that crate.
+//!
+//! Helpers panic where a test would fail anyway.
+
+#![forbid(unsafe_code)]
+
+pub mod random;
