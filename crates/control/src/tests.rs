@@ -12,32 +12,18 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+use testkit::scratch::Scratch;
 
-/// A folder that is removed after the test. Its name is short, since paths of sockets must be.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("millrace-test-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.0.join("a.sock")
-    }
+/// Makes a folder that is removed after the test. Its name is short, as paths of sockets must be.
+fn new_scratch() -> Scratch {
+    Scratch::new(std::env::temp_dir(), "control")
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// The path of the socket in it.
+fn socket(scratch: &Scratch) -> PathBuf {
+    scratch.folder().join("a.sock")
 }
 
 fn echo(request: &Request, taker: &mut LineWriter) -> Result<(), AnswerError> {
@@ -53,7 +39,7 @@ fn answers(stream: &UnixStream, request: &[u8]) -> Vec<Value> {
 }
 
 fn code(scratch: &Scratch, request: &[u8]) -> String {
-    let stream = UnixStream::connect(scratch.socket()).unwrap();
+    let stream = UnixStream::connect(socket(scratch)).unwrap();
     let lines = answers(&stream, request);
     assert_eq!(lines.len(), 1, "{lines:?}");
     lines[0]["error"]["code"].as_str().unwrap_or("none").to_owned()
@@ -61,13 +47,13 @@ fn code(scratch: &Scratch, request: &[u8]) -> String {
 
 #[test]
 fn a_request_is_answered_and_a_wrong_one_told_why() {
-    let scratch = Scratch::new();
-    let server = Server::open(&scratch.socket(), Arc::new(echo)).unwrap();
-    let mode = fs::metadata(scratch.socket()).unwrap().permissions().mode();
+    let scratch = new_scratch();
+    let server = Server::open(&socket(&scratch), Arc::new(echo)).unwrap();
+    let mode = fs::metadata(socket(&scratch)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let mut request = serde_json::to_vec(&Request::new(Ask::Flows)).unwrap();
     request.push(b'\n');
-    let stream = UnixStream::connect(scratch.socket()).unwrap();
+    let stream = UnixStream::connect(socket(&scratch)).unwrap();
     assert_eq!(answers(&stream, &request), [json!({ "end": { "matched": 50 } })]);
 
     assert_eq!(code(&scratch, b"{\"millrace\":1,\"ask\":\"flows\"}\n"), "none");
@@ -106,21 +92,21 @@ fn a_request_is_answered_and_a_wrong_one_told_why() {
     assert_eq!(code(&scratch, b"{\"millrace\":2,\"ask\":\"all\",\"new\":1}\n"), "version");
     assert_eq!(code(&scratch, &vec![b' '; REQUEST_MAX + 1]), "too_long");
     drop(server);
-    assert!(!scratch.socket().exists());
+    assert!(!socket(&scratch).exists());
 }
 
 #[test]
 fn no_more_clients_than_there_may_be_and_slow_ones_hold_up_nobody() {
-    let scratch = Scratch::new();
-    let server = Server::open(&scratch.socket(), Arc::new(echo)).unwrap();
+    let scratch = new_scratch();
+    let server = Server::open(&socket(&scratch), Arc::new(echo)).unwrap();
     // These clients send nothing; those above the limit are refused.
-    let connect = |_| UnixStream::connect(scratch.socket()).unwrap();
+    let connect = |_| UnixStream::connect(socket(&scratch)).unwrap();
     let silent: Vec<_> = (0..2 * CLIENTS_MAX).map(connect).collect();
     let request = b"{\"millrace\":1,\"ask\":\"flows\"}\n";
     assert_eq!(code(&scratch, request), "busy");
     drop(silent);
     while code(&scratch, request) == "busy" {}
-    let last = UnixStream::connect(scratch.socket()).unwrap();
+    let last = UnixStream::connect(socket(&scratch)).unwrap();
     // The server ends whatever its clients do. A client that was not accepted yet gets a reset.
     drop(server);
     let end = { last }.read_to_end(&mut Vec::new());
@@ -130,7 +116,7 @@ fn no_more_clients_than_there_may_be_and_slow_ones_hold_up_nobody() {
 /// An answer that a client does not take ends with the server; meanwhile another client is served.
 #[test]
 fn an_answer_that_is_not_taken_holds_up_nobody() {
-    let scratch = Scratch::new();
+    let scratch = new_scratch();
     let (tell, told) = mpsc::channel();
     let answerer = move |request: &Request, taker: &mut LineWriter| {
         let _ = tell.send(());
@@ -138,11 +124,11 @@ fn an_answer_that_is_not_taken_holds_up_nobody() {
         let line = Line::Error(line);
         Ok((0..request.limit()).try_for_each(|_| taker.line(&line))?)
     };
-    let server = Server::open(&scratch.socket(), Arc::new(answerer)).unwrap();
-    let mut slow = UnixStream::connect(scratch.socket()).unwrap();
+    let server = Server::open(&socket(&scratch), Arc::new(answerer)).unwrap();
+    let mut slow = UnixStream::connect(socket(&scratch)).unwrap();
     slow.write_all(b"{\"millrace\":1,\"ask\":\"flows\",\"limit\":20}\n").unwrap();
     told.recv().unwrap();
-    let quick = UnixStream::connect(scratch.socket()).unwrap();
+    let quick = UnixStream::connect(socket(&scratch)).unwrap();
     let lines = answers(&quick, b"{\"millrace\":1,\"ask\":\"flows\",\"limit\":1}\n");
     assert_eq!(lines.len(), 1);
     drop(server);
@@ -151,7 +137,7 @@ fn an_answer_that_is_not_taken_holds_up_nobody() {
 /// For example an answerer that waits for a file on a server that is gone.
 #[test]
 fn an_answer_that_does_not_come_holds_up_no_end() {
-    let scratch = Scratch::new();
+    let scratch = new_scratch();
     let (tell, told) = mpsc::channel();
     let (end, hangs) = mpsc::channel::<()>();
     let hangs = Mutex::new(hangs);
@@ -160,8 +146,8 @@ fn an_answer_that_does_not_come_holds_up_no_end() {
         let _ = hangs.lock().unwrap().recv();
         Ok(())
     };
-    let server = Server::open(&scratch.socket(), Arc::new(answerer)).unwrap();
-    let mut client = UnixStream::connect(scratch.socket()).unwrap();
+    let server = Server::open(&socket(&scratch), Arc::new(answerer)).unwrap();
+    let mut client = UnixStream::connect(socket(&scratch)).unwrap();
     client.write_all(b"{\"millrace\":1,\"ask\":\"flows\"}\n").unwrap();
     told.recv().unwrap();
     drop(server);
@@ -172,23 +158,23 @@ fn an_answer_that_does_not_come_holds_up_no_end() {
 /// A socket that accepts no client does not block the client for ever.
 #[test]
 fn who_is_not_let_in_goes_away_in_time() {
-    let scratch = Scratch::new();
-    let listener = UnixListener::bind(scratch.socket()).unwrap();
+    let scratch = new_scratch();
+    let listener = UnixListener::bind(socket(&scratch)).unwrap();
     rustix::net::listen(&listener, 0).unwrap();
-    let connect = |_| connect_within(&scratch.socket(), Duration::ZERO);
+    let connect = |_| connect_within(&socket(&scratch), Duration::ZERO);
     let let_in: Vec<_> = (0..3).map(connect).collect();
     assert!(let_in[0].is_ok());
     let last = let_in.last().unwrap().as_ref().unwrap_err();
     assert_eq!(last.kind(), ErrorKind::WouldBlock);
     drop(listener);
-    let gone = connect_within(&scratch.socket(), Duration::from_secs(60)).unwrap_err();
+    let gone = connect_within(&socket(&scratch), Duration::from_secs(60)).unwrap_err();
     assert_eq!(gone.kind(), ErrorKind::ConnectionRefused);
 }
 
 #[test]
 fn a_place_is_taken_over_only_from_the_dead() {
-    let scratch = Scratch::new();
-    let path = scratch.socket();
+    let scratch = new_scratch();
+    let path = socket(&scratch);
     let open = || Server::open(&path, Arc::new(echo));
     // A leftover of a process that did not end in order.
     drop(UnixListener::bind(&path).unwrap());
@@ -209,10 +195,10 @@ fn a_place_is_taken_over_only_from_the_dead() {
     assert!(matches!(open(), Err(OpenError::Io { .. })));
     UnixDatagram::unbound().unwrap().send_to(b"a line", &path).unwrap();
     assert_eq!(log.recv(&mut [0; 10]).unwrap(), 6);
-    let long = scratch.0.join("x".repeat(200));
+    let long = scratch.folder().join("x".repeat(200));
     let error = Server::open(&long, Arc::new(echo)).err().unwrap().to_string();
     assert!(error.contains("xxx"), "{error}");
-    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(scratch.folder()).unwrap().count(), 1);
 }
 
 /// Root queries sockets of any user.

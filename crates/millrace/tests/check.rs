@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use std::process::{Command, Output};
+use testkit::scratch::ScratchFile;
 
 fn check(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_millrace")).arg("check").args(arguments).output().unwrap()
@@ -16,40 +17,22 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A file that is removed when the test ends.
-struct Config(std::path::PathBuf);
-
-impl Config {
-    fn new(name: &str, text: impl AsRef<[u8]>) -> Self {
-        let file = format!("millrace-check-{name}-{}.toml", std::process::id());
-        let path = std::env::temp_dir().join(file);
-        std::fs::write(&path, text).unwrap();
-        Self(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Config {
-    fn drop(&mut self) {
-        // A file that remains does no harm.
-        let _ = std::fs::remove_file(&self.0);
-    }
+/// Writes a file that is removed when the test ends.
+fn write_config(name: &str, text: impl AsRef<[u8]>) -> ScratchFile {
+    ScratchFile::new(std::env::temp_dir(), &format!("{name}.toml"), text)
 }
 
 #[test]
 fn a_good_file_prints_a_plan_that_is_a_good_file() {
     let pair = "[[pair]]\na = \"net_null0\"\nb = \"net_pcap0,rx_pcap=a.pcap,infinite_rx=1\"\n";
-    let config = Config::new("good", pair);
+    let config = write_config("good", pair);
     let output = check(&[config.path()]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
     let plan = text(&output.stdout);
     assert!(plan.contains("capacity = 1_048_576                    # default\n"), "{plan}");
     assert!(plan.contains("\nb = \"net_pcap0,rx_pcap=a.pcap,infinite_rx=1\"\n"), "{plan}");
 
-    let again = Config::new("again", plan);
+    let again = write_config("again", plan);
     let output = check(&[again.path(), "--json"]);
     let json = json(&output);
     assert_eq!(json["ok"], true);
@@ -61,7 +44,7 @@ fn a_good_file_prints_a_plan_that_is_a_good_file() {
 
 #[test]
 fn a_bad_file_names_every_fault_with_its_place() {
-    let config = Config::new("bad", "[table]\ncapcity = 1\n[[pair]]\na = \"net_null0\"\n");
+    let config = write_config("bad", "[table]\ncapcity = 1\n[[pair]]\na = \"net_null0\"\n");
     let output = check(&[config.path()]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
     let path = config.path();
@@ -108,7 +91,7 @@ fn flags_make_a_plan_without_a_file() {
 
 #[test]
 fn flags_come_before_the_file() {
-    let config = Config::new(
+    let config = write_config(
         "flags",
         "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\nworkers = [0]\n[table]\ncapacity = 5\n",
     );
@@ -126,7 +109,7 @@ fn flags_come_before_the_file() {
 /// Returns the cpus that this process may use.
 fn usable_cpus() -> Vec<u32> {
     let plan = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\nworkers = [1023]\n";
-    let config = Config::new("usable", plan);
+    let config = write_config("usable", plan);
     let message = text(&check(&[config.path()]).stderr).to_owned();
     let (_, list) = message.trim().rsplit_once("it has ").or(message.rsplit_once("use ")).unwrap();
     let range = |item: &str| {
@@ -140,7 +123,7 @@ fn usable_cpus() -> Vec<u32> {
 fn cpus_of_the_command_line_are_dealt_out_to_the_pairs() {
     let usable = usable_cpus();
     let two = ["--pair", "net_null0,net_null1", "--pair", "net_null2,net_null3"];
-    let config = Config::new("cpus", "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n");
+    let config = write_config("cpus", "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n");
     let workers =
         |output: &Output, pair: usize| json(output)["plan"]["pair"][pair]["workers"].clone();
     let last = usable.last().unwrap().to_string();
@@ -173,7 +156,7 @@ fn cpus_of_the_command_line_are_dealt_out_to_the_pairs() {
 
 #[test]
 fn what_is_no_text_is_refused_where_it_ends_to_be_one() {
-    let config = Config::new("binary", b"[table]\ncapacity = 5 # \xc3\xbc\xfc\n");
+    let config = write_config("binary", b"[table]\ncapacity = 5 # \xc3\xbc\xfc\n");
     let output = check(&[config.path()]);
     assert_eq!(output.status.code(), Some(1));
     let expected = format!("{}:2:17: not TOML: the byte 0xfc is not UTF-8\n", config.path());
@@ -207,7 +190,7 @@ fn a_wrong_command_line_is_wrong_use() {
 
 #[test]
 fn a_file_without_a_pair_does_not_hold() {
-    let config = Config::new("no-pair", "[table]\ncapacity = 5\n");
+    let config = write_config("no-pair", "[table]\ncapacity = 5\n");
     let output = check(&[config.path()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("no pair of ports"), "{}", text(&output.stderr));

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use testkit::scratch::ScratchFile;
 use traffic::PcapWriter;
 use wire::FrameBuilder;
 
@@ -30,25 +31,9 @@ fn stdout(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A file of one test, removed on drop.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, contents: impl AsRef<[u8]>) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("docs-{name}"));
-        fs::write(&path, contents).unwrap();
-        Self(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        fs::remove_file(&self.0).expect("it was made by this test");
-    }
+/// Writes a file of one test, removed on drop.
+fn scratch(name: &str, contents: impl AsRef<[u8]>) -> ScratchFile {
+    ScratchFile::new(env!("CARGO_TARGET_TMPDIR"), name, contents)
 }
 
 /// A row of a table, with the heading of its section.
@@ -212,7 +197,7 @@ fn planned_keys() -> BTreeSet<String> {
 }
 
 fn planned_keys_of(text: &str) -> BTreeSet<String> {
-    let plan = Scratch::new("plan.toml", text);
+    let plan = scratch("plan.toml", text);
     let text = stdout(&["check", plan.path()]);
     let mut section = "";
     let mut keys = BTreeSet::new();
@@ -263,7 +248,7 @@ fn every_range_is_the_one_that_is_checked() {
             }
             section => format!("{PAIR}{section}\n{key} = {wrong}\n"),
         };
-        let config = Scratch::new("range.toml", text);
+        let config = scratch("range.toml", text);
         let output = millrace(&["check", config.path()]);
         let message = String::from_utf8(output.stderr).unwrap();
         let after = |mark: &str| message.split_once(mark).map(|(_, rest)| rest.trim());
@@ -376,7 +361,7 @@ fn members(prefix: &str, value: &Value, found: &mut BTreeSet<String>) {
 fn every_member_of_the_summary_is_documented() {
     let run = ["run", "--pair", "net_null0,net_null1", "--duration", "0.1", "--json", "-"];
     let run: Value = serde_json::from_str(&stdout(&run)).unwrap();
-    let capture = Scratch::new("empty.pcap", example());
+    let capture = scratch("empty.pcap", example());
     let replay = stdout(&["replay", "--json", "-", capture.path()]);
     let replay: Value = serde_json::from_str(&replay).unwrap();
     let mut real = BTreeSet::new();
@@ -434,11 +419,11 @@ fn example() -> Vec<u8> {
 
 #[test]
 fn every_column_is_documented_and_the_examples_are_real() {
-    let capture = Scratch::new("example.pcap", example());
+    let capture = scratch("example.pcap", example());
     let json = stdout(&["replay", "--flows", "-", capture.path()]);
-    let csv = Scratch::new("example.csv", "");
+    let csv = scratch("example.csv", "");
     stdout(&["replay", "--flows", csv.path(), capture.path()]);
-    let csv = fs::read_to_string(&csv.0).unwrap();
+    let csv = fs::read_to_string(csv.path()).unwrap();
 
     let text = read("docs/flow-records.md");
     for line in json.lines().chain(csv.lines()) {

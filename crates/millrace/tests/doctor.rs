@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 use std::process::{Command, Output};
+use testkit::scratch::Scratch;
 
 fn doctor(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_millrace")).arg("doctor").args(arguments).output().unwrap()
@@ -29,10 +30,9 @@ fn this_host_gets_findings_in_both_forms() {
 
 #[test]
 fn a_host_on_which_nothing_runs_fails() {
-    let bare = std::env::temp_dir().join(format!("millrace-doctor-{}", std::process::id()));
-    std::fs::create_dir_all(bare.join("usr/lib")).unwrap();
-    let output = doctor(&["--root", bare.to_str().unwrap()]);
-    std::fs::remove_dir_all(&bare).unwrap();
+    let bare = Scratch::new(std::env::temp_dir(), "millrace-doctor");
+    std::fs::create_dir_all(bare.path("usr/lib")).unwrap();
+    let output = doctor(&["--root", &bare.path("")]);
     assert_eq!(output.status.code(), Some(1));
     let text = std::str::from_utf8(&output.stdout).unwrap();
     assert!(text.contains("FAIL  dpdk"), "{text}");
@@ -41,11 +41,9 @@ fn a_host_on_which_nothing_runs_fails() {
 
 #[test]
 fn a_host_of_which_nothing_can_be_read_is_unknown_in_both_forms() {
-    let empty = std::env::temp_dir().join(format!("millrace-unknown-{}", std::process::id()));
-    std::fs::create_dir_all(&empty).unwrap();
+    let empty = Scratch::new(std::env::temp_dir(), "millrace-unknown");
     let [text, json] = [&["--root"][..], &["--json", "--root"]]
-        .map(|arguments| doctor(&[arguments, &[empty.to_str().unwrap()]].concat()));
-    std::fs::remove_dir_all(&empty).unwrap();
+        .map(|arguments| doctor(&[arguments, &[empty.path("").as_str()]].concat()));
     assert_eq!((text.status.code(), json.status.code()), (Some(0), Some(0)));
     let text = std::str::from_utf8(&text.stdout).unwrap();
     let last = text.lines().last().unwrap();

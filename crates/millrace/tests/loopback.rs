@@ -2,11 +2,11 @@
 //! Tests `millrace reflect` and `millrace gen` over UDP sockets on loopback, each in its own
 //! process.
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
+use testkit::process::Process;
 
 fn millrace(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
@@ -14,13 +14,9 @@ fn millrace(args: &[&str]) -> Command {
     command
 }
 
-fn terminate(child: &Child) {
-    kill_process(Pid::from_child(child), Signal::TERM).unwrap();
-}
-
 /// A running reflector, at a port that the kernel has chosen.
 struct Reflector {
-    child: Child,
+    process: Process,
     stderr: BufReader<ChildStderr>,
     port: String,
 }
@@ -28,32 +24,23 @@ struct Reflector {
 impl Reflector {
     fn new(args: &[&str]) -> Self {
         let mut command = millrace(&["reflect", "127.0.0.1:0", "--quiet"]);
-        let mut child = command.args(args).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut process = Process::spawn(command.args(args));
+        let mut stderr = BufReader::new(process.child().stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
         let port = line.trim().strip_prefix("millrace: reflecting at UDP port ");
         let port = port.unwrap_or_else(|| panic!("{args:?}: {line}")).to_owned();
-        Self { child, stderr, port }
+        Self { process, stderr, port }
     }
 
     /// Ends the reflector; returns its standard output.
     fn end(mut self) -> String {
-        terminate(&self.child);
-        let mut printed = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        self.process.signal("TERM");
+        let printed = self.process.rest_of_stdout();
         let mut told = String::new();
         self.stderr.read_to_string(&mut told).unwrap();
-        assert!(self.child.wait().unwrap().success(), "{told}");
+        assert!(self.process.wait().success(), "{told}");
         printed
-    }
-}
-
-impl Drop for Reflector {
-    /// Ends the reflector of a test that fails.
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -158,13 +145,13 @@ fn a_run_that_ends_before_it_sends_leaves_earlier_results_alone() {
     assert!(generator().status().unwrap().success());
     let before = paths.each_ref().map(|path| fs::read(path).unwrap());
     // Before it sends, the generator queries the reflector for 0.8 seconds.
-    let mut child = generator().arg("--reflector").spawn().unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut process = Process::spawn(generator().arg("--reflector"));
+    let mut stderr = BufReader::new(process.child().stderr.take().unwrap());
     let mut told = String::new();
     stderr.read_line(&mut told).unwrap();
-    terminate(&child);
+    process.signal("TERM");
     stderr.read_to_string(&mut told).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(1), "{told}");
+    assert_eq!(process.wait().code(), Some(1), "{told}");
     assert!(told.contains("interrupted before sending began: nothing was sent"), "{told}");
     assert_eq!(paths.each_ref().map(|path| fs::read(path).unwrap()), before);
 }

@@ -4,27 +4,15 @@
 
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use testkit::host::{skip, twin_driver_or_skip};
 
 const MILLRACE: &str = env!("CARGO_BIN_EXE_millrace");
 
-/// Prints why a test does nothing. Writes past the test harness, which hides the output of tests
-/// that succeed.
-fn skip(reason: &str) {
-    let test = std::thread::current();
-    let test = test.name().unwrap_or_default();
-    writeln!(std::io::stderr(), "skipped {test}: {reason}").expect("there is a standard error");
-}
-
 /// True if the software NIC exists; otherwise prints that the test is skipped.
 fn has_twin() -> bool {
-    let path = std::env::var_os("MILLRACE_TWIN").map(PathBuf::from);
-    let has_twin = path.is_some_and(|path| path.exists());
-    if !has_twin {
-        skip("there is no software NIC at MILLRACE_TWIN; make twin builds it");
-    }
-    has_twin
+    twin_driver_or_skip().is_some()
 }
 
 /// Runs `command` with `input` as its standard input.

@@ -2,18 +2,19 @@
 //! Whole frames over packet sockets at both ends of a veth pair, in a namespace of the test's own.
 
 mod common;
-mod namespace;
 
 use common::{run, udp_streams};
 use generator::{Task, mailbox};
-use namespace::{in_namespace, shell};
 use sockets::{EchoOptions, EchoPort, EchoReport, PacketOptions, PacketPort, UdpOptions, UdpPort};
+use testkit::host::skip;
+use testkit::namespace::in_namespace;
+use testkit::process::succeeds;
 
 /// A pair of interfaces without addresses: the kernel sends nothing of its own.
 fn set_up() {
-    assert!(shell("ip link add x0 type veth peer name x1"));
+    assert!(succeeds("ip link add x0 type veth peer name x1"));
     for interface in ["x0", "x1"] {
-        assert!(shell(&format!("ip link set {interface} addrgenmode none mtu 1500 up")));
+        assert!(succeeds(&format!("ip link set {interface} addrgenmode none mtu 1500 up")));
     }
 }
 
@@ -67,8 +68,8 @@ fn frames_above_the_mtu_are_unsent_and_drops_are_told() {
 fn frames_that_a_queue_never_takes_are_unsent_and_the_others_go_on() {
     in_namespace("frames_that_a_queue_never_takes_are_unsent_and_the_others_go_on", || {
         set_up();
-        if !shell("tc qdisc add dev x0 root tbf rate 1gbit burst 1kb limit 1mb") {
-            return eprintln!("skipped: this kernel has no token bucket filter");
+        if !succeeds("tc qdisc add dev x0 root tbf rate 1gbit burst 1kb limit 1mb") {
+            return skip("this kernel has no token bucket filter");
         }
         let near = PacketPort::open("x0", PacketOptions::default()).unwrap();
         let texts = ["count=900 rate=1kpps size=100", "count=300 rate=1kpps size=1500"];
@@ -85,9 +86,9 @@ fn frames_that_a_queue_never_takes_are_unsent_and_the_others_go_on() {
 fn answers_of_a_kernel_have_their_checksums() {
     in_namespace("answers_of_a_kernel_have_their_checksums", || {
         set_up();
-        assert!(shell("ip link set x1 address 02:00:00:00:00:07"));
-        assert!(shell("ip addr add 198.18.1.1/24 dev x1"));
-        assert!(shell("ip neigh add 198.18.1.2 lladdr 02:00:00:00:00:01 dev x1"));
+        assert!(succeeds("ip link set x1 address 02:00:00:00:00:07"));
+        assert!(succeeds("ip addr add 198.18.1.1/24 dev x1"));
+        assert!(succeeds("ip neigh add 198.18.1.2 lladdr 02:00:00:00:00:01 dev x1"));
         let options = EchoOptions::default();
         let port = EchoPort::open("198.18.1.1:7".parse().unwrap(), options).unwrap();
         let (outbox, _inbox) = mailbox(u64::MAX, EchoReport::default);

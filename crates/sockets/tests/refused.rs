@@ -3,13 +3,14 @@
 //! loopback interface of a namespace gets a small MTU, or a queue that is slow and short.
 
 mod common;
-mod namespace;
 
 use common::{run, udp_streams};
 use generator::Totals;
-use namespace::{in_namespace, shell};
 use sockets::{UdpOptions, UdpPort, UdpRx};
 use std::net::UdpSocket;
+use testkit::host::skip;
+use testkit::namespace::in_namespace;
+use testkit::process::succeeds;
 
 /// Sends the stream to a socket of the standard library that has room for all; returns the totals,
 /// and how many datagrams are in it.
@@ -30,7 +31,7 @@ fn send(text: &str, options: UdpOptions) -> (Totals, UdpPort, u64) {
 #[test]
 fn datagrams_above_the_mtu_are_unsent() {
     in_namespace("datagrams_above_the_mtu_are_unsent", || {
-        assert!(shell("ip link set lo mtu 1500 up"));
+        assert!(succeeds("ip link set lo mtu 1500 up"));
         for io_uring in [false, true] {
             let options = UdpOptions { io_uring, ..UdpOptions::default() };
             let (totals, port, arrived) =
@@ -45,9 +46,9 @@ fn datagrams_above_the_mtu_are_unsent() {
 #[test]
 fn a_full_socket_is_offered_its_packets_again() {
     in_namespace("a_full_socket_is_offered_its_packets_again", || {
-        assert!(shell("ip link set lo up"));
-        if !shell("tc qdisc add dev lo root tbf rate 4mbit burst 3kb limit 1mb") {
-            return eprintln!("skipped: this kernel has no token bucket filter");
+        assert!(succeeds("ip link set lo up"));
+        if !succeeds("tc qdisc add dev lo root tbf rate 4mbit burst 3kb limit 1mb") {
+            return skip("this kernel has no token bucket filter");
         }
         let small = UdpOptions { buffer_bytes: 4608, ..UdpOptions::default() };
         for io_uring in [false, true] {
@@ -58,7 +59,7 @@ fn a_full_socket_is_offered_its_packets_again() {
         }
 
         // So slow that the run ends before.
-        assert!(shell("tc qdisc change dev lo root tbf rate 8kbit burst 3kb limit 1mb"));
+        assert!(succeeds("tc qdisc change dev lo root tbf rate 8kbit burst 3kb limit 1mb"));
         let (totals, _, _) = send("count=200 size=1400", small);
         assert!(totals.unsent() > 0 && totals.sent[0] < 100, "{totals:?}");
         assert_eq!(totals.streams[0].sent, totals.sent[0]);
@@ -68,9 +69,9 @@ fn a_full_socket_is_offered_its_packets_again() {
 #[test]
 fn packets_that_a_queue_of_the_interface_dropped_are_sent_again() {
     in_namespace("packets_that_a_queue_of_the_interface_dropped_are_sent_again", || {
-        assert!(shell("ip link set lo up"));
-        if !shell("tc qdisc add dev lo root tbf rate 4mbit burst 3kb limit 6kb") {
-            return eprintln!("skipped: this kernel has no token bucket filter");
+        assert!(succeeds("ip link set lo up"));
+        if !succeeds("tc qdisc add dev lo root tbf rate 4mbit burst 3kb limit 6kb") {
+            return skip("this kernel has no token bucket filter");
         }
         for io_uring in [false, true] {
             let options = UdpOptions { io_uring, ..UdpOptions::default() };

@@ -9,4 +9,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod host;
+pub mod namespace;
+pub mod process;
 pub mod random;
+pub mod scratch;

@@ -4,11 +4,10 @@
 
 use crate::bump::{count, turn};
 use crate::lan::{ENDS, Lan};
-use crate::process::Process;
-use crate::{has_root_and, skip, wait_until};
 use serde_json::Value;
-use std::io::Read;
 use std::process::Stdio;
+use testkit::host::{has_root_and, skip};
+use testkit::process::{Process, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_millrace");
 
@@ -57,8 +56,7 @@ fn packets_pass_the_bump_over_af_xdp() {
     for process in [&mut reflector, &mut bump] {
         process.signal("TERM");
     }
-    let mut summary = String::new();
-    bump.child().stdout.take().unwrap().read_to_string(&mut summary).unwrap();
+    let summary = bump.rest_of_stdout();
     let summary: Value = serde_json::from_str(&summary).expect("JSON");
     let of = |member: &str| count(&results["verified"][member]);
     assert_eq!((count(&results["sent"]["packets"]), of("damaged")), (2000, 0), "{results:#}");

@@ -4,9 +4,10 @@
 //! the tracker, and with a second association on the same ports.
 
 use crate::conntrack::{Router, TOOLS, seed, sessions};
-use crate::has_root_and;
+
 use fastrand::Rng;
 use std::net::IpAddr;
+use testkit::host::has_root_and;
 use wire::FrameBuilder;
 
 /// Types of the first chunk of a packet (RFC 9260 section 3.2).

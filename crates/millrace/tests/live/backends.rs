@@ -4,11 +4,10 @@
 
 use crate::bump::{count, turn};
 use crate::lan::{ENDS, Lan};
-use crate::process::Process;
-use crate::{has_root_and, wait_until};
 use serde_json::Value;
-use std::io::Read;
 use std::process::{Command, Stdio};
+use testkit::host::has_root_and;
+use testkit::process::{Process, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_millrace");
 const HERE: &str = "10.9.0.1";
@@ -35,8 +34,7 @@ fn reflector(lan: &Lan, args: &[&str]) -> Process {
 /// Ends a reflector; returns its counters.
 fn end(mut reflector: Process) -> Value {
     reflector.signal("TERM");
-    let mut printed = String::new();
-    reflector.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    let printed = reflector.rest_of_stdout();
     json(printed.as_bytes())
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Starts `millrace run`, reads its lines, ends it, and checks its outputs.
 
-use crate::process::{Process, run};
+use crate::new_scratch;
 use crate::records::{Record, read_records};
-use crate::{Scratch, wait_until};
 use serde_json::Value;
 use std::fs::File;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use testkit::process::{Process, run, wait_until};
+use testkit::scratch::Scratch;
 
 /// Held by the test that runs.
 static TURN: Mutex<()> = Mutex::new(());
@@ -85,7 +86,7 @@ impl Line {
 impl Setup {
     /// Returns the default settings, once it is this test's turn.
     pub(crate) fn new(test: &str) -> Self {
-        Self::in_scratch(Scratch::new(test))
+        Self::in_scratch(new_scratch(test))
     }
 
     pub(crate) fn in_scratch(scratch: Scratch) -> Self {
@@ -302,14 +303,12 @@ impl Bump {
 
     /// Waits for the end, which may be by a signal.
     pub(crate) fn wait_for_status(mut self) -> ExitStatus {
-        wait_until("the end of the run", || self.process.ended().is_some());
-        self.process.ended().expect("it has ended")
+        self.process.wait()
     }
 
     /// Waits for the end of the run.
     pub(crate) fn wait(mut self) -> Ended {
-        wait_until("the end of the run", || self.process.ended().is_some());
-        let status = self.process.ended().expect("it has ended").code();
+        let status = self.process.wait().code();
         let (stdout, stderr) = (self.stdout(), self.stderr());
         let Self { scratch, flows, .. } = self;
         Ended { status, stdout, stderr, scratch, flows }

@@ -6,12 +6,13 @@ use crate::bump::{Ended, Setup, count};
 use crate::captures::{read_pcap, write_pcap};
 use crate::offload::{assert_no_rule_left, ports, run_through};
 use crate::records::{Conversations, conversations};
+use crate::scaled;
 use crate::twin::driver;
-use crate::{has_cpus, scaled};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::Command;
+use testkit::host::has_cpus;
 use wire::FrameBuilder;
 
 /// Number of UDP connections of each kind.

@@ -4,11 +4,11 @@
 
 use crate::bump::turn;
 use crate::lan::{ENDS, Lan};
-use crate::process::{Process, mortal};
-use crate::{Scratch, has_cpus, has_root_and, wait_until};
+use crate::new_scratch;
 use std::fs;
-use std::io::Read;
 use std::process::{Command, Output, Stdio};
+use testkit::host::{has_cpus, has_root_and};
+use testkit::process::{Process, mortal, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_millrace");
 
@@ -35,7 +35,7 @@ fn the_commands_of_dpdk_project_run_as_they_are_typed() {
     lan.set_up();
     let far = mac_in(&lan.bump.run(&format!("ip link show dev {}", ENDS[0])));
     let near = mac_in(&lan.a.namespace.run(&format!("ip link show dev {}", lan.a.interface)));
-    let scratch = Scratch::new("dpdk-project");
+    let scratch = new_scratch("dpdk-project");
     let csv = scratch.path("stats.csv");
     let mut reflector = lan.bump.command(PROGRAM);
     reflector.args(["reflect", "dpdk-project", "-l", "0", "--", "reflect", "-p", &far]);
@@ -55,11 +55,9 @@ fn the_commands_of_dpdk_project_run_as_they_are_typed() {
         fs::read_to_string(&csv).is_ok_and(|text| text.lines().count() > 10)
     });
     sender.signal("INT");
-    wait_until("the sender ends", || sender.ended().is_some());
-    let mut told = String::new();
-    sender.child().stderr.take().unwrap().read_to_string(&mut told).unwrap();
-    let expected =
-        format!("millrace: translated into: millrace gen mac={near} --verify --cpus 1,0");
+    sender.wait();
+    let told = sender.rest_of_stderr();
+    let expected = format!("millrace: translated into: millrace gen mac={near} --verify --cpus 1,0");
     assert!(told.contains(&expected), "{told}");
     assert!(told.contains("-n has no effect") && told.contains("cpus 1,0"), "{told}");
     drop(reflector);
@@ -98,7 +96,7 @@ fn a_mac_address_of_several_interfaces_names_none() {
 #[test]
 fn trex_cfg_names_ports_and_addresses() {
     let _turn = turn();
-    let scratch = Scratch::new("trex-cfg");
+    let scratch = new_scratch("trex-cfg");
     let (config, capture) = (scratch.path("trex_cfg.yaml"), scratch.path("out.pcap"));
     let text = format!(
         "- version: 2\n  interfaces: ['--vdev=net_pcap0,tx_pcap={capture}', dummy]\n  \

@@ -2,13 +2,15 @@
 //! Compares the engine with the kernel's connection tracking. The same packets, in the same order,
 //! pass the engine and a router that writes the state of each packet into its DSCP.
 
-use crate::lan::Namespace;
-use crate::process::run;
 use crate::sessions::{Segment, session};
-use crate::{Scratch, has_root_and, scaled, skip, wait_until};
+use crate::{new_scratch, scaled};
 use engine::{Config, CtState, Engine, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use testkit::host::{has_root_and, skip};
+use testkit::namespace::Namespace;
+use testkit::process::{run, wait_until};
+use testkit::scratch::Scratch;
 use wire::tcp::{ACK, FIN, RST, SYN};
 use wire::{BytesPacket, FrameBuilder};
 
@@ -172,7 +174,7 @@ impl Router {
         why: impl Fn(usize, usize, &str) -> &'static str,
     ) -> f64 {
         let frames = sessions.concat();
-        let kernel = self.words_of_all(&Scratch::new(what), &frames);
+        let kernel = self.words_of_all(&new_scratch(what), &frames);
         let (mut kernel, mut same) = (&kernel[..], 0);
         let mut reasons = BTreeMap::<_, u32>::new();
         for (session, frames) in sessions.iter().enumerate() {
@@ -282,7 +284,7 @@ fn the_kernel_says_the_same_of_tcp() {
     }
     let Some(router) = Router::new() else { return };
     let (count, seed) = (sessions(usize::MAX), seed());
-    let scratch = Scratch::new("conntrack");
+    let scratch = new_scratch("conntrack");
     // In the kernel, a FIN begins no connection; the engine picks it up. Then all later states
     // differ.
     let begins = |segments: &Vec<Segment>| segments.first().is_some_and(|s| s.flags & FIN == 0);

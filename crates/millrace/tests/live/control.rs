@@ -4,7 +4,6 @@
 use crate::bump::{Bump, Ended, Setup, count};
 use crate::captures::Talk;
 use crate::twin::driver;
-use crate::{Scratch, has_cpus, has_root_and, skip, wait_until};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
@@ -12,6 +11,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
+use testkit::host::{has_cpus, has_root_and, skip};
+use testkit::process::wait_until;
+use testkit::scratch::Scratch;
 
 /// Sends a query to the instance with this socket.
 fn ask(socket: &str, args: &[&str]) -> Output {
@@ -34,7 +36,7 @@ fn json(socket: &str, args: &[&str]) -> Value {
 
 /// Socket paths must be short, so the directory is one with a short path.
 fn scratch() -> Scratch {
-    Scratch::in_folder(&std::env::temp_dir(), "ask")
+    Scratch::new(std::env::temp_dir(), "ask")
 }
 
 fn finish(bump: Bump, socket: &str) -> Ended {

@@ -4,18 +4,18 @@
 
 use crate::bump::{Bump, Ended, Setup, count};
 use crate::captures::{Talk, write_pcap};
-use crate::process::Process;
 use crate::records::Record;
 use crate::twin::driver;
-use crate::{Scratch, wait_until};
 use engine::ProtoState;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use testkit::process::{Process, wait_until};
+use testkit::scratch::Scratch;
 use wire::FrameBuilder;
 
 /// A run with a control socket.
@@ -99,7 +99,7 @@ impl Asked {
 
 /// Socket paths must be short, so the directory is one with a short path.
 fn setup() -> Setup {
-    Setup::in_scratch(Scratch::in_folder(&std::env::temp_dir(), "ct"))
+    Setup::in_scratch(Scratch::new(std::env::temp_dir(), "ct"))
 }
 
 /// Formats the members that a list and flow records have in common.
@@ -378,8 +378,7 @@ fn listening_ends_by_ctrl_c_and_frees_its_place() {
     let is_new = is_event("    [NEW] icmp ", "packets=0 bytes=0\n");
     assert!(is_new || is_event("[DESTROY] icmp ", " end=flushed\n"), "{flushed}");
     events.signal("INT");
-    wait_until("it ends", || events.ended().is_some());
-    assert_eq!(events.ended().unwrap().code(), Some(0));
+    assert_eq!(events.wait().code(), Some(0));
     let socket = asked.socket.clone();
     asked.finish();
     for what in ["events", "list", "count", "zones"] {
@@ -515,8 +514,7 @@ fn a_pipe_that_is_closed_ends_it_well() {
             asked.text(&["ct", "flush", "--proto", "icmp"]);
             process.ended().is_some()
         });
-        let mut words = String::new();
-        process.child().stderr.take().unwrap().read_to_string(&mut words).unwrap();
+        let words = process.rest_of_stderr();
         assert_eq!((process.ended().unwrap().code(), &*words), (Some(0), ""), "{what:?}");
     }
     asked.finish();

@@ -3,10 +3,11 @@
 //! all of its time is counted.
 
 use crate::bump::{Bump, Ended, Line, Setup, count, total};
-use crate::{has_cpus, process};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use testkit::host::has_cpus;
+use testkit::process;
 
 /// Runs for a second between these ports. Checks that busy, idle and stalled cycles together are at
 /// least the duration of the run, and at most the time from start to end.

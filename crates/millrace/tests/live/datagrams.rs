@@ -2,9 +2,10 @@
 //! Compares the engine with the kernel packet by packet: conversations of UDP and of ICMP echo.
 
 use crate::conntrack::{Router, TOOLS, seed, sessions};
-use crate::has_root_and;
+
 use fastrand::Rng;
 use std::net::IpAddr;
+use testkit::host::has_root_and;
 use wire::FrameBuilder;
 
 /// Content of a packet.

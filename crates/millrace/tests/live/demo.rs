@@ -5,13 +5,14 @@
 
 use crate::bump::{count, total, turn, without_placement};
 use crate::captures::{Talk, is_a, write_pcap};
-use crate::process::Process;
+use crate::new_scratch;
 use crate::records::{conversations, read_records};
 use crate::twin::driver;
-use crate::{Scratch, process, wait_until};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
+use testkit::process::{self, Process, wait_until};
+use testkit::scratch::Scratch;
 
 fn demo(duration: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
@@ -42,7 +43,7 @@ fn fed(report: &str, what: &str) -> u64 {
 #[test]
 fn what_is_sent_comes_back_and_is_counted() {
     let _turn = turn();
-    let scratch = Scratch::new("demo");
+    let scratch = new_scratch("demo");
     let [json, flows] = ["demo.json", "demo.jsonl"].map(|name| scratch.path(name));
     let report = process::run(demo("1").args(["--json", &json, "--flows", &flows]));
     let sent = fed(&report, "packets sent");
@@ -68,7 +69,7 @@ fn what_is_sent_comes_back_and_is_counted() {
 #[test]
 fn the_packets_of_a_capture_go_round() {
     let _turn = turn();
-    let scratch = Scratch::new("demo-capture");
+    let scratch = new_scratch("demo-capture");
     let [capture, flows] = ["in.pcap", "demo.jsonl"].map(|name| scratch.path(name));
     let talk = Talk::new(1, 100);
     write_pcap(&capture, &talk.frames.concat());
@@ -104,7 +105,7 @@ fn each_load_is_run_without_and_with_offload() {
     if driver().is_none() {
         return;
     }
-    let scratch = Scratch::new("demo-twin");
+    let scratch = new_scratch("demo-twin");
     let flows = scratch.path("flows.jsonl");
     let output = twins(&scratch, "1").args(["--speed", "1G", "--flows", &flows]).output().unwrap();
     let stderr = without_placement(&String::from_utf8_lossy(&output.stderr));
@@ -148,15 +149,14 @@ fn an_interrupted_demo_reports_what_it_has() {
     if driver().is_none() {
         return;
     }
-    let scratch = Scratch::new("demo-interrupted");
+    let scratch = new_scratch("demo-interrupted");
     let mut command = twins(&scratch, "100");
     command.stdout(File::create(scratch.path("out")).unwrap());
     let mut demo = Process::spawn(&mut command);
     wait_until("its heading", || scratch.read("out").contains("The NIC is software"));
     std::thread::sleep(std::time::Duration::from_millis(500));
     demo.signal("INT");
-    wait_until("the end of the demo", || demo.ended().is_some());
-    assert_eq!(demo.ended().unwrap().code(), Some(0), "{}", scratch.read("out"));
+    assert_eq!(demo.wait().code(), Some(0), "{}", scratch.read("out"));
     assert!(scratch.read("demo.json").contains("\"interrupted\": true"));
     assert!(scratch.read("demo.html").contains("Ended before its time"));
     assert!(runs(&scratch).len() <= 1);
@@ -169,7 +169,7 @@ fn every_personality_runs_the_demo_to_its_end() {
         return;
     }
     for name in twin::personality::NAMES {
-        let scratch = Scratch::new(&format!("demo-{name}"));
+        let scratch = new_scratch(&format!("demo-{name}"));
         let mut command = twins(&scratch, "0.1");
         process::run(command.args(["--personality", name]));
         let runs = runs(&scratch);
@@ -181,7 +181,7 @@ fn every_personality_runs_the_demo_to_its_end() {
 #[test]
 fn without_a_driver_that_does_the_bump_is_shown_alone() {
     let _turn = turn();
-    let scratch = Scratch::new("demo-no-driver");
+    let scratch = new_scratch("demo-no-driver");
     let [nowhere, broken] = ["nowhere.so", "broken.so"].map(|name| scratch.path(name));
     fs::write(&broken, "no shared object").unwrap();
     for (driver, words) in [(nowhere, "no software NIC was built"), (broken, "cannot be used")] {
@@ -202,7 +202,7 @@ fn files_are_written_whoever_reads_the_tables() {
     if driver().is_none() {
         return;
     }
-    let scratch = Scratch::new("demo-unread");
+    let scratch = new_scratch("demo-unread");
     let mut demo = twins(&scratch, "0.1").stdout(Stdio::piped()).spawn().unwrap();
     drop(demo.stdout.take());
     assert_eq!(demo.wait().unwrap().code(), Some(0));
@@ -231,7 +231,7 @@ fn what_is_no_report_is_left_alone() {
     if driver().is_none() {
         return;
     }
-    let scratch = Scratch::new("demo-foreign");
+    let scratch = new_scratch("demo-foreign");
     fs::write(scratch.path("demo.html"), "<html>mine</html>").unwrap();
     let output = twins(&scratch, "0.1").output().unwrap();
     assert_eq!(output.status.code(), Some(1));

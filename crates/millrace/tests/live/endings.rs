@@ -4,12 +4,13 @@
 
 use crate::bump::Setup;
 use crate::captures::{Talk, write_pcap};
-use crate::process::{Process, mortal};
-use crate::{Scratch, wait_until};
+use crate::new_scratch;
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
 use std::process::{Command, Stdio};
+use testkit::host::has_tools;
+use testkit::process::{Process, mortal, wait_until};
 
 #[test]
 fn time_ends_a_run() {
@@ -76,11 +77,11 @@ fn a_hang_up_reloads_the_file_as_it_is_then() {
 /// The kernel sends SIGHUP once more when the shell ends.
 #[test]
 fn a_run_with_a_file_ends_when_its_terminal_closes() {
-    if !crate::has_tools(&["script"]) {
+    if !has_tools(&["script"]) {
         return;
     }
     let _turn = crate::bump::turn();
-    let scratch = Scratch::new("terminal");
+    let scratch = new_scratch("terminal");
     let [file, out, socket] = ["bump.toml", "t.json", "t.sock"].map(|name| scratch.path(name));
     std::fs::write(&file, "[table]\ncapacity = 4096\n").unwrap();
     let program = env!("CARGO_BIN_EXE_millrace");
@@ -173,7 +174,7 @@ fn a_run_goes_on_when_nobody_reads_its_lines() {
 /// EAL would leave its directory, sockets and files here.
 #[test]
 fn a_run_leaves_nothing_behind() {
-    let scratch = Scratch::new("traces");
+    let scratch = new_scratch("traces");
     let runtime = scratch.path("runtime");
     std::fs::create_dir(&runtime).unwrap();
     let mut launcher = Command::new("env");

@@ -3,12 +3,13 @@
 //! and whatever faults it has, each conversation has the same packets and bytes as without rules.
 
 use crate::bump::{Ended, Setup, count};
-use crate::has_cpus;
+
 use crate::offload::{assert_no_rule_left, ports, run_through};
 use crate::records::{Conversations, conversations};
 use crate::twin::driver;
 use std::fs::File;
 use std::io::BufWriter;
+use testkit::host::has_cpus;
 use traffic::{PcapWriter, Profile, Side, Workload};
 
 /// Frames of both sides, and the number of times that each side replays its own.

@@ -4,13 +4,14 @@
 
 use crate::bump::{count, turn};
 use crate::lan::{ENDS, Lan};
+use crate::new_scratch;
 use crate::peer::{Testpmd, at};
-use crate::process::Process;
 use crate::twin::driver;
-use crate::{Scratch, has_root_and, has_tools, wait_until};
 use serde_json::Value;
-use std::io::Read;
 use std::process::{Command, Output, Stdio};
+use testkit::host::{has_root_and, has_tools};
+use testkit::process::{Process, wait_until};
+use testkit::scratch::Scratch;
 
 const TWINS: &str = "net_twin0,wire=gen,net_twin1,wire=gen";
 
@@ -50,7 +51,7 @@ fn what_a_receiver_missed_is_what_is_lost() {
     }
     let _turn = turn();
     let streams = ["count=20000 rate=200kpps sport=1024-2047", "side=b count=5000 rate=50kpps"];
-    let scratch = Scratch::new("intervals");
+    let scratch = new_scratch("intervals");
     let csv = scratch.path("intervals.csv");
     let mut args = vec!["gen", TWINS, "--verify", "--json", "-", "--csv", &csv];
     let page = scratch.path("page.html");
@@ -170,7 +171,7 @@ fn a_capture_has_what_was_sent_and_what_was_received() {
         return;
     }
     let _turn = turn();
-    let scratch = Scratch::new("pcapng");
+    let scratch = new_scratch("pcapng");
     let file = scratch.path("sample.pcapng");
     let mut args = vec!["gen", TWINS, "--verify", "--json", "-", "--pcapng", &file];
     args.extend([
@@ -206,7 +207,7 @@ fn a_capture_has_what_was_sent_and_what_was_received() {
 #[test]
 fn a_capture_overwrites_only_those_of_millrace() {
     let _turn = turn();
-    let scratch = Scratch::new("overwrite");
+    let scratch = new_scratch("overwrite");
     let [file, results] = ["sample.pcapng", "results.json"].map(|name| scratch.path(name));
     let send = |port: &str, more: &[&str]| {
         let args = ["gen", port, "--late", "0.05", "--stream", "count=10 rate=1kpps"];
@@ -265,8 +266,7 @@ fn a_reflector_answers_for_its_address_and_tells_its_counters() {
     // The counters are those of the run. They include neither earlier packets nor queries.
     assert_eq!(count(&found["reflected"]), 2000, "{found:#}");
     reflector.signal("TERM");
-    let mut printed = String::new();
-    reflector.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    let printed = reflector.rest_of_stdout();
     let counters: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(counters["ports"][0]["imissed"], 0, "{counters:#}");
 }
@@ -274,7 +274,7 @@ fn a_reflector_answers_for_its_address_and_tells_its_counters() {
 #[test]
 fn the_ways_of_the_baseline_are_compared() {
     let _turn = turn();
-    let scratch = Scratch::new("baseline");
+    let scratch = new_scratch("baseline");
     let page = scratch.path("baseline.html");
     let args =
         ["bench", "baseline", "-d", "2", "--rate", "10000", "--html", &page, "--trials", "2"];
@@ -360,8 +360,7 @@ fn packets_come_back_from_a_reflector_on_another_host() {
     let latency = &verified["latency"];
     assert!(count(&latency["min_ns"]) > 1 && count(&latency["max_ns"]) < 10_000_000_000);
     reflector.signal("TERM");
-    let mut printed = String::new();
-    reflector.child().stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    let printed = reflector.rest_of_stdout();
     let counters: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(count(&counters["reflected"]), 5000, "{counters:#}");
     // Hosts also send multicast packets by themselves.
@@ -474,7 +473,7 @@ fn testpmd_is_a_reflector_too() {
     }
     let _turn = turn();
     for (mode, answer) in [("macswap", "Set macswap"), ("5tswap", "Set 5tswap")] {
-        let scratch = Scratch::new("testpmd-reflects");
+        let scratch = new_scratch("testpmd-reflects");
         let socket = scratch.path("memif");
         let server = format!("--vdev=net_memif0,role=server,{}", at(&socket));
         let mut testpmd = Testpmd::with(&[server], &["--port-topology=loop"]);

@@ -4,9 +4,10 @@
 
 use crate::conntrack::{Router, TOOLS, Word, explanation, frames_of, own_words, told};
 use crate::sessions::{Segment, session};
-use crate::{Scratch, has_root_and, scaled};
+use crate::{new_scratch, scaled};
 use fastrand::Rng;
 use std::collections::BTreeMap;
+use testkit::host::has_root_and;
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
 /// Returns the segments of a session with forged ones among them, and which of them are forged.
@@ -175,7 +176,7 @@ fn the_kernel_says_the_same_of_guesses_or_it_is_known_why() {
     }
     let Some(router) = Router::new() else { return };
     let (count, seed) = (scaled("MILLRACE_SESSIONS", 1000) as usize, scaled("MILLRACE_SEED", 1));
-    let scratch = Scratch::new("hostile");
+    let scratch = new_scratch("hostile");
     let begins = |(segments, _): &(Vec<Segment>, _)| {
         segments.first().is_some_and(|segment| segment.flags & FIN == 0)
     };

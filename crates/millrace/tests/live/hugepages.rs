@@ -3,9 +3,9 @@
 
 use crate::bump::{Setup, count};
 use crate::captures::{Talk, write_pcap};
-use crate::{has_root_and, skip};
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use testkit::host::{has_root_and, skip};
 
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 /// Number of pages to reserve: more than packet buffers and tables of [`CAPACITY`] need.

@@ -5,10 +5,10 @@
 
 use crate::bump::{Bump, Setup, count};
 use crate::lan::{ENDS, Host, Lan};
-use crate::process::{Process, run};
-use crate::{has_root_and, skip, wait_until};
 use std::fs;
 use std::process::{Command, Stdio};
+use testkit::host::{has_root_and, skip};
+use testkit::process::{Process, run, wait_until};
 
 const TOOLS: [&str; 8] = ["ip", "tc", "unshare", "nsenter", "setpriv", "python3", "curl", "ping"];
 const PAIR: &str = "end-a,end-b";

@@ -4,13 +4,14 @@
 
 use crate::bump::{Ended, Setup, count, total};
 use crate::captures::{Talk, is_a, read_pcap};
-use crate::lan::{ENDS, Host, Lan, Namespace, Traffic, nothing_is_under_way};
-use crate::process::{Process, run};
+use crate::lan::{ENDS, Host, Lan, Traffic, nothing_is_under_way};
 use crate::records::{Record, Tally, conversations};
-use crate::{has_root_and, skip, wait_until};
 use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
+use testkit::host::{has_root_and, skip};
+use testkit::namespace::Namespace;
+use testkit::process::{Process, run, wait_until};
 use testkit::random::Random;
 
 /// Programs that all of these tests need.
@@ -234,7 +235,7 @@ for frame in sys.stdin: out.send(bytes.fromhex(frame))";
     let mut dumpcap = Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()));
     wait_until("dumpcap listens", || std::fs::metadata(&capture).is_ok_and(|file| file.len() > 0));
     run(lan.a.namespace.command("python3").args(["-c", SEND, lan.a.interface]).stdin(lines));
-    wait_until("all frames", || dumpcap.ended().is_some());
+    dumpcap.wait();
     let ended = bump.finish();
     ended.assert_balanced();
     let expected: Vec<_> = frames.iter().cloned().map(expected).collect();

@@ -2,80 +2,17 @@
 //! Makes two hosts with a bump between them, each in a network namespace of its own. A namespace
 //! and its interfaces exist as long as the process that holds it.
 
-use crate::process::{Process, mortal, run};
-use crate::{skip, wait_until};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 use std::time::Duration;
-
-/// A network namespace.
-pub(crate) struct Namespace {
-    holder: Process,
-}
+use testkit::host::skip;
+use testkit::namespace::Namespace;
+use testkit::process::wait_until;
 
 /// Packets and frame bytes, without FCS, that the kernel has counted at an interface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Traffic {
     pub(crate) sent: (u64, u64),
     pub(crate) received: (u64, u64),
-}
-
-impl Namespace {
-    /// Makes a namespace. `None` after a message with the reason, if the system does not allow it.
-    pub(crate) fn new() -> Option<Self> {
-        let mut command = mortal("unshare");
-        command.args([
-            "--net",
-            "sh",
-            "-c",
-            "ip link set dev lo up && echo ready && exec sleep infinity",
-        ]);
-        let mut holder = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-        let mut line = String::new();
-        BufReader::new(holder.child().stdout.take()?).read_line(&mut line).ok()?;
-        if line != "ready\n" {
-            skip("no network namespace can be made here");
-            return None;
-        }
-        Some(Self { holder })
-    }
-
-    /// Returns a command that runs in the namespace and ends with the test.
-    pub(crate) fn command(&self, program: &str) -> Command {
-        let mut command = mortal("nsenter");
-        command.args([&format!("--net=/proc/{}/ns/net", self.holder.id()), "--", program]);
-        command
-    }
-
-    /// Runs a command of blank-separated words, which must succeed. Returns its output.
-    pub(crate) fn run(&self, command: &str) -> String {
-        let mut words = command.split(' ');
-        run(self.command(words.next().unwrap_or_default()).args(words))
-    }
-
-    /// Runs a command of blank-separated words. True if it succeeds.
-    pub(crate) fn succeeds(&self, command: &str) -> bool {
-        let mut words = command.split(' ');
-        let mut command = self.command(words.next().unwrap_or_default());
-        command.args(words).output().is_ok_and(|output| output.status.success())
-    }
-
-    /// Returns the counters of `interface`.
-    pub(crate) fn traffic(&self, interface: &str) -> Traffic {
-        let text = self.run(&format!("ip -s -j link show dev {interface}"));
-        let value: Value = serde_json::from_str(&text).expect("ip prints JSON");
-        let of = |side: &str| {
-            let counter = |member: &str| value[0]["stats64"][side][member].as_u64().unwrap();
-            (counter("packets"), counter("bytes"))
-        };
-        Traffic { sent: of("tx"), received: of("rx") }
-    }
-
-    /// Returns the id of the process that holds the namespace.
-    pub(crate) fn holder(&self) -> u32 {
-        self.holder.id()
-    }
 }
 
 /// A host at one end of the bump.
@@ -211,8 +148,15 @@ pub(crate) fn nothing_is_under_way([a, b]: [Traffic; 2]) -> bool {
 }
 
 impl Host {
+    /// What the kernel counted at its interface.
     pub(crate) fn traffic(&self) -> Traffic {
-        self.namespace.traffic(self.interface)
+        let text = self.namespace.run(&format!("ip -s -j link show dev {}", self.interface));
+        let value: Value = serde_json::from_str(&text).expect("ip prints JSON");
+        let of = |side: &str| {
+            let counter = |member: &str| value[0]["stats64"][side][member].as_u64().unwrap();
+            (counter("packets"), counter("bytes"))
+        };
+        Traffic { sent: of("tx"), received: of("rx") }
     }
 
     /// Assigns an address that is usable at once, without duplicate address detection.

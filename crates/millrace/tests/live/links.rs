@@ -5,7 +5,8 @@
 use crate::bump::Setup;
 use crate::captures::{Talk, write_pcap};
 use crate::lan::{ENDS, Lan};
-use crate::{has_cpus, has_root_and};
+use testkit::host::{has_cpus, has_root_and};
+use testkit::process::wait_until;
 
 const TOOLS: [&str; 6] = ["ip", "ethtool", "ping", "unshare", "nsenter", "setpriv"];
 
@@ -59,7 +60,7 @@ fn a_link_that_comes_and_goes_is_told_and_survived() {
             let mut lines = text.lines().skip(told);
             lines.any(|line| line.ends_with(&format!("iface={port}: the link is up")))
         });
-        crate::wait_until("the other host is there again", reaches);
+        wait_until("the other host is there again", reaches);
     }
     let ended = bump.finish();
     ended.assert_balanced();

@@ -2,9 +2,10 @@
 //! Tests a bump between two shared-memory interfaces (memif) of another DPDK process.
 
 use crate::bump::{Bump, Setup, count};
-use crate::has_tools;
+
 use crate::peer::{PortCounts, Testpmd, at};
 use serde_json::Value;
+use testkit::host::has_tools;
 
 /// Starts a bump whose ports wait for a peer at a socket. Returns the socket's path too.
 fn start(test: &str) -> (Bump, String) {

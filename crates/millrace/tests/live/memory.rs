@@ -3,10 +3,10 @@
 //! mounted over the kernel's own fake the available memory for one process.
 
 use crate::bump::Setup;
-use crate::{has_tools, is_root, skip};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use testkit::host::{has_tools, is_root, skip};
 
 const REFUSED: &str = "flow tables and packet buffers need up to ";
 

@@ -2,12 +2,13 @@
 //! Tests ways to watch a generator: metrics over HTTP, a real Prometheus, and the terminal view.
 
 use crate::bump::turn;
-use crate::process::Process;
-use crate::{Scratch, has_tools, wait_until};
+use crate::new_scratch;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use testkit::host::has_tools;
+use testkit::process::{Process, wait_until};
 
 const PORT: &str = "net_null0,no-rx=1";
 
@@ -81,7 +82,7 @@ fn prometheus_reads_the_metrics() {
     }
     let _turn = turn();
     let (_process, address) = watched();
-    let scratch = Scratch::new("prometheus");
+    let scratch = new_scratch("prometheus");
     let config = scratch.path("prometheus.yml");
     let job = format!("[{{job_name: gen, static_configs: [{{targets: [\"{address}\"]}}]}}]");
     let text = format!("{{global: {{scrape_interval: 1s}}, scrape_configs: {job}}}\n");

@@ -3,10 +3,11 @@
 
 use crate::bump::{Ended, Line, Setup, count};
 use crate::captures::{Talk, is_a};
+use crate::new_scratch;
 use crate::records::conversations;
 use crate::twin::driver;
-use crate::{Scratch, has_cpus};
 use serde_json::Value;
+use testkit::host::has_cpus;
 
 /// Returns a bump between two twins of a personality, which replay the two sides of a talk.
 fn setup(test: &str, arguments: &str, talk: &Talk) -> Setup {
@@ -164,7 +165,7 @@ fn a_nic_that_is_full_and_goes_wrong_costs_nothing_but_rules() {
     if driver().is_none() || !has_cpus(2) {
         return;
     }
-    let scratch = Scratch::new("small");
+    let scratch = new_scratch("small");
     let file = scratch.path("small.toml");
     let small = "name = \"small\"\ntable = { guaranteed = 16 }\n";
     let faults = ["", ",faults=create-refused:0.3", ",faults=undeletable:0.2"];

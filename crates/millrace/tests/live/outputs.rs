@@ -4,12 +4,15 @@
 
 use crate::bump::{Bump, Setup, count};
 use crate::captures::{Talk, write_pcap};
+use crate::new_scratch;
 use crate::records::read_records;
-use crate::{Scratch, has_tools, wait_until};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
+use testkit::host::has_tools;
+use testkit::process::wait_until;
+use testkit::scratch::Scratch;
 
 /// Returns a run with this many connections, which end with the run.
 fn with_flows(setup: Setup, flows: u16) -> Setup {
@@ -22,7 +25,7 @@ fn with_flows(setup: Setup, flows: u16) -> Setup {
 /// Starts such a run, and waits until all connections exist.
 fn started(setup: Setup, flows: u16) -> Bump {
     // Socket paths must be short.
-    let (setup, socket) = (setup, Scratch::in_folder(&std::env::temp_dir(), "asked"));
+    let (setup, socket) = (setup, Scratch::new(std::env::temp_dir(), "asked"));
     let path = socket.path("s");
     let bump = with_flows(setup, flows).args(&["--socket", &path]).start();
     wait_until("all flows", || ct(&path, &["count"])["connections"] == flows);
@@ -38,7 +41,7 @@ fn ct(socket: &str, args: &[&str]) -> serde_json::Value {
 #[test]
 fn records_of_the_runs_before_stay_and_what_a_kill_has_cut_goes() {
     for name in ["flows.jsonl", "flows.csv"] {
-        let scratch = Scratch::new("append");
+        let scratch = new_scratch("append");
         let kept = scratch.path(name);
         let run = || {
             let setup = Setup::new("append").without_flows().duration("0.3");
@@ -57,7 +60,7 @@ fn records_of_the_runs_before_stay_and_what_a_kill_has_cut_goes() {
 
 #[test]
 fn a_file_of_something_else_is_refused_and_left_as_it_is() {
-    let scratch = Scratch::new("keep");
+    let scratch = new_scratch("keep");
     for (flag, name, text) in [
         ("--flows", "keep.jsonl", "{}"),
         ("--flows", "keep.csv", "a,b\n1,2\n"),
@@ -114,7 +117,7 @@ fn records_go_on_when_there_is_room_again() {
         let mut launcher = Command::new("prlimit");
         launcher.arg("--fsize=2000:unlimited");
         let setup = Setup::new("room").launcher(launcher).flows(name);
-        let sockets = Scratch::in_folder(&std::env::temp_dir(), "room");
+        let sockets = Scratch::new(std::env::temp_dir(), "room");
         let socket = sockets.path("s");
         let kept = setup.path(name);
         // The limit also applies to standard output and error, which are files.

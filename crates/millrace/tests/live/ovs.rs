@@ -4,12 +4,14 @@
 
 use crate::captures::{Talk, write_pcap};
 use crate::hugepages::Reserved;
+use crate::new_scratch;
 use crate::peer::{first_cpu, remove_runtime_dir};
-use crate::process::{Process, mortal, run};
 use crate::twin::driver;
-use crate::{Scratch, has_root_and, skip, wait_until};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use testkit::host::{has_root_and, skip};
+use testkit::process::{Process, mortal, run, wait_until};
+use testkit::scratch::Scratch;
 
 /// Path of the vswitchd with DPDK on Debian.
 const SWITCH: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
@@ -26,7 +28,7 @@ struct Switch {
 
 impl Switch {
     fn start(driver: &str) -> Self {
-        let scratch = Scratch::new("ovs");
+        let scratch = new_scratch("ovs");
         let database = scratch.path("conf.db");
         run(Command::new("ovsdb-tool").args(["create", &database, SCHEMA]));
         let socket = scratch.path("db.sock");
@@ -55,7 +57,7 @@ impl Switch {
         command
             .arg(format!("unix:{socket}"))
             .args(["--no-chdir", &format!("--unixctl={}", switch.control())])
-            .env("OVS_RUNDIR", &switch.scratch.0)
+            .env("OVS_RUNDIR", switch.scratch.folder())
             .stdout(Stdio::null())
             .stderr(log);
         switch.switch = Some(Process::spawn(&mut command));

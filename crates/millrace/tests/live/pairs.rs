@@ -4,9 +4,10 @@
 
 use crate::bump::{Setup, count};
 use crate::captures::{Talk, arp, is_a, is_complete, jumbo, read_pcap, truncated};
-use crate::has_cpus;
+
 use crate::records::{conversations, read_records};
 use serde_json::Value;
+use testkit::host::has_cpus;
 
 /// Returns the devargs of a `net_pcap` port with one queue for each capture.
 pub(crate) fn pcap_port(name: &str, receive: &[String], transmit: &[String]) -> String {

@@ -2,11 +2,12 @@
 //! Runs `dpdk-testpmd`, another DPDK process, by its prompt. Its ports are the peers of two memifs,
 //! or other ports.
 
-use crate::process::{Process, mortal};
-use crate::{Scratch, wait_until};
+use crate::new_scratch;
 use std::fs::File;
 use std::io::Write;
 use std::process::Stdio;
+use testkit::process::{Process, mortal, wait_until};
+use testkit::scratch::Scratch;
 
 /// A running testpmd.
 pub(crate) struct Testpmd {
@@ -31,8 +32,8 @@ impl Testpmd {
 
     /// Starts testpmd with these arguments for EAL and for testpmd, and waits for its prompt.
     pub(crate) fn with(eal: &[String], own: &[&str]) -> Self {
-        let scratch = Scratch::new("testpmd");
-        let prefix = scratch.0.file_name().expect("a name").to_string_lossy().into_owned();
+        let scratch = new_scratch("testpmd");
+        let prefix = scratch.folder().file_name().expect("a name").to_string_lossy().into_owned();
         // stdbuf: testpmd would write to a file only when its buffer is full.
         let mut command = mortal("stdbuf");
         command.args(["--output=L", "dpdk-testpmd", &format!("--lcores=(0,1)@{}", first_cpu())]);

@@ -6,10 +6,11 @@ use crate::bump::{Bump, Setup, count, total};
 use crate::captures::{Talk, is_complete, write_pcap};
 use crate::peer::{PortCounts, Testpmd, at};
 use crate::twin::driver;
-use crate::{has_cpus, has_tools, wait_until};
 use std::fs::File;
 use std::io::Read;
 use std::process::Command;
+use testkit::host::{has_cpus, has_tools};
+use testkit::process::wait_until;
 use wire::{FrameBuilder, tcp};
 
 /// Returns TCP connections one after the other, each with a SYN and an RST, all with the same

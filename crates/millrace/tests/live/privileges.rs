@@ -3,17 +3,18 @@
 
 use crate::bump::Setup;
 use crate::captures::{Talk, is_complete, read_pcap};
-use crate::{Scratch, has_root_and, is_installed, is_root, skip};
 use std::collections::BTreeSet;
 use std::os::unix::fs::chown;
 use std::process::Command;
+use testkit::host::{has_root_and, is_installed, is_root, skip};
+use testkit::scratch::Scratch;
 
 /// User id of `nobody` on Debian and most other systems.
 const NOBODY: u32 = 65_534;
 
 #[test]
 fn an_unprivileged_user_runs_a_bump() {
-    let scratch = Scratch::in_folder(&std::env::temp_dir(), "nobody");
+    let scratch = Scratch::new(std::env::temp_dir(), "nobody");
     let mut setup = Setup::in_scratch(scratch);
     let talk = Talk::new(1, 200);
     let [a, b, a_out, b_out] = ["a", "b", "a_out", "b_out"].map(|name| setup.path(name));

@@ -2,11 +2,11 @@
 //! Tests `millrace nic probe` on the software NIC with the real EAL. The software NIC replays the
 //! personality that the prober writes, and probing it again gives the same personality.
 
-use crate::process::{Process, mortal};
+use crate::new_scratch;
 use crate::twin::driver;
-use crate::{Scratch, wait_until};
 use serde_json::{Value, json};
 use std::process::{Command, Output, Stdio};
+use testkit::process::{Process, mortal, wait_until};
 use twin::Personality;
 use twin::personality::Latency;
 
@@ -45,7 +45,7 @@ fn a_nic_is_recorded_and_replayed() {
     if driver().is_none() {
         return;
     }
-    let scratch = Scratch::new("probe");
+    let scratch = new_scratch("probe");
     let [file, again] = ["old.toml", "again.toml"].map(|name| scratch.path(name));
     let (told, personality) = probed("x710-17.02", &file);
     assert_eq!((&told["complete"], &told["unlike"]), (&json!(true), &json!([])));
@@ -74,7 +74,7 @@ fn two_drivers_are_told_apart_through_dpdk() {
     if driver().is_none() {
         return;
     }
-    let scratch = Scratch::new("probes");
+    let scratch = new_scratch("probes");
     let (_, e810) = probed("e810", &scratch.path("e810.toml"));
     assert_eq!(e810.mark.means_none, Some(u32::MAX));
     assert!(e810.count.hits_only && e810.pattern.empty.is_some());
@@ -127,7 +127,7 @@ fn an_interrupt_ends_it_with_what_is_known() {
     if driver().is_none() {
         return;
     }
-    let scratch = Scratch::new("interrupt");
+    let scratch = new_scratch("interrupt");
     let file = scratch.path("part.toml");
     let mut command = mortal(MILLRACE);
     command.args(["nic", "probe", "net_twin0,personality=x710-17.02", "-o", &file, "--json"]);
@@ -139,15 +139,11 @@ fn an_interrupt_ends_it_with_what_is_known() {
     });
     std::thread::sleep(std::time::Duration::from_millis(500));
     probe.signal("INT");
-    wait_until("it ends", || probe.ended().is_some());
-    let mut stderr = String::new();
-    let pipe = probe.child().stderr.as_mut().unwrap();
-    std::io::Read::read_to_string(pipe, &mut stderr).unwrap();
+    let status = probe.wait();
+    let stderr = probe.rest_of_stderr();
     assert!(stderr.contains("interrupted"), "{stderr}");
-    assert_eq!(probe.ended().unwrap().code(), Some(1));
-    let mut stdout = String::new();
-    let pipe = probe.child().stdout.as_mut().unwrap();
-    std::io::Read::read_to_string(pipe, &mut stdout).unwrap();
+    assert_eq!(status.code(), Some(1));
+    let stdout = probe.rest_of_stdout();
     let told = serde_json::from_str(&stdout).unwrap();
     assert_is_clean(&told);
     assert_eq!((&told["complete"], &told["stopped"]), (&json!(false), &json!("interrupted")));
@@ -161,7 +157,7 @@ fn a_call_that_hangs_is_told_with_what_is_known() {
     if driver().is_none() {
         return;
     }
-    let scratch = Scratch::new("hang");
+    let scratch = new_scratch("hang");
     let (nic, file) = (scratch.path("nic.toml"), scratch.path("part.toml"));
     for (latency, call) in [("create_us", "rte_flow_create"), ("destroy_us", "rte_flow_destroy")] {
         std::fs::write(&nic, format!("latency = {{ {latency} = 30000000 }}\n")).unwrap();

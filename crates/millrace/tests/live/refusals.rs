@@ -69,7 +69,7 @@ fn a_port_has_one_place() {
 fn workers_without_a_queue_or_a_cpu_are_refused() {
     let texts = ["--workers", "128 cpus"];
     assert_wrong_use(["net_null0", "net_null1"], &["--workers", "128"], &texts);
-    if crate::has_cpus(2) {
+    if testkit::host::has_cpus(2) {
         let setup = Setup::new("queues");
         let capture = setup.path("a");
         crate::captures::write_pcap(&capture, &[]);

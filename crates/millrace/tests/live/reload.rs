@@ -4,9 +4,10 @@
 
 use crate::bump::{Bump, Setup, count};
 use crate::captures::Talk;
-use crate::{Scratch, wait_until};
 use serde_json::Value;
 use std::process::{Command, Output};
+use testkit::process::wait_until;
+use testkit::scratch::Scratch;
 
 /// Number of connections.
 const ALL: usize = 100;
@@ -100,7 +101,7 @@ impl Changing {
 
 /// Socket paths must be short, so the directory is one with a short path.
 fn setup() -> Setup {
-    Setup::in_scratch(Scratch::in_folder(&std::env::temp_dir(), "reload"))
+    Setup::in_scratch(Scratch::new(std::env::temp_dir(), "reload"))
 }
 
 /// Returns the configuration of the test with these timeouts and `more` lines.

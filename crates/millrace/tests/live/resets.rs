@@ -4,12 +4,14 @@
 
 use crate::bump::{Bump, Ended, Setup, count};
 use crate::equivalence::{LOOPS, is_client, write_workload};
+use crate::new_scratch;
 use crate::offload::{assert_no_rule_left, ports, run_through};
 use crate::records::{Conversations, conversations};
 use crate::twin::{Bench, driver};
-use crate::{has_cpus, wait_until};
 use serde_json::Value;
 use std::fs::File;
+use testkit::host::has_cpus;
+use testkit::process::wait_until;
 use traffic::PcapWriter;
 use wire::FrameBuilder;
 
@@ -118,7 +120,7 @@ fn rules_come_back_and_mark_again() {
     if driver().is_none() || !has_cpus(2) {
         return;
     }
-    let scratch = crate::Scratch::new("room");
+    let scratch = new_scratch("room");
     let file = scratch.path("room.toml");
     let text = format!("name = \"room\"\ntable = {{ guaranteed = {CONNECTIONS} }}\n");
     std::fs::write(&file, text).unwrap();

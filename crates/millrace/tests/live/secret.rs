@@ -3,7 +3,8 @@
 //! test reads the memory of a running process.
 
 use crate::bump::Setup;
-use crate::skip;
+use testkit::host::skip;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;

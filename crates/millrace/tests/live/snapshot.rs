@@ -9,15 +9,17 @@ use crate::bump::{Bump, Setup, count, total};
 use crate::captures::{Talk, is_a};
 use crate::lan::Lan;
 use crate::peer::remove_runtime_dir;
-use crate::process::Process;
 use crate::records::{Record, Tally, conversations};
 use crate::twin::driver;
-use crate::{Scratch, has_cpus, has_root_and, scaled, wait_until};
+use crate::{new_scratch, scaled};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
+use testkit::host::{has_cpus, has_root_and};
+use testkit::process::{Process, wait_until};
+use testkit::scratch::Scratch;
 
 const PORT: u16 = 7007;
 
@@ -78,9 +80,7 @@ impl Talkers {
             Process::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
         };
         let mut server = python(&lan.b, SERVER);
-        let mut line = String::new();
-        BufReader::new(server.child().stdout.take()?).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
+        assert_eq!(server.first_line(), "ready\n");
         let mut client = python(&lan.a, CLIENT);
         let answers = BufReader::new(client.child().stdout.take()?);
         Some(Self { lan, client, answers, _server: server })
@@ -99,7 +99,7 @@ impl Talkers {
     /// Starts a bump between the hosts that saves its connections in this directory.
     fn bump(&self, folder: &Path, every_s: u32) -> Bump {
         let [a, b] = Lan::ports();
-        let scratch = Scratch::in_folder(&std::env::temp_dir(), "kept");
+        let scratch = Scratch::new(std::env::temp_dir(), "kept");
         let socket = scratch.path("s");
         let setup = Setup::in_scratch(scratch).args(&["--socket", &socket]);
         let setup = setup.config(&snapshot(folder, every_s));
@@ -153,8 +153,8 @@ fn known(bump: &Bump, connections: usize) -> usize {
 /// and through an orderly end.
 fn outlives(restarts: usize, connections: usize) {
     let Some(mut talkers) = Talkers::new() else { return };
-    let kept = Scratch::new("kept");
-    let mut bump = talkers.bump(&kept.0, 1);
+    let kept = new_scratch("kept");
+    let mut bump = talkers.bump(kept.folder(), 1);
     talkers.all("open", connections);
     talkers.all("round", 100);
     let (mut kept_count, mut all) = (0, 0);
@@ -165,7 +165,7 @@ fn outlives(restarts: usize, connections: usize) {
         if sends_meanwhile {
             talkers.all("send", 1000);
         }
-        bump = talkers.bump(&kept.0, 1);
+        bump = talkers.bump(kept.folder(), 1);
         if sends_meanwhile {
             talkers.all("read", 1000);
         }
@@ -184,7 +184,7 @@ fn outlives(restarts: usize, connections: usize) {
     bump.signal("TERM");
     let ended = bump.wait();
     assert_eq!(ended.status, Some(0), "{}", ended.stderr);
-    let bump = talkers.bump(&kept.0, 0);
+    let bump = talkers.bump(kept.folder(), 0);
     talkers.all("round", 100);
     assert_eq!(known(&bump, connections), connections);
     talkers.all("close", 0);
@@ -226,7 +226,7 @@ fn replayed(setup: Setup, frames: &[Vec<u8>]) -> crate::bump::Ended {
 }
 
 fn in_tmp() -> Setup {
-    Setup::in_scratch(Scratch::in_folder(&std::env::temp_dir(), "kept"))
+    Setup::in_scratch(Scratch::new(std::env::temp_dir(), "kept"))
 }
 
 /// Returns frames of both directions of some connections, for one port.
@@ -237,7 +237,7 @@ fn frames() -> Vec<Vec<u8>> {
 
 #[test]
 fn a_folder_that_cannot_be_used_is_told_and_nothing_else() {
-    let scratch = Scratch::new("kept");
+    let scratch = new_scratch("kept");
     std::fs::write(scratch.path("file"), "").unwrap();
     let folder = scratch.path("file/below");
     let ended = replayed(in_tmp().config(&snapshot(Path::new(&folder), 1)), &frames());
@@ -268,10 +268,10 @@ fn a_folder_that_cannot_be_used_is_told_and_nothing_else() {
 /// If Millrace opened pipes like files, neither its start nor its end would continue.
 #[test]
 fn pipes_in_the_place_of_files_are_not_waited_for() {
-    let scratch = Scratch::new("kept");
+    let scratch = new_scratch("kept");
     let names = ["0-0.snapshot", "0-0.tmp"].map(|name| scratch.path(name));
     assert!(Command::new("mkfifo").args(&names).status().unwrap().success());
-    let ended = replayed(in_tmp().config(&snapshot(&scratch.0, 0)), &frames());
+    let ended = replayed(in_tmp().config(&snapshot(scratch.folder(), 0)), &frames());
     ended.assert_balanced();
     let told = format!("millrace: snapshot {}: it is a link, pipe, device or folder", names[0]);
     assert!(ended.stderr.starts_with(&told), "{}", ended.stderr);
@@ -282,9 +282,9 @@ fn pipes_in_the_place_of_files_are_not_waited_for() {
 
 #[test]
 fn files_that_are_not_whole_are_told_and_read_as_far_as_they_go() {
-    let scratch = Scratch::new("kept");
-    let config = snapshot(&scratch.0, 0);
-    let file = scratch.0.join("0-0.snapshot");
+    let scratch = new_scratch("kept");
+    let config = snapshot(scratch.folder(), 0);
+    let file = scratch.folder().join("0-0.snapshot");
     std::fs::write(&file, "something else").unwrap();
     let ended = replayed(in_tmp().config(&config), &frames());
     ended.assert_balanced();
@@ -342,10 +342,10 @@ fn connections_come_to_workers_that_know_them() {
     if driver().is_none() || !has_cpus(2) {
         return;
     }
-    let kept = Scratch::new("kept");
+    let kept = new_scratch("kept");
     let talk = Talk::new(1, 300);
     let run = |workers: &str| {
-        let setup = Setup::new("spread").config(&snapshot(&kept.0, 0));
+        let setup = Setup::new("spread").config(&snapshot(kept.folder(), 0));
         let [a, b] = ["a", "b"].map(|name| setup.path(name));
         talk.write(&a, &b);
         let [a, b] = [a, b].map(|capture| format!("replay={capture}"));

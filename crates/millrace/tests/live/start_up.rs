@@ -4,12 +4,11 @@
 
 use crate::bump::Setup;
 use crate::hugepages::Reserved;
-use crate::process::{Process, mortal};
-use crate::{has_root_and, skip, wait_until};
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use testkit::host::{has_root_and, skip};
+use testkit::process::{Process, mortal, wait_until};
 
 const FREE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 /// Configuration that needs more hugepages than [`Reserved`] reserves.
@@ -37,9 +36,7 @@ impl Mounts {
         let mut command = mortal("unshare");
         command.args(["--mount", "sh", "-c", &script]).stdout(Stdio::piped());
         let mut holder = Process::spawn(&mut command);
-        let mut line = String::new();
-        BufReader::new(holder.child().stdout.take()?).read_line(&mut line).ok()?;
-        if line != "ready\n" {
+        if holder.first_line() != "ready\n" {
             skip("no hugetlbfs can be mounted here");
             return None;
         }

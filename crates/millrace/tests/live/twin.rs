@@ -4,23 +4,22 @@
 
 use crate::bump::{Setup, count};
 use crate::captures::{Talk, is_a, is_complete, read_pcap, write_pcap};
+use crate::new_scratch;
 use crate::pairs::pcap_port;
 use crate::peer::Testpmd;
 use crate::records::{Record, conversations};
-use crate::{Scratch, has_cpus, has_tools, skip, wait_until};
 use std::fs::File;
-use std::path::Path;
 use std::process::Command;
+use testkit::host::{has_cpus, has_tools, twin_driver_or_skip};
+use testkit::process::wait_until;
+use testkit::scratch::Scratch;
 use traffic::PcapWriter;
 use wire::FrameBuilder;
 
 /// Returns the path of the driver and checks for testpmd. `None` after a message if one is missing:
 /// `make test` builds the driver if DPDK's driver headers are available.
 pub(crate) fn driver() -> Option<String> {
-    let driver = std::env::var("MILLRACE_TWIN").ok().filter(|path| Path::new(path).exists());
-    if driver.is_none() {
-        skip("there is no software NIC at MILLRACE_TWIN; make twin builds it");
-    }
+    let driver = twin_driver_or_skip()?.into_os_string().into_string().ok();
     driver.filter(|_| has_tools(&["dpdk-testpmd", "setpriv"]))
 }
 
@@ -161,7 +160,7 @@ impl Bench {
         frames: &[Vec<u8>],
         queues: usize,
     ) -> Self {
-        let scratch = Scratch::new("twin");
+        let scratch = new_scratch("twin");
         let captures = (0..queues).map(|queue| {
             let capture = scratch.path(&format!("{queue}.pcap"));
             let mut writer = PcapWriter::new(File::create(&capture).unwrap()).unwrap();

@@ -2,7 +2,7 @@
 //! Tests templates and flow queues of the software NIC, driven by testpmd.
 
 use crate::twin::{Bench, driver, tcp};
-use crate::wait_until;
+use testkit::process::wait_until;
 
 /// Number of operations that a queue holds.
 const ROOM: u32 = 4;

@@ -3,10 +3,12 @@
 //! rules and the requested number of loops; and lower ports.
 
 use crate::captures::write_pcap;
+use crate::new_scratch;
 use crate::peer::{Testpmd, first_cpu};
 use crate::twin::{driver, forward, tally, tcp};
-use crate::{Scratch, wait_until};
 use std::time::Instant;
+use testkit::process::wait_until;
+use testkit::scratch::Scratch;
 use wire::FrameBuilder;
 
 /// testpmd with a twin as port 0, and a port that discards the packets.
@@ -19,9 +21,9 @@ impl Bench {
     /// Starts testpmd. In `devargs` of the twin, `@` is a directory that has `frames` in `a.pcap`.
     fn new(devargs: &str, frames: &[Vec<u8>], queues: usize) -> Option<Self> {
         let driver = driver()?;
-        let scratch = Scratch::new("source");
+        let scratch = new_scratch("source");
         write_pcap(&scratch.path("a.pcap"), frames);
-        let devargs = devargs.replace('@', scratch.0.to_str().expect("a path of ours"));
+        let devargs = devargs.replace('@', scratch.folder().to_str().expect("a path of ours"));
         let eal = [
             format!("-d{driver}"),
             format!("--vdev=net_twin0{devargs}"),
@@ -285,7 +287,7 @@ fn every_rule_on_the_way_counts() {
 /// The twin sends the capture to a ring below it, and receives it from there.
 fn over_a_ring(devargs: &str) {
     let Some(driver) = driver() else { return };
-    let scratch = Scratch::new("source");
+    let scratch = new_scratch("source");
     let frames = frames((0..200).map(|i| 80 + i % 3));
     write_pcap(&scratch.path("a.pcap"), &frames);
     let eal = [
@@ -347,7 +349,7 @@ fn a_lower_port_is_spread_over_queues() {
 fn a_lower_port_comes_again() {
     let devargs = ",lower=(net_pcap7,rx_pcap=@/a.pcap)";
     let Some(mut bench) = Bench::new(devargs, &frames([80, 81]), 1) else { return };
-    let devargs = devargs.replace('@', bench.scratch.0.to_str().expect("a path of ours"));
+    let devargs = devargs.replace('@', bench.scratch.folder().to_str().expect("a path of ours"));
     bench.forward(2);
     bench.testpmd.enter("port stop 0", "Done");
     bench.testpmd.enter("port detach 0", "Now total ports is 1");
@@ -367,7 +369,7 @@ fn a_thread_where_there_is_no_cpu_is_refused() {
 #[test]
 fn a_thread_does_the_work_of_a_wire() {
     let Some(driver) = driver() else { return };
-    let scratch = Scratch::new("source");
+    let scratch = new_scratch("source");
     write_pcap(&scratch.path("a.pcap"), &frames([80, 81, 82]));
     let eal = [
         format!("-d{driver}"),
@@ -389,7 +391,7 @@ fn a_thread_does_the_work_of_a_wire() {
 #[test]
 fn headers_in_several_mbufs_are_seen() {
     let Some(driver) = driver() else { return };
-    let scratch = Scratch::new("source");
+    let scratch = new_scratch("source");
     write_pcap(&scratch.path("a.pcap"), &frames([80, 81]));
     let eal = [
         format!("-d{driver}"),
@@ -432,7 +434,7 @@ fn queues_and_descriptors_have_a_limit() {
 #[test]
 fn what_cannot_be_a_port_is_refused() {
     let Some(driver) = driver() else { return };
-    let scratch = Scratch::new("source");
+    let scratch = new_scratch("source");
     let [good, bad] = ["good.pcap", "bad.pcap"].map(|name| scratch.path(name));
     write_pcap(&good, &frames([80]));
     std::fs::write(&bad, b"no capture, whatever its name says").unwrap();

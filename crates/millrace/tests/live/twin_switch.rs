@@ -3,9 +3,11 @@
 //! rules and does not see the packets.
 
 use crate::captures::{read_pcap, write_pcap};
+use crate::new_scratch;
 use crate::peer::Testpmd;
 use crate::twin::{driver, forward, tally, tcp};
-use crate::{Scratch, wait_until};
+use testkit::process::wait_until;
+use testkit::scratch::Scratch;
 
 /// testpmd with ports of these `devargs`, in which `@` is a directory that has `frames` in
 /// `a.pcap`. It forwards between ports 0 and 1, 2 and 3, 4 and 5.
@@ -17,9 +19,9 @@ struct Bench {
 impl Bench {
     fn new(devargs: &[&str], frames: &[Vec<u8>]) -> Option<Self> {
         let driver = driver()?;
-        let scratch = Scratch::new("switch");
+        let scratch = new_scratch("switch");
         write_pcap(&scratch.path("a.pcap"), frames);
-        let folder = scratch.0.to_str().expect("a path of ours");
+        let folder = scratch.folder().to_str().expect("a path of ours");
         let ports =
             devargs.iter().map(|devargs| format!("--vdev={}", devargs.replace('@', folder)));
         let eal: Vec<_> = [format!("-d{driver}")].into_iter().chain(ports).collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Time is the captures': flows end by it, and it never runs backwards.
 
-use crate::{SECOND_NS, START_NS, Scratch, datagrams, flows_of, run, summary_of};
+use crate::{SECOND_NS, START_NS, datagrams, flows_of, new_scratch, run, summary_of};
 use serde_json::Value;
 
 /// Start, end and end reason of each record, in seconds from the start.
@@ -54,7 +54,7 @@ fn time_that_runs_backwards_is_held_and_reported() {
 
 #[test]
 fn several_captures_are_one_stream_of_time() {
-    let scratch = Scratch::new("stream");
+    let scratch = new_scratch("stream");
     let first = scratch.write("first.pcap", &datagrams(&[0, SECOND_NS]));
     let second = scratch.write("second.pcap", &datagrams(&[3 * SECOND_NS, 300 * SECOND_NS]));
     let run = run(&["--flows", "-", &first, &second], &[]);

@@ -2,7 +2,7 @@
 //! `--config`: table, policy and timeouts of a file, with or without the ports of a live run.
 
 use crate::captures::{Packet, Pcap};
-use crate::{Run, SECOND_NS, START_NS, Scratch, datagram, datagrams, run};
+use crate::{Run, SECOND_NS, START_NS, datagram, datagrams, new_scratch, run};
 use serde_json::Value;
 
 /// Ports that no run could have: one device twice, and cpus that no machine has.
@@ -16,7 +16,7 @@ memory_mb = 16
 ";
 
 fn run_with(test: &str, config: &str, args: &[&str], capture: &[u8]) -> Run {
-    let scratch = Scratch::new(test);
+    let scratch = new_scratch(test);
     let path = scratch.write("bump.toml", config.as_bytes());
     run(&[&["--config", &path, "--json", "-", "-"], args].concat(), capture)
 }
@@ -29,7 +29,7 @@ fn summary_with(test: &str, config: &str, args: &[&str], capture: &[u8]) -> Valu
 
 /// Source port, mark and label of each flow.
 fn marked_with(test: &str, config: &str, capture: &[u8]) -> Vec<(u64, u64, String)> {
-    let scratch = Scratch::new(test);
+    let scratch = new_scratch(test);
     let path = scratch.write("bump.toml", config.as_bytes());
     let run = run(&["--config", &path, "--flows", "-", "-"], capture);
     run.assert_good();

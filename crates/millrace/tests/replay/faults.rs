@@ -3,7 +3,7 @@
 //! place, and the exit status is 1.
 
 use crate::captures::{Order, Packet, Pcap, Pcapng, gzip};
-use crate::{START_NS, Scratch, datagram, datagrams, flows_of, run};
+use crate::{START_NS, datagram, datagrams, flows_of, new_scratch, run};
 
 const PCAP_HEADER_LEN: usize = 24;
 const PCAP_RECORD_HEADER_LEN: usize = 16;
@@ -138,7 +138,7 @@ fn corrupt_captures_say_what_is_wrong_and_where() {
 
 #[test]
 fn captures_behind_a_faulty_one_are_still_replayed() {
-    let scratch = Scratch::new("faulty");
+    let scratch = new_scratch("faulty");
     let whole = datagrams(&[0, 1]);
     let good = scratch.write("good.pcap", &whole);
     let cut = scratch.write("cut.pcap", &whole[..whole.len() - 1]);

@@ -17,8 +17,8 @@ mod tcp;
 use captures::{Packet, Pcap};
 use serde_json::Value;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use testkit::scratch::Scratch;
 use wire::FrameBuilder;
 
 /// Time of the first packet of every sample: a whole second, in nanoseconds.
@@ -96,33 +96,9 @@ fn summary_of(capture: &[u8]) -> Run {
     run(&["--json", "-", "-"], capture)
 }
 
-/// A folder that is gone when the test is over.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(test: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("replay-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// Path of a file in the folder.
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> String {
-        let path = self.path(name);
-        std::fs::write(&path, bytes).unwrap();
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Makes a folder that is gone when the test is over.
+fn new_scratch(test: &str) -> Scratch {
+    Scratch::new(env!("CARGO_TARGET_TMPDIR"), &format!("replay-{test}"))
 }
 
 /// A UDP packet over IPv4 from port `sport`, 42 bytes and a payload.

@@ -2,7 +2,7 @@
 //! Where results go: files, standard output, full disks, closed pipes, and signals.
 
 use crate::captures::{Packet, Pcap};
-use crate::{Run, START_NS, Scratch, datagram, datagrams, replay, run};
+use crate::{Run, START_NS, datagram, datagrams, new_scratch, replay, run};
 use std::io::{Read, Write};
 use std::process::Command;
 use std::thread::sleep;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 #[test]
 fn csv_has_the_members_of_a_record_as_columns() {
-    let scratch = Scratch::new("csv");
+    let scratch = new_scratch("csv");
     let frame = datagram(1000, 20).qinq(100).vlan(7);
     let capture = Pcap::plain().file(&[
         Packet::new(START_NS, frame.build()),
@@ -31,7 +31,7 @@ fn csv_has_the_members_of_a_record_as_columns() {
 
 #[test]
 fn csv_of_no_flow_is_a_heading_and_json_lines_of_none_are_empty() {
-    let scratch = Scratch::new("none");
+    let scratch = new_scratch("none");
     let empty = Pcap::plain().file(&[]);
     let (csv, jsonl) = (scratch.path("flows.csv"), scratch.path("flows.jsonl"));
     run(&["--flows", &csv, "-"], &empty).assert_good();
@@ -66,7 +66,7 @@ fn what_cannot_be_created_is_told_before_anything_is_read() {
 
 #[test]
 fn a_full_disk_is_an_error_that_names_the_file() {
-    let scratch = Scratch::new("full");
+    let scratch = new_scratch("full");
     for name in ["flows.jsonl", "flows.csv"] {
         let path = scratch.path(name);
         std::os::unix::fs::symlink("/dev/full", &path).unwrap();
@@ -124,7 +124,7 @@ fn ctrl_c_ends_a_replay_with_its_report() {
 
 #[test]
 fn an_output_that_is_another_file_of_the_command_is_refused() {
-    let scratch = Scratch::new("overwrite");
+    let scratch = new_scratch("overwrite");
     let capture = datagrams(&[0]);
     let path = scratch.write("a.csv", &capture);
     std::os::unix::fs::symlink(&path, scratch.path("b.csv")).unwrap();

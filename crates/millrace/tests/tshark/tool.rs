@@ -6,13 +6,15 @@
 //! behind each other first: mergecap keeps their order, lengths and link types.
 
 use crate::packet::{FIELDS, Packet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
+use testkit::host::skip;
+use testkit::scratch::Scratch;
 
 /// tshark, told to look at the outermost headers only.
 pub(crate) struct Tshark {
     /// Its configuration, and room for merged captures.
-    folder: PathBuf,
+    scratch: Scratch,
 }
 
 /// A capture that tshark can read.
@@ -76,31 +78,27 @@ impl Tshark {
         let protocols = match Command::new("tshark").args(["-G", "protocols"]).output() {
             Ok(output) if output.status.success() => text(output.stdout),
             _ => {
-                eprintln!("skipped: no tshark in PATH");
+                skip("no tshark in PATH");
                 return None;
             }
         };
-        let name = format!("tshark-{test}-{}", std::process::id());
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::create_dir_all(&folder).unwrap();
+        let scratch = Scratch::new(env!("CARGO_TARGET_TMPDIR"), &format!("tshark-{test}"));
         let names = protocols.lines().filter_map(|line| line.split('\t').nth(2));
         let disabled = names.filter(|name| !DISSECTORS.contains(name));
         let disabled: String = disabled.map(|name| format!("{name}\n")).collect();
-        std::fs::write(folder.join("disabled_protos"), disabled).unwrap();
-        std::fs::write(folder.join("preferences"), PREFERENCES).unwrap();
-        Some(Self { folder })
+        scratch.write("disabled_protos", disabled);
+        scratch.write("preferences", PREFERENCES);
+        Some(Self { scratch })
     }
 
     /// A path for a file that is gone when the test is over.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.scratch.folder().join(name)
     }
 
     /// Writes a capture that is gone when the test is over.
     pub(crate) fn write(&self, name: &str, capture: &[u8]) -> PathBuf {
-        let path = self.path(name);
-        std::fs::write(&path, capture).unwrap();
-        path
+        self.scratch.write(name, capture).into()
     }
 
     /// Those of the captures that tshark can read to their end, in their order.
@@ -144,14 +142,8 @@ impl Tshark {
 
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.env("WIRESHARK_CONFIG_DIR", &self.folder).env("LC_ALL", "C.UTF-8");
+        command.env("WIRESHARK_CONFIG_DIR", self.scratch.folder()).env("LC_ALL", "C.UTF-8");
         command
-    }
-}
-
-impl Drop for Tshark {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
