@@ -6,17 +6,15 @@
 //! Input: a byte that chooses a capture of our own and whether it is compressed; edits of it.
 #![no_main]
 
-#[path = "../../crates/capture/src/tests/captures.rs"]
-mod captures;
 mod edits;
 
 use ::capture::{Capture, Fault};
-use captures::{ETHERNET, Order, Packet, Pcap, Pcapng, gzip};
 use edits::edited;
 use libfuzzer_sys::fuzz_target;
 use millrace::fuzzing::replay;
 use std::io::{Cursor, Read};
 use std::sync::LazyLock;
+use testkit::capture::{ETHERNET, Order, Packet, Pcap, Pcapng, gzip};
 use wire::{FrameBuilder, tcp};
 
 /// The longest packet that is read.

@@ -2,10 +2,8 @@
 //! Tests the reader alone: bounds, short reads, and files damaged at random.
 
 use super::*;
-use captures::{Order, Packet, Pcap, Pcapng, gzip};
+use testkit::capture::{ETHERNET, Order, Packet, Pcap, Pcapng, gzip};
 use testkit::random::Random;
-
-mod captures;
 
 /// Returns one byte per read.
 struct Trickle(io::Cursor<Vec<u8>>);
@@ -46,13 +44,13 @@ fn packet(len: usize) -> Packet {
 /// Returns a file with every kind of block.
 fn pcapng(order: Order) -> Vec<u8> {
     Pcapng::new(order)
-        .interface(captures::ETHERNET, 0, &[(9, &[9])])
+        .interface(ETHERNET, 0, &[(9, &[9])])
         .block(5, &[0; 12])
         .enhanced(0, 1_000, &packet(61))
         .simple(&packet(62))
         .obsolete(0, 1_000, &packet(63))
         .section(Order::Big)
-        .interface(captures::ETHERNET, 0, &[(9, &[9])])
+        .interface(ETHERNET, 0, &[(9, &[9])])
         .enhanced(0, 1_000, &packet(64))
         .bytes
 }
@@ -159,14 +157,14 @@ fn interfaces_belong_to_their_section() {
 #[test]
 fn an_fcs_is_not_part_of_the_packet() {
     const FCS_OF_2_WORDS: u32 = 2 << 28 | 1 << 26;
-    let pcap = Pcap { network: u32::from(captures::ETHERNET) | FCS_OF_2_WORDS, ..Pcap::plain() };
+    let pcap = Pcap { network: u32::from(ETHERNET) | FCS_OF_2_WORDS, ..Pcap::plain() };
     let mut cut = packet(60);
     cut.original_len = 62;
     let interface = &[(13, &[4][..])];
     for file in [
         pcap.file(&[packet(64), cut.clone()]),
         Pcapng::new(Order::Little)
-            .interface(captures::ETHERNET, 0, interface)
+            .interface(ETHERNET, 0, interface)
             .enhanced(0, 1, &packet(64))
             .enhanced(0, 1, &cut)
             .bytes,
@@ -181,7 +179,7 @@ fn an_fcs_is_not_part_of_the_packet() {
 fn a_simple_packet_is_cut_at_the_snapshot_length() {
     let mut whole = packet(100);
     whole.original_len = 1_500;
-    let file = Pcapng::new(Order::Little).interface(captures::ETHERNET, 98, &[]).simple(&whole);
+    let file = Pcapng::new(Order::Little).interface(ETHERNET, 98, &[]).simple(&whole);
     assert_eq!(read_bytes(&file.bytes).0, vec![(0, vec![7; 98], 1_500)]);
 }
 

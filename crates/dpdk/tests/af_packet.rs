@@ -6,56 +6,28 @@
 //! The test runs itself again in a network namespace of its own, which ends with it; where the
 //! system does not let it make one, it is skipped.
 
-use dpdk::{Burst, Eal, EalConfig, Mempool, Port, PortConfig, RxQueue, TxQueue};
-use std::process::Command;
+use dpdk::{Burst, Eal, Port, RxQueue, TxQueue};
 use std::time::{Duration, Instant};
+use testkit::namespace::in_namespace;
+use testkit::port::{eal_config, mempool, port_config};
+use testkit::process::{succeeds, wait_until};
 use wire::Packet;
-
-const INSIDE: &str = "DPDK_TEST_INSIDE_NAMESPACE";
 
 #[test]
 fn frames_cross_linux_unchanged_and_interfaces_may_vanish() {
-    if std::env::var_os(INSIDE).is_some() {
-        return send_and_receive();
-    }
-    // As root in a namespace alone; as anyone else in a user namespace, where that is allowed.
-    let ways: [&[&str]; 2] = [&["--net"], &["--net", "--map-root-user"]];
-    let Some(way) = ways.into_iter().find(|way| can_make_veth(way)) else {
-        eprintln!("skipped: no network namespace or veth can be made here");
-        return;
-    };
-    let test = std::env::current_exe().unwrap();
-    let mut command = Command::new("unshare");
-    let status = command.args(way).arg(test).arg("--nocapture").env(INSIDE, "1").status().unwrap();
-    assert!(status.success());
-}
-
-fn can_make_veth(way: &[&str]) -> bool {
-    let ip = ["ip", "link", "add", "x0", "type", "veth", "peer", "x1"];
-    let output = Command::new("unshare").args(way).args(ip).output();
-    output.is_ok_and(|output| output.status.success())
+    in_namespace("frames_cross_linux_unchanged_and_interfaces_may_vanish", send_and_receive);
 }
 
 fn send_and_receive() {
-    ip("link add name x0 type veth peer name x1");
+    assert!(succeeds("ip link add name x0 type veth peer name x1"));
     for interface in ["x0", "x1"] {
         // Without addresses of its own the kernel sends nothing on these interfaces.
-        ip(&format!("link set {interface} addrgenmode none"));
-        ip(&format!("link set {interface} up"));
+        assert!(succeeds(&format!("ip link set {interface} addrgenmode none")));
+        assert!(succeeds(&format!("ip link set {interface} up")));
     }
-    let config = EalConfig { no_huge: true, memory_mb: 256, ..Default::default() };
-    let eal = Eal::init(&config).unwrap();
-    let pool = Mempool::new(&eal, "veth", 1023, 2048, None).unwrap();
-    let queues = PortConfig {
-        rx_queues: 1,
-        tx_queues: 1,
-        rxd: 256,
-        txd: 256,
-        mempools: vec![pool],
-        mtu: None,
-        is_endpoint: false,
-        sends_on_time: false,
-    };
+    let eal = Eal::init(&eal_config(256)).unwrap();
+    let pool = mempool(&eal, "veth");
+    let queues = port_config(1, 256, pool);
     let mut a = Port::probe(&eal, "net_af_packet0,iface=x0").unwrap();
     let mut b = Port::probe(&eal, "net_af_packet1,iface=x1").unwrap();
     let (a_rx, mut a_tx) = a.configure(&queues).unwrap();
@@ -70,16 +42,18 @@ fn send_and_receive() {
     }
 
     // The state of the interfaces is that of the ports; a port without one can still be used.
-    let up = |port: &Port, wanted| wait(|| port.link().up == wanted);
+    let up = |port: &Port, wanted| {
+        wait_until("the kernel reports the carrier", || port.link().up == wanted);
+    };
     up(&a, true);
-    ip("link set x1 down");
+    assert!(succeeds("ip link set x1 down"));
     up(&a, false);
     up(&b, false);
-    ip("link set x1 up");
+    assert!(succeeds("ip link set x1 up"));
     up(&a, true);
     assert!(!a.removed() && !b.removed());
-    ip("link del x0");
-    wait(|| a.removed() && b.removed());
+    assert!(succeeds("ip link del x0"));
+    wait_until("both interfaces are gone", || a.removed() && b.removed());
     assert!(!a.link().up);
     let mut burst = Burst::new();
     assert_eq!(b_rx[0].burst(&mut burst), 0);
@@ -88,14 +62,6 @@ fn send_and_receive() {
     burst.free_all();
     drop((a, a_tx, a_rx, b, b_tx, b_rx));
     assert_eq!(pool.in_use(), 0);
-}
-
-/// The kernel reports carriers late.
-fn wait(condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(10), "it did not come true");
-    }
 }
 
 /// Sends the one packet in `burst` and waits for one on the other side.
@@ -121,8 +87,4 @@ fn tagged(tags: &[u16]) -> Vec<u8> {
     frame.extend([0x88, 0xb5]);
     frame.extend((0..100).map(|i| i + tags.len() as u8));
     frame
-}
-
-fn ip(args: &str) {
-    assert!(Command::new("ip").args(args.split(' ')).status().unwrap().success(), "ip {args}");
 }

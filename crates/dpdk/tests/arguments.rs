@@ -3,6 +3,7 @@
 
 use dpdk::{Eal, EalConfig, EalError};
 use std::process::Command;
+use testkit::port::eal_config;
 
 /// Says to this program which arguments to start EAL with.
 const EXTRA: &str = "MILLRACE_TEST_EXTRA";
@@ -38,7 +39,7 @@ fn what_eal_does_not_take_is_named() {
 
 fn start(extra: &str) {
     let extra = vec![extra.to_owned()];
-    let config = EalConfig { no_huge: true, memory_mb: 64, extra, ..Default::default() };
+    let config = EalConfig { extra, ..eal_config(64) };
     let error = Eal::init(&config).expect_err("an argument that EAL does not take");
     assert!(matches!(error, EalError::Arguments { .. }), "{error:?}");
     println!("refused: {error}");

@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! An in-process cable: both directions, every queue, and what a full one gives back.
 
-use dpdk::{Burst, Eal, EalConfig, Mempool, PortConfig, ring_cable};
+use dpdk::{Burst, Eal, Mempool, ring_cable};
+use testkit::port::{eal_config, port_config};
 use wire::Packet;
 
 #[test]
 fn what_one_end_sends_the_other_receives() {
-    let config = EalConfig { no_huge: true, memory_mb: 256, ..Default::default() };
-    let eal = Eal::init(&config).unwrap();
+    let eal = Eal::init(&eal_config(256)).unwrap();
     let pool = Mempool::new(&eal, "cable", 4095, 2048, None).unwrap();
     let (mut a, mut b) = ring_cable(&eal, "cable0", 2, 255).unwrap();
-    let queues = PortConfig {
-        rx_queues: 2,
-        tx_queues: 2,
-        rxd: 256,
-        txd: 256,
-        mempools: vec![pool],
-        mtu: None,
-        is_endpoint: false,
-        sends_on_time: false,
-    };
+    let queues = port_config(2, 256, pool);
     let (mut a_rx, mut a_tx) = a.configure(&queues).unwrap();
     let (mut b_rx, mut b_tx) = b.configure(&queues).unwrap();
 

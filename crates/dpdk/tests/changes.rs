@@ -2,14 +2,12 @@
 //! Rules that come and go while others receive: each holds for every packet that is received after
 //! the call that made it has returned, and for none received after that which destroyed it.
 
-#[path = "common/capture.rs"]
-mod capture;
-#[path = "common/twin.rs"]
-mod twin;
-
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rule, Value};
-use dpdk::{Burst, Mbuf, Mempool, Port, PortConfig, RxQueue};
+use dpdk::{Burst, Mbuf, Port, PortConfig, RxQueue};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use testkit::capture::write_pcap;
+use testkit::port::{mempool, port_config, start_eal_with_twin};
+use testkit::scratch::Scratch;
 use wire::{FrameBuilder, Packet};
 
 const FLOWS: usize = 64;
@@ -130,25 +128,18 @@ fn receive(
 
 #[test]
 fn a_rule_holds_when_the_call_has_returned() {
-    let Some(eal) = twin::start_eal() else { return };
+    let Some(eal) = start_eal_with_twin() else { return };
     let frames = (0..PACKETS).flat_map(|i| (0..FLOWS).map(move |flow| frame(flow, i)));
-    let capture = capture::write("changes.pcap", frames);
-    let pool = Mempool::new(&eal, "changes", 1023, 2048, None).unwrap();
-    let devargs = format!("net_twin0,replay={},loops=forever", capture.display());
+    let scratch = Scratch::new(env!("CARGO_TARGET_TMPDIR"), "changes");
+    let capture = scratch.path("changes.pcap");
+    write_pcap(&capture, &frames.collect::<Vec<_>>());
+    let pool = mempool(&eal, "changes");
+    let devargs = format!("net_twin0,replay={capture},loops=forever");
     let mut port = Port::probe(&eal, &devargs).unwrap();
     port.ask_for_marks().unwrap();
-    let queues = PortConfig {
-        rx_queues: 2,
-        tx_queues: 0,
-        rxd: 64,
-        txd: 64,
-        mempools: vec![pool],
-        mtu: None,
-        is_endpoint: false,
-        sends_on_time: false,
-    };
+    let queues = PortConfig { tx_queues: 0, ..port_config(2, 64, pool) };
     let (mut queues, _) = port.configure(&queues).unwrap();
-    std::fs::remove_file(capture).unwrap();
+    drop(scratch);
 
     let changes: Vec<_> = (0..FLOWS).map(|_| Changes::default()).collect();
     let is_over = AtomicBool::new(false);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a NIC says about checksums is known of its packets.
 
-#[path = "common/capture.rs"]
-mod capture;
-#[path = "common/twin.rs"]
-mod twin;
-
-use dpdk::{Burst, Mempool, Port, PortConfig};
+use dpdk::{Burst, Port, PortConfig};
 use std::collections::BTreeMap;
+use testkit::capture::write_pcap;
+use testkit::port::{mempool, port_config, start_eal_with_twin};
+use testkit::scratch::Scratch;
 use wire::{FrameBuilder, Packet};
 
 /// Frames by their places, and whether the NIC can find them right.
@@ -24,25 +22,18 @@ fn frames() -> Vec<(FrameBuilder, bool)> {
 
 #[test]
 fn packets_that_the_nic_has_found_right_are_verified_where_they_pass() {
-    let Some(eal) = twin::start_eal() else { return };
+    let Some(eal) = start_eal_with_twin() else { return };
     let frames = frames();
     let numbered = frames.iter().zip(0..);
     let bytes = numbered.map(|((frame, _), i)| frame.clone().payload(vec![i; 30]).build());
-    let capture = capture::write("checksums.pcap", bytes);
-    let pool = Mempool::new(&eal, "checksums", 1023, 2048, None).unwrap();
+    let scratch = Scratch::new(env!("CARGO_TARGET_TMPDIR"), "checksums");
+    let capture = scratch.path("checksums.pcap");
+    write_pcap(&capture, &bytes.collect::<Vec<_>>());
+    let pool = mempool(&eal, "checksums");
     for (name, is_endpoint) in [("net_twin0", false), ("net_twin1", true)] {
-        let replay = format!("{name},replay={}", capture.display());
+        let replay = format!("{name},replay={capture}");
         let mut port = Port::probe(&eal, &replay).unwrap();
-        let queues = PortConfig {
-            rx_queues: 1,
-            tx_queues: 0,
-            rxd: 64,
-            txd: 64,
-            mempools: vec![pool],
-            mtu: None,
-            is_endpoint,
-            sends_on_time: false,
-        };
+        let queues = PortConfig { tx_queues: 0, is_endpoint, ..port_config(1, 64, pool) };
         let (mut queues, _) = port.configure(&queues).unwrap();
         let (mut burst, mut seen) = (Burst::new(), BTreeMap::new());
         while seen.len() < frames.len() {
@@ -56,5 +47,4 @@ fn packets_that_the_nic_has_found_right_are_verified_where_they_pass() {
             assert_eq!(seen[&i], *is_right && !is_endpoint, "{frame:?}");
         }
     }
-    std::fs::remove_file(capture).unwrap();
 }

@@ -2,13 +2,13 @@
 //! What fails says which port, why, and what DPDK logged about it.
 
 use dpdk::{Eal, EalConfig, EalError, Mempool, Port, PortConfig, PortError};
+use testkit::port::{eal_config, port_config};
 
 #[test]
 fn failures_name_the_port_and_keep_the_reason() {
-    let far = EalConfig { lcores: vec![4095], no_huge: true, ..Default::default() };
+    let far = EalConfig { lcores: vec![4095], ..eal_config(256) };
     assert!(matches!(Eal::init(&far), Err(EalError::CpuNotAllowed { cpu: 4095, .. })));
-    let config = EalConfig { no_huge: true, memory_mb: 256, ..Default::default() };
-    let eal = Eal::init(&config).unwrap();
+    let eal = Eal::init(&eal_config(256)).unwrap();
 
     for devargs in ["net_nonsense0", "eth1", "0000:18:00.2"] {
         let error = Port::probe(&eal, devargs).unwrap_err();
@@ -40,16 +40,7 @@ fn failures_name_the_port_and_keep_the_reason() {
     let pool = Mempool::new(&eal, "pool", 511, 2048, None).unwrap();
     let mut port = Port::probe(&eal, "net_ring0").unwrap();
     let has = port.info().max_rx_queues;
-    let queues = PortConfig {
-        rx_queues: has + 1,
-        tx_queues: 1,
-        rxd: 64,
-        txd: 64,
-        mempools: vec![pool],
-        mtu: None,
-        is_endpoint: false,
-        sends_on_time: false,
-    };
+    let queues = PortConfig { tx_queues: 1, ..port_config(has + 1, 64, pool) };
     let error = port.configure(&queues).unwrap_err();
     let text = format!("has {has} receive queues, {} are needed", has + 1);
     assert!(error.to_string().contains(&text), "{error}");

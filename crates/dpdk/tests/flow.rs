@@ -4,8 +4,9 @@
 use dpdk::flow::{
     Action, Attributes, Cause, Count, ErrorKind, Item, ItemKind, Rss, Rule, TableStep, Value,
 };
-use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, RxQueue, TxQueue};
-use std::path::PathBuf;
+use dpdk::{Eal, Port, RxQueue, TxQueue};
+use testkit::host::twin_driver_or_skip;
+use testkit::port::{mempool, port_config, start_eal};
 
 const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
@@ -28,19 +29,10 @@ fn udp_from(source: u16) -> Rule {
 
 fn start(eal: &Eal, devargs: &str) -> (Port, (Vec<RxQueue>, Vec<TxQueue>)) {
     let name = devargs.replace(|c: char| !c.is_ascii_alphanumeric(), "");
-    let pool = Mempool::new(eal, &name, 1023, 2048, None).unwrap();
+    let pool = mempool(eal, &name);
     let mut port = Port::probe(eal, devargs).unwrap();
     port.ask_for_flow_queue(8);
-    let queues = PortConfig {
-        rx_queues: 2,
-        tx_queues: 2,
-        rxd: 64,
-        txd: 64,
-        mempools: vec![pool],
-        mtu: None,
-        is_endpoint: false,
-        sends_on_time: false,
-    };
+    let queues = port_config(2, 64, pool);
     let queues = port.configure(&queues).unwrap();
     (port, queues)
 }
@@ -48,13 +40,9 @@ fn start(eal: &Eal, devargs: &str) -> (Port, (Vec<RxQueue>, Vec<TxQueue>)) {
 /// EAL starts once in a process, so all is one test.
 #[test]
 fn rules_are_made_and_refusals_are_told() {
-    let twin = std::env::var_os("MILLRACE_TWIN").map(PathBuf::from).filter(|path| path.exists());
-    let drivers = twin.iter().cloned().collect();
-    let config = EalConfig { no_huge: true, memory_mb: 256, drivers, ..Default::default() };
-    let eal = Eal::init(&config).unwrap();
+    let eal = start_eal(256);
     without_rules(&eal);
-    if twin.is_none() {
-        eprintln!("skipped in part: there is no software NIC at MILLRACE_TWIN");
+    if twin_driver_or_skip().is_none() {
         return;
     }
     let (mut port, queues) = start(&eal, "net_twin0,wire=w");

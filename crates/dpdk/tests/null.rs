@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A `net_null` port from EAL to close, on a worker lcore, with every mbuf accounted for.
 
-use dpdk::{Burst, Eal, EalConfig, Mempool, Port, PortConfig, PortError, SymmetricRss};
+use dpdk::{Burst, Eal, EalConfig, Mempool, Port, PortError, SymmetricRss};
+use testkit::port::{eal_config, mempool, port_config};
 use wire::Packet;
 
 #[test]
 fn a_null_port_from_start_to_close() {
     let cpu = std::thread::available_parallelism().unwrap().get() - 1;
-    let config =
-        EalConfig { lcores: vec![cpu], no_huge: true, memory_mb: 256, ..Default::default() };
+    let config = EalConfig { lcores: vec![cpu], ..eal_config(256) };
     let mut eal = Eal::init(&config).unwrap();
     assert!(Eal::init(&config).is_err(), "EAL starts once");
     assert!(dpdk::version().starts_with("DPDK "), "{}", dpdk::version());
     assert!(dpdk::tsc_hz(&eal) > 1_000_000);
-    let pool = Mempool::new(&eal, "null", 1023, 2048, None).unwrap();
+    let pool = mempool(&eal, "null");
     assert!(Mempool::new(&eal, "null", 1023, 2048, None).is_err(), "the name is taken");
 
     let mut port = Port::probe(&eal, "net_null0,size=60").unwrap();
@@ -22,16 +22,7 @@ fn a_null_port_from_start_to_close() {
     let again = Port::probe(&eal, "net_null0,size=60").unwrap_err();
     assert_eq!(again, PortError::InUse { port: "net_null0,size=60".to_owned() });
 
-    let queues = PortConfig {
-        rx_queues: 1,
-        tx_queues: 1,
-        rxd: 512,
-        txd: 512,
-        mempools: vec![pool],
-        mtu: None,
-        is_endpoint: false,
-        sends_on_time: false,
-    };
+    let queues = port_config(1, 512, pool);
     let (mut rx, mut tx) = port.configure(&queues).unwrap();
     assert_eq!(port.info().rss, SymmetricRss::None, "one queue needs no spreading");
     assert!(port.link().up);

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Captures through `net_pcap`: frames arrive as written, also where they need a chain of mbufs.
 
-#[path = "common/capture.rs"]
-mod capture;
-
-use dpdk::{Burst, Eal, EalConfig, FrameTooLong, Mempool, Port, PortConfig, PortError};
-use std::path::Path;
+use dpdk::{Burst, Eal, FrameTooLong, Mempool, Port, PortConfig, PortError};
+use testkit::capture::write_pcap;
+use testkit::port::{eal_config, port_config};
+use testkit::scratch::Scratch;
 use wire::Packet;
 
 #[test]
 fn frames_arrive_as_written() {
-    let config = EalConfig { no_huge: true, memory_mb: 256, ..Default::default() };
-    let eal = Eal::init(&config).unwrap();
+    let eal = Eal::init(&eal_config(256)).unwrap();
     let frames: Vec<Vec<u8>> = [60, 61, 256, 1000, 1514, 9000].map(frame).to_vec();
-    let path = capture::write("frames.pcap", frames.iter().cloned());
+    let scratch = Scratch::new(env!("CARGO_TARGET_TMPDIR"), "pcap");
+    let path = scratch.path("frames.pcap");
+    write_pcap(&path, &frames);
     // Room for one segment each; for some; for as little as drivers allow.
     for (room, name) in [(9216, "whole"), (2048, "chained"), (192, "cut")] {
         let pool = Mempool::new(&eal, name, 511, room, None).unwrap();
-        let devargs = format!("net_pcap_{name},rx_pcap={}", path.display());
+        let devargs = format!("net_pcap_{name},rx_pcap={path}");
         check(Port::probe(&eal, &devargs).unwrap(), pool, room.into(), &frames);
         assert_eq!(pool.in_use(), 0);
     }
     long_devargs(&eal, &path);
-    std::fs::remove_file(path).unwrap();
 }
 
 /// Those of one port: more than DPDK 24.11 would probe.
-fn long_devargs(eal: &Eal, path: &Path) {
-    let roundabout = format!("{}/{}", "/.".repeat(100), path.display());
+fn long_devargs(eal: &Eal, path: &str) {
+    let roundabout = format!("{}/{path}", "/.".repeat(100));
     let open = |devargs: &str| Port::probe(eal, devargs);
     for name in ["net_pcap_long", "vdev:net_pcap_longer"] {
         let port = open(&format!("{name},rx_pcap={roundabout}")).unwrap();
@@ -41,16 +40,7 @@ fn long_devargs(eal: &Eal, path: &Path) {
 }
 
 fn check(mut port: Port, pool: Mempool, room: usize, frames: &[Vec<u8>]) {
-    let queues = PortConfig {
-        rx_queues: 1,
-        tx_queues: 0,
-        rxd: 64,
-        txd: 64,
-        mempools: vec![pool],
-        mtu: None,
-        is_endpoint: false,
-        sends_on_time: false,
-    };
+    let queues = PortConfig { tx_queues: 0, ..port_config(1, 64, pool) };
     let (mut rx, _) = port.configure(&queues).unwrap();
     let mut burst = Burst::new();
     while rx[0].burst(&mut burst) > 0 {}

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A port that resets itself: its queues and rules end, and it comes back as it was configured.
 
-#[path = "common/twin.rs"]
-mod twin;
-
 use dpdk::flow::{Action, Attributes, FlowRule, Item, ItemKind, Rule};
-use dpdk::{Burst, Mempool, Port, PortConfig, PortError, Queues, Step};
-use std::time::{Duration, Instant};
+use dpdk::{Burst, Mempool, Port, PortError, Queues, Step};
+use testkit::port::{mempool, port_config, start_eal_with_twin};
+use testkit::process::wait_until;
 
 const EIO: i32 = 5;
 const ENOENT: i32 = 2;
@@ -31,27 +29,14 @@ fn send(pool: &Mempool, from: &mut Queues, to: &mut Queues) -> Option<Option<u32
 }
 
 fn wait_for_event(port: &Port) {
-    let begin = Instant::now();
-    while !port.resets().is_needed() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "nobody heard of it");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("the event of a reset", || port.resets().is_needed());
 }
 
 #[test]
 fn a_port_comes_back_as_it_was_configured() {
-    let Some(eal) = twin::start_eal() else { return };
-    let pool = Mempool::new(&eal, "reset", 1023, 2048, None).unwrap();
-    let queues = PortConfig {
-        rx_queues: 2,
-        tx_queues: 2,
-        rxd: 64,
-        txd: 64,
-        mempools: vec![pool],
-        mtu: None,
-        is_endpoint: false,
-        sends_on_time: false,
-    };
+    let Some(eal) = start_eal_with_twin() else { return };
+    let pool = mempool(&eal, "reset");
+    let queues = port_config(2, 64, pool);
     let start = |devargs: &str| {
         let mut port = Port::probe(&eal, devargs).unwrap();
         port.ask_for_marks().unwrap();

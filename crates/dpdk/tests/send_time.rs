@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A port keeps frames until the time that they carry, in their order.
 
-#[path = "common/twin.rs"]
-mod twin;
-
 use dpdk::{Burst, Eal, Mempool, Port, PortConfig, PortError, Queues, SendTime, Step};
+use testkit::port::{mempool, port_config, start_eal_with_twin};
 use wire::Packet;
 
 const TXD: usize = 64;
@@ -18,16 +16,7 @@ struct Bench {
 }
 
 fn config(pool: Mempool, sends_on_time: bool) -> PortConfig {
-    PortConfig {
-        rx_queues: 1,
-        tx_queues: 1,
-        rxd: 512,
-        txd: TXD as u16,
-        mempools: vec![pool],
-        mtu: None,
-        is_endpoint: false,
-        sends_on_time,
-    }
+    PortConfig { txd: TXD as u16, sends_on_time, ..port_config(1, 512, pool) }
 }
 
 impl Bench {
@@ -82,8 +71,8 @@ impl Bench {
 
 #[test]
 fn a_port_keeps_frames_until_their_time() {
-    let Some(eal) = twin::start_eal() else { return };
-    let pool = Mempool::new(&eal, "times", 1023, 2048, None).unwrap();
+    let Some(eal) = start_eal_with_twin() else { return };
+    let pool = mempool(&eal, "times");
     let mut bench = Bench::new(&eal, pool);
     let due = bench.now() + 2 * MS;
     assert_eq!(bench.send(&[Some(due)]), 1);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Memory that goes while a lcore is in a driver goes when it is out, whoever asks for that.
 
-use dpdk::{Burst, Eal, EalConfig, Mempool, PortConfig, ring_cable};
+use dpdk::{Burst, Eal, EalConfig, ring_cable};
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::hint::black_box;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::thread;
 use std::time::Duration;
+use testkit::port::{eal_config, mempool, port_config};
 
 const PAGE: usize = 4096;
 const READ: c_int = 1;
@@ -65,20 +66,11 @@ fn munmap_of_drivers() -> Munmap {
 
 #[test]
 fn memory_stays_until_a_burst_is_over() {
-    let config = EalConfig { no_huge: true, memory_mb: 256, lcores: vec![0], ..Default::default() };
+    let config = EalConfig { lcores: vec![0], ..eal_config(256) };
     let mut eal = Eal::init(&config).unwrap();
-    let pool = Mempool::new(&eal, "unmapping", 1023, 2048, None).unwrap();
+    let pool = mempool(&eal, "unmapping");
     let (mut a, _b) = ring_cable(&eal, "unmapping0", 1, 255).unwrap();
-    let queues = PortConfig {
-        rx_queues: 1,
-        tx_queues: 1,
-        rxd: 256,
-        txd: 256,
-        mempools: vec![pool],
-        mtu: None,
-        is_endpoint: false,
-        sends_on_time: false,
-    };
+    let queues = port_config(1, 256, pool);
     let (mut rx, _tx) = a.configure(&queues).unwrap();
     // SAFETY: the port, the first of this process, has this queue; the callback is never taken off.
     let added = unsafe { rte_eth_add_rx_callback(0, 0, slow, ptr::null_mut()) };

@@ -3,8 +3,9 @@
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, tsc, tsc_hz};
 use generator::{Clock, Lanes, PortTx, Sender, Session, Stage, Task};
-use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Part, StampKey};
+use testkit::port::port_config;
+use testkit::stream;
+use traffic::stream::{StreamSetup, Streams};
 
 /// Report interval: no report is due during a measurement.
 const INTERVAL_NS: u64 = u64::MAX;
@@ -18,24 +19,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn streams(count: usize, text: &str, is_stamped: bool) -> Streams {
-    let spec = |number| {
-        let pairs = text.split_whitespace().map(|pair| pair.split_once('=').expect("KEY=VALUE"));
-        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        StreamSpec::from_pairs(number, pairs).expect("a stream")
-    };
-    let specs: Vec<_> = (0..count).map(spec).collect();
-    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-    let part = Part::default();
-    let setup = StreamSetup {
-        macs,
-        link_mbps: [None; 2],
-        seed: 1,
-        format: StampKey::new(1).into(),
-        is_stamped,
-        part,
-        ramp_ns: 0,
-    };
-    Streams::new(&specs, &setup).expect("streams")
+    stream::streams(&vec![text; count], &StreamSetup { is_stamped, ..stream::setup(1) })
 }
 
 /// Returns the cycles per frame: the least of several repetitions. In the others, the cpu was taken
@@ -64,16 +48,7 @@ fn main() {
     let eal = Eal::init(&config).expect("EAL");
     let pool = Mempool::new(&eal, "bench", 8191, 2048, None).expect("a pool");
     let mut port = Port::probe(&eal, &port).expect("a port");
-    let queues = PortConfig {
-        rx_queues: 1,
-        tx_queues: 1,
-        rxd: 1024,
-        txd: 1024,
-        mempools: vec![pool],
-        mtu: None,
-        is_endpoint: true,
-        sends_on_time: false,
-    };
+    let queues = PortConfig { is_endpoint: true, ..port_config(1, 1024, pool) };
     let (_rx, mut tx) = port.configure(&queues).expect("queues");
     let mut queue = tx.pop().expect("a queue");
     let clock = Clock::new(&eal);

@@ -3,12 +3,13 @@
 
 mod common;
 
-use common::{Bench, checks, streams};
+use common::{Bench, checks};
 use generator::{
     BurstSizes, Lanes, Phase, Receive, Reflection, Reflector, ReflectorQueue, ReflectorReport,
     Session, Stage, Taken, Task, Totals, Transmit, mailbox,
 };
 use std::sync::Arc;
+use testkit::stream::{setup, streams};
 use traffic::{Swap, Written};
 
 const SEED: u64 = 5;
@@ -26,7 +27,7 @@ fn run_in(bursts: BurstSizes, bench: &mut Bench, texts: &[&str]) -> (Totals, Ref
     let clock = bench.clock;
     let mut session = Session::new(clock, INTERVAL_NS, Lanes::stamped(texts.len()));
     let mut sender =
-        session.sender(streams(texts, SEED), 0, bench.tx(&mut near).with_burst(bursts.tx));
+        session.sender(streams(texts, &setup(SEED)), 0, bench.tx(&mut near).with_burst(bursts.tx));
     let mut receiver = session.receiver(common::rx(&mut near, bursts.rx), checks(SEED));
     let mut ledger = session.into_ledger();
     let (outbox, mut turned) = mailbox(INTERVAL_NS, ReflectorReport::default);

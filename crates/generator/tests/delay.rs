@@ -3,10 +3,11 @@
 
 mod common;
 
-use common::{Bench, checks, streams};
+use common::{Bench, checks};
 use dpdk::{BURST_MAX, Burst};
 use generator::{Clock, Lanes, Session, Stage, Task};
 use std::collections::VecDeque;
+use testkit::stream::{setup, streams};
 
 const SEED: u64 = 7;
 const INTERVAL_NS: u64 = 1_000_000_000;
@@ -24,7 +25,7 @@ fn median(bench: &mut Bench) -> u64 {
     let clock: Clock = bench.clock;
     let session = Session::new(clock, INTERVAL_NS, Lanes::stamped(1));
     let mut session = session.starting_at(clock.now() + 1_000_000);
-    let source = streams(&["count=200 rate=10kpps"], SEED);
+    let source = streams(&["count=200 rate=10kpps"], &setup(SEED));
     let mut sender = session.sender(source, 0, bench.tx(&mut near));
     let mut receiver = session.receiver(common::rx(&mut far, BURST_MAX), checks(SEED));
     let mut ledger = session.into_ledger();

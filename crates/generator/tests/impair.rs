@@ -4,9 +4,10 @@
 
 mod common;
 
-use common::{Bench, checks, rx, streams};
+use common::{Bench, checks, rx};
 use dpdk::BURST_MAX;
 use generator::{Impairer, Impairments, LaneReport, Lanes, Phase, Session, Stage, Task};
+use testkit::stream::{setup, streams};
 use traffic::StampKey;
 
 const INTERVAL_NS: u64 = 10_000_000;
@@ -17,7 +18,7 @@ fn check(bench: &mut Bench, texts: &[&str], impairments: Impairments, seed: u64)
     bench.close_cables();
     let ([mut near, mut wire_in], [mut wire_out, mut far]) = (bench.cable(), bench.cable());
     let mut session = Session::new(bench.clock, INTERVAL_NS, Lanes::stamped(texts.len()));
-    let mut sender = session.sender(streams(texts, seed), 0, bench.tx(&mut near));
+    let mut sender = session.sender(streams(texts, &setup(seed)), 0, bench.tx(&mut near));
     let (from, to) = (wire_in.0.pop().unwrap(), wire_out.1.pop().unwrap());
     let mut impairer =
         Impairer::new(from, to, bench.mempool, impairments, (seed, StampKey::new(seed)));

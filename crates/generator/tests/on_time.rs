@@ -3,10 +3,12 @@
 
 mod common;
 
-use common::{Bench, checks, rx, streams};
+use common::{Bench, checks, rx};
 use dpdk::{BURST_MAX, Port, SendTime};
 use generator::{Lanes, PortReading, PortTx, SendTimes, Session, Stage, Task, Totals};
 use std::time::Duration;
+use testkit::host::twin_driver_or_skip;
+use testkit::stream::{setup, streams};
 
 const SEED: u64 = 9;
 const COUNT: u64 = 20_000;
@@ -30,7 +32,7 @@ fn run(bench: &mut Bench) -> Totals {
     let session = Session::new(clock, INTERVAL_NS, Lanes::stamped(1));
     let mut session = session.starting_at(1);
     let text = format!("count={COUNT} rate=200kpps");
-    let mut sender = session.sender(streams(&[&text], SEED), 0, tx);
+    let mut sender = session.sender(streams(&[&text], &setup(SEED)), 0, tx);
     let mut receiver = session.receiver(rx(&mut far, BURST_MAX), checks(SEED));
     let mut ledger = session.into_ledger();
     let mut idle_turns = 0;
@@ -57,8 +59,7 @@ fn frames_depart_when_they_are_due() {
     assert!(!bench.ports[0].info().can_send_on_time);
     assert!(PortReading::of(&bench.ports[0]).is_err());
     drop::<PortTx>(bench.tx(&mut near));
-    if std::env::var_os("MILLRACE_TWIN").is_none() {
-        eprintln!("skipped: there is no software NIC at MILLRACE_TWIN");
+    if twin_driver_or_skip().is_none() {
         return;
     }
     let totals = run(&mut bench);

@@ -4,9 +4,9 @@
 
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use testkit::host::{skip, twin_driver_or_skip};
+use testkit::scratch::{Scratch, ScratchFile};
 
 const MILLRACE: &str = env!("CARGO_BIN_EXE_millrace");
 
@@ -154,14 +154,11 @@ fn every_answer_is_an_object_of_json() {
 
 #[test]
 fn a_word_that_may_not_stand_there_is_marked() {
-    let script =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.flow", std::process::id()));
-    std::fs::write(&script, "# one\nflow create 0 ingress pattern eth / ipv5 / end\nhelp eth\n")
-        .unwrap();
-    let name = script.to_str().unwrap();
+    let text = "# one\nflow create 0 ingress pattern eth / ipv5 / end\nhelp eth\n";
+    let script = ScratchFile::new(env!("CARGO_TARGET_TMPDIR"), "a.flow", text);
+    let name = script.path();
     let run = |more: &[&str]| told(flow(&[&["net_null0", "-f", name], more].concat(), ""));
     let (one, all) = (run(&[]), run(&["--keep-going"]));
-    std::fs::remove_file(&script).unwrap();
     assert_eq!((one.0, one.1.as_str()), (Some(1), ""));
     let mut lines = one.2.lines();
     let first = lines.next().unwrap();
@@ -208,10 +205,13 @@ fn a_person_is_helped_with_the_words() {
     if !try_it.is_ok_and(|output| output.status.success()) {
         return skip("`script` is not installed, or can make no terminal here");
     }
-    let state = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("nic-{}", std::process::id()));
+    let state = Scratch::new(env!("CARGO_TARGET_TMPDIR"), "nic");
     let line = format!("exec '{MILLRACE}' nic flow net_null0");
     let mut terminal = Command::new("script");
-    terminal.args(["-qec", &line, "/dev/null"]).env("XDG_STATE_HOME", &state).env("TERM", "xterm");
+    terminal
+        .args(["-qec", &line, "/dev/null"])
+        .env("XDG_STATE_HOME", state.folder())
+        .env("TERM", "xterm");
     let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let mut shown = String::new();
@@ -228,8 +228,7 @@ fn a_person_is_helped_with_the_words() {
         keys.write_all(typed.as_bytes()).unwrap();
     }
     let status = child.wait().unwrap();
-    let history = std::fs::read_to_string(state.join("millrace/flow_history"));
-    std::fs::remove_dir_all(&state).unwrap();
+    let history = std::fs::read_to_string(state.path("millrace/flow_history"));
     assert_eq!(status.code(), Some(0), "{shown}");
     assert!(shown.contains("\"etc\" may not stand here; nearest: eth; expected: void"), "{shown}");
     let history = history.unwrap();
@@ -293,19 +292,17 @@ fn personalities_are_listed_shown_and_played_from_a_file() {
     if !has_twin() {
         return;
     }
-    let path = std::env::temp_dir().join(format!("millrace-cx5-{}.toml", std::process::id()));
     let text = text.replace("no fate action is found", "where shall it go?");
-    std::fs::write(&path, text).unwrap();
-    let port = format!("net_twin0,wire=w,personality={}", path.display());
+    let file = ScratchFile::new(std::env::temp_dir(), "cx5.toml", text);
+    let port = format!("net_twin0,wire=w,personality={}", file.path());
     let (_, _, err) = told(flow(
         &[&port],
         "flow create 0 ingress pattern eth / end actions mark \
         id 1 / end",
     ));
     assert!(err.contains("where shall it go?"), "{err}");
-    std::fs::write(&path, "name = 5").unwrap();
+    std::fs::write(file.path(), "name = 5").unwrap();
     let (status, _, err) = told(flow(&[&port], "quit"));
     assert_eq!(status, Some(1));
-    assert!(err.contains("line 1") && err.contains(path.to_str().unwrap()), "{err}");
-    std::fs::remove_file(&path).unwrap();
+    assert!(err.contains("line 1") && err.contains(file.path()), "{err}");
 }

@@ -36,7 +36,7 @@ const CRATES: [(&str, &[&str], usize); 19] = [
     ("doctor", &["results"], 2),
     ("nic", &["dpdk", "twin", "wire"], 4),
     ("results", &[], 7),
-    ("testkit", &[], 0),
+    ("testkit", &["dpdk", "traffic", "wire"], 1),
     ("millrace", &MILLRACE, 23),
     ("sidebyside", &["dpdk", "engine", "traffic", "twin", "wire"], 6),
 ];

@@ -10,27 +10,16 @@ use sockets::{UdpOptions, UdpPort, UdpStream};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
+use testkit::stream;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Part, PayloadFormat, StampKey};
 
 const TURNS: usize = 15;
 const PACKETS: u64 = 300_000;
 const BATCH: usize = 32;
 
 fn streams(dport: u16, size: usize, is_stamped: bool) -> (StreamSpec, Streams) {
-    let keys = [("dst", "127.0.0.1".to_owned()), ("dport", dport.to_string())];
-    let keys = keys.into_iter().chain([("size", size.to_string())]);
-    let pairs = keys.map(|(key, value)| (key.to_owned(), value));
-    let spec = StreamSpec::from_pairs(0, pairs).expect("a stream");
-    let setup = StreamSetup {
-        macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
-        link_mbps: [None; 2],
-        seed: 1,
-        format: PayloadFormat::Stamped(StampKey::new(1)),
-        is_stamped,
-        part: Part::default(),
-        ramp_ns: 0,
-    };
+    let spec = stream::spec(0, &format!("dst=127.0.0.1 dport={dport} size={size}"));
+    let setup = StreamSetup { is_stamped, ..stream::setup(1) };
     let streams = Streams::new(std::slice::from_ref(&spec), &setup).expect("streams");
     (spec, streams)
 }

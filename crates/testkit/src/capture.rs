@@ -166,6 +166,17 @@ impl Pcapng {
 
     /// Adds an Enhanced Packet Block with a comment.
     pub fn enhanced(self, interface: u32, ticks: u64, packet: &Packet) -> Self {
+        self.enhanced_with(interface, ticks, packet, &[(1, b"a comment")])
+    }
+
+    /// Adds an Enhanced Packet Block with options: code and value.
+    pub fn enhanced_with(
+        self,
+        interface: u32,
+        ticks: u64,
+        packet: &Packet,
+        options: &[(u16, &[u8])],
+    ) -> Self {
         let order = self.order;
         let words = [
             interface,
@@ -176,7 +187,7 @@ impl Pcapng {
         ];
         let mut body = words.map(|word| order.u32(word)).concat();
         body.extend(padded(&packet.bytes));
-        body.extend(options_bytes(order, &[(1, b"a comment")]));
+        body.extend(options_bytes(order, options));
         self.block(6, &body)
     }
 

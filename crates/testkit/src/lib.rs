@@ -9,8 +9,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod host;
 pub mod namespace;
+#[cfg(feature = "dpdk")]
+pub mod port;
 pub mod process;
 pub mod random;
 pub mod scratch;
+pub mod stream;

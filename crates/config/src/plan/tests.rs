@@ -3,8 +3,8 @@
 use super::*;
 use crate::{Huge, Policy};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use traffic::PcapWriter;
+use testkit::capture::write_pcap;
+use testkit::scratch::Scratch;
 
 fn cpus(online: std::ops::Range<u32>) -> Cpus {
     let online: Vec<u32> = online.collect();
@@ -419,23 +419,20 @@ fn an_argument_that_would_end_the_program_is_refused() {
 
 #[test]
 fn a_capture_that_is_replayed_for_ever_has_its_buffers() {
-    let file = std::env::temp_dir().join(format!("millrace-plan-{}.pcap", std::process::id()));
-    let mut capture = PcapWriter::new(File::create(&file).unwrap()).unwrap();
-    for time_ns in 0..20_000 {
-        capture.write(time_ns, &[0; 60]).unwrap();
-    }
-    capture.finish().unwrap();
+    let scratch = Scratch::new(std::env::temp_dir(), "plan");
+    let file = scratch.path("a.pcap");
+    write_pcap(&file, &vec![vec![0; 60]; 20_000]);
     let mbufs = |arguments: &str| {
-        let a = format!("net_pcap0,rx_pcap={}{arguments}", file.display());
+        let a = format!("net_pcap0,rx_pcap={file}{arguments}");
         let text = format!("[[pair]]\na = {a:?}\nb = \"net_null0,no-rx=1\"\nworkers = [1]\n");
         plan(&text).unwrap().eal.mbufs
     };
     assert_eq!(mbufs(""), 16_384);
     assert_eq!(mbufs(",infinite_rx=0"), 16_384);
     assert_eq!(mbufs(",infinite_rx=1"), 32_768);
-    let again = format!(",rx_pcap={},infinite_rx=1", file.display());
+    let again = format!(",rx_pcap={file},infinite_rx=1");
     assert_eq!(mbufs(&again), 49_152);
-    std::fs::remove_file(&file).unwrap();
+    drop(scratch);
     assert_eq!(mbufs(",infinite_rx=1"), 16_384, "the driver will say that there is no such file");
 }
 

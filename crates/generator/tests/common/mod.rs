@@ -2,11 +2,10 @@
 //! Sets up DPDK for tests: without hugepages, with the software NIC if there is one, and with
 //! cables of rings. Also makes streams from text.
 
-use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
+use dpdk::{Eal, Mempool, Port, PortConfig, Queues, ring_cable};
 use generator::{Checks, Clock, Listener, PortQueue, PortRx, PortTx};
-use std::path::PathBuf;
-use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Part, StampKey, Verifier};
+use testkit::port::{port_config, start_eal};
+use traffic::{StampKey, Verifier};
 
 /// DPDK, with the objects that tests of this crate need. DPDK starts only once in a process.
 pub(crate) struct Bench {
@@ -19,10 +18,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        let twin = std::env::var_os("MILLRACE_TWIN").map(PathBuf::from);
-        let drivers = twin.into_iter().filter(|path| path.exists()).collect();
-        let config = EalConfig { no_huge: true, memory_mb: 64, drivers, ..EalConfig::default() };
-        let eal = Eal::init(&config).unwrap();
+        let eal = start_eal(64);
         let mempool = Mempool::new(&eal, "bench", 8191, 2048, None).unwrap();
         let clock = Clock::new(&eal);
         Self { eal, mempool, clock, cables: 0, ports: Vec::new() }
@@ -50,14 +46,8 @@ impl Bench {
     pub(crate) fn configure(&mut self, ports: [Port; 2]) -> [Queues; 2] {
         ports.map(|mut port| {
             let config = PortConfig {
-                rx_queues: 1,
-                tx_queues: 1,
-                rxd: 512,
-                txd: 512,
-                mempools: vec![self.mempool],
-                mtu: None,
-                is_endpoint: false,
                 sends_on_time: port.info().can_send_on_time,
+                ..port_config(1, 512, self.mempool)
             };
             let queues = port.configure(&config).unwrap();
             self.ports.push(port);
@@ -75,25 +65,4 @@ pub(crate) fn rx(end: &mut Queues, most: usize) -> Vec<PortQueue<PortRx>> {
 /// Returns the checks that verify packets of a run with `seed`.
 pub(crate) fn checks(seed: u64) -> Option<Checks> {
     Some(Checks { verifier: Verifier::new(seed, StampKey::new(seed)), window: 4096 })
-}
-
-/// Makes stamped streams from texts of keys and values.
-pub(crate) fn streams(texts: &[&str], seed: u64) -> Streams {
-    let spec = |(number, text): (usize, &&str)| {
-        let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
-        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        StreamSpec::from_pairs(number, pairs).unwrap()
-    };
-    let specs: Vec<_> = texts.iter().enumerate().map(spec).collect();
-    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-    let setup = StreamSetup {
-        macs,
-        link_mbps: [None; 2],
-        seed,
-        format: StampKey::new(seed).into(),
-        is_stamped: true,
-        part: Part::default(),
-        ramp_ns: 0,
-    };
-    Streams::new(&specs, &setup).unwrap()
 }

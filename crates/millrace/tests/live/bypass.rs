@@ -3,7 +3,7 @@
 //! same as without it, and workers see few of the packets.
 
 use crate::bump::{Ended, Setup, count};
-use crate::captures::{read_pcap, write_pcap};
+use crate::captures::read_pcap;
 use crate::offload::{assert_no_rule_left, ports, run_through};
 use crate::records::{Conversations, conversations};
 use crate::scaled;
@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::Command;
+use testkit::capture::write_pcap;
 use testkit::host::has_cpus;
 use wire::FrameBuilder;
 

@@ -2,10 +2,8 @@
 //! Makes frames for ports that read captures, and the flow records that must result.
 
 use crate::records::{Conversations, Tally};
-use std::fs::File;
-use std::io::BufWriter;
 use std::net::IpAddr;
-use traffic::PcapWriter;
+use testkit::capture::write_pcap;
 use wire::FrameBuilder;
 use wire::ethernet::ether_type;
 
@@ -88,14 +86,6 @@ pub(crate) fn truncated() -> Vec<u8> {
 pub(crate) fn jumbo() -> Vec<u8> {
     let payload: Vec<u8> = (0..8900_u16).map(|i| i as u8).collect();
     FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 255, 255]).udp(9000, 9000).payload(payload).build()
-}
-
-pub(crate) fn write_pcap(path: &str, frames: &[Vec<u8>]) {
-    let mut writer = PcapWriter::new(BufWriter::new(File::create(path).unwrap())).unwrap();
-    for (second, frame) in frames.iter().enumerate() {
-        writer.write(second as u64 * 1_000_000_000, frame).unwrap();
-    }
-    writer.finish().unwrap();
 }
 
 /// Returns the frames of a capture in this machine's byte order.

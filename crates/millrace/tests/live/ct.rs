@@ -3,7 +3,7 @@
 //! results agree with the flow records at the end.
 
 use crate::bump::{Bump, Ended, Setup, count};
-use crate::captures::{Talk, write_pcap};
+use crate::captures::Talk;
 use crate::records::Record;
 use crate::twin::driver;
 use engine::ProtoState;
@@ -14,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use testkit::capture::write_pcap;
 use testkit::process::{Process, wait_until};
 use testkit::scratch::Scratch;
 use wire::FrameBuilder;

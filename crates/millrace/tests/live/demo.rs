@@ -4,13 +4,14 @@
 //! report.
 
 use crate::bump::{count, total, turn, without_placement};
-use crate::captures::{Talk, is_a, write_pcap};
+use crate::captures::{Talk, is_a};
 use crate::new_scratch;
 use crate::records::{conversations, read_records};
 use crate::twin::driver;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
+use testkit::capture::write_pcap;
 use testkit::process::{self, Process, wait_until};
 use testkit::scratch::Scratch;
 

@@ -3,12 +3,13 @@
 //! outputs. Also signals that do not end it.
 
 use crate::bump::Setup;
-use crate::captures::{Talk, write_pcap};
+use crate::captures::Talk;
 use crate::new_scratch;
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
 use std::process::{Command, Stdio};
+use testkit::capture::write_pcap;
 use testkit::host::has_tools;
 use testkit::process::{Process, mortal, wait_until};
 

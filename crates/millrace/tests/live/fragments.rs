@@ -2,7 +2,8 @@
 //! Tests fragments that wait in a worker for the first fragment of their datagram.
 
 use crate::bump::{Setup, count};
-use crate::captures::{read_pcap, write_pcap};
+use crate::captures::read_pcap;
+use testkit::capture::write_pcap;
 use wire::FrameBuilder;
 
 /// The fragments of one datagram arrive in reverse order. Of another, only the middle one arrives.

@@ -2,9 +2,10 @@
 //! Tests a run with hugepages. The test reserves them and restores their number.
 
 use crate::bump::{Setup, count};
-use crate::captures::{Talk, write_pcap};
+use crate::captures::Talk;
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use testkit::capture::write_pcap;
 use testkit::host::{has_root_and, skip};
 
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";

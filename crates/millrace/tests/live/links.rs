@@ -3,8 +3,9 @@
 //! run. The run reports them, continues with the others, and ends normally.
 
 use crate::bump::Setup;
-use crate::captures::{Talk, write_pcap};
+use crate::captures::Talk;
 use crate::lan::{ENDS, Lan};
+use testkit::capture::write_pcap;
 use testkit::host::{has_cpus, has_root_and};
 use testkit::process::wait_until;
 

@@ -3,13 +3,14 @@
 //! read.
 
 use crate::bump::{Bump, Setup, count};
-use crate::captures::{Talk, write_pcap};
+use crate::captures::Talk;
 use crate::new_scratch;
 use crate::records::read_records;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
+use testkit::capture::write_pcap;
 use testkit::host::has_tools;
 use testkit::process::wait_until;
 use testkit::scratch::Scratch;

@@ -2,13 +2,14 @@
 //! Tests Open vSwitch on the software NIC: it requests marks and finds its flows by them. Between
 //! ports of one switch, it lets the NIC forward.
 
-use crate::captures::{Talk, write_pcap};
+use crate::captures::Talk;
 use crate::hugepages::Reserved;
 use crate::new_scratch;
 use crate::peer::{first_cpu, remove_runtime_dir};
 use crate::twin::driver;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use testkit::capture::write_pcap;
 use testkit::host::{has_root_and, skip};
 use testkit::process::{Process, mortal, run, wait_until};
 use testkit::scratch::Scratch;

@@ -3,12 +3,13 @@
 //! nothing else is affected.
 
 use crate::bump::{Bump, Setup, count, total};
-use crate::captures::{Talk, is_complete, write_pcap};
+use crate::captures::{Talk, is_complete};
 use crate::peer::{PortCounts, Testpmd, at};
 use crate::twin::driver;
 use std::fs::File;
 use std::io::Read;
 use std::process::Command;
+use testkit::capture::write_pcap;
 use testkit::host::{has_cpus, has_tools};
 use testkit::process::wait_until;
 use wire::{FrameBuilder, tcp};

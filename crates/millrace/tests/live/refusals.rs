@@ -3,6 +3,7 @@
 //! exit status distinguishes a wrong command line from a failed run.
 
 use crate::bump::Setup;
+use testkit::capture::write_pcap;
 
 /// Checks that a run with `pair` fails, with a message that contains `texts`.
 #[track_caller]
@@ -72,7 +73,7 @@ fn workers_without_a_queue_or_a_cpu_are_refused() {
     if testkit::host::has_cpus(2) {
         let setup = Setup::new("queues");
         let capture = setup.path("a");
-        crate::captures::write_pcap(&capture, &[]);
+        write_pcap(&capture, &[]);
         let port = format!("net_pcap0,rx_pcap={capture}");
         let texts = [&format!("port `{port}` (net_pcap)"), "has 1 receive queue", "2 are needed"];
         setup.pair(&port, "net_null0").args(&["--workers", "2"]).assert_refused(1, &texts);

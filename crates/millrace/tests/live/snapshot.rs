@@ -17,6 +17,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
+use testkit::capture::write_pcap;
 use testkit::host::{has_cpus, has_root_and};
 use testkit::process::{Process, wait_until};
 use testkit::scratch::Scratch;
@@ -215,7 +216,7 @@ fn kernel_tcp_outlives_a_bump_that_is_killed_and_one_that_is_stopped() {
 /// Runs a bump until it has received all packets of a capture, then ends it.
 fn replayed(setup: Setup, frames: &[Vec<u8>]) -> crate::bump::Ended {
     let path = setup.path("in.pcap");
-    crate::captures::write_pcap(&path, frames);
+    write_pcap(&path, frames);
     let packets = frames.len() as u64;
     let port = format!("net_pcap0,rx_pcap={path}");
     let socket = setup.path("s");

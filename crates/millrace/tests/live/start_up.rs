@@ -110,7 +110,7 @@ fn a_start_says_whose_lock_it_waits_for_and_ends_with_the_first_signal() {
     let Some(_reserved) = Reserved::new() else { return };
     let Some(mounts) = Mounts::new(setup.path("huge"), None) else { return };
     let mut holder = mounts.command("flock");
-    let holder = Process::spawn(holder.args([&mounts.folder, "sleep", "infinity"]));
+    let holder = Process::spawn(holder.args([&mounts.folder, "cat"]).stdin(Stdio::piped()));
     wait_until("the lock is held", || !mounts.is_lock_free());
     let setup = setup.launcher_of(|program| mounts.command(program));
     let mut bump = setup.pair("net_null0", "net_null1,no-rx=1").spawn();

@@ -3,17 +3,16 @@
 //! receives.
 
 use crate::bump::{Setup, count};
-use crate::captures::{Talk, is_a, is_complete, read_pcap, write_pcap};
+use crate::captures::{Talk, is_a, is_complete, read_pcap};
 use crate::new_scratch;
 use crate::pairs::pcap_port;
 use crate::peer::Testpmd;
 use crate::records::{Record, conversations};
-use std::fs::File;
 use std::process::Command;
+use testkit::capture::write_pcap;
 use testkit::host::{has_cpus, has_tools, twin_driver_or_skip};
 use testkit::process::wait_until;
 use testkit::scratch::Scratch;
-use traffic::PcapWriter;
 use wire::FrameBuilder;
 
 /// Returns the path of the driver and checks for testpmd. `None` after a message if one is missing:
@@ -163,10 +162,7 @@ impl Bench {
         let scratch = new_scratch("twin");
         let captures = (0..queues).map(|queue| {
             let capture = scratch.path(&format!("{queue}.pcap"));
-            let mut writer = PcapWriter::new(File::create(&capture).unwrap()).unwrap();
-            let frames = if queue == 0 { frames } else { &[] };
-            frames.iter().for_each(|frame| writer.write(0, frame).unwrap());
-            writer.finish().unwrap();
+            write_pcap(&capture, if queue == 0 { frames } else { &[] });
             format!(",rx_pcap={capture}")
         });
         let eal = [

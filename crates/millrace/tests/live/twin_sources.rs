@@ -2,11 +2,11 @@
 //! Tests the sources of a twin's packets with testpmd: captures, with the marks of the current
 //! rules and the requested number of loops; and lower ports.
 
-use crate::captures::write_pcap;
 use crate::new_scratch;
 use crate::peer::{Testpmd, first_cpu};
 use crate::twin::{driver, forward, tally, tcp};
 use std::time::Instant;
+use testkit::capture::write_pcap;
 use testkit::process::wait_until;
 use testkit::scratch::Scratch;
 use wire::FrameBuilder;
@@ -22,7 +22,7 @@ impl Bench {
     fn new(devargs: &str, frames: &[Vec<u8>], queues: usize) -> Option<Self> {
         let driver = driver()?;
         let scratch = new_scratch("source");
-        write_pcap(&scratch.path("a.pcap"), frames);
+        write_pcap(scratch.path("a.pcap"), frames);
         let devargs = devargs.replace('@', scratch.folder().to_str().expect("a path of ours"));
         let eal = [
             format!("-d{driver}"),
@@ -289,7 +289,7 @@ fn over_a_ring(devargs: &str) {
     let Some(driver) = driver() else { return };
     let scratch = new_scratch("source");
     let frames = frames((0..200).map(|i| 80 + i % 3));
-    write_pcap(&scratch.path("a.pcap"), &frames);
+    write_pcap(scratch.path("a.pcap"), &frames);
     let eal = [
         format!("-d{driver}"),
         format!("--vdev=net_twin0,lower=net_ring0{devargs}"),
@@ -370,7 +370,7 @@ fn a_thread_where_there_is_no_cpu_is_refused() {
 fn a_thread_does_the_work_of_a_wire() {
     let Some(driver) = driver() else { return };
     let scratch = new_scratch("source");
-    write_pcap(&scratch.path("a.pcap"), &frames([80, 81, 82]));
+    write_pcap(scratch.path("a.pcap"), &frames([80, 81, 82]));
     let eal = [
         format!("-d{driver}"),
         format!("--vdev=net_pcap0,rx_pcap={}", scratch.path("a.pcap")),
@@ -392,7 +392,7 @@ fn a_thread_does_the_work_of_a_wire() {
 fn headers_in_several_mbufs_are_seen() {
     let Some(driver) = driver() else { return };
     let scratch = new_scratch("source");
-    write_pcap(&scratch.path("a.pcap"), &frames([80, 81]));
+    write_pcap(scratch.path("a.pcap"), &frames([80, 81]));
     let eal = [
         format!("-d{driver}"),
         format!("--vdev=net_pcap0,rx_pcap={}", scratch.path("a.pcap")),

@@ -2,10 +2,11 @@
 //! Tests ports of one software NIC, which forwards between them by its rules. testpmd creates the
 //! rules and does not see the packets.
 
-use crate::captures::{read_pcap, write_pcap};
+use crate::captures::read_pcap;
 use crate::new_scratch;
 use crate::peer::Testpmd;
 use crate::twin::{driver, forward, tally, tcp};
+use testkit::capture::write_pcap;
 use testkit::process::wait_until;
 use testkit::scratch::Scratch;
 
@@ -20,7 +21,7 @@ impl Bench {
     fn new(devargs: &[&str], frames: &[Vec<u8>]) -> Option<Self> {
         let driver = driver()?;
         let scratch = new_scratch("switch");
-        write_pcap(&scratch.path("a.pcap"), frames);
+        write_pcap(scratch.path("a.pcap"), frames);
         let folder = scratch.folder().to_str().expect("a path of ours");
         let ports =
             devargs.iter().map(|devargs| format!("--vdev={}", devargs.replace('@', folder)));

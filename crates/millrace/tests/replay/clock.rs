@@ -21,7 +21,7 @@ fn a_pause_beyond_the_timeout_ends_a_flow_and_one_within_it_does_not() {
 
 #[test]
 fn more_flows_than_one_round_of_expiry_ends_are_all_ended_before_the_next_packet() {
-    use crate::captures::{Packet, Pcap};
+    use testkit::capture::{Packet, Pcap};
     let flow = |i: u16| Packet::new(START_NS, crate::datagram(i, 0).build());
     let mut packets: Vec<Packet> = (0..2_000).map(flow).collect();
     packets.push(Packet::new(START_NS + 60 * SECOND_NS, crate::datagram(0, 0).build()));
@@ -34,7 +34,7 @@ fn more_flows_than_one_round_of_expiry_ends_are_all_ended_before_the_next_packet
 
 #[test]
 fn connections_without_an_answer_have_half_of_the_table_and_the_oldest_go() {
-    use crate::captures::{Packet, Pcap};
+    use testkit::capture::{Packet, Pcap};
     let flow = |i: u16| Packet::new(START_NS, crate::datagram(i, 0).build());
     let capture = Pcap::plain().file(&(0..300).map(flow).collect::<Vec<_>>());
     let summary = summary_of(&capture).summary();
@@ -55,8 +55,8 @@ fn time_that_runs_backwards_is_held_and_reported() {
 #[test]
 fn several_captures_are_one_stream_of_time() {
     let scratch = new_scratch("stream");
-    let first = scratch.write("first.pcap", &datagrams(&[0, SECOND_NS]));
-    let second = scratch.write("second.pcap", &datagrams(&[3 * SECOND_NS, 300 * SECOND_NS]));
+    let first = scratch.write("first.pcap", datagrams(&[0, SECOND_NS]));
+    let second = scratch.write("second.pcap", datagrams(&[3 * SECOND_NS, 300 * SECOND_NS]));
     let run = run(&["--flows", "-", &first, &second], &[]);
     run.assert_good();
     assert_eq!(spans(&run.records()), [(0, 3, "idle".to_owned()), (300, 300, "exit".to_owned())]);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `--config`: table, policy and timeouts of a file, with or without the ports of a live run.
 
-use crate::captures::{Packet, Pcap};
 use crate::{Run, SECOND_NS, START_NS, datagram, datagrams, new_scratch, run};
 use serde_json::Value;
+use testkit::capture::{Packet, Pcap};
 
 /// Ports that no run could have: one device twice, and cpus that no machine has.
 const LIVE: &str = "\

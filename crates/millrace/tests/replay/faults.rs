@@ -2,8 +2,8 @@
 //! Captures with something wrong: everything up to the fault counts, the fault is told with its
 //! place, and the exit status is 1.
 
-use crate::captures::{Order, Packet, Pcap, Pcapng, gzip};
 use crate::{START_NS, datagram, datagrams, flows_of, new_scratch, run};
+use testkit::capture::{Order, Packet, Pcap, Pcapng, gzip};
 
 const PCAP_HEADER_LEN: usize = 24;
 const PCAP_RECORD_HEADER_LEN: usize = 16;

@@ -6,14 +6,7 @@ use std::path::{Path, PathBuf};
 /// All captures below `MILLRACE_CAPTURES`, or below a folder beside the checkout, in order. `None`,
 /// with the reason told, where there is no such folder.
 pub(crate) fn real_captures() -> Option<Vec<PathBuf>> {
-    let folder = match std::env::var_os("MILLRACE_CAPTURES") {
-        Some(folder) => PathBuf::from(folder),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/captures"),
-    };
-    if !folder.is_dir() {
-        eprintln!("skipped: no captures in {} (set MILLRACE_CAPTURES)", folder.display());
-        return None;
-    }
+    let folder = testkit::capture::real_captures("")?;
     let mut captures = Vec::new();
     collect(&folder, &mut captures);
     captures.sort();

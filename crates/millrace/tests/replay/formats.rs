@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One conversation in every format, byte order and time unit gives the same flow records.
 
-use crate::captures::{ETHERNET, Order, Packet, Pcap, Pcapng, gzip};
 use crate::{SECOND_NS, START_NS, flows_of, run, summary_of};
 use serde_json::{Value, json};
+use testkit::capture::{ETHERNET, Order, Packet, Pcap, Pcapng, gzip};
 use wire::{FrameBuilder, tcp};
 
 const ORDERS: [Order; 2] = [Order::Little, Order::Big];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The same IP packets under every link type that is read, and one that is not.
 
-use crate::captures::{Packet, Pcap};
 use crate::{START_NS, datagram, flows_of, run, summary_of};
 use serde_json::json;
+use testkit::capture::{Packet, Pcap};
 
 /// A capture of one IPv4 packet behind `link`, of which the capture holds all but `cut` bytes.
 fn capture(link_type: u32, link: &[u8], cut: usize) -> Vec<u8> {

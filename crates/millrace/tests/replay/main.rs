@@ -2,8 +2,6 @@
 //! `millrace replay` as its users run it: captures in; flow records, summary, messages and exit
 //! status out.
 
-#[path = "../../../capture/src/tests/captures.rs"]
-mod captures;
 mod clock;
 mod configuration;
 mod faults;
@@ -14,10 +12,10 @@ mod outputs;
 mod real;
 mod tcp;
 
-use captures::{Packet, Pcap};
 use serde_json::Value;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
+use testkit::capture::{Packet, Pcap};
 use testkit::scratch::Scratch;
 use wire::FrameBuilder;
 

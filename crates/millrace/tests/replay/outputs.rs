@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Where results go: files, standard output, full disks, closed pipes, and signals.
 
-use crate::captures::{Packet, Pcap};
 use crate::{Run, START_NS, datagram, datagrams, new_scratch, replay, run};
 use std::io::{Read, Write};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
+use testkit::capture::{Packet, Pcap};
 
 #[test]
 fn csv_has_the_members_of_a_record_as_columns() {

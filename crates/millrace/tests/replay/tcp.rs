@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Captures of TCP conversations that lack something which was on the wire.
 
-use crate::captures::{Packet, Pcap};
 use crate::{START_NS, flows_of, summary_of};
 use serde_json::{Value, json};
+use testkit::capture::{Packet, Pcap};
 use wire::FrameBuilder;
 use wire::tcp::{ACK, FIN, PSH, SYN};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Streams from text, and runs of a sender and receivers in the thread of the test.
+//! Runs of a sender and receivers in the thread of the test.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,22 +9,14 @@ use generator::{
 };
 use sockets::UdpStream;
 use std::time::{Duration, Instant};
-use traffic::stream::{StreamSetup, StreamSpec, Streams};
-use traffic::{Part, PayloadFormat, StampKey, Verifier};
+use testkit::stream::{setup, specs, streams};
+use traffic::stream::StreamSpec;
+use traffic::{StampKey, Verifier};
 
 const SEED: u64 = 5;
 const INTERVAL_NS: u64 = 10_000_000;
 /// How long packets may be on their way.
 const QUIET: Duration = Duration::from_millis(300);
-
-pub(crate) fn specs(texts: &[String]) -> Vec<StreamSpec> {
-    let spec = |(number, text): (usize, &String)| {
-        let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
-        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        StreamSpec::from_pairs(number, pairs).unwrap()
-    };
-    texts.iter().enumerate().map(spec).collect()
-}
 
 /// Streams without a source of their own, but for those whose text has one.
 pub(crate) fn udp_streams(texts: &[String]) -> Vec<UdpStream> {
@@ -43,19 +35,6 @@ pub(crate) fn udp_streams(texts: &[String]) -> Vec<UdpStream> {
     specs(texts).iter().zip(texts).map(stream).collect()
 }
 
-pub(crate) fn streams(texts: &[String]) -> Streams {
-    let setup = StreamSetup {
-        macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
-        link_mbps: [None; 2],
-        seed: SEED,
-        format: PayloadFormat::Stamped(StampKey::new(SEED)),
-        is_stamped: true,
-        part: Part::default(),
-        ramp_ns: 0,
-    };
-    Streams::new(&specs(texts), &setup).unwrap()
-}
-
 /// Sends all of the streams, and receives until nothing comes any more. `others` take turns too.
 pub(crate) fn run<T: Transmit, R: Receive>(
     texts: &[String],
@@ -64,15 +43,12 @@ pub(crate) fn run<T: Transmit, R: Receive>(
 ) -> Totals {
     let clock = Clock::measured();
     let mut session = Session::new(clock, INTERVAL_NS, Lanes::stamped(texts.len()));
-    let mut sender = session.sender(streams(texts), 0, transmit);
+    let mut sender = session.sender(streams(texts, &setup(SEED)), 0, transmit);
     let queues = receive.into_iter().enumerate();
     let queues = queues
         .map(|(queue, rx)| PortQueue { port: 0, queue, rx, listener: Listener::Ignores })
         .collect();
-    let checks = Checks {
-        verifier: Verifier::new(SEED, PayloadFormat::Stamped(StampKey::new(SEED))),
-        window: 4096,
-    };
+    let checks = Checks { verifier: Verifier::new(SEED, StampKey::new(SEED)), window: 4096 };
     let mut receiver = session.receiver(queues, Some(checks));
     let mut ledger = session.into_ledger();
     let phase = Phase::new();

@@ -6,6 +6,7 @@ use crate::seen::see;
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::sync::Arc;
+use testkit::stream;
 use traffic::stream::{KEYS, Recording, StreamSetup, StreamSpec, Streams};
 use traffic::{Filler, Finding, Part, ROOM, Side, Source, Stamp, StampKey, Verifier, Window};
 use wire::FrameBuilder;
@@ -14,22 +15,12 @@ use wire::checksum::crc32c;
 pub(crate) const SEED: u64 = 9;
 
 pub(crate) fn setup(is_stamped: bool) -> StreamSetup {
-    let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-    StreamSetup {
-        macs,
-        link_mbps: [Some(10_000); 2],
-        seed: SEED,
-        format: StampKey::new(SEED).into(),
-        is_stamped,
-        part: Part::default(),
-        ramp_ns: 0,
-    }
+    let link_mbps = [Some(10_000); 2];
+    StreamSetup { link_mbps, is_stamped, ..stream::setup(SEED) }
 }
 
 pub(crate) fn spec(text: &str) -> StreamSpec {
-    let pairs = text.split_whitespace().map(|pair| pair.split_once('=').unwrap());
-    let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    StreamSpec::from_pairs(0, pairs).unwrap_or_else(|error| panic!("{text}: {error}"))
+    stream::spec(0, text)
 }
 
 pub(crate) fn streams(texts: &[&str], is_stamped: bool) -> Streams {

@@ -9,8 +9,10 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::process::Command;
+use testkit::capture::write_pcap;
+use testkit::scratch::Scratch;
 use traffic::stream::{StreamSpec, Streams};
-use traffic::{Finding, PcapWriter, ROOM, Source, StampKey, Swap, Verifier};
+use traffic::{Finding, ROOM, Source, StampKey, Swap, Verifier};
 
 /// Headers of a tunnel. Their lengths and checksums have been verified.
 struct Around {
@@ -280,14 +282,10 @@ fn tshark_finds_nothing_wrong() {
         "tunnel=gtpu teid=77 size=204 proto=icmp tunnel_dst=2001:2::1",
         "tunnel=gtpu teid=77 size=205 src=2001:2::1 vlan=3 proto=tcp",
     ];
-    let path = std::env::temp_dir().join(format!("millrace-tunnels-{}.pcap", std::process::id()));
-    let mut pcap = PcapWriter::new(std::fs::File::create(&path).unwrap()).unwrap();
-    for (number, text) in texts.iter().enumerate() {
-        for sent in take(&mut streams(&[text], true), 3) {
-            pcap.write(number as u64, &sent.bytes).unwrap();
-        }
-    }
-    drop(pcap);
+    let scratch = Scratch::new(env!("CARGO_TARGET_TMPDIR"), "tunnels");
+    let path = scratch.path("tunnels.pcap");
+    let sent = texts.iter().flat_map(|text| take(&mut streams(&[text], true), 3));
+    write_pcap(&path, &sent.map(|sent| sent.bytes).collect::<Vec<_>>());
     let checks = ["ip", "udp", "tcp", "sctp"].map(|it| match it {
         "sctp" => "-osctp.checksum:TRUE".to_owned(),
         _ => format!("-o{it}.check_checksum:TRUE"),
@@ -296,9 +294,7 @@ fn tshark_finds_nothing_wrong() {
     let fields = fields.map(|field| format!("-e{field}"));
     let mut tshark = Command::new("tshark");
     tshark.arg("-r").arg(&path).args(checks).args(["-Tfields", "-Eseparator=;"]).args(fields);
-    let output = tshark.output();
-    std::fs::remove_file(&path).unwrap();
-    let Ok(output) = output else { return };
+    let Ok(output) = tshark.output() else { return };
     let output = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<_> = output.lines().collect();
     assert_eq!(lines.len(), 3 * texts.len());

@@ -6,20 +6,14 @@ use crate::seen::see;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use testkit::capture::real_captures;
 use traffic::trex::{
     Capture, CapturedFrame, Decimal, MAX_FRAME, Missing, Options, Profile, ProfileError, Split,
 };
 
 /// Returns the folder of TRex's profiles and captures; `None` if there is none.
 fn folder() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/captures");
-    let captures = std::env::var_os("MILLRACE_CAPTURES").map_or_else(beside, PathBuf::from);
-    let folder = captures.join("trex");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: {} is not there; set MILLRACE_CAPTURES", folder.display());
-    None
+    real_captures("trex")
 }
 
 /// Returns the texts of the profiles, by their paths relative to the folder.
