@@ -18,7 +18,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use testkit::process::mortal;
 use traffic::scenario::SHORT_TCP_PACKETS;
 
 /// Work that a router does for each packet.

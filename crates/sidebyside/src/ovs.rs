@@ -17,7 +17,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use testkit::process::mortal;
 use traffic::scenario::SHORT_TCP_PACKETS;
 
 /// Path of the vswitchd with DPDK on Debian.

@@ -57,7 +57,8 @@ fn the_commands_of_dpdk_project_run_as_they_are_typed() {
     sender.signal("INT");
     sender.wait();
     let told = sender.rest_of_stderr();
-    let expected = format!("millrace: translated into: millrace gen mac={near} --verify --cpus 1,0");
+    let expected =
+        format!("millrace: translated into: millrace gen mac={near} --verify --cpus 1,0");
     assert!(told.contains(&expected), "{told}");
     assert!(told.contains("-n has no effect") && told.contains("cpus 1,0"), "{told}");
     drop(reflector);
