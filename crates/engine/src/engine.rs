@@ -207,20 +207,20 @@ impl Engine {
         if let Some(fragments) = self.pipeline.fragments_mut() {
             fragments.expire_overdue(self.now, &mut self.accounts);
         }
-        let mut looked_at = 0;
-        while looked_at < budget && self.accounts.has_room() {
+        let mut processed = 0;
+        while processed < budget && self.accounts.has_room() {
             // The IP versions take turns, so that neither waits for the other's backlog.
             let accounts = &mut self.accounts;
             let mut end = |flow| accounts.end(flow);
-            let left = budget - looked_at;
+            let left = budget - processed;
             let v4 = self.trackers.v4.expire(self.now, left.div_ceil(2), &mut end);
             let v6 = self.trackers.v6.expire(self.now, left - v4, &mut end);
-            looked_at += v4 + v6;
+            processed += v4 + v6;
             if v4 + v6 == 0 {
                 break;
             }
         }
-        looked_at
+        processed
     }
 
     /// Takes the oldest flow record. The queue is bounded: while it is half full, `expire` and

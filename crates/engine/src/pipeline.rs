@@ -186,17 +186,17 @@ impl Pipeline {
         batches.clear();
         lookups.clear();
         for (position, handoff) in (0..).zip(handoffs) {
-            let mut opening = handoff.opening;
-            opening.position = position;
+            let mut info = handoff.info;
+            info.position = position;
             let [a, b, ..] = handoff.words;
             match handoff.is_v6 {
                 true => {
                     let key = Key(handoff.words);
-                    batches.v6.push_parsed(key, handoff.meta, opening, handoff.reach);
+                    batches.v6.push_parsed(key, handoff.meta, info, handoff.reach);
                 }
                 false => {
                     let key = Key([a, b]);
-                    batches.v4.push_parsed(key, handoff.meta, opening, handoff.reach);
+                    batches.v4.push_parsed(key, handoff.meta, info, handoff.reach);
                 }
             }
         }

@@ -221,18 +221,18 @@ impl<const W: usize> ConnHot<W> {
     /// for offload is due.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn count(&mut self, meta: PacketMeta, now: Micros, looks: impl Sampler) -> bool {
-        self.count_to(self.direction(meta), meta, now, looks)
+    pub(crate) fn count(&mut self, meta: PacketMeta, now: Micros, sampler: impl Sampler) -> bool {
+        self.count_to(self.direction(meta), meta, now, sampler)
     }
 
     /// Counts a packet with an anomaly: the time of the last packet and the flags do not change.
     ///
     /// The result is that of [`count`](Self::count).
     #[must_use]
-    pub(crate) fn count_irregular(&mut self, meta: PacketMeta, looks: impl Sampler) -> bool {
+    pub(crate) fn count_irregular(&mut self, meta: PacketMeta, sampler: impl Sampler) -> bool {
         let counters = &mut self.counters[self.direction(meta)];
         *counters = PackedCounters(counters.0.wrapping_add(meta.tally()));
-        counters.0 & PackedCounters::HIGH != 0 || looks.is_sample_due(counters.packets())
+        counters.0 & PackedCounters::HIGH != 0 || sampler.is_sample_due(counters.packets())
     }
 
     /// Adds a packet to the counters of a known direction: 0 for the originator, 1 for the
@@ -246,19 +246,19 @@ impl<const W: usize> ConnHot<W> {
         direction: usize,
         meta: PacketMeta,
         now: Micros,
-        looks: impl Sampler,
+        sampler: impl Sampler,
     ) -> bool {
         let direction = direction & 1;
         self.state_word = self.state_word.at(now);
         let counters = self.counters[direction].plus(meta);
         self.counters[direction] = counters;
-        counters.0 & PackedCounters::HIGH != 0 || looks.is_sample_due(counters.packets())
+        counters.0 & PackedCounters::HIGH != 0 || sampler.is_sample_due(counters.packets())
     }
 
     /// True if an evaluation for offload is due after the last counted packet of this end of the
     /// key.
-    pub(crate) fn is_sample_due(&self, swapped: u8, looks: impl Sampler) -> bool {
-        looks.is_sample_due(self.packets(swapped))
+    pub(crate) fn is_sample_due(&self, swapped: u8, sampler: impl Sampler) -> bool {
+        sampler.is_sample_due(self.packets(swapped))
     }
 
     /// True if the responder's packets or bytes have reached their top bit.
@@ -332,7 +332,7 @@ impl ConnCold {
     }
 
     /// Returns the cold part of a connection that begins now. The caller arms the timer in `link`.
-    pub(crate) fn begin(opening: &HeaderInfo, now: Nanos, link: TimerLink) -> Self {
-        ConnCold { start: now, link, vlan: opening.vlan, icmp: opening.icmp, ..Self::FREE }
+    pub(crate) fn begin(info: &HeaderInfo, now: Nanos, link: TimerLink) -> Self {
+        ConnCold { start: now, link, vlan: info.vlan, icmp: info.icmp, ..Self::FREE }
     }
 }

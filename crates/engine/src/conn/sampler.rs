@@ -14,12 +14,12 @@ pub(crate) trait Sampler: Copy {
 impl<T: Sampler> Sampler for Option<T> {
     #[inline(always)]
     fn is_sample_due(self, packets: u16) -> bool {
-        self.is_some_and(|looks| looks.is_sample_due(packets))
+        self.is_some_and(|sampler| sampler.is_sample_due(packets))
     }
 
     #[inline(always)]
     fn of(self, record: u32) -> Self {
-        self.map(|looks| looks.of(record))
+        self.map(|sampler| sampler.of(record))
     }
 }
 

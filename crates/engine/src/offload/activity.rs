@@ -16,7 +16,7 @@ const QUIET: Nanos = 2_000_000_000;
 impl RateState {
     /// Returns the rate of a bypassed direction, by the counts of the NIC.
     pub(super) fn rate_of_bypassed(&self, direction: usize, now: Tick) -> Score {
-        let quiet = now.since(self.looked_at[direction]);
+        let quiet = now.since(self.evaluated_at[direction]);
         let rate = self.rate[direction];
         if quiet < QUIET { rate } else { rate.min(Score::of(1, quiet)) }
     }

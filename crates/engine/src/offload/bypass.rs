@@ -34,8 +34,8 @@ impl FlowRules {
         self.stats.passed.bytes += passed.bytes;
         let (now, direction) = (Tick::of(self.now), usize::from(rule.direction & 1));
         let watched = &mut self.watched[record as usize];
-        let last = std::mem::replace(&mut watched.looked_at[direction], now);
-        watched.look[direction] = self.looks.number(packets, record);
+        let last = std::mem::replace(&mut watched.evaluated_at[direction], now);
+        watched.eval_number[direction] = self.eval_interval.number(packets, record);
         let rate = watched.rate[direction].toward(Score::of(passed.packets, now.since(last)));
         watched.rate[direction] = rate;
         let slot = watched.slot;

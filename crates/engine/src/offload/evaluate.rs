@@ -6,7 +6,7 @@
 
 use super::candidates::CandidateId;
 use super::effect::{MISSES_MAX, RuleKind, SETTLING};
-use super::interval::LOOKS_APART;
+use super::interval::EVAL_INTERVAL_MIN;
 use super::rules::{FlowRules, NoRuleCause};
 use super::score::{BETTER, Demand, RateSample, Score};
 use super::slots::RuleLifecycle;
@@ -24,7 +24,7 @@ impl FlowRules {
         hot: &mut ConnHot<W>,
     ) {
         let arriving = std::mem::replace(&mut self.side, side);
-        self.look_here(sight, hot);
+        self.evaluate_direction(sight, hot);
         self.side = arriving;
     }
 
@@ -34,8 +34,8 @@ impl FlowRules {
         self.slots.prefetch(record);
     }
 
-    fn look_here<const W: usize>(&mut self, sight: RateSample, hot: &mut ConnHot<W>) {
-        if sight.packets < self.looks.first().into() {
+    fn evaluate_direction<const W: usize>(&mut self, sight: RateSample, hot: &mut ConnHot<W>) {
+        if sight.packets < self.eval_interval.first().into() {
             return;
         }
         hot.set_evaluated();
@@ -77,17 +77,18 @@ impl FlowRules {
         let watched = &mut self.watched[sight.record as usize];
         watched.side[direction] = self.side;
         let now = Tick::of(self.now);
-        let last = std::mem::replace(&mut watched.looked_at[direction], now);
-        let number = self.looks.number(sight.packets, sight.record);
-        let before = std::mem::replace(&mut watched.look[direction], number);
+        let last = std::mem::replace(&mut watched.evaluated_at[direction], now);
+        let number = self.eval_interval.number(sight.packets, sight.record);
+        let before = std::mem::replace(&mut watched.eval_number[direction], number);
         let rate = &mut watched.rate[direction];
         *rate = if last == Tick::ZERO {
             Score::of(sight.packets, self.now.saturating_sub(sight.start))
         } else {
             // The second evaluation may come soon after the first.
-            let apart = u64::from(number.wrapping_sub(before).max(1)) * u64::from(LOOKS_APART);
-            let apart = apart.min(sight.packets - u64::from(self.looks.first()));
-            rate.toward(Score::of(apart, now.since(last)))
+            let packets =
+                u64::from(number.wrapping_sub(before).max(1)) * u64::from(EVAL_INTERVAL_MIN);
+            let packets = packets.min(sight.packets - u64::from(self.eval_interval.first()));
+            rate.toward(Score::of(packets, now.since(last)))
         };
         *rate
     }
@@ -180,9 +181,10 @@ impl FlowRules {
         self.slots.drain();
         let used = self.slots.used();
         for _ in 0..self.due_visits(used).min(budget as u64) {
-            self.hand = if self.hand + 1 < used { self.hand + 1 } else { 0 };
+            self.last_visited =
+                if self.last_visited + 1 < used { self.last_visited + 1 } else { 0 };
             for direction in 0..2 {
-                self.recheck((self.hand, direction), hot, wanted);
+                self.recheck((self.last_visited, direction), hot, wanted);
             }
         }
     }
@@ -212,7 +214,7 @@ impl FlowRules {
         let Some(record) = state.record().filter(|_| rule.standing.is_live()) else { return };
         let watched = &mut self.watched[record as usize];
         let packets = u64::from(hot[record as usize].packets(direction as u8));
-        let number = self.looks.number(packets, record);
+        let number = self.eval_interval.number(packets, record);
         let now = Tick::of(self.now);
         let rate = match rule.is_bypass {
             true => watched.rate_of_bypassed(direction, now),

@@ -8,12 +8,12 @@ impl OffloadPolicy {
     pub(crate) fn eval_interval(self) -> EvalInterval {
         let first = match self {
             OffloadPolicy::After { packets } => packets,
-            OffloadPolicy::Rate { .. } => LOOKS_APART,
+            OffloadPolicy::Rate { .. } => EVAL_INTERVAL_MIN,
             OffloadPolicy::Measured { least } => least,
         };
         let first = first.max(1);
-        let apart = first.clamp(LOOKS_APART, LOOKS_APART_MOST).next_power_of_two();
-        EvalInterval { first, later: MarkedInterval { mask: apart as u16 - 1, phase: 0 } }
+        let interval = first.clamp(EVAL_INTERVAL_MIN, EVAL_INTERVAL_MAX).next_power_of_two();
+        EvalInterval { first, later: MarkedInterval { mask: interval as u16 - 1, offset: 0 } }
     }
 }
 
@@ -28,22 +28,22 @@ pub(crate) struct EvalInterval {
 /// At which packets of a direction the evaluations after the first one take place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkedInterval {
-    /// An evaluation is due when these bits of the packet count plus `phase` are 0.
+    /// An evaluation is due when these bits of the packet count plus `offset` are 0.
     mask: u16,
     /// Differs by record, so that connections in step are not all evaluated at once.
-    phase: u16,
+    offset: u16,
 }
 
 impl EvalInterval {
     /// Returns the interval for packets with a mark, which is longer.
     #[inline(always)]
     pub(crate) fn of_marked(self) -> MarkedInterval {
-        MarkedInterval { mask: self.later.mask.max(LOOKS_APART_MARKED - 1), ..self.later }
+        MarkedInterval { mask: self.later.mask.max(EVAL_INTERVAL_MARKED_MIN - 1), ..self.later }
     }
 
-    /// Returns the number of an evaluation: one for every [`LOOKS_APART`] packets. It wraps.
+    /// Returns the number of an evaluation: one for every [`EVAL_INTERVAL_MIN`] packets. It wraps.
     pub(crate) fn number(self, packets: u64, record: u32) -> u8 {
-        ((packets + u64::from(record)) / u64::from(LOOKS_APART)) as u8
+        ((packets + u64::from(record)) / u64::from(EVAL_INTERVAL_MIN)) as u8
     }
 
     /// Returns the number of packets before which no evaluation counts.
@@ -53,15 +53,15 @@ impl EvalInterval {
 }
 
 /// Fewest packets between two evaluations of a direction.
-pub(super) const LOOKS_APART: u32 = 64;
+pub(super) const EVAL_INTERVAL_MIN: u32 = 64;
 
 /// Fewest packets between two evaluations of a direction with a mark. An evaluation costs more
 /// than a lookup, and less needs to be known of a direction with a rule.
-const LOOKS_APART_MARKED: u16 = 1024;
+const EVAL_INTERVAL_MARKED_MIN: u16 = 1024;
 
 /// Most packets between two evaluations: neither the packet count nor the number of evaluations
 /// may wrap meanwhile.
-const LOOKS_APART_MOST: u32 = 8192;
+const EVAL_INTERVAL_MAX: u32 = 8192;
 
 impl Sampler for EvalInterval {
     #[inline(always)]
@@ -78,12 +78,12 @@ impl Sampler for EvalInterval {
 impl Sampler for MarkedInterval {
     #[inline(always)]
     fn is_sample_due(self, packets: u16) -> bool {
-        packets.wrapping_add(self.phase) & self.mask == 0
+        packets.wrapping_add(self.offset) & self.mask == 0
     }
 
     #[inline(always)]
     fn of(self, record: u32) -> Self {
-        MarkedInterval { phase: record as u16, ..self }
+        MarkedInterval { offset: record as u16, ..self }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::candidates::{CandidateId, CandidateQueue};
 use super::effect::RuleKinds;
-use super::interval::{EvalInterval, LOOKS_APART};
+use super::interval::{EVAL_INTERVAL_MIN, EvalInterval};
 use super::score::{Histogram, Score};
 use super::slots::{MarkSlots, NO_SLOT, RuleEntry, RuleLifecycle};
 use super::zone_share::Zones;
@@ -35,9 +35,9 @@ pub(super) struct RateState {
     /// Its slot; [`NO_SLOT`] if it has none.
     pub(super) slot: u32,
     /// When each direction was last evaluated.
-    pub(super) looked_at: [Tick; 2],
+    pub(super) evaluated_at: [Tick; 2],
     /// Numbers of the last evaluations.
-    pub(super) look: [u8; 2],
+    pub(super) eval_number: [u8; 2],
     pub(crate) rate: [Score; 2],
     pub(super) note: [NoRuleCause; 2],
     /// Side at which its packets arrived at the last evaluation.
@@ -52,8 +52,8 @@ const _: () = assert!(size_of::<RateState>() == 24);
 impl RateState {
     pub(super) const NONE: RateState = RateState {
         slot: NO_SLOT,
-        looked_at: [Tick::ZERO; 2],
-        look: [0; 2],
+        evaluated_at: [Tick::ZERO; 2],
+        eval_number: [0; 2],
         rate: [Score::ZERO; 2],
         note: [NoRuleCause::None; 2],
         side: [Side::A; 2],
@@ -63,10 +63,10 @@ impl RateState {
     /// Returns the rate of a direction now, if the next evaluation would have this number. Packets
     /// since the last one can lower the rate but not raise it: a few packets say little.
     pub(super) fn rate_now(&self, direction: usize, number: u8, now: Tick) -> Score {
-        let quiet = now.since(self.looked_at[direction]);
-        let looks = number.wrapping_sub(self.look[direction]);
-        let since = (u64::from(looks) + 1) * u64::from(LOOKS_APART);
-        self.rate[direction].min(Score::of(2 * since, quiet))
+        let quiet = now.since(self.evaluated_at[direction]);
+        let evals = number.wrapping_sub(self.eval_number[direction]);
+        let packets = (u64::from(evals) + 1) * u64::from(EVAL_INTERVAL_MIN);
+        self.rate[direction].min(Score::of(2 * packets, quiet))
     }
 }
 
@@ -74,7 +74,7 @@ impl RateState {
 pub(crate) struct FlowRules {
     pub(super) offload: OffloadConfig,
     tagging: ZoneTags,
-    pub(crate) looks: EvalInterval,
+    pub(crate) eval_interval: EvalInterval,
     pub(super) watched: HugeRegion<RateState>,
     pub(crate) slots: MarkSlots,
     pub(super) candidates: [CandidateQueue; 2],
@@ -91,7 +91,7 @@ pub(crate) struct FlowRules {
     pub(super) bar: [Score; 2],
     pub(super) horizon: [Nanos; 2],
     /// The slot that was rechecked last, and the time up to which rechecks are done.
-    pub(super) hand: u32,
+    pub(super) last_visited: u32,
     pub(super) visited_at: Nanos,
     /// Bypass rules that are not known to be gone.
     pub(crate) bypasses: u32,
@@ -110,7 +110,7 @@ impl FlowRules {
         Self {
             offload,
             tagging,
-            looks: offload.admission.eval_interval(),
+            eval_interval: offload.admission.eval_interval(),
             watched: HugeRegion::new(capacity, RateState::NONE, huge_pages),
             slots: MarkSlots::new((slots, capacity as u32), layout, first_index, huge_pages),
             candidates: [CandidateQueue::new(), CandidateQueue::new()],
@@ -122,7 +122,7 @@ impl FlowRules {
             now: 0,
             bar: [Score::ZERO; 2],
             horizon: [0; 2],
-            hand: 0,
+            last_visited: 0,
             visited_at: 0,
             bypasses: 0,
             stats: OffloadStats::default(),
@@ -137,7 +137,7 @@ impl FlowRules {
     }
 
     pub(crate) fn eval_interval(&self) -> EvalInterval {
-        self.looks
+        self.eval_interval
     }
 
     #[inline(always)]

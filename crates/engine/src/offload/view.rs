@@ -36,7 +36,7 @@ impl FlowRules {
     pub(crate) fn view(&self, subject: ViewInput, terms: &[SideStatus; 2]) -> RuleView {
         let ViewInput { record, direction, now, .. } = subject;
         let watched = &self.watched[record as usize];
-        let looked_at = watched.looked_at[direction];
+        let evaluated_at = watched.evaluated_at[direction];
         let ago = |tick: Tick| now.saturating_sub(Tick::of(now).since(tick));
         let rate = self.rate_now(subject);
         let slot = self.slots.get(watched.slot);
@@ -52,13 +52,13 @@ impl FlowRules {
                 };
             }
         }
-        let is_looked_at = looked_at != Tick::ZERO;
-        let side = is_looked_at.then_some(watched.side[direction]);
+        let was_evaluated = evaluated_at != Tick::ZERO;
+        let side = was_evaluated.then_some(watched.side[direction]);
         let is_candidate = matches!(watched.note[direction], NoRuleCause::Candidate(_));
         RuleView {
             state: if is_candidate { RuleState::Candidate } else { RuleState::None },
             reason: Some(self.reason(subject, rate, terms)),
-            since: is_looked_at.then(|| ago(looked_at)),
+            since: was_evaluated.then(|| ago(evaluated_at)),
             side,
             rate: rate.per_second(),
             hits: 0,
@@ -70,14 +70,14 @@ impl FlowRules {
     fn rate_now(&self, subject: ViewInput) -> Score {
         let ViewInput { record, direction, packets, start, now, .. } = subject;
         let watched = &self.watched[record as usize];
-        let looked_at = watched.looked_at[direction];
+        let evaluated_at = watched.evaluated_at[direction];
         if self.is_bypassed(record, direction) {
             return watched.rate_of_bypassed(direction, Tick::of(now));
         }
-        if looked_at == Tick::ZERO {
+        if evaluated_at == Tick::ZERO {
             return Score::of(packets, now.saturating_sub(start));
         }
-        watched.rate_now(direction, self.looks.number(packets, record), Tick::of(now))
+        watched.rate_now(direction, self.eval_interval.number(packets, record), Tick::of(now))
     }
 
     /// Returns why a direction has no rule.
@@ -98,8 +98,8 @@ impl FlowRules {
         match watched.note[direction] {
             NoRuleCause::Refused => return NoRuleReason::Refused,
             NoRuleCause::Ineffective => return NoRuleReason::Ineffective,
-            NoRuleCause::None if watched.looked_at[direction] == Tick::ZERO => {
-                return NoRuleReason::TooFewPackets { least: self.looks.first() };
+            NoRuleCause::None if watched.evaluated_at[direction] == Tick::ZERO => {
+                return NoRuleReason::TooFewPackets { least: self.eval_interval.first() };
             }
             NoRuleCause::None | NoRuleCause::Candidate(_) => {}
         }

@@ -55,11 +55,11 @@ impl<const W: usize> Batch<W> {
     }
 
     #[inline(always)]
-    pub(crate) fn push(&mut self, key: Key<W>, meta: PacketMeta, opening: HeaderInfo) {
+    pub(crate) fn push(&mut self, key: Key<W>, meta: PacketMeta, info: HeaderInfo) {
         let at = self.len % BURST_MAX;
         key.to_words(&mut self.keys, at);
         self.metas[at] = meta;
-        self.headers[at] = opening;
+        self.headers[at] = info;
         self.len += 1;
     }
 
@@ -70,14 +70,14 @@ impl<const W: usize> Batch<W> {
         &mut self,
         words: [[u64; 4]; W],
         metas: [PacketMeta; 4],
-        openings: [HeaderInfo; 4],
+        infos: [HeaderInfo; 4],
     ) {
         let at = self.len.min(BURST_MAX - 4);
         for (column, words) in self.keys.iter_mut().zip(words) {
             column[at..at + 4].copy_from_slice(&words);
         }
         self.metas[at..at + 4].copy_from_slice(&metas);
-        self.headers[at..at + 4].copy_from_slice(&openings);
+        self.headers[at..at + 4].copy_from_slice(&infos);
         self.len += 4;
     }
 
@@ -112,8 +112,8 @@ impl<const W: usize> Batch<W> {
     /// Returns the position in the burst of packet `i` of the batch; [`usize::MAX`] if there is
     /// none.
     pub(crate) fn position(&self, i: usize) -> usize {
-        let opening = self.headers.get(i).filter(|_| i < self.len);
-        opening.map_or(usize::MAX, |opening| opening.position.into())
+        let info = self.headers.get(i).filter(|_| i < self.len);
+        info.map_or(usize::MAX, |info| info.position.into())
     }
 
     /// Appends a packet that may be a fragment.
@@ -123,14 +123,14 @@ impl<const W: usize> Batch<W> {
         &mut self,
         key: Key<W>,
         meta: PacketMeta,
-        opening: HeaderInfo,
+        info: HeaderInfo,
         piece: Option<FragmentHeader<W>>,
     ) {
         if let Some(piece) = piece {
             self.fragments_found.push((piece, self.len as u8));
             self.fragments |= 1 << (self.len % BURST_MAX);
         }
-        self.push(key, meta, opening);
+        self.push(key, meta, info);
     }
 
     /// Appends a packet that another worker has parsed. `reach` is the extent of a later fragment.
@@ -138,17 +138,17 @@ impl<const W: usize> Batch<W> {
         &mut self,
         key: Key<W>,
         meta: PacketMeta,
-        opening: HeaderInfo,
+        info: HeaderInfo,
         reach: TcpReach,
     ) {
-        self.reaches[usize::from(opening.position) % BURST_MAX] = reach;
-        self.push(key, meta, opening);
+        self.reaches[usize::from(info.position) % BURST_MAX] = reach;
+        self.push(key, meta, info);
     }
 
     /// Appends an ICMP error.
-    pub(crate) fn push_error(&mut self, key: Key<W>, meta: PacketMeta, opening: HeaderInfo) {
+    pub(crate) fn push_error(&mut self, key: Key<W>, meta: PacketMeta, info: HeaderInfo) {
         self.errors |= 1 << (self.len % BURST_MAX);
-        self.push(key, meta, opening);
+        self.push(key, meta, info);
     }
 
     /// True if the batch has unresolved fragments or ICMP errors.

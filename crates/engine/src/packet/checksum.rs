@@ -44,15 +44,15 @@ impl<'a> ChecksumSource<'a> {
     /// Checksums that cannot be verified count as right: those of fragments, and of packets that a
     /// capture has cut.
     #[inline(always)]
-    pub(crate) fn is_right(self, opening: &HeaderInfo, proto: u8, is_v6: bool) -> bool {
+    pub(crate) fn is_right(self, info: &HeaderInfo, proto: u8, is_v6: bool) -> bool {
         match self {
             ChecksumSource::Trusted => true,
             ChecksumSource::Whole(bytes) => {
                 let sum_of = |range| bytes.get(range).map(|bytes| Sum::default().add_bytes(bytes));
                 let crc_of = |range| bytes.get(range).map(|bytes| SctpSum::default().plus(bytes));
-                are_right((bytes, bytes.len()), opening, (proto, is_v6), (sum_of, crc_of))
+                are_right((bytes, bytes.len()), info, (proto, is_v6), (sum_of, crc_of))
             }
-            ChecksumSource::Parts(packet) => are_right_in_parts(packet, opening, (proto, is_v6)),
+            ChecksumSource::Parts(packet) => are_right_in_parts(packet, info, (proto, is_v6)),
         }
     }
 }
@@ -62,8 +62,8 @@ impl<'a> ChecksumSource<'a> {
 /// False also for a packet that is not plain: IPv4 with options, IPv6 with extension headers,
 /// fragments.
 #[inline(always)]
-pub(crate) fn is_plain_tcp_right(bytes: &[u8], opening: &HeaderInfo, is_v6: bool) -> bool {
-    let (l4, ip_header) = (opening.l4(), opening.ip_header());
+pub(crate) fn is_plain_tcp_right(bytes: &[u8], info: &HeaderInfo, is_v6: bool) -> bool {
+    let (l4, ip_header) = (info.l4(), info.ip_header());
     let Some(ip) = bytes.get(l4 - ip_header..) else { return false };
     let plain = if is_v6 { plain_v6(ip, ip_header) } else { plain_v4(ip, ip_header) };
     let Some((addresses, len)) = plain else { return false };
@@ -105,25 +105,25 @@ fn plain_v6(ip: &[u8], ip_header: usize) -> Option<(Sum, u16)> {
 }
 
 #[inline(never)]
-fn are_right_in_parts(packet: &dyn Packet, opening: &HeaderInfo, proto: (u8, bool)) -> bool {
+fn are_right_in_parts(packet: &dyn Packet, info: &HeaderInfo, proto: (u8, bool)) -> bool {
     let mut gathered = [0; HEADERS_MAX];
     let n = packet.copy_to(&mut gathered);
     let (sum_of, crc_of) = (|range| sum_of(packet, range), |range| crc_of(packet, range));
-    are_right((&gathered[..n], packet.frame_len()), opening, proto, (sum_of, crc_of))
+    are_right((&gathered[..n], packet.frame_len()), info, proto, (sum_of, crc_of))
 }
 
 /// True if the checksums of a frame of `len` bytes are right. `bytes` holds its headers; `sum_of`
 /// and `crc_of` return the sums of ranges.
 fn are_right(
     (bytes, len): (&[u8], usize),
-    opening: &HeaderInfo,
+    info: &HeaderInfo,
     (proto, is_v6): (u8, bool),
     (sum_of, crc_of): (
         impl Fn(Range<usize>) -> Option<Sum>,
         impl Fn(Range<usize>) -> Option<SctpSum>,
     ),
 ) -> bool {
-    let (l4, ip_header) = (opening.l4(), opening.ip_header());
+    let (l4, ip_header) = (info.l4(), info.ip_header());
     let Some(ip) = bytes.get(l4 - ip_header..l4) else { return true };
     if !is_v6 && !is_ipv4_header_right(ip) {
         return false;
@@ -332,8 +332,8 @@ mod tests {
     }
 
     fn is_right_of(packet: &BytesPacket, proto: u8, ip_header: usize) -> bool {
-        let opening = HeaderInfo::plain(0, ip_header);
-        ChecksumSource::of(packet).is_right(&opening, proto, ip_header >= IPV6)
+        let info = HeaderInfo::plain(0, ip_header);
+        ChecksumSource::of(packet).is_right(&info, proto, ip_header >= IPV6)
     }
 
     #[test]
@@ -363,19 +363,19 @@ mod tests {
         for (builder, proto, ip_header) in frames().into_iter().filter(|(_, proto, _)| *proto == 6)
         {
             let (frame, is_v6) = (builder.build(), ip_header >= IPV6);
-            let opening = HeaderInfo::plain(0, ip_header);
+            let info = HeaderInfo::plain(0, ip_header);
             let is_plain = ip_header == if is_v6 { IPV6 } else { 20 };
-            assert_eq!(is_plain_tcp_right(&frame, &opening, is_v6), is_plain, "{builder:?}");
+            assert_eq!(is_plain_tcp_right(&frame, &info, is_v6), is_plain, "{builder:?}");
             plain += usize::from(is_plain);
             for (at, bit) in (14..frame.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
                 let mut bad = frame.clone();
                 bad[at] ^= 1 << bit;
                 let is_right = is_right_of(&BytesPacket::new(&bad), proto, ip_header);
-                let in_short = is_plain_tcp_right(&bad, &opening, is_v6);
+                let in_short = is_plain_tcp_right(&bad, &info, is_v6);
                 assert!(is_right || !in_short, "{builder:?} {at} {bit}");
             }
             for len in 0..14 + builder.build_packet().len() {
-                assert!(!is_plain_tcp_right(&frame[..len], &opening, is_v6), "{builder:?} {len}");
+                assert!(!is_plain_tcp_right(&frame[..len], &info, is_v6), "{builder:?} {len}");
             }
         }
         assert_eq!(plain, 3);
@@ -432,9 +432,9 @@ mod tests {
     #[test]
     fn the_word_of_the_nic_is_taken() {
         let frame = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 2).checksum(1).build();
-        let (packet, opening) = (BytesPacket::new(&frame), HeaderInfo::plain(0, 20));
-        assert!(!ChecksumSource::of(&packet).is_right(&opening, PROTO_TCP, false));
-        assert!(ChecksumSource::of(&Verified(packet)).is_right(&opening, PROTO_TCP, false));
+        let (packet, info) = (BytesPacket::new(&frame), HeaderInfo::plain(0, 20));
+        assert!(!ChecksumSource::of(&packet).is_right(&info, PROTO_TCP, false));
+        assert!(ChecksumSource::of(&Verified(packet)).is_right(&info, PROTO_TCP, false));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::descriptor::{HeaderInfo, PacketMeta, TcpReach};
 pub struct Handoff {
     pub(crate) words: [u64; 5],
     pub(crate) meta: PacketMeta,
-    pub(crate) opening: HeaderInfo,
+    pub(crate) info: HeaderInfo,
     pub(crate) reach: TcpReach,
     pub(crate) worker: u16,
     pub(crate) is_v6: bool,

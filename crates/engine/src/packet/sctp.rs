@@ -15,7 +15,7 @@ const CHUNK: usize = 4;
 const INIT_MIN: usize = 20;
 
 /// Maximum number of bytes of a packet that are parsed, even if the buffer has more.
-const LOOK: usize = 128;
+const CHUNK_BYTES_MAX: usize = 128;
 
 /// Maximum number of chunks that are parsed: control chunks come before data (section 6.10), and
 /// there are few.
@@ -101,18 +101,18 @@ impl SctpChunks {
     pub(crate) fn of<P: Packet>(
         packet: &P,
         meta: PacketMeta,
-        opening: &HeaderInfo,
+        info: &HeaderInfo,
         is_judged: bool,
     ) -> Option<Self> {
-        let len = (meta.ip_len() as usize).saturating_sub(opening.ip_header());
-        let (l4, look) = (opening.l4(), len.min(LOOK));
+        let len = (meta.ip_len() as usize).saturating_sub(info.ip_header());
+        let (l4, chunk_bytes) = (info.l4(), len.min(CHUNK_BYTES_MAX));
         let read = |bytes: &[u8]| Some(SctpChunks { is_judged, ..Self::read(bytes, len)? });
-        if let Some(bytes) = packet.head().get(l4..l4 + look) {
+        if let Some(bytes) = packet.head().get(l4..l4 + chunk_bytes) {
             return read(bytes);
         }
-        let mut gathered = [0; HEADERS_MAX + LOOK];
+        let mut gathered = [0; HEADERS_MAX + CHUNK_BYTES_MAX];
         let copied = packet.copy_to(&mut gathered);
-        read(gathered.get(l4..copied.min(l4 + look))?)
+        read(gathered.get(l4..copied.min(l4 + chunk_bytes))?)
     }
 
     /// Returns the kind of a well-formed packet, or [`ChunkKind::Other`] for a garbled one.
@@ -175,7 +175,7 @@ impl SctpChunks {
                 _ => {
                     chunks.kind = kind;
                     chunks.reflects = flags & T_BIT != 0 && kind.ends();
-                    let is_cut = bytes.len() < len.min(LOOK);
+                    let is_cut = bytes.len() < len.min(CHUNK_BYTES_MAX);
                     let chunk = (&bytes[at..], chunk_len, is_cut);
                     return chunks.alone(kind, count > 0 || next < len, chunk);
                 }

@@ -38,21 +38,17 @@ pub(crate) struct SeqNumbers {
 impl SeqNumbers {
     /// Reads the numbers of a parsed packet. `None`: a capture has cut it inside the header.
     #[inline(always)]
-    pub(crate) fn of<P: Packet>(
-        packet: &P,
-        meta: PacketMeta,
-        opening: &HeaderInfo,
-    ) -> Option<Self> {
+    pub(crate) fn of<P: Packet>(packet: &P, meta: PacketMeta, info: &HeaderInfo) -> Option<Self> {
         let gathered;
-        let header = packet.head().get(opening.l4()..).and_then(|rest| rest.first_chunk());
+        let header = packet.head().get(info.l4()..).and_then(|rest| rest.first_chunk());
         let header = match header {
             Some(header) => header,
             None => {
-                gathered = Self::gather(packet, opening)?;
+                gathered = Self::gather(packet, info)?;
                 &gathered
             }
         };
-        Some(Self::read(header, meta, opening.ip_header()))
+        Some(Self::read(header, meta, info.ip_header()))
     }
 
     /// Reads the numbers of a packet without options or extension headers.
@@ -91,10 +87,10 @@ impl SeqNumbers {
 
     /// Copies a header that lies in several segments of the buffer.
     #[inline(never)]
-    fn gather<P: Packet>(packet: &P, opening: &HeaderInfo) -> Option<[u8; HEADER]> {
+    fn gather<P: Packet>(packet: &P, info: &HeaderInfo) -> Option<[u8; HEADER]> {
         let mut bytes = [0; HEADERS_MAX];
         let copied = packet.copy_to(&mut bytes);
-        bytes.get(opening.l4()..copied)?.first_chunk().copied()
+        bytes.get(info.l4()..copied)?.first_chunk().copied()
     }
 
     /// Returns the sequence number behind the segment.
@@ -133,10 +129,10 @@ impl<'a> TcpHeader<'a> {
     #[inline(always)]
     pub(crate) fn of<P: Packet>(
         packet: &'a P,
-        opening: &HeaderInfo,
+        info: &HeaderInfo,
         gathered: &'a mut Option<HeaderBuf>,
     ) -> Option<Self> {
-        let (head, l4) = (packet.head(), opening.l4());
+        let (head, l4) = (packet.head(), info.l4());
         let header = if head.len() >= packet.frame_len().min(l4 + HEADER_MAX) {
             head.get(l4..)?
         } else {
@@ -148,17 +144,17 @@ impl<'a> TcpHeader<'a> {
 
     /// Returns the header of a packet whose bytes are all here; `None` if they end inside it.
     #[inline(always)]
-    pub(crate) fn of_whole(bytes: &'a [u8], opening: &HeaderInfo) -> Option<Self> {
-        let (fixed, behind) = bytes.get(opening.l4()..)?.split_first_chunk()?;
+    pub(crate) fn of_whole(bytes: &'a [u8], info: &HeaderInfo) -> Option<Self> {
+        let (fixed, behind) = bytes.get(info.l4()..)?.split_first_chunk()?;
         Some(TcpHeader { fixed, behind })
     }
 
     /// Parses the header.
     #[inline(always)]
-    pub(crate) fn read(self, meta: PacketMeta, opening: &HeaderInfo) -> TcpSegment {
+    pub(crate) fn read(self, meta: PacketMeta, info: &HeaderInfo) -> TcpSegment {
         let is_syn = meta.tcp_flags() & SYN != 0;
         let scale = if is_syn { scale_offered(self.fixed[12] >> 4, self.behind) } else { None };
-        TcpSegment { numbers: SeqNumbers::read(self.fixed, meta, opening.ip_header()), scale }
+        TcpSegment { numbers: SeqNumbers::read(self.fixed, meta, info.ip_header()), scale }
     }
 }
 
@@ -236,11 +232,11 @@ mod tests {
 
     fn offered(options: &[u8]) -> Option<u8> {
         let frame = FrameBuilder::ipv4([1; 4], [2; 4]).tcp(1, 2).flags(SYN).tcp_options(options);
-        let (frame, opening) = (frame.build(), HeaderInfo::plain(0, 20));
+        let (frame, info) = (frame.build(), HeaderInfo::plain(0, 20));
         let (mut gathered, meta) = (None, PacketMeta::new(frame.len() as u32, 14, SYN));
         let offers = [0, 14, 40, 54, 55, frame.len()].map(|cut| {
             let packet = BytesPacket::cut(&frame, cut);
-            TcpHeader::of(&packet, &opening, &mut gathered).unwrap().read(meta, &opening).scale
+            TcpHeader::of(&packet, &info, &mut gathered).unwrap().read(meta, &info).scale
         });
         assert_eq!(offers, [offers[0]; 6]);
         offers[0]
@@ -260,10 +256,10 @@ mod tests {
     fn the_scale_is_unknown_where_the_capture_has_cut_it() {
         let scale_of = |frame: &[u8], captured: usize, l4: usize| {
             let packet = BytesPacket::captured(&frame[..captured], frame.len(), frame.len());
-            let opening = HeaderInfo::plain(0, l4 - 14);
+            let info = HeaderInfo::plain(0, l4 - 14);
             let (mut gathered, meta) = (None, PacketMeta::new(frame.len() as u32, 14, SYN));
-            let header = TcpHeader::of(&packet, &opening, &mut gathered);
-            header.map(|header| header.read(meta, &opening).scale)
+            let header = TcpHeader::of(&packet, &info, &mut gathered);
+            header.map(|header| header.read(meta, &info).scale)
         };
         let options = [2, 4, 5, 0xb4, 1, 3, 3, 7, 4, 2, 0, 3];
         let v4 = FrameBuilder::ipv4([1; 4], [2; 4]).tcp(1, 2).flags(SYN).tcp_options(&options);
@@ -300,18 +296,18 @@ mod tests {
             .tcp_options(&[1; 4])
             .payload([0; 9])
             .build();
-        let mut opening = HeaderInfo::plain(0, 48);
-        opening.vlan.ids[0] = 7;
+        let mut info = HeaderInfo::plain(0, 48);
+        info.vlan.ids[0] = 7;
         let ip_len = frame.len() - 18;
         let meta = PacketMeta::new(frame.len() as u32, (frame.len() - ip_len) as u16, SYN | FIN);
         let wanted = SeqNumbers { seq: u32::MAX, ack: 0x0102_0304, window: 0x0506, len: 11 };
         for at in 0..=frame.len() {
-            let numbers = SeqNumbers::of(&BytesPacket::cut(&frame, at), meta, &opening);
+            let numbers = SeqNumbers::of(&BytesPacket::cut(&frame, at), meta, &info);
             assert_eq!(numbers, Some(wanted), "cut at {at}");
         }
         for captured in 0..66 + 20 {
             let packet = BytesPacket::captured(&frame[..captured], frame.len(), frame.len());
-            assert_eq!(SeqNumbers::of(&packet, meta, &opening), None, "captured {captured}");
+            assert_eq!(SeqNumbers::of(&packet, meta, &info), None, "captured {captured}");
         }
         assert_eq!(wanted.end(), 10);
     }

@@ -29,15 +29,11 @@ pub(crate) struct PacketView<'a> {
 impl PacketView<'_> {
     /// Creates the view of a later fragment. It has no transport header, and its checksum cannot be
     /// verified.
-    pub(crate) fn of_fragment(
-        meta: PacketMeta,
-        opening: &HeaderInfo,
-        now: Nanos,
-    ) -> PacketView<'_> {
+    pub(crate) fn of_fragment(meta: PacketMeta, info: &HeaderInfo, now: Nanos) -> PacketView<'_> {
         let (side, header, chunks) = (None, None, None);
         PacketView {
             meta,
-            header_info: opening,
+            header_info: info,
             now,
             side,
             header,

@@ -138,12 +138,12 @@ impl Steering {
         &self,
         key: &Key<W>,
         meta: PacketMeta,
-        opening: HeaderInfo,
+        info: HeaderInfo,
     ) -> Option<Handoff> {
         let SteeringConfig { spread, me, .. } = self.steering.as_ref()?;
         let worker = Some(spread.worker(key)).filter(|worker| worker != me)?;
         let words = std::array::from_fn(|word| key.0.get(word).copied().unwrap_or(0));
-        Some(Handoff { words, meta, opening, reach: TcpReach::NONE, worker, is_v6: W > 2 })
+        Some(Handoff { words, meta, info, reach: TcpReach::NONE, worker, is_v6: W > 2 })
     }
 
     /// Returns the hand-off for a later fragment whose connection belongs to another worker; `None`

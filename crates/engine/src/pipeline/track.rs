@@ -27,16 +27,16 @@ impl<const W: usize> Pass<'_, W> {
     ) {
         match self.tracker.eval_interval() {
             Some(_) if self.batch.fragments != 0 => self.track_with_fragments(burst, verdicts),
-            Some(looks) => self.track_and_look(burst, looks, verdicts),
-            None => self.track_and_look(burst, NoSampling, verdicts),
+            Some(sampler) => self.track_batch(burst, sampler, verdicts),
+            None => self.track_batch(burst, NoSampling, verdicts),
         }
     }
 
     #[inline(never)]
-    fn track_and_look<P: Packet>(
+    fn track_batch<P: Packet>(
         &mut self,
         burst: Burst<P>,
-        looks: impl Sampler,
+        sampler: impl Sampler,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
         let mut pass = self.reborrow();
@@ -44,7 +44,7 @@ impl<const W: usize> Pass<'_, W> {
         for i in 0..len {
             // The record is in the second-level cache by now, or about to be.
             pass.tracker.table.prefetch(pass.lookup.candidates[(i + NEAR) % BURST_MAX]);
-            pass.track_one((i, looks), burst, verdicts);
+            pass.track_one((i, sampler), burst, verdicts);
         }
     }
 
@@ -70,7 +70,7 @@ impl<const W: usize> Pass<'_, W> {
     ) {
         let is_fragment = self.batch.fragments >> (i % BURST_MAX) & 1 == 1;
         match self.tracker.eval_interval().filter(|_| !is_fragment) {
-            Some(looks) => self.track_one((i, looks), burst, verdicts),
+            Some(sampler) => self.track_one((i, sampler), burst, verdicts),
             None => self.track_one((i, NoSampling), burst, verdicts),
         }
     }
@@ -78,21 +78,21 @@ impl<const W: usize> Pass<'_, W> {
     #[inline(always)]
     fn track_one<P: Packet>(
         &mut self,
-        (i, looks): (usize, impl Sampler),
+        (i, sampler): (usize, impl Sampler),
         (packets, now): Burst<P>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
         let key = Key::from_words(&self.batch.keys, i);
-        let (meta, opening) = (self.batch.metas[i], &self.batch.headers[i]);
+        let (meta, info) = (self.batch.metas[i], &self.batch.headers[i]);
         let numbers = || {
-            let packet = packets.get(usize::from(opening.position))?;
-            SeqNumbers::of(packet, meta, opening)
+            let packet = packets.get(usize::from(info.position))?;
+            SeqNumbers::of(packet, meta, info)
         };
         let candidate = (self.lookup.candidates[i], &key);
-        if !self.tracker.count(candidate, (meta, numbers), Micros::of(now), looks) {
+        if !self.tracker.count(candidate, (meta, numbers), Micros::of(now), sampler) {
             self.track_rare(i, (packets, now), verdicts);
         } else {
-            verdicts.counted(opening.position, || self.tracker.ct_state(candidate.0, meta));
+            verdicts.counted(info.position, || self.tracker.ct_state(candidate.0, meta));
         }
     }
 
@@ -114,13 +114,13 @@ impl<const W: usize> Pass<'_, W> {
             _ => tracker.table.find(lookup.hashes[i], &key),
         };
         let Some(record) = record else { return lookup.miss(i) };
-        let (meta, opening) = (batch.metas[i], &batch.headers[i]);
-        if let Some(packet) = packets.get(usize::from(opening.position)) {
-            let seen = FastPathPacket { packet, meta, opening, now };
+        let (meta, info) = (batch.metas[i], &batch.headers[i]);
+        if let Some(packet) = packets.get(usize::from(info.position)) {
+            let seen = FastPathPacket { packet, meta, info, now };
             match tracker.track_fast(record, &seen, verdicts.accounts) {
                 Some(Step::Tracked) => {
                     let state = || tracker.ct_state(record, meta);
-                    return verdicts.counted(opening.position, state);
+                    return verdicts.counted(info.position, state);
                 }
                 Some(Step::Asks(cause)) => {
                     let packet = seen.view(tracker.side());
@@ -168,12 +168,12 @@ impl<const W: usize> Pass<'_, W> {
         record: Option<u32>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        let (meta, opening) = (self.batch.metas[i], &self.batch.headers[i]);
-        let seq = opening.quoted().unwrap_or(0);
+        let (meta, info) = (self.batch.metas[i], &self.batch.headers[i]);
+        let seq = info.quoted().unwrap_or(0);
         let is_related = record.map(|record| self.tracker.has_sent(record, meta, seq));
         // The error goes to the sender of the quoted packet.
         let is_reply = record.is_some_and(|record| !self.tracker.is_reply(record, meta));
-        verdicts.error(opening.position, is_related, is_reply);
+        verdicts.error(info.position, is_related, is_reply);
     }
 
     #[inline(always)]
@@ -191,17 +191,17 @@ pub(super) fn view<'a, P: Packet, const W: usize>(
     gathered: &'a mut Option<HeaderBuf>,
 ) -> PacketView<'a> {
     let (batch, tracker) = (pass.batch, &*pass.tracker);
-    let (meta, opening) = (batch.metas[i], &batch.headers[i]);
+    let (meta, info) = (batch.metas[i], &batch.headers[i]);
     let key = Key::from_words(&batch.keys, i);
     let is_judged = key.proto() == PROTO_TCP && tracker.checks_window(key.zone());
-    let packet = packets.get(usize::from(opening.position));
+    let packet = packets.get(usize::from(info.position));
     let judged = packet.filter(|_| is_judged);
-    let header = judged.and_then(|packet| TcpHeader::of(packet, opening, gathered));
+    let header = judged.and_then(|packet| TcpHeader::of(packet, info, gathered));
     let evidence =
         packet.filter(|_| tracker.verifies()).map_or(ChecksumSource::Trusted, ChecksumSource::of);
     let is_sctp = key.proto() == PROTO_SCTP;
-    let chunks = packet.filter(|_| is_sctp).and_then(|packet| {
-        SctpChunks::of(packet, meta, opening, tracker.checks_window(key.zone()))
-    });
-    PacketView { meta, header_info: opening, now, side: tracker.side(), header, chunks, evidence }
+    let chunks = packet
+        .filter(|_| is_sctp)
+        .and_then(|packet| SctpChunks::of(packet, meta, info, tracker.checks_window(key.zone())));
+    PacketView { meta, header_info: info, now, side: tracker.side(), header, chunks, evidence }
 }

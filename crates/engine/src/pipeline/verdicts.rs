@@ -161,7 +161,7 @@ impl<S: CtStates> Verdicts<'_, S> {
 
     /// Notes that the packet goes to another worker.
     pub(super) fn hand_off(&mut self, handoff: Handoff) {
-        let position = handoff.opening.position;
+        let position = handoff.info.position;
         self.accounts.stats.handed += 1;
         self.steering.handed.push(HandedOff { position, handoff });
         self.out[usize::from(position)] = Verdict::Elsewhere;

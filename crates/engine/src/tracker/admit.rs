@@ -31,7 +31,7 @@ impl<const W: usize> Tracker<W> {
     }
 
     fn insert(&mut self, hash: u64, key: Key<W>, packet: &PacketView) -> Option<u32> {
-        let PacketView { meta, header_info: opening, now, .. } = *packet;
+        let PacketView { meta, header_info: info, now, .. } = *packet;
         if !self.table.can_start() {
             return None;
         }
@@ -40,7 +40,7 @@ impl<const W: usize> Tracker<W> {
         hot.begin(key, packet);
         let is_rare = hot.count(meta, Micros::of(now), self.eval_interval.of(record));
         let cold = &mut self.table.cold.0[record as usize];
-        *cold = ConnCold::begin(opening, now, TimerLink::UNLINKED);
+        *cold = ConnCold::begin(info, now, TimerLink::UNLINKED);
         let deadline = now.saturating_add(self.timeouts.of(hot));
         self.table.wheel.catch_up(now);
         self.table.wheel.arm(&mut self.table.cold, record, deadline);

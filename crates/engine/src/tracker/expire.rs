@@ -22,17 +22,17 @@ impl<const W: usize> Tracker<W> {
     ) -> usize {
         self.adapt(now);
         let mut popped = [0; BURST_MAX];
-        let mut looked_at = 0;
+        let mut processed = 0;
         for place in popped.iter_mut().take(budget) {
             let Some(record) = self.table.wheel.pop(&mut self.table.cold, now) else { break };
             self.table.hot.prefetch(record as usize, 0);
             *place = record;
-            looked_at += 1;
+            processed += 1;
         }
-        if looked_at > 0 {
-            self.end_silent(&mut popped[..looked_at], now, ended);
+        if processed > 0 {
+            self.end_silent(&mut popped[..processed], now, ended);
         }
-        looked_at
+        processed
     }
 
     /// Ends the connections whose timeout has passed; arms the timers of the others again.

@@ -18,7 +18,7 @@ use wire::Packet;
 pub(crate) struct FastPathPacket<'a, P> {
     pub(crate) packet: &'a P,
     pub(crate) meta: PacketMeta,
-    pub(crate) opening: &'a HeaderInfo,
+    pub(crate) info: &'a HeaderInfo,
     pub(crate) now: Nanos,
 }
 
@@ -28,15 +28,15 @@ impl<P: Packet> FastPathPacket<'_, P> {
     fn header(&self) -> Option<TcpHeader<'_>> {
         let bytes = self.packet.head();
         let is_whole = bytes.len() == self.packet.frame_len();
-        is_whole.then(|| TcpHeader::of_whole(bytes, self.opening)).flatten()
+        is_whole.then(|| TcpHeader::of_whole(bytes, self.info)).flatten()
     }
 
     /// Returns the view of this packet for the tracker. Its checksum has been verified, and it
     /// arrived at this side.
     pub(crate) fn view(&self, side: Option<Side>) -> PacketView<'_> {
-        let &FastPathPacket { meta, opening, now, .. } = self;
+        let &FastPathPacket { meta, info, now, .. } = self;
         let (header, evidence) = (self.header(), ChecksumSource::Trusted);
-        PacketView { meta, header_info: opening, now, side, header, chunks: None, evidence }
+        PacketView { meta, header_info: info, now, side, header, chunks: None, evidence }
     }
 
     /// True if its checksum is right, or is not to be verified. False also if that takes more work
@@ -45,7 +45,7 @@ impl<P: Packet> FastPathPacket<'_, P> {
     fn is_intact<const W: usize>(&self, verifies: bool) -> bool {
         !verifies
             || self.packet.is_verified()
-            || is_plain_tcp_right(self.packet.head(), self.opening, W > 2)
+            || is_plain_tcp_right(self.packet.head(), self.info, W > 2)
     }
 }
 
@@ -59,7 +59,7 @@ impl<const W: usize> Tracker<W> {
         seen: &FastPathPacket<P>,
         accounts: &mut Accounts,
     ) -> Option<Step> {
-        let &FastPathPacket { meta, opening, now, .. } = seen;
+        let &FastPathPacket { meta, info, now, .. } = seen;
         let hot = &self.table.hot[record as usize];
         let before = hot.phase();
         let next = hot.fast_next_state(meta)?;
@@ -67,13 +67,13 @@ impl<const W: usize> Tracker<W> {
         if next == State::TcpSynSent {
             return seen.is_intact::<W>(self.verifies).then_some(Step::Asks(Cause::PortReuse));
         }
-        let (verifies, segment) = (self.verifies, header.read(meta, opening));
+        let (verifies, segment) = (self.verifies, header.read(meta, info));
         let hot = &mut self.table.hot[record as usize];
         if !hot.apply_fast(next, (meta, segment), || seen.is_intact::<W>(verifies)) {
             return None;
         }
         self.entered(record);
-        self.finish(record, (meta, opening, now), Some(StateChange::From(before)), accounts);
+        self.finish(record, (meta, info, now), Some(StateChange::From(before)), accounts);
         Some(Step::Tracked)
     }
 }

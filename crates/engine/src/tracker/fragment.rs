@@ -18,15 +18,15 @@ impl<const W: usize> Tracker<W> {
         now: Nanos,
         accounts: &mut Accounts,
     ) -> Step {
-        let looks = self.eval_interval.of(record);
+        let sampler = self.eval_interval.of(record);
         let hot = &mut self.table.hot[record as usize];
         // For these protocols, only the first fragment has the header, and it was checked there.
         if !matches!(hot.key.proto(), PROTO_TCP | PROTO_SCTP) {
-            let opening = HeaderInfo::later_fragment(position);
-            let packet = PacketView::of_fragment(meta.without_flags(), &opening, now);
+            let info = HeaderInfo::later_fragment(position);
+            let packet = PacketView::of_fragment(meta.without_flags(), &info, now);
             return self.track(record, &packet, accounts);
         }
-        if hot.count_later_fragment(meta, reach, looks) {
+        if hot.count_later_fragment(meta, reach, sampler) {
             self.handle_rare(record, meta.swapped(), false);
         }
         Step::Tracked

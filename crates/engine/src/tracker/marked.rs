@@ -46,10 +46,10 @@ impl<const W: usize> Tracker<W> {
         now: Micros,
         numbers: impl Fn(usize) -> Option<SeqNumbers>,
     ) -> (usize, bool) {
-        let (Some(looks), hot) = (self.eval_interval, &mut *self.table.hot) else {
+        let (Some(sampler), hot) = (self.eval_interval, &mut *self.table.hot) else {
             return (0, false);
         };
-        let looks = looks.of_marked();
+        let sampler = sampler.of_marked();
         let mut counted = 0;
         for ((&record, &mark), &meta) in records.iter().zip(marks).zip(metas) {
             let Some(hot) = hot.get_mut(record as usize) else { break };
@@ -58,7 +58,7 @@ impl<const W: usize> Tracker<W> {
                 break;
             }
             counted += 1;
-            if hot.count_to(direction, meta, now, looks.of(record)) {
+            if hot.count_to(direction, meta, now, sampler.of(record)) {
                 return (counted, true);
             }
         }
@@ -116,8 +116,8 @@ impl<const W: usize> Tracker<W> {
     /// Counts a packet that changes only counters of the connection in `record`.
     #[inline(always)]
     pub(crate) fn count_one(&mut self, record: u32, meta: PacketMeta, now: Micros) {
-        let looks = self.eval_interval.map(EvalInterval::of_marked);
-        if self.table.hot[record as usize].count(meta, now, looks.of(record)) {
+        let sampler = self.eval_interval.map(EvalInterval::of_marked);
+        if self.table.hot[record as usize].count(meta, now, sampler.of(record)) {
             self.handle_rare(record, meta.swapped(), true);
         }
     }
@@ -143,14 +143,14 @@ impl<const W: usize> Tracker<W> {
         if hot.is_full() {
             hot.carry_counters(&mut self.table.cold.0[record as usize]);
         }
-        let (looks, later) = (
+        let (sampler, later) = (
             self.eval_interval.of(record),
             self.eval_interval.map(EvalInterval::of_marked).of(record),
         );
         let is_due = if is_marked {
             hot.is_sample_due(swapped, later)
         } else {
-            hot.is_sample_due(swapped, looks)
+            hot.is_sample_due(swapped, sampler)
         };
         let Some(rules) = self.rules.as_mut().filter(|_| is_due) else { return };
         let due = PendingEval { record, direction: swapped & 1, side: rules.side() };

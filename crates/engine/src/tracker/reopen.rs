@@ -27,7 +27,7 @@ impl<const W: usize> Tracker<W> {
         cause: Cause,
         accounts: &mut Accounts,
     ) -> Step {
-        let PacketView { meta, header_info: opening, now, .. } = *packet;
+        let PacketView { meta, header_info: info, now, .. } = *packet;
         let hot = &self.table.hot[record as usize];
         let before = hot.phase();
         let (key, orig) = (&hot.key, hot.originator());
@@ -41,7 +41,7 @@ impl<const W: usize> Tracker<W> {
         self.restart(record, packet, cause);
         let hot = &self.table.hot[record as usize];
         accounts.reopened((&hot.key, hot.originator()), now);
-        self.finish(record, (meta, opening, now), Some(StateChange::New(before)), accounts);
+        self.finish(record, (meta, info, now), Some(StateChange::New(before)), accounts);
         Step::Tracked
     }
 

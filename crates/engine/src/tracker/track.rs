@@ -28,7 +28,7 @@ impl<const W: usize> Tracker<W> {
         (record, key): (u32, &Key<W>),
         (meta, numbers): (PacketMeta, impl FnOnce() -> Option<SeqNumbers>),
         now: Micros,
-        looks: impl Sampler,
+        sampler: impl Sampler,
     ) -> bool {
         // No record is as many as `NO_RECORD`: the bounds check is the test for a candidate.
         let Some(hot) = self.table.hot.get_mut(record as usize) else { return false };
@@ -38,7 +38,7 @@ impl<const W: usize> Tracker<W> {
         if hot.checks_window() && !hot.accepts_of_sender(meta, numbers()) {
             return false;
         }
-        if hot.count(meta, now, looks.of(record)) {
+        if hot.count(meta, now, sampler.of(record)) {
             self.handle_rare(record, meta.swapped(), false);
         }
         true
@@ -51,7 +51,7 @@ impl<const W: usize> Tracker<W> {
         packet: &PacketView,
         accounts: &mut Accounts,
     ) -> Step {
-        let PacketView { meta, header_info: opening, now, .. } = *packet;
+        let PacketView { meta, header_info: info, now, .. } = *packet;
         let hot = &mut self.table.hot[record as usize];
         let before = hot.phase();
         let event = match hot.event(packet) {
@@ -70,7 +70,7 @@ impl<const W: usize> Tracker<W> {
                 Some(StateChange::From(before))
             }
         };
-        self.finish(record, (meta, opening, now), transition, accounts);
+        self.finish(record, (meta, info, now), transition, accounts);
         Step::Tracked
     }
 
@@ -94,13 +94,13 @@ impl<const W: usize> Tracker<W> {
     pub(super) fn finish(
         &mut self,
         record: u32,
-        (meta, opening, now): (PacketMeta, &HeaderInfo, Nanos),
+        (meta, info, now): (PacketMeta, &HeaderInfo, Nanos),
         transition: Option<StateChange>,
         accounts: &mut Accounts,
     ) {
-        let looks = self.eval_interval.filter(|_| !opening.is_later_fragment()).of(record);
+        let sampler = self.eval_interval.filter(|_| !info.is_later_fragment()).of(record);
         let hot = &mut self.table.hot[record as usize];
-        let is_rare = hot.count(meta, Micros::of(now), looks);
+        let is_rare = hot.count(meta, Micros::of(now), sampler);
         if let Some(StateChange::From(before) | StateChange::New(before)) = transition {
             let timeout = self.timeouts.of(hot);
             // A timer may come up early but never late.
@@ -130,8 +130,8 @@ impl<const W: usize> Tracker<W> {
         if matches!(anomaly, Anomaly::TcpSyn | Anomaly::TcpSynOfOther) {
             self.store_pending_syn(record, packet);
         }
-        let looks = self.eval_interval.of(record);
-        if self.table.hot[record as usize].count_irregular(packet.meta, looks) {
+        let sampler = self.eval_interval.of(record);
+        if self.table.hot[record as usize].count_irregular(packet.meta, sampler) {
             self.handle_rare(record, packet.meta.swapped(), false);
         }
         Step::Ignored(anomaly)

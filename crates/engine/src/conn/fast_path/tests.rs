@@ -102,11 +102,11 @@ fn it_says_what_the_long_way_says() {
     proptest!(ProptestConfig::with_cases(200_000), |((known, frame, swapped) in cases)| {
         let hot = known.hot();
         let meta = PacketMeta::new(frame.len() as u32, 14, frame[47]).sent_by(swapped);
-        let opening = HeaderInfo::plain(0, 20);
-        let header = TcpHeader::of_whole(&frame, &opening).unwrap();
+        let info = HeaderInfo::plain(0, 20);
+        let header = TcpHeader::of_whole(&frame, &info).unwrap();
         let packet = PacketView {
             meta,
-            header_info: &opening,
+            header_info: &info,
             now: 0,
             side: None,
             header: Some(header),
@@ -121,7 +121,7 @@ fn it_says_what_the_long_way_says() {
             seen[next as usize].set(seen[next as usize].get() + 1);
             return Ok(());
         }
-        let (segment, mut in_short) = (header.read(meta, &opening), hot);
+        let (segment, mut in_short) = (header.read(meta, &info), hot);
         prop_assert!(!in_short.apply_fast(next, (meta, segment), || false));
         let bits = (in_short.state_word.bits(), hot.state_word.bits());
         prop_assert_eq!((in_short.window, bits.0), (hot.window, bits.1));

@@ -42,14 +42,14 @@ impl<const W: usize> ConnHot<W> {
         &mut self,
         meta: PacketMeta,
         reach: TcpReach,
-        looks: impl Sampler,
+        sampler: impl Sampler,
     ) -> bool {
         let direction = self.direction(meta);
         if self.key.proto() == PROTO_TCP && self.checks_window() && self.can_go_on(direction, reach)
         {
             self.window.reach(direction, reach);
         }
-        self.count_irregular(meta, looks)
+        self.count_irregular(meta, sampler)
     }
 
     /// True if a segment with this first fragment fits the connection.

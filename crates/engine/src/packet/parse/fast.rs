@@ -19,14 +19,14 @@ use crate::packet::{
 struct Link {
     l3: usize,
     zone: u16,
-    opening: HeaderInfo,
+    info: HeaderInfo,
 }
 
 impl Link {
     #[inline(always)]
     fn untagged(position: u8, zone: ZoneSource, ip_header: usize) -> Self {
-        let opening = HeaderInfo::plain(position, ip_header);
-        Link { l3: ETHERNET, zone: zone.untagged(), opening }
+        let info = HeaderInfo::plain(position, ip_header);
+        Link { l3: ETHERNET, zone: zone.untagged(), info }
     }
 }
 
@@ -75,7 +75,7 @@ fn tagged(
     let link = |ip_header: usize| Link {
         l3: ETHERNET + VLAN_TAG,
         zone: zone_of(&vlan, zone),
-        opening: HeaderInfo { vlan, ..HeaderInfo::plain(position, ip_header) },
+        info: HeaderInfo { vlan, ..HeaderInfo::plain(position, ip_header) },
     };
     match u16_at(head, ETHERNET + VLAN_TAG - 2)? {
         ETHERTYPE_IPV4 => ipv4(head, lengths, link(IPV4_MIN), batches),
@@ -90,7 +90,7 @@ fn ipv4(head: &[u8], lengths: Lengths, link: Link, batches: &mut Batches) -> Opt
     let (ip, transport) = header.split_first_chunk::<IPV4_MIN>()?;
     let ports = L4Id::Pair(*transport.first_chunk()?);
     let (key, swapped) = key4(*ip.last_chunk()?, ports, zone_proto(link.zone, ip[9]));
-    batches.v4.push(key, meta.sent_by(swapped.into()), link.opening);
+    batches.v4.push(key, meta.sent_by(swapped.into()), link.info);
     Some(())
 }
 
@@ -118,7 +118,7 @@ fn ipv6(head: &[u8], lengths: Lengths, link: Link, batches: &mut Batches) -> Opt
     let (ip, transport) = header.split_first_chunk::<IPV6>()?;
     let ports = L4Id::Pair(*transport.first_chunk()?);
     let (key, swapped) = key6(ip.last_chunk()?, ports, zone_proto(link.zone, ip[6]));
-    batches.v6.push(key, meta.sent_by(swapped.into()), link.opening);
+    batches.v6.push(key, meta.sent_by(swapped.into()), link.info);
     Some(())
 }
 

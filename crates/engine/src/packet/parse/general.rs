@@ -106,7 +106,7 @@ pub(super) fn parse<P: Packet>(
         PacketMeta::new(bytes as u32, overhead as u16, tcp_flags).sent_by(swapped.into())
     };
     let quoting = |swapped: bool| PacketMeta::UNUSUAL.sent_by(swapped.into());
-    let opening = |ends: &Ends| HeaderInfo {
+    let info = |ends: &Ends| HeaderInfo {
         vlan,
         icmp: ends.icmp,
         ..HeaderInfo::plain(position, ends.at - l3)
@@ -120,7 +120,7 @@ pub(super) fn parse<P: Packet>(
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);
-            batches.v4.push_maybe_fragment(key, meta, opening(&ends), piece);
+            batches.v4.push_maybe_fragment(key, meta, info(&ends), piece);
         }
         ETHERTYPE_IPV6 => {
             let Parsed { key, swapped, ip_len, ends, piece } = ipv6(&frame, l3, zone)?;
@@ -130,7 +130,7 @@ pub(super) fn parse<P: Packet>(
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);
-            batches.v6.push_maybe_fragment(key, meta, opening(&ends), piece);
+            batches.v6.push_maybe_fragment(key, meta, info(&ends), piece);
         }
         ..ETHERTYPE_MIN => return Err(UntrackedReason::Llc),
         _ => return Err(UntrackedReason::NonIp),
