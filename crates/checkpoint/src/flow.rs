@@ -23,7 +23,7 @@ pub(super) fn write(flow: &ConnSnapshot, out: &mut Vec<u8>) {
     let version = if is_marked { version | MARKED } else { version };
     let is_tagged = flow.tags != [0; 2];
     let version = if is_tagged { version | TAGGED } else { version };
-    out.extend([version, flow.proto, flow.phase as u8, a, b]);
+    out.extend([version, flow.proto, flow.state as u8, a, b]);
     for address in [flow.src, flow.dst] {
         match address {
             IpAddr::V4(address) => out.extend(address.octets()),
@@ -84,7 +84,7 @@ impl<'a> Bytes<'a> {
     /// Reads a connection that [`write`] wrote.
     pub(super) fn flow(&mut self) -> Option<ConnSnapshot> {
         let version = self.u8()?;
-        let (proto, phase, scales) = (self.u8()?, self.u8()?, self.array()?);
+        let (proto, state, scales) = (self.u8()?, self.u8()?, self.array()?);
         let (src, dst) = match version & !(MARKED | TAGGED) {
             4 => (IpAddr::from(self.array::<4>()?), IpAddr::from(self.array::<4>()?)),
             6 => (IpAddr::from(self.array::<16>()?), IpAddr::from(self.array::<16>()?)),
@@ -106,7 +106,7 @@ impl<'a> Bytes<'a> {
             last_seen: self.u64()?,
             orig: self.tally()?,
             reply: self.tally()?,
-            phase: SnapshotState::of_number(phase)?,
+            state: SnapshotState::of_number(state)?,
             scales: (scales != [NOT_JUDGED; 2]).then_some(scales),
             tags: if version & TAGGED != 0 { [self.u32()?, self.u32()?] } else { [0; 2] },
             ct_mark: if version & MARKED != 0 { self.ct_mark()? } else { CtMark::default() },

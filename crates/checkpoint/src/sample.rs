@@ -20,7 +20,7 @@ pub fn sample(count: usize) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &header).expect(WRITTEN);
     for i in 0..count {
         let [low, high, ..] = i.to_le_bytes();
-        let phase = SnapshotState::ALL[i % SnapshotState::ALL.len()];
+        let state = SnapshotState::ALL[i % SnapshotState::ALL.len()];
         let address = |end: u8| match i % 4 {
             0 => IpAddr::from([end; 16]),
             _ => IpAddr::from([10, end, high, low]),
@@ -29,7 +29,7 @@ pub fn sample(count: usize) -> Vec<u8> {
         let flow = ConnSnapshot {
             src: address(1),
             dst: address(2),
-            proto: match phase {
+            proto: match state {
                 SnapshotState::Udp => 17,
                 SnapshotState::Icmp => 1,
                 SnapshotState::Other => 47,
@@ -48,7 +48,7 @@ pub fn sample(count: usize) -> Vec<u8> {
             last_seen: 1_699_999_995_000_000_000,
             orig: tally,
             reply: tally,
-            phase,
+            state,
             scales: Some([7, 7]),
             tags: [i as u32 % 2, i as u32 % 5],
             ct_mark: CtMark { mark: (i % 3) as u32, label: (i as u128 % 2) << 100 },

@@ -86,7 +86,7 @@ impl Request {
         Filter {
             zone: self.zone,
             proto: self.proto,
-            progress: self.state.map(|state| state.0),
+            proto_state: self.state.map(|state| state.0),
             mark: self.mark.map(|bits| bits.0),
             label: self.label.map(|bits| bits.0),
             src: end(self.src, self.sport),

@@ -23,7 +23,7 @@ use wire::Packet;
 /// A *connection* is what two endpoints exchange under one key: protocol, two addresses, two ports,
 /// zone. Its first packet makes its record and names the originator. Every later packet of either
 /// direction finds the record by the sorted key and is counted to its direction. The record stays
-/// until the connection has been silent for the timeout of its phase. What is left of it then is a
+/// until the connection has been silent for the timeout of its state. What is left of it then is a
 /// [`FlowRecord`].
 ///
 /// # Invariants

@@ -117,7 +117,7 @@ impl<const W: usize> Tracker<W> {
 
     /// Returns the connection state of a tracked packet of the connection in `record`.
     pub(crate) fn ct_state(&self, record: u32, meta: PacketMeta) -> CtState {
-        self.table.hot[record as usize].state(meta)
+        self.table.hot[record as usize].ct_state(meta)
     }
 
     /// True if this zone has the window check for TCP, and the tag check for SCTP.

@@ -47,7 +47,7 @@ impl EventQueue {
     pub(crate) fn ended(&mut self, record: &FlowRecord) {
         if self.listens {
             let (record, change) = (record.clone(), EventKind::Destroy);
-            self.push(FlowEvent { change, record, progress: None, is_assured: false });
+            self.push(FlowEvent { change, record, proto_state: None, is_assured: false });
         }
     }
 }

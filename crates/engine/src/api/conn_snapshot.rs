@@ -44,7 +44,7 @@ pub struct ConnSnapshot {
     /// Packets from `dst` to `src`.
     pub reply: DirectionCounters,
     /// State of the connection.
-    pub phase: SnapshotState,
+    pub state: SnapshotState,
     /// For TCP with window check, the window shifts of originator and responder. Sequence numbers
     /// are not saved: they are soon out of date.
     pub scales: Option<[u8; 2]>,
@@ -108,7 +108,7 @@ impl SnapshotState {
 
     /// Returns the state with this number; `None` if there is none.
     pub fn of_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|phase| *phase as u8 == number)
+        Self::ALL.into_iter().find(|state| *state as u8 == number)
     }
 }
 

@@ -39,7 +39,7 @@ pub struct FlowEvent {
     /// packet.
     pub record: FlowRecord,
     /// Protocol state; `None` if the connection has ended.
-    pub progress: Option<ProtoState>,
+    pub proto_state: Option<ProtoState>,
     /// True if both ends have confirmed the connection. Meaningless if it has ended.
     pub is_assured: bool,
 }

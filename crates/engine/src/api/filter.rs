@@ -19,7 +19,7 @@ pub struct Filter {
     /// IP protocol number.
     pub proto: Option<u8>,
     /// Protocol state.
-    pub progress: Option<ProtoState>,
+    pub proto_state: Option<ProtoState>,
     /// Bits of the connection mark.
     pub mark: Option<MaskedBits>,
     /// Bits of the label.
@@ -157,22 +157,27 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// True if the filter matches the connection of this flow record. `progress` is `None` for a
+    /// True if the filter matches the connection of this flow record. `proto_state` is `None` for a
     /// connection that has ended; a filter with a protocol state never matches it.
-    pub fn matches_record(&self, record: &FlowRecord, progress: Option<ProtoState>) -> bool {
+    pub fn matches_record(&self, record: &FlowRecord, proto_state: Option<ProtoState>) -> bool {
         let port = |port| has_ports(record.proto).then_some(port);
-        self.takes_kind(record.zone, record.proto, progress)
+        self.matches_kind(record.zone, record.proto, proto_state)
             && self.matches_mark(record.ct_mark)
-            && self.takes_ends((record.src, port(record.sport)), (record.dst, port(record.dport)))
+            && self.matches_ends((record.src, port(record.sport)), (record.dst, port(record.dport)))
     }
 
-    pub(crate) fn takes_kind(&self, zone: u16, proto: u8, progress: Option<ProtoState>) -> bool {
+    pub(crate) fn matches_kind(
+        &self,
+        zone: u16,
+        proto: u8,
+        proto_state: Option<ProtoState>,
+    ) -> bool {
         self.zone.is_none_or(|wanted| wanted == zone)
             && self.proto.is_none_or(|wanted| wanted == proto)
-            && (self.progress.is_none() || self.progress == progress)
+            && (self.proto_state.is_none() || self.proto_state == proto_state)
     }
 
-    pub(crate) fn takes_ends(&self, src: OneEnd, dst: OneEnd) -> bool {
+    pub(crate) fn matches_ends(&self, src: OneEnd, dst: OneEnd) -> bool {
         self.src.matches(src)
             && self.dst.matches(dst)
             && (self.either.matches(src) || self.either.matches(dst))
@@ -181,7 +186,7 @@ impl Filter {
 
 impl Filter {
     /// True if the filter has criteria for the mark or the label.
-    pub(crate) fn asks_for_marks(&self) -> bool {
+    pub(crate) fn has_mark_criteria(&self) -> bool {
         self.mark.is_some() || self.label.is_some()
     }
 

@@ -117,7 +117,7 @@ impl ProtoState {
 
     /// Returns the state with this name, in upper or lower case; `None` if there is none.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|progress| progress.name().eq_ignore_ascii_case(name))
+        Self::ALL.into_iter().find(|state| state.name().eq_ignore_ascii_case(name))
     }
 }
 
@@ -127,11 +127,11 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found_again() {
-        for progress in ProtoState::ALL {
-            let name = progress.name();
-            assert_eq!(ProtoState::named(name), Some(progress));
-            assert_eq!(ProtoState::named(&name.to_uppercase()), Some(progress));
-            assert_eq!(ProtoState::named(&name.to_lowercase()), Some(progress));
+        for proto_state in ProtoState::ALL {
+            let name = proto_state.name();
+            assert_eq!(ProtoState::named(name), Some(proto_state));
+            assert_eq!(ProtoState::named(&name.to_uppercase()), Some(proto_state));
+            assert_eq!(ProtoState::named(&name.to_lowercase()), Some(proto_state));
         }
         assert_eq!(ProtoState::named("first"), None);
     }

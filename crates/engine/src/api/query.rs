@@ -35,7 +35,7 @@ pub struct ConnView {
     /// Flow record that the connection would have if the engine were flushed now.
     pub record: FlowRecord,
     /// Protocol state.
-    pub progress: ProtoState,
+    pub proto_state: ProtoState,
     /// True if both ends have confirmed the connection.
     pub is_assured: bool,
     /// Time at which the connection ends without another packet.

@@ -9,7 +9,7 @@ use crate::base::{Micros, Nanos};
 impl<const W: usize> ConnHot<W> {
     /// True for a UDP connection with packets of both directions.
     pub(crate) fn is_open_udp(&self) -> bool {
-        self.phase() == State::UdpMultiple
+        self.state() == State::UdpMultiple
     }
 
     /// Adds packets that the NIC has forwarded, sent by the end of the key that `swapped` names.

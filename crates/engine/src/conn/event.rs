@@ -19,8 +19,8 @@ pub(crate) enum Transition {
 }
 
 impl Transition {
-    pub(super) fn entering(next: State, phase: State) -> Self {
-        if next == phase { Transition::None } else { Transition::Enter(next) }
+    pub(super) fn entering(next: State, state: State) -> Self {
+        if next == state { Transition::None } else { Transition::Enter(next) }
     }
 }
 
@@ -30,19 +30,19 @@ impl<const W: usize> ConnHot<W> {
     /// # Errors
     /// [`Anomaly::IcmpReply`] for another ICMP reply without a request.
     pub(super) fn event_by_flags(&self, packet: &PacketView) -> Result<Transition, Anomaly> {
-        let (meta, phase) = (packet.meta, self.phase());
+        let (meta, state) = (packet.meta, self.state());
         let (direction, flags) = (self.direction(meta), meta.tcp_flags());
-        if phase.is_closing() && is_syn(flags) {
+        if state.is_closing() && is_syn(flags) {
             return Ok(Transition::Reuse);
         }
-        if phase == State::IcmpStray {
+        if state == State::IcmpStray {
             // Either another reply, or now a request, whose header must be in the packet.
             let asks = direction == 1 && !packet.header_info.is_later_fragment();
             return if asks { Ok(Transition::Reuse) } else { Err(Anomaly::IcmpReply) };
         }
-        let next = phase.after(direction, FlagKind::of(flags));
+        let next = state.after(direction, FlagKind::of(flags));
         let is_over = self.is_of_both(FIN, direction, flags) && !next.is_closing();
-        Ok(Transition::entering(if is_over { State::TcpTimeWait } else { next }, phase))
+        Ok(Transition::entering(if is_over { State::TcpTimeWait } else { next }, state))
     }
 
     /// True if both sides have sent a flag, including the flags of this packet. One side may have

@@ -43,7 +43,7 @@ const CLASS_OF_FLAGS: [FlagClass; 64] = {
 /// Transitions: state, sender, segment, next state.
 ///
 /// `TcpTimeWait` is entered only if everything is acknowledged, else `TcpLastAck`.
-const LIFE: [(State, usize, FlagClass, State); 12] = {
+const TRANSITIONS: [(State, usize, FlagClass, State); 12] = {
     use State::*;
     [
         (TcpSynSent, 1, FlagClass::SynAck, TcpSynRecv),
@@ -62,18 +62,18 @@ const LIFE: [(State, usize, FlagClass, State); 12] = {
     ]
 };
 
-/// The transitions of [`LIFE`], indexed by bits of the state, sender and class.
+/// The transitions of [`TRANSITIONS`], indexed by bits of the state, sender and class.
 ///
 /// [`State::Free`], which is 0, stands for a transition that is not in the table.
-const LEADS: [[[u8; CLASSES]; 2]; State::BITS] = {
-    let mut leads = [[[State::Free as u8; CLASSES]; 2]; State::BITS];
+const NEXT_STATES: [[[u8; CLASSES]; 2]; State::BITS] = {
+    let mut next = [[[State::Free as u8; CLASSES]; 2]; State::BITS];
     let mut i = 0;
-    while i < LIFE.len() {
-        let (from, sender, class, to) = LIFE[i];
-        leads[from as usize][sender][class as usize] = to as u8;
+    while i < TRANSITIONS.len() {
+        let (from, sender, class, to) = TRANSITIONS[i];
+        next[from as usize][sender][class as usize] = to as u8;
         i += 1;
     }
-    leads
+    next
 };
 
 impl<const W: usize> ConnHot<W> {
@@ -84,9 +84,9 @@ impl<const W: usize> ConnHot<W> {
     #[inline(always)]
     pub(crate) fn fast_next_state(&self, meta: PacketMeta) -> Option<State> {
         let class = CLASS_OF_FLAGS[usize::from(meta.tcp_flags() & 0x3f)];
-        let of_phase = &LEADS[usize::from(self.state_word.phase_bits()) % State::BITS];
-        let leads = of_phase[self.direction(meta)][class as usize % CLASSES];
-        (leads != State::Free as u8 && self.checks_window()).then(|| State::of_bits(leads))
+        let next_states = &NEXT_STATES[usize::from(self.state_word.state_bits()) % State::BITS];
+        let next = next_states[self.direction(meta)][class as usize % CLASSES];
+        (next != State::Free as u8 && self.checks_window()).then(|| State::of_bits(next))
     }
 
     /// Applies a segment that leads to [`next`](Self::fast_next_state), a state of the same

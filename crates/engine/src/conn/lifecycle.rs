@@ -75,11 +75,11 @@ impl State {
         }
     }
 
-    pub(super) fn state(self) -> FlowState {
+    pub(super) fn flow_state(self) -> FlowState {
         match self {
             State::TcpLastAck | State::SctpShutdownAck => FlowState::Closing,
-            phase if phase.is_closing() || phase.is_over_for_sctp() => FlowState::Closing,
-            phase if phase.is_first() == 1 => FlowState::New,
+            state if state.is_closing() || state.is_over_for_sctp() => FlowState::Closing,
+            state if state.is_first() == 1 => FlowState::New,
             _ => FlowState::Open,
         }
     }

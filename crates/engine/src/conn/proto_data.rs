@@ -11,15 +11,15 @@ use crate::packet::{PacketMeta, SctpChunks, TcpSegment};
 impl<const W: usize> ConnHot<W> {
     /// Stores the tags of the first packet of an association, and returns the first state.
     pub(super) fn open_association(&mut self, chunks: SctpChunks) -> State {
-        let phase = match chunks.has_valid_chunks() {
+        let state = match chunks.has_valid_chunks() {
             true => chunks.main_chunk().first_state(),
             // A packet that cannot begin an association must not look like one that can.
             false => State::SctpStray,
         };
-        if chunks.is_judged && phase != State::SctpStray {
+        if chunks.is_judged && state != State::SctpStray {
             self.set_tags(&SctpTags::first(&chunks));
         }
-        phase
+        state
     }
 
     /// Returns the tags of an association with tag check.
@@ -41,17 +41,17 @@ impl<const W: usize> ConnHot<W> {
     /// True if the sender of a quoted packet can have sent this tag. Also true if too little is
     /// known.
     pub(super) fn has_sent_tag(&self, meta: PacketMeta, tag: u32) -> bool {
-        let (phase, tags, direction) = (self.phase(), self.tags(), self.direction(meta));
-        let is_asking = phase == State::SctpInit;
+        let (state, tags, direction) = (self.state(), self.tags(), self.direction(meta));
+        let is_asking = state == State::SctpInit;
         // A packet that ends an association may carry its receiver's tag, and a quote does not show
         // that.
-        let is_reflected = || phase.is_over_for_sctp() && tags.has_sent(1 - direction, tag, false);
+        let is_reflected = || state.is_over_for_sctp() && tags.has_sent(1 - direction, tag, false);
         tags.has_sent(direction, tag, is_asking) || is_reflected()
     }
 
     /// Sets the window after the first segment, which led to this state.
-    pub(super) fn open_window(&mut self, phase: State, segment: TcpSegment) {
-        let (window, scales) = match phase {
+    pub(super) fn open_window(&mut self, state: State, segment: TcpSegment) {
+        let (window, scales) = match state {
             State::TcpSynSent => TcpWindow::on_syn(segment),
             State::TcpPickedUp => TcpWindow::picked_up(segment.numbers),
             // The numbers of an ended connection are useless.

@@ -120,12 +120,12 @@ impl<const W: usize> ConnHot<W> {
 
     #[inline(always)]
     pub(crate) fn is_free(&self) -> bool {
-        self.state_word.phase_bits() == State::Free as u8
+        self.state_word.state_bits() == State::Free as u8
     }
 
     #[inline(always)]
-    pub(crate) fn phase(&self) -> State {
-        State::of_bits(self.state_word.phase_bits())
+    pub(crate) fn state(&self) -> State {
+        State::of_bits(self.state_word.state_bits())
     }
 
     /// True if the connection was evaluated for a NIC rule.
@@ -145,8 +145,8 @@ impl<const W: usize> ConnHot<W> {
     }
 
     #[inline(always)]
-    pub(crate) fn enter(&mut self, phase: State) {
-        self.state_word = self.state_word.in_phase(phase);
+    pub(crate) fn enter(&mut self, state: State) {
+        self.state_word = self.state_word.with_state(state);
         if !self.is_steady() {
             self.expected = 0;
         }
@@ -158,7 +158,7 @@ impl<const W: usize> ConnHot<W> {
     #[inline(always)]
     pub(crate) fn is_plain(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
-        meta.tcp_flags() & SYN_FIN_RST | (direction | State::OPEN) & self.state_word.phase_bits()
+        meta.tcp_flags() & SYN_FIN_RST | (direction | State::OPEN) & self.state_word.state_bits()
             == 0
     }
 
@@ -166,13 +166,13 @@ impl<const W: usize> ConnHot<W> {
     /// counted. There a SYN does no more than an ACK.
     pub(crate) fn is_plain_of_steady(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
-        meta.tcp_flags() & (FIN | RST) | direction & self.state_word.phase_bits() & 1 == 0
+        meta.tcp_flags() & (FIN | RST) | direction & self.state_word.state_bits() & 1 == 0
     }
 
     /// True if only flags and first answers can change the state.
     pub(crate) fn is_steady(&self) -> bool {
-        let phase = self.phase();
-        !phase.is_open() && !phase.is_closing()
+        let state = self.state();
+        !state.is_open() && !state.is_closing()
     }
 
     /// Returns the direction of a packet with this mark, 0 for the originator and 1 for the
@@ -184,22 +184,22 @@ impl<const W: usize> ConnHot<W> {
     pub(crate) fn direction_of(&self, mark: u32, meta: PacketMeta) -> Option<usize> {
         let direction = mark ^ self.expected;
         // The first packet of the responder does more.
-        let more = u32::from(self.state_word.phase_bits()) & 1 | !1;
+        let more = u32::from(self.state_word.state_bits()) & 1 | !1;
         let is_so = (direction & more == 0) & (meta.tcp_flags() & (FIN | RST) == 0);
         is_so.then_some(direction as usize)
     }
 
     /// Returns the relation of a tracked packet to the connection.
-    pub(crate) fn state(&self, meta: PacketMeta) -> CtState {
+    pub(crate) fn ct_state(&self, meta: PacketMeta) -> CtState {
         let of_responder = self.counters[1].tcp_flags();
         let is_answered = match self.key.proto() {
             PROTO_TCP => of_responder != 0,
-            _ => self.phase().is_first() == 0,
+            _ => self.state().is_first() == 0,
         };
         match (self.is_reply(meta), is_answered) {
             (true, _) => CtState::ESTABLISHED | CtState::REPLY,
             (false, true) => CtState::ESTABLISHED,
-            (false, false) if self.phase().is_stray() => CtState::INVALID,
+            (false, false) if self.state().is_stray() => CtState::INVALID,
             (false, false) => CtState::NEW,
         }
     }
@@ -305,11 +305,11 @@ impl<const W: usize> ConnHot<W> {
 
     /// Returns the reason of the end of a connection whose timeout has passed.
     pub(crate) fn end_reason(&self) -> EndReason {
-        match self.phase() {
+        match self.state() {
             State::TcpLastAck | State::SctpShutdownAck | State::SctpClosed => EndReason::Fin,
-            phase if phase.is_closing() && self.is_fin() => EndReason::Fin,
+            state if state.is_closing() && self.is_fin() => EndReason::Fin,
             State::TcpClose | State::TcpStray => EndReason::Rst,
-            phase if phase.is_over_for_sctp() => EndReason::Rst,
+            state if state.is_over_for_sctp() => EndReason::Rst,
             _ => EndReason::Idle,
         }
     }

@@ -38,7 +38,7 @@ impl<const W: usize> ConnHot<W> {
             last_seen: self.last_seen(cold),
             orig: self.tally(cold, 0),
             reply: self.tally(cold, 1),
-            phase: self.phase().saved()?,
+            state: self.state().saved()?,
             scales: self.state_word.scales().saved().filter(|_| proto == PROTO_TCP),
             tags: self.saved_tags(),
             ct_mark: CtMark::default(),
@@ -58,7 +58,7 @@ impl<const W: usize> ConnHot<W> {
             // connection anew.
             return None;
         }
-        let (phase, scales) = resumed(flow, is_judged)?;
+        let (state, scales) = resumed(flow, is_judged)?;
         let mut hot = ConnHot { key, state_word: StateWord::begin(swapped.into()), ..Self::FREE };
         let mut cold =
             ConnCold { start: flow.start, vlan: flow.vlan, icmp: flow.icmp, ..ConnCold::FREE };
@@ -70,7 +70,7 @@ impl<const W: usize> ConnHot<W> {
             // An unknown tag is learnt from the next packet.
             hot.set_tags(&SctpTags { known: flow.tags, ..SctpTags::default() });
         }
-        hot.enter(phase);
+        hot.enter(state);
         Some((hot, cold))
     }
 }
@@ -87,7 +87,7 @@ fn is_icmp(proto: u8) -> bool {
 /// Returns the state and window shifts with which a saved connection continues. `None`: protocol
 /// and state do not fit.
 fn resumed(flow: &ConnSnapshot, is_judged: bool) -> Option<(State, WindowScales)> {
-    let is_of_proto = match flow.phase {
+    let is_of_proto = match flow.state {
         SnapshotState::Udp => flow.proto == PROTO_UDP,
         SnapshotState::Icmp => is_icmp(flow.proto),
         SnapshotState::Other => {
@@ -100,8 +100,8 @@ fn resumed(flow: &ConnSnapshot, is_judged: bool) -> Option<(State, WindowScales)
         _ => flow.proto == PROTO_TCP,
     };
     let scales = flow.scales.filter(|_| is_judged).and_then(WindowScales::of_saved);
-    let unjudged = |phase| (phase, WindowScales::NOT_JUDGED);
-    is_of_proto.then_some(match (flow.phase, scales) {
+    let unjudged = |state| (state, WindowScales::NOT_JUDGED);
+    is_of_proto.then_some(match (flow.state, scales) {
         (SnapshotState::TcpEstablished, Some(scales)) => (State::TcpResumed, scales),
         (SnapshotState::TcpEstablished, None) => unjudged(State::TcpEstablished),
         // An ending connection is not checked any more: only one side may be left to learn from.

@@ -121,13 +121,13 @@ impl State {
     /// Returns the state with these bits; [`State::Free`] if there is none.
     pub(crate) fn of_bits(bits: u8) -> Self {
         const BY_BITS: [State; State::BITS] = {
-            let mut phases = [State::Free; State::BITS];
+            let mut states = [State::Free; State::BITS];
             let mut i = 0;
             while i < State::ALL.len() {
-                phases[State::ALL[i] as usize] = State::ALL[i];
+                states[State::ALL[i] as usize] = State::ALL[i];
                 i += 1;
             }
-            phases
+            states
         };
         BY_BITS[usize::from(bits) % BY_BITS.len()]
     }
@@ -162,7 +162,7 @@ impl State {
     /// packet since.
     ///
     /// The outer `None`: it is not being resumed. The inner `None`: neither side has sent a packet.
-    pub(super) fn side_heard_since(self) -> Option<Option<usize>> {
+    pub(super) fn side_seen_since_restart(self) -> Option<Option<usize>> {
         match self {
             State::TcpResumed => Some(None),
             State::TcpResumedOrig => Some(Some(0)),
@@ -173,13 +173,13 @@ impl State {
 
     /// True if the connection is resumed after a restart, so its numbers must be learnt anew.
     pub(super) fn is_resumed(self) -> bool {
-        self.side_heard_since().is_some()
+        self.side_seen_since_restart().is_some()
     }
 }
 
 impl State {
     /// Returns the protocol state for users; `None` for a record that is not in use.
-    pub(crate) fn progress(self) -> Option<ProtoState> {
+    pub(crate) fn proto_state(self) -> Option<ProtoState> {
         Some(match self {
             State::Free => return None,
             State::TcpSynSent => ProtoState::SynSent,

@@ -25,9 +25,9 @@ const EMBRYONIC: u64 = 1 << 47;
 
 const SCALES_SHIFT: u32 = 48;
 
-const PHASE_SHIFT: u32 = 56;
+const STATE_SHIFT: u32 = 56;
 
-const PHASE_MASK: u64 = 0x3f << PHASE_SHIFT;
+const STATE_MASK: u64 = 0x3f << STATE_SHIFT;
 
 const SWAPPED_SHIFT: u32 = 62;
 
@@ -65,12 +65,12 @@ impl StateWord {
 
     /// Returns the bits of the [`State`].
     #[inline(always)]
-    pub(super) fn phase_bits(self) -> u8 {
-        (self.0 >> PHASE_SHIFT) as u8 & (PHASE_MASK >> PHASE_SHIFT) as u8
+    pub(super) fn state_bits(self) -> u8 {
+        (self.0 >> STATE_SHIFT) as u8 & (STATE_MASK >> STATE_SHIFT) as u8
     }
 
-    pub(super) fn in_phase(self, phase: State) -> Self {
-        StateWord(self.0 & !PHASE_MASK | (phase as u64) << PHASE_SHIFT)
+    pub(super) fn with_state(self, state: State) -> Self {
+        StateWord(self.0 & !STATE_MASK | (state as u64) << STATE_SHIFT)
     }
 
     #[inline(always)]
@@ -127,20 +127,20 @@ mod tests {
         let vital = StateWord::begin(1)
             .with_evaluated()
             .with_scales(WindowScales(0x5a))
-            .in_phase(State::TcpSynSent2);
-        let vital = vital.at(Micros::of(u64::MAX)).in_phase(State::TcpSynSent2);
+            .with_state(State::TcpSynSent2);
+        let vital = vital.at(Micros::of(u64::MAX)).with_state(State::TcpSynSent2);
         assert!(
             vital.was_evaluated()
                 && vital.orig_swapped() == 1
                 && vital.scales() == WindowScales(0x5a)
         );
-        assert_eq!(vital.phase_bits(), State::TcpSynSent2 as u8);
+        assert_eq!(vital.state_bits(), State::TcpSynSent2 as u8);
         let vital =
-            vital.with_scales(WindowScales(0)).in_phase(State::UdpMultiple).at(Micros::of(0));
+            vital.with_scales(WindowScales(0)).with_state(State::UdpMultiple).at(Micros::of(0));
         assert!(
             vital.was_evaluated() && vital.orig_swapped() == 1 && vital.scales() == WindowScales(0)
         );
-        assert_eq!(State::of_bits(vital.phase_bits()), State::UdpMultiple);
+        assert_eq!(State::of_bits(vital.state_bits()), State::UdpMultiple);
         assert!(!vital.is_embryonic());
         let vital =
             vital.with_embryonic(true).at(Micros::of(u64::MAX)).with_scales(WindowScales(0));

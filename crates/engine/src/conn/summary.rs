@@ -57,7 +57,7 @@ impl<const W: usize> ConnHot<W> {
             end: self.last_seen(cold),
             orig: self.tally(cold, 0),
             reply: self.tally(cold, 1),
-            state: self.phase().state(),
+            state: self.state().flow_state(),
             end_reason,
             ct_mark: CtMark::default(),
         }

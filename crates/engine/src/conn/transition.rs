@@ -23,25 +23,25 @@ impl<const W: usize> ConnHot<W> {
     pub(crate) fn begin(&mut self, key: Key<W>, packet: &PacketView) {
         let (meta, segment) = (packet.meta, packet.segment());
         let flags = meta.tcp_flags();
-        let mut phase = State::first(key.proto(), FlagKind::of(flags));
+        let mut state = State::first(key.proto(), FlagKind::of(flags));
         self.key = key;
         self.counters = [PackedCounters(0); 2];
         self.state_word = StateWord::begin(meta.swapped());
         self.window = TcpWindow::NONE;
         if let Some(segment) = segment {
             // A packet that cannot begin a connection must not look like one that can.
-            phase = if has_valid_flags(flags) { phase } else { State::TcpStray };
-            self.open_window(phase, segment);
+            state = if has_valid_flags(flags) { state } else { State::TcpStray };
+            self.open_window(state, segment);
         }
         if let Some(chunks) = packet.chunks {
-            phase = self.open_association(chunks);
+            state = self.open_association(chunks);
         }
         // If a reply comes first, its sender must not become the originator of the next request.
-        if phase == State::IcmpFirst && packet.is_icmp_reply(&key) {
-            phase = State::IcmpStray;
+        if state == State::IcmpFirst && packet.is_icmp_reply(&key) {
+            state = State::IcmpStray;
         }
         self.expected = 0;
-        self.enter(phase);
+        self.enter(state);
     }
 
     /// Initialises the record for a connection that began with `syn` of the other side.
@@ -72,13 +72,13 @@ impl<const W: usize> ConnHot<W> {
             self.state_word = self.state_word.with_scales(WindowScales::NOT_JUDGED);
             self.window = TcpWindow::NONE;
         }
-        match (is_judged, self.phase()) {
+        match (is_judged, self.state()) {
             (true, State::TcpEstablished) => {
                 self.state_word = self.state_word.with_scales(WindowScales::UNKNOWN);
                 self.enter(State::TcpResumed);
             }
             (true, State::SctpEstablished) => self.set_tags(&SctpTags::default()),
-            (false, phase) if phase.is_resumed() => {
+            (false, state) if state.is_resumed() => {
                 let has_fin = self.counters.map(|counters| counters.tcp_flags() & FIN != 0);
                 self.enter(match has_fin {
                     [false, false] => State::TcpEstablished,
@@ -105,14 +105,14 @@ impl<const W: usize> ConnHot<W> {
         if self.key.proto() == PROTO_SCTP {
             return self.has_sent_tag(meta, seq);
         }
-        match (self.phase(), self.direction(meta)) {
+        match (self.state(), self.direction(meta)) {
             (State::TcpSynSent, 0) => self.window.is_asked_with(seq),
             // The responder has sent nothing. In a picked-up connection it may have, before the
             // pick-up.
             (State::TcpSynSent, _) => false,
             (State::TcpPickedUp, 1) | (State::TcpClose, _) => true,
             // After a restart, nothing is known until both sides have sent a packet.
-            (phase, _) if phase.is_resumed() => true,
+            (state, _) if state.is_resumed() => true,
             (_, direction) => self.window.has_sent(self.state_word.scales(), direction, seq),
         }
     }

@@ -55,7 +55,7 @@ enum DatagramState {
 #[derive(Clone, Copy)]
 struct Datagram<const W: usize> {
     pub(crate) name: Key<W>,
-    phase: DatagramState,
+    state: DatagramState,
     born: Nanos,
     spans: RangeSet,
     pub(crate) source: u32,
@@ -112,7 +112,7 @@ impl<const W: usize> Datagrams<W> {
         let name = Key([0; W]);
         let none = Datagram {
             name,
-            phase: DatagramState::Given,
+            state: DatagramState::Given,
             born: 0,
             spans: RangeSet::NONE,
             source: NONE,
@@ -164,14 +164,14 @@ impl<const W: usize> Datagrams<W> {
             return FragmentOutcome::Refused(UntrackedReason::FragmentFull);
         };
         let datagram = &mut self.datagrams[number as usize];
-        if datagram.phase == DatagramState::Spoilt {
+        if datagram.state == DatagramState::Spoilt {
             return FragmentOutcome::Refused(UntrackedReason::FragmentOverlap);
         }
         let extent = TcpExtent { front: piece.front, first_end: piece.span.end };
         let way =
             way.map(|(key, swapped)| DatagramConn { last_word: key.0[W - 1], swapped, extent });
         let fit = datagram.spans.add(piece.span);
-        let is_other = match (datagram.phase, way) {
+        let is_other = match (datagram.state, way) {
             // RFC 1858 section 4: a second copy of the first fragment must have the same ports.
             (DatagramState::Known(known), Some(way)) => {
                 known != DatagramConn { extent: known.extent, ..way }
@@ -185,7 +185,7 @@ impl<const W: usize> Datagrams<W> {
             }
             // RFC 5722 section 4, RFC 8200 section 4.5.
             _ => {
-                datagram.phase = DatagramState::Spoilt;
+                datagram.state = DatagramState::Spoilt;
                 self.drop_held(number, UntrackedReason::FragmentOverlap, spoil);
                 return FragmentOutcome::Refused(UntrackedReason::FragmentOverlap);
             }
@@ -202,9 +202,9 @@ impl<const W: usize> Datagrams<W> {
     ) -> FragmentOutcome<W> {
         let datagram = &mut self.datagrams[number as usize];
         if let Some(way) = way {
-            datagram.phase = DatagramState::Known(way);
+            datagram.state = DatagramState::Known(way);
         }
-        match (datagram.phase, way) {
+        match (datagram.state, way) {
             (DatagramState::Known(DatagramConn { last_word, swapped, extent }), way) => {
                 // Waiting packets must be counted before the datagram ends.
                 if datagram.spans.is_complete() && datagram.held == 0 {
@@ -233,8 +233,8 @@ impl<const W: usize> Datagrams<W> {
     ) -> Option<ReadyFragments<W>> {
         let hash = self.hasher.hash_one(&piece.name.0);
         let number = self.number(hash, &piece.name)?;
-        let Datagram { phase, first_held, .. } = self.datagrams[number as usize];
-        let DatagramState::Known(DatagramConn { last_word, swapped, extent }) = phase else {
+        let Datagram { state, first_held, .. } = self.datagrams[number as usize];
+        let DatagramState::Known(DatagramConn { last_word, swapped, extent }) = state else {
             return None;
         };
         if first_held == NONE {
@@ -257,7 +257,7 @@ impl<const W: usize> Datagrams<W> {
         (waiting, now): (HeldFragment, Nanos),
     ) -> Result<u16, UntrackedReason> {
         let datagram = &mut self.datagrams[number as usize];
-        if datagram.phase != DatagramState::Waiting {
+        if datagram.state != DatagramState::Waiting {
             return Err(UntrackedReason::Fragment);
         }
         let source = self.sources.get(datagram.source);
@@ -283,7 +283,7 @@ impl<const W: usize> Datagrams<W> {
         number: u32,
         spoil: &mut impl FnMut(u32, UntrackedReason),
     ) {
-        self.datagrams[number as usize].phase = DatagramState::Given;
+        self.datagrams[number as usize].state = DatagramState::Given;
         self.drop_held(number, UntrackedReason::Fragment, spoil);
     }
 
@@ -352,10 +352,10 @@ impl<const W: usize> Datagrams<W> {
         };
         self.free.pop();
         self.links.push(&mut self.ages, number);
-        let (name, spans, phase) = (piece.name, RangeSet::NONE, DatagramState::Waiting);
+        let (name, spans, state) = (piece.name, RangeSet::NONE, DatagramState::Waiting);
         let (first_held, last_held, held) = (NONE, NONE, 0);
         self.datagrams[number as usize] =
-            Datagram { name, phase, born: now, spans, source, first_held, last_held, held };
+            Datagram { name, state, born: now, spans, source, first_held, last_held, held };
         Some(number)
     }
 

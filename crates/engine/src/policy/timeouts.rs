@@ -51,13 +51,13 @@ impl AdaptiveTimeouts {
     /// Returns the timeout of a connection.
     #[inline(always)]
     pub(crate) fn of<const W: usize>(&self, hot: &ConnHot<W>) -> Nanos {
-        self.of_phase(hot, hot.phase())
+        self.of_state(hot, hot.state())
     }
 
     /// Returns the timeout of a connection if it were in this state.
     #[inline(always)]
-    pub(crate) fn of_phase<const W: usize>(&self, hot: &ConnHot<W>, phase: State) -> Nanos {
-        let timeout = self.zones.timeout(hot.key.zone(), phase);
+    pub(crate) fn of_state<const W: usize>(&self, hot: &ConnHot<W>, state: State) -> Nanos {
+        let timeout = self.zones.timeout(hot.key.zone(), state);
         if self.share == WHOLE {
             return timeout;
         }

@@ -20,7 +20,7 @@ pub struct ZonePolicies {
     mark_rules: Box<[MarkRule]>,
     /// Timeouts of each policy by the bits of a state. States come in no predictable order, so a
     /// table is faster than branches.
-    by_phase: Box<[[Nanos; State::BITS]]>,
+    by_state: Box<[[Nanos; State::BITS]]>,
 }
 
 impl ZonePolicies {
@@ -44,14 +44,14 @@ impl ZonePolicies {
         let of_policy = |policy: &ZonePolicy| {
             std::array::from_fn(|bits| State::of_bits(bits as u8).timeout(&policy.timeouts))
         };
-        let by_phase = policies.iter().map(of_policy).collect();
-        Self { policies, places, mark_rules: config.mark_rules.as_slice().into(), by_phase }
+        let by_state = policies.iter().map(of_policy).collect();
+        Self { policies, places, mark_rules: config.mark_rules.as_slice().into(), by_state }
     }
 
     /// Returns the timeout of a connection of this zone in this state.
     #[inline(always)]
-    pub(crate) fn timeout(&self, zone: u16, phase: State) -> Nanos {
-        self.by_phase[self.place(zone)][phase as usize % State::BITS]
+    pub(crate) fn timeout(&self, zone: u16, state: State) -> Nanos {
+        self.by_state[self.place(zone)][state as usize % State::BITS]
     }
 
     #[inline(always)]

@@ -39,7 +39,7 @@ impl<const W: usize> Tracker<W> {
         // Since the SYN, no end that has the connection has sent anything that fits, except to
         // close it.
         let is_silent = hot.last_seen(&self.table.cold.0[record as usize]) == asked.last_seen
-            || hot.phase().is_closing();
+            || hot.state().is_closing();
         // An answer comes from the side to which the SYN went.
         let is_opposite = asked.direction != from && (now.is_none() || asked.side != now);
         let is_agreed = is_silent && is_opposite && asked.syn.is_answered_by(answer);

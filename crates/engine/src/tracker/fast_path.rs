@@ -61,7 +61,7 @@ impl<const W: usize> Tracker<W> {
     ) -> Option<Step> {
         let &FastPathPacket { meta, info, now, .. } = seen;
         let hot = &self.table.hot[record as usize];
-        let before = hot.phase();
+        let before = hot.state();
         let next = hot.fast_next_state(meta)?;
         let header = seen.header()?;
         if next == State::TcpSynSent {

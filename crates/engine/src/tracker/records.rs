@@ -24,10 +24,10 @@ impl<const W: usize> Tracker<W> {
         transition: Option<StateChange>,
         accounts: &mut Accounts,
     ) {
-        let progress = self.table.parts(record).0.phase().progress();
+        let proto_state = self.table.parts(record).0.state().proto_state();
         match transition {
             Some(StateChange::New(_)) => accounts.emit(self.event(record, EventKind::New)),
-            Some(StateChange::From(before)) if before.progress() != progress => {
+            Some(StateChange::From(before)) if before.proto_state() != proto_state => {
                 accounts.emit(self.event(record, EventKind::Update));
             }
             _ => {}
@@ -40,7 +40,7 @@ impl<const W: usize> Tracker<W> {
         FlowEvent {
             change,
             record: self.record(record, EndReason::Exit),
-            progress: hot.phase().progress(),
+            proto_state: hot.state().proto_state(),
             is_assured: !hot.is_embryonic(),
         }
     }
@@ -79,6 +79,6 @@ impl<const W: usize> Tracker<W> {
         let (hot, _) = self.table.parts(record);
         !hot.is_free()
             && filter.matches(hot)
-            && (!filter.asks_for_marks() || filter.matches_mark(self.table.ct_mark(record)))
+            && (!filter.has_mark_criteria() || filter.matches_mark(self.table.ct_mark(record)))
     }
 }

@@ -29,7 +29,7 @@ impl<const W: usize> Tracker<W> {
     ) -> Step {
         let PacketView { meta, header_info: info, now, .. } = *packet;
         let hot = &self.table.hot[record as usize];
-        let before = hot.phase();
+        let before = hot.state();
         let (key, orig) = (&hot.key, hot.originator());
         match accounts.keeps_records() {
             true => accounts.end(self.record(record, EndReason::Reuse)),

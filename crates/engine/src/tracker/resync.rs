@@ -30,7 +30,7 @@ impl<const W: usize> Tracker<W> {
         let hot = &mut self.table.hot[record as usize];
         let flags = packet.meta.tcp_flags();
         let segment = packet.segment().filter(|_| is_misfit(reason) && flags & SYN == 0);
-        let Some(segment) = segment.filter(|_| hot.phase().can_be_out_of_sync()) else {
+        let Some(segment) = segment.filter(|_| hot.state().can_be_out_of_sync()) else {
             return Err(reason);
         };
         let said = Segment { flags, numbers: segment.numbers };
@@ -65,8 +65,8 @@ impl<const W: usize> Tracker<W> {
     /// fit.
     fn shorten(&mut self, record: u32, now: Nanos) {
         let (hot, cold) = self.table.parts(record);
-        let deadline = now.saturating_add(self.timeouts.of_phase(hot, State::TcpOutOfSync));
-        if hot.phase() != State::TcpEstablished || self.deadline(hot, cold) <= deadline {
+        let deadline = now.saturating_add(self.timeouts.of_state(hot, State::TcpOutOfSync));
+        if hot.state() != State::TcpEstablished || self.deadline(hot, cold) <= deadline {
             return;
         }
         self.misfits.end(record);

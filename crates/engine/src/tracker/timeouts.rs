@@ -44,11 +44,11 @@ impl<const W: usize> Tracker<W> {
         if hot.is_free() {
             return (false, None);
         }
-        let (is_judged, before) = (self.checks_window(hot.key.zone()), hot.phase());
+        let (is_judged, before) = (self.checks_window(hot.key.zone()), hot.state());
         let hot = &mut self.table.hot[record as usize];
         hot.set_window_check(is_judged);
-        let is_seen = hot.phase().progress() != before.progress();
-        if let Some(rules) = self.rules.as_ref().filter(|_| hot.phase() != before) {
+        let is_seen = hot.state().proto_state() != before.proto_state();
+        if let Some(rules) = self.rules.as_ref().filter(|_| hot.state() != before) {
             rules.sync_mark(record, hot);
         }
         (self.rearm(record, now), is_seen.then(|| self.event(record, EventKind::Update)))

@@ -53,7 +53,7 @@ impl<const W: usize> Tracker<W> {
     ) -> Step {
         let PacketView { meta, header_info: info, now, .. } = *packet;
         let hot = &mut self.table.hot[record as usize];
-        let before = hot.phase();
+        let before = hot.state();
         let event = match hot.event(packet) {
             Err(anomaly) if self.answers_pending_syn(record, packet, anomaly) => {
                 return Step::Asks(Cause::AgreedSyn);
@@ -64,8 +64,8 @@ impl<const W: usize> Tracker<W> {
             Err(anomaly) => return self.ignore(record, packet, anomaly, accounts),
             Ok(Transition::Reuse) => return Step::Asks(Cause::PortReuse),
             Ok(Transition::None) => None,
-            Ok(Transition::Enter(phase)) => {
-                self.table.hot[record as usize].enter(phase);
+            Ok(Transition::Enter(state)) => {
+                self.table.hot[record as usize].enter(state);
                 self.entered(record);
                 Some(StateChange::From(before))
             }
@@ -79,11 +79,11 @@ impl<const W: usize> Tracker<W> {
     #[inline(always)]
     pub(super) fn entered(&mut self, record: u32) {
         let hot = &mut self.table.hot[record as usize];
-        let phase = hot.phase();
+        let state = hot.state();
         if let Some(rules) = &mut self.rules {
             rules.sync_mark(record, hot);
         }
-        if phase.is_assured() {
+        if state.is_assured() {
             self.table.unlink_embryonic(record);
         }
     }
@@ -104,7 +104,7 @@ impl<const W: usize> Tracker<W> {
         if let Some(StateChange::From(before) | StateChange::New(before)) = transition {
             let timeout = self.timeouts.of(hot);
             // A timer may come up early but never late.
-            if timeout < self.timeouts.of_phase(hot, before) {
+            if timeout < self.timeouts.of_state(hot, before) {
                 self.rearm_earlier(record, now.saturating_add(timeout));
             }
         }

@@ -96,8 +96,8 @@ impl<const W: usize> Tracker<W> {
         let flow = self.record(record, EndReason::Exit);
         ConnView {
             expires: self.deadline(hot, cold),
-            // Only a free record has no progress.
-            progress: hot.phase().progress().unwrap_or(ProtoState::OtherFirst),
+            // Only a free record has no state.
+            proto_state: hot.state().proto_state().unwrap_or(ProtoState::OtherFirst),
             is_assured: !hot.is_embryonic(),
             rules: sides.map(|sides| self.rule_views(record, &flow, (sides, now))),
             record: flow,

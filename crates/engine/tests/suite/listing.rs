@@ -247,11 +247,11 @@ fn a_flow_says_when_it_ends_and_what_is_known_of_it() {
     let forth = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 53);
     process(&mut engine, SECOND, &[forth.clone().build()]);
     let flow = find(&engine, 1);
-    let known = (flow.progress, flow.is_assured, flow.expires);
+    let known = (flow.proto_state, flow.is_assured, flow.expires);
     assert_eq!(known, (ProtoState::UdpFirst, false, 6 * SECOND));
     process(&mut engine, 2 * SECOND, &[forth.reversed().build()]);
     let flow = find(&engine, 1);
-    let known = (flow.progress, flow.is_assured, flow.expires);
+    let known = (flow.proto_state, flow.is_assured, flow.expires);
     assert_eq!(known, (ProtoState::UdpMultiple, true, 9 * SECOND));
 }
 
@@ -288,15 +288,15 @@ fn a_tcp_connection_is_in_the_state_that_its_segments_lead_to() {
     for (i, life) in LIVES.into_iter().enumerate() {
         let mut engine = Engine::new(&Config::default());
         let opened = if i < 3 { OPENED } else { &[] };
-        for (sender, flags, [seq, ack], progress) in opened.iter().chain(life) {
+        for (sender, flags, [seq, ack], proto_state) in opened.iter().chain(life) {
             let forth = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 80);
             let frame = if *sender == 0 { forth } else { forth.reversed() };
             let frame = frame.flags(*flags).seq(*seq).ack(*ack).window(1000);
             process(&mut engine, SECOND, &[frame.build()]);
             let flow = find(&engine, 1);
-            assert_eq!(flow.progress, *progress, "{i} {flow:?}");
+            assert_eq!(flow.proto_state, *proto_state, "{i} {flow:?}");
             let asks = [ProtoState::SynSent, ProtoState::SynSent2, ProtoState::SynRecv];
-            let wants = !asks.contains(progress) && *progress != ProtoState::PickedUp;
+            let wants = !asks.contains(proto_state) && *proto_state != ProtoState::PickedUp;
             // Whoever was assured stays so.
             assert_eq!(flow.is_assured, wants, "{i} {flow:?}");
         }
@@ -310,7 +310,7 @@ fn a_connection_that_is_refused_was_never_assured() {
     let back = forth.clone().reversed().flags(RST | ACK).ack(101);
     process(&mut engine, SECOND, &[forth.flags(SYN).seq(100).build(), back.build()]);
     let flow = find(&engine, 1);
-    assert_eq!((flow.progress, flow.is_assured), (ProtoState::Close, false));
+    assert_eq!((flow.proto_state, flow.is_assured), (ProtoState::Close, false));
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn other_protocols_are_in_the_state_that_their_packets_lead_to() {
         let mut engine = Engine::new(&Config::default());
         for (frame, state) in frames.into_iter().zip(states) {
             process(&mut engine, SECOND, &[frame.build()]);
-            assert_eq!(walk(&engine, &Query::default(), 64)[0].progress, state);
+            assert_eq!(walk(&engine, &Query::default(), 64)[0].proto_state, state);
         }
     }
 }

@@ -209,10 +209,10 @@ fn a_reset_ends_nothing_before_numbers_are_known() {
     process(&mut engine, NOW, &[heard, there.clone().flags(RST).seq(700)]);
     process(&mut engine, NOW, &[back.clone().flags(RST).seq(801)]);
     assert_eq!(irregular(&engine), [Anomaly::TcpRstInWindow]);
-    assert_eq!(saved_by(&engine, 64)[0].phase, SnapshotState::TcpEstablished);
+    assert_eq!(saved_by(&engine, 64)[0].state, SnapshotState::TcpEstablished);
     // The answer of a host that knows of no connection (RFC 9293 section 3.10.7.1).
     process(&mut engine, NOW, &[back.clone().flags(RST).seq(800)]);
-    assert_eq!(saved_by(&engine, 64)[0].phase, SnapshotState::TcpClose);
+    assert_eq!(saved_by(&engine, 64)[0].state, SnapshotState::TcpClose);
 }
 
 #[test]
@@ -239,15 +239,15 @@ fn a_syn_changes_nothing_and_a_fin_is_known_when_numbers_are() {
     assert_eq!(irregular(&engine), [Anomaly::TcpSyn]);
     process(&mut engine, NOW, &[back.clone().flags(SYN).seq(7)]);
     assert_eq!(irregular(&engine), [Anomaly::TcpSynOfOther, Anomaly::TcpSyn]);
-    let phase = |engine: &Engine| saved_by(engine, 64)[0].phase;
+    let state = |engine: &Engine| saved_by(engine, 64)[0].state;
     process(&mut engine, NOW, &[there.clone().flags(FIN | ACK).seq(700).ack(800)]);
-    assert_eq!(phase(&engine), SnapshotState::TcpEstablished);
+    assert_eq!(state(&engine), SnapshotState::TcpEstablished);
     process(&mut engine, NOW, &[back.clone().flags(ACK).seq(800).ack(701)]);
-    assert_eq!(phase(&engine), SnapshotState::TcpFinWait);
+    assert_eq!(state(&engine), SnapshotState::TcpFinWait);
     process(&mut engine, NOW, &[back.clone().flags(FIN | ACK).seq(800).ack(701)]);
-    assert_eq!(phase(&engine), SnapshotState::TcpLastAck);
+    assert_eq!(state(&engine), SnapshotState::TcpLastAck);
     process(&mut engine, NOW, &[there.clone().flags(ACK).seq(701).ack(801)]);
-    assert_eq!(phase(&engine), SnapshotState::TcpTimeWait);
+    assert_eq!(state(&engine), SnapshotState::TcpTimeWait);
 
     for (fins, last) in [
         ([ACK, FIN | ACK], SnapshotState::TcpCloseWait),
@@ -259,7 +259,7 @@ fn a_syn_changes_nothing_and_a_fin_is_known_when_numbers_are() {
             back.clone().flags(fins[1]).seq(800).ack(700 + u32::from(fins[0] & FIN)),
         ];
         process(&mut engine, NOW, &ends);
-        assert_eq!(phase(&engine), last);
+        assert_eq!(state(&engine), last);
     }
 }
 
@@ -271,11 +271,11 @@ fn a_connection_that_closes_is_not_judged_any_more() {
     let fin = there.clone().flags(FIN | ACK).seq(100).ack(500);
     process(&mut before, START, &[fin]);
     let flows = saved_by(&before, 64);
-    assert_eq!(flows[0].phase, SnapshotState::TcpFinWait);
+    assert_eq!(flows[0].state, SnapshotState::TcpFinWait);
     let mut after = restored(&small(), &flows, NOW);
     process(&mut after, NOW, &[back.flags(FIN | ACK).seq(77_000_000).ack(88_000_000)]);
     assert_eq!(irregular(&after), []);
-    assert_eq!(saved_by(&after, 64)[0].phase, SnapshotState::TcpTimeWait);
+    assert_eq!(saved_by(&after, 64)[0].state, SnapshotState::TcpTimeWait);
 }
 
 /// An association that goes on, and a packet of each side with these tags.
@@ -290,7 +290,7 @@ fn resumed_association(
     let mut before = Engine::new(&small());
     process(&mut before, START, &[of(0, 7), of(1, 8)]);
     let flow = saved_by(&before, 64).remove(0);
-    assert_eq!((flow.phase, flow.tags), (SnapshotState::SctpEstablished, [7, 8]));
+    assert_eq!((flow.state, flow.tags), (SnapshotState::SctpEstablished, [7, 8]));
     let after = restored(&Config { tcp, ..small() }, std::slice::from_ref(&flow), START + SECOND);
     (after, flow, of)
 }
@@ -399,9 +399,9 @@ fn what_cannot_be_is_refused() {
     for bad in [
         ConnSnapshot { src: v6, ..good.clone() },
         ConnSnapshot { proto: 17, ..good.clone() },
-        ConnSnapshot { phase: SnapshotState::Udp, ..good.clone() },
-        ConnSnapshot { phase: SnapshotState::Icmp, ..good.clone() },
-        ConnSnapshot { phase: SnapshotState::Other, ..good.clone() },
+        ConnSnapshot { state: SnapshotState::Udp, ..good.clone() },
+        ConnSnapshot { state: SnapshotState::Icmp, ..good.clone() },
+        ConnSnapshot { state: SnapshotState::Other, ..good.clone() },
         ConnSnapshot { orig: tally(1, 10, 11), ..good.clone() },
         ConnSnapshot { reply: tally(u64::MAX, 10, 10), ..good.clone() },
         ConnSnapshot { reply: tally(1, u64::MAX, u64::MAX), ..good.clone() },
@@ -437,7 +437,7 @@ fn a_zone_that_is_not_judged_takes_it_as_it_is() {
     let mut after = restored(&liberal, &flows, NOW);
     let [there, _] = tcp(1);
     process(&mut after, NOW, &[there.flags(RST).seq(1 << 30)]);
-    assert_eq!(saved_by(&after, 64)[0].phase, SnapshotState::TcpClose);
+    assert_eq!(saved_by(&after, 64)[0].state, SnapshotState::TcpClose);
     // Impossible shifts are no reason to lose a connection.
     let odd = ConnSnapshot { scales: Some([15, 0]), ..flows[0].clone() };
     assert_eq!(saved_by(&restored(&small(), &[odd], NOW), 64)[0].scales, None);
@@ -445,10 +445,10 @@ fn a_zone_that_is_not_judged_takes_it_as_it_is() {
 
 #[test]
 fn numbers_of_phases_are_for_ever() {
-    let numbers: Vec<u8> = SnapshotState::ALL.iter().map(|phase| *phase as u8).collect();
+    let numbers: Vec<u8> = SnapshotState::ALL.iter().map(|state| *state as u8).collect();
     assert_eq!(numbers, (1..=13).collect::<Vec<_>>());
-    for phase in SnapshotState::ALL {
-        assert_eq!(SnapshotState::of_number(phase as u8), Some(phase));
+    for state in SnapshotState::ALL {
+        assert_eq!(SnapshotState::of_number(state as u8), Some(state));
     }
     assert_eq!([0, 14, 255].map(SnapshotState::of_number), [None; 3]);
     assert_eq!(VlanTags::NONE.ids(), []);

@@ -251,7 +251,7 @@ fn numbers_that_nobody_followed_are_learnt_anew() {
     assert_eq!(engine.stats().irregular[Anomaly::TcpAckBeyond as usize], 1);
     process(&mut engine, START, &[talk.there.flags(RST).seq(7)]);
     assert_eq!(irregular(&engine), 2);
-    assert_eq!(list(&engine)[0].progress, ProtoState::Established);
+    assert_eq!(list(&engine)[0].proto_state, ProtoState::Established);
 }
 
 /// A second reload changes nothing about what was learnt.
@@ -273,7 +273,7 @@ fn who_is_not_judged_any_more_goes_by_flags() {
     process(&mut engine, START, &[talk.says(1 << 30, 1 << 31)]);
     review(&mut engine, 16);
     process(&mut engine, START, &[talk.answers(5, 6), talk.there.flags(RST).seq(7)]);
-    assert_eq!((irregular(&engine), list(&engine)[0].progress), (0, ProtoState::Close));
+    assert_eq!((irregular(&engine), list(&engine)[0].proto_state), (0, ProtoState::Close));
 }
 
 /// Which acknowledgment is the last one is a matter of numbers.
@@ -284,11 +284,11 @@ fn a_last_acknowledgment_is_not_waited_for_without_numbers() {
     let Talk { there, back } = Talk::begin(&mut engine);
     let fin = there.flags(FIN | ACK).seq(100).ack(500);
     process(&mut engine, START, &[fin, back.flags(FIN | ACK).seq(500).ack(101)]);
-    assert_eq!(list(&engine)[0].progress, ProtoState::LastAck);
+    assert_eq!(list(&engine)[0].proto_state, ProtoState::LastAck);
     engine.subscribe(true);
     reload(&mut engine, &Config { timeouts: short, ..liberal() });
     let event = engine.next_event().expect("whoever listens hears of it");
-    assert_eq!((event.change, event.progress), (EventKind::Update, Some(ProtoState::TimeWait)));
+    assert_eq!((event.change, event.proto_state), (EventKind::Update, Some(ProtoState::TimeWait)));
     assert_eq!(engine.next_event(), None);
     assert_eq!(active(&mut engine, START + 6 * SECOND), 0);
 }

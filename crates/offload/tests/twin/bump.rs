@@ -281,7 +281,7 @@ impl Worker {
 /// What is known of each flow, in an order of their own: where its record lies is not promised.
 fn states(engine: &Engine) -> Vec<(FlowRecord, ProtoState, bool)> {
     let (mut states, mut cursor) = (Vec::new(), Cursor::default());
-    let mut found = |flow: ConnView| states.push((flow.record, flow.progress, flow.is_assured));
+    let mut found = |flow: ConnView| states.push((flow.record, flow.proto_state, flow.is_assured));
     while engine.list(&Query::default(), &mut cursor, 1024, &mut found) {}
     states.sort_by_key(|(flow, ..)| (flow.start, flow.src, flow.sport, flow.dst, flow.dport));
     states

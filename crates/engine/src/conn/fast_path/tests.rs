@@ -13,7 +13,7 @@ use std::cell::Cell;
 use wire::FrameBuilder;
 
 /// TCP states with window check, and a state of another protocol.
-const PHASES: [State; 15] = [
+const STATES: [State; 15] = [
     State::TcpSynSent,
     State::TcpSynSent2,
     State::TcpPickedUp,
@@ -34,7 +34,7 @@ const PHASES: [State; 15] = [
 /// A connection in any of these states.
 #[derive(Clone, Debug)]
 struct Known {
-    phase: State,
+    state: State,
     ends: [u32; 2],
     acks: [u32; 2],
     rooms: [u16; 2],
@@ -51,11 +51,11 @@ impl Known {
         let room = || prop_oneof![0..3u16, Just(u16::MAX)];
         let flags = || prop::sample::select(vec![0, SYN, ACK, FIN, SYN | FIN, ACK | FIN]);
         let scales = prop_oneof![Just(0), Just(0x77), Just(0xe0), any::<u8>()];
-        let phase = prop::sample::select(PHASES.to_vec());
+        let state = prop::sample::select(STATES.to_vec());
         let parts =
-            (phase, numbers(), numbers(), [room(), room()], [flags(), flags()], scales, 0..2u8);
-        parts.prop_map(|(phase, ends, acks, rooms, flags, scales, swapped)| Known {
-            phase,
+            (state, numbers(), numbers(), [room(), room()], [flags(), flags()], scales, 0..2u8);
+        parts.prop_map(|(state, ends, acks, rooms, flags, scales, swapped)| Known {
+            state,
             ends,
             acks,
             rooms,
@@ -70,7 +70,7 @@ impl Known {
         ConnHot {
             key: Key([0, zone_proto(0, PROTO_TCP)]),
             counters: self.flags.map(|flags| PackedCounters::new(flags, 1, 1, 1)),
-            state_word: vital.in_phase(self.phase),
+            state_word: vital.with_state(self.state),
             window: TcpWindow::of_parts(self.ends, self.acks, self.rooms),
             ..ConnHot::FREE
         }
@@ -126,8 +126,8 @@ fn it_says_what_the_long_way_says() {
         let bits = (in_short.state_word.bits(), hot.state_word.bits());
         prop_assert_eq!((in_short.window, bits.0), (hot.window, bits.1));
         if in_short.apply_fast(next, (meta, segment), || true) {
-            let to = in_short.phase();
-            let event_of_long = match to == hot.phase() {
+            let to = in_short.state();
+            let event_of_long = match to == hot.state() {
                 true => Transition::None,
                 false => Transition::Enter(to),
             };
@@ -139,8 +139,8 @@ fn it_says_what_the_long_way_says() {
             seen[to as usize].set(seen[to as usize].get() + 1);
         }
     });
-    let of_life = LIFE.iter().map(|(_, _, _, to)| *to).chain([State::TcpLastAck]);
-    for phase in of_life {
-        assert!(seen[phase as usize].get() > 20, "{phase:?}");
+    let next_states = TRANSITIONS.iter().map(|(_, _, _, to)| *to).chain([State::TcpLastAck]);
+    for state in next_states {
+        assert!(seen[state as usize].get() > 20, "{state:?}");
     }
 }

@@ -37,12 +37,12 @@ impl<const W: usize> ConnHot<W> {
         packet: &PacketView,
         chunks: &SctpChunks,
     ) -> Result<Transition, Anomaly> {
-        let (phase, kind) = (self.phase(), chunks.main_chunk());
+        let (state, kind) = (self.state(), chunks.main_chunk());
         let direction = self.direction(packet.meta);
         if self.checks_window() && chunks.is_garbled {
             return Err(Anomaly::SctpChunk);
         }
-        let is_over = phase.is_over_for_sctp();
+        let is_over = state.is_over_for_sctp();
         if is_over && kind == ChunkKind::Init {
             return Ok(Transition::Reuse);
         }
@@ -50,7 +50,7 @@ impl<const W: usize> ConnHot<W> {
             (true, false) => {
                 let mut tags = self.tags();
                 let from = (direction, packet.side);
-                let outcome = tags.take(from, chunks, phase == State::SctpInit);
+                let outcome = tags.take(from, chunks, state == State::SctpInit);
                 self.set_tags(&tags);
                 outcome?
             }
@@ -59,13 +59,13 @@ impl<const W: usize> ConnHot<W> {
             }
             _ => TagOutcome::Fits,
         };
-        let next = match (outcome, kind.next_state(phase, direction)) {
-            (TagOutcome::Unknown, _) => phase,
+        let next = match (outcome, kind.next_state(state, direction)) {
+            (TagOutcome::Unknown, _) => state,
             (TagOutcome::Restarts, State::SctpShutdown | State::SctpShutdownAck) => {
                 State::SctpEstablished
             }
             (_, next) => next,
         };
-        Ok(Transition::entering(next, phase))
+        Ok(Transition::entering(next, state))
     }
 }

@@ -21,13 +21,13 @@ impl<const W: usize> ConnHot<W> {
         self.window = TcpWindow::answered_by(direction, asked.numbers, answer.numbers);
         let peer = &mut self.counters[1 - (direction & 1)];
         peer.0 |= u64::from(asked.flags);
-        Transition::entering(self.phase_by_fins(direction, answer.flags), self.phase())
+        Transition::entering(self.state_by_fins(direction, answer.flags), self.state())
     }
 
     /// Returns the state of a connection whose numbers are known again, by the FINs of both sides.
     ///
     /// `flags` are those of the current segment of `direction`.
-    pub(super) fn phase_by_fins(&self, direction: usize, flags: u8) -> State {
+    pub(super) fn state_by_fins(&self, direction: usize, flags: u8) -> State {
         let has_fin = |of: usize| {
             let now = if of == direction { flags } else { 0 };
             (self.counters[of].tcp_flags() | now) & FIN != 0

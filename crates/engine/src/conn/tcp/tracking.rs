@@ -57,7 +57,7 @@ impl<const W: usize> ConnHot<W> {
     /// The result for the first fragment is not stored, so the whole segment is checked again.
     fn can_go_on(&self, direction: usize, TcpReach { front, more }: TcpReach) -> bool {
         let TcpHead { seq, ack, flags, len } = front;
-        if self.phase() == State::TcpSynSent {
+        if self.state() == State::TcpSynSent {
             // Data with a SYN (RFC 7413). No numbers of the responder are known yet.
             return direction == 0 && is_syn(flags);
         }
@@ -83,29 +83,29 @@ impl<const W: usize> ConnHot<W> {
         let meta = packet.meta;
         let judged = if self.checks_window() { packet.segment() } else { None };
         let Some(segment) = judged else { return self.event_without_numbers(packet) };
-        let (direction, flags, phase) = (self.direction(meta), meta.tcp_flags(), self.phase());
+        let (direction, flags, state) = (self.direction(meta), meta.tcp_flags(), self.state());
         if !has_valid_flags(flags) {
             return Err(Anomaly::TcpFlags);
         }
-        if is_syn(flags) && (phase.is_closing() || self.yields_to_syn(direction, segment.numbers)) {
+        if is_syn(flags) && (state.is_closing() || self.yields_to_syn(direction, segment.numbers)) {
             return Ok(Transition::Reuse);
         }
         let kind = FlagKind::of(flags);
-        let next = match (kind, phase) {
+        let next = match (kind, state) {
             (FlagKind::Rst, _) => {
                 self.check_rst(direction, flags, segment.numbers)?;
                 // In an unanswered connection, some numbers are unknown.
-                if phase.is_first() == 1 {
+                if state.is_first() == 1 {
                     self.state_word = self.state_word.with_scales(WindowScales::NOT_JUDGED);
                 }
                 State::TcpClose
             }
             (FlagKind::Syn | FlagKind::SynAck, _) => self.after_syn(direction, kind, segment)?,
-            _ if phase.is_resumed() => self.after_restart(direction, flags, segment.numbers),
+            _ if state.is_resumed() => self.after_restart(direction, flags, segment.numbers),
             (_, State::TcpSynSent) => self.after_answer(direction, kind, segment.numbers)?,
             _ => self.after_data(direction, flags, segment.numbers)?,
         };
-        Ok(Transition::entering(next, phase))
+        Ok(Transition::entering(next, state))
     }
 
     /// Returns the effect of a packet by its flags: there is no window check, or a capture cut its
@@ -114,7 +114,7 @@ impl<const W: usize> ConnHot<W> {
     /// If the numbers of the beginning are missing, the connection is never checked.
     #[inline(never)]
     fn event_without_numbers(&mut self, packet: &PacketView) -> Result<Transition, Anomaly> {
-        if self.checks_window() && self.phase().is_first() == 1 {
+        if self.checks_window() && self.state().is_first() == 1 {
             self.state_word = self.state_word.with_scales(WindowScales::NOT_JUDGED);
             self.window = TcpWindow::NONE;
         }
@@ -127,12 +127,12 @@ impl<const W: usize> ConnHot<W> {
     /// answered. That segment may be a forgery.
     fn yields_to_syn(&self, direction: usize, syn: SeqNumbers) -> bool {
         let is_late = || self.window.is_repeated(WindowScales(0), direction, syn);
-        self.phase() == State::TcpPickedUp && !is_late()
+        self.state() == State::TcpPickedUp && !is_late()
     }
 
     fn check_rst(&self, direction: usize, flags: u8, rst: SeqNumbers) -> Result<(), Anomaly> {
         let checked = self.window.check_rst(self.state_word.scales(), direction, rst);
-        match (self.phase(), direction) {
+        match (self.state(), direction) {
             // RFC 9293 section 3.5.1: it ends an earlier connection that only the responder knows,
             // not this one. Or it answers a late segment (RFC 9293 section 3.10.7.1).
             (State::TcpSynSent, 0) | (State::TcpClose, _) => {
@@ -143,7 +143,7 @@ impl<const W: usize> ConnHot<W> {
                 let is_answer = flags & ACK != 0 && self.window.is_answer(rst);
                 if is_answer { Ok(()) } else { Err(Anomaly::TcpRst) }
             }
-            _ => match self.phase().side_heard_since() {
+            _ => match self.state().side_seen_since_restart() {
                 None => checked,
                 // Only an answer to a segment of the other side is more than a guess.
                 Some(seen) if seen == Some(1 - direction) && checked.is_ok() => checked,
@@ -158,14 +158,14 @@ impl<const W: usize> ConnHot<W> {
         kind: FlagKind,
         segment: TcpSegment,
     ) -> Result<State, Anomaly> {
-        let (phase, scales, numbers) = (self.phase(), self.state_word.scales(), segment.numbers);
-        match (phase, direction, kind) {
+        let (state, scales, numbers) = (self.state(), self.state_word.scales(), segment.numbers);
+        match (state, direction, kind) {
             (State::TcpSynSent, 0, FlagKind::Syn) => {
                 // An originator that sends another SYN has forgotten the first.
                 if !self.window.is_asked_by(numbers) {
-                    self.open_window(phase, segment);
+                    self.open_window(state, segment);
                 }
-                return Ok(phase);
+                return Ok(state);
             }
             (State::TcpSynSent, 1, _) => {
                 let is_ack = kind == FlagKind::SynAck;
@@ -187,15 +187,15 @@ impl<const W: usize> ConnHot<W> {
                 self.window.check(scales, direction, numbers)?;
                 self.window.follow(scales, direction, numbers);
             }
-            _ if !phase.is_resumed() && self.window.is_repeated(scales, direction, numbers) => {
-                return Ok(phase);
+            _ if !state.is_resumed() && self.window.is_repeated(scales, direction, numbers) => {
+                return Ok(state);
             }
             (_, 0, FlagKind::Syn) | (_, 1, FlagKind::SynAck) => return Err(Anomaly::TcpSyn),
             // If the start was not seen, the originator is a guess.
             _ if scales == WindowScales::UNKNOWN => return Err(Anomaly::TcpSyn),
             _ => return Err(Anomaly::TcpSynOfOther),
         }
-        Ok(phase.after(direction, kind))
+        Ok(state.after(direction, kind))
     }
 
     /// Returns the state after data of a connection whose numbers date from before a restart.
@@ -204,7 +204,8 @@ impl<const W: usize> ConnHot<W> {
     /// Until then the last segment is believed and none is refused. So a forged packet cannot keep
     /// the real numbers from being learnt.
     fn after_restart(&mut self, direction: usize, flags: u8, numbers: SeqNumbers) -> State {
-        let (scales, seen) = (self.state_word.scales(), self.phase().side_heard_since().flatten());
+        let (scales, seen) =
+            (self.state_word.scales(), self.state().side_seen_since_restart().flatten());
         let mut window = self.window;
         if seen == Some(1 - direction) {
             window.accept_ack(direction, numbers.ack);
@@ -216,9 +217,9 @@ impl<const W: usize> ConnHot<W> {
         window.follow(scales, direction, numbers);
         self.window = window;
         if seen == Some(direction) {
-            return self.phase();
+            return self.state();
         }
-        self.phase_by_fins(direction, flags)
+        self.state_by_fins(direction, flags)
     }
 
     /// Returns the state after a segment without SYN in answer to a SYN.
@@ -242,7 +243,7 @@ impl<const W: usize> ConnHot<W> {
         }
         let scales = self.window.joined(numbers);
         self.state_word = self.state_word.with_scales(scales);
-        Ok(self.phase().after(direction, kind))
+        Ok(self.state().after(direction, kind))
     }
 
     #[inline(always)]
@@ -252,20 +253,20 @@ impl<const W: usize> ConnHot<W> {
         flags: u8,
         numbers: SeqNumbers,
     ) -> Result<State, Anomaly> {
-        let (phase, scales) = (self.phase(), self.state_word.scales());
-        if phase == State::TcpPickedUp {
+        let (state, scales) = (self.state(), self.state_word.scales());
+        if state == State::TcpPickedUp {
             self.window.accept_ack(direction, numbers.ack);
         }
         self.window.check(scales, direction, numbers)?;
         self.window.follow(scales, direction, numbers);
-        if phase == State::TcpClose {
-            return Ok(phase);
+        if state == State::TcpClose {
+            return Ok(state);
         }
         let is_over = self.is_of_both(FIN, direction, flags);
-        let next = phase.after(direction, FlagKind::of(flags));
+        let next = state.after(direction, FlagKind::of(flags));
         Ok(match if is_over { State::TcpTimeWait } else { next } {
             State::TcpTimeWait | State::TcpLastAck
-                if phase != State::TcpTimeWait && !self.window.is_all_acked() =>
+                if state != State::TcpTimeWait && !self.window.is_all_acked() =>
             {
                 State::TcpLastAck
             }

@@ -76,10 +76,10 @@ fn any_end(dice: &mut Rng, flow: &ConnView) -> EndpointMatch {
 /// Such as this flow, or another one, might have.
 fn any_filter(mut dice: Rng, flow: &ConnView) -> Filter {
     let mut filter = Filter::default();
-    let (zone, proto, progress) = (flow.record.zone, flow.record.proto, flow.progress);
+    let (zone, proto, proto_state) = (flow.record.zone, flow.record.proto, flow.proto_state);
     filter.zone = dice.one_in(3).then_some(zone);
     filter.proto = dice.one_in(3).then_some(proto);
-    filter.progress = dice.one_in(3).then_some(progress);
+    filter.proto_state = dice.one_in(3).then_some(proto_state);
     filter.src = if dice.one_in(2) { any_end(&mut dice, flow) } else { EndpointMatch::default() };
     filter.dst = if dice.one_in(3) { any_end(&mut dice, flow) } else { EndpointMatch::default() };
     filter.either =
@@ -114,7 +114,7 @@ fn is_meant(filter: Filter, flow: &ConnView) -> bool {
     };
     filter.zone.unwrap_or(zone) == zone
         && filter.proto.unwrap_or(proto) == proto
-        && filter.progress.unwrap_or(flow.progress) == flow.progress
+        && filter.proto_state.unwrap_or(flow.proto_state) == flow.proto_state
         && is_end(filter.src, (src, sport))
         && is_end(filter.dst, (dst, dport))
         && (is_end(filter.either, (src, sport)) || is_end(filter.either, (dst, dport)))
@@ -145,7 +145,7 @@ proptest! {
             let filter = any_filter(Rng(bits), flow);
             let meant: Vec<_> = all.iter().filter(|flow| is_meant(filter, flow)).cloned().collect();
             for flow in &all {
-                let is_taken = filter.matches_record(&flow.record, Some(flow.progress));
+                let is_taken = filter.matches_record(&flow.record, Some(flow.proto_state));
                 prop_assert_eq!(is_taken, is_meant(filter, flow), "{:?} {:?}", filter, flow);
             }
             prop_assert_eq!(world.count(filter, budget), meant.len() as u64);
@@ -168,7 +168,7 @@ proptest! {
         let before = world.list(Filter::default(), 64);
         let Some(flow) = before.first() else { return Ok(()) };
         // What they have come to may change on the way.
-        let filter = Filter { progress: None, ..any_filter(Rng(filter), flow) };
+        let filter = Filter { proto_state: None, ..any_filter(Rng(filter), flow) };
         let (mut cursor, mut ended, began) = (Cursor::default(), 0, world.now);
         let already = world.records.len();
         let mut rest = meanwhile.iter();
@@ -216,19 +216,19 @@ proptest! {
         for operations in operations.chunks(BURST_MAX) {
             world.go_on(operations);
             while let Some(event) = world.engine.next_event() {
-                let FlowEvent { change, record, progress, is_assured } = event;
+                let FlowEvent { change, record, proto_state, is_assured } = event;
                 let known = told.get(&name(&record)).copied();
-                match (change, progress) {
-                    (EventKind::New, Some(progress)) => {
+                match (change, proto_state) {
+                    (EventKind::New, Some(proto_state)) => {
                         prop_assert_eq!((known, is_assured), (None, false));
                         prop_assert_eq!(record.orig.packets + record.reply.packets, 1);
-                        told.insert(name(&record), (progress, is_assured));
+                        told.insert(name(&record), (proto_state, is_assured));
                     }
-                    (EventKind::Update, Some(progress)) => {
+                    (EventKind::Update, Some(proto_state)) => {
                         let Some((before, was_assured)) = known else { panic!("{record:?}") };
-                        prop_assert!(before != progress);
+                        prop_assert!(before != proto_state);
                         prop_assert!(is_assured || !was_assured);
-                        told.insert(name(&record), (progress, is_assured));
+                        told.insert(name(&record), (proto_state, is_assured));
                     }
                     (EventKind::Destroy, None) => {
                         prop_assert!(told.remove(&name(&record)).is_some());
@@ -240,9 +240,9 @@ proptest! {
             alive = world.list(Filter::default(), 64).into_iter()
                 .map(|flow| (name(&flow.record), flow)).collect();
             let are: BTreeMap<_, _> = alive.iter()
-                .map(|(name, flow)| (name.clone(), flow.progress)).collect();
+                .map(|(name, flow)| (name.clone(), flow.proto_state)).collect();
             let known: BTreeMap<_, _> = told.iter()
-                .map(|(name, (progress, _))| (name.clone(), *progress)).collect();
+                .map(|(name, (proto_state, _))| (name.clone(), *proto_state)).collect();
             prop_assert_eq!(known, are);
         }
         prop_assert_eq!(destroyed, world.records);

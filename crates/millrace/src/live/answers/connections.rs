@@ -142,13 +142,13 @@ fn heard_line(heard: StreamItem, worker: u32) -> Line {
         StreamItem::Event { event, at } => (event, at),
         StreamItem::Lost(events) => return Line::Lost(events),
     };
-    let FlowEvent { change, record, progress, is_assured } = &event;
+    let FlowEvent { change, record, proto_state, is_assured } = &event;
     Line::Event(Box::new(EventLine {
         change: change.name().to_owned(),
         at_ns: at,
         end_reason: end_reason(&event).map(str::to_owned),
         connection: ConnectionLine {
-            state: progress.map(|progress| progress.name().to_owned()),
+            state: proto_state.map(|state| state.name().to_owned()),
             assured: *is_assured,
             ..of_record(record, worker)
         },
@@ -159,7 +159,7 @@ fn live(found: &ListedConn, now: engine::Nanos) -> ConnectionLine {
     let flow = &found.flow;
     let left = flow.expires.saturating_sub(now);
     ConnectionLine {
-        state: Some(flow.progress.name().to_owned()),
+        state: Some(flow.proto_state.name().to_owned()),
         timeout_s: Some(left as f64 / 1e9),
         assured: flow.is_assured,
         ..of_record(&flow.record, found.lcore)

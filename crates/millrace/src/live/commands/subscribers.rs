@@ -52,7 +52,7 @@ impl Subscriber {
     }
 
     fn tell(&mut self, event: &FlowEvent, at: Nanos) {
-        if !self.filter.matches_record(&event.record, event.progress) {
+        if !self.filter.matches_record(&event.record, event.proto_state) {
             return;
         }
         self.tell_lost();
