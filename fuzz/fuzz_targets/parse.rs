@@ -38,7 +38,7 @@ fn engine(zone: ZoneSource, datagrams: u32) -> Engine {
         malformed,
         // A cut leaves nothing to verify, and no numbers.
         checksums: ChecksumCheck::Trusted,
-        tcp: TcpWindowCheck::Ignored,
+        tcp: TcpWindowCheck::Liberal,
         odd_fragments: InvalidFragments::Drop,
         fragments: FragmentLimits { datagrams, timeout: 0, ..FragmentLimits::default() },
         ..Config::default()

@@ -185,7 +185,7 @@ pub(crate) const WHEN_FULL: &Choices<WhenFull> =
 pub(crate) const MALFORMED: &Choices<MalformedPackets> =
     &[("\"pass\"", MalformedPackets::Pass), ("\"drop\"", MalformedPackets::Drop)];
 pub(crate) const TCP: &Choices<TcpWindowCheck> =
-    &[("\"strict\"", TcpWindowCheck::Judged), ("\"liberal\"", TcpWindowCheck::Ignored)];
+    &[("\"strict\"", TcpWindowCheck::Strict), ("\"liberal\"", TcpWindowCheck::Liberal)];
 pub(crate) const PICK_UP: &Choices<TcpPickup> =
     &[("\"loose\"", TcpPickup::Loose), ("\"strict\"", TcpPickup::Strict)];
 pub(crate) const CHECKSUMS: &Choices<ChecksumCheck> =

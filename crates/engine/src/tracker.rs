@@ -122,7 +122,7 @@ impl<const W: usize> Tracker<W> {
 
     /// True if this zone has the window check for TCP, and the tag check for SCTP.
     pub(crate) fn checks_window(&self, zone: u16) -> bool {
-        self.timeouts.zones().of(zone).tcp == TcpWindowCheck::Judged
+        self.timeouts.zones().of(zone).tcp == TcpWindowCheck::Strict
     }
 
     /// True if checksums are verified before a state changes.

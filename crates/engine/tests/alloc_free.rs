@@ -123,13 +123,13 @@ fn take(engine: &mut Engine) -> u64 {
 
 #[test]
 fn nothing_is_allocated_after_start() {
-    nothing_is_allocated(TcpWindowCheck::Ignored, Evict::Nothing);
+    nothing_is_allocated(TcpWindowCheck::Liberal, Evict::Nothing);
 }
 
 /// All of them are 0, which is invalid sooner or later.
 #[test]
 fn nothing_is_allocated_where_numbers_are_judged() {
-    nothing_is_allocated(TcpWindowCheck::Judged, Evict::Embryonic);
+    nothing_is_allocated(TcpWindowCheck::Strict, Evict::Embryonic);
 }
 
 fn nothing_is_allocated(tcp: TcpWindowCheck, evict: Evict) {
@@ -214,7 +214,7 @@ fn did_what_it_was_watched_at(engine: &Engine, tcp: TcpWindowCheck, evict: Evict
     for reason in [EndReason::Idle, EndReason::Reuse, EndReason::Flushed, EndReason::Exit] {
         assert!(stats.ended[reason as usize] > 0, "{reason:?}: {stats:?}");
     }
-    let is_judged = tcp == TcpWindowCheck::Judged;
+    let is_judged = tcp == TcpWindowCheck::Strict;
     assert_eq!(stats.records_lost > 0, !is_judged || evicts, "{stats:?}");
     assert_eq!(stats.irregular.iter().any(|&packets| packets > 0), is_judged, "{stats:?}");
     let MarkStats { stale, mismatched, checked, .. } = engine.mark_stats();
@@ -227,8 +227,8 @@ fn nothing_is_allocated_when_policies_change() {
     let frames = [tcp::SYN, tcp::ACK].map(|flags| frames(1000, flags));
     let [syns, acks] = [&frames[0], &frames[1]].map(|frames| packets(frames));
     let config = |tcp, timeouts| Config { tcp, timeouts, capacity_ipv4: 2000, ..Config::default() };
-    let long = config(TcpWindowCheck::Judged, Timeouts::default());
-    let short = config(TcpWindowCheck::Ignored, Timeouts::SHORT);
+    let long = config(TcpWindowCheck::Strict, Timeouts::default());
+    let short = config(TcpWindowCheck::Liberal, Timeouts::SHORT);
     let zones = [&short, &long, &short].map(|config| Arc::new(ZonePolicies::new(config)));
     let mut given_back = [const { None }; 3];
     let mut engine = Engine::new(&long);

@@ -69,7 +69,7 @@ fn what_is_written_takes_effect() {
     assert_eq!(engine.when_full, engine::WhenFull::Drop);
     assert_eq!(engine.zone, engine::ZoneSource::None);
     assert_eq!(engine.malformed, engine::MalformedPackets::Drop);
-    assert_eq!(engine.tcp, engine::TcpWindowCheck::Ignored);
+    assert_eq!(engine.tcp, engine::TcpWindowCheck::Liberal);
     assert_eq!(engine.invalid, engine::InvalidPackets::Drop);
     let expected = Timeouts {
         tcp_syn_sent: 1_000_000_000,

@@ -43,10 +43,10 @@ pub enum ChecksumCheck {
 pub enum TcpWindowCheck {
     /// Sequence numbers, acknowledgments and windows are tracked. A segment outside of them is an
     /// [anomaly](crate::Anomaly) and changes no state.
-    Judged,
+    Strict,
     /// Only flags count. For links where only one direction is visible, or captures that lost
     /// packets.
-    Ignored,
+    Liberal,
 }
 
 /// Treatment of packets that their connection cannot have.

@@ -118,7 +118,7 @@ impl Default for Config {
             capacity_ipv6: 1 << 18,
             when_full: WhenFull::PassUntracked,
             malformed: MalformedPackets::Pass,
-            tcp: TcpWindowCheck::Judged,
+            tcp: TcpWindowCheck::Strict,
             checksums: ChecksumCheck::Verified,
             invalid: InvalidPackets::Pass,
             sees_all: true,

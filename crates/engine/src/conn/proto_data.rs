@@ -16,7 +16,7 @@ impl<const W: usize> ConnHot<W> {
             // A packet that cannot begin an association must not look like one that can.
             false => State::SctpStray,
         };
-        if chunks.is_judged && state != State::SctpStray {
+        if chunks.has_tag_check && state != State::SctpStray {
             self.set_tags(&SctpTags::first(&chunks));
         }
         state
@@ -34,8 +34,8 @@ impl<const W: usize> ConnHot<W> {
 
     /// Returns the known tags in the packets of originator and responder; 0 if unknown.
     pub(super) fn saved_tags(&self) -> [u32; 2] {
-        let is_judged = self.key.proto() == PROTO_SCTP && self.checks_window();
-        if is_judged { self.tags().known } else { [0; 2] }
+        let has_tag_check = self.key.proto() == PROTO_SCTP && self.checks_window();
+        if has_tag_check { self.tags().known } else { [0; 2] }
     }
 
     /// True if the sender of a quoted packet can have sent this tag. Also true if too little is
@@ -55,7 +55,7 @@ impl<const W: usize> ConnHot<W> {
             State::TcpSynSent => TcpWindow::on_syn(segment),
             State::TcpPickedUp => TcpWindow::picked_up(segment.numbers),
             // The numbers of an ended connection are useless.
-            _ => (TcpWindow::NONE, WindowScales::NOT_JUDGED),
+            _ => (TcpWindow::NONE, WindowScales::UNCHECKED),
         };
         self.window = window;
         self.state_word = self.state_word.with_scales(scales);
@@ -64,6 +64,6 @@ impl<const W: usize> ConnHot<W> {
     /// True if the numbers of TCP, or the tags of SCTP, are checked.
     #[inline(always)]
     pub(crate) fn checks_window(&self) -> bool {
-        self.state_word.scales() != WindowScales::NOT_JUDGED
+        self.state_word.scales() != WindowScales::UNCHECKED
     }
 }

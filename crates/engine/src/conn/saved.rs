@@ -50,7 +50,7 @@ impl<const W: usize> ConnHot<W> {
     pub(crate) fn restored(
         (key, swapped): (Key<W>, bool),
         flow: &ConnSnapshot,
-        is_judged: bool,
+        has_window_check: bool,
     ) -> Option<(Self, ConnCold)> {
         let [kind, _] = flow.icmp.to_be_bytes();
         if flow.proto == Key::<W>::ICMP && is_reply(flow.proto, kind) {
@@ -58,7 +58,7 @@ impl<const W: usize> ConnHot<W> {
             // connection anew.
             return None;
         }
-        let (state, scales) = resumed(flow, is_judged)?;
+        let (state, scales) = resumed(flow, has_window_check)?;
         let mut hot = ConnHot { key, state_word: StateWord::begin(swapped.into()), ..Self::FREE };
         let mut cold =
             ConnCold { start: flow.start, vlan: flow.vlan, icmp: flow.icmp, ..ConnCold::FREE };
@@ -66,7 +66,7 @@ impl<const W: usize> ConnHot<W> {
             hot.counters[direction] = cold.count_up(direction, tally)?;
         }
         hot.state_word = hot.state_word.with_scales(scales).at(Micros::of(flow.last_seen));
-        if flow.proto == PROTO_SCTP && is_judged {
+        if flow.proto == PROTO_SCTP && has_window_check {
             // An unknown tag is learnt from the next packet.
             hot.set_tags(&SctpTags { known: flow.tags, ..SctpTags::default() });
         }
@@ -86,7 +86,7 @@ fn is_icmp(proto: u8) -> bool {
 
 /// Returns the state and window shifts with which a saved connection continues. `None`: protocol
 /// and state do not fit.
-fn resumed(flow: &ConnSnapshot, is_judged: bool) -> Option<(State, WindowScales)> {
+fn resumed(flow: &ConnSnapshot, has_window_check: bool) -> Option<(State, WindowScales)> {
     let is_of_proto = match flow.state {
         SnapshotState::Udp => flow.proto == PROTO_UDP,
         SnapshotState::Icmp => is_icmp(flow.proto),
@@ -99,26 +99,28 @@ fn resumed(flow: &ConnSnapshot, is_judged: bool) -> Option<(State, WindowScales)
         | SnapshotState::SctpAborted => flow.proto == PROTO_SCTP,
         _ => flow.proto == PROTO_TCP,
     };
-    let scales = flow.scales.filter(|_| is_judged).and_then(WindowScales::of_saved);
-    let unjudged = |state| (state, WindowScales::NOT_JUDGED);
+    let scales = flow.scales.filter(|_| has_window_check).and_then(WindowScales::of_saved);
+    let unchecked = |state| (state, WindowScales::UNCHECKED);
     is_of_proto.then_some(match (flow.state, scales) {
         (SnapshotState::TcpEstablished, Some(scales)) => (State::TcpResumed, scales),
-        (SnapshotState::TcpEstablished, None) => unjudged(State::TcpEstablished),
+        (SnapshotState::TcpEstablished, None) => unchecked(State::TcpEstablished),
         // An ending connection is not checked any more: only one side may be left to learn from.
-        (SnapshotState::TcpFinWait, _) => unjudged(State::TcpFinWait),
-        (SnapshotState::TcpCloseWait, _) => unjudged(State::TcpCloseWait),
+        (SnapshotState::TcpFinWait, _) => unchecked(State::TcpFinWait),
+        (SnapshotState::TcpCloseWait, _) => unchecked(State::TcpCloseWait),
         // Without sequence numbers, the last acknowledgment cannot be recognised.
-        (SnapshotState::TcpLastAck | SnapshotState::TcpTimeWait, _) => unjudged(State::TcpTimeWait),
-        (SnapshotState::TcpClose, _) => unjudged(State::TcpClose),
-        (SnapshotState::Udp, _) => unjudged(State::UdpMultiple),
-        (SnapshotState::Icmp, _) => unjudged(State::IcmpReply),
-        (SnapshotState::SctpEstablished, _) => unjudged(State::SctpEstablished),
-        (SnapshotState::SctpShutdown, _) => unjudged(State::SctpShutdown),
-        (SnapshotState::SctpClosed, _) => unjudged(State::SctpClosed),
-        (SnapshotState::SctpAborted, _) => unjudged(State::SctpAborted),
+        (SnapshotState::TcpLastAck | SnapshotState::TcpTimeWait, _) => {
+            unchecked(State::TcpTimeWait)
+        }
+        (SnapshotState::TcpClose, _) => unchecked(State::TcpClose),
+        (SnapshotState::Udp, _) => unchecked(State::UdpMultiple),
+        (SnapshotState::Icmp, _) => unchecked(State::IcmpReply),
+        (SnapshotState::SctpEstablished, _) => unchecked(State::SctpEstablished),
+        (SnapshotState::SctpShutdown, _) => unchecked(State::SctpShutdown),
+        (SnapshotState::SctpClosed, _) => unchecked(State::SctpClosed),
+        (SnapshotState::SctpAborted, _) => unchecked(State::SctpAborted),
         // Written by a version without SCTP states.
-        (SnapshotState::Other, _) if flow.proto == PROTO_SCTP => unjudged(State::SctpEstablished),
-        (SnapshotState::Other, _) => unjudged(State::OtherMultiple),
+        (SnapshotState::Other, _) if flow.proto == PROTO_SCTP => unchecked(State::SctpEstablished),
+        (SnapshotState::Other, _) => unchecked(State::OtherMultiple),
     })
 }
 

@@ -46,7 +46,7 @@ impl StateWord {
     /// Returns the word of a new connection. `orig_swapped` is 1 if its originator is the second
     /// end of the key.
     pub(super) fn begin(orig_swapped: u8) -> Self {
-        let scales = u64::from(WindowScales::NOT_JUDGED.0) << SCALES_SHIFT;
+        let scales = u64::from(WindowScales::UNCHECKED.0) << SCALES_SHIFT;
         StateWord(scales | u64::from(orig_swapped & 1) << SWAPPED_SHIFT)
     }
 

@@ -64,15 +64,15 @@ impl<const W: usize> ConnHot<W> {
     /// When turned on, the numbers of an established connection are learnt anew from both sides, as
     /// after a restart. Connections that are beginning or ending are not checked. When turned off,
     /// only flags count.
-    pub(crate) fn set_window_check(&mut self, is_judged: bool) {
-        if self.checks_window() == is_judged {
+    pub(crate) fn set_window_check(&mut self, has_window_check: bool) {
+        if self.checks_window() == has_window_check {
             return;
         }
-        if !is_judged {
-            self.state_word = self.state_word.with_scales(WindowScales::NOT_JUDGED);
+        if !has_window_check {
+            self.state_word = self.state_word.with_scales(WindowScales::UNCHECKED);
             self.window = TcpWindow::NONE;
         }
-        match (is_judged, self.state()) {
+        match (has_window_check, self.state()) {
             (true, State::TcpEstablished) => {
                 self.state_word = self.state_word.with_scales(WindowScales::UNKNOWN);
                 self.enter(State::TcpResumed);

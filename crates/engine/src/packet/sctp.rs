@@ -69,7 +69,7 @@ pub(crate) struct SctpChunks {
     /// not (section 3).
     pub(crate) is_garbled: bool,
     /// True if the zone has a tag check.
-    pub(crate) is_judged: bool,
+    pub(crate) has_tag_check: bool,
 }
 
 impl ChunkKind {
@@ -102,11 +102,11 @@ impl SctpChunks {
         packet: &P,
         meta: PacketMeta,
         info: &HeaderInfo,
-        is_judged: bool,
+        has_tag_check: bool,
     ) -> Option<Self> {
         let len = (meta.ip_len() as usize).saturating_sub(info.ip_header());
         let (l4, chunk_bytes) = (info.l4(), len.min(CHUNK_BYTES_MAX));
-        let read = |bytes: &[u8]| Some(SctpChunks { is_judged, ..Self::read(bytes, len)? });
+        let read = |bytes: &[u8]| Some(SctpChunks { has_tag_check, ..Self::read(bytes, len)? });
         if let Some(bytes) = packet.head().get(l4..l4 + chunk_bytes) {
             return read(bytes);
         }
@@ -123,7 +123,7 @@ impl SctpChunks {
     /// True if an association can begin with this packet: it is well-formed, or there is no tag
     /// check.
     pub(crate) fn has_valid_chunks(&self) -> bool {
-        !self.is_judged || !self.is_garbled
+        !self.has_tag_check || !self.is_garbled
     }
 
     /// True if an unknown association may begin with this packet even if nothing is picked up.
@@ -145,7 +145,7 @@ impl SctpChunks {
             is_heartbeat: false,
             probe: None,
             is_garbled: len < COMMON + CHUNK,
-            is_judged: true,
+            has_tag_check: true,
         };
         let mut at = COMMON;
         for count in 0..CHUNKS_MAX {

@@ -193,10 +193,10 @@ pub(super) fn view<'a, P: Packet, const W: usize>(
     let (batch, tracker) = (pass.batch, &*pass.tracker);
     let (meta, info) = (batch.metas[i], &batch.headers[i]);
     let key = Key::from_words(&batch.keys, i);
-    let is_judged = key.proto() == PROTO_TCP && tracker.checks_window(key.zone());
+    let has_window_check = key.proto() == PROTO_TCP && tracker.checks_window(key.zone());
     let packet = packets.get(usize::from(info.position));
-    let judged = packet.filter(|_| is_judged);
-    let header = judged.and_then(|packet| TcpHeader::of(packet, info, gathered));
+    let checked = packet.filter(|_| has_window_check);
+    let header = checked.and_then(|packet| TcpHeader::of(packet, info, gathered));
     let evidence =
         packet.filter(|_| tracker.verifies()).map_or(ChecksumSource::Trusted, ChecksumSource::of);
     let is_sctp = key.proto() == PROTO_SCTP;

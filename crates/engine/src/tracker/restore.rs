@@ -27,8 +27,8 @@ impl<const W: usize> Tracker<W> {
         flow: &ConnSnapshot,
         now: Nanos,
     ) -> Result<Option<IpAddr>, RestoreOutcome> {
-        let is_judged = self.checks_window(flow.zone);
-        let parts = ConnHot::restored((key, swapped), flow, is_judged);
+        let has_window_check = self.checks_window(flow.zone);
+        let parts = ConnHot::restored((key, swapped), flow, has_window_check);
         let (hot, cold) = parts.ok_or(RestoreOutcome::Refused)?;
         if self.deadline(&hot, &cold) <= now {
             return Err(RestoreOutcome::Expired);

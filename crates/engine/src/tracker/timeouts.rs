@@ -44,9 +44,9 @@ impl<const W: usize> Tracker<W> {
         if hot.is_free() {
             return (false, None);
         }
-        let (is_judged, before) = (self.checks_window(hot.key.zone()), hot.state());
+        let (has_window_check, before) = (self.checks_window(hot.key.zone()), hot.state());
         let hot = &mut self.table.hot[record as usize];
-        hot.set_window_check(is_judged);
+        hot.set_window_check(has_window_check);
         let is_seen = hot.state().proto_state() != before.proto_state();
         if let Some(rules) = self.rules.as_ref().filter(|_| hot.state() != before) {
             rules.sync_mark(record, hot);

@@ -297,7 +297,7 @@ fn resumed_association(
 
 #[test]
 fn tags_of_an_association_outlive_the_engine() {
-    let (mut engine, flow, of) = resumed_association(TcpWindowCheck::Judged);
+    let (mut engine, flow, of) = resumed_association(TcpWindowCheck::Strict);
     assert_eq!(saved_by(&engine, 64), std::slice::from_ref(&flow));
     process(&mut engine, NOW, &[of(0, 9), of(1, 9)]);
     assert_eq!(irregular(&engine), [Anomaly::SctpTag]);
@@ -315,7 +315,7 @@ fn tags_of_an_association_outlive_the_engine() {
 
 #[test]
 fn tags_are_for_those_who_judge_them() {
-    let (mut engine, _, of) = resumed_association(TcpWindowCheck::Ignored);
+    let (mut engine, _, of) = resumed_association(TcpWindowCheck::Liberal);
     process(&mut engine, NOW, &[of(0, 9), of(1, 9)]);
     assert_eq!((irregular(&engine), saved_by(&engine, 64)[0].tags), (vec![], [0; 2]));
 }
@@ -433,7 +433,7 @@ fn a_zone_that_is_not_judged_takes_it_as_it_is() {
     let mut before = Engine::new(&small());
     process(&mut before, START, &handshake(&tcp(1)));
     let flows = saved_by(&before, 64);
-    let liberal = Config { tcp: TcpWindowCheck::Ignored, pick_up: TcpPickup::Strict, ..small() };
+    let liberal = Config { tcp: TcpWindowCheck::Liberal, pick_up: TcpPickup::Strict, ..small() };
     let mut after = restored(&liberal, &flows, NOW);
     let [there, _] = tcp(1);
     process(&mut after, NOW, &[there.flags(RST).seq(1 << 30)]);

@@ -197,7 +197,7 @@ fn limits_end_nobody_and_hold_for_who_comes_next() {
 }
 
 fn liberal() -> Config {
-    Config { tcp: TcpWindowCheck::Ignored, ..lasting(600) }
+    Config { tcp: TcpWindowCheck::Liberal, ..lasting(600) }
 }
 
 /// Both directions of a connection whose handshake had these shifts.

@@ -81,8 +81,8 @@ impl<const W: usize> ConnHot<W> {
     #[inline(always)]
     pub(crate) fn event_of_sound(&mut self, packet: &PacketView) -> Result<Transition, Anomaly> {
         let meta = packet.meta;
-        let judged = if self.checks_window() { packet.segment() } else { None };
-        let Some(segment) = judged else { return self.event_without_numbers(packet) };
+        let checked = if self.checks_window() { packet.segment() } else { None };
+        let Some(segment) = checked else { return self.event_without_numbers(packet) };
         let (direction, flags, state) = (self.direction(meta), meta.tcp_flags(), self.state());
         if !has_valid_flags(flags) {
             return Err(Anomaly::TcpFlags);
@@ -96,7 +96,7 @@ impl<const W: usize> ConnHot<W> {
                 self.check_rst(direction, flags, segment.numbers)?;
                 // In an unanswered connection, some numbers are unknown.
                 if state.is_first() == 1 {
-                    self.state_word = self.state_word.with_scales(WindowScales::NOT_JUDGED);
+                    self.state_word = self.state_word.with_scales(WindowScales::UNCHECKED);
                 }
                 State::TcpClose
             }
@@ -115,7 +115,7 @@ impl<const W: usize> ConnHot<W> {
     #[inline(never)]
     fn event_without_numbers(&mut self, packet: &PacketView) -> Result<Transition, Anomaly> {
         if self.checks_window() && self.state().is_first() == 1 {
-            self.state_word = self.state_word.with_scales(WindowScales::NOT_JUDGED);
+            self.state_word = self.state_word.with_scales(WindowScales::UNCHECKED);
             self.window = TcpWindow::NONE;
         }
         self.event_by_flags(packet)

@@ -41,7 +41,7 @@ impl WindowScales {
     const NOT_OFFERED: u8 = 15;
 
     /// Stands for a connection without window check.
-    pub(crate) const NOT_JUDGED: WindowScales = WindowScales(0xff);
+    pub(crate) const UNCHECKED: WindowScales = WindowScales(0xff);
 
     /// Shifts of a connection whose handshake was not seen: the maximum.
     pub(crate) const UNKNOWN: WindowScales = WindowScales(SCALE_MAX << 4 | SCALE_MAX);
@@ -74,7 +74,7 @@ impl WindowScales {
 
     /// Returns both shifts for a snapshot; `None` without window check.
     pub(crate) fn saved(self) -> Option<[u8; 2]> {
-        (self != Self::NOT_JUDGED).then_some([self.0 >> 4, self.0 & 0xf])
+        (self != Self::UNCHECKED).then_some([self.0 >> 4, self.0 & 0xf])
     }
 
     /// Returns the shifts of a snapshot; `None` if they are invalid.

@@ -61,7 +61,9 @@ pub(super) unsafe fn metas<const V6: bool, P: Packet>(
         let headers = if V6 { ipv6(eight) } else { ipv4(eight) };
         let frames = numbers(eight.each_ref().map(P::frame_len));
         let wire = numbers(eight.each_ref().map(P::wire_len));
-        let Some(words) = headers.and_then(|headers| judge(&headers, frames, wire)) else { break };
+        let Some(words) = headers.and_then(|headers| metas_of(&headers, frames, wire)) else {
+            break;
+        };
         // SAFETY: the store is unaligned, and of the eight words that eight `PacketMeta` are.
         unsafe { _mm512_storeu_si512(metas.as_mut_ptr().cast(), words) };
         bytes = _mm512_add_epi64(bytes, frames);
@@ -112,7 +114,7 @@ fn ipv6<P: Packet>(packets: &[P; GROUP]) -> Option<Headers> {
 /// Returns the counters without the sender; `None` if a packet is not plain.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn judge(headers: &Headers, frames: Words, bytes: Words) -> Option<Words> {
+fn metas_of(headers: &Headers, frames: Words, bytes: Words) -> Option<Words> {
     let Headers { is_plain, proto, ip_len, l4_len, transport, tcp } = *headers;
     let overhead = _mm512_sub_epi64(bytes, ip_len);
     let frame_end = _mm512_add_epi64(ip_len, all(ETHERNET as u64));

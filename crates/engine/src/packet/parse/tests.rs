@@ -59,14 +59,14 @@ impl Packet for Segments<'_> {
 }
 
 /// Returns the engine's result for a single packet.
-struct Judge(Engine);
+struct SingleParser(Engine);
 
-impl Judge {
+impl SingleParser {
     fn new() -> Self {
         let malformed = MalformedPackets::Pass;
         // Each packet must get its own verdict.
         let fragments = FragmentLimits { datagrams: 0, ..FragmentLimits::default() };
-        Judge(Engine::new(&Config {
+        SingleParser(Engine::new(&Config {
             capacity_ipv4: 1,
             capacity_ipv6: 1,
             malformed,
@@ -193,23 +193,23 @@ proptest! {
     /// An empty first segment leads to the general parser.
     #[test]
     fn both_ways_agree(frames in frames(), captured in any::<u16>(), more in 0..2000_usize) {
-        let mut judge = Judge::new();
+        let mut parser = SingleParser::new();
         for Frame(frame) in frames {
-            let whole = judge.parse(Segments::cut(&frame, frame.len(), frame.len()));
-            prop_assert_eq!(&judge.parse(Segments::cut(&frame, 0, frame.len())), &whole);
+            let whole = parser.parse(Segments::cut(&frame, frame.len(), frame.len()));
+            prop_assert_eq!(&parser.parse(Segments::cut(&frame, 0, frame.len())), &whole);
 
             // Also for a cut capture, and a frame that claims to be longer.
             let (at, len) = (usize::from(captured) % (frame.len() + 1), frame.len() + more);
-            let short = judge.parse(Segments::cut(&frame[..at], at, len));
-            prop_assert_eq!(judge.parse(Segments::cut(&frame[..at], 0, len)), short);
+            let short = parser.parse(Segments::cut(&frame[..at], at, len));
+            prop_assert_eq!(parser.parse(Segments::cut(&frame[..at], 0, len)), short);
         }
     }
 
     #[test]
     fn etherparse_agrees(frames in frames()) {
-        let mut judge = Judge::new();
+        let mut parser = SingleParser::new();
         for Frame(frame) in frames {
-            let ours = judge.parse(Segments::cut(&frame, frame.len(), frame.len()));
+            let ours = parser.parse(Segments::cut(&frame, frame.len(), frame.len()));
             // Quotes of ICMP errors have tests of their own.
             if ours == Err(UntrackedReason::Unrelated) {
                 continue;

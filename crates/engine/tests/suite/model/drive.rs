@@ -51,9 +51,9 @@ impl Case {
             when_full: dice.pick(&[WhenFull::PassUntracked, WhenFull::Drop]),
             malformed: dice.pick(&[MalformedPackets::Pass, MalformedPackets::Drop]),
             tcp: dice.pick(&[
-                TcpWindowCheck::Judged,
-                TcpWindowCheck::Judged,
-                TcpWindowCheck::Ignored,
+                TcpWindowCheck::Strict,
+                TcpWindowCheck::Strict,
+                TcpWindowCheck::Liberal,
             ]),
             invalid: dice.pick(&[InvalidPackets::Pass, InvalidPackets::Drop]),
             checksums: dice.pick(&[ChecksumCheck::Verified, ChecksumCheck::Trusted]),
@@ -109,7 +109,7 @@ fn any_zones(dice: &mut Rng, config: &Config, grid: u64) -> Vec<(Vec<u16>, ZoneP
     let mut policy = |_| {
         let policy = ZonePolicy {
             timeouts: any_timeouts(dice.below(u64::MAX), grid),
-            tcp: dice.pick(&[TcpWindowCheck::Judged, TcpWindowCheck::Ignored]),
+            tcp: dice.pick(&[TcpWindowCheck::Strict, TcpWindowCheck::Liberal]),
             pick_up: dice.pick(&[TcpPickup::Loose, TcpPickup::Strict]),
             connections_max: dice.pick(&[None, Some(0), Some(2), Some(9)]),
             when_full: dice.pick(&[WhenFull::PassUntracked, WhenFull::Drop, config.when_full]),
@@ -313,7 +313,7 @@ impl Pair {
         self.engine.expire(self.now, 0);
         let (config, grid) = (&self.case.config, self.case.grid);
         let config = Config {
-            tcp: dice.pick(&[TcpWindowCheck::Judged, TcpWindowCheck::Ignored]),
+            tcp: dice.pick(&[TcpWindowCheck::Strict, TcpWindowCheck::Liberal]),
             timeouts: any_timeouts(dice.below(u64::MAX), grid),
             when_full: dice.pick(&[WhenFull::PassUntracked, WhenFull::Drop]),
             pick_up: dice.pick(&[TcpPickup::Loose, TcpPickup::Loose, TcpPickup::Strict]),

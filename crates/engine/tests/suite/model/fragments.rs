@@ -413,7 +413,7 @@ fn config(dice: &mut Rng) -> Config {
     Config {
         capacity_ipv4: dice.pick(&[14, 2]),
         capacity_ipv6: dice.pick(&[14, 2]),
-        tcp: dice.pick(&[TcpWindowCheck::Judged, TcpWindowCheck::Ignored]),
+        tcp: dice.pick(&[TcpWindowCheck::Strict, TcpWindowCheck::Liberal]),
         fragments: limits,
         odd_fragments: dice.pick(&[InvalidFragments::Pass, InvalidFragments::Drop]),
         zone: ZoneSource::OuterVlan,

@@ -646,7 +646,7 @@ impl Model {
         }
         let key = self.key_of(seen);
         let policy = self.policy(key.zone);
-        let is_judged = policy.tcp == TcpWindowCheck::Judged;
+        let is_judged = policy.tcp == TcpWindowCheck::Strict;
         let Some(flow) = self.flows.get_mut(&key) else { return self.first(key, seen, is_judged) };
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN
             || seen.spoken.is_some_and(|spoken| spoken.is_init())
@@ -889,7 +889,7 @@ impl Model {
         for (key, flow) in std::mem::take(&mut self.flows) {
             let policy = self.policy(key.zone);
             let source = flow.first.src;
-            let resumed = flow.resume(policy.tcp == TcpWindowCheck::Judged);
+            let resumed = flow.resume(policy.tcp == TcpWindowCheck::Strict);
             over += u64::from(resumed.is_some());
             match resumed.filter(|flow| flow.deadline(policy) > self.now) {
                 Some(flow) => {
@@ -908,7 +908,7 @@ impl Model {
     pub(crate) fn reload(&mut self, config: &Config) {
         (self.config, self.reloaded) = (config.clone(), self.now);
         for (key, mut flow) in std::mem::take(&mut self.flows) {
-            flow.judge_anew(self.policy(key.zone).tcp == TcpWindowCheck::Judged);
+            flow.judge_anew(self.policy(key.zone).tcp == TcpWindowCheck::Strict);
             self.flows.insert(key, flow);
         }
     }

@@ -205,7 +205,7 @@ impl Middle {
 
     /// An engine that does not judge by numbers, until somebody says so.
     pub(crate) fn liberal() -> Self {
-        let config = Config { tcp: TcpWindowCheck::Ignored, ..config() };
+        let config = Config { tcp: TcpWindowCheck::Liberal, ..config() };
         Self { engine: Some(Engine::new(&config)), ..Self::new(false) }
     }
 
