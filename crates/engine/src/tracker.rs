@@ -30,10 +30,10 @@ use crate::table::Table;
 pub(crate) use fast_path::FastPathPacket;
 pub(crate) use misfits::MISFIT_BYTES;
 use misfits::OutOfSync;
-pub(crate) use pending_syn::FORGOTTEN_BYTES;
+pub(crate) use pending_syn::PENDING_SYN_BYTES;
 use pending_syn::PendingSyns;
 use std::sync::Arc;
-pub(crate) use step::{Cause, Step};
+pub(crate) use step::{ReopenCause, Step};
 pub(crate) use walk::SweepOutcome;
 
 /// The trackers of both IP versions.

@@ -253,8 +253,8 @@ impl<P: RulePort> Programmer<P> {
         if begun + read == 0 && operations == 0 {
             return self.later(now);
         }
-        let asked = self.account.operations() - operations + read;
-        let (until, ended) = self.poll((now, asked), clock);
+        let calls = self.account.operations() - operations + read;
+        let (until, ended) = self.poll((now, calls), clock);
         if begun + read + ended > 0 { Next::Now } else { self.later(until) }
     }
 

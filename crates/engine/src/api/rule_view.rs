@@ -13,7 +13,7 @@ pub enum RuleState {
     /// The direction deserves a rule and waits for one.
     Candidate,
     /// The rule was requested from the port.
-    Asked,
+    Requested,
     /// The NIC has installed it, and no packet carried its mark yet.
     Installed,
     /// Packets carry its mark.
@@ -21,7 +21,7 @@ pub enum RuleState {
     /// The NIC forwards the packets by itself.
     Bypassed,
     /// Its removal was requested.
-    Leaving,
+    Removing,
 }
 
 impl RuleState {
@@ -30,11 +30,11 @@ impl RuleState {
         match self {
             RuleState::None => "none",
             RuleState::Candidate => "candidate",
-            RuleState::Asked => "asked",
+            RuleState::Requested => "asked",
             RuleState::Installed => "installed",
             RuleState::Effective => "effective",
             RuleState::Bypassed => "bypassed",
-            RuleState::Leaving => "leaving",
+            RuleState::Removing => "leaving",
         }
     }
 }
@@ -102,7 +102,7 @@ impl NoRuleReason {
 pub struct RuleView {
     /// State of the rule.
     pub state: RuleState,
-    /// Reason why there is no rule; `None` from [`RuleState::Asked`] on.
+    /// Reason why there is no rule; `None` from [`RuleState::Requested`] on.
     pub reason: Option<NoRuleReason>,
     /// Time at which the rule entered its state, to 65 µs; without a rule, time of the last
     /// evaluation.

@@ -129,7 +129,7 @@ pub struct MarkStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OffloadStats {
     /// Rules whose installation was requested.
-    pub asked: u64,
+    pub requested: u64,
     /// Rules that the NIC installed.
     pub installed: u64,
     /// Rules whose mark at least one packet carried.
@@ -167,7 +167,7 @@ impl OffloadStats {
     /// Returns the sum of the counters of two tables.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
-            asked: self.asked + other.asked,
+            requested: self.requested + other.requested,
             installed: self.installed + other.installed,
             effective: self.effective + other.effective,
             full: self.full + other.full,

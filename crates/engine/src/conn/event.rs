@@ -37,8 +37,8 @@ impl<const W: usize> ConnHot<W> {
         }
         if state == State::IcmpStray {
             // Either another reply, or now a request, whose header must be in the packet.
-            let asks = direction == 1 && !packet.header_info.is_later_fragment();
-            return if asks { Ok(Transition::Reuse) } else { Err(Anomaly::IcmpReply) };
+            let is_request = direction == 1 && !packet.header_info.is_later_fragment();
+            return if is_request { Ok(Transition::Reuse) } else { Err(Anomaly::IcmpReply) };
         }
         let next = state.after(direction, FlagKind::of(flags));
         let is_over = self.is_of_both(FIN, direction, flags) && !next.is_closing();

@@ -42,11 +42,11 @@ impl<const W: usize> ConnHot<W> {
     /// known.
     pub(super) fn has_sent_tag(&self, meta: PacketMeta, tag: u32) -> bool {
         let (state, tags, direction) = (self.state(), self.tags(), self.direction(meta));
-        let is_asking = state == State::SctpInit;
+        let is_unanswered = state == State::SctpInit;
         // A packet that ends an association may carry its receiver's tag, and a quote does not show
         // that.
         let is_reflected = || state.is_over_for_sctp() && tags.has_sent(1 - direction, tag, false);
-        tags.has_sent(direction, tag, is_asking) || is_reflected()
+        tags.has_sent(direction, tag, is_unanswered) || is_reflected()
     }
 
     /// Sets the window after the first segment, which led to this state.

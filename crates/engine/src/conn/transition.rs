@@ -106,7 +106,7 @@ impl<const W: usize> ConnHot<W> {
             return self.has_sent_tag(meta, seq);
         }
         match (self.state(), self.direction(meta)) {
-            (State::TcpSynSent, 0) => self.window.is_asked_with(seq),
+            (State::TcpSynSent, 0) => self.window.has_sent_unanswered(seq),
             // The responder has sent nothing. In a picked-up connection it may have, before the
             // pick-up.
             (State::TcpSynSent, _) => false,

@@ -22,7 +22,7 @@ impl Engine {
 
     fn request_rule(&mut self, side: Side) -> Option<RuleRequest> {
         let live = self.live(side);
-        if !self.budget.as_ref()?.may_ask(side, live, self.now) {
+        if !self.budget.as_ref()?.may_request(side, live, self.now) {
             return None;
         }
         let best = self.best(side);

@@ -6,14 +6,14 @@ use crate::api::{Config, ZONES};
 use crate::base::MemoryUse;
 use crate::policy::{SourceSketch, ZoneRate};
 use crate::table::EMBRYONIC_BYTES;
-use crate::tracker::{FORGOTTEN_BYTES, MISFIT_BYTES};
+use crate::tracker::{MISFIT_BYTES, PENDING_SYN_BYTES};
 
 impl Config {
     /// Returns the bytes that an engine takes beside its tables: counts of zones and of sources.
     pub fn limits_bytes(&self) -> usize {
         let sources = self.source_max.map_or(0, |_| 2 * SourceSketch::counts(self));
         let of_zones = size_of::<u32>() + size_of::<ZoneRate>() + 2 * EMBRYONIC_BYTES;
-        ZONES * of_zones + sources * size_of::<u32>() + 2 * (FORGOTTEN_BYTES + MISFIT_BYTES)
+        ZONES * of_zones + sources * size_of::<u32>() + 2 * (PENDING_SYN_BYTES + MISFIT_BYTES)
     }
 }
 

@@ -59,7 +59,7 @@ impl FlowRules {
         let rule = self.rule_of(record, usize::from(direction & 1));
         let is_here = rule.is_some_and(|rule| {
             rule.side == self.side
-                && matches!(rule.standing, RuleLifecycle::Installed | RuleLifecycle::Effective)
+                && matches!(rule.lifecycle, RuleLifecycle::Installed | RuleLifecycle::Effective)
         });
         let who = CandidateId { record, direction: direction & 1 };
         is_here && self.may_bypass_again((who, self.side), packets, hot)
@@ -72,7 +72,8 @@ impl FlowRules {
         let watched = &mut self.watched[sight.record as usize];
         let Some(state) = self.slots.get_mut(watched.slot) else { return };
         let rule = &mut state.rules[direction];
-        let is_there = matches!(rule.standing, RuleLifecycle::Installed | RuleLifecycle::Effective);
+        let is_there =
+            matches!(rule.lifecycle, RuleLifecycle::Installed | RuleLifecycle::Effective);
         if !is_there || now.since(rule.since) < SETTLING {
             return;
         }
@@ -82,7 +83,7 @@ impl FlowRules {
         }
         watched.no_bypass[direction] = true;
         let (slot, side) = (watched.slot, rule.side);
-        if rule.standing == RuleLifecycle::Effective {
+        if rule.lifecycle == RuleLifecycle::Effective {
             self.stats.lost_effect += 1;
         } else {
             self.stats.ineffective += 1;
@@ -108,8 +109,8 @@ impl FlowRules {
         let rule = &mut state.rules[direction];
         let is_first = !std::mem::replace(&mut rule.is_seen, true);
         if is_first {
-            if rule.standing == RuleLifecycle::Installed {
-                (rule.standing, rule.since) = (RuleLifecycle::Effective, now);
+            if rule.lifecycle == RuleLifecycle::Installed {
+                (rule.lifecycle, rule.since) = (RuleLifecycle::Effective, now);
             }
             self.stats.effective += 1;
             let side = rule.side;

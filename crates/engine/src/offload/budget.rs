@@ -32,7 +32,7 @@ struct SideBudget {
     /// Rules that the NIC has room for, as far as known.
     room: u32,
     /// Install requests without a result.
-    asked: u32,
+    in_flight: u32,
     /// Average time from one rule to the next while requests are in flight, in nanoseconds.
     interval: Nanos,
     grew_at: Nanos,
@@ -50,14 +50,19 @@ pub(crate) struct RuleBudget {
 
 impl RuleBudget {
     pub(crate) fn new(rules_max: u32, admission: OffloadPolicy) -> Self {
-        let budget =
-            SideBudget { room: rules_max, asked: 0, interval: INTERVAL, grew_at: 0, not_before: 0 };
+        let budget = SideBudget {
+            room: rules_max,
+            in_flight: 0,
+            interval: INTERVAL,
+            grew_at: 0,
+            not_before: 0,
+        };
         let is_measured = matches!(admission, OffloadPolicy::Measured { .. });
         Self { rules_max, is_measured, sides: [budget; 2] }
     }
 
     /// True if one more rule may be requested while `live` rules are live.
-    pub(crate) fn may_ask(&self, side: Side, live: u32, now: Nanos) -> bool {
+    pub(crate) fn may_request(&self, side: Side, live: u32, now: Nanos) -> bool {
         !self.is_full(side, live) && self.in_flight_max(side) > 0 && !self.is_backing_off(side, now)
     }
 
@@ -75,7 +80,7 @@ impl RuleBudget {
     pub(crate) fn in_flight_max(&self, side: Side) -> u32 {
         let budget = &self.sides[side as usize];
         let ahead = (AHEAD / budget.interval.max(1)).clamp(AHEAD_MIN, AHEAD_MAX) as u32;
-        ahead.saturating_sub(budget.asked)
+        ahead.saturating_sub(budget.in_flight)
     }
 
     /// True if busier connections displace others.
@@ -85,13 +90,13 @@ impl RuleBudget {
 
     /// Counts an install request.
     pub(crate) fn on_request(&mut self, side: Side) {
-        self.sides[side as usize].asked += 1;
+        self.sides[side as usize].in_flight += 1;
     }
 
     /// Applies the result of an install request; `live` rules are live now.
     pub(crate) fn on_result(&mut self, side: Side, answer: RuleResult, now: Nanos, live: u32) {
         let budget = &mut self.sides[side as usize];
-        budget.asked = budget.asked.saturating_sub(1);
+        budget.in_flight = budget.in_flight.saturating_sub(1);
         match answer {
             RuleResult::Full => {
                 budget.room = live;
@@ -135,12 +140,12 @@ mod tests {
     #[test]
     fn a_full_nic_is_asked_for_a_little_more_now_and_then() {
         let mut governor = RuleBudget::new(1000, OffloadPolicy::After { packets: 1 });
-        assert!(governor.may_ask(Side::A, 999, 0) && !governor.may_ask(Side::A, 1000, 0));
+        assert!(governor.may_request(Side::A, 999, 0) && !governor.may_request(Side::A, 1000, 0));
         governor.on_request(Side::A);
         governor.on_result(Side::A, RuleResult::Full, 5, 500);
         assert!(governor.is_full(Side::A, 500) && !governor.is_full(Side::B, 500));
         governor.probe_capacity(5);
-        assert!(!governor.may_ask(Side::A, 500, 5));
+        assert!(!governor.may_request(Side::A, 500, 5));
         governor.probe_capacity(5 + GROWS_EVERY);
         assert_eq!(governor.capacity(Side::A), 508);
         (1..100).for_each(|turn| governor.probe_capacity(5 + (1 + turn) * GROWS_EVERY));
@@ -167,7 +172,7 @@ mod tests {
         let mut governor = RuleBudget::new(10, OffloadPolicy::After { packets: 1 });
         governor.on_request(Side::B);
         governor.on_result(Side::B, RuleResult::Postponed, 7, 0);
-        assert!(!governor.may_ask(Side::B, 0, 8) && governor.may_ask(Side::A, 0, 8));
-        assert!(governor.may_ask(Side::B, 0, 7 + AHEAD));
+        assert!(!governor.may_request(Side::B, 0, 8) && governor.may_request(Side::A, 0, 8));
+        assert!(governor.may_request(Side::B, 0, 7 + AHEAD));
     }
 }

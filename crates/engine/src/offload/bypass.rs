@@ -43,7 +43,7 @@ impl FlowRules {
         let of_rule = &mut state.rules[direction];
         of_rule.passed += passed.packets;
         of_rule.misses = 0;
-        if of_rule.standing.is_live() {
+        if of_rule.lifecycle.is_live() {
             self.update_score(slot, direction, rate);
             self.take_effect(slot, direction, RuleKind::Bypass);
         }
@@ -60,7 +60,7 @@ impl FlowRules {
             else {
                 continue;
             };
-            if rule.standing.is_live() {
+            if rule.lifecycle.is_live() {
                 self.withdraw(slot, direction);
                 is_waiting = true;
             } else {
@@ -75,7 +75,7 @@ impl FlowRules {
         for slot in 0..self.slots.used() {
             for direction in 0..2 {
                 let rule = self.slots.get(slot).map(|slot| slot.rules[direction]);
-                if rule.is_some_and(|rule| rule.is_bypass && rule.standing.is_live()) {
+                if rule.is_some_and(|rule| rule.is_bypass && rule.lifecycle.is_live()) {
                     self.withdraw(slot, direction);
                 }
             }

@@ -45,11 +45,11 @@ impl FlowRules {
         }
         let rate = self.rate(sight);
         let watched = self.watched[sight.record as usize];
-        let standing = self.slots.get(watched.slot).map(|slot| slot.rules[direction].standing);
-        match standing {
+        let lifecycle = self.slots.get(watched.slot).map(|slot| slot.rules[direction].lifecycle);
+        match lifecycle {
             None | Some(RuleLifecycle::None) => {}
-            Some(standing) => {
-                if standing.is_live() {
+            Some(lifecycle) => {
+                if lifecycle.is_live() {
                     self.update_score(watched.slot, direction, rate);
                     if self.deserves_bypass(sight, hot) {
                         return self.withdraw(watched.slot, direction);
@@ -146,14 +146,14 @@ impl FlowRules {
             return;
         }
         // Packets that were queued before the rule was installed have no mark.
-        if rule.standing == RuleLifecycle::Asked || now.since(rule.since) < SETTLING {
+        if rule.lifecycle == RuleLifecycle::Requested || now.since(rule.since) < SETTLING {
             return;
         }
         rule.misses += 1;
         if rule.misses < MISSES_MAX {
             return;
         }
-        let was_effective = rule.standing == RuleLifecycle::Effective;
+        let was_effective = rule.lifecycle == RuleLifecycle::Effective;
         let side = rule.side;
         let note = &mut self.watched[sight.record as usize].note[direction];
         if was_effective {
@@ -211,7 +211,7 @@ impl FlowRules {
     ) {
         let Some(state) = self.slots.get(slot) else { return };
         let (rule, zone) = (state.rules[direction], state.zone);
-        let Some(record) = state.record().filter(|_| rule.standing.is_live()) else { return };
+        let Some(record) = state.record().filter(|_| rule.lifecycle.is_live()) else { return };
         let watched = &mut self.watched[record as usize];
         let packets = u64::from(hot[record as usize].packets(direction as u8));
         let number = self.eval_interval.number(packets, record);

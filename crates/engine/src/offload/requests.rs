@@ -35,9 +35,9 @@ impl FlowRules {
             MarkVerification::Sampled { first, .. } => first.max(1),
             MarkVerification::Always => u8::MAX,
         };
-        let (standing, since) = (RuleLifecycle::Asked, Tick::of(self.now));
+        let (lifecycle, since) = (RuleLifecycle::Requested, Tick::of(self.now));
         let new = RuleEntry {
-            standing,
+            lifecycle,
             side,
             weight: worth,
             since,
@@ -55,7 +55,7 @@ impl FlowRules {
         self.bypasses += u32::from(is_bypass);
         self.live[side as usize].add(worth);
         self.zones.add(side, state.zone);
-        self.stats.asked += 1;
+        self.stats.requested += 1;
         self.trust(slot, hot);
         let action = if is_bypass { RuleAction::Bypass } else { RuleAction::Mark };
         Some(RuleRequest::Install { rule, side, tuple: self.tuple(&hot.key, direction), action })

@@ -196,9 +196,9 @@ impl FlowRules {
         let side = rule.side;
         self.live[side as usize].remove(rule.weight);
         self.zones.remove(side, zone);
-        rule.standing = match rule.standing {
-            RuleLifecycle::Asked => RuleLifecycle::Recalled,
-            _ => RuleLifecycle::Leaving,
+        rule.lifecycle = match rule.lifecycle {
+            RuleLifecycle::Requested => RuleLifecycle::Withdrawn,
+            _ => RuleLifecycle::Removing,
         };
         rule.since = now;
         self.removes.push_back((rule_id, side));
@@ -257,7 +257,7 @@ impl FlowRules {
     /// compared.
     pub(super) fn trust<const W: usize>(&self, slot: u32, hot: &mut ConnHot<W>) {
         let Some(state) = self.slots.get(slot) else { return };
-        let is_doubted = |rule: &RuleEntry| rule.standing.is_live() && rule.checks > 0;
+        let is_doubted = |rule: &RuleEntry| rule.lifecycle.is_live() && rule.checks > 0;
         let is_sure = !state.rules.iter().any(is_doubted);
         let is_plain = self.tagging.is_untagged(hot.key.zone()) && hot.is_steady();
         let expected = self.slots.mark(slot) | u32::from(hot.originator());
@@ -277,7 +277,7 @@ impl FlowRules {
             return MarkCheck::Stale;
         };
         let rule = &slot.rules[usize::from(rule.direction & 1)];
-        if !rule.standing.is_live() {
+        if !rule.lifecycle.is_live() {
             MarkCheck::Stale
         } else if !hot.is_steady() || !hot.is_plain_of_steady(meta) {
             // Such a packet must be tracked in its order in the burst. If the connection is
@@ -318,7 +318,7 @@ impl FlowRules {
         let RateState { slot, .. } =
             std::mem::replace(&mut self.watched[record as usize], RateState::NONE);
         let Some(state) = self.slots.get(slot) else { return };
-        let is_live = state.rules.map(|rule| rule.standing.is_live());
+        let is_live = state.rules.map(|rule| rule.lifecycle.is_live());
         let unsettled = state.rules.iter().filter(|rule| rule.is_forwarding()).count();
         self.stats.unsettled += unsettled as u64;
         for direction in (0..2).filter(|&direction| is_live[direction]) {
@@ -337,28 +337,28 @@ impl FlowRules {
         let Some(state) = self.slots.get_mut(slot) else { return learnt };
         let (record, zone) = (state.record(), state.zone);
         let of_direction = &mut state.rules[direction];
-        let RuleEntry { standing: before, side, weight, is_bypass, .. } = *of_direction;
+        let RuleEntry { lifecycle: before, side, weight, is_bypass, .. } = *of_direction;
         let is_refusal =
             matches!(answer, RuleResult::Full | RuleResult::Postponed | RuleResult::Refused);
-        let standing = match (before, answer) {
-            (RuleLifecycle::Asked, RuleResult::Installed { .. }) if of_direction.is_seen => {
+        let lifecycle = match (before, answer) {
+            (RuleLifecycle::Requested, RuleResult::Installed { .. }) if of_direction.is_seen => {
                 RuleLifecycle::Effective
             }
-            (RuleLifecycle::Asked, RuleResult::Installed { .. }) => RuleLifecycle::Installed,
-            (RuleLifecycle::Recalled, RuleResult::Installed { .. }) => RuleLifecycle::Leaving,
+            (RuleLifecycle::Requested, RuleResult::Installed { .. }) => RuleLifecycle::Installed,
+            (RuleLifecycle::Withdrawn, RuleResult::Installed { .. }) => RuleLifecycle::Removing,
             // A rule that is refused after its removal was requested is gone as well.
-            (RuleLifecycle::Asked | RuleLifecycle::Recalled, _) if is_refusal => {
+            (RuleLifecycle::Requested | RuleLifecycle::Withdrawn, _) if is_refusal => {
                 RuleLifecycle::None
             }
-            (RuleLifecycle::Recalled | RuleLifecycle::Leaving, RuleResult::Removed) => {
+            (RuleLifecycle::Withdrawn | RuleLifecycle::Removing, RuleResult::Removed) => {
                 RuleLifecycle::None
             }
             _ => return learnt,
         };
-        (of_direction.standing, of_direction.since) = (standing, now);
+        (of_direction.lifecycle, of_direction.since) = (lifecycle, now);
         learnt.answered =
-            matches!(before, RuleLifecycle::Asked | RuleLifecycle::Recalled).then_some(side);
-        if before == RuleLifecycle::Asked && is_refusal {
+            matches!(before, RuleLifecycle::Requested | RuleLifecycle::Withdrawn).then_some(side);
+        if before == RuleLifecycle::Requested && is_refusal {
             self.live[side as usize].remove(weight);
             self.zones.remove(side, zone);
             if let Some(record) = record.filter(|_| answer == RuleResult::Refused) {
@@ -371,12 +371,12 @@ impl FlowRules {
         }
         self.stats.count(answer, before);
         if is_bypass {
-            self.bypasses -= u32::from(standing == RuleLifecycle::None);
+            self.bypasses -= u32::from(lifecycle == RuleLifecycle::None);
             self.stats.bypasses += u64::from(matches!(answer, RuleResult::Installed { .. }));
         }
         let is_idle = self.slots.get(slot).is_some_and(|slot| !slot.has_rules());
         learnt.without_rule = record.filter(|_| is_idle);
-        if standing == RuleLifecycle::None && record.is_none() {
+        if lifecycle == RuleLifecycle::None && record.is_none() {
             self.slots.settle(slot);
         }
         learnt
@@ -430,7 +430,7 @@ impl OffloadStats {
             RuleResult::Full => self.full += 1,
             RuleResult::Postponed => self.postponed += 1,
             RuleResult::Refused => self.refused += 1,
-            RuleResult::Removed => self.removed += u64::from(before == RuleLifecycle::Leaving),
+            RuleResult::Removed => self.removed += u64::from(before == RuleLifecycle::Removing),
             RuleResult::Passed(_) => {}
         }
     }

@@ -35,28 +35,31 @@ pub(crate) enum RuleLifecycle {
     /// There is no rule.
     None,
     /// It is requested; the result has not come.
-    Asked,
+    Requested,
     /// The NIC has it; no packet has had its mark yet.
     Installed,
     /// Packets have had its mark.
     Effective,
     /// Its removal is requested, and the request to install it has no result yet.
-    Recalled,
+    Withdrawn,
     /// Its removal is requested.
-    Leaving,
+    Removing,
 }
 
 impl RuleLifecycle {
     /// True if the rule is requested or installed, and its removal is not requested.
     pub(crate) fn is_live(self) -> bool {
-        matches!(self, RuleLifecycle::Asked | RuleLifecycle::Installed | RuleLifecycle::Effective)
+        matches!(
+            self,
+            RuleLifecycle::Requested | RuleLifecycle::Installed | RuleLifecycle::Effective
+        )
     }
 }
 
 /// The rule of one direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleEntry {
-    pub(crate) standing: RuleLifecycle,
+    pub(crate) lifecycle: RuleLifecycle,
     /// Side at which its packets arrive.
     pub(crate) side: Side,
     /// Score with which it is counted among the live rules.
@@ -79,7 +82,7 @@ pub(crate) struct RuleEntry {
 
 impl RuleEntry {
     pub(crate) const NONE: RuleEntry = RuleEntry {
-        standing: RuleLifecycle::None,
+        lifecycle: RuleLifecycle::None,
         side: Side::A,
         weight: Score::ZERO,
         misses: 0,
@@ -93,7 +96,7 @@ impl RuleEntry {
 
     /// True if the NIC may forward packets by this rule.
     pub(crate) fn is_forwarding(&self) -> bool {
-        self.is_bypass && self.standing != RuleLifecycle::None
+        self.is_bypass && self.lifecycle != RuleLifecycle::None
     }
 }
 
@@ -125,7 +128,7 @@ impl MarkSlot {
 
     /// True if the NIC may have a rule of this slot.
     pub(super) fn has_rules(&self) -> bool {
-        self.rules.iter().any(|rule| rule.standing != RuleLifecycle::None)
+        self.rules.iter().any(|rule| rule.lifecycle != RuleLifecycle::None)
     }
 
     /// True if a connection may take this slot.

@@ -131,7 +131,7 @@ impl FlowRules {
 
 /// Returns the packets since the first one with the mark, or the packets that the NIC forwarded.
 pub(crate) fn hits(rule: &RuleEntry, packets: u64) -> u64 {
-    match rule.standing {
+    match rule.lifecycle {
         _ if rule.is_bypass => rule.passed,
         RuleLifecycle::Effective => packets.saturating_sub(rule.marked_from),
         _ => 0,
@@ -140,14 +140,14 @@ pub(crate) fn hits(rule: &RuleEntry, packets: u64) -> u64 {
 
 /// Returns the reported state of a rule; `None` if there is no rule.
 fn state_of(rule: &RuleEntry) -> Option<RuleState> {
-    match rule.standing {
+    match rule.lifecycle {
         RuleLifecycle::None => None,
-        RuleLifecycle::Asked => Some(RuleState::Asked),
+        RuleLifecycle::Requested => Some(RuleState::Requested),
         RuleLifecycle::Installed | RuleLifecycle::Effective if rule.is_bypass => {
             Some(RuleState::Bypassed)
         }
         RuleLifecycle::Installed => Some(RuleState::Installed),
         RuleLifecycle::Effective => Some(RuleState::Effective),
-        RuleLifecycle::Recalled | RuleLifecycle::Leaving => Some(RuleState::Leaving),
+        RuleLifecycle::Withdrawn | RuleLifecycle::Removing => Some(RuleState::Removing),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Decides whether a connection may begin, by policy, checksum and limits. An access list would be
-//! asked here.
+//! Decides whether a connection may begin, by policy, checksum and limits. An access list would
+//! belong here.
 //!
 //! Two kinds of packets come here: packets without a connection, and packets that begin a new
 //! connection with the key of an existing one. Other packets of existing connections are not
@@ -9,13 +9,13 @@
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::{Anomaly, CtState};
 use crate::packet::{Key, PacketView};
-use crate::tracker::{Cause, Step, Tracker};
+use crate::tracker::{ReopenCause, Step, Tracker};
 
 /// Replaces the connection in `record` by a new one with the same key, if the limits allow it, and
 /// counts the packet for the new one. Writes the verdict of the packet.
 pub(super) fn reopen<const W: usize>(
     tracker: &mut Tracker<W>,
-    (record, cause): (u32, Cause),
+    (record, cause): (u32, ReopenCause),
     packet: &PacketView,
     verdicts: &mut Verdicts<impl CtStates>,
 ) {

@@ -122,7 +122,7 @@ impl<const W: usize> Pass<'_, W> {
                     let state = || tracker.ct_state(record, meta);
                     return verdicts.counted(info.position, state);
                 }
-                Some(Step::Asks(cause)) => {
+                Some(Step::NeedsAdmission(cause)) => {
                     let packet = seen.view(tracker.side());
                     return admission::reopen(tracker, (record, cause), &packet, verdicts);
                 }
@@ -150,7 +150,7 @@ impl<const W: usize> Pass<'_, W> {
             let pass = self.reborrow();
             let packet = view(&pass, i, burst, &mut gathered);
             match pass.tracker.track(record, &packet, verdicts.accounts) {
-                Step::Asks(cause) => {
+                Step::NeedsAdmission(cause) => {
                     return admission::reopen(pass.tracker, (record, cause), &packet, verdicts);
                 }
                 step => step,

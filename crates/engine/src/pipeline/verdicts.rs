@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writes the verdict of each packet, its counter and, if asked, its connection state.
+//! Writes the verdict of each packet, its counter and, if requested, its connection state.
 
 use super::steering::Steering;
 use crate::account::Accounts;
@@ -89,7 +89,7 @@ impl<S: CtStates> Verdicts<'_, S> {
                 }
             }
             Step::Invalid(anomaly) => self.invalid(position, anomaly),
-            Step::Asks(_) => debug_assert!(false, "admission has answered"),
+            Step::NeedsAdmission(_) => debug_assert!(false, "admission has answered"),
         }
     }
 

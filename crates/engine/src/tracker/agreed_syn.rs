@@ -33,16 +33,16 @@ impl<const W: usize> Tracker<W> {
             return false;
         }
         let hot = &self.table.hot[record as usize];
-        let asked = self.pending_syns.of(record);
-        let (Some(answer), Some(asked)) = (packet.segment(), asked) else { return false };
+        let pending = self.pending_syns.of(record);
+        let (Some(answer), Some(pending)) = (packet.segment(), pending) else { return false };
         let (from, now) = (hot.direction(packet.meta), self.side);
         // Since the SYN, no end that has the connection has sent anything that fits, except to
         // close it.
-        let is_silent = hot.last_seen(&self.table.cold.0[record as usize]) == asked.last_seen
+        let is_silent = hot.last_seen(&self.table.cold.0[record as usize]) == pending.last_seen
             || hot.state().is_closing();
         // An answer comes from the side to which the SYN went.
-        let is_opposite = asked.direction != from && (now.is_none() || asked.side != now);
-        let is_agreed = is_silent && is_opposite && asked.syn.is_answered_by(answer);
+        let is_opposite = pending.direction != from && (now.is_none() || pending.side != now);
+        let is_agreed = is_silent && is_opposite && pending.syn.is_answered_by(answer);
         is_agreed && packet.is_intact(&hot.key)
     }
 }

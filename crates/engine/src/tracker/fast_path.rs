@@ -3,7 +3,7 @@
 //! follows.
 
 use super::Tracker;
-use super::step::{Cause, Step};
+use super::step::{ReopenCause, Step};
 use super::track::StateChange;
 use crate::account::Accounts;
 use crate::api::Side;
@@ -65,7 +65,9 @@ impl<const W: usize> Tracker<W> {
         let next = hot.fast_next_state(meta)?;
         let header = seen.header()?;
         if next == State::TcpSynSent {
-            return seen.is_intact::<W>(self.verifies).then_some(Step::Asks(Cause::PortReuse));
+            return seen
+                .is_intact::<W>(self.verifies)
+                .then_some(Step::NeedsAdmission(ReopenCause::PortReuse));
         }
         let (verifies, segment) = (self.verifies, header.read(meta, info));
         let hot = &mut self.table.hot[record as usize];

@@ -19,14 +19,14 @@ pub(super) struct Misfits {
     /// When the last packet that fitted was seen.
     pub(super) last_seen: Micros,
     /// The last segment without RST.
-    pub(super) segment: Option<(Speaker, Segment)>,
+    pub(super) segment: Option<(PacketSender, Segment)>,
     /// Sender of the last FIN or RST.
-    pub(super) closer: Option<Speaker>,
+    pub(super) closer: Option<PacketSender>,
 }
 
 /// Sender of a packet: 0 for the originator; and the side at which it arrived, if known.
 #[derive(Clone, Copy)]
-pub(super) struct Speaker {
+pub(super) struct PacketSender {
     pub(super) direction: usize,
     pub(super) side: Option<Side>,
 }
@@ -72,9 +72,9 @@ impl OutOfSync {
     }
 }
 
-impl Speaker {
+impl PacketSender {
     /// True if `other` is the other end, and its packet arrived at the other port.
-    pub(super) fn is_across(self, other: Speaker) -> bool {
+    pub(super) fn is_across(self, other: PacketSender) -> bool {
         let is_across = self.side.zip(other.side).is_none_or(|(a, b)| a != b);
         self.direction != other.direction && is_across
     }

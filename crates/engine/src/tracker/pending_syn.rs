@@ -21,7 +21,7 @@ use crate::packet::TcpSegment;
 const PLACES: usize = 1024;
 
 /// Bytes of the places of one table.
-pub(crate) const FORGOTTEN_BYTES: usize = PLACES * size_of::<Option<PendingSyn>>();
+pub(crate) const PENDING_SYN_BYTES: usize = PLACES * size_of::<Option<PendingSyn>>();
 
 /// A SYN that did not fit its connection.
 #[derive(Clone, Copy)]
@@ -38,28 +38,28 @@ pub(super) struct PendingSyn {
 
 /// SYNs that wait for an answer. Each record has one place, which it shares with others.
 pub(crate) struct PendingSyns {
-    asked: Box<[Option<PendingSyn>]>,
+    syns: Box<[Option<PendingSyn>]>,
 }
 
 impl PendingSyns {
     pub(crate) fn new() -> Self {
-        Self { asked: vec![None; PLACES].into() }
+        Self { syns: vec![None; PLACES].into() }
     }
 
     /// Returns the SYN that is kept for the connection in `record`.
     pub(super) fn of(&self, record: u32) -> Option<PendingSyn> {
-        self.asked[record as usize % PLACES].filter(|asked| asked.record == record)
+        self.syns[record as usize % PLACES].filter(|pending| pending.record == record)
     }
 
     /// Keeps a SYN, and drops the one of another connection in its place.
-    pub(super) fn keep(&mut self, asked: PendingSyn) {
-        self.asked[asked.record as usize % PLACES] = Some(asked);
+    pub(super) fn keep(&mut self, pending: PendingSyn) {
+        self.syns[pending.record as usize % PLACES] = Some(pending);
     }
 
     /// Drops the SYN of a connection that has ended.
     pub(super) fn end(&mut self, record: u32) {
-        let place = &mut self.asked[record as usize % PLACES];
-        if place.as_ref().is_some_and(|asked| asked.record == record) {
+        let place = &mut self.syns[record as usize % PLACES];
+        if place.as_ref().is_some_and(|pending| pending.record == record) {
             *place = None;
         }
     }

@@ -2,7 +2,7 @@
 //! Begins a connection in the place of another one with the same key, which the same packet ends.
 
 use super::Tracker;
-use super::step::{Cause, Step};
+use super::step::{ReopenCause, Step};
 use super::track::StateChange;
 use crate::account::Accounts;
 use crate::api::EndReason;
@@ -12,9 +12,14 @@ use crate::packet::PacketView;
 impl<const W: usize> Tracker<W> {
     /// Returns the originators of the connection in `record` and of the one that would replace it:
     /// the end of the key that sent the first packet.
-    pub(crate) fn originators(&self, record: u32, packet: &PacketView, cause: Cause) -> [u8; 2] {
+    pub(crate) fn originators(
+        &self,
+        record: u32,
+        packet: &PacketView,
+        cause: ReopenCause,
+    ) -> [u8; 2] {
         let swapped = packet.meta.swapped();
-        let next = if cause == Cause::AgreedSyn { swapped ^ 1 } else { swapped };
+        let next = if cause == ReopenCause::AgreedSyn { swapped ^ 1 } else { swapped };
         [self.table.hot[record as usize].originator(), next]
     }
 
@@ -24,7 +29,7 @@ impl<const W: usize> Tracker<W> {
         &mut self,
         record: u32,
         packet: &PacketView,
-        cause: Cause,
+        cause: ReopenCause,
         accounts: &mut Accounts,
     ) -> Step {
         let PacketView { meta, header_info: info, now, .. } = *packet;
@@ -46,23 +51,23 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Begins a new connection in the record.
-    fn restart(&mut self, record: u32, packet: &PacketView, cause: Cause) {
+    fn restart(&mut self, record: u32, packet: &PacketView, cause: ReopenCause) {
         let hot = &mut self.table.hot[record as usize];
         if let Some(rules) = &mut self.rules {
             rules.end(record, hot);
         }
         self.pending_eval = self.pending_eval.filter(|due| !due.is_of(record));
-        let asked = match cause {
-            Cause::AgreedSyn => self.pending_syns.of(record),
-            Cause::PortReuse => None,
+        let pending = match cause {
+            ReopenCause::AgreedSyn => self.pending_syns.of(record),
+            ReopenCause::PortReuse => None,
         };
         self.pending_syns.end(record);
         self.misfits.end(record);
         self.table.unlink_embryonic(record);
         let hot = &mut self.table.hot[record as usize];
         let cold = &mut self.table.cold.0[record as usize];
-        match asked {
-            Some(asked) => hot.begin_answered(asked.syn, packet),
+        match pending {
+            Some(pending) => hot.begin_answered(pending.syn, packet),
             None => hot.begin(hot.key, packet),
         }
         *cold = ConnCold::begin(packet.header_info, packet.now, cold.link);

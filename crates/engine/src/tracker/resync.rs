@@ -12,7 +12,7 @@
 //! Records have no room for this, so records share a few places beside the table.
 
 use super::Tracker;
-use super::misfits::{Misfits, Speaker};
+use super::misfits::{Misfits, PacketSender};
 use crate::api::Anomaly;
 use crate::base::{Micros, Nanos};
 use crate::conn::{Segment, State, Transition};
@@ -33,26 +33,26 @@ impl<const W: usize> Tracker<W> {
         let Some(segment) = segment.filter(|_| hot.state().can_be_out_of_sync()) else {
             return Err(reason);
         };
-        let said = Segment { flags, numbers: segment.numbers };
-        let speaker = Speaker { direction: hot.direction(packet.meta), side: self.side };
+        let current = Segment { flags, numbers: segment.numbers };
+        let sender = PacketSender { direction: hot.direction(packet.meta), side: self.side };
         let last_seen = hot.last_micros();
         let before = self.misfits.of(record).filter(|one| one.last_seen == last_seen);
         let mut after =
             before.unwrap_or(Misfits { record, last_seen, segment: None, closer: None });
         if flags & RST == 0 {
-            let asked = after.segment.filter(|(from, asked)| {
-                from.is_across(speaker) && asked.is_answered_by(said.numbers)
+            let earlier = after.segment.filter(|(from, earlier)| {
+                from.is_across(sender) && earlier.is_answered_by(current.numbers)
             });
-            if let Some((_, asked)) = asked.filter(|_| packet.is_intact(&hot.key)) {
+            if let Some((_, earlier)) = earlier.filter(|_| packet.is_intact(&hot.key)) {
                 self.misfits.end(record);
-                return Ok(hot.resync(speaker.direction, asked, said));
+                return Ok(hot.resync(sender.direction, earlier, current));
             }
-            after.segment = Some((speaker, said));
+            after.segment = Some((sender, current));
         }
         let closes = flags & (FIN | RST) != 0 && packet.is_intact(&hot.key);
-        let is_closed = closes && after.closer.is_some_and(|closer| closer.is_across(speaker));
+        let is_closed = closes && after.closer.is_some_and(|closer| closer.is_across(sender));
         if closes {
-            after.closer = Some(speaker);
+            after.closer = Some(sender);
         }
         self.misfits.keep(after);
         if is_closed {

@@ -14,13 +14,14 @@ pub(crate) enum Step {
     Invalid(Anomaly),
     /// It was not counted: its connection could not begin.
     NoRoom(UntrackedReason),
-    /// It asks for a new connection in place of the one with its key. Nothing has been counted yet.
-    Asks(Cause),
+    /// It begins a new connection in place of the one with its key, if that is admitted. Nothing
+    /// has been counted yet.
+    NeedsAdmission(ReopenCause),
 }
 
 /// Why a new connection takes the place of one with the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub(crate) enum ReopenCause {
     /// The old one is over, and its ports are used again.
     PortReuse,
     /// Both ends have forgotten the old one: one has sent a SYN, the other its SYN+ACK.

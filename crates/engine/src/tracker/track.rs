@@ -2,7 +2,7 @@
 //! Counts a packet to its connection, and moves the connection from state to state.
 
 use super::Tracker;
-use super::step::{Cause, Step};
+use super::step::{ReopenCause, Step};
 use crate::account::Accounts;
 use crate::api::Anomaly;
 use crate::base::{LinkStore, Micros, Nanos};
@@ -56,13 +56,13 @@ impl<const W: usize> Tracker<W> {
         let before = hot.state();
         let event = match hot.event(packet) {
             Err(anomaly) if self.answers_pending_syn(record, packet, anomaly) => {
-                return Step::Asks(Cause::AgreedSyn);
+                return Step::NeedsAdmission(ReopenCause::AgreedSyn);
             }
             event => event.or_else(|anomaly| self.resync(record, packet, anomaly)),
         };
         let transition = match event {
             Err(anomaly) => return self.ignore(record, packet, anomaly, accounts),
-            Ok(Transition::Reuse) => return Step::Asks(Cause::PortReuse),
+            Ok(Transition::Reuse) => return Step::NeedsAdmission(ReopenCause::PortReuse),
             Ok(Transition::None) => None,
             Ok(Transition::Enter(state)) => {
                 self.table.hot[record as usize].enter(state);

@@ -130,7 +130,7 @@ fn a_direction_says_how_its_rule_stands() {
     let Some(RuleRequest::Install { rule, .. }) = engine.next_request() else {
         panic!("it is a candidate")
     };
-    assert_eq!(find(&engine, 1).rules.unwrap()[0].state, RuleState::Asked);
+    assert_eq!(find(&engine, 1).rules.unwrap()[0].state, RuleState::Requested);
     engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
     let [orig, reply] = find(&engine, 1).rules.unwrap();
     assert_eq!((orig.state, orig.reason, orig.hits), (RuleState::Installed, None, 0));

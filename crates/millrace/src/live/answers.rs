@@ -247,7 +247,7 @@ fn offload_line(
 
 fn rule_words(view: &RuleView) -> String {
     match view.state {
-        RuleState::Asked => {
+        RuleState::Requested => {
             "its rule was requested, and the NIC has not confirmed it yet".to_owned()
         }
         RuleState::Installed => {
@@ -257,7 +257,7 @@ fn rule_words(view: &RuleView) -> String {
         RuleState::Bypassed => {
             format!("forwarded by the NIC itself, {} packets so far", view.hits)
         }
-        RuleState::Leaving => "its rule is being removed from the NIC".to_owned(),
+        RuleState::Removing => "its rule is being removed from the NIC".to_owned(),
         RuleState::None | RuleState::Candidate => String::new(),
     }
 }

@@ -7,19 +7,19 @@ use crate::port::{Completion, Refusal, RefusalClass, RulePort};
 use engine::{Nanos, RuleId, RuleResult};
 
 impl<P: RulePort> Programmer<P> {
-    /// Takes results after `asked` operations began since `from`. Returns the time after the call,
+    /// Takes results after `calls` operations began since `from`. Returns the time after the call,
     /// and how many results came.
     pub(super) fn poll(
         &mut self,
-        (from, asked): (Nanos, usize),
+        (from, calls): (Nanos, usize),
         clock: &mut impl FnMut() -> Nanos,
     ) -> (Nanos, usize) {
         let mut done = std::mem::take(&mut self.done);
         self.port.poll(&mut done);
         let until = clock();
         self.pace.took(from, until);
-        if asked > 0 {
-            self.call = until.saturating_sub(from) / asked as u64;
+        if calls > 0 {
+            self.call = until.saturating_sub(from) / calls as u64;
         }
         let (ended, mut is_in_trouble) = (done.len(), false);
         for one in done.drain(..) {

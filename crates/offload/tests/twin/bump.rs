@@ -448,7 +448,7 @@ impl Came {
         self.marks.foreign += marks.foreign;
         self.marks.stale += marks.stale;
         self.marks.mismatched += marks.mismatched;
-        self.rules.asked += rules.asked;
+        self.rules.requested += rules.requested;
         self.rules.effective += rules.effective;
         self.rules.ineffective += rules.ineffective;
         self.rules.lost_effect += rules.lost_effect;

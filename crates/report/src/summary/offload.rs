@@ -171,7 +171,7 @@ impl OffloadPort {
 impl Admission {
     /// Adds the counts of one worker.
     pub fn add(&mut self, stats: &OffloadStats) {
-        self.asked += stats.asked;
+        self.asked += stats.requested;
         self.installed += stats.installed;
         self.effective += stats.effective;
         self.evicted += stats.evicted;

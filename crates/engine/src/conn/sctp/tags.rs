@@ -25,8 +25,8 @@ pub(crate) struct SctpTags {
     /// Tags that a later INIT and INIT ACK have agreed on.
     pub(crate) offered: [u32; 2],
     /// Tag that the last INIT requested, if it was not the first; or the tag of a later HEARTBEAT.
-    pub(crate) asked: u32,
-    pub(crate) asker: InitSender,
+    pub(crate) requested: u32,
+    pub(crate) requester: InitSender,
 }
 
 /// Sender of an INIT, or of a HEARTBEAT with an unknown tag: the originator (0) or the responder
@@ -93,7 +93,7 @@ impl SctpTags {
     /// Checks the tag of a packet, and learns tags from it.
     ///
     /// `direction` is 0 for the originator, 1 for the responder; `side` is the port, if there are
-    /// two. `is_asking`: only an INIT of the originator was seen so far.
+    /// two. `is_unanswered`: only an INIT of the originator was seen so far.
     ///
     /// # Errors
     /// [`Anomaly`] if the tag is wrong, or if the packet is an INIT or HEARTBEAT that awaits its
@@ -102,31 +102,33 @@ impl SctpTags {
         &mut self,
         (direction, side): (usize, Option<Side>),
         chunks: &SctpChunks,
-        is_asking: bool,
+        is_unanswered: bool,
     ) -> Result<TagOutcome, Anomaly> {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let tag = chunks.tag;
         if chunks.kind == ChunkKind::Init {
-            let asker = InitSender { sender: sender as u8, side, is_probe: false };
-            return self.take_init(asker, chunks.initiate, is_asking);
+            let requester = InitSender { sender: sender as u8, side, is_probe: false };
+            return self.take_init(requester, chunks.initiate, is_unanswered);
         }
         // The originator knows no tag to send, unless both sides have sent an INIT.
-        let has_none = is_asking && sender == 0;
+        let has_none = is_unanswered && sender == 0;
         let is_init_ack = chunks.kind == ChunkKind::InitAck;
-        let answers = is_init_ack
-            && !self.asker.is_probe
-            && tag == self.asked
-            && self.asker.is_answered_by(sender, side);
-        if tag == 0 || has_none && !answers {
+        let is_answer = is_init_ack
+            && !self.requester.is_probe
+            && tag == self.requested
+            && self.requester.is_answered_by(sender, side);
+        if tag == 0 || has_none && !is_answer {
             return Err(Anomaly::SctpTag);
         }
         match chunks.kind {
-            ChunkKind::InitAck => return self.take_init_ack(sender, chunks, (is_asking, answers)),
+            ChunkKind::InitAck => {
+                return self.take_init_ack(sender, chunks, (is_unanswered, is_answer));
+            }
             ChunkKind::Abort | ChunkKind::ShutdownComplete => {
-                let wanted = self.known[if chunks.reflects { peer } else { sender }];
-                return match wanted {
+                let expected = self.known[if chunks.reflects { peer } else { sender }];
+                return match expected {
                     0 => Ok(TagOutcome::Unknown),
-                    _ if wanted == tag => Ok(TagOutcome::Fits),
+                    _ if expected == tag => Ok(TagOutcome::Fits),
                     _ => Err(Anomaly::SctpTag),
                 };
             }
@@ -140,7 +142,7 @@ impl SctpTags {
             0 => self.known[sender] = tag,
             known if known != tag => return self.take_probe((sender, side), chunks),
             // The known tags are right after all.
-            _ if chunks.probe.is_some() && self.asker.is_probe => self.forget_asked(),
+            _ if chunks.probe.is_some() && self.requester.is_probe => self.clear_request(),
             _ => {}
         }
         Ok(TagOutcome::Fits)
@@ -155,14 +157,14 @@ impl SctpTags {
     ) -> Result<TagOutcome, Anomaly> {
         match chunks.probe {
             Some(Probe::Heartbeat) => {
-                self.asked = chunks.tag;
-                self.asker = InitSender { sender: sender as u8, side, is_probe: true };
+                self.requested = chunks.tag;
+                self.requester = InitSender { sender: sender as u8, side, is_probe: true };
                 Err(Anomaly::SctpHeartbeat)
             }
             Some(Probe::HeartbeatAck)
-                if self.asker.is_probe && self.asker.is_answered_by(sender, side) =>
+                if self.requester.is_probe && self.requester.is_answered_by(sender, side) =>
             {
-                let mut known = [self.asked; 2];
+                let mut known = [self.requested; 2];
                 known[sender] = chunks.tag;
                 *self = SctpTags { known, ..Self::default() };
                 Ok(TagOutcome::Restarts)
@@ -171,37 +173,41 @@ impl SctpTags {
         }
     }
 
-    fn forget_asked(&mut self) {
-        (self.asked, self.asker) = (0, InitSender::default());
+    fn clear_request(&mut self) {
+        (self.requested, self.requester) = (0, InitSender::default());
     }
 
     fn take_init(
         &mut self,
-        asker: InitSender,
+        requester: InitSender,
         initiate: u32,
-        is_asking: bool,
+        is_unanswered: bool,
     ) -> Result<TagOutcome, Anomaly> {
-        if self.known[1 - usize::from(asker.sender)] == initiate {
+        if self.known[1 - usize::from(requester.sender)] == initiate {
             return Ok(TagOutcome::Fits);
         }
-        (self.asked, self.asker) = (initiate, asker);
+        (self.requested, self.requester) = (initiate, requester);
         // An originator that sends another INIT before an answer has forgotten the first.
-        if is_asking && asker.sender == 0 { Ok(TagOutcome::Fits) } else { Err(Anomaly::SctpInit) }
+        if is_unanswered && requester.sender == 0 {
+            Ok(TagOutcome::Fits)
+        } else {
+            Err(Anomaly::SctpInit)
+        }
     }
 
     fn take_init_ack(
         &mut self,
         sender: usize,
         chunks: &SctpChunks,
-        (is_asking, answers): (bool, bool),
+        (is_unanswered, is_answer): (bool, bool),
     ) -> Result<TagOutcome, Anomaly> {
         let (tag, initiate) = (chunks.tag, chunks.initiate);
         let pair = if sender == 0 { [tag, initiate] } else { [initiate, tag] };
         let known = self.known[sender];
-        if known != 0 && known != tag && !answers {
+        if known != 0 && known != tag && !is_answer {
             return Err(Anomaly::SctpTag);
         }
-        if self.known[1 - sender] == 0 && (known == tag || is_asking) {
+        if self.known[1 - sender] == 0 && (known == tag || is_unanswered) {
             self.known = pair;
         } else if self.known != pair {
             self.offered = pair;
@@ -218,11 +224,11 @@ impl SctpTags {
     /// True if this side can have sent a packet with this tag. Also true if too little is known.
     ///
     /// Tag 0 is that of an INIT.
-    pub(crate) fn has_sent(&self, direction: usize, tag: u32, is_asking: bool) -> bool {
+    pub(crate) fn has_sent(&self, direction: usize, tag: u32, is_unanswered: bool) -> bool {
         let known = self.known[direction & 1];
         match tag {
-            0 => is_asking && direction == 0,
-            _ if known == 0 => !is_asking,
+            0 => is_unanswered && direction == 0,
+            _ if known == 0 => !is_unanswered,
             _ => tag == known || tag == self.offered[direction & 1],
         }
     }
@@ -231,20 +237,24 @@ impl SctpTags {
 impl WindowScales {
     /// Encodes the sender of an INIT in place of window shifts, for an association with tag check.
     pub(crate) fn of_tags(tags: &SctpTags) -> Self {
-        WindowScales(tags.asker.to_bits())
+        WindowScales(tags.requester.to_bits())
     }
 }
 
 impl TcpWindow {
     /// Stores the tags in place of the window.
-    pub(crate) fn of_tags(&SctpTags { known, offered, asked, .. }: &SctpTags) -> Self {
-        TcpWindow { ends: known, acks: offered, rooms: [(asked >> 16) as u16, asked as u16] }
+    pub(crate) fn of_tags(&SctpTags { known, offered, requested, .. }: &SctpTags) -> Self {
+        TcpWindow {
+            ends: known,
+            acks: offered,
+            rooms: [(requested >> 16) as u16, requested as u16],
+        }
     }
 
     /// Returns the tags that are stored in place of window and shifts.
     pub(crate) fn tags(&self, scales: WindowScales) -> SctpTags {
         let [high, low] = self.rooms.map(u32::from);
-        let asker = InitSender::of_bits(scales.0);
-        SctpTags { known: self.ends, offered: self.acks, asked: high << 16 | low, asker }
+        let requester = InitSender::of_bits(scales.0);
+        SctpTags { known: self.ends, offered: self.acks, requested: high << 16 | low, requester }
     }
 }

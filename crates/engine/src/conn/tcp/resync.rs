@@ -15,12 +15,12 @@ impl<const W: usize> ConnHot<W> {
     pub(crate) fn resync(
         &mut self,
         direction: usize,
-        asked: Segment,
+        segment: Segment,
         answer: Segment,
     ) -> Transition {
-        self.window = TcpWindow::answered_by(direction, asked.numbers, answer.numbers);
+        self.window = TcpWindow::answered_by(direction, segment.numbers, answer.numbers);
         let peer = &mut self.counters[1 - (direction & 1)];
-        peer.0 |= u64::from(asked.flags);
+        peer.0 |= u64::from(segment.flags);
         Transition::entering(self.state_by_fins(direction, answer.flags), self.state())
     }
 

@@ -162,7 +162,7 @@ impl<const W: usize> ConnHot<W> {
         match (state, direction, kind) {
             (State::TcpSynSent, 0, FlagKind::Syn) => {
                 // An originator that sends another SYN has forgotten the first.
-                if !self.window.is_asked_by(numbers) {
+                if !self.window.is_syn_repeated(numbers) {
                     self.open_window(state, segment);
                 }
                 return Ok(state);

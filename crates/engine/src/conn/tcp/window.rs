@@ -153,16 +153,16 @@ impl TcpWindow {
     }
 
     /// Creates the window after a segment and its answer, which `direction` has sent.
-    pub(crate) fn answered_by(direction: usize, asked: SeqNumbers, answer: SeqNumbers) -> Self {
+    pub(crate) fn answered_by(direction: usize, segment: SeqNumbers, answer: SeqNumbers) -> Self {
         let by_sender = |first: SeqNumbers, second: SeqNumbers| {
             let [ends, acks] = [[first.end(), second.end()], [first.ack, second.ack]];
             TcpWindow { ends, acks, rooms: [first.window, second.window] }
         };
-        if direction == 0 { by_sender(answer, asked) } else { by_sender(asked, answer) }
+        if direction == 0 { by_sender(answer, segment) } else { by_sender(segment, answer) }
     }
 
     /// True if a SYN repeats the originator's SYN.
-    pub(crate) fn is_asked_by(&self, syn: SeqNumbers) -> bool {
+    pub(crate) fn is_syn_repeated(&self, syn: SeqNumbers) -> bool {
         self.acks[1] == syn.seq.wrapping_add(1)
     }
 
@@ -386,7 +386,7 @@ impl TcpWindow {
 
     /// True if the originator can have sent this sequence number before any answer: its SYN, or
     /// data behind it.
-    pub(crate) fn is_asked_with(&self, seq: u32) -> bool {
+    pub(crate) fn has_sent_unanswered(&self, seq: u32) -> bool {
         (-1..=distance(self.acks[1], self.ends[0])).contains(&distance(self.acks[1], seq))
     }
 
