@@ -50,13 +50,13 @@ impl FragmentStore {
     /// # Panics
     /// If a limit is out of its range. The caller's plan has checked the limits.
     pub(crate) fn new(config: &Config) -> Option<Box<Self>> {
-        let FragmentLimits { datagrams, per_source, hold, patience, .. } = config.fragments;
+        let FragmentLimits { datagrams, per_source, hold, hold_timeout, .. } = config.fragments;
         assert!(datagrams <= MAX_DATAGRAMS && per_source > 0 && hold <= MAX_HOLD);
         (datagrams > 0).then(|| {
             Box::new(Self {
                 v4: FamilyDatagrams::new(config),
                 v6: FamilyDatagrams::new(config),
-                hold: HoldQueue::new(hold, patience),
+                hold: HoldQueue::new(hold, hold_timeout),
                 held: Vec::with_capacity(BURST_MAX),
             })
         })

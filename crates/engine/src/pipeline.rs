@@ -72,7 +72,7 @@ impl Pipeline {
             fragments.clear();
         }
         self.steering.clear();
-        context.accounts.drops.sees_all = self.steering.sees_all_connections();
+        context.accounts.drops.has_all_packets = self.steering.has_all_connections();
     }
 
     /// Tracks a burst. Counts packets with a mark first; the others, and those whose mark is not

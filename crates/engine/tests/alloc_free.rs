@@ -216,7 +216,7 @@ fn did_what_it_was_watched_at(engine: &Engine, tcp: TcpWindowCheck, evict: Evict
     }
     let is_judged = tcp == TcpWindowCheck::Strict;
     assert_eq!(stats.records_lost > 0, !is_judged || evicts, "{stats:?}");
-    assert_eq!(stats.irregular.iter().any(|&packets| packets > 0), is_judged, "{stats:?}");
+    assert_eq!(stats.anomalies.iter().any(|&packets| packets > 0), is_judged, "{stats:?}");
     let MarkStats { stale, mismatched, checked, .. } = engine.mark_stats();
     assert!(stale > 0 && mismatched > 0 && checked > 0, "{:?}", engine.mark_stats());
 }

@@ -251,7 +251,7 @@ impl Summary {
         }
         for reason in Anomaly::ALL {
             let counts = if reason.is_invalid() { &mut self.invalid } else { &mut self.ignored };
-            counts.add(reason.name(), reason.doc(), stats.irregular[reason as usize]);
+            counts.add(reason.name(), reason.doc(), stats.anomalies[reason as usize]);
         }
         for reason in EndReason::ALL {
             let n = stats.ended[reason as usize];

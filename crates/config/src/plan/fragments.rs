@@ -14,9 +14,9 @@ pub(super) fn plan_fragments(written: crate::Fragments, settings: &mut Settings)
     let per_source = settings.take("per_source", written.per_source, default.per_source);
     let timeout_ms = settings.take("timeout_ms", written.timeout_ms, ms(default.timeout));
     let hold = settings.take("hold", written.hold, default.hold);
-    let hold_ms = settings.take("hold_ms", written.hold_ms, ms(default.patience));
-    let [timeout, patience] = [timeout_ms, hold_ms].map(|ms| Nanos::from(ms) * MS);
-    FragmentLimits { datagrams, per_source, timeout, hold, patience }
+    let hold_ms = settings.take("hold_ms", written.hold_ms, ms(default.hold_timeout));
+    let [timeout, hold_timeout] = [timeout_ms, hold_ms].map(|ms| Nanos::from(ms) * MS);
+    FragmentLimits { datagrams, per_source, timeout, hold, hold_timeout }
 }
 
 /// Returns the packets that each worker may hold.

@@ -12,25 +12,25 @@ const EVENTS_MAX: usize = 4096;
 
 /// Queue of connection events.
 pub(crate) struct EventQueue {
-    pub(crate) listens: bool,
+    pub(crate) has_subscribers: bool,
     pub(crate) queue: VecDeque<FlowEvent>,
     pub(crate) lost: u64,
 }
 
 impl EventQueue {
     pub(crate) fn new() -> Self {
-        Self { listens: false, queue: VecDeque::with_capacity(EVENTS_MAX), lost: 0 }
+        Self { has_subscribers: false, queue: VecDeque::with_capacity(EVENTS_MAX), lost: 0 }
     }
 
     /// True if events have a subscriber.
     #[inline(always)]
     pub(crate) fn has_subscribers(&self) -> bool {
-        self.listens
+        self.has_subscribers
     }
 
     /// True if the next event would be lost.
     pub(crate) fn is_full(&self) -> bool {
-        self.listens && self.queue.len() >= EVENTS_MAX
+        self.has_subscribers && self.queue.len() >= EVENTS_MAX
     }
 
     /// Queues an event, or counts it as lost if the queue is full.
@@ -45,7 +45,7 @@ impl EventQueue {
     /// Queues the end of a connection, if there is a subscriber.
     #[inline(always)]
     pub(crate) fn ended(&mut self, record: &FlowRecord) {
-        if self.listens {
+        if self.has_subscribers {
             let (record, change) = (record.clone(), EventKind::Destroy);
             self.push(FlowEvent { change, record, proto_state: None, is_assured: false });
         }

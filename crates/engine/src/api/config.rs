@@ -39,7 +39,7 @@ pub struct Config {
     /// then belong to another worker. Such an error is not dropped for want of a connection, unless
     /// [`steering`](Self::steering) shows that the connection would be here. A mismatch of RSS ends
     /// this exception.
-    pub sees_all: bool,
+    pub has_all_packets: bool,
     /// For one of several workers: which connections the others have.
     pub steering: Option<SteeringConfig>,
     /// Limits of fragment tracking.
@@ -121,7 +121,7 @@ impl Default for Config {
             tcp: TcpWindowCheck::Strict,
             checksums: ChecksumCheck::Verified,
             invalid: InvalidPackets::Pass,
-            sees_all: true,
+            has_all_packets: true,
             steering: None,
             fragments: FragmentLimits::default(),
             odd_fragments: InvalidFragments::Pass,

@@ -20,7 +20,7 @@ pub struct FragmentLimits {
     /// With 0, none waits. A quarter of them may belong to one sender.
     pub hold: u16,
     /// Maximum time that a packet waits.
-    pub patience: Nanos,
+    pub hold_timeout: Nanos,
 }
 
 /// Maximum number of datagrams of one IP version.
@@ -42,7 +42,7 @@ impl Default for FragmentLimits {
             per_source: 256,
             timeout: 15_000_000_000,
             hold: 256,
-            patience: 20_000_000,
+            hold_timeout: 20_000_000,
         }
     }
 }

@@ -32,7 +32,7 @@ pub struct Stats {
     pub taken: u64,
     /// Packets that do not fit their connection, by [`Anomaly`]. They changed no state. Those that
     /// were not dropped are also counted to their connection.
-    pub irregular: [u64; Anomaly::ALL.len()],
+    pub anomalies: [u64; Anomaly::ALL.len()],
     /// Connections created.
     pub created: u64,
     /// Connections restored from a snapshot of another engine.

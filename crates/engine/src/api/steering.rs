@@ -11,9 +11,9 @@ pub struct SteeringConfig {
     /// RSS of the port; all of its workers share it.
     pub spread: Arc<RssSpread>,
     /// Index of the worker that owns this engine.
-    pub me: u16,
+    pub worker_index: u16,
     /// Set when RSS was found wrong; all workers of the port share it.
-    pub doubt: SteeringMismatch,
+    pub mismatch: SteeringMismatch,
 }
 
 /// Distribution of a port's packets over its queues. Both directions of a connection get one queue.
@@ -51,12 +51,12 @@ pub struct RssFields {
 pub struct SteeringMismatch(Arc<AtomicBool>);
 
 impl SteeringMismatch {
-    pub(crate) fn report(&self) {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// True if a worker has reported a mismatch.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -229,7 +229,7 @@ impl<const W: usize> ConnHot<W> {
     ///
     /// The result is that of [`count`](Self::count).
     #[must_use]
-    pub(crate) fn count_irregular(&mut self, meta: PacketMeta, sampler: impl Sampler) -> bool {
+    pub(crate) fn count_anomaly(&mut self, meta: PacketMeta, sampler: impl Sampler) -> bool {
         let counters = &mut self.counters[self.direction(meta)];
         *counters = PackedCounters(counters.0.wrapping_add(meta.tally()));
         counters.0 & PackedCounters::HIGH != 0 || sampler.is_sample_due(counters.packets())

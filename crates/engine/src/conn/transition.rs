@@ -126,14 +126,14 @@ impl<const W: usize> ConnHot<W> {
         if let Some(chunks) = &packet.chunks {
             return self.event_of_association(packet, chunks);
         }
-        let (untouched, flags) = (*self, packet.meta.tcp_flags());
+        let (before, flags) = (*self, packet.meta.tcp_flags());
         let event = self.event_of_sound(packet)?;
         // With one of these flags, numbers may have changed though the state has not, or the flags
         // count later. Without window check, a SYN does no more than an ACK.
-        let telling = if self.checks_window() { SYN_FIN_RST } else { FIN | RST };
-        let is_more = event != Transition::None || flags & telling != 0;
+        let significant_flags = if self.checks_window() { SYN_FIN_RST } else { FIN | RST };
+        let is_more = event != Transition::None || flags & significant_flags != 0;
         if is_more && !packet.is_intact(&self.key) {
-            *self = untouched;
+            *self = before;
             return Err(Anomaly::Checksum);
         }
         Ok(event)

@@ -6,9 +6,9 @@ use crate::engine::Engine;
 
 impl Engine {
     /// Starts or stops the queueing of connection events. Drops the events in the queue.
-    pub fn subscribe(&mut self, listens: bool) {
+    pub fn subscribe(&mut self, has_subscribers: bool) {
         let events = &mut self.accounts.events;
-        events.listens = listens;
+        events.has_subscribers = has_subscribers;
         events.queue.clear();
         events.lost = 0;
     }

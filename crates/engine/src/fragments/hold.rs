@@ -65,13 +65,13 @@ pub(crate) struct HoldQueue {
     waiting_len: usize,
     /// Most packets that may wait.
     budget: usize,
-    patience: Nanos,
+    hold_timeout: Nanos,
     releases: VecDeque<Release>,
 }
 
 impl HoldQueue {
-    /// Makes room for `budget` packets, each of which waits for `patience` at most.
-    pub(super) fn new(budget: u16, patience: Nanos) -> Self {
+    /// Makes room for `budget` packets, each of which waits for `hold_timeout` at most.
+    pub(super) fn new(budget: u16, hold_timeout: Nanos) -> Self {
         let len = if budget == 0 { 0 } else { usize::from(budget) + BURST_MAX };
         let owner = DatagramId { is_v6: false, datagram: NONE };
         let slot = Slot {
@@ -88,7 +88,7 @@ impl HoldQueue {
             waiting_len: 0,
             budget: budget.into(),
             // No packet may expire within its own burst.
-            patience: patience.max(1),
+            hold_timeout: hold_timeout.max(1),
             releases: VecDeque::with_capacity(len),
         }
     }
@@ -120,7 +120,7 @@ impl HoldQueue {
     /// Returns the datagram of the packet that has waited longest, if its time is over at `now`.
     pub(crate) fn overdue(&self, now: Nanos) -> Option<DatagramId> {
         let slot = self.slots.get(self.waiting.first as usize)?;
-        (slot.since.saturating_add(self.patience) <= now).then_some(slot.owner)
+        (slot.since.saturating_add(self.hold_timeout) <= now).then_some(slot.owner)
     }
 
     /// Takes a slot for a packet and links it behind `last`, the last waiting packet of its

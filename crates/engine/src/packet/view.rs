@@ -23,7 +23,7 @@ pub(crate) struct PacketView<'a> {
     /// SCTP chunks, if the capture has them.
     pub(crate) chunks: Option<SctpChunks>,
     /// Source from which checksums are verified.
-    pub(crate) evidence: ChecksumSource<'a>,
+    pub(crate) checksum_source: ChecksumSource<'a>,
 }
 
 impl PacketView<'_> {
@@ -38,7 +38,7 @@ impl PacketView<'_> {
             side,
             header,
             chunks,
-            evidence: ChecksumSource::Trusted,
+            checksum_source: ChecksumSource::Trusted,
         }
     }
 
@@ -92,7 +92,7 @@ impl PacketView<'_> {
 
     /// True if the checksums are right, or cannot be verified.
     pub(crate) fn is_intact<const W: usize>(&self, key: &Key<W>) -> bool {
-        self.evidence.is_right(self.header_info, key.proto(), W > 2)
+        self.checksum_source.is_right(self.header_info, key.proto(), W > 2)
     }
 }
 

@@ -24,7 +24,7 @@ fn hand_off_errors<const W: usize>(batch: &mut Batch<W>, verdicts: &mut Verdicts
 
 /// Hands off the ICMP errors in both batches that are about connections of other workers.
 pub(crate) fn hand_off_all_errors(batches: &mut Batches, verdicts: &mut Verdicts<impl CtStates>) {
-    if verdicts.steering.are_known() {
+    if verdicts.steering.is_known() {
         hand_off_errors(&mut batches.v4, verdicts);
         hand_off_errors(&mut batches.v6, verdicts);
     }

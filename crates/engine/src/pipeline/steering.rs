@@ -75,49 +75,49 @@ pub(crate) struct SteeringCheck {
 }
 
 /// Mismatches up to this number are always tolerated.
-const DOUBTS: u64 = 16;
+const MISMATCHES_MAX: u64 = 16;
 
 impl SteeringCheck {
     /// Counts a packet that arrived at the expected worker, or did not. False if there are more
-    /// than [`DOUBTS`] mismatches and they outnumber the matches.
-    pub(crate) fn holds_after(&mut self, is_right: bool) -> bool {
+    /// than [`MISMATCHES_MAX`] mismatches and they outnumber the matches.
+    pub(crate) fn count_arrival(&mut self, is_right: bool) -> bool {
         self.right += u64::from(is_right);
         self.wrong += u64::from(!is_right);
-        self.wrong <= DOUBTS || self.wrong <= self.right
+        self.wrong <= MISMATCHES_MAX || self.wrong <= self.right
     }
 }
 
 /// What an engine knows of other workers, and the packets that it hands to them.
 pub(crate) struct Steering {
-    sees_all: bool,
+    has_all_packets: bool,
     steering: Option<SteeringConfig>,
-    trust: SteeringCheck,
+    check: SteeringCheck,
     /// Packets of this burst that go to other workers.
     pub(crate) handed: Vec<HandedOff>,
 }
 
 impl Steering {
     pub(crate) fn new(config: &Config) -> Self {
-        let (sees_all, steering) = (config.sees_all, config.steering.clone());
+        let (has_all_packets, steering) = (config.has_all_packets, config.steering.clone());
         let room = if steering.is_some() { BURST_MAX } else { 0 };
         Self {
-            sees_all,
+            has_all_packets,
             steering,
-            trust: SteeringCheck::default(),
+            check: SteeringCheck::default(),
             handed: Vec::with_capacity(room),
         }
     }
 
     /// True if it is known which worker has which connection.
-    pub(crate) fn are_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.steering.is_some()
     }
 
     /// True if a connection missing from this table cannot be on another worker. A port that mostly
     /// distributes as configured may not do so with two tags, extension headers or tunnels.
-    pub(crate) fn sees_all_connections(&self) -> bool {
-        let is_trusted = |steering: &SteeringConfig| !steering.doubt.is_there();
-        self.sees_all || self.steering.as_ref().is_some_and(is_trusted)
+    pub(crate) fn has_all_connections(&self) -> bool {
+        let is_trusted = |steering: &SteeringConfig| !steering.mismatch.is_set();
+        self.has_all_packets || self.steering.as_ref().is_some_and(is_trusted)
     }
 
     /// Forgets the hand-offs of the last burst.
@@ -140,8 +140,8 @@ impl Steering {
         meta: PacketMeta,
         info: HeaderInfo,
     ) -> Option<Handoff> {
-        let SteeringConfig { spread, me, .. } = self.steering.as_ref()?;
-        let worker = Some(spread.worker(key)).filter(|worker| worker != me)?;
+        let SteeringConfig { spread, worker_index, .. } = self.steering.as_ref()?;
+        let worker = Some(spread.worker(key)).filter(|worker| worker != worker_index)?;
         let words = std::array::from_fn(|word| key.0.get(word).copied().unwrap_or(0));
         Some(Handoff { words, meta, info, reach: TcpReach::NONE, worker, is_v6: W > 2 })
     }
@@ -159,12 +159,14 @@ impl Steering {
     /// Checks that a packet with this key should have arrived here. Ends hand-offs if most should
     /// not have.
     pub(crate) fn check<const W: usize>(&mut self, key: &Key<W>) {
-        let Some(SteeringConfig { spread, me, doubt }) = &self.steering else { return };
-        let is_right = spread.worker(key) == *me;
+        let Some(SteeringConfig { spread, worker_index, mismatch }) = &self.steering else {
+            return;
+        };
+        let is_right = spread.worker(key) == *worker_index;
         if !is_right {
-            doubt.report();
+            mismatch.set();
         }
-        if !self.trust.holds_after(is_right) {
+        if !self.check.count_arrival(is_right) {
             self.steering = None;
         }
     }
@@ -238,11 +240,11 @@ mod tests {
 
     #[test]
     fn a_port_that_is_mostly_wrong_is_not_trusted() {
-        let mut trust = SteeringCheck::default();
-        assert!((0..DOUBTS).all(|_| trust.holds_after(false)));
-        assert!(!trust.holds_after(false));
-        let mut trust = SteeringCheck::default();
-        assert!((0..100).all(|_| trust.holds_after(true) && trust.holds_after(false)));
-        assert!(!trust.holds_after(false));
+        let mut check = SteeringCheck::default();
+        assert!((0..MISMATCHES_MAX).all(|_| check.count_arrival(false)));
+        assert!(!check.count_arrival(false));
+        let mut check = SteeringCheck::default();
+        assert!((0..100).all(|_| check.count_arrival(true) && check.count_arrival(false)));
+        assert!(!check.count_arrival(false));
     }
 }

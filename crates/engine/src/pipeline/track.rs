@@ -197,11 +197,19 @@ pub(super) fn view<'a, P: Packet, const W: usize>(
     let packet = packets.get(usize::from(info.position));
     let checked = packet.filter(|_| has_window_check);
     let header = checked.and_then(|packet| TcpHeader::of(packet, info, gathered));
-    let evidence =
+    let checksum_source =
         packet.filter(|_| tracker.verifies()).map_or(ChecksumSource::Trusted, ChecksumSource::of);
     let is_sctp = key.proto() == PROTO_SCTP;
     let chunks = packet
         .filter(|_| is_sctp)
         .and_then(|packet| SctpChunks::of(packet, meta, info, tracker.checks_window(key.zone())));
-    PacketView { meta, header_info: info, now, side: tracker.side(), header, chunks, evidence }
+    PacketView {
+        meta,
+        header_info: info,
+        now,
+        side: tracker.side(),
+        header,
+        chunks,
+        checksum_source,
+    }
 }

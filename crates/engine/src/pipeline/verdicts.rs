@@ -82,7 +82,7 @@ impl<S: CtStates> Verdicts<'_, S> {
             Step::Tracked => self.ct_states.write(position, state),
             Step::NoRoom(reason) => self.no_room(position, zone, reason),
             Step::Ignored(anomaly) => {
-                self.accounts.stats.irregular[anomaly as usize] += 1;
+                self.accounts.stats.anomalies[anomaly as usize] += 1;
                 match anomaly.is_invalid() {
                     true => self.ct_states.write(position, || CtState::INVALID),
                     false => self.ct_states.write(position, state),
@@ -95,7 +95,7 @@ impl<S: CtStates> Verdicts<'_, S> {
 
     /// Drops a packet that does not fit its connection.
     fn invalid(&mut self, position: u8, anomaly: Anomaly) {
-        self.accounts.stats.irregular[anomaly as usize] += 1;
+        self.accounts.stats.anomalies[anomaly as usize] += 1;
         self.untracked(position, UntrackedReason::Invalid, true);
     }
 
@@ -106,7 +106,7 @@ impl<S: CtStates> Verdicts<'_, S> {
             self.invalid(position, anomaly);
             return true;
         }
-        self.accounts.stats.irregular[anomaly as usize] += 1;
+        self.accounts.stats.anomalies[anomaly as usize] += 1;
         false
     }
 
@@ -118,7 +118,7 @@ impl<S: CtStates> Verdicts<'_, S> {
 
     /// Passes or drops a packet that has no connection and cannot begin one.
     pub(super) fn cannot_start(&mut self, position: u8, anomaly: Anomaly) {
-        self.accounts.stats.irregular[anomaly as usize] += 1;
+        self.accounts.stats.anomalies[anomaly as usize] += 1;
         self.untracked(position, UntrackedReason::Invalid, self.accounts.drops.drops_invalid());
     }
 

@@ -12,7 +12,7 @@ pub(crate) struct DropPolicy {
     invalid: bool,
     odd_fragments: bool,
     /// True if no connection of these packets can be on another worker.
-    pub(crate) sees_all: bool,
+    pub(crate) has_all_packets: bool,
 }
 
 impl DropPolicy {
@@ -21,7 +21,7 @@ impl DropPolicy {
             malformed: config.malformed == MalformedPackets::Drop,
             invalid: config.invalid == InvalidPackets::Drop,
             odd_fragments: config.odd_fragments == InvalidFragments::Drop,
-            sees_all: config.sees_all,
+            has_all_packets: config.has_all_packets,
         }
     }
 
@@ -37,7 +37,7 @@ impl DropPolicy {
     /// True if a packet that does not fit its connection is dropped. Others are counted to it.
     pub(crate) fn drops(self, anomaly: Anomaly) -> bool {
         // The request of a reply may have passed another worker.
-        let is_sure = anomaly != Anomaly::IcmpReply || self.sees_all;
+        let is_sure = anomaly != Anomaly::IcmpReply || self.has_all_packets;
         self.invalid && anomaly.is_invalid() && is_sure
     }
 
@@ -48,6 +48,6 @@ impl DropPolicy {
 
     /// True if an ICMP error about a connection that is not here is dropped.
     pub(crate) fn drops_unknown(self) -> bool {
-        self.invalid && self.sees_all
+        self.invalid && self.has_all_packets
     }
 }

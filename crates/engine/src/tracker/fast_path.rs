@@ -35,8 +35,8 @@ impl<P: Packet> FastPathPacket<'_, P> {
     /// arrived at this side.
     pub(crate) fn view(&self, side: Option<Side>) -> PacketView<'_> {
         let &FastPathPacket { meta, info, now, .. } = self;
-        let (header, evidence) = (self.header(), ChecksumSource::Trusted);
-        PacketView { meta, header_info: info, now, side, header, chunks: None, evidence }
+        let (header, checksum_source) = (self.header(), ChecksumSource::Trusted);
+        PacketView { meta, header_info: info, now, side, header, chunks: None, checksum_source }
     }
 
     /// True if its checksum is right, or is not to be verified. False also if that takes more work

@@ -131,7 +131,7 @@ impl<const W: usize> Tracker<W> {
             self.store_pending_syn(record, packet);
         }
         let sampler = self.eval_interval.of(record);
-        if self.table.hot[record as usize].count_irregular(packet.meta, sampler) {
+        if self.table.hot[record as usize].count_anomaly(packet.meta, sampler) {
             self.handle_rare(record, packet.meta.swapped(), false);
         }
         Step::Ignored(anomaly)

@@ -169,7 +169,7 @@ fn resumed() -> Engine {
 }
 
 fn irregular(engine: &Engine) -> Vec<Anomaly> {
-    let counts = engine.stats().irregular;
+    let counts = engine.stats().anomalies;
     Anomaly::ALL.into_iter().filter(|kind| counts[*kind as usize] > 0).collect()
 }
 
@@ -301,9 +301,9 @@ fn tags_of_an_association_outlive_the_engine() {
     assert_eq!(saved_by(&engine, 64), std::slice::from_ref(&flow));
     process(&mut engine, NOW, &[of(0, 9), of(1, 9)]);
     assert_eq!(irregular(&engine), [Anomaly::SctpTag]);
-    let wrong = engine.stats().irregular;
+    let wrong = engine.stats().anomalies;
     process(&mut engine, NOW, &[of(0, 7), of(1, 8)]);
-    assert_eq!(engine.stats().irregular, wrong);
+    assert_eq!(engine.stats().anomalies, wrong);
     // One that was not known is learnt.
     let half = ConnSnapshot { tags: [7, 0], ..flow };
     let mut engine = restored(&small(), &[half], START + SECOND);

@@ -193,7 +193,7 @@ fn limits_end_nobody_and_hold_for_who_comes_next() {
     process(&mut engine, START + SECOND, &[next.clone().udp(1, 53), next.tcp(1, 80).flags(ACK)]);
     let stats = engine.stats();
     assert_eq!((stats.active(), stats.passed[UntrackedReason::ZoneFull as usize]), (200, 1));
-    assert_eq!(stats.irregular[Anomaly::TcpNoSyn as usize], 1);
+    assert_eq!(stats.anomalies[Anomaly::TcpNoSyn as usize], 1);
 }
 
 fn liberal() -> Config {
@@ -230,7 +230,7 @@ impl Talk {
 }
 
 fn irregular(engine: &Engine) -> u64 {
-    engine.stats().irregular.iter().sum()
+    engine.stats().anomalies.iter().sum()
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn numbers_that_nobody_followed_are_learnt_anew() {
     assert_eq!((irregular(&engine), list(&engine).len()), (0, 1));
     // Now they are known.
     process(&mut engine, START, &[talk.says(a + 400, b + 1000)]);
-    assert_eq!(engine.stats().irregular[Anomaly::TcpAckBeyond as usize], 1);
+    assert_eq!(engine.stats().anomalies[Anomaly::TcpAckBeyond as usize], 1);
     process(&mut engine, START, &[talk.there.flags(RST).seq(7)]);
     assert_eq!(irregular(&engine), 2);
     assert_eq!(list(&engine)[0].proto_state, ProtoState::Established);
@@ -261,7 +261,7 @@ fn who_is_judged_stays_so() {
     let talk = Talk::begin(&mut engine);
     reload(&mut engine, &lasting(600));
     process(&mut engine, START, &[talk.says(100, 5000)]);
-    assert_eq!(engine.stats().irregular[Anomaly::TcpAckBeyond as usize], 1);
+    assert_eq!(engine.stats().anomalies[Anomaly::TcpAckBeyond as usize], 1);
 }
 
 #[test]

@@ -348,8 +348,8 @@ fn configure(wire: &mut PortPair, offload: &OffloadPlan) -> Result<Vec<[Pair; 2]
 
 /// Returns the engine configuration of worker `number`; its wire has `workers` workers.
 fn config_of(config: &engine::Config, number: usize, workers: usize) -> engine::Config {
-    let sees_all = workers == 1;
-    engine::Config { cycle_counter: tsc, sees_all, ..config.of_worker(number as u64) }
+    let has_all_packets = workers == 1;
+    engine::Config { cycle_counter: tsc, has_all_packets, ..config.of_worker(number as u64) }
 }
 
 /// Adds a worker to the owners of a port's queues; returns the worker's end of the lease.

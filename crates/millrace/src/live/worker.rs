@@ -143,8 +143,8 @@ impl Worker {
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;
                 self.outlets.board.write(&self.snapshot());
-                let irregular = self.engine.stats().irregular;
-                self.outlets.board.set_wrong_checksums(irregular[Anomaly::Checksum as usize]);
+                let anomalies = self.engine.stats().anomalies;
+                self.outlets.board.set_wrong_checksums(anomalies[Anomaly::Checksum as usize]);
                 self.outlets.board.has_waited(self.gaps.take_longest());
             }
             let cycles = tsc().wrapping_sub(since);

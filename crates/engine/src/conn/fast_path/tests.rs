@@ -111,7 +111,7 @@ fn it_says_what_the_long_way_says() {
             side: None,
             header: Some(header),
             chunks: None,
-            evidence: ChecksumSource::Trusted,
+            checksum_source: ChecksumSource::Trusted,
         };
         let mut at_length = hot;
         let event = at_length.event(&packet);

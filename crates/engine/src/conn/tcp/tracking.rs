@@ -49,7 +49,7 @@ impl<const W: usize> ConnHot<W> {
         {
             self.window.reach(direction, reach);
         }
-        self.count_irregular(meta, sampler)
+        self.count_anomaly(meta, sampler)
     }
 
     /// True if a segment with this first fragment fits the connection.

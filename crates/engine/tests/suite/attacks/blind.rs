@@ -83,12 +83,12 @@ fn a_million_guesses_end_nothing_and_the_right_number_does() {
     assert!(tried.records.is_empty());
 
     // They go on: the next that both ends say is what was expected.
-    let before = tried.engine.stats().irregular;
+    let before = tried.engine.stats().anomalies;
     for (n, talk) in (0..).zip(&talks) {
         let [a, b] = talk.next;
         tried.give(MILLISECOND, &[frame(n, 0, ACK, (a, b)), frame(n, 1, ACK, (b, a))], |_| true);
     }
-    assert_eq!(tried.engine.stats().irregular, before);
+    assert_eq!(tried.engine.stats().anomalies, before);
     assert!(before[Anomaly::TcpRstInWindow as usize] > 50_000);
 
     for (n, talk) in (0..).zip(&talks) {
@@ -133,7 +133,7 @@ fn who_is_at_one_side_cannot_say_that_both_ends_have_forgotten() {
 
 /// Gives the engine a packet that came by this side; whether it fitted.
 fn fits(tried: &mut Tried, side: Side, now: u64, frame: &[u8]) -> bool {
-    let irregular = |tried: &Tried| tried.engine.stats().irregular.iter().sum::<u64>();
+    let irregular = |tried: &Tried| tried.engine.stats().anomalies.iter().sum::<u64>();
     let before = irregular(tried);
     let packets = [BytesPacket::new(frame)];
     tried.engine.process_from(side, now, &packets, &mut [Verdict::Drop]);

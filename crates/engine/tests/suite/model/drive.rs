@@ -57,7 +57,7 @@ impl Case {
             ]),
             invalid: dice.pick(&[InvalidPackets::Pass, InvalidPackets::Drop]),
             checksums: dice.pick(&[ChecksumCheck::Verified, ChecksumCheck::Trusted]),
-            sees_all: dice.pick(&[true, false]),
+            has_all_packets: dice.pick(&[true, false]),
             zone: dice.pick(&[
                 ZoneSource::OuterVlan,
                 ZoneSource::None,

@@ -362,7 +362,7 @@ impl Reference {
 
     fn give_up_overdue(&mut self) {
         while let Some(oldest) = self.waiting.first() {
-            if oldest.since + self.limits.patience.max(1) > self.flows.now {
+            if oldest.since + self.limits.hold_timeout.max(1) > self.flows.now {
                 return;
             }
             let name = oldest.name;
@@ -408,7 +408,7 @@ fn config(dice: &mut Rng) -> Config {
         per_source: dice.pick(&[64, 1, 3]),
         timeout: dice.pick(&[400 * MS, 30 * MS]),
         hold: dice.pick(&[0, 1, 4, 9, 200]),
-        patience: dice.pick(&[20 * MS, 0, 300 * MS]),
+        hold_timeout: dice.pick(&[20 * MS, 0, 300 * MS]),
     };
     Config {
         capacity_ipv4: dice.pick(&[14, 2]),

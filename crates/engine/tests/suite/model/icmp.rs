@@ -83,7 +83,7 @@ impl Model {
                 }
                 verdict
             }
-            None if !self.config.sees_all => {
+            None if !self.config.has_all_packets => {
                 let before = std::mem::replace(&mut self.config.invalid, InvalidPackets::Pass);
                 let verdict = self.without_flow(UntrackedReason::Unrelated, zone);
                 self.config.invalid = before;

@@ -717,13 +717,13 @@ impl Model {
     /// Whether what is invalid for this reason is dropped: who sees a part of all packets does not
     /// know whether anybody has asked.
     fn drops(&self, invalid: Anomaly) -> bool {
-        let is_sure = self.config.sees_all || invalid != Anomaly::IcmpReply;
+        let is_sure = self.config.has_all_packets || invalid != Anomaly::IcmpReply;
         is_sure && self.config.invalid == InvalidPackets::Drop
     }
 
     /// A packet of a flow that cannot have it.
     fn invalid(&mut self, key: &Key, seen: &Seen, invalid: Anomaly) -> Verdict {
-        self.stats.irregular[invalid as usize] += 1;
+        self.stats.anomalies[invalid as usize] += 1;
         self.state = match invalid.is_invalid() {
             true => CtState::INVALID,
             false => self.flows[key].state(seen),
@@ -746,20 +746,20 @@ impl Model {
         let policy = self.policy(key.zone);
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
         if seen.proto == TCP && !opens && policy.pick_up == TcpPickup::Strict {
-            self.stats.irregular[Anomaly::TcpNoSyn as usize] += 1;
+            self.stats.anomalies[Anomaly::TcpNoSyn as usize] += 1;
             return (self.without_flow(UntrackedReason::Invalid, key.zone), vec![]);
         }
         let may_begin = seen.spoken.is_none_or(|spoken| spoken.opens());
         if !may_begin && policy.pick_up == TcpPickup::Strict {
-            self.stats.irregular[Anomaly::SctpNoInit as usize] += 1;
+            self.stats.anomalies[Anomaly::SctpNoInit as usize] += 1;
             return (self.without_flow(UntrackedReason::Invalid, key.zone), vec![]);
         }
         if seen.is_reply() && policy.pick_up == TcpPickup::Strict {
-            self.stats.irregular[Anomaly::IcmpReply as usize] += 1;
+            self.stats.anomalies[Anomaly::IcmpReply as usize] += 1;
             return (self.without_flow(UntrackedReason::Invalid, key.zone), vec![]);
         }
         if seen.is_spoilt {
-            self.stats.irregular[Anomaly::Checksum as usize] += 1;
+            self.stats.anomalies[Anomaly::Checksum as usize] += 1;
             return (self.without_flow(UntrackedReason::Invalid, key.zone), vec![]);
         }
         let unsound = match seen.spoken {
@@ -770,7 +770,7 @@ impl Model {
         };
         let unasked = seen.is_reply().then_some(Anomaly::IcmpReply);
         if let Some(irregular) = unsound.filter(|_| is_judged).or(unasked) {
-            self.stats.irregular[irregular as usize] += 1;
+            self.stats.anomalies[irregular as usize] += 1;
             if self.drops(irregular) {
                 return (self.without_flow(UntrackedReason::Invalid, key.zone), vec![]);
             }

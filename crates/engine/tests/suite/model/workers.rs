@@ -43,11 +43,11 @@ impl Nic {
 
     /// For each of so many workers.
     fn steerings(&self, workers: u16) -> impl Iterator<Item = SteeringConfig> {
-        let (spread, doubt) = (self.spread(), SteeringMismatch::default());
-        (0..workers).map(move |me| SteeringConfig {
+        let (spread, mismatch) = (self.spread(), SteeringMismatch::default());
+        (0..workers).map(move |worker_index| SteeringConfig {
             spread: Arc::clone(&spread),
-            me,
-            doubt: doubt.clone(),
+            worker_index,
+            mismatch: mismatch.clone(),
         })
     }
 
@@ -115,7 +115,7 @@ fn roomy(config: Config) -> Config {
     let mut config = Config {
         capacity_ipv4: 1000,
         capacity_ipv6: 1000,
-        sees_all: true,
+        has_all_packets: true,
         embryonic_percent: 100,
         adaptive_percent: None,
         source_max: None,
@@ -143,8 +143,8 @@ impl Both {
     fn new(config: Config, dice: &mut Rng) -> Self {
         let (config, nic) = (roomy(config), Nic::new(dice));
         let config_of = |steering: SteeringConfig| {
-            let of_worker = config.of_worker(steering.me.into());
-            Config { sees_all: false, steering: Some(steering), ..of_worker }
+            let of_worker = config.of_worker(steering.worker_index.into());
+            Config { has_all_packets: false, steering: Some(steering), ..of_worker }
         };
         let several =
             nic.steerings(WORKERS as u16).map(|steering| Engine::new(&config_of(steering)));
@@ -266,7 +266,7 @@ fn counters(stats: &Stats) -> [u64; 8] {
         weighed(&stats.passed),
         weighed(&stats.dropped),
         stats.held,
-        weighed(&stats.irregular),
+        weighed(&stats.anomalies),
         stats.created,
         weighed(&stats.ended),
     ]
@@ -336,7 +336,7 @@ fn a_port_that_spreads_otherwise_is_found_out() {
     let mut dice = Rng(77);
     let nic = Nic::new(&mut dice);
     let steering = nic.steerings(1 + WORKERS as u16).last();
-    let config = Config { steering, sees_all: false, ..roomy(Config::default()) };
+    let config = Config { steering, has_all_packets: false, ..roomy(Config::default()) };
     let mut engine = Engine::new(&config);
     let (mut verdict, mut handed) = ([Verdict::Forward], vec![]);
     for round in 0..4 {
@@ -364,7 +364,12 @@ fn errors_pass_where_some_packets_come_otherwise() {
     let mut steerings = nic.steerings(2);
     let mut engines: [_; 2] = std::array::from_fn(|_| {
         let (steering, invalid) = (steerings.next(), InvalidPackets::Drop);
-        Engine::new(&Config { steering, invalid, sees_all: false, ..roomy(Config::default()) })
+        Engine::new(&Config {
+            steering,
+            invalid,
+            has_all_packets: false,
+            ..roomy(Config::default())
+        })
     });
     let packet = |port| FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(port, 53);
     let of_second = |port: &u16| nic.worker(&packet(*port).build()) == 1;

@@ -230,13 +230,13 @@ impl Middle {
         let Some(engine) = &mut self.engine else { return true };
         let kind = if header.tuple.0 { ether_type::IPV6 } else { ether_type::IPV4 };
         let frame = FrameBuilder::ethernet(kind).payload(packet).build();
-        let irregular_before = engine.stats().irregular;
+        let irregular_before = engine.stats().anomalies;
         let mut verdict = [Verdict::Drop];
         engine.process(micros * 1000, &[BytesPacket::new(&frame)], &mut verdict);
         while engine.expire(micros * 1000, 64) > 0 {}
         self.records.extend(std::iter::from_fn(|| engine.next_record()));
         let irregular = Anomaly::ALL.into_iter().find(|reason| {
-            engine.stats().irregular[*reason as usize] != irregular_before[*reason as usize]
+            engine.stats().anomalies[*reason as usize] != irregular_before[*reason as usize]
         });
         self.packets += 1;
         let numbers = self.numbers.entry(header.tuple).or_default();

@@ -125,10 +125,10 @@ impl HandoffRings {
 pub(crate) fn of_workers(
     wire: &PortPair,
 ) -> impl Iterator<Item = (HandoffRings, Option<SteeringConfig>)> + use<> {
-    let (spread, doubt) = (spread_of(wire), SteeringMismatch::default());
-    let steering = move |me| {
+    let (spread, mismatch) = (spread_of(wire), SteeringMismatch::default());
+    let steering = move |worker_index| {
         let spread = Arc::clone(spread.as_ref()?);
-        Some(SteeringConfig { spread, me, doubt: doubt.clone() })
+        Some(SteeringConfig { spread, worker_index, mismatch: mismatch.clone() })
     };
     let exchanges = HandoffRings::between(wire.workers.len()).into_iter();
     exchanges.zip((0..).map(steering))
