@@ -92,7 +92,7 @@ fn answer_all(engine: &mut Engine) {
     }
     engine.queue_drained(Side::A);
     engine.queue_drained(Side::B);
-    engine.revisit_rules(0, 100);
+    engine.recheck_rules(0, 100);
 }
 
 /// Walks through all flows, and through those with rules; returns how many there are.

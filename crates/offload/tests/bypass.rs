@@ -175,7 +175,7 @@ impl World {
             self.engine.queue_drained(Side::A);
             self.engine.queue_drained(Side::B);
             self.engine.expire(self.now, 64);
-            self.engine.revisit_rules(self.now, 64);
+            self.engine.recheck_rules(self.now, 64);
             while let Some(record) = self.engine.next_record() {
                 self.recorded += record.orig.packets + record.reply.packets;
             }

@@ -159,7 +159,7 @@ impl Worker {
         }
         // There is nothing on the other side.
         self.engine.queue_drained(Side::B);
-        self.engine.revisit_rules(0, 4);
+        self.engine.recheck_rules(0, 4);
         while let Some((rule, answer)) = self.answers.pop() {
             self.engine.apply_result(rule, answer);
         }

@@ -57,7 +57,7 @@ pub enum NoRuleReason {
     BelowThreshold {
         /// Rate that is compared with the threshold, in packets per second. It is lower than the
         /// measured rate if the connection is young.
-        worth: f64,
+        score: f64,
         /// Current threshold, in packets per second.
         threshold: f64,
     },

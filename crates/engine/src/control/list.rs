@@ -22,8 +22,8 @@ impl Engine {
         budget: u32,
         found: &mut impl FnMut(ConnView),
     ) -> bool {
-        let terms = query.with_rules.then(|| Side::BOTH.map(|side| self.terms(side)));
-        let at = (terms.as_ref(), self.now);
+        let side_status = query.with_rules.then(|| Side::BOTH.map(|side| self.side_status(side)));
+        let at = (side_status.as_ref(), self.now);
         self.walk(query, cursor, budget, &mut |is_v6, record| {
             found(match is_v6 {
                 false => self.trackers.v4.live_flow(record, at),
@@ -71,11 +71,11 @@ impl Engine {
                 break;
             }
             cursor.next += 1;
-            let fate = match cursor.is_v6 {
+            let outcome = match cursor.is_v6 {
                 false => self.trackers.v4.sweep_one(record, filter, (since, self.now)),
                 true => self.trackers.v6.sweep_one(record, filter, (since, self.now)),
             };
-            match fate {
+            match outcome {
                 SweepOutcome::Stays => {}
                 SweepOutcome::Held => swept.held += 1,
                 SweepOutcome::Ends(flow) => {
@@ -144,10 +144,10 @@ impl Engine {
         }
     }
 
-    pub(crate) fn terms(&self, side: Side) -> SideStatus {
-        let of = |governor: &RuleBudget| SideStatus {
-            is_full: governor.is_full(side, self.live(side)),
-            is_backing_off: governor.is_backing_off(side, self.now),
+    pub(crate) fn side_status(&self, side: Side) -> SideStatus {
+        let of = |budget: &RuleBudget| SideStatus {
+            is_full: budget.is_full(side, self.live(side)),
+            is_backing_off: budget.is_backing_off(side, self.now),
         };
         self.budget.as_ref().map(of).unwrap_or_default()
     }

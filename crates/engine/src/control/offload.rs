@@ -22,7 +22,7 @@ impl Engine {
 
     fn request_rule(&mut self, side: Side) -> Option<RuleRequest> {
         let live = self.live(side);
-        if !self.budget.as_ref()?.may_request(side, live, self.now) {
+        if !self.budget.as_ref()?.can_request(side, live, self.now) {
             return None;
         }
         let best = self.best(side);
@@ -35,50 +35,50 @@ impl Engine {
     }
 
     /// Applies the result of a rule request.
-    pub fn apply_result(&mut self, rule: RuleId, answer: RuleResult) {
+    pub fn apply_result(&mut self, rule: RuleId, result: RuleResult) {
         let Some(marked) = self.pipeline.marked() else { return };
         let is_of_v6 = marked.is_of_v6(rule.index);
-        if let RuleResult::Passed(passed) = answer {
+        if let RuleResult::Passed(passed) = result {
             return match is_of_v6 {
                 false => self.trackers.v4.add_bypass_count(rule, passed, self.now),
                 true => self.trackers.v6.add_bypass_count(rule, passed, self.now),
             };
         }
-        let learnt = match is_of_v6 {
-            false => self.trackers.v4.apply_result(rule, answer),
-            true => self.trackers.v6.apply_result(rule, answer),
+        let effect = match is_of_v6 {
+            false => self.trackers.v4.apply_result(rule, result),
+            true => self.trackers.v6.apply_result(rule, result),
         };
-        let Some(side) = learnt.answered else { return };
+        let Some(side) = effect.answered else { return };
         let live = self.live(side);
-        if let Some(governor) = &mut self.budget {
-            governor.on_result(side, answer, self.now, live);
+        if let Some(rule_budget) = &mut self.budget {
+            rule_budget.on_result(side, result, self.now, live);
         }
     }
 
     /// Rechecks up to `budget` rules: whether they are still worth their place. Call it between
     /// bursts.
-    pub fn revisit_rules(&mut self, now: Nanos, budget: usize) {
+    pub fn recheck_rules(&mut self, now: Nanos, budget: usize) {
         self.advance(now);
-        let Some(mut governor) = self.budget.take() else { return };
-        governor.probe_capacity(self.now);
-        let mut wanted = Side::BOTH.map(|side| self.wanted(side, &governor));
+        let Some(mut rule_budget) = self.budget.take() else { return };
+        rule_budget.probe_capacity(self.now);
+        let mut demands = Side::BOTH.map(|side| self.demand(side, &rule_budget));
         for rules in
             [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
         {
-            for (side, wanted) in Side::BOTH.into_iter().zip(&wanted) {
-                rules.set_terms(side, wanted.bar, governor.payback_time(side));
+            for (side, demand) in Side::BOTH.into_iter().zip(&demands) {
+                rules.set_threshold(side, demand.threshold, rule_budget.payback_time(side));
             }
         }
         let turn = (self.now, budget.div_ceil(2));
-        self.trackers.v4.revisit(turn, &mut wanted);
-        self.trackers.v6.revisit(turn, &mut wanted);
-        self.budget = Some(governor);
+        self.trackers.v4.recheck_slots(turn, &mut demands);
+        self.trackers.v6.recheck_slots(turn, &mut demands);
+        self.budget = Some(rule_budget);
     }
 
     /// Returns the demand of a side's candidates for the places of existing rules.
-    fn wanted(&mut self, side: Side, governor: &RuleBudget) -> Demand {
-        let is_full = governor.is_full(side, self.live(side));
-        if !(is_full && governor.replaces()) {
+    fn demand(&mut self, side: Side, rule_budget: &RuleBudget) -> Demand {
+        let is_full = rule_budget.is_full(side, self.live(side));
+        if !(is_full && rule_budget.replaces()) {
             return Demand::NOTHING;
         }
         let of = |rules: Option<&FlowRules>| rules.and_then(|rules| rules.lowest(side));
@@ -87,7 +87,7 @@ impl Engine {
         let (v4, v6) = self.best(side);
         match v4.max(v6) {
             None => Demand::none_above(lowest),
-            Some(worth) => Demand::places(governor.in_flight_max(side), worth, lowest),
+            Some(score) => Demand::places(rule_budget.in_flight_max(side), score, lowest),
         }
     }
 
@@ -146,15 +146,15 @@ impl Engine {
 
     /// Returns the state of the rules of a side.
     pub fn offload_state(&self, side: Side) -> OffloadStatus {
-        let Some(governor) = &self.budget else { return OffloadStatus::default() };
+        let Some(rule_budget) = &self.budget else { return OffloadStatus::default() };
         let of =
             |rules: Option<&FlowRules>| rules.map_or(0, |rules| rules.suspended(side, self.now));
-        let bar = self.trackers.v4.rules().map_or(Score::ZERO, |rules| rules.threshold(side));
+        let threshold = self.trackers.v4.rules().map_or(Score::ZERO, |rules| rules.threshold(side));
         OffloadStatus {
             live: self.live(side),
-            threshold: bar.per_second(),
-            room: governor.capacity(side),
-            horizon_ns: governor.payback_time(side),
+            threshold: threshold.per_second(),
+            room: rule_budget.capacity(side),
+            horizon_ns: rule_budget.payback_time(side),
             kinds_aside: of(self.trackers.v4.rules()) + of(self.trackers.v6.rules()),
         }
     }

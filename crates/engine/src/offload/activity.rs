@@ -3,7 +3,7 @@
 
 use super::candidates::CandidateId;
 use super::effect::{MISSES_MAX, RuleKind, SETTLING};
-use super::rules::{FlowRules, RateState};
+use super::rules::{EvalState, FlowRules};
 use super::score::{RateSample, Score};
 use super::slots::{RuleEntry, RuleLifecycle};
 use crate::api::Side;
@@ -13,7 +13,7 @@ use crate::conn::ConnHot;
 /// Time after which a direction is quiet if the NIC has counted nothing for it, in nanoseconds.
 const QUIET: Nanos = 2_000_000_000;
 
-impl RateState {
+impl EvalState {
     /// Returns the rate of a bypassed direction, by the counts of the NIC.
     pub(super) fn rate_of_bypassed(&self, direction: usize, now: Tick) -> Score {
         let quiet = now.since(self.evaluated_at[direction]);
@@ -24,7 +24,7 @@ impl RateState {
 
 impl FlowRules {
     pub(super) fn rule_of(&self, record: u32, direction: usize) -> Option<&RuleEntry> {
-        let slot = self.slots.get(self.watched[record as usize].slot)?;
+        let slot = self.slots.get(self.evals[record as usize].slot)?;
         Some(&slot.rules[direction])
     }
 
@@ -34,43 +34,44 @@ impl FlowRules {
     }
 
     /// True if a direction with this packet count may be bypassed.
-    pub(super) fn may_bypass_again<const W: usize>(
+    pub(super) fn can_bypass<const W: usize>(
         &self,
-        (who, side): (CandidateId, Side),
+        (candidate, side): (CandidateId, Side),
         packets: u64,
         hot: &ConnHot<W>,
     ) -> bool {
-        let is_tried = self.watched[who.record as usize].no_bypass[usize::from(who.direction)];
+        let has_failed =
+            self.evals[candidate.record as usize].no_bypass[usize::from(candidate.direction)];
         let least = self.offload.bypass[side as usize];
         least.is_some_and(|least| packets >= least.into())
             && hot.is_open_udp()
-            && !is_tried
-            && !self.classes.is_aside(side, RuleKind::Bypass, self.now)
+            && !has_failed
+            && !self.classes.is_suspended(side, RuleKind::Bypass, self.now)
     }
 
     /// True if a direction with a mark rule should be bypassed. The mark rule is then removed
     /// first.
-    pub(super) fn deserves_bypass<const W: usize>(
+    pub(super) fn should_bypass<const W: usize>(
         &self,
-        sight: RateSample,
+        sample: RateSample,
         hot: &ConnHot<W>,
     ) -> bool {
-        let RateSample { record, direction, packets, .. } = sight;
+        let RateSample { record, direction, packets, .. } = sample;
         let rule = self.rule_of(record, usize::from(direction & 1));
         let is_here = rule.is_some_and(|rule| {
             rule.side == self.side
                 && matches!(rule.lifecycle, RuleLifecycle::Installed | RuleLifecycle::Effective)
         });
-        let who = CandidateId { record, direction: direction & 1 };
-        is_here && self.may_bypass_again((who, self.side), packets, hot)
+        let candidate = CandidateId { record, direction: direction & 1 };
+        is_here && self.can_bypass((candidate, self.side), packets, hot)
     }
 
     /// Notes a packet of a direction that the NIC should have forwarded. After too many, withdraws
     /// the rule for good.
-    pub(super) fn saw_packet(&mut self, sight: RateSample) {
-        let (now, direction) = (Tick::of(self.now), usize::from(sight.direction & 1));
-        let watched = &mut self.watched[sight.record as usize];
-        let Some(state) = self.slots.get_mut(watched.slot) else { return };
+    pub(super) fn count_bypass_miss(&mut self, sample: RateSample) {
+        let (now, direction) = (Tick::of(self.now), usize::from(sample.direction & 1));
+        let eval = &mut self.evals[sample.record as usize];
+        let Some(state) = self.slots.get_mut(eval.slot) else { return };
         let rule = &mut state.rules[direction];
         let is_there =
             matches!(rule.lifecycle, RuleLifecycle::Installed | RuleLifecycle::Effective);
@@ -81,8 +82,8 @@ impl FlowRules {
         if rule.misses < MISSES_MAX {
             return;
         }
-        watched.no_bypass[direction] = true;
-        let (slot, side) = (watched.slot, rule.side);
+        eval.no_bypass[direction] = true;
+        let (slot, side) = (eval.slot, rule.side);
         if rule.lifecycle == RuleLifecycle::Effective {
             self.stats.lost_effect += 1;
         } else {
@@ -93,12 +94,12 @@ impl FlowRules {
     }
 
     /// Changes the score of a live rule.
-    pub(super) fn update_score(&mut self, slot: u32, direction: usize, worth: Score) {
+    pub(super) fn update_score(&mut self, slot: u32, direction: usize, score: Score) {
         let Some(slot) = self.slots.get_mut(slot) else { return };
         let rule = &mut slot.rules[direction];
-        let before = std::mem::replace(&mut rule.weight, worth);
+        let before = std::mem::replace(&mut rule.score, score);
         self.live[rule.side as usize].remove(before);
-        self.live[rule.side as usize].add(worth);
+        self.live[rule.side as usize].add(score);
     }
 
     /// Notes that a rule has an effect: a packet had its mark, or the NIC counted packets for it.

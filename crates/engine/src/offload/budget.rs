@@ -7,9 +7,9 @@ use crate::base::Nanos;
 
 /// Bounds of the payback time, in nanoseconds: the time in which a rule should pay. Between them,
 /// it is the time that the NIC takes to install as many rules as it has room for.
-const HORIZON_MIN: Nanos = 100_000_000;
+const PAYBACK_MIN: Nanos = 100_000_000;
 
-const HORIZON_MAX: Nanos = 10_000_000_000;
+const PAYBACK_MAX: Nanos = 10_000_000_000;
 
 /// Bounds of the install requests in flight. They are as many as the NIC completes in `AHEAD`
 /// nanoseconds. At least `AHEAD_MIN` keep the NIC busy; more than `AHEAD_MAX` would leave no
@@ -62,7 +62,7 @@ impl RuleBudget {
     }
 
     /// True if one more rule may be requested while `live` rules are live.
-    pub(crate) fn may_request(&self, side: Side, live: u32, now: Nanos) -> bool {
+    pub(crate) fn can_request(&self, side: Side, live: u32, now: Nanos) -> bool {
         !self.is_full(side, live) && self.in_flight_max(side) > 0 && !self.is_backing_off(side, now)
     }
 
@@ -94,10 +94,10 @@ impl RuleBudget {
     }
 
     /// Applies the result of an install request; `live` rules are live now.
-    pub(crate) fn on_result(&mut self, side: Side, answer: RuleResult, now: Nanos, live: u32) {
+    pub(crate) fn on_result(&mut self, side: Side, result: RuleResult, now: Nanos, live: u32) {
         let budget = &mut self.sides[side as usize];
         budget.in_flight = budget.in_flight.saturating_sub(1);
-        match answer {
+        match result {
             RuleResult::Full => {
                 budget.room = live;
                 budget.grew_at = now;
@@ -114,7 +114,7 @@ impl RuleBudget {
     pub(crate) fn payback_time(&self, side: Side) -> Nanos {
         let budget = &self.sides[side as usize];
         let all = budget.interval.saturating_mul(u64::from(budget.room));
-        all.clamp(HORIZON_MIN, HORIZON_MAX)
+        all.clamp(PAYBACK_MIN, PAYBACK_MAX)
     }
 
     /// Raises the assumed capacity of sides that were full, because the NIC may have room again.
@@ -139,40 +139,40 @@ mod tests {
 
     #[test]
     fn a_full_nic_is_asked_for_a_little_more_now_and_then() {
-        let mut governor = RuleBudget::new(1000, OffloadPolicy::After { packets: 1 });
-        assert!(governor.may_request(Side::A, 999, 0) && !governor.may_request(Side::A, 1000, 0));
-        governor.on_request(Side::A);
-        governor.on_result(Side::A, RuleResult::Full, 5, 500);
-        assert!(governor.is_full(Side::A, 500) && !governor.is_full(Side::B, 500));
-        governor.probe_capacity(5);
-        assert!(!governor.may_request(Side::A, 500, 5));
-        governor.probe_capacity(5 + GROWS_EVERY);
-        assert_eq!(governor.capacity(Side::A), 508);
-        (1..100).for_each(|turn| governor.probe_capacity(5 + (1 + turn) * GROWS_EVERY));
-        assert_eq!(governor.capacity(Side::A), 1000);
+        let mut budget = RuleBudget::new(1000, OffloadPolicy::After { packets: 1 });
+        assert!(budget.can_request(Side::A, 999, 0) && !budget.can_request(Side::A, 1000, 0));
+        budget.on_request(Side::A);
+        budget.on_result(Side::A, RuleResult::Full, 5, 500);
+        assert!(budget.is_full(Side::A, 500) && !budget.is_full(Side::B, 500));
+        budget.probe_capacity(5);
+        assert!(!budget.can_request(Side::A, 500, 5));
+        budget.probe_capacity(5 + GROWS_EVERY);
+        assert_eq!(budget.capacity(Side::A), 508);
+        (1..100).for_each(|turn| budget.probe_capacity(5 + (1 + turn) * GROWS_EVERY));
+        assert_eq!(budget.capacity(Side::A), 1000);
     }
 
     #[test]
     fn a_slow_nic_is_not_asked_far_ahead() {
-        let mut governor = RuleBudget::new(1 << 20, OffloadPolicy::Measured { least: 8 });
+        let mut budget = RuleBudget::new(1 << 20, OffloadPolicy::Measured { least: 8 });
         for _ in 0..100 {
-            governor.on_request(Side::A);
-            governor.on_result(Side::A, RuleResult::Installed { pace: 11_000_000 }, 0, 1);
-            governor.on_request(Side::B);
-            governor.on_result(Side::B, RuleResult::Installed { pace: 1_000 }, 0, 1);
+            budget.on_request(Side::A);
+            budget.on_result(Side::A, RuleResult::Installed { pace: 11_000_000 }, 0, 1);
+            budget.on_request(Side::B);
+            budget.on_result(Side::B, RuleResult::Installed { pace: 1_000 }, 0, 1);
         }
-        assert_eq!(governor.in_flight_max(Side::A), AHEAD_MIN as u32);
-        assert_eq!(governor.in_flight_max(Side::B), AHEAD_MAX as u32);
-        assert_eq!(governor.payback_time(Side::A), HORIZON_MAX);
-        assert!(governor.payback_time(Side::B) < 2_000_000_000);
+        assert_eq!(budget.in_flight_max(Side::A), AHEAD_MIN as u32);
+        assert_eq!(budget.in_flight_max(Side::B), AHEAD_MAX as u32);
+        assert_eq!(budget.payback_time(Side::A), PAYBACK_MAX);
+        assert!(budget.payback_time(Side::B) < 2_000_000_000);
     }
 
     #[test]
     fn after_trouble_nothing_is_asked_for_at_once() {
-        let mut governor = RuleBudget::new(10, OffloadPolicy::After { packets: 1 });
-        governor.on_request(Side::B);
-        governor.on_result(Side::B, RuleResult::Postponed, 7, 0);
-        assert!(!governor.may_request(Side::B, 0, 8) && governor.may_request(Side::A, 0, 8));
-        assert!(governor.may_request(Side::B, 0, 7 + AHEAD));
+        let mut budget = RuleBudget::new(10, OffloadPolicy::After { packets: 1 });
+        budget.on_request(Side::B);
+        budget.on_result(Side::B, RuleResult::Postponed, 7, 0);
+        assert!(!budget.can_request(Side::B, 0, 8) && budget.can_request(Side::A, 0, 8));
+        assert!(budget.can_request(Side::B, 0, 7 + AHEAD));
     }
 }

@@ -33,12 +33,12 @@ impl FlowRules {
         self.stats.passed.packets += passed.packets;
         self.stats.passed.bytes += passed.bytes;
         let (now, direction) = (Tick::of(self.now), usize::from(rule.direction & 1));
-        let watched = &mut self.watched[record as usize];
-        let last = std::mem::replace(&mut watched.evaluated_at[direction], now);
-        watched.eval_number[direction] = self.eval_interval.number(packets, record);
-        let rate = watched.rate[direction].toward(Score::of(passed.packets, now.since(last)));
-        watched.rate[direction] = rate;
-        let slot = watched.slot;
+        let eval = &mut self.evals[record as usize];
+        let last = std::mem::replace(&mut eval.evaluated_at[direction], now);
+        eval.eval_number[direction] = self.eval_interval.number(packets, record);
+        let rate = eval.rate[direction].toward(Score::of(passed.packets, now.since(last)));
+        eval.rate[direction] = rate;
+        let slot = eval.slot;
         let Some(state) = self.slots.get_mut(slot) else { return };
         let of_rule = &mut state.rules[direction];
         of_rule.passed += passed.packets;
@@ -53,7 +53,7 @@ impl FlowRules {
     /// their last counts.
     pub(crate) fn withdraw_bypass(&mut self, record: u32, now: Nanos) -> bool {
         self.now = self.now.max(now);
-        let slot = self.watched[record as usize].slot;
+        let slot = self.evals[record as usize].slot;
         let mut is_waiting = false;
         for direction in 0..2 {
             let Some(rule) = self.rule_of(record, direction).filter(|rule| rule.is_forwarding())

@@ -23,7 +23,7 @@ const NONE: u16 = u16::MAX;
 
 #[derive(Clone, Copy)]
 struct Entry {
-    who: CandidateId,
+    candidate: CandidateId,
     next: u16,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct CandidateQueue {
 impl CandidateQueue {
     pub(crate) fn new() -> Self {
         let entry = |i: usize| Entry {
-            who: CandidateId { record: 0, direction: 0 },
+            candidate: CandidateId { record: 0, direction: 0 },
             next: if i + 1 < ENTRIES { i as u16 + 1 } else { NONE },
         };
         Self {
@@ -59,19 +59,23 @@ impl CandidateQueue {
     }
 
     /// Adds a candidate. Returns the one that has to go for it, which may be the same.
-    pub(crate) fn push(&mut self, score: Score, who: CandidateId) -> Option<(Score, CandidateId)> {
+    pub(crate) fn push(
+        &mut self,
+        score: Score,
+        candidate: CandidateId,
+    ) -> Option<(Score, CandidateId)> {
         let mut gone = None;
         if self.free == NONE {
             let lowest = Score::from_number(self.filled.trailing_zeros() as usize);
             if lowest >= score {
-                return Some((score, who));
+                return Some((score, candidate));
             }
-            gone = self.pop(lowest).map(|who| (lowest, who));
+            gone = self.pop(lowest).map(|candidate| (lowest, candidate));
         }
         let at = self.free;
         let entry = &mut self.entries[usize::from(at)];
         self.free = entry.next;
-        *entry = Entry { who, next: NONE };
+        *entry = Entry { candidate, next: NONE };
         let queue = &mut self.queues[score.number()];
         match queue.last {
             NONE => queue.first = at,
@@ -88,7 +92,7 @@ impl CandidateQueue {
         while self.filled != 0 {
             let score = Score::from_number(self.filled.ilog2() as usize);
             let first = self.queues[score.number()].first;
-            if holds(score, self.entries[usize::from(first)].who) {
+            if holds(score, self.entries[usize::from(first)].candidate) {
                 return Some(score);
             }
             self.pop(score);
@@ -108,7 +112,7 @@ impl CandidateQueue {
         }
         entry.next = self.free;
         self.free = at;
-        Some(entry.who)
+        Some(entry.candidate)
     }
 }
 
@@ -136,13 +140,13 @@ mod tests {
                     let expected = at.map(|at| model.remove(at));
                     let best = candidates.best(|_, _| true);
                     let taken = best.and_then(|best| candidates.pop(best));
-                    let taken = taken.map(|who| (best.unwrap().number(), who.record));
+                    let taken = taken.map(|candidate| (best.unwrap().number(), candidate.record));
                     prop_assert_eq!(taken, expected);
                     continue;
                 };
-                let who = CandidateId { record, direction: 0 };
-                let gone = candidates.push(score(number), who).map(|(score, who)| {
-                    (score.number(), who.record)
+                let candidate = CandidateId { record, direction: 0 };
+                let gone = candidates.push(score(number), candidate).map(|(score, candidate)| {
+                    (score.number(), candidate.record)
                 });
                 let lowest = (0..model.len()).min_by_key(|&i| model[i]);
                 let expected = match lowest {
@@ -165,7 +169,7 @@ mod tests {
         for record in 0..3 {
             candidates.push(score(record as usize), CandidateId { record, direction: 0 });
         }
-        assert_eq!(candidates.best(|_, who| who.record == 1), Some(score(1)));
+        assert_eq!(candidates.best(|_, candidate| candidate.record == 1), Some(score(1)));
         assert_eq!(candidates.pop(score(1)), Some(CandidateId { record: 1, direction: 0 }));
         assert_eq!(candidates.best(|_, _| false), None);
         assert_eq!(candidates.best(|_, _| true), None);

@@ -62,7 +62,7 @@ impl RuleKinds {
     }
 
     /// True if rules of that kind are not requested now.
-    pub(crate) fn is_aside(&self, side: Side, kind: RuleKind, now: Nanos) -> bool {
+    pub(crate) fn is_suspended(&self, side: Side, kind: RuleKind, now: Nanos) -> bool {
         now < self.0[side as usize][kind as usize].until
     }
 

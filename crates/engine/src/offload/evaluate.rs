@@ -20,74 +20,74 @@ impl FlowRules {
     #[inline(never)]
     pub(crate) fn evaluate<const W: usize>(
         &mut self,
-        (sight, side): (RateSample, Side),
+        (sample, side): (RateSample, Side),
         hot: &mut ConnHot<W>,
     ) {
         let arriving = std::mem::replace(&mut self.side, side);
-        self.evaluate_direction(sight, hot);
+        self.evaluate_direction(sample, hot);
         self.side = arriving;
     }
 
     /// Starts to load what the evaluation of a record reads, if its slot has its number.
     pub(crate) fn prefetch(&self, record: u32) {
-        self.watched.prefetch(record as usize, 0);
+        self.evals.prefetch(record as usize, 0);
         self.slots.prefetch(record);
     }
 
-    fn evaluate_direction<const W: usize>(&mut self, sight: RateSample, hot: &mut ConnHot<W>) {
-        if sight.packets < self.eval_interval.first().into() {
+    fn evaluate_direction<const W: usize>(&mut self, sample: RateSample, hot: &mut ConnHot<W>) {
+        if sample.packets < self.eval_interval.first().into() {
             return;
         }
         hot.set_evaluated();
-        let direction = usize::from(sight.direction & 1);
-        if self.is_bypassed(sight.record, direction) {
-            return self.saw_packet(sight);
+        let direction = usize::from(sample.direction & 1);
+        if self.is_bypassed(sample.record, direction) {
+            return self.count_bypass_miss(sample);
         }
-        let rate = self.rate(sight);
-        let watched = self.watched[sight.record as usize];
-        let lifecycle = self.slots.get(watched.slot).map(|slot| slot.rules[direction].lifecycle);
+        let rate = self.rate(sample);
+        let eval = self.evals[sample.record as usize];
+        let lifecycle = self.slots.get(eval.slot).map(|slot| slot.rules[direction].lifecycle);
         match lifecycle {
             None | Some(RuleLifecycle::None) => {}
             Some(lifecycle) => {
                 if lifecycle.is_live() {
-                    self.update_score(watched.slot, direction, rate);
-                    if self.deserves_bypass(sight, hot) {
-                        return self.withdraw(watched.slot, direction);
+                    self.update_score(eval.slot, direction, rate);
+                    if self.should_bypass(sample, hot) {
+                        return self.withdraw(eval.slot, direction);
                     }
-                    self.watch((watched.slot, direction), sight, hot);
+                    self.check_effect((eval.slot, direction), sample, hot);
                 }
                 return;
             }
         }
-        let is_out =
-            matches!(watched.note[direction], NoRuleCause::Refused | NoRuleCause::Ineffective);
+        let is_excluded =
+            matches!(eval.no_rule[direction], NoRuleCause::Refused | NoRuleCause::Ineffective);
         let (proto, zone) = (hot.key.proto(), hot.key.zone());
-        let is_tried = matches!(proto, PROTO_TCP | PROTO_UDP)
-            && self.is_told_by_tags(zone)
-            && !self.classes.is_aside(self.side, RuleKind::marks_of(proto), self.now);
-        if is_tried && !is_out {
-            self.consider(sight, (zone, rate));
+        let is_eligible = matches!(proto, PROTO_TCP | PROTO_UDP)
+            && self.has_tag(zone)
+            && !self.classes.is_suspended(self.side, RuleKind::marks_of(proto), self.now);
+        if is_eligible && !is_excluded {
+            self.add_candidate(sample, (zone, rate));
         }
     }
 
     /// Updates the rate of a direction with the packets since its last evaluation; returns the
     /// rate.
-    fn rate(&mut self, sight: RateSample) -> Score {
-        let direction = usize::from(sight.direction & 1);
-        let watched = &mut self.watched[sight.record as usize];
-        watched.side[direction] = self.side;
+    fn rate(&mut self, sample: RateSample) -> Score {
+        let direction = usize::from(sample.direction & 1);
+        let eval = &mut self.evals[sample.record as usize];
+        eval.side[direction] = self.side;
         let now = Tick::of(self.now);
-        let last = std::mem::replace(&mut watched.evaluated_at[direction], now);
-        let number = self.eval_interval.number(sight.packets, sight.record);
-        let before = std::mem::replace(&mut watched.eval_number[direction], number);
-        let rate = &mut watched.rate[direction];
+        let last = std::mem::replace(&mut eval.evaluated_at[direction], now);
+        let number = self.eval_interval.number(sample.packets, sample.record);
+        let before = std::mem::replace(&mut eval.eval_number[direction], number);
+        let rate = &mut eval.rate[direction];
         *rate = if last == Tick::ZERO {
-            Score::of(sight.packets, self.now.saturating_sub(sight.start))
+            Score::of(sample.packets, self.now.saturating_sub(sample.start))
         } else {
             // The second evaluation may come soon after the first.
             let packets =
                 u64::from(number.wrapping_sub(before).max(1)) * u64::from(EVAL_INTERVAL_MIN);
-            let packets = packets.min(sight.packets - u64::from(self.eval_interval.first()));
+            let packets = packets.min(sample.packets - u64::from(self.eval_interval.first()));
             rate.toward(Score::of(packets, now.since(last)))
         };
         *rate
@@ -102,46 +102,47 @@ impl FlowRules {
             OffloadPolicy::Rate { per_second } => (rate, Score::per_second_of(per_second)),
             // The best guess is that a connection lasts as long again.
             OffloadPolicy::Measured { .. } => {
-                (rate.min(Score::of(packets, self.horizon[side])), self.bar[side])
+                (rate.min(Score::of(packets, self.payback_time[side])), self.threshold[side])
             }
         }
     }
 
-    fn consider(&mut self, sight: RateSample, (zone, rate): (u16, Score)) {
-        let (worth, least) = self.score(self.side, sight.packets, rate);
-        if worth < least {
+    fn add_candidate(&mut self, sample: RateSample, (zone, rate): (u16, Score)) {
+        let (score, least) = self.score(self.side, sample.packets, rate);
+        if score < least {
             return;
         }
         if self.zones.is_full(self.side, zone) {
-            return self.zones.miss(self.side, zone, worth);
+            return self.zones.miss(self.side, zone, score);
         }
-        let RateSample { record, direction, .. } = sight;
-        let note = &mut self.watched[record as usize].note[usize::from(direction & 1)];
-        if matches!(*note, NoRuleCause::Candidate(queued) if queued >= worth) {
+        let RateSample { record, direction, .. } = sample;
+        let no_rule = &mut self.evals[record as usize].no_rule[usize::from(direction & 1)];
+        if matches!(*no_rule, NoRuleCause::Candidate(queued) if queued >= score) {
             return;
         }
-        *note = NoRuleCause::Candidate(worth);
-        let who = CandidateId { record, direction: direction & 1 };
-        if let Some((score, gone)) = self.candidates[self.side as usize].push(worth, who) {
+        *no_rule = NoRuleCause::Candidate(score);
+        let candidate = CandidateId { record, direction: direction & 1 };
+        if let Some((score, gone)) = self.candidates[self.side as usize].push(score, candidate) {
             self.stats.crowded_out += 1;
-            let note = &mut self.watched[gone.record as usize].note[usize::from(gone.direction)];
-            if *note == NoRuleCause::Candidate(score) {
-                *note = NoRuleCause::None;
+            let no_rule =
+                &mut self.evals[gone.record as usize].no_rule[usize::from(gone.direction)];
+            if *no_rule == NoRuleCause::Candidate(score) {
+                *no_rule = NoRuleCause::None;
             }
         }
     }
 
     /// Notes whether an evaluated packet has the rule's mark; withdraws a rule without effect.
-    fn watch<const W: usize>(
+    fn check_effect<const W: usize>(
         &mut self,
         (slot, direction): (u32, usize),
-        sight: RateSample,
+        sample: RateSample,
         hot: &mut ConnHot<W>,
     ) {
         let now = Tick::of(self.now);
         let Some(state) = self.slots.get_mut(slot) else { return };
         let rule = &mut state.rules[direction];
-        if sight.is_marked {
+        if sample.is_marked {
             rule.misses = 0;
             return;
         }
@@ -155,11 +156,11 @@ impl FlowRules {
         }
         let was_effective = rule.lifecycle == RuleLifecycle::Effective;
         let side = rule.side;
-        let note = &mut self.watched[sight.record as usize].note[direction];
+        let no_rule = &mut self.evals[sample.record as usize].no_rule[direction];
         if was_effective {
             self.stats.lost_effect += 1;
         } else {
-            *note = NoRuleCause::Ineffective;
+            *no_rule = NoRuleCause::Ineffective;
             self.stats.ineffective += 1;
             self.classes.no_effect(side, RuleKind::marks_of(hot.key.proto()), self.now);
         }
@@ -169,63 +170,63 @@ impl FlowRules {
     /// Frees slots, and rechecks up to `budget` slots: whether their rules are still worth their
     /// place.
     ///
-    /// Each slot is rechecked once in the payback time. `wanted` is, by side, the demand of
+    /// Each slot is rechecked once in the payback time. `demands` is, by side, the demand of
     /// candidates for places.
-    pub(crate) fn revisit<const W: usize>(
+    pub(crate) fn recheck_slots<const W: usize>(
         &mut self,
         hot: &[ConnHot<W>],
         (now, budget): (Nanos, usize),
-        wanted: &mut [Demand; 2],
+        demands: &mut [Demand; 2],
     ) {
         self.now = self.now.max(now);
         self.slots.drain();
         let used = self.slots.used();
-        for _ in 0..self.due_visits(used).min(budget as u64) {
-            self.last_visited =
-                if self.last_visited + 1 < used { self.last_visited + 1 } else { 0 };
+        for _ in 0..self.rechecks_due(used).min(budget as u64) {
+            self.last_rechecked =
+                if self.last_rechecked + 1 < used { self.last_rechecked + 1 } else { 0 };
             for direction in 0..2 {
-                self.recheck((self.last_visited, direction), hot, wanted);
+                self.recheck_rule((self.last_rechecked, direction), hot, demands);
             }
         }
     }
 
     /// Returns how many of the `used` slots are due for a recheck.
-    fn due_visits(&mut self, used: u32) -> u64 {
+    fn rechecks_due(&mut self, used: u32) -> u64 {
         if matches!(self.offload.admission, OffloadPolicy::After { .. }) {
             // Under this policy, no rule is removed for its score.
             return 0;
         }
-        let pass = self.horizon.into_iter().min().unwrap_or(0).max(1);
-        let due = (self.now - self.visited_at).saturating_mul(used.into()) / pass;
+        let pass = self.payback_time.into_iter().min().unwrap_or(0).max(1);
+        let due = (self.now - self.rechecked_at).saturating_mul(used.into()) / pass;
         if due > 0 {
-            self.visited_at = self.now;
+            self.rechecked_at = self.now;
         }
         due.min(used.into())
     }
 
-    fn recheck<const W: usize>(
+    fn recheck_rule<const W: usize>(
         &mut self,
         (slot, direction): (u32, usize),
         hot: &[ConnHot<W>],
-        wanted: &mut [Demand; 2],
+        demands: &mut [Demand; 2],
     ) {
         let Some(state) = self.slots.get(slot) else { return };
         let (rule, zone) = (state.rules[direction], state.zone);
         let Some(record) = state.record().filter(|_| rule.lifecycle.is_live()) else { return };
-        let watched = &mut self.watched[record as usize];
+        let eval = &mut self.evals[record as usize];
         let packets = u64::from(hot[record as usize].packets(direction as u8));
         let number = self.eval_interval.number(packets, record);
         let now = Tick::of(self.now);
         let rate = match rule.is_bypass {
-            true => watched.rate_of_bypassed(direction, now),
-            false => watched.rate_now(direction, number, now),
+            true => eval.rate_of_bypassed(direction, now),
+            false => eval.rate_now(direction, number, now),
         };
-        watched.rate[direction] = rate;
-        if rate != rule.weight {
+        eval.rate[direction] = rate;
+        if rate != rule.score {
             self.update_score(slot, direction, rate);
         }
-        let wanted = &mut wanted[rule.side as usize];
-        let is_low = rate <= wanted.lowest.plus(1) && rate.plus(BETTER) <= wanted.worth;
+        let demand = &mut demands[rule.side as usize];
+        let is_low = rate <= demand.lowest.plus(1) && rate.plus(BETTER) <= demand.best;
         let is_too_slow = match self.offload.admission {
             OffloadPolicy::Rate { per_second } => rate.plus(4) < Score::per_second_of(per_second),
             _ => false,
@@ -234,8 +235,8 @@ impl FlowRules {
         if is_low_in_zone {
             self.zones.make_room(rule.side, zone);
         }
-        if is_too_slow || is_low_in_zone || is_low && wanted.places > 0 {
-            wanted.places = wanted.places.saturating_sub(1);
+        if is_too_slow || is_low_in_zone || is_low && demand.places > 0 {
+            demand.places = demand.places.saturating_sub(1);
             self.stats.evicted += 1;
             self.withdraw(slot, direction);
         }

@@ -15,36 +15,28 @@ impl FlowRules {
     /// slot is free.
     pub(crate) fn request_rule<const W: usize>(
         &mut self,
-        who: CandidateId,
-        (side, worth): (Side, Score),
+        candidate: CandidateId,
+        (side, score): (Side, Score),
         (hot, packets): (&mut ConnHot<W>, u64),
     ) -> Option<RuleRequest> {
-        let CandidateId { record, direction } = who;
-        let is_bypass = self.may_bypass_again((who, side), packets, hot);
-        let watched = &mut self.watched[record as usize];
-        if watched.slot == NO_SLOT {
+        let CandidateId { record, direction } = candidate;
+        let is_bypass = self.can_bypass((candidate, side), packets, hot);
+        let eval = &mut self.evals[record as usize];
+        if eval.slot == NO_SLOT {
             let Some(slot) = self.slots.take(record) else {
                 self.stats.no_slot += 1;
                 return None;
             };
-            watched.slot = slot;
+            eval.slot = slot;
         }
-        let slot = watched.slot;
+        let slot = eval.slot;
         let rule = self.slots.rule(slot, direction);
         let checks = match self.offload.check {
             MarkVerification::Sampled { first, .. } => first.max(1),
             MarkVerification::Always => u8::MAX,
         };
         let (lifecycle, since) = (RuleLifecycle::Requested, Tick::of(self.now));
-        let new = RuleEntry {
-            lifecycle,
-            side,
-            weight: worth,
-            since,
-            checks,
-            is_bypass,
-            ..RuleEntry::NONE
-        };
+        let new = RuleEntry { lifecycle, side, score, since, checks, is_bypass, ..RuleEntry::NONE };
         let state = self.slots.get_mut(slot)?;
         state.zone = hot.key.zone();
         let old = std::mem::replace(&mut state.rules[usize::from(direction)], new);
@@ -53,10 +45,10 @@ impl FlowRules {
             state.rules[usize::from(direction)].checks = old.checks;
         }
         self.bypasses += u32::from(is_bypass);
-        self.live[side as usize].add(worth);
+        self.live[side as usize].add(score);
         self.zones.add(side, state.zone);
         self.stats.requested += 1;
-        self.trust(slot, hot);
+        self.update_expected_mark(slot, hot);
         let action = if is_bypass { RuleAction::Bypass } else { RuleAction::Mark };
         Some(RuleRequest::Install { rule, side, tuple: self.tuple(&hot.key, direction), action })
     }
@@ -69,13 +61,13 @@ impl FlowRules {
         direction: u8,
         hot: &mut ConnHot<W>,
     ) -> bool {
-        let slot = self.watched[record as usize].slot;
+        let slot = self.evals[record as usize].slot;
         let direction = usize::from(direction & 1);
         let is_strict = self.offload.check == MarkVerification::Always;
         let Some(state) = self.slots.get_mut(slot) else { return false };
         let checks = &mut state.rules[direction].checks;
         *checks = checks.saturating_sub(u8::from(!is_strict));
-        self.trust(slot, hot);
+        self.update_expected_mark(slot, hot);
         // A marked packet of a bypassed direction is from before the bypass.
         !self.is_bypassed(record, direction)
             && self.take_effect(slot, direction, RuleKind::marks_of(hot.key.proto()))

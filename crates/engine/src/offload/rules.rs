@@ -31,7 +31,7 @@ pub(super) enum NoRuleCause {
 
 /// What offload knows of one record.
 #[derive(Clone, Copy)]
-pub(super) struct RateState {
+pub(super) struct EvalState {
     /// Its slot; [`NO_SLOT`] if it has none.
     pub(super) slot: u32,
     /// When each direction was last evaluated.
@@ -39,7 +39,7 @@ pub(super) struct RateState {
     /// Numbers of the last evaluations.
     pub(super) eval_number: [u8; 2],
     pub(crate) rate: [Score; 2],
-    pub(super) note: [NoRuleCause; 2],
+    pub(super) no_rule: [NoRuleCause; 2],
     /// Side at which its packets arrived at the last evaluation.
     pub(crate) side: [Side; 2],
     /// True if a bypass was tried, and the NIC refused it or did not forward.
@@ -47,15 +47,15 @@ pub(super) struct RateState {
 }
 
 // Each record has one, with or without rules.
-const _: () = assert!(size_of::<RateState>() == 24);
+const _: () = assert!(size_of::<EvalState>() == 24);
 
-impl RateState {
-    pub(super) const NONE: RateState = RateState {
+impl EvalState {
+    pub(super) const NONE: EvalState = EvalState {
         slot: NO_SLOT,
         evaluated_at: [Tick::ZERO; 2],
         eval_number: [0; 2],
         rate: [Score::ZERO; 2],
-        note: [NoRuleCause::None; 2],
+        no_rule: [NoRuleCause::None; 2],
         side: [Side::A; 2],
         no_bypass: [false; 2],
     };
@@ -75,7 +75,7 @@ pub(crate) struct FlowRules {
     pub(super) offload: OffloadConfig,
     tagging: ZoneTags,
     pub(crate) eval_interval: EvalInterval,
-    pub(super) watched: HugeRegion<RateState>,
+    pub(super) evals: HugeRegion<EvalState>,
     pub(crate) slots: MarkSlots,
     pub(super) candidates: [CandidateQueue; 2],
     /// Scores of live rules, by side.
@@ -88,11 +88,11 @@ pub(crate) struct FlowRules {
     pub(crate) side: Side,
     pub(super) now: Nanos,
     /// Least score of a candidate, and payback time in nanoseconds, by side.
-    pub(super) bar: [Score; 2],
-    pub(super) horizon: [Nanos; 2],
+    pub(super) threshold: [Score; 2],
+    pub(super) payback_time: [Nanos; 2],
     /// The slot that was rechecked last, and the time up to which rechecks are done.
-    pub(super) last_visited: u32,
-    pub(super) visited_at: Nanos,
+    pub(super) last_rechecked: u32,
+    pub(super) rechecked_at: Nanos,
     /// Bypass rules that are not known to be gone.
     pub(crate) bypasses: u32,
     pub(super) stats: OffloadStats,
@@ -111,7 +111,7 @@ impl FlowRules {
             offload,
             tagging,
             eval_interval: offload.admission.eval_interval(),
-            watched: HugeRegion::new(capacity, RateState::NONE, huge_pages),
+            evals: HugeRegion::new(capacity, EvalState::NONE, huge_pages),
             slots: MarkSlots::new((slots, capacity as u32), layout, first_index, huge_pages),
             candidates: [CandidateQueue::new(), CandidateQueue::new()],
             live: [Histogram::EMPTY; 2],
@@ -120,10 +120,10 @@ impl FlowRules {
             classes: RuleKinds::new(),
             side: Side::A,
             now: 0,
-            bar: [Score::ZERO; 2],
-            horizon: [0; 2],
-            last_visited: 0,
-            visited_at: 0,
+            threshold: [Score::ZERO; 2],
+            payback_time: [0; 2],
+            last_rechecked: 0,
+            rechecked_at: 0,
             bypasses: 0,
             stats: OffloadStats::default(),
         }
@@ -133,7 +133,7 @@ impl FlowRules {
         let removes = self.removes.capacity() * size_of::<(RuleId, Side)>();
         let removes = MemoryUse { bytes: removes, ..MemoryUse::default() };
         let zones = self.zones.memory();
-        [self.watched.memory(), self.slots.memory(), zones, removes].into_iter().sum()
+        [self.evals.memory(), self.slots.memory(), zones, removes].into_iter().sum()
     }
 
     pub(crate) fn eval_interval(&self) -> EvalInterval {
@@ -158,13 +158,13 @@ impl FlowRules {
     }
 
     /// Sets the least score of a side's candidates, and its payback time in nanoseconds.
-    pub(crate) fn set_terms(&mut self, side: Side, bar: Score, horizon: Nanos) {
-        self.bar[side as usize] = bar;
-        self.horizon[side as usize] = horizon;
+    pub(crate) fn set_threshold(&mut self, side: Side, threshold: Score, payback_time: Nanos) {
+        self.threshold[side as usize] = threshold;
+        self.payback_time[side as usize] = payback_time;
     }
 
     pub(crate) fn threshold(&self, side: Side) -> Score {
-        self.bar[side as usize]
+        self.threshold[side as usize]
     }
 
     pub(crate) fn stats(&self) -> OffloadStats {
@@ -194,7 +194,7 @@ impl FlowRules {
         let zone = state.zone;
         let rule = &mut state.rules[direction];
         let side = rule.side;
-        self.live[side as usize].remove(rule.weight);
+        self.live[side as usize].remove(rule.score);
         self.zones.remove(side, zone);
         rule.lifecycle = match rule.lifecycle {
             RuleLifecycle::Requested => RuleLifecycle::Withdrawn,
@@ -205,32 +205,34 @@ impl FlowRules {
     }
 
     /// True if a NIC rule can distinguish packets of a zone from others.
-    pub(super) fn is_told_by_tags(&self, zone: u16) -> bool {
+    pub(super) fn has_tag(&self, zone: u16) -> bool {
         self.tagging.tag(zone).is_some()
     }
 
     /// Returns the score of the best candidate of a side.
     pub(crate) fn best(&mut self, side: Side) -> Option<Score> {
-        let watched = &self.watched;
-        self.candidates[side as usize].best(|score, who| {
-            let note = watched[who.record as usize].note[usize::from(who.direction)];
-            note == NoRuleCause::Candidate(score)
+        let evals = &self.evals;
+        self.candidates[side as usize].best(|score, candidate| {
+            let no_rule =
+                evals[candidate.record as usize].no_rule[usize::from(candidate.direction)];
+            no_rule == NoRuleCause::Candidate(score)
         })
     }
 
     /// Takes the first candidate of a side with this score, which is the best.
-    pub(crate) fn take_candidate(&mut self, side: Side, worth: Score) -> Option<CandidateId> {
-        let who = self.candidates[side as usize].pop(worth)?;
-        self.watched[who.record as usize].note[usize::from(who.direction)] = NoRuleCause::None;
-        Some(who)
+    pub(crate) fn take_candidate(&mut self, side: Side, score: Score) -> Option<CandidateId> {
+        let candidate = self.candidates[side as usize].pop(score)?;
+        self.evals[candidate.record as usize].no_rule[usize::from(candidate.direction)] =
+            NoRuleCause::None;
+        Some(candidate)
     }
 
     /// True if a candidate's zone may have one more rule. The zone may have filled since the
     /// direction became a candidate.
-    pub(crate) fn has_place(&mut self, zone: u16, (side, worth): (Side, Score)) -> bool {
+    pub(crate) fn has_zone_room(&mut self, zone: u16, (side, score): (Side, Score)) -> bool {
         let is_full = self.zones.is_full(side, zone);
         if is_full {
-            self.zones.miss(side, zone, worth);
+            self.zones.miss(side, zone, score);
             self.stats.zone_full += 1;
         }
         !is_full
@@ -255,13 +257,13 @@ impl FlowRules {
 
     /// Sets the mark that is enough for packets of this record from now on; 0 if keys must be
     /// compared.
-    pub(super) fn trust<const W: usize>(&self, slot: u32, hot: &mut ConnHot<W>) {
+    pub(super) fn update_expected_mark<const W: usize>(&self, slot: u32, hot: &mut ConnHot<W>) {
         let Some(state) = self.slots.get(slot) else { return };
-        let is_doubted = |rule: &RuleEntry| rule.lifecycle.is_live() && rule.checks > 0;
-        let is_sure = !state.rules.iter().any(is_doubted);
+        let is_unverified = |rule: &RuleEntry| rule.lifecycle.is_live() && rule.checks > 0;
+        let is_verified = !state.rules.iter().any(is_unverified);
         let is_plain = self.tagging.is_untagged(hot.key.zone()) && hot.is_steady();
         let expected = self.slots.mark(slot) | u32::from(hot.originator());
-        hot.expected = if is_sure && is_plain { expected } else { 0 };
+        hot.expected = if is_verified && is_plain { expected } else { 0 };
     }
 
     /// Returns how far to trust a packet with the mark of this rule. `record` is the record that
@@ -292,7 +294,7 @@ impl FlowRules {
 
     /// Notes that the rule of a direction marks packets from here on; `packets` came before.
     pub(crate) fn begin_hits(&mut self, record: u32, direction: u8, packets: u64) {
-        let slot = self.watched[record as usize].slot;
+        let slot = self.evals[record as usize].slot;
         if let Some(slot) = self.slots.get_mut(slot) {
             slot.rules[usize::from(direction & 1)].marked_from = packets;
         }
@@ -301,7 +303,7 @@ impl FlowRules {
     /// Updates the expected mark of a record whose connection changed its state.
     pub(crate) fn sync_mark<const W: usize>(&self, record: u32, hot: &mut ConnHot<W>) {
         if hot.was_evaluated() && hot.is_steady() {
-            self.trust(self.watched[record as usize].slot, hot);
+            self.update_expected_mark(self.evals[record as usize].slot, hot);
         }
     }
 
@@ -309,14 +311,14 @@ impl FlowRules {
     #[inline(always)]
     pub(crate) fn end<const W: usize>(&mut self, record: u32, hot: &ConnHot<W>) {
         if hot.was_evaluated() {
-            self.leave(record);
+            self.release_rules(record);
         }
     }
 
     #[inline(never)]
-    fn leave(&mut self, record: u32) {
-        let RateState { slot, .. } =
-            std::mem::replace(&mut self.watched[record as usize], RateState::NONE);
+    fn release_rules(&mut self, record: u32) {
+        let EvalState { slot, .. } =
+            std::mem::replace(&mut self.evals[record as usize], EvalState::NONE);
         let Some(state) = self.slots.get(slot) else { return };
         let is_live = state.rules.map(|rule| rule.lifecycle.is_live());
         let unsettled = state.rules.iter().filter(|rule| rule.is_forwarding()).count();
@@ -324,23 +326,23 @@ impl FlowRules {
         for direction in (0..2).filter(|&direction| is_live[direction]) {
             self.withdraw(slot, direction);
         }
-        self.slots.leave(slot);
+        self.slots.detach(slot);
     }
 
     /// Applies the result of a rule request; returns what follows from it. A result that fits no
     /// request is ignored.
-    pub(crate) fn apply_result(&mut self, rule: RuleId, answer: RuleResult) -> ResultEffect {
-        let mut learnt = ResultEffect::default();
-        let Some(slot) = self.slots.of_rule(rule) else { return learnt };
+    pub(crate) fn apply_result(&mut self, rule: RuleId, result: RuleResult) -> ResultEffect {
+        let mut effect = ResultEffect::default();
+        let Some(slot) = self.slots.of_rule(rule) else { return effect };
         let direction = usize::from(rule.direction & 1);
         let now = Tick::of(self.now);
-        let Some(state) = self.slots.get_mut(slot) else { return learnt };
+        let Some(state) = self.slots.get_mut(slot) else { return effect };
         let (record, zone) = (state.record(), state.zone);
         let of_direction = &mut state.rules[direction];
-        let RuleEntry { lifecycle: before, side, weight, is_bypass, .. } = *of_direction;
+        let RuleEntry { lifecycle: before, side, score, is_bypass, .. } = *of_direction;
         let is_refusal =
-            matches!(answer, RuleResult::Full | RuleResult::Postponed | RuleResult::Refused);
-        let lifecycle = match (before, answer) {
+            matches!(result, RuleResult::Full | RuleResult::Postponed | RuleResult::Refused);
+        let lifecycle = match (before, result) {
             (RuleLifecycle::Requested, RuleResult::Installed { .. }) if of_direction.is_seen => {
                 RuleLifecycle::Effective
             }
@@ -353,41 +355,41 @@ impl FlowRules {
             (RuleLifecycle::Withdrawn | RuleLifecycle::Removing, RuleResult::Removed) => {
                 RuleLifecycle::None
             }
-            _ => return learnt,
+            _ => return effect,
         };
         (of_direction.lifecycle, of_direction.since) = (lifecycle, now);
-        learnt.answered =
+        effect.answered =
             matches!(before, RuleLifecycle::Requested | RuleLifecycle::Withdrawn).then_some(side);
         if before == RuleLifecycle::Requested && is_refusal {
-            self.live[side as usize].remove(weight);
+            self.live[side as usize].remove(score);
             self.zones.remove(side, zone);
-            if let Some(record) = record.filter(|_| answer == RuleResult::Refused) {
-                let watched = &mut self.watched[record as usize];
+            if let Some(record) = record.filter(|_| result == RuleResult::Refused) {
+                let eval = &mut self.evals[record as usize];
                 match is_bypass {
-                    true => watched.no_bypass[direction] = true,
-                    false => watched.note[direction] = NoRuleCause::Refused,
+                    true => eval.no_bypass[direction] = true,
+                    false => eval.no_rule[direction] = NoRuleCause::Refused,
                 }
             }
         }
-        self.stats.count(answer, before);
+        self.stats.count(result, before);
         if is_bypass {
             self.bypasses -= u32::from(lifecycle == RuleLifecycle::None);
-            self.stats.bypasses += u64::from(matches!(answer, RuleResult::Installed { .. }));
+            self.stats.bypasses += u64::from(matches!(result, RuleResult::Installed { .. }));
         }
         let is_idle = self.slots.get(slot).is_some_and(|slot| !slot.has_rules());
-        learnt.without_rule = record.filter(|_| is_idle);
+        effect.without_rule = record.filter(|_| is_idle);
         if lifecycle == RuleLifecycle::None && record.is_none() {
             self.slots.settle(slot);
         }
-        learnt
+        effect
     }
 
     /// Gives back the slot of the connection in `record`, which has no rule.
     pub(crate) fn release<const W: usize>(&mut self, record: u32, hot: &mut ConnHot<W>) {
-        let slot = std::mem::replace(&mut self.watched[record as usize].slot, NO_SLOT);
+        let slot = std::mem::replace(&mut self.evals[record as usize].slot, NO_SLOT);
         hot.expected = 0;
         if slot != NO_SLOT {
-            self.slots.leave(slot);
+            self.slots.detach(slot);
         }
     }
 }
@@ -419,13 +421,13 @@ impl OffloadConfig {
     /// if they have shares.
     pub const fn bytes(records: u64, slots: u64, has_shares: bool) -> u64 {
         let zones = if has_shares { 2 * zone_share::BYTES } else { 0 };
-        records * size_of::<RateState>() as u64 + 2 * slots * slots::SLOT_BYTES + zones
+        records * size_of::<EvalState>() as u64 + 2 * slots * slots::SLOT_BYTES + zones
     }
 }
 
 impl OffloadStats {
-    pub(super) fn count(&mut self, answer: RuleResult, before: RuleLifecycle) {
-        match answer {
+    pub(super) fn count(&mut self, result: RuleResult, before: RuleLifecycle) {
+        match result {
             RuleResult::Installed { .. } => self.installed += 1,
             RuleResult::Full => self.full += 1,
             RuleResult::Postponed => self.postponed += 1,

@@ -121,26 +121,26 @@ pub(crate) struct Demand {
     /// Number of places.
     pub(super) places: u32,
     /// Score of the best candidate.
-    pub(super) worth: Score,
+    pub(super) best: Score,
     /// Lowest score of an existing rule.
     pub(super) lowest: Score,
     /// Least score of a new candidate.
-    pub(crate) bar: Score,
+    pub(crate) threshold: Score,
 }
 
 impl Demand {
     /// Demand while there is room.
     pub(crate) const NOTHING: Demand =
-        Demand { places: 0, worth: Score::ZERO, lowest: Score::ZERO, bar: Score::ZERO };
+        Demand { places: 0, best: Score::ZERO, lowest: Score::ZERO, threshold: Score::ZERO };
 
     /// Returns the demand if there is neither room nor a candidate.
     pub(crate) fn none_above(lowest: Score) -> Self {
-        Demand { lowest, bar: lowest.plus(BETTER), ..Self::NOTHING }
+        Demand { lowest, threshold: lowest.plus(BETTER), ..Self::NOTHING }
     }
 
-    /// Returns the demand for up to `places` places, where the best candidate has score `worth`.
-    pub(crate) fn places(places: u32, worth: Score, lowest: Score) -> Self {
-        Demand { places, worth, ..Self::none_above(lowest) }
+    /// Returns the demand for up to `places` places, where the best candidate has score `best`.
+    pub(crate) fn places(places: u32, best: Score, lowest: Score) -> Self {
+        Demand { places, best, ..Self::none_above(lowest) }
     }
 }
 

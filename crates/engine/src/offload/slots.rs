@@ -63,7 +63,7 @@ pub(crate) struct RuleEntry {
     /// Side at which its packets arrive.
     pub(crate) side: Side,
     /// Score with which it is counted among the live rules.
-    pub(crate) weight: Score,
+    pub(crate) score: Score,
     /// Evaluations in a row at which a packet had no mark. For a bypass: at which a packet arrived.
     pub(crate) misses: u8,
     /// Packets whose keys are still to be compared before its mark is enough.
@@ -84,7 +84,7 @@ impl RuleEntry {
     pub(crate) const NONE: RuleEntry = RuleEntry {
         lifecycle: RuleLifecycle::None,
         side: Side::A,
-        weight: Score::ZERO,
+        score: Score::ZERO,
         misses: 0,
         checks: 0,
         is_seen: false,
@@ -299,7 +299,7 @@ impl MarkSlots {
     }
 
     /// Detaches a slot from its connection.
-    pub(crate) fn leave(&mut self, slot: u32) {
+    pub(crate) fn detach(&mut self, slot: u32) {
         self.slots[slot as usize].record = NO_RECORD;
         self.name(slot, 0);
         self.settle(slot);

@@ -33,13 +33,13 @@ pub(crate) struct ViewInput {
 
 impl FlowRules {
     /// Returns the state of a direction's rule, or the reason why it has none.
-    pub(crate) fn view(&self, subject: ViewInput, terms: &[SideStatus; 2]) -> RuleView {
+    pub(crate) fn view(&self, subject: ViewInput, side_status: &[SideStatus; 2]) -> RuleView {
         let ViewInput { record, direction, now, .. } = subject;
-        let watched = &self.watched[record as usize];
-        let evaluated_at = watched.evaluated_at[direction];
+        let eval = &self.evals[record as usize];
+        let evaluated_at = eval.evaluated_at[direction];
         let ago = |tick: Tick| now.saturating_sub(Tick::of(now).since(tick));
         let rate = self.rate_now(subject);
-        let slot = self.slots.get(watched.slot);
+        let slot = self.slots.get(eval.slot);
         if let Some(rule) = slot.map(|slot| slot.rules[direction]) {
             if let Some(state) = state_of(&rule) {
                 return RuleView {
@@ -53,11 +53,11 @@ impl FlowRules {
             }
         }
         let was_evaluated = evaluated_at != Tick::ZERO;
-        let side = was_evaluated.then_some(watched.side[direction]);
-        let is_candidate = matches!(watched.note[direction], NoRuleCause::Candidate(_));
+        let side = was_evaluated.then_some(eval.side[direction]);
+        let is_candidate = matches!(eval.no_rule[direction], NoRuleCause::Candidate(_));
         RuleView {
             state: if is_candidate { RuleState::Candidate } else { RuleState::None },
-            reason: Some(self.reason(subject, rate, terms)),
+            reason: Some(self.reason(subject, rate, side_status)),
             since: was_evaluated.then(|| ago(evaluated_at)),
             side,
             rate: rate.per_second(),
@@ -69,15 +69,15 @@ impl FlowRules {
     /// the time since then.
     fn rate_now(&self, subject: ViewInput) -> Score {
         let ViewInput { record, direction, packets, start, now, .. } = subject;
-        let watched = &self.watched[record as usize];
-        let evaluated_at = watched.evaluated_at[direction];
+        let eval = &self.evals[record as usize];
+        let evaluated_at = eval.evaluated_at[direction];
         if self.is_bypassed(record, direction) {
-            return watched.rate_of_bypassed(direction, Tick::of(now));
+            return eval.rate_of_bypassed(direction, Tick::of(now));
         }
         if evaluated_at == Tick::ZERO {
             return Score::of(packets, now.saturating_sub(start));
         }
-        watched.rate_now(direction, self.eval_interval.number(packets, record), Tick::of(now))
+        eval.rate_now(direction, self.eval_interval.number(packets, record), Tick::of(now))
     }
 
     /// Returns why a direction has no rule.
@@ -85,45 +85,45 @@ impl FlowRules {
         &self,
         subject: ViewInput,
         rate: Score,
-        terms: &[SideStatus; 2],
+        side_status: &[SideStatus; 2],
     ) -> NoRuleReason {
         let ViewInput { record, direction, proto, zone, packets, now, .. } = subject;
         if !matches!(proto, PROTO_TCP | PROTO_UDP) {
             return NoRuleReason::Protocol;
         }
-        if !self.is_told_by_tags(zone) {
+        if !self.has_tag(zone) {
             return NoRuleReason::ZoneByRule;
         }
-        let watched = &self.watched[record as usize];
-        match watched.note[direction] {
+        let eval = &self.evals[record as usize];
+        match eval.no_rule[direction] {
             NoRuleCause::Refused => return NoRuleReason::Refused,
             NoRuleCause::Ineffective => return NoRuleReason::Ineffective,
-            NoRuleCause::None if watched.evaluated_at[direction] == Tick::ZERO => {
+            NoRuleCause::None if eval.evaluated_at[direction] == Tick::ZERO => {
                 return NoRuleReason::TooFewPackets { least: self.eval_interval.first() };
             }
             NoRuleCause::None | NoRuleCause::Candidate(_) => {}
         }
-        let side = watched.side[direction];
-        let terms = terms[side as usize];
-        if self.classes.is_aside(side, RuleKind::marks_of(proto), now) {
+        let side = eval.side[direction];
+        let side_status = side_status[side as usize];
+        if self.classes.is_suspended(side, RuleKind::marks_of(proto), now) {
             return NoRuleReason::KindAside;
         }
         let below = self.below_threshold((side, packets), rate);
-        let is_candidate = watched.note[direction] != NoRuleCause::None;
+        let is_candidate = eval.no_rule[direction] != NoRuleCause::None;
         match below {
             Some(below) if !is_candidate => below,
-            _ if terms.is_backing_off => NoRuleReason::BackOff,
+            _ if side_status.is_backing_off => NoRuleReason::BackOff,
             _ if self.zones.is_full(side, zone) => NoRuleReason::ZoneFull,
-            _ if terms.is_full => NoRuleReason::NoCapacity,
+            _ if side_status.is_full => NoRuleReason::NoCapacity,
             _ => NoRuleReason::Waiting,
         }
     }
 
     /// Returns [`NoRuleReason::BelowThreshold`] if a direction with this rate is not busy enough.
     fn below_threshold(&self, (side, packets): (Side, u64), rate: Score) -> Option<NoRuleReason> {
-        let (worth, least) = self.score(side, packets, rate);
-        (worth < least).then(|| NoRuleReason::BelowThreshold {
-            worth: worth.per_second(),
+        let (score, least) = self.score(side, packets, rate);
+        (score < least).then(|| NoRuleReason::BelowThreshold {
+            score: score.per_second(),
             threshold: least.per_second(),
         })
     }

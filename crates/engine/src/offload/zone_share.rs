@@ -72,9 +72,9 @@ impl Zones {
     }
 
     /// Notes the score of a candidate that gets no rule, because its zone is full.
-    pub(super) fn miss(&mut self, side: Side, zone: u16, worth: Score) {
+    pub(super) fn miss(&mut self, side: Side, zone: u16, score: Score) {
         if let Some(share) = self.share(side, zone) {
-            share.missed = share.missed.max(worth);
+            share.missed = share.missed.max(score);
         }
     }
 

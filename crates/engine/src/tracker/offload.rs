@@ -68,36 +68,36 @@ impl<const W: usize> Tracker<W> {
         self.rules.as_deref().map_or(SlotIndex::NONE, |rules| rules.slots().named())
     }
 
-    /// Rechecks rules: [`FlowRules::revisit`].
-    pub(crate) fn revisit(&mut self, turn: (Nanos, usize), wanted: &mut [Demand; 2]) {
+    /// Rechecks rules: [`FlowRules::recheck_slots`].
+    pub(crate) fn recheck_slots(&mut self, turn: (Nanos, usize), demands: &mut [Demand; 2]) {
         if let Some(rules) = &mut self.rules {
-            rules.revisit(&self.table.hot, turn, wanted);
+            rules.recheck_slots(&self.table.hot, turn, demands);
         }
     }
 
-    /// Requests a rule for the best candidate of a side, which has score `worth`.
-    pub(crate) fn request_rule(&mut self, side: Side, worth: Score) -> Option<RuleRequest> {
+    /// Requests a rule for the best candidate of a side, which has this score.
+    pub(crate) fn request_rule(&mut self, side: Side, score: Score) -> Option<RuleRequest> {
         let rules = self.rules.as_deref_mut()?;
         for _ in 0..CANDIDATES {
-            let who = rules.take_candidate(side, worth)?;
-            let hot = &mut self.table.hot[who.record as usize];
-            if rules.has_place(hot.key.zone(), (side, worth)) {
+            let candidate = rules.take_candidate(side, score)?;
+            let hot = &mut self.table.hot[candidate.record as usize];
+            if rules.has_zone_room(hot.key.zone(), (side, score)) {
                 let (packets, _) =
-                    hot.totals(&self.table.cold.0[who.record as usize], who.direction);
-                return rules.request_rule(who, (side, worth), (hot, packets));
+                    hot.totals(&self.table.cold.0[candidate.record as usize], candidate.direction);
+                return rules.request_rule(candidate, (side, score), (hot, packets));
             }
         }
         None
     }
 
     /// Applies the result of a rule request.
-    pub(crate) fn apply_result(&mut self, rule: RuleId, answer: RuleResult) -> ResultEffect {
+    pub(crate) fn apply_result(&mut self, rule: RuleId, result: RuleResult) -> ResultEffect {
         let Some(rules) = &mut self.rules else { return ResultEffect::default() };
-        let learnt = rules.apply_result(rule, answer);
-        if let Some(record) = learnt.without_rule {
+        let effect = rules.apply_result(rule, result);
+        if let Some(record) = effect.without_rule {
             rules.release(record, &mut self.table.hot[record as usize]);
         }
-        learnt
+        effect
     }
 
     pub(super) fn evaluate(

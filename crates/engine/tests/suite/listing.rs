@@ -178,10 +178,10 @@ fn a_direction_says_why_it_has_no_rule() {
     let mut engine = with_rules(OffloadPolicy::Rate { per_second: 5000 });
     talk(&mut engine, 1, 200);
     let slow = find(&engine, 1).rules.unwrap()[0];
-    let Some(NoRuleReason::BelowThreshold { worth, threshold }) = slow.reason else {
+    let Some(NoRuleReason::BelowThreshold { score, threshold }) = slow.reason else {
         panic!("{slow:?}")
     };
-    assert!(worth < threshold && (700.0..1100.0).contains(&slow.rate), "{slow:?}");
+    assert!(score < threshold && (700.0..1100.0).contains(&slow.rate), "{slow:?}");
 
     let mut engine = Engine::new(&Config::default());
     talk(&mut engine, 1, 100);

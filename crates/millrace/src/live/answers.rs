@@ -286,10 +286,10 @@ fn why(
         NoRuleReason::TooFewPackets { least } => {
             format!("it has had {packets} packets; the first measurement needs {least}")
         }
-        NoRuleReason::BelowThreshold { worth, threshold } if view.rate >= threshold => format!(
+        NoRuleReason::BelowThreshold { score, threshold } if view.rate >= threshold => format!(
             "its rate of {rate} packets/s is high enough, but it has had only {packets} packets, \
-             which count as {worth} packets/s; the threshold is {threshold} packets/s",
-            worth = units::pps(worth),
+             which count as {score} packets/s; the threshold is {threshold} packets/s",
+            score = units::pps(score),
             threshold = units::pps(threshold)
         ),
         NoRuleReason::BelowThreshold { threshold, .. } => format!(

@@ -127,7 +127,7 @@ impl Worker {
                 }
             }
             let now = self.clock.at(since);
-            self.engine.revisit_rules(now, RULES);
+            self.engine.recheck_rules(now, RULES);
             let taken = self.take_over()
                 + self.hand_over()
                 + self.outlets.rule_requests.exchange(&mut self.engine);

@@ -252,7 +252,7 @@ impl World {
         engine.queue_drained(Side::B);
         engine.expire(time, 32);
         while engine.next_record().is_some() {}
-        engine.revisit_rules(time, 16);
+        engine.recheck_rules(time, 16);
         (0..32)
             .map_while(|_| engine.next_request())
             .for_each(|request| programmer.submit(0, request));

@@ -213,7 +213,7 @@ impl Bump {
         if self.random.one_in(64) {
             worker.agree_on_states();
         }
-        worker.ruled.revisit_rules(self.now, 16);
+        worker.ruled.recheck_rules(self.now, 16);
         for end in &mut self.ends {
             for _ in 0..EXCHANGED {
                 let Some((rule, answer)) = end.answers[number].pop_front() else { break };

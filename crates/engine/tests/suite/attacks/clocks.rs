@@ -87,7 +87,7 @@ fn what_is_silent_across_the_round_ends_in_its_time_and_not_before() {
 fn no_call_between_bursts_makes_the_times_of_records_finer() {
     let now = 1_700_000_000 * SECOND + 81;
     let between: [fn(&mut Tried, u64); 2] = [
-        |tried, now| tried.engine.revisit_rules(now, 64),
+        |tried, now| tried.engine.recheck_rules(now, 64),
         |tried, now| _ = tried.engine.expire(now, 64),
     ];
     for call in between {

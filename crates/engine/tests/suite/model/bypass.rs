@@ -287,7 +287,7 @@ fn play(world: &mut World, steps: &[Step]) {
             Step::Silence => world.wait(6_000 * MS),
         }
         world.engine.expire(world.now, 100);
-        world.engine.revisit_rules(world.now, 100);
+        world.engine.recheck_rules(world.now, 100);
         world.engine.queue_drained(Side::A);
         world.engine.queue_drained(Side::B);
         world.take_records();
@@ -325,7 +325,7 @@ fn bypassed() -> World {
         world.work(usize::MAX);
         world.engine.queue_drained(Side::A);
         world.engine.queue_drained(Side::B);
-        world.engine.revisit_rules(world.now, 100);
+        world.engine.recheck_rules(world.now, 100);
     }
     assert_eq!(world.engine.bypasses(), 2);
     world

@@ -283,7 +283,7 @@ fn of_timeouts(capacity: u32, timeouts: Timeouts) -> (Engine, MarkLayout) {
 fn drain(engine: &mut Engine) {
     engine.queue_drained(Side::A);
     engine.queue_drained(Side::B);
-    engine.revisit_rules(0, 8);
+    engine.recheck_rules(0, 8);
 }
 
 /// Does what is wished; the mark of the rule that was asked for, if one was.
@@ -361,7 +361,7 @@ fn an_index_is_not_used_again_while_a_packet_may_have_its_last_mark() {
         // Every 64th packet would be reason enough, were the one slot free.
         let next_rule = |engine: &mut Engine| {
             (0..64).for_each(|_| arrive(engine, 1, &[(&b, None)]));
-            engine.revisit_rules(1, 8);
+            engine.recheck_rules(1, 8);
             engine.next_request()
         };
         drain(&mut engine);
@@ -393,7 +393,7 @@ fn queues_that_are_never_empty_are_drained_by_what_comes_out_of_them() {
     let process = |engine: &mut Engine, side, bursts| {
         for _ in 0..bursts {
             engine.process_from(side, 1, &burst, &mut [Verdict::Forward; BURST_MAX]);
-            engine.revisit_rules(1, 8);
+            engine.recheck_rules(1, 8);
         }
         engine.next_request()
     };
