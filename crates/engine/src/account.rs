@@ -39,16 +39,20 @@ impl Accounts {
     }
 
     /// Counts a new connection, also against the limits of its originator.
-    pub(crate) fn began<const W: usize>(&mut self, (key, swapped): (&Key<W>, u8), now: Nanos) {
+    pub(crate) fn count_new<const W: usize>(&mut self, (key, swapped): (&Key<W>, u8), now: Nanos) {
         self.stats.created += 1;
-        self.reopened((key, swapped), now);
+        self.count_reopened((key, swapped), now);
     }
 
     /// Counts against limits a connection that begins in the place of another one. The end of the
     /// other one counts it as created.
     #[inline(always)]
-    pub(crate) fn reopened<const W: usize>(&mut self, (key, swapped): (&Key<W>, u8), now: Nanos) {
-        self.limits.began(key.zone(), || key.end(swapped), now);
+    pub(crate) fn count_reopened<const W: usize>(
+        &mut self,
+        (key, swapped): (&Key<W>, u8),
+        now: Nanos,
+    ) {
+        self.limits.count_new(key.zone(), || key.end(swapped), now);
     }
 
     /// Queues an event for subscribers.
@@ -73,7 +77,7 @@ impl Accounts {
 
     /// Counts the end of a connection of this zone that a host with this address began.
     pub(crate) fn count_end(&mut self, reason: EndReason, zone: u16, src: impl FnOnce() -> IpAddr) {
-        self.limits.ended(zone, src);
+        self.limits.count_end(zone, src);
         self.stats.ended[reason as usize] += 1;
         // The packet that ended it by reuse began another connection in its place.
         self.stats.created += u64::from(reason == EndReason::Reuse);
@@ -82,7 +86,7 @@ impl Accounts {
     /// Counts the end of a connection, queues its event and its flow record.
     pub(crate) fn end(&mut self, flow: FlowRecord) {
         self.count_end(flow.end_reason, flow.zone, || flow.src);
-        self.events.ended(&flow);
+        self.events.push_end(&flow);
         if !self.keeps_records {
             return;
         }

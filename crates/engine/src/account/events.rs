@@ -44,7 +44,7 @@ impl EventQueue {
 
     /// Queues the end of a connection, if there is a subscriber.
     #[inline(always)]
-    pub(crate) fn ended(&mut self, record: &FlowRecord) {
+    pub(crate) fn push_end(&mut self, record: &FlowRecord) {
         if self.has_subscribers {
             let (record, change) = (record.clone(), EventKind::Destroy);
             self.push(FlowEvent { change, record, proto_state: None, is_assured: false });

@@ -146,8 +146,8 @@ impl EndpointMatch {
     }
 
     pub(crate) fn matches(&self, (address, port): OneEnd) -> bool {
-        self.port.is_none_or(|wanted| port == Some(wanted))
-            && self.address.is_none_or(|wanted| wanted.contains(address))
+        self.port.is_none_or(|expected| port == Some(expected))
+            && self.address.is_none_or(|expected| expected.contains(address))
     }
 }
 
@@ -172,8 +172,8 @@ impl Filter {
         proto: u8,
         proto_state: Option<ProtoState>,
     ) -> bool {
-        self.zone.is_none_or(|wanted| wanted == zone)
-            && self.proto.is_none_or(|wanted| wanted == proto)
+        self.zone.is_none_or(|expected| expected == zone)
+            && self.proto.is_none_or(|expected| expected == proto)
             && (self.proto_state.is_none() || self.proto_state == proto_state)
     }
 

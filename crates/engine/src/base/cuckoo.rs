@@ -79,8 +79,8 @@ impl CuckooIndex {
     pub(crate) fn new(capacity: u32, huge_pages: bool) -> Self {
         // At most 90 % load; a power of two so that the alternate bucket is an XOR away.
         // Below 8 buckets that load is not always reached.
-        let wanted = (capacity as usize * 10).div_ceil(SLOTS * 9).max(8);
-        Self { buckets: HugeRegion::new(wanted.next_power_of_two(), Bucket::EMPTY, huge_pages) }
+        let expected = (capacity as usize * 10).div_ceil(SLOTS * 9).max(8);
+        Self { buckets: HugeRegion::new(expected.next_power_of_two(), Bucket::EMPTY, huge_pages) }
     }
 
     pub(crate) fn memory(&self) -> MemoryUse {

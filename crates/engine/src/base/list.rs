@@ -72,24 +72,24 @@ mod tests {
         #[test]
         fn lists_are_lists(operations in prop::collection::vec((0..8_u32, 0..2_usize), 0..100)) {
             let (mut links, mut lists) = (Links::new(8), [List::EMPTY; 2]);
-            let mut wanted = [vec![], vec![]];
+            let mut expected = [vec![], vec![]];
             for (number, which) in operations {
-                match wanted.iter().position(|list: &Vec<u32>| list.contains(&number)) {
+                match expected.iter().position(|list: &Vec<u32>| list.contains(&number)) {
                     Some(holder) => {
                         links.remove(&mut lists[holder], number);
-                        wanted[holder].retain(|other| *other != number);
+                        expected[holder].retain(|other| *other != number);
                     }
                     None => {
                         links.push(&mut lists[which], number);
-                        wanted[which].push(number);
+                        expected[which].push(number);
                     }
                 }
-                for (list, wanted) in lists.iter().zip(&wanted) {
+                for (list, expected) in lists.iter().zip(&expected) {
                     let some = |number: u32| (number != NONE).then_some(number);
                     let behind = |number: &u32| some(links.0[*number as usize].behind);
                     let found: Vec<_> = std::iter::successors(some(list.first), behind).collect();
-                    prop_assert_eq!(&found, wanted);
-                    prop_assert_eq!(list.last, *wanted.last().unwrap_or(&NONE));
+                    prop_assert_eq!(&found, expected);
+                    prop_assert_eq!(list.last, *expected.last().unwrap_or(&NONE));
                 }
             }
         }

@@ -25,13 +25,13 @@ impl<const W: usize> ConnHot<W> {
     }
 
     /// Enters the connection into the list, between these neighbours.
-    pub(crate) fn join(&mut self, cold: &mut ConnCold, neighbours: ListLinks) {
+    pub(crate) fn set_embryonic(&mut self, cold: &mut ConnCold, neighbours: ListLinks) {
         self.state_word = self.state_word.with_embryonic(true);
         cold.set_neighbours(neighbours);
     }
 
     /// Removes the connection from the list and returns its former neighbours.
-    pub(crate) fn leave(&mut self, cold: &mut ConnCold) -> ListLinks {
+    pub(crate) fn clear_embryonic(&mut self, cold: &mut ConnCold) -> ListLinks {
         self.state_word = self.state_word.with_embryonic(false);
         let neighbours = cold.neighbours();
         (cold.packets_high[1], cold.bytes_high[1]) = (0, 0);

@@ -327,7 +327,7 @@ impl ConnCold {
     };
 
     /// Returns the time of the first packet.
-    pub(crate) fn began(&self) -> Nanos {
+    pub(crate) fn start(&self) -> Nanos {
         self.start
     }
 

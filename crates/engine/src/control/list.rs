@@ -44,7 +44,7 @@ impl Engine {
             connections: self.accounts.limits.of_zone(zone),
             embryonic: self.trackers.v4.table.embryonic_in(zone)
                 + self.trackers.v6.table.embryonic_in(zone),
-            begun: self.accounts.limits.pace(zone, self.now),
+            begun: self.accounts.limits.new_rate(zone, self.now),
         }
     }
 

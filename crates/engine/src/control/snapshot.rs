@@ -66,10 +66,10 @@ impl Engine {
         };
         let accounts = &mut self.accounts;
         match replaced {
-            Some(source) => accounts.limits.ended(flow.zone, || source),
+            Some(source) => accounts.limits.count_end(flow.zone, || source),
             None => accounts.stats.restored += 1,
         }
-        accounts.limits.restored(flow.zone, flow.src);
+        accounts.limits.count_restored(flow.zone, flow.src);
         RestoreOutcome::Known
     }
 }

@@ -45,18 +45,18 @@ enum DatagramState {
     /// The first fragment has not arrived. Later fragments wait for it.
     Waiting,
     /// The first fragment has not arrived, and the wait for it is over.
-    Given,
+    GivenUp,
     /// The first fragment has arrived.
     Known(DatagramConn),
     /// Fragments overlap or disagree. All later ones are refused.
-    Spoilt,
+    Invalid,
 }
 
 #[derive(Clone, Copy)]
 struct Datagram<const W: usize> {
-    pub(crate) name: Key<W>,
+    pub(crate) datagram_key: Key<W>,
     state: DatagramState,
-    born: Nanos,
+    begun: Nanos,
     spans: RangeSet,
     pub(crate) source: u32,
     /// Slots of the first and last waiting packet, and the number of packets that wait.
@@ -109,11 +109,11 @@ impl<const W: usize> Datagrams<W> {
     pub(super) fn new(config: &Config) -> Self {
         let limits = &config.fragments;
         let len = limits.datagrams as usize;
-        let name = Key([0; W]);
+        let datagram_key = Key([0; W]);
         let none = Datagram {
-            name,
-            state: DatagramState::Given,
-            born: 0,
+            datagram_key,
+            state: DatagramState::GivenUp,
+            begun: 0,
             spans: RangeSet::NONE,
             source: NONE,
             first_held: NONE,
@@ -145,36 +145,36 @@ impl<const W: usize> Datagrams<W> {
 
     /// Adds a fragment to its datagram and returns its result.
     ///
-    /// `way` is the connection key and the sender if the fragment is a first one. For each datagram
-    /// that loses its waiting packets, this calls `spoil` with the slot of the first of them and
-    /// the reason.
+    /// `conn` is the connection key and the sender if the fragment is a first one. For each
+    /// datagram that loses its waiting packets, this calls `on_drop` with the slot of the first of
+    /// them and the reason.
     pub(crate) fn take(
         &mut self,
-        piece: &FragmentHeader<W>,
-        way: Option<(Key<W>, u8)>,
+        header: &FragmentHeader<W>,
+        conn: Option<(Key<W>, u8)>,
         (now, may_wait): (Nanos, bool),
-        spoil: &mut impl FnMut(u32, UntrackedReason),
+        on_drop: &mut impl FnMut(u32, UntrackedReason),
     ) -> FragmentOutcome<W> {
-        let hash = self.hasher.hash_one(&piece.name.0);
-        let known = self.find(hash, &piece.name, now, spoil);
-        if known.is_none() && way.is_none() && !may_wait {
+        let hash = self.hasher.hash_one(&header.datagram_key.0);
+        let known = self.find(hash, &header.datagram_key, now, on_drop);
+        if known.is_none() && conn.is_none() && !may_wait {
             return FragmentOutcome::Refused(UntrackedReason::Fragment);
         }
-        let Some(number) = known.or_else(|| self.begin(hash, piece, now, spoil)) else {
+        let Some(number) = known.or_else(|| self.begin(hash, header, now, on_drop)) else {
             return FragmentOutcome::Refused(UntrackedReason::FragmentFull);
         };
         let datagram = &mut self.datagrams[number as usize];
-        if datagram.state == DatagramState::Spoilt {
+        if datagram.state == DatagramState::Invalid {
             return FragmentOutcome::Refused(UntrackedReason::FragmentOverlap);
         }
-        let extent = TcpExtent { front: piece.front, first_end: piece.span.end };
-        let way =
-            way.map(|(key, swapped)| DatagramConn { last_word: key.0[W - 1], swapped, extent });
-        let fit = datagram.spans.add(piece.span);
-        let is_other = match (datagram.state, way) {
+        let extent = TcpExtent { front: header.front, first_end: header.span.end };
+        let conn =
+            conn.map(|(key, swapped)| DatagramConn { last_word: key.0[W - 1], swapped, extent });
+        let fit = datagram.spans.add(header.span);
+        let is_other = match (datagram.state, conn) {
             // RFC 1858 section 4: a second copy of the first fragment must have the same ports.
-            (DatagramState::Known(known), Some(way)) => {
-                known != DatagramConn { extent: known.extent, ..way }
+            (DatagramState::Known(known), Some(conn)) => {
+                known != DatagramConn { extent: known.extent, ..conn }
             }
             _ => false,
         };
@@ -185,36 +185,40 @@ impl<const W: usize> Datagrams<W> {
             }
             // RFC 5722 section 4, RFC 8200 section 4.5.
             _ => {
-                datagram.state = DatagramState::Spoilt;
-                self.drop_held(number, UntrackedReason::FragmentOverlap, spoil);
+                datagram.state = DatagramState::Invalid;
+                self.drop_held(number, UntrackedReason::FragmentOverlap, on_drop);
                 return FragmentOutcome::Refused(UntrackedReason::FragmentOverlap);
             }
         }
-        self.fate(number, piece, way)
+        self.resolve_fragment(number, header, conn)
     }
 
     /// Returns the result for a fragment that overlaps no other.
-    fn fate(
+    fn resolve_fragment(
         &mut self,
         number: u32,
-        piece: &FragmentHeader<W>,
-        way: Option<DatagramConn>,
+        header: &FragmentHeader<W>,
+        conn: Option<DatagramConn>,
     ) -> FragmentOutcome<W> {
         let datagram = &mut self.datagrams[number as usize];
-        if let Some(way) = way {
-            datagram.state = DatagramState::Known(way);
+        if let Some(conn) = conn {
+            datagram.state = DatagramState::Known(conn);
         }
-        match (datagram.state, way) {
-            (DatagramState::Known(DatagramConn { last_word, swapped, extent }), way) => {
+        match (datagram.state, conn) {
+            (DatagramState::Known(DatagramConn { last_word, swapped, extent }), conn) => {
                 // Waiting packets must be counted before the datagram ends.
                 if datagram.spans.is_complete() && datagram.held == 0 {
                     self.end(number);
                 }
-                match way {
+                match conn {
                     Some(_) => FragmentOutcome::First,
                     None => {
-                        let reach = extent.reach(piece.span.end);
-                        FragmentOutcome::Of(key_of(&piece.name, last_word, swapped), swapped, reach)
+                        let reach = extent.reach(header.span.end);
+                        FragmentOutcome::Of(
+                            key_of(&header.datagram_key, last_word, swapped),
+                            swapped,
+                            reach,
+                        )
                     }
                 }
             }
@@ -227,12 +231,12 @@ impl<const W: usize> Datagrams<W> {
     /// Returns `None` if none waited.
     pub(crate) fn ready(
         &mut self,
-        piece: &FragmentHeader<W>,
+        header: &FragmentHeader<W>,
         position: u8,
         hold: &mut HoldQueue,
     ) -> Option<ReadyFragments<W>> {
-        let hash = self.hasher.hash_one(&piece.name.0);
-        let number = self.number(hash, &piece.name)?;
+        let hash = self.hasher.hash_one(&header.datagram_key.0);
+        let number = self.number(hash, &header.datagram_key)?;
         let Datagram { state, first_held, .. } = self.datagrams[number as usize];
         let DatagramState::Known(DatagramConn { last_word, swapped, extent }) = state else {
             return None;
@@ -240,12 +244,12 @@ impl<const W: usize> Datagrams<W> {
         if first_held == NONE {
             return None;
         }
-        hold.leave(first_held);
+        hold.end_wait(first_held);
         self.forget_held(number);
         if self.datagrams[number as usize].spans.is_complete() {
             self.end(number);
         }
-        let key = key_of(&piece.name, last_word, swapped);
+        let key = key_of(&header.datagram_key, last_word, swapped);
         Some(ReadyFragments { position, key, swapped, extent, first_held })
     }
 
@@ -281,22 +285,22 @@ impl<const W: usize> Datagrams<W> {
     pub(crate) fn expire_held(
         &mut self,
         number: u32,
-        spoil: &mut impl FnMut(u32, UntrackedReason),
+        on_drop: &mut impl FnMut(u32, UntrackedReason),
     ) {
-        self.datagrams[number as usize].state = DatagramState::Given;
-        self.drop_held(number, UntrackedReason::Fragment, spoil);
+        self.datagrams[number as usize].state = DatagramState::GivenUp;
+        self.drop_held(number, UntrackedReason::Fragment, on_drop);
     }
 
     fn drop_held(
         &mut self,
         number: u32,
         reason: UntrackedReason,
-        spoil: &mut impl FnMut(u32, UntrackedReason),
+        on_drop: &mut impl FnMut(u32, UntrackedReason),
     ) {
         let first_held = self.datagrams[number as usize].first_held;
         if first_held != NONE {
             self.forget_held(number);
-            spoil(first_held, reason);
+            on_drop(first_held, reason);
         }
     }
 
@@ -306,23 +310,24 @@ impl<const W: usize> Datagrams<W> {
         (datagram.first_held, datagram.last_held, datagram.held) = (NONE, NONE, 0);
     }
 
-    fn number(&self, hash: u64, name: &Key<W>) -> Option<u32> {
-        self.index.find(hash, |number| self.datagrams[number as usize].name == *name)
+    fn number(&self, hash: u64, datagram_key: &Key<W>) -> Option<u32> {
+        self.index
+            .find(hash, |number| self.datagrams[number as usize].datagram_key == *datagram_key)
     }
 
-    /// Returns the datagram with this name; evicts it if its timeout has passed.
+    /// Returns the datagram with this key; evicts it if its timeout has passed.
     fn find(
         &mut self,
         hash: u64,
-        name: &Key<W>,
+        datagram_key: &Key<W>,
         now: Nanos,
-        spoil: &mut impl FnMut(u32, UntrackedReason),
+        on_drop: &mut impl FnMut(u32, UntrackedReason),
     ) -> Option<u32> {
-        let number = self.number(hash, name)?;
-        if self.datagrams[number as usize].born.saturating_add(self.timeout) > now {
+        let number = self.number(hash, datagram_key)?;
+        if self.datagrams[number as usize].begun.saturating_add(self.timeout) > now {
             return Some(number);
         }
-        self.evict(number, spoil);
+        self.evict(number, on_drop);
         None
     }
 
@@ -331,42 +336,51 @@ impl<const W: usize> Datagrams<W> {
     fn begin(
         &mut self,
         hash: u64,
-        piece: &FragmentHeader<W>,
+        header: &FragmentHeader<W>,
         now: Nanos,
-        spoil: &mut impl FnMut(u32, UntrackedReason),
+        on_drop: &mut impl FnMut(u32, UntrackedReason),
     ) -> Option<u32> {
-        let name = piece.source();
-        if let Some(oldest) = self.sources.oldest_of(&name, self.per_source) {
-            self.evict(oldest, spoil);
+        let source_key = header.source();
+        if let Some(oldest) = self.sources.oldest_of(&source_key, self.per_source) {
+            self.evict(oldest, on_drop);
         }
         if self.free.is_empty() {
-            self.evict(self.ages.first, spoil);
+            self.evict(self.ages.first, on_drop);
         }
         let number = *self.free.last()?;
         if !self.index.insert(hash, number) {
             return None;
         }
-        let Some(source) = self.sources.add(name, number) else {
+        let Some(source) = self.sources.add(source_key, number) else {
             self.index.remove(hash, number);
             return None;
         };
         self.free.pop();
         self.links.push(&mut self.ages, number);
-        let (name, spans, state) = (piece.name, RangeSet::NONE, DatagramState::Waiting);
+        let (datagram_key, spans, state) =
+            (header.datagram_key, RangeSet::NONE, DatagramState::Waiting);
         let (first_held, last_held, held) = (NONE, NONE, 0);
-        self.datagrams[number as usize] =
-            Datagram { name, state, born: now, spans, source, first_held, last_held, held };
+        self.datagrams[number as usize] = Datagram {
+            datagram_key,
+            state,
+            begun: now,
+            spans,
+            source,
+            first_held,
+            last_held,
+            held,
+        };
         Some(number)
     }
 
-    fn evict(&mut self, number: u32, spoil: &mut impl FnMut(u32, UntrackedReason)) {
-        self.drop_held(number, UntrackedReason::Fragment, spoil);
+    fn evict(&mut self, number: u32, on_drop: &mut impl FnMut(u32, UntrackedReason)) {
+        self.drop_held(number, UntrackedReason::Fragment, on_drop);
         self.end(number);
     }
 
     fn end(&mut self, number: u32) {
-        let Datagram { name, source, .. } = self.datagrams[number as usize];
-        self.index.remove(self.hasher.hash_one(&name.0), number);
+        let Datagram { datagram_key, source, .. } = self.datagrams[number as usize];
+        self.index.remove(self.hasher.hash_one(&datagram_key.0), number);
         self.sources.remove(source, number);
         self.links.remove(&mut self.ages, number);
         self.free.push(number);

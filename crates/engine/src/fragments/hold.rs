@@ -143,7 +143,7 @@ impl HoldQueue {
     }
 
     /// Ends the wait of the packet in slot `first` and of those behind it in its datagram.
-    pub(crate) fn leave(&mut self, first: u32) {
+    pub(crate) fn end_wait(&mut self, first: u32) {
         let mut at = first;
         while let Some(slot) = self.slots.get(at as usize) {
             let next = slot.next;

@@ -7,7 +7,7 @@ use crate::packet::{Key, SourceKey};
 
 #[derive(Clone, Copy)]
 pub(super) struct Source {
-    name: SourceKey,
+    key: SourceKey,
     /// Its datagrams, the oldest first.
     pub(crate) datagrams: List,
     len: u32,
@@ -28,7 +28,7 @@ impl Sources {
     /// Makes room for the senders of `datagrams` datagrams.
     pub(super) fn new(datagrams: u32, secret: [u64; 2]) -> Self {
         let len = datagrams as usize;
-        let source = Source { name: Key([0; 2]), datagrams: List::EMPTY, len: 0, waiting: 0 };
+        let source = Source { key: Key([0; 2]), datagrams: List::EMPTY, len: 0, waiting: 0 };
         Self {
             index: CuckooIndex::new(datagrams, false),
             sources: HugeRegion::new(len, source, false),
@@ -47,22 +47,22 @@ impl Sources {
     }
 
     /// Returns the oldest datagram of a sender that has at least `most` of them.
-    pub(super) fn oldest_of(&self, name: &SourceKey, most: u32) -> Option<u32> {
-        let source = self.find(name).map(|source| &self.sources[source as usize])?;
+    pub(super) fn oldest_of(&self, key: &SourceKey, most: u32) -> Option<u32> {
+        let source = self.find(key).map(|source| &self.sources[source as usize])?;
         (source.len >= most).then_some(source.datagrams.first)
     }
 
-    fn find(&self, name: &SourceKey) -> Option<u32> {
-        let hash = self.hasher.hash_one(&name.0);
-        self.index.find(hash, |source| self.sources[source as usize].name == *name)
+    fn find(&self, key: &SourceKey) -> Option<u32> {
+        let hash = self.hasher.hash_one(&key.0);
+        self.index.find(hash, |source| self.sources[source as usize].key == *key)
     }
 
     /// Adds a datagram to its sender and returns the sender; `None` if there is no room for a new
     /// sender.
-    pub(super) fn add(&mut self, name: SourceKey, datagram: u32) -> Option<u32> {
-        let source = match self.find(&name) {
+    pub(super) fn add(&mut self, key: SourceKey, datagram: u32) -> Option<u32> {
+        let source = match self.find(&key) {
             Some(source) => source,
-            None => self.begin(name)?,
+            None => self.begin(key)?,
         };
         let Source { datagrams, len, .. } = &mut self.sources[source as usize];
         self.links.push(datagrams, datagram);
@@ -70,23 +70,23 @@ impl Sources {
         Some(source)
     }
 
-    fn begin(&mut self, name: SourceKey) -> Option<u32> {
+    fn begin(&mut self, key: SourceKey) -> Option<u32> {
         let source = *self.free.last()?;
-        if !self.index.insert(self.hasher.hash_one(&name.0), source) {
+        if !self.index.insert(self.hasher.hash_one(&key.0), source) {
             return None;
         }
         self.free.pop();
-        self.sources[source as usize] = Source { name, datagrams: List::EMPTY, len: 0, waiting: 0 };
+        self.sources[source as usize] = Source { key, datagrams: List::EMPTY, len: 0, waiting: 0 };
         Some(source)
     }
 
     /// Removes a datagram from its sender. A sender without datagrams is removed too.
     pub(super) fn remove(&mut self, source: u32, datagram: u32) {
-        let Source { name, datagrams, len, .. } = &mut self.sources[source as usize];
+        let Source { key, datagrams, len, .. } = &mut self.sources[source as usize];
         self.links.remove(datagrams, datagram);
         *len -= 1;
         if *len == 0 {
-            self.index.remove(self.hasher.hash_one(&name.0), source);
+            self.index.remove(self.hasher.hash_one(&key.0), source);
             self.free.push(source);
         }
     }

@@ -124,10 +124,10 @@ impl<const W: usize> Batch<W> {
         key: Key<W>,
         meta: PacketMeta,
         info: HeaderInfo,
-        piece: Option<FragmentHeader<W>>,
+        header: Option<FragmentHeader<W>>,
     ) {
-        if let Some(piece) = piece {
-            self.fragments_found.push((piece, self.len as u8));
+        if let Some(header) = header {
+            self.fragments_found.push((header, self.len as u8));
             self.fragments |= 1 << (self.len % BURST_MAX);
         }
         self.push(key, meta, info);
@@ -163,23 +163,23 @@ impl<const W: usize> Batch<W> {
     }
 
     /// Returns the unresolved fragment with this number.
-    pub(crate) fn fragment(&self, which: usize) -> Option<BatchFragment<W>> {
-        let (piece, at) = self.fragments_found.get(which)?;
+    pub(crate) fn fragment(&self, nth: usize) -> Option<BatchFragment<W>> {
+        let (header, at) = self.fragments_found.get(nth)?;
         let at = usize::from(*at) % BURST_MAX;
         let (meta, position) = (self.metas[at], self.headers[at].position);
-        let way = piece.is_first().then(|| (Key::from_words(&self.keys, at), meta.swapped()));
-        Some(BatchFragment { piece: *piece, position, way, meta: meta.without_flags() })
+        let conn = header.is_first().then(|| (Key::from_words(&self.keys, at), meta.swapped()));
+        Some(BatchFragment { header: *header, position, conn, meta: meta.without_flags() })
     }
 
     /// Returns the index in the batch of the unresolved fragment with this number.
-    pub(crate) fn index_of_fragment(&self, which: usize) -> usize {
-        self.fragments_found.get(which).map_or(0, |(_, at)| usize::from(*at)) % BURST_MAX
+    pub(crate) fn index_of_fragment(&self, nth: usize) -> usize {
+        self.fragments_found.get(nth).map_or(0, |(_, at)| usize::from(*at)) % BURST_MAX
     }
 
     /// Assigns an unresolved fragment to a connection. `swapped` is 1 if the second end of the key
     /// sent it.
-    pub(crate) fn attach(&mut self, which: usize, (key, swapped): (Key<W>, u8), reach: TcpReach) {
-        let at = self.index_of_fragment(which);
+    pub(crate) fn attach(&mut self, nth: usize, (key, swapped): (Key<W>, u8), reach: TcpReach) {
+        let at = self.index_of_fragment(nth);
         key.to_words(&mut self.keys, at);
         self.metas[at] = self.metas[at].sent_by(swapped);
         let position = self.headers[at].position;
@@ -199,8 +199,8 @@ impl<const W: usize> Batch<W> {
     }
 
     /// Marks an unresolved fragment for removal.
-    pub(crate) fn remove(&mut self, which: usize) {
-        self.remove_at(self.index_of_fragment(which));
+    pub(crate) fn remove(&mut self, nth: usize) {
+        self.remove_at(self.index_of_fragment(nth));
     }
 
     /// Marks the packet at this index for removal.
@@ -237,11 +237,11 @@ impl<const W: usize> Batch<W> {
 
 /// A fragment in a batch.
 pub(crate) struct BatchFragment<const W: usize> {
-    pub(crate) piece: FragmentHeader<W>,
+    pub(crate) header: FragmentHeader<W>,
     /// Position in the burst.
     pub(crate) position: u8,
     /// For a first fragment: its key and its sender.
-    pub(crate) way: Option<(Key<W>, u8)>,
+    pub(crate) conn: Option<(Key<W>, u8)>,
     pub(crate) meta: PacketMeta,
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct FragmentHeader<const W: usize> {
     /// It holds the addresses in header order, the datagram's identification in place of the ports,
     /// the zone, and for IPv4 the protocol. Fragments of IPv6 need not agree on the protocol (RFC
     /// 8200 section 4.5).
-    pub(crate) name: Key<W>,
+    pub(crate) datagram_key: Key<W>,
     pub(crate) span: FragmentRange,
     /// For a first fragment of TCP, the start of its segment.
     pub(crate) front: TcpHead,
@@ -25,14 +25,14 @@ impl<const W: usize> FragmentHeader<W> {
     }
 
     pub(crate) fn source(&self) -> SourceKey {
-        let zone = self.name.zone().into();
+        let zone = self.datagram_key.zone().into();
         match W {
             // The address that comes first in memory.
             2 => {
-                let [a, b, c, d, ..] = self.name.0[0].to_ne_bytes();
+                let [a, b, c, d, ..] = self.datagram_key.0[0].to_ne_bytes();
                 Key([u32::from_ne_bytes([a, b, c, d]).into(), zone])
             }
-            _ => Key([self.name.0[0], zone]),
+            _ => Key([self.datagram_key.0[0], zone]),
         }
     }
 }
@@ -41,8 +41,8 @@ impl<const W: usize> FragmentHeader<W> {
 ///
 /// `last_word` is the last word of the key: ports, zone and protocol. `swapped` is 1 if the sender
 /// is the second end.
-pub(crate) fn key_of<const W: usize>(name: &Key<W>, last_word: u64, swapped: u8) -> Key<W> {
-    let mut words = name.0;
+pub(crate) fn key_of<const W: usize>(datagram_key: &Key<W>, last_word: u64, swapped: u8) -> Key<W> {
+    let mut words = datagram_key.0;
     words[W - 1] = last_word;
     match (swapped, W) {
         (0, _) => {}

@@ -300,15 +300,15 @@ mod tests {
         info.vlan.ids[0] = 7;
         let ip_len = frame.len() - 18;
         let meta = PacketMeta::new(frame.len() as u32, (frame.len() - ip_len) as u16, SYN | FIN);
-        let wanted = SeqNumbers { seq: u32::MAX, ack: 0x0102_0304, window: 0x0506, len: 11 };
+        let expected = SeqNumbers { seq: u32::MAX, ack: 0x0102_0304, window: 0x0506, len: 11 };
         for at in 0..=frame.len() {
             let numbers = SeqNumbers::of(&BytesPacket::cut(&frame, at), meta, &info);
-            assert_eq!(numbers, Some(wanted), "cut at {at}");
+            assert_eq!(numbers, Some(expected), "cut at {at}");
         }
         for captured in 0..66 + 20 {
             let packet = BytesPacket::captured(&frame[..captured], frame.len(), frame.len());
             assert_eq!(SeqNumbers::of(&packet, meta, &info), None, "captured {captured}");
         }
-        assert_eq!(wanted.end(), 10);
+        assert_eq!(expected.end(), 10);
     }
 }

@@ -50,24 +50,24 @@ impl FragmentStore {
     fn resolve_one<const W: usize>(
         &mut self,
         batch: &mut Batch<W>,
-        which: usize,
+        nth: usize,
         now: Nanos,
         verdicts: &mut Verdicts<impl CtStates>,
     ) where
         Self: FamilyStore<W>,
     {
-        let Some(BatchFragment { piece, position, way, meta }) = batch.fragment(which) else {
+        let Some(BatchFragment { header, position, conn, meta }) = batch.fragment(nth) else {
             return;
         };
         let may_wait = self.hold.is_on();
         let (known, hold) = self.of();
         let mut refuse = |first, reason| release_held(hold, first, reason, verdicts.accounts);
-        match known.datagrams.take(&piece, way, (now, may_wait), &mut refuse) {
+        match known.datagrams.take(&header, conn, (now, may_wait), &mut refuse) {
             FragmentOutcome::First => {
-                let due = known.datagrams.ready(&piece, position, hold);
-                match batch.handoff_of_fragment(which, verdicts.steering) {
+                let due = known.datagrams.ready(&header, position, hold);
+                match batch.handoff_of_fragment(nth, verdicts.steering) {
                     Some(handoff) => {
-                        batch.remove(which);
+                        batch.remove(nth);
                         verdicts.hand_off(handoff);
                         due.iter().for_each(|due| due.hand_off(hold, verdicts));
                     }
@@ -75,23 +75,23 @@ impl FragmentStore {
                 }
             }
             FragmentOutcome::Of(key, swapped, reach) => {
-                batch.attach(which, (key, swapped), reach);
-                if let Some(handoff) = batch.handoff_of_fragment(which, verdicts.steering) {
-                    batch.remove(which);
+                batch.attach(nth, (key, swapped), reach);
+                if let Some(handoff) = batch.handoff_of_fragment(nth, verdicts.steering) {
+                    batch.remove(nth);
                     verdicts.hand_off(handoff);
                 }
             }
             FragmentOutcome::Refused(reason) => {
-                batch.remove(which);
+                batch.remove(nth);
                 verdicts.keyless(position, reason);
             }
             FragmentOutcome::Waits(number) => {
-                batch.remove(which);
+                batch.remove(nth);
                 if hold.is_full() {
                     self.expire_oldest_held(verdicts.accounts);
                 }
                 let (known, hold) = self.of();
-                let waiting = HeldFragment { meta, end: piece.span.end };
+                let waiting = HeldFragment { meta, end: header.span.end };
                 match known.datagrams.hold(number, hold, (waiting, now)) {
                     Ok(slot) => {
                         self.held.push(HeldPacket { position, slot });
@@ -219,7 +219,7 @@ fn release_held(
     accounts: &mut Accounts,
 ) {
     let mut at = first;
-    hold.leave(first);
+    hold.end_wait(first);
     while let Some((_, next)) = hold.packet(at) {
         accounts.stats.held -= 1;
         let verdict = accounts.drop_or_pass(reason);
@@ -242,16 +242,16 @@ fn remove_later_fragments_of<const W: usize>(
     batch: &mut Batch<W>,
     verdicts: &mut Verdicts<impl CtStates>,
 ) {
-    let mut which = 0;
-    while let Some(BatchFragment { position, way, .. }) = batch.fragment(which) {
-        if way.is_none() {
-            batch.remove(which);
+    let mut nth = 0;
+    while let Some(BatchFragment { position, conn, .. }) = batch.fragment(nth) {
+        if conn.is_none() {
+            batch.remove(nth);
             verdicts.keyless(position, UntrackedReason::Fragment);
-        } else if let Some(handoff) = batch.handoff_of_fragment(which, verdicts.steering) {
-            batch.remove(which);
+        } else if let Some(handoff) = batch.handoff_of_fragment(nth, verdicts.steering) {
+            batch.remove(nth);
             verdicts.hand_off(handoff);
         }
-        which += 1;
+        nth += 1;
     }
     batch.resolved();
 }

@@ -43,7 +43,7 @@ impl<const W: usize> Batch<W> {
     }
 
     /// Returns the hand-off for a fragment of the batch; `None` if its connection is ours.
-    pub(crate) fn handoff_of_fragment(&self, which: usize, others: &Steering) -> Option<Handoff> {
-        self.handoff(self.index_of_fragment(which), others)
+    pub(crate) fn handoff_of_fragment(&self, nth: usize, others: &Steering) -> Option<Handoff> {
+        self.handoff(self.index_of_fragment(nth), others)
     }
 }

@@ -17,9 +17,9 @@ const SECOND: Nanos = 1_000_000_000;
 /// Counts connections of both tables, and checks limits.
 pub(crate) struct Limits {
     of_zone: Box<[u32]>,
-    paces: Box<[ZoneRate]>,
+    new_rates: Box<[ZoneRate]>,
     pub(crate) sources: Option<SourceSketch>,
-    valve: Option<RateLimiter>,
+    limiter: Option<RateLimiter>,
 }
 
 /// Number of connections of a zone that began in a second, and in the second before it.
@@ -49,9 +49,9 @@ impl Limits {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             of_zone: vec![0; ZONES].into(),
-            paces: vec![ZoneRate::default(); ZONES].into(),
+            new_rates: vec![ZoneRate::default(); ZONES].into(),
             sources: config.source_max.map(|max| SourceSketch::new(max, config)),
-            valve: config.new_per_second.map(|max| RateLimiter { max, second: 0, begun: 0 }),
+            limiter: config.new_per_second.map(|max| RateLimiter { max, second: 0, begun: 0 }),
         }
     }
 
@@ -60,8 +60,8 @@ impl Limits {
     /// The burst must then be processed in packet order. Limits of zones do not matter here: a
     /// replaced connection leaves the count of its zone unchanged.
     pub(crate) fn is_near_limit(&mut self, now: Nanos) -> bool {
-        let is_valve_near = |valve: &mut RateLimiter| valve.left(now) < BURST_MAX as u32;
-        self.sources.is_some() || self.valve.as_mut().is_some_and(is_valve_near)
+        let is_near = |limiter: &mut RateLimiter| limiter.left(now) < BURST_MAX as u32;
+        self.sources.is_some() || self.limiter.as_mut().is_some_and(is_near)
     }
 
     /// Checks whether a connection may begin now.
@@ -84,7 +84,7 @@ impl Limits {
         if self.sources.as_ref().is_some_and(is_full) {
             return Err(UntrackedReason::SourceFull);
         }
-        self.check_valve(now)
+        self.check_new_rate(now)
     }
 
     /// Checks whether a connection may replace the one with its key, from originator `before` to
@@ -109,11 +109,11 @@ impl Limits {
                 return Err(UntrackedReason::SourceFull);
             }
         }
-        self.check_valve(now)
+        self.check_new_rate(now)
     }
 
-    fn check_valve(&mut self, now: Nanos) -> Result<(), UntrackedReason> {
-        match self.valve.as_mut().is_some_and(|valve| valve.left(now) == 0) {
+    fn check_new_rate(&mut self, now: Nanos) -> Result<(), UntrackedReason> {
+        match self.limiter.as_mut().is_some_and(|limiter| limiter.left(now) == 0) {
             true => Err(UntrackedReason::NewRate),
             false => Ok(()),
         }
@@ -125,23 +125,23 @@ impl Limits {
     }
 
     /// Returns the number of connections of a zone that began in the previous second.
-    pub(crate) fn pace(&self, zone: u16, now: Nanos) -> u32 {
-        self.paces[usize::from(zone)].at(now).before
+    pub(crate) fn new_rate(&self, zone: u16, now: Nanos) -> u32 {
+        self.new_rates[usize::from(zone)].at(now).before
     }
 
     /// Counts a new connection of this zone, begun by a packet from `source`.
-    pub(crate) fn began(&mut self, zone: u16, source: impl FnOnce() -> IpAddr, now: Nanos) {
+    pub(crate) fn count_new(&mut self, zone: u16, source: impl FnOnce() -> IpAddr, now: Nanos) {
         self.count(zone, source);
-        let pace = &mut self.paces[usize::from(zone)];
-        *pace = pace.at(now);
-        pace.begun += 1;
-        if let Some(valve) = &mut self.valve {
-            valve.begun += u32::from(valve.left(now) > 0);
+        let new_rate = &mut self.new_rates[usize::from(zone)];
+        *new_rate = new_rate.at(now);
+        new_rate.begun += 1;
+        if let Some(limiter) = &mut self.limiter {
+            limiter.begun += u32::from(limiter.left(now) > 0);
         }
     }
 
     /// Counts a restored connection. It does not count as new in the current second.
-    pub(crate) fn restored(&mut self, zone: u16, source: IpAddr) {
+    pub(crate) fn count_restored(&mut self, zone: u16, source: IpAddr) {
         self.count(zone, || source);
     }
 
@@ -153,7 +153,7 @@ impl Limits {
     }
 
     /// Counts the end of a connection of this zone, which a packet from `source` had begun.
-    pub(crate) fn ended(&mut self, zone: u16, source: impl FnOnce() -> IpAddr) {
+    pub(crate) fn count_end(&mut self, zone: u16, source: impl FnOnce() -> IpAddr) {
         self.of_zone[usize::from(zone)] -= 1;
         if let Some(sources) = &mut self.sources {
             sources.each(zone, source(), |count| *count -= 1);

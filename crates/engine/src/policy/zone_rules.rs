@@ -185,8 +185,8 @@ mod tests {
     fn means(rule: &ZoneRule, parts: &KeyParts) -> bool {
         let ends = [(parts.low, parts.low_port), (parts.high, parts.high_port)];
         let takes = |end: &EndpointMatch, (address, port): (IpAddr, u16)| {
-            end.address.is_none_or(|wanted| wanted.contains(address))
-                && end.port.is_none_or(|wanted| has_ports(parts.proto) && wanted == port)
+            end.address.is_none_or(|expected| expected.contains(address))
+                && end.port.is_none_or(|expected| has_ports(parts.proto) && expected == port)
         };
         let both = |a: usize| takes(&rule.end, ends[a]) && takes(&rule.peer, ends[1 - a]);
         rule.from.is_none_or(|from| from == parts.zone)

@@ -41,7 +41,7 @@ impl EmbryonicList {
         record: u32,
     ) {
         let neighbours = ListLinks { older: self.youngest, younger: NO_RECORD };
-        hot[record as usize].join(&mut cold.0[record as usize], neighbours);
+        hot[record as usize].set_embryonic(&mut cold.0[record as usize], neighbours);
         self.set_younger(cold, self.youngest, record);
         self.youngest = record;
         self.len += 1;
@@ -53,7 +53,8 @@ impl EmbryonicList {
         (hot, cold): (&mut HugeRegion<ConnHot<W>>, &mut ColdColumn),
         record: u32,
     ) {
-        let ListLinks { older, younger } = hot[record as usize].leave(&mut cold.0[record as usize]);
+        let ListLinks { older, younger } =
+            hot[record as usize].clear_embryonic(&mut cold.0[record as usize]);
         self.set_younger(cold, older, younger);
         match cold.0.get_mut(younger as usize) {
             Some(cold) => cold.set_neighbours(ListLinks { older, ..cold.neighbours() }),

@@ -25,7 +25,7 @@ impl<const W: usize> Tracker<W> {
         let Some(record) = self.insert(hash, key, packet) else {
             return Step::NoRoom(UntrackedReason::TableFull);
         };
-        accounts.began((&key, packet.meta.swapped()), packet.now);
+        accounts.count_new((&key, packet.meta.swapped()), packet.now);
         self.emit_new(record, accounts);
         Step::Tracked
     }

@@ -45,7 +45,7 @@ impl<const W: usize> Tracker<W> {
         }
         self.restart(record, packet, cause);
         let hot = &self.table.hot[record as usize];
-        accounts.reopened((&hot.key, hot.originator()), now);
+        accounts.count_reopened((&hot.key, hot.originator()), now);
         self.finish(record, (meta, info, now), Some(StateChange::New(before)), accounts);
         Step::Tracked
     }

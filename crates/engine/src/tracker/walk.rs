@@ -20,7 +20,7 @@ impl<const W: usize> Tracker<W> {
         change: MarkChange,
         since: Nanos,
     ) -> (bool, Option<FlowEvent>) {
-        if !self.matches(record, filter) || self.table.parts(record).1.began() > since {
+        if !self.matches(record, filter) || self.table.parts(record).1.start() > since {
             return (false, None);
         }
         let old = self.table.ct_mark(record);
@@ -76,7 +76,7 @@ impl<const W: usize> Tracker<W> {
         (since, now): (Nanos, Nanos),
     ) -> SweepOutcome {
         let (hot, cold) = self.table.parts(record);
-        if !self.matches(record, filter) || cold.began() > since {
+        if !self.matches(record, filter) || cold.start() > since {
             return SweepOutcome::Stays;
         }
         if hot.was_evaluated() && self.bypass_pending(record, now) {

@@ -483,11 +483,11 @@ mod tests {
             let segment = SeqNumbers { seq, ack, window: room, len };
             let margins = margins(&window, scales, direction, segment);
             let outside = margins.iter().find(|(margin, _)| *margin < 0);
-            let wanted = outside.map_or(Ok(()), |&(_, why)| Err(why));
-            prop_assert_eq!(window.check(scales, direction, segment), wanted);
+            let expected = outside.map_or(Ok(()), |&(_, why)| Err(why));
+            prop_assert_eq!(window.check(scales, direction, segment), expected);
             let mut after = window;
             after.follow(scales, direction, segment);
-            if wanted.is_ok() {
+            if expected.is_ok() {
                 prop_assert_eq!(after, followed(window, scales, direction, segment));
             }
         }

@@ -329,14 +329,14 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
             let frame_end = _mm256_add_epi64(ip_len, all((ETHERNET + tag) as u64));
             let is_tcp = equal(proto, PROTO_TCP.into());
             let tcp_len = _mm256_and_si256(_mm256_srli_epi64::<34>(tcp), all(0xf0 >> 2));
-            let said = _mm256_blendv_epi8(swapped_u16(transport, 4), tcp_len, is_tcp);
+            let length_field = _mm256_blendv_epi8(swapped_u16(transport, 4), tcp_len, is_tcp);
             let more = _mm256_and_si256(is_tcp, all((TCP_MIN - UDP) as u64));
             let is_known = _mm256_or_si256(is_tcp, equal(proto, PROTO_UDP.into()));
             // All are far below 2^63, so the sign of a difference tells which one is less.
             let is_wrong = or_all([
                 _mm256_sub_epi64(frames, frame_end),
-                _mm256_sub_epi64(said, _mm256_add_epi64(more, all(UDP as u64))),
-                _mm256_sub_epi64(l4_len, said),
+                _mm256_sub_epi64(length_field, _mm256_add_epi64(more, all(UDP as u64))),
+                _mm256_sub_epi64(l4_len, length_field),
                 overhead,
                 _mm256_sub_epi64(all(OVERHEAD_MAX as u64), overhead),
             ]);

@@ -120,13 +120,13 @@ fn metas_of(headers: &Headers, frames: Words, bytes: Words) -> Option<Words> {
     let frame_end = _mm512_add_epi64(ip_len, all(ETHERNET as u64));
     let (is_tcp, is_udp) = (equal(proto, PROTO_TCP.into()), equal(proto, PROTO_UDP.into()));
     let tcp_len = _mm512_and_si512(_mm512_srli_epi64::<34>(tcp), all(0xf0 >> 2));
-    let said = _mm512_mask_blend_epi64(is_tcp, swapped_u16::<4>(transport), tcp_len);
+    let length_field = _mm512_mask_blend_epi64(is_tcp, swapped_u16::<4>(transport), tcp_len);
     let least = _mm512_mask_blend_epi64(is_tcp, all(UDP as u64), all(TCP_MIN as u64));
     // All are far below 2^63, so the sign of a difference tells which one is less.
     let differences = [
         _mm512_sub_epi64(frames, frame_end),
-        _mm512_sub_epi64(said, least),
-        _mm512_sub_epi64(l4_len, said),
+        _mm512_sub_epi64(length_field, least),
+        _mm512_sub_epi64(l4_len, length_field),
         overhead,
         _mm512_sub_epi64(all(OVERHEAD_MAX as u64), overhead),
     ];

@@ -181,8 +181,8 @@ pub(crate) fn uncounted(
 fn tcp_flags(proto: u8, header: &[u8; TCP_MIN], len: usize) -> Option<u8> {
     let Transport { least, tcp } = TRANSPORTS[usize::from(proto)];
     let (tcp_len, udp_len) = (u16::from(header[12] >> 4) * 4, u16_at(header, 4)?);
-    let said = tcp_len & tcp | udp_len & !tcp;
-    let is_sound = least > 0 && said >= least && usize::from(said) <= len;
+    let length_field = tcp_len & tcp | udp_len & !tcp;
+    let is_sound = least > 0 && length_field >= least && usize::from(length_field) <= len;
     is_sound.then_some(header[13] & tcp as u8)
 }
 

@@ -37,14 +37,20 @@ struct Parsed<const W: usize> {
     swapped: bool,
     ip_len: usize,
     ends: Ends,
-    piece: Option<FragmentHeader<W>>,
+    fragment_header: Option<FragmentHeader<W>>,
 }
 
 impl<const W: usize> Parsed<W> {
     /// Returns a later fragment, which has no ports.
-    fn further(piece: FragmentHeader<W>, ip_len: usize, l3: usize) -> Self {
-        let key = piece.name;
-        Parsed { key, swapped: false, ip_len, ends: Ends::none(l3), piece: Some(piece) }
+    fn of_later_fragment(fragment_header: FragmentHeader<W>, ip_len: usize, l3: usize) -> Self {
+        let key = fragment_header.datagram_key;
+        Parsed {
+            key,
+            swapped: false,
+            ip_len,
+            ends: Ends::none(l3),
+            fragment_header: Some(fragment_header),
+        }
     }
 }
 
@@ -113,24 +119,24 @@ pub(super) fn parse<P: Packet>(
     };
     match ethertype {
         ETHERTYPE_IPV4 => {
-            let Parsed { key, swapped, ip_len, ends, piece } = ipv4(&frame, l3, zone)?;
+            let Parsed { key, swapped, ip_len, ends, fragment_header } = ipv4(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
                 let (key, swapped, seq) = icmp_error::v4(packet, l3, quote, zone)?;
                 batches.v4.push_error(key, quoting(swapped), HeaderInfo::quoting(position, seq));
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);
-            batches.v4.push_maybe_fragment(key, meta, info(&ends), piece);
+            batches.v4.push_maybe_fragment(key, meta, info(&ends), fragment_header);
         }
         ETHERTYPE_IPV6 => {
-            let Parsed { key, swapped, ip_len, ends, piece } = ipv6(&frame, l3, zone)?;
+            let Parsed { key, swapped, ip_len, ends, fragment_header } = ipv6(&frame, l3, zone)?;
             if let Some(quote) = ends.quote {
                 let (key, swapped, seq) = icmp_error::v6(packet, l3, quote, zone)?;
                 batches.v6.push_error(key, quoting(swapped), HeaderInfo::quoting(position, seq));
                 return Ok(());
             }
             let meta = meta(ip_len, ends.tcp_flags, swapped);
-            batches.v6.push_maybe_fragment(key, meta, info(&ends), piece);
+            batches.v6.push_maybe_fragment(key, meta, info(&ends), fragment_header);
         }
         ..ETHERTYPE_MIN => return Err(UntrackedReason::Llc),
         _ => return Err(UntrackedReason::NonIp),
@@ -177,19 +183,23 @@ fn ipv4(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<2>, UntrackedReaso
     let fragment = fragment4(&header, (at, end), header_len)?;
     let addresses: [u8; 8] = *header.last_chunk().expect("8 bytes of 20");
     let zone_proto = zone_proto(zone, proto);
-    let piece = fragment.map(|Fragment { span, id }| {
-        let name = Key([u64::from_ne_bytes(addresses), u64::from(id) | zone_proto]);
-        FragmentHeader { name, span, front: TcpHead::NONE }
+    let fragment_header = fragment.map(|Fragment { span, id }| {
+        let datagram_key = Key([u64::from_ne_bytes(addresses), u64::from(id) | zone_proto]);
+        FragmentHeader { datagram_key, span, front: TcpHead::NONE }
     });
-    if let Some(piece) = piece.filter(|piece| !piece.is_first()) {
-        return Ok(Parsed::further(piece, total_len, l3));
+    if let Some(fragment_header) =
+        fragment_header.filter(|fragment_header| !fragment_header.is_first())
+    {
+        return Ok(Parsed::of_later_fragment(fragment_header, total_len, l3));
     }
     let transport = Transport { proto, at, end, fragment, is_jumbogram: false };
     let ends = ends(frame, transport, PROTO_ICMP)?;
-    let piece =
-        piece.map(|piece| FragmentHeader { front: front(frame, transport, &ends), ..piece });
+    let fragment_header = fragment_header.map(|fragment_header| FragmentHeader {
+        front: front(frame, transport, &ends),
+        ..fragment_header
+    });
     let (key, swapped) = key4(addresses, ends.ports, zone_proto);
-    Ok(Parsed { key, swapped, ip_len: total_len, ends, piece })
+    Ok(Parsed { key, swapped, ip_len: total_len, ends, fragment_header })
 }
 
 fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, UntrackedReason> {
@@ -207,22 +217,26 @@ fn ipv6(frame: &Frame, l3: usize, zone: u16) -> Result<Parsed<5>, UntrackedReaso
     let transport = extensions(frame, header[6], l3 + IPV6, l3 + ip_len, FrameBytes::Packet)?;
     let transport = Transport { is_jumbogram, ..transport };
     let addresses: &[u8; 32] = header.last_chunk().expect("32 bytes of 40");
-    let piece = transport.fragment.map(|Fragment { span, id }| {
-        let name = datagram6(addresses, id, zone);
-        FragmentHeader { name, span, front: TcpHead::NONE }
+    let fragment_header = transport.fragment.map(|Fragment { span, id }| {
+        let datagram_key = datagram6(addresses, id, zone);
+        FragmentHeader { datagram_key, span, front: TcpHead::NONE }
     });
     // RFC 2675 section 4: a jumbogram is never fragmented.
-    if is_jumbogram && piece.is_some() {
+    if is_jumbogram && fragment_header.is_some() {
         return Err(UntrackedReason::FragmentLength);
     }
-    if let Some(piece) = piece.filter(|piece| !piece.is_first()) {
-        return Ok(Parsed::further(piece, ip_len, l3));
+    if let Some(fragment_header) =
+        fragment_header.filter(|fragment_header| !fragment_header.is_first())
+    {
+        return Ok(Parsed::of_later_fragment(fragment_header, ip_len, l3));
     }
     let ends = ends(frame, transport, PROTO_ICMPV6)?;
-    let piece =
-        piece.map(|piece| FragmentHeader { front: front(frame, transport, &ends), ..piece });
+    let fragment_header = fragment_header.map(|fragment_header| FragmentHeader {
+        front: front(frame, transport, &ends),
+        ..fragment_header
+    });
     let (key, swapped) = key6(addresses, ends.ports, zone_proto(zone, transport.proto));
-    Ok(Parsed { key, swapped, ip_len, ends, piece })
+    Ok(Parsed { key, swapped, ip_len, ends, fragment_header })
 }
 
 /// Returns the start of a TCP segment from its first fragment. SYN and FIN count as data.

@@ -122,12 +122,12 @@ fn meta(
 ) -> Option<PacketMeta> {
     let Transport { least, tcp } = TRANSPORTS[usize::from(proto)];
     let (tcp_len, udp_len) = (u16::from(transport[12] >> 4) * 4, u16_at(transport, 4));
-    let said = i64::from(tcp_len & tcp | udp_len & !tcp);
+    let length_field = i64::from(tcp_len & tcp | udp_len & !tcp);
     let (frame, bytes) = (lengths.frame as i64, lengths.bytes as i64);
     let overhead = bytes - total_len;
     let negative_if_bad = (i64::from(least) - 1)
-        | (said - i64::from(least))
-        | (total_len - header_len as i64 - said)
+        | (length_field - i64::from(least))
+        | (total_len - header_len as i64 - length_field)
         | (frame - ETHERNET as i64 - total_len)
         | (OVERHEAD_MAX as i64 - overhead)
         | overhead;

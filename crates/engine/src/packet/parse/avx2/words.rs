@@ -121,9 +121,9 @@ pub(super) unsafe fn above(a: Words, b: Words) -> Words {
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn holds_for_all(truths: Words) -> bool {
+pub(super) unsafe fn holds_for_all(masks: Words) -> bool {
     // SAFETY: the caller guarantees AVX2.
-    unsafe { _mm256_movemask_pd(_mm256_castsi256_pd(truths)) == 0b1111 }
+    unsafe { _mm256_movemask_pd(_mm256_castsi256_pd(masks)) == 0b1111 }
 }
 
 /// Returns byte `at` of each word.
