@@ -9,13 +9,13 @@ use std::collections::HashMap;
 
 /// State of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RuleState {
     /// Its creation has no result yet.
-    Coming,
+    Creating,
     /// The port has it.
-    There,
+    Present,
     /// Its removal has no result yet.
-    Leaving,
+    Removing,
     /// The port had it, and is to have it again after a reset.
     Lost,
 }
@@ -30,19 +30,19 @@ pub(crate) struct Request {
 /// A rule of the port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleHandle {
-    pub(crate) state: State,
+    pub(crate) state: RuleState,
     pub(crate) request: Request,
     pub(crate) worker: Worker,
     /// True once its worker has the result that it was installed.
-    pub(crate) is_told: bool,
+    pub(crate) is_reported: bool,
     /// True if its worker has requested its removal and waits for the result.
-    pub(crate) is_unwanted: bool,
+    pub(crate) is_removal_requested: bool,
     /// When its last operation began.
     pub(crate) begun: Nanos,
     /// Its number at the port; of a lost rule, the last one.
     pub(crate) number: RuleNumber,
     /// Packets and bytes of the NIC's count that its worker has received.
-    pub(crate) told: BypassCount,
+    pub(crate) reported: BypassCount,
 }
 
 /// All rules of a port, at most one for each five-tuple.
@@ -52,14 +52,14 @@ pub(crate) struct RuleTable {
     by_tuple: HashMap<FiveTuple, RuleId>,
     operations: HashMap<RuleNumber, RuleId>,
     /// Number of rules that the port has.
-    there: usize,
+    present: usize,
     next: RuleNumber,
 }
 
 impl RuleTable {
     /// Returns the number of rules that the port has.
-    pub(crate) fn there(&self) -> usize {
-        self.there
+    pub(crate) fn present(&self) -> usize {
+        self.present
     }
 
     /// Returns the number of rules in all states.
@@ -77,15 +77,16 @@ impl RuleTable {
     }
 
     /// Returns the rule for these packets, with its state.
-    pub(crate) fn of_tuple(&self, tuple: &FiveTuple) -> Option<(RuleId, State)> {
+    pub(crate) fn of_tuple(&self, tuple: &FiveTuple) -> Option<(RuleId, RuleState)> {
         let rule = *self.by_tuple.get(tuple)?;
         Some((rule, self.rules[&rule].state))
     }
 
     /// Returns up to `most` rules without an operation in flight.
-    pub(crate) fn at_rest(&self, most: usize) -> Vec<RuleId> {
-        let is_at_rest = |kept: &RuleHandle| matches!(kept.state, State::There | State::Lost);
-        let rules = self.rules.iter().filter(|(_, kept)| is_at_rest(kept));
+    pub(crate) fn idle(&self, most: usize) -> Vec<RuleId> {
+        let is_idle =
+            |handle: &RuleHandle| matches!(handle.state, RuleState::Present | RuleState::Lost);
+        let rules = self.rules.iter().filter(|(_, handle)| is_idle(handle));
         rules.take(most).map(|(rule, _)| *rule).collect()
     }
 
@@ -97,29 +98,38 @@ impl RuleTable {
         begun: Nanos,
     ) -> RuleNumber {
         let number = self.take_number(rule);
-        let (is_told, is_unwanted) = (false, false);
-        let (state, told) = (State::Coming, BypassCount::default());
-        let kept = RuleHandle { state, request, worker, is_told, is_unwanted, begun, number, told };
-        self.rules.insert(rule, kept);
+        let (is_reported, is_removal_requested) = (false, false);
+        let (state, reported) = (RuleState::Creating, BypassCount::default());
+        let handle = RuleHandle {
+            state,
+            request,
+            worker,
+            is_reported,
+            is_removal_requested,
+            begun,
+            number,
+            reported,
+        };
+        self.rules.insert(rule, handle);
         self.by_tuple.insert(request.tuple, rule);
         number
     }
 
     /// Begins the creation of a lost rule again. Returns its new number.
-    pub(crate) fn begin_again(&mut self, rule: RuleId, begun: Nanos) -> RuleNumber {
+    pub(crate) fn recreate(&mut self, rule: RuleId, begun: Nanos) -> RuleNumber {
         let number = self.take_number(rule);
-        let kept = self.rules.get_mut(&rule).expect("a lost rule is kept");
-        (kept.state, kept.begun, kept.number) = (State::Coming, begun, number);
-        kept.told = BypassCount::default();
+        let handle = self.rules.get_mut(&rule).expect("a lost rule is kept");
+        (handle.state, handle.begun, handle.number) = (RuleState::Creating, begun, number);
+        handle.reported = BypassCount::default();
         number
     }
 
     /// Begins the removal of a rule that the port has. Returns its number.
-    pub(crate) fn leave(&mut self, rule: RuleId, begun: Nanos) -> RuleNumber {
-        let kept = self.rules.get_mut(&rule).expect("a rule that is there is kept");
-        (kept.state, kept.begun) = (State::Leaving, begun);
-        self.operations.insert(kept.number, rule);
-        kept.number
+    pub(crate) fn begin_removal(&mut self, rule: RuleId, begun: Nanos) -> RuleNumber {
+        let handle = self.rules.get_mut(&rule).expect("a present rule is kept");
+        (handle.state, handle.begun) = (RuleState::Removing, begun);
+        self.operations.insert(handle.number, rule);
+        handle.number
     }
 
     /// Ends an operation and returns its rule; `None` if the operation began before all rules were
@@ -130,29 +140,31 @@ impl RuleTable {
     }
 
     /// Notes that a rule was created. A removal requested meanwhile must be requested again.
-    pub(crate) fn arrive(&mut self, rule: RuleId) {
-        let kept = self.rules.get_mut(&rule).expect("a rule that comes is kept");
-        (kept.state, kept.is_told, kept.is_unwanted) = (State::There, true, false);
-        self.there += 1;
+    pub(crate) fn confirm_created(&mut self, rule: RuleId) {
+        let handle = self.rules.get_mut(&rule).expect("a rule in creation is kept");
+        (handle.state, handle.is_reported, handle.is_removal_requested) =
+            (RuleState::Present, true, false);
+        self.present += 1;
     }
 
     /// Forgets a rule.
     pub(crate) fn remove(&mut self, rule: RuleId) {
-        let Some(kept) = self.rules.remove(&rule) else { return };
-        self.by_tuple.remove(&kept.request.tuple);
-        self.there -= usize::from(matches!(kept.state, State::There | State::Leaving));
+        let Some(handle) = self.rules.remove(&rule) else { return };
+        self.by_tuple.remove(&handle.request.tuple);
+        self.present -=
+            usize::from(matches!(handle.state, RuleState::Present | RuleState::Removing));
     }
 
     /// Marks all rules as lost and forgets all operations. Returns the rules as they were before.
     /// Removals requested meanwhile must be requested again.
     pub(crate) fn lose(&mut self) -> Vec<(RuleId, RuleHandle)> {
         self.operations.clear();
-        self.there = 0;
-        let mut rules: Vec<_> = self.rules.iter().map(|(rule, kept)| (*rule, *kept)).collect();
+        self.present = 0;
+        let mut rules: Vec<_> = self.rules.iter().map(|(rule, handle)| (*rule, *handle)).collect();
         // Sorted, so that the order is always the same.
         rules.sort_unstable_by_key(|(rule, _)| (rule.index, rule.direction));
-        for kept in self.rules.values_mut() {
-            (kept.state, kept.is_unwanted) = (State::Lost, false);
+        for handle in self.rules.values_mut() {
+            (handle.state, handle.is_removal_requested) = (RuleState::Lost, false);
         }
         rules
     }

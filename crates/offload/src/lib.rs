@@ -14,5 +14,5 @@ mod port;
 mod programmer;
 
 pub use pace::CallPacer;
-pub use port::{Completion, OperationResult, Refusal, RefusalClass, RuleNumber, RulePort};
+pub use port::{Completion, NicAction, Refusal, RefusalClass, RuleNumber, RulePort};
 pub use programmer::{Counts, LeakedRule, Limits, Next, Programmer, Worker};

@@ -17,14 +17,14 @@ pub trait RulePort {
         1
     }
 
-    /// Begins to create a rule that does `fate` with packets of `tuple`. The caller has no other
+    /// Begins to create a rule that does `action` with packets of `tuple`. The caller has no other
     /// rule for `tuple`, except one whose removal failed.
-    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult);
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, action: NicAction);
 
     /// Begins to remove a rule that was created.
     fn destroy(&mut self, rule: RuleNumber);
 
-    /// Returns what a rule with [`OperationResult::Peer`] has counted since its creation; `None` if
+    /// Returns what a rule with [`NicAction::Peer`] has counted since its creation; `None` if
     /// that cannot be read now. The NIC may update the count with a delay.
     fn counted(&mut self, rule: RuleNumber) -> Option<BypassCount> {
         let _ = rule;
@@ -38,7 +38,7 @@ pub trait RulePort {
 
 /// What the NIC does with the packets of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OperationResult {
+pub enum NicAction {
     /// The NIC marks them and delivers them as it would without a rule. If it accepts no rule that
     /// only marks, it delivers them to the receive queue of their worker.
     Mark {
@@ -76,7 +76,7 @@ pub enum RefusalClass {
     /// The NIC has no room now.
     Full,
     /// The port or its driver has a problem now.
-    Trouble,
+    PortError,
     /// This NIC does not take such a rule, or not beside those that it has.
     Unsuitable,
 }
@@ -89,7 +89,7 @@ impl RefusalClass {
             // EAGAIN, ENOMEM, ENOSPC, ENOBUFS.
             11 | 12 | 28 | 105 => Self::Full,
             // EIO, ENXIO, EBUSY, ENODEV, ETIMEDOUT.
-            5 | 6 | 16 | 19 | 110 => Self::Trouble,
+            5 | 6 | 16 | 19 | 110 => Self::PortError,
             _ => Self::Unsuitable,
         }
     }

@@ -14,9 +14,9 @@
 mod counters;
 mod results;
 
-use crate::account::{Request, RuleTable, State};
+use crate::account::{Request, RuleState, RuleTable};
 use crate::pace::CallPacer;
-use crate::port::{Completion, OperationResult, Refusal, RuleNumber, RulePort};
+use crate::port::{Completion, NicAction, Refusal, RuleNumber, RulePort};
 use engine::{FiveTuple, MarkLayout, Nanos, RuleAction, RuleId, RuleRequest, RuleResult};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -59,10 +59,10 @@ pub struct Counts {
     /// Rules refused because the port had no room.
     pub full: u64,
     /// Rules refused because the port or its driver had a problem.
-    pub trouble: u64,
+    pub port_errors: u64,
     /// Rules refused because the NIC does not take such rules.
     pub unsuitable: u64,
-    /// Requests that were not passed on after the port refused another for room or trouble.
+    /// Requests that were not passed on after the port had no room for another, or an error.
     pub resting: u64,
     /// Bypass rules whose last count could not be read: packets that they forwarded since the count
     /// before are not counted.
@@ -77,7 +77,7 @@ pub struct LeakedRule {
     /// The refusal of the port.
     pub refusal: Refusal,
     /// Worker that waits for the result of the removal.
-    awaited_by: Option<Worker>,
+    waiting_worker: Option<Worker>,
 }
 
 /// Requests of one worker that wait for the port.
@@ -101,7 +101,7 @@ pub struct Programmer<P> {
     turn: usize,
     account: RuleTable,
     /// Average time of one operation in the last call of the port, in nanoseconds.
-    call: Nanos,
+    operation_time: Nanos,
     /// Rules to remove, so that other rules for the same packets can be created.
     replaced: VecDeque<RuleId>,
     /// Rules that wait because their packets still have another rule.
@@ -133,7 +133,7 @@ impl<P: RulePort> Programmer<P> {
             queues: (0..workers).map(|_| WorkerQueue::default()).collect(),
             turn: 0,
             account: RuleTable::default(),
-            call: 0,
+            operation_time: 0,
             replaced: VecDeque::new(),
             blocked: HashMap::new(),
             lost: VecDeque::new(),
@@ -153,7 +153,7 @@ impl<P: RulePort> Programmer<P> {
     pub fn submit(&mut self, worker: Worker, request: RuleRequest) {
         let queue = &mut self.queues[usize::from(worker)];
         match request {
-            RuleRequest::Remove { rule, .. } => self.hear_remove(worker, rule),
+            RuleRequest::Remove { rule, .. } => self.submit_removal(worker, rule),
             RuleRequest::Install { rule, tuple, action, .. }
                 if queue.installs.len() < self.limits.waiting =>
             {
@@ -163,10 +163,12 @@ impl<P: RulePort> Programmer<P> {
         }
     }
 
-    fn hear_remove(&mut self, worker: Worker, rule: RuleId) {
-        if let Some(kept) = self.account.get(rule).filter(|kept| kept.state == State::Coming) {
-            kept.is_unwanted = true;
-        } else if self.withdraws(worker, rule) {
+    fn submit_removal(&mut self, worker: Worker, rule: RuleId) {
+        if let Some(handle) =
+            self.account.get(rule).filter(|handle| handle.state == RuleState::Creating)
+        {
+            handle.is_removal_requested = true;
+        } else if self.withdraw_waiting(worker, rule) {
             self.counts.withdrawn += 1;
             self.answer(worker, rule, RuleResult::Removed);
         } else {
@@ -183,7 +185,7 @@ impl<P: RulePort> Programmer<P> {
     /// not pause between calls. For the end of a run, when no worker waits for results. Returns the
     /// number of rules whose removal is not confirmed.
     pub fn clear(&mut self, most: usize, clock: &mut impl FnMut() -> Nanos) -> usize {
-        let mut rules = self.account.at_rest(most).into_iter().peekable();
+        let mut rules = self.account.idle(most).into_iter().peekable();
         loop {
             let now = clock();
             let room = self.depth().saturating_sub(self.account.operations());
@@ -206,22 +208,24 @@ impl<P: RulePort> Programmer<P> {
         self.counts.lost += self.len() as u64;
         self.replaced.clear();
         self.lost.clear();
-        for (rule, kept) in self.account.lose() {
-            if matches!(kept.state, State::Coming | State::There) {
-                self.miss_count(&kept);
+        for (rule, handle) in self.account.lose() {
+            if matches!(handle.state, RuleState::Creating | RuleState::Present) {
+                self.count_unread(&handle);
             }
-            match kept.state {
+            match handle.state {
                 // Its worker has no result yet, so the request waits as if it had not begun.
-                State::Coming if !kept.is_told => {
+                RuleState::Creating if !handle.is_reported => {
                     self.account.remove(rule);
-                    let queue = &mut self.queues[usize::from(kept.worker)];
-                    queue.installs.push_front((rule, kept.request));
+                    let queue = &mut self.queues[usize::from(handle.worker)];
+                    queue.installs.push_front((rule, handle.request));
                 }
-                State::Leaving => self.account.remove(rule),
-                State::Coming | State::There | State::Lost => self.lost.push_back(rule),
+                RuleState::Removing => self.account.remove(rule),
+                RuleState::Creating | RuleState::Present | RuleState::Lost => {
+                    self.lost.push_back(rule)
+                }
             }
-            if kept.is_unwanted {
-                self.hear_remove(kept.worker, rule);
+            if handle.is_removal_requested {
+                self.submit_removal(handle.worker, rule);
             }
         }
         let tuples: Vec<_> = self.blocked.keys().copied().collect();
@@ -232,10 +236,10 @@ impl<P: RulePort> Programmer<P> {
     /// clears the list of rules that the port failed to remove: they are gone too.
     pub fn lose_all(&mut self, now: Nanos) {
         self.lose();
-        self.pace.begin_anew();
+        self.pace.reset();
         self.counts.lost += self.stuck.len() as u64;
-        for LeakedRule { rule, awaited_by, .. } in std::mem::take(&mut self.stuck) {
-            if let Some(worker) = awaited_by {
+        for LeakedRule { rule, waiting_worker, .. } in std::mem::take(&mut self.stuck) {
+            if let Some(worker) = waiting_worker {
                 self.quarantine(worker, rule, now);
             }
         }
@@ -266,7 +270,7 @@ impl<P: RulePort> Programmer<P> {
     /// Returns the recorded number of rules that the port has, without those that it failed to
     /// remove.
     pub fn len(&self) -> usize {
-        self.account.there()
+        self.account.present()
     }
 
     /// True if the port has no rules, as recorded here.
@@ -341,7 +345,7 @@ impl<P: RulePort> Programmer<P> {
         } else if let Some(rule) = self.replaced.pop_front() {
             self.destroy(rule, now);
         } else if let Some(rule) = self.lost.pop_front() {
-            self.remake(rule, now);
+            self.recreate(rule, now);
         } else if let Some((worker, request)) = self.next_of(|queue| queue.installs.pop_front()) {
             self.install(worker, request, now);
         } else {
@@ -362,9 +366,9 @@ impl<P: RulePort> Programmer<P> {
     }
 
     fn remove(&mut self, worker: Worker, rule: RuleId, now: Nanos) {
-        if let Some(kept) = self.account.get(rule) {
-            kept.is_unwanted = true;
-            if kept.state == State::Lost {
+        if let Some(handle) = self.account.get(rule) {
+            handle.is_removal_requested = true;
+            if handle.state == RuleState::Lost {
                 self.quarantine(worker, rule, now);
             }
             // A rule that is being created is removed once that is done.
@@ -372,7 +376,7 @@ impl<P: RulePort> Programmer<P> {
         }
         // The port failed to remove it, now or when it had to make room for another rule.
         if let Some(stuck) = self.stuck.iter_mut().rfind(|stuck| stuck.rule == rule) {
-            stuck.awaited_by = Some(worker);
+            stuck.waiting_worker = Some(worker);
             return;
         }
         // It was refused, or removed to make room, at an unknown time.
@@ -380,26 +384,26 @@ impl<P: RulePort> Programmer<P> {
     }
 
     /// Withdraws a rule that waits for the port. False if it does not wait.
-    fn withdraws(&mut self, worker: Worker, rule: RuleId) -> bool {
-        let is_it = |other: RuleId| other == rule;
+    fn withdraw_waiting(&mut self, worker: Worker, rule: RuleId) -> bool {
+        let is_same = |other: RuleId| other == rule;
         let waiting = &self.queues[usize::from(worker)].installs;
-        if waiting.iter().any(|(other, _)| is_it(*other)) {
+        if waiting.iter().any(|(other, _)| is_same(*other)) {
             return self.withdrawn.insert(rule);
         }
-        let tuple = self.blocked.iter().find(|(_, (_, other, _))| is_it(*other));
+        let tuple = self.blocked.iter().find(|(_, (_, other, _))| is_same(*other));
         let tuple = tuple.map(|(tuple, _)| *tuple);
         tuple.and_then(|tuple| self.blocked.remove(&tuple)).is_some()
     }
 
     /// Begins the removal of a rule, if the port has it.
     fn destroy(&mut self, rule: RuleId, now: Nanos) {
-        match self.account.get(rule).map(|kept| kept.state) {
-            Some(State::There) => {
-                self.count_last(rule);
-                self.port.destroy(self.account.leave(rule, now));
+        match self.account.get(rule).map(|handle| handle.state) {
+            Some(RuleState::Present) => {
+                self.read_last_count(rule);
+                self.port.destroy(self.account.begin_removal(rule, now));
             }
-            Some(State::Lost) => self.account.remove(rule),
-            Some(State::Coming | State::Leaving) | None => {}
+            Some(RuleState::Lost) => self.account.remove(rule),
+            Some(RuleState::Creating | RuleState::Removing) | None => {}
         }
     }
 
@@ -410,7 +414,7 @@ impl<P: RulePort> Programmer<P> {
         }
         // Its worker will request the removal of the other rule, and get the result then.
         match self.account.of_tuple(&tuple) {
-            Some((other, State::Lost)) => self.account.remove(other),
+            Some((other, RuleState::Lost)) => self.account.remove(other),
             Some((other, _)) => {
                 self.replaced.push_back(other);
                 let waiting = (worker, rule, action);
@@ -426,19 +430,20 @@ impl<P: RulePort> Programmer<P> {
     }
 
     fn create(&mut self, number: RuleNumber, rule: RuleId, (queue, request): (Worker, Request)) {
-        let fate = match request.action {
-            RuleAction::Mark => OperationResult::Mark { mark: self.layout.encode(rule), queue },
-            RuleAction::Bypass => OperationResult::Peer,
+        let action = match request.action {
+            RuleAction::Mark => NicAction::Mark { mark: self.layout.encode(rule), queue },
+            RuleAction::Bypass => NicAction::Peer,
         };
-        self.port.create(number, &request.tuple, fate);
+        self.port.create(number, &request.tuple, action);
     }
 
     /// Begins to create a lost rule again, if it is still wanted.
-    fn remake(&mut self, rule: RuleId, now: Nanos) {
-        let kept = self.account.get(rule).filter(|kept| kept.state == State::Lost).copied();
-        let Some(kept) = kept else { return };
-        let number = self.account.begin_again(rule, now);
-        self.create(number, rule, (kept.worker, kept.request));
+    fn recreate(&mut self, rule: RuleId, now: Nanos) {
+        let handle =
+            self.account.get(rule).filter(|handle| handle.state == RuleState::Lost).copied();
+        let Some(handle) = handle else { return };
+        let number = self.account.recreate(rule, now);
+        self.create(number, rule, (handle.worker, handle.request));
     }
 
     /// Queues the rule that waited until these packets have no other one.

@@ -7,8 +7,8 @@ use engine::{
     OffloadPolicy, Side, Verdict,
 };
 use offload::{
-    CallPacer, Completion, Limits, Next, OperationResult, Programmer, Refusal, RefusalClass,
-    RuleNumber, RulePort,
+    CallPacer, Completion, Limits, Next, NicAction, Programmer, Refusal, RefusalClass, RuleNumber,
+    RulePort,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ const CONNECTIONS: u8 = 4;
 /// A rule of the port, what it has counted, and how much of that somebody knows.
 struct Rule {
     tuple: FiveTuple,
-    fate: OperationResult,
+    fate: NicAction,
     counted: BypassCount,
     known: u64,
 }
@@ -77,11 +77,11 @@ impl RulePort for Port {
         4
     }
 
-    fn create(&mut self, number: RuleNumber, tuple: &FiveTuple, fate: OperationResult) {
+    fn create(&mut self, number: RuleNumber, tuple: &FiveTuple, fate: NicAction) {
         let is_there = self.rule_of(tuple).is_some();
         assert!(!is_there || self.faults.stuck > 0, "one rule at a time");
         if self.one_in(self.faults.refused) {
-            let classes = [RefusalClass::Full, RefusalClass::Trouble, RefusalClass::Unsuitable];
+            let classes = [RefusalClass::Full, RefusalClass::PortError, RefusalClass::Unsuitable];
             let class = self.random.pick(&classes);
             return self.end(number, Err(Refusal { class, words: String::new() }));
         }
@@ -92,7 +92,7 @@ impl RulePort for Port {
 
     fn destroy(&mut self, number: RuleNumber) {
         if self.one_in(self.faults.stuck) {
-            let refusal = Refusal { class: RefusalClass::Trouble, words: String::new() };
+            let refusal = Refusal { class: RefusalClass::PortError, words: String::new() };
             return self.end(number, Err(refusal));
         }
         let rule = self.rules.remove(&number).expect("a rule that was made");
@@ -105,7 +105,7 @@ impl RulePort for Port {
             return None;
         }
         let rule = self.rules.get_mut(&number).expect("a rule that was made");
-        assert_eq!(rule.fate, OperationResult::Peer, "others do not count");
+        assert_eq!(rule.fate, NicAction::Peer, "others do not count");
         rule.known = rule.counted.packets;
         Some(rule.counted)
     }
@@ -156,7 +156,7 @@ impl World {
         self.sent += 1;
         let frame = frame(connection, end);
         if let Some(rule) = self.programmer.port().rule_of(&tuple(connection, end)) {
-            if rule.fate == OperationResult::Peer {
+            if rule.fate == NicAction::Peer {
                 rule.counted.packets += 1;
                 rule.counted.bytes += frame.len() as u64;
                 return;

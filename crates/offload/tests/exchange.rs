@@ -12,7 +12,7 @@ use engine::{
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use offload::{
-    CallPacer, Completion, Limits, OperationResult, Programmer, Refusal, RefusalClass, RuleNumber,
+    CallPacer, Completion, Limits, NicAction, Programmer, Refusal, RefusalClass, RuleNumber,
     RulePort,
 };
 use std::collections::{HashMap, VecDeque};
@@ -81,8 +81,8 @@ impl RulePort for Port {
         1 + usize::from(self.is_late)
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult) {
-        let OperationResult::Mark { mark, .. } = fate else { panic!("nothing is released") };
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: NicAction) {
+        let NicAction::Mark { mark, .. } = fate else { panic!("nothing is released") };
         let mut nic = self.nic.lock().unwrap();
         let name = |mark: u32| self.layout.decode(mark);
         let (named, packets) = (name(mark), nic.queue.iter().chain(&nic.coming));
@@ -100,7 +100,7 @@ impl RulePort for Port {
         let mut nic = self.nic.lock().unwrap();
         if nic.is_stubborn {
             drop(nic);
-            let refusal = Refusal { class: RefusalClass::Trouble, words: String::new() };
+            let refusal = Refusal { class: RefusalClass::PortError, words: String::new() };
             return self.end(rule, Err(refusal));
         }
         nic.rules.remove(&self.rules[&rule]).expect("it is there");

@@ -3,7 +3,7 @@
 //! connections live by them.
 
 use super::Programmer;
-use crate::account::{RuleHandle, State};
+use crate::account::{RuleHandle, RuleState};
 use crate::port::RulePort;
 use engine::{BypassCount, Nanos, RuleAction, RuleId, RuleResult};
 
@@ -12,9 +12,9 @@ const READ: usize = 16;
 
 impl<P: RulePort> Programmer<P> {
     /// Schedules the reading of a created rule's counter, if it is a bypass.
-    pub(super) fn begin_readings(&mut self, rule: RuleId, kept: &RuleHandle, now: Nanos) {
-        if kept.request.action == RuleAction::Bypass {
-            self.readings.push_back((now + self.limits.reading, kept.number, rule));
+    pub(super) fn schedule_reading(&mut self, rule: RuleId, handle: &RuleHandle, now: Nanos) {
+        if handle.request.action == RuleAction::Bypass {
+            self.readings.push_back((now + self.limits.reading, handle.number, rule));
         }
     }
 
@@ -32,8 +32,8 @@ impl<P: RulePort> Programmer<P> {
             }
             self.readings.pop_front();
             // Another rule with the same identifier may have taken its place.
-            let kept = self.account.get(rule).filter(|kept| kept.number == number);
-            if kept.is_none_or(|kept| kept.state != State::There) {
+            let handle = self.account.get(rule).filter(|handle| handle.number == number);
+            if handle.is_none_or(|handle| handle.state != RuleState::Present) {
                 continue;
             }
             self.readings.push_back((now + self.limits.reading, number, rule));
@@ -44,29 +44,29 @@ impl<P: RulePort> Programmer<P> {
     }
 
     /// Reads the counter of a rule, if it is a bypass, for the last time before its removal.
-    pub(super) fn count_last(&mut self, rule: RuleId) {
-        let Some(kept) = self.account.get(rule).copied() else { return };
-        if kept.request.action == RuleAction::Bypass && !self.count(rule) {
-            self.miss_count(&kept);
+    pub(super) fn read_last_count(&mut self, rule: RuleId) {
+        let Some(handle) = self.account.get(rule).copied() else { return };
+        if handle.request.action == RuleAction::Bypass && !self.count(rule) {
+            self.count_unread(&handle);
         }
     }
 
     /// Notes that the last count of a rule is unknown, if it is a bypass.
-    pub(super) fn miss_count(&mut self, kept: &RuleHandle) {
-        self.counts.uncounted += u64::from(kept.request.action == RuleAction::Bypass);
+    pub(super) fn count_unread(&mut self, handle: &RuleHandle) {
+        self.counts.uncounted += u64::from(handle.request.action == RuleAction::Bypass);
     }
 
     /// Passes the packets that a rule has forwarded since the last reading to its worker. False if
     /// the count is unknown.
     fn count(&mut self, rule: RuleId) -> bool {
-        let Some(kept) = self.account.get(rule) else { return false };
-        let Some(counted) = self.port.counted(kept.number) else { return false };
+        let Some(handle) = self.account.get(rule) else { return false };
+        let Some(counted) = self.port.counted(handle.number) else { return false };
         // If the counters of a NIC go back, they are ignored until they have caught up.
-        if counted.packets > kept.told.packets && counted.bytes >= kept.told.bytes {
-            let packets = counted.packets - kept.told.packets;
-            let passed = BypassCount { packets, bytes: counted.bytes - kept.told.bytes };
-            kept.told = counted;
-            let worker = kept.worker;
+        if counted.packets > handle.reported.packets && counted.bytes >= handle.reported.bytes {
+            let packets = counted.packets - handle.reported.packets;
+            let passed = BypassCount { packets, bytes: counted.bytes - handle.reported.bytes };
+            handle.reported = counted;
+            let worker = handle.worker;
             self.answer(worker, rule, RuleResult::Passed(passed));
         }
         true

@@ -2,7 +2,7 @@
 //! Takes the results of operations from the port, and makes results for workers.
 
 use super::{LeakedRule, Programmer, Worker};
-use crate::account::{RuleHandle, State};
+use crate::account::{RuleHandle, RuleState};
 use crate::port::{Completion, Refusal, RefusalClass, RulePort};
 use engine::{Nanos, RuleId, RuleResult};
 
@@ -19,94 +19,94 @@ impl<P: RulePort> Programmer<P> {
         let until = clock();
         self.pace.took(from, until);
         if calls > 0 {
-            self.call = until.saturating_sub(from) / calls as u64;
+            self.operation_time = until.saturating_sub(from) / calls as u64;
         }
-        let (ended, mut is_in_trouble) = (done.len(), false);
+        let (ended, mut has_port_error) = (done.len(), false);
         for one in done.drain(..) {
-            is_in_trouble |= self.end(one, until);
+            has_port_error |= self.end(one, until);
         }
         self.done = done;
-        // One rest, however many operations failed.
-        if is_in_trouble {
-            self.pace.rest(until);
+        // One back-off, however many operations failed.
+        if has_port_error {
+            self.pace.back_off(until);
         }
         (until, ended)
     }
 
-    /// Takes a result. True if it shows trouble.
+    /// Takes a result. True if it shows an error of the port.
     fn end(&mut self, Completion { rule: number, result }: Completion, until: Nanos) -> bool {
-        let Some((rule, kept)) = self.account.end(number) else { return false };
+        let Some((rule, handle)) = self.account.end(number) else { return false };
         if result.is_ok() {
-            self.pace.went_well();
+            self.pace.reset_back_off();
         }
-        match (kept.state, result) {
-            (State::Leaving, Ok(())) => {
+        match (handle.state, result) {
+            (RuleState::Removing, Ok(())) => {
                 self.account.remove(rule);
                 self.counts.destroyed += 1;
-                if kept.is_unwanted {
-                    self.quarantine(kept.worker, rule, until);
+                if handle.is_removal_requested {
+                    self.quarantine(handle.worker, rule, until);
                 }
-                self.unblock(&kept.request.tuple);
+                self.unblock(&handle.request.tuple);
                 false
             }
-            (State::Leaving, Err(refusal)) => {
+            (RuleState::Removing, Err(refusal)) => {
                 self.account.remove(rule);
-                let awaited_by = kept.is_unwanted.then_some(kept.worker);
-                self.miss_count(&kept);
-                self.stuck.push(LeakedRule { rule, refusal, awaited_by });
-                if let Some((worker, other, _)) = self.blocked.remove(&kept.request.tuple) {
+                let waiting_worker = handle.is_removal_requested.then_some(handle.worker);
+                self.count_unread(&handle);
+                self.stuck.push(LeakedRule { rule, refusal, waiting_worker });
+                if let Some((worker, other, _)) = self.blocked.remove(&handle.request.tuple) {
                     self.answer(worker, other, RuleResult::Postponed);
                 }
                 true
             }
             (_, Ok(())) => {
-                self.made(rule, &kept, until);
+                self.on_created(rule, &handle, until);
                 false
             }
-            (_, Err(refusal)) => self.not_made(rule, &kept, &refusal),
+            (_, Err(refusal)) => self.on_refused(rule, &handle, &refusal),
         }
     }
 
-    fn made(&mut self, rule: RuleId, kept: &RuleHandle, until: Nanos) {
-        self.account.arrive(rule);
+    fn on_created(&mut self, rule: RuleId, handle: &RuleHandle, until: Nanos) {
+        self.account.confirm_created(rule);
         self.counts.created += 1;
-        self.begin_readings(rule, kept, until);
-        if !kept.is_told {
+        self.schedule_reading(rule, handle, until);
+        if !handle.is_reported {
             // With `depth` operations in flight, one ends in this part of an operation's time.
-            let share = until.saturating_sub(kept.begun) / self.depth() as u64;
-            let pace = self.pace.interval(self.call).max(share);
+            let share = until.saturating_sub(handle.begun) / self.depth() as u64;
+            let pace = self.pace.interval(self.operation_time).max(share);
             let pace = pace.min(u32::MAX.into()) as u32;
-            self.answer(kept.worker, rule, RuleResult::Installed { pace });
+            self.answer(handle.worker, rule, RuleResult::Installed { pace });
         }
-        if self.blocked.contains_key(&kept.request.tuple) {
+        if self.blocked.contains_key(&handle.request.tuple) {
             self.replaced.push_back(rule);
         }
-        self.remind(rule, kept);
+        self.requeue_removal(rule, handle);
     }
 
-    fn not_made(&mut self, rule: RuleId, kept: &RuleHandle, refusal: &Refusal) -> bool {
+    fn on_refused(&mut self, rule: RuleId, handle: &RuleHandle, refusal: &Refusal) -> bool {
         let answer = self.refused(refusal.class);
         match self.account.get(rule) {
-            Some(kept) if kept.is_told && refusal.class == RefusalClass::Trouble => {
-                (kept.state, kept.is_unwanted) = (State::Lost, false);
+            Some(handle) if handle.is_reported && refusal.class == RefusalClass::PortError => {
+                (handle.state, handle.is_removal_requested) = (RuleState::Lost, false);
                 self.lost.push_front(rule);
             }
             _ => self.account.remove(rule),
         }
-        if kept.is_told {
-            self.remind(rule, kept);
+        if handle.is_reported {
+            self.requeue_removal(rule, handle);
         } else {
             // A worker that has requested its removal meanwhile gets no other result.
-            self.answer(kept.worker, rule, answer);
+            self.answer(handle.worker, rule, answer);
         }
-        self.unblock(&kept.request.tuple);
-        refusal.class == RefusalClass::Trouble
+        self.unblock(&handle.request.tuple);
+        refusal.class == RefusalClass::PortError
     }
 
     /// Queues the removal of a rule that was in flight when its worker requested it.
-    fn remind(&mut self, rule: RuleId, kept: &RuleHandle) {
-        if kept.is_unwanted {
-            self.queues[usize::from(kept.worker)].removes.push_front(rule);
+    fn requeue_removal(&mut self, rule: RuleId, handle: &RuleHandle) {
+        if handle.is_removal_requested {
+            self.queues[usize::from(handle.worker)].removes.push_front(rule);
         }
     }
 
@@ -114,17 +114,17 @@ impl<P: RulePort> Programmer<P> {
         let (count, answer) = match class {
             RefusalClass::Unsuitable => (&mut self.counts.unsuitable, RuleResult::Refused),
             RefusalClass::Full => (&mut self.counts.full, RuleResult::Full),
-            RefusalClass::Trouble => (&mut self.counts.trouble, RuleResult::Postponed),
+            RefusalClass::PortError => (&mut self.counts.port_errors, RuleResult::Postponed),
         };
         *count += 1;
         if class != RefusalClass::Unsuitable {
-            self.answer_waiting(answer);
+            self.refuse_waiting(answer);
         }
         answer
     }
 
     /// Gives the requests that wait the same result: their calls would be refused too.
-    fn answer_waiting(&mut self, answer: RuleResult) {
+    fn refuse_waiting(&mut self, answer: RuleResult) {
         for worker in 0..self.queues.len() {
             let waiting = std::mem::take(&mut self.queues[worker].installs);
             self.counts.resting += waiting.len() as u64;

@@ -7,8 +7,8 @@ use engine::{
     OffloadPolicy, Side, Timeouts, Verdict,
 };
 use offload::{
-    CallPacer, Completion, Limits, Next, OperationResult, Programmer, Refusal, RefusalClass,
-    RuleNumber, RulePort,
+    CallPacer, Completion, Limits, Next, NicAction, Programmer, Refusal, RefusalClass, RuleNumber,
+    RulePort,
 };
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -96,8 +96,8 @@ impl Nic {
 }
 
 impl RulePort for Nic {
-    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult) {
-        let OperationResult::Mark { mark, .. } = fate else { panic!("nothing is released") };
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: NicAction) {
+        let NicAction::Mark { mark, .. } = fate else { panic!("nothing is released") };
         if self.rules.len() >= self.load.room as usize {
             let refusal = Refusal { class: RefusalClass::Full, words: String::new() };
             return self.end(rule, Err(refusal));

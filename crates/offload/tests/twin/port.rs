@@ -2,7 +2,7 @@
 //! A port of the twin's model as the one who takes rules.
 
 use engine::{FiveTuple, Nanos};
-use offload::{Completion, OperationResult, Refusal, RefusalClass, RuleNumber, RulePort};
+use offload::{Completion, NicAction, Refusal, RefusalClass, RuleNumber, RulePort};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -134,8 +134,8 @@ impl RulePort for Port {
         self.depth
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult) {
-        let OperationResult::Mark { mark, queue } = fate else { panic!("nothing is released") };
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: NicAction) {
+        let NicAction::Mark { mark, queue } = fate else { panic!("nothing is released") };
         let other = self.tuples.insert(*tuple, rule);
         assert_eq!(other, None, "packets have one rule at a time");
         self.begin(Step::Create { rule, tuple: *tuple, mark, queue });

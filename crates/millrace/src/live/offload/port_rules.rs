@@ -17,7 +17,7 @@ use dpdk::flow::Rule;
 use dpdk::{Port, Resets};
 use engine::{BypassCount, FiveTuple};
 use hdrhistogram::Histogram;
-use offload::{Completion, OperationResult, Refusal, RefusalClass, RuleNumber, RulePort};
+use offload::{Completion, NicAction, Refusal, RefusalClass, RuleNumber, RulePort};
 use report::summary::Times;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -102,14 +102,14 @@ impl Terms {
     }
 
     /// Returns a rule and its kind; `None` if the port takes none for such packets.
-    fn rule(&self, tuple: &FiveTuple, fate: OperationResult) -> Option<(Rule, usize)> {
+    fn rule(&self, tuple: &FiveTuple, fate: NicAction) -> Option<(Rule, usize)> {
         match (fate, &self.bypass) {
-            (OperationResult::Mark { mark, queue }, _) => {
+            (NicAction::Mark { mark, queue }, _) => {
                 let shape = self.dialect.shape(tuple)?;
                 Some((shape.rule(tuple, mark, queue), kind(tuple)))
             }
-            (OperationResult::Peer, Ok(bypass)) => Some((bypass.rule(tuple)?, BYPASS)),
-            (OperationResult::Peer, Err(_)) => None,
+            (NicAction::Peer, Ok(bypass)) => Some((bypass.rule(tuple)?, BYPASS)),
+            (NicAction::Peer, Err(_)) => None,
         }
     }
 
@@ -247,7 +247,7 @@ impl RulePort for PortRules {
         self.terms.api.depth()
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: OperationResult) {
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: NicAction) {
         let Some((asked, kind)) = self.terms.rule(tuple, fate) else {
             self.unsupported += 1;
             let words = "the NIC takes no rule for such packets";
@@ -265,7 +265,7 @@ impl RulePort for PortRules {
             Some(()) => {
                 self.asked.insert(rule, RequestedRule { kind: kind as u8, is_there: false });
             }
-            None => self.refuse(rule, RefusalClass::Trouble, "the port is being reset"),
+            None => self.refuse(rule, RefusalClass::PortError, "the port is being reset"),
         }
     }
 

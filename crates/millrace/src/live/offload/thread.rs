@@ -208,7 +208,7 @@ impl Programming {
                 uncounted: counts.uncounted,
                 refused: Refused {
                     full: counts.full,
-                    trouble: counts.trouble,
+                    trouble: counts.port_errors,
                     unsuitable: counts.unsuitable - nic.unsupported,
                     unsupported: nic.unsupported,
                     last: nic.last_refusal.clone(),
