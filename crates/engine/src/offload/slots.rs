@@ -239,7 +239,7 @@ impl MarkSlots {
 
     /// Returns the map from slots to records.
     #[inline(always)]
-    pub(crate) fn named(&self) -> SlotIndex<'_> {
+    pub(crate) fn slot_index(&self) -> SlotIndex<'_> {
         match &self.records {
             Some(records) => SlotIndex::Listed(records),
             None => SlotIndex::Same(self.slots.len() as u32),
@@ -294,18 +294,18 @@ impl MarkSlots {
         self.used = self.used.max(slot + 1);
         let generation = self.layout.next(self.slots[slot as usize].generation);
         self.slots[slot as usize] = MarkSlot { record, generation, ..MarkSlot::NONE };
-        self.name(slot, record);
+        self.set_record(slot, record);
         Some(slot)
     }
 
     /// Detaches a slot from its connection.
     pub(crate) fn detach(&mut self, slot: u32) {
         self.slots[slot as usize].record = NO_RECORD;
-        self.name(slot, 0);
+        self.set_record(slot, 0);
         self.settle(slot);
     }
 
-    fn name(&mut self, slot: u32, record: u32) {
+    fn set_record(&mut self, slot: u32, record: u32) {
         if let Some(records) = &mut self.records {
             records[slot as usize] = record;
         }

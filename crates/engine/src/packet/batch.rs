@@ -215,16 +215,16 @@ impl<const W: usize> Batch<W> {
         if self.removed == 0 {
             return;
         }
-        let (mut kept, fragments) = (0, std::mem::take(&mut self.fragments));
+        let (mut len, fragments) = (0, std::mem::take(&mut self.fragments));
         for at in 0..self.len.min(BURST_MAX) {
             if self.removed >> at & 1 == 0 {
-                Key::from_words(&self.keys, at).to_words(&mut self.keys, kept);
-                (self.metas[kept], self.headers[kept]) = (self.metas[at], self.headers[at]);
-                self.fragments |= (fragments >> at & 1) << kept;
-                kept += 1;
+                Key::from_words(&self.keys, at).to_words(&mut self.keys, len);
+                (self.metas[len], self.headers[len]) = (self.metas[at], self.headers[at]);
+                self.fragments |= (fragments >> at & 1) << len;
+                len += 1;
             }
         }
-        self.len = kept;
+        self.len = len;
         self.removed = 0;
     }
 

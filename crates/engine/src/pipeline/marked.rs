@@ -27,9 +27,9 @@ const _: () = assert!(BURST_MAX as u32 <= BurstMask::BITS);
 /// The packets of a burst whose marks name records, in their order.
 pub(crate) struct MarkedBatch {
     layout: MarkLayout,
-    /// Index of the first slot of IPv4. The first slot of IPv6 is `slots_apart` behind it.
+    /// Index of the first slot of IPv4. The first slot of IPv6 is `v6_slot_offset` behind it.
     first_index: u32,
-    slots_apart: u32,
+    v6_slot_offset: u32,
     check: MarkVerification,
     /// True if no packet may be counted before one that came earlier.
     is_in_order: bool,
@@ -65,7 +65,7 @@ impl MarkedBatch {
         Self {
             layout,
             first_index,
-            slots_apart: slots,
+            v6_slot_offset: slots,
             check,
             is_in_order: check == MarkVerification::Always,
             until_check: 0,
@@ -84,7 +84,7 @@ impl MarkedBatch {
 
     /// True if the slot with this index, if it is one of this engine, is of IPv6.
     pub(crate) fn is_of_v6(&self, index: u32) -> bool {
-        index.wrapping_sub(self.first_index) >= self.slots_apart
+        index.wrapping_sub(self.first_index) >= self.v6_slot_offset
     }
 
     /// Sets whether connections with marks may be evicted in the next burst. Then packets are
@@ -100,7 +100,7 @@ impl MarkedBatch {
         packets: &[P],
         (v4, v6): (&Tracker<2>, &Tracker<5>),
     ) -> BurstMask {
-        let (slot, of_v4) = (self.slot_of(), v4.named());
+        let (slot, of_v4) = (self.slot_of(), v4.slot_index());
         let mut claimed = 0;
         for (packet, (to_mark, to_record)) in
             packets.iter().zip(self.marks.iter_mut().zip(&mut self.records))
@@ -136,7 +136,7 @@ impl MarkedBatch {
         packets: &[P],
         (v4, v6): (&Tracker<2>, &Tracker<5>),
     ) -> BurstMask {
-        let (slot, of_v4, of_v6) = (self.slot_of(), v4.named(), v6.named());
+        let (slot, of_v4, of_v6) = (self.slot_of(), v4.slot_index(), v6.slot_index());
         let (from, mut marked) = (self.of_v4, 0);
         let mut claimed = first(from);
         // Without a branch, because it could not be predicted.
@@ -150,13 +150,13 @@ impl MarkedBatch {
             claimed |= BurstMask::from(is_named) << i;
             marked |= BurstMask::from(mark != 0) << i;
         }
-        let apart = self.slots_apart as usize;
+        let v6_offset = self.v6_slot_offset as usize;
         let mut left = marked & !claimed;
         while left != 0 {
             let i = left.trailing_zeros() as usize % BURST_MAX;
             left &= left - 1;
             let mark = packets[i].mark_or_zero();
-            let Some(record) = of_v6.by(slot(mark).wrapping_sub(apart)) else {
+            let Some(record) = of_v6.by(slot(mark).wrapping_sub(v6_offset)) else {
                 self.stats.foreign += 1;
                 continue;
             };

@@ -64,8 +64,8 @@ impl<const W: usize> Tracker<W> {
 
     /// Returns the map from slots to records.
     #[inline(always)]
-    pub(crate) fn named(&self) -> SlotIndex<'_> {
-        self.rules.as_deref().map_or(SlotIndex::NONE, |rules| rules.slots().named())
+    pub(crate) fn slot_index(&self) -> SlotIndex<'_> {
+        self.rules.as_deref().map_or(SlotIndex::NONE, |rules| rules.slots().slot_index())
     }
 
     /// Rechecks rules: [`FlowRules::recheck_slots`].

@@ -19,14 +19,14 @@ impl<const W: usize> ConnHot<W> {
         packet: &PacketView,
         chunks: &SctpChunks,
     ) -> Result<Transition, Anomaly> {
-        let untouched = *self;
+        let before = *self;
         let event = self.event_of_chunks(packet, chunks);
         // An INIT is remembered though it changes no state.
-        let is_more = self.window != untouched.window
-            || self.state_word.scales() != untouched.state_word.scales()
+        let is_more = self.window != before.window
+            || self.state_word.scales() != before.state_word.scales()
             || event.is_ok_and(|event| event != Transition::None);
         if is_more && !packet.is_intact(&self.key) {
-            *self = untouched;
+            *self = before;
             return Err(Anomaly::Checksum);
         }
         event

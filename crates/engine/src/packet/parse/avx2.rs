@@ -147,7 +147,7 @@ struct SimdGroup<'a, P> {
 /// The parsed link layer of four packets: zones and descriptors.
 struct Links {
     zones: [u16; 4],
-    openings: [HeaderInfo; 4],
+    infos: [HeaderInfo; 4],
 }
 
 /// Header fields of four packets whose lengths are not checked yet.
@@ -195,14 +195,14 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
     ) -> Option<()> {
         // SAFETY: the caller guarantees AVX2.
         unsafe {
-            let Links { zones, openings } = self.links::<V6, TAG>(part)?;
+            let Links { zones, infos } = self.links::<V6, TAG>(part)?;
             let zones = words(zones.map(|zone| u64::from(zone) << 32));
             if V6 {
                 let (words, metas) = self.ipv6::<TAG>(zones)?;
-                batches.v6.push_four(words, metas, openings);
+                batches.v6.push_four(words, metas, infos);
             } else {
                 let (words, metas) = self.ipv4::<TAG>(zones)?;
-                batches.v4.push_four(words, metas, openings);
+                batches.v4.push_four(words, metas, infos);
             }
         }
         Some(())
@@ -221,10 +221,10 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
     #[target_feature(enable = "avx2")]
     unsafe fn links<const V6: bool, const TAG: usize>(&self, part: SubBurst<P>) -> Option<Links> {
         let ip_header = if V6 { IPV6 } else { IPV4_MIN };
-        let opening = |place: usize| HeaderInfo::plain(part.first + place as u8, ip_header);
-        let openings = self.places.map(opening);
+        let info = |place: usize| HeaderInfo::plain(part.first + place as u8, ip_header);
+        let infos = self.places.map(info);
         if TAG == 0 {
-            return Some(Links { zones: [part.zone.untagged(); 4], openings });
+            return Some(Links { zones: [part.zone.untagged(); 4], infos });
         }
         // SAFETY: the caller guarantees AVX2.
         let ids = unsafe {
@@ -237,10 +237,10 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
         };
         let vlans = ids.map(|id| VlanTags { ids: [id as u16, VlanTags::NONE.ids[1]] });
         let [a, b, c, d] = vlans;
-        let [e, f, g, h] = openings;
-        let openings = [(a, e), (b, f), (c, g), (d, h)];
-        let openings = openings.map(|(vlan, opening)| HeaderInfo { vlan, ..opening });
-        Some(Links { zones: vlans.map(|vlan| zone_of(&vlan, part.zone)), openings })
+        let [e, f, g, h] = infos;
+        let infos = [(a, e), (b, f), (c, g), (d, h)];
+        let infos = infos.map(|(vlan, info)| HeaderInfo { vlan, ..info });
+        Some(Links { zones: vlans.map(|vlan| zone_of(&vlan, part.zone)), infos })
     }
 
     /// Returns the keys of IPv4 packets, column by column, and their counters. `TAG` is the length
