@@ -11,6 +11,7 @@
 
 pub mod capture;
 pub mod host;
+pub mod layers;
 pub mod namespace;
 #[cfg(feature = "dpdk")]
 pub mod port;
