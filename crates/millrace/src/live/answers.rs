@@ -88,7 +88,7 @@ fn instance(inquiry: &QueryClient) -> InstanceLine {
         protocol: VERSION,
         age_s: inquiry.age().as_secs_f64(),
         policy: inquiry.policy().to_owned(),
-        ports: inquiry.names().map(str::to_owned).collect(),
+        ports: inquiry.port_names().map(str::to_owned).collect(),
     }
 }
 
@@ -127,7 +127,7 @@ fn flows(inquiry: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Res
 
 /// Collects lines of the rules with the most packets per second; returns how many rules match.
 fn rules(inquiry: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
-    let names: Vec<_> = inquiry.names().collect();
+    let names: Vec<_> = inquiry.port_names().collect();
     let now = inquiry.time();
     let mut busiest = TopN::new(request.limit());
     inquiry.flows(query(request, true), &mut |found| {

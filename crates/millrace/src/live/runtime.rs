@@ -102,7 +102,7 @@ impl Runtime {
                 let board = Arc::new(PublishedCounters::default());
                 let (commands, asks) = CommandQueue::new();
                 let asks = Mutex::new(asks);
-                askable.push(WorkerHandle { lcore: lcore.id(), wire: number, asks });
+                askable.push(WorkerHandle { lcore: lcore.id(), wire: number, commands: asks });
                 let config = config_of(config, ready.len(), workers);
                 let config = engine::Config { offload, steering, zone, ..config };
                 let loans = owners.each_mut().map(lend);
@@ -146,7 +146,7 @@ impl Runtime {
             has_labels: config.labels,
             started: Instant::now(),
             clock,
-            listeners: AtomicU64::new(0),
+            subscriptions: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
         });
         let saving = saving.and_then(Checkpointer::start);

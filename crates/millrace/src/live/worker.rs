@@ -136,7 +136,7 @@ impl Worker {
             let events = EVENTS + (self.account.received - received_before) as usize;
             // Events are sent before commands are served. So a subscriber that leaves in this round
             // still gets the events before it, up to the budget.
-            let told = self.outlets.commands.tell(&mut self.engine, events, now)
+            let told = self.outlets.commands.send_events(&mut self.engine, events, now)
                 + self.outlets.commands.serve(&mut self.engine, report)
                 + self.outlets.saver.as_mut().map_or(0, |saver| saver.serve(&self.engine));
             self.heed();

@@ -28,10 +28,10 @@ pub(crate) fn list(
     let mut walk = Walk::new(WalkKind::List(query));
     let (mut part, mut left) = (Vec::new(), request.limit.map_or(u64::MAX, u64::from));
     let mut given = 0;
-    while left > 0 && inquiry.go_on(&mut walk, &mut |met| part.push(met))? {
+    while left > 0 && inquiry.run_part(&mut walk, &mut |item| part.push(item))? {
         let now = inquiry.time();
-        for met in part.drain(..).take(usize::try_from(left).unwrap_or(usize::MAX)) {
-            if let WalkItem::Flow(found) = met {
+        for item in part.drain(..).take(usize::try_from(left).unwrap_or(usize::MAX)) {
+            if let WalkItem::Flow(found) = item {
                 taker.line(&Line::Connection(Box::new(live(&found, now))))?;
                 (given, left) = (given + 1, left - 1);
             }
@@ -62,7 +62,7 @@ pub(crate) fn set(inquiry: &QueryClient, request: &Request) -> Result<u64, Answe
 
 fn to_the_end(inquiry: &QueryClient, kind: WalkKind) -> Result<u64, AnswerError> {
     let mut walk = Walk::new(kind);
-    while inquiry.go_on(&mut walk, &mut |_| ())? {}
+    while inquiry.run_part(&mut walk, &mut |_| ())? {}
     Ok(walk.matched)
 }
 
@@ -71,12 +71,12 @@ pub(crate) fn zones(inquiry: &QueryClient) -> Result<Vec<Line>, AnswerError> {
     let rules = inquiry.zones();
     let mut zones: BTreeMap<_, _> = rules.named().map(|zone| (zone, vec![])).collect();
     let mut walk = Walk::new(WalkKind::Zones);
-    let mut add = |met| {
-        if let WalkItem::Zone { zone, now } = met {
+    let mut add = |item| {
+        if let WalkItem::Zone { zone, now } = item {
             zones.entry(zone).or_default().push(now);
         }
     };
-    while inquiry.go_on(&mut walk, &mut add)? {}
+    while inquiry.run_part(&mut walk, &mut add)? {}
     let line =
         |(zone, workers): (u16, Vec<_>)| Line::Zone(zone_line(zone, &workers, rules.of(zone)));
     Ok(zones.into_iter().map(line).collect())
@@ -115,12 +115,12 @@ pub(crate) fn events(
     request: &Request,
     taker: &mut LineWriter,
 ) -> Result<Never, AnswerError> {
-    let mut hearing = inquiry.listen(request.filter())?;
+    let mut stream = inquiry.subscribe(request.filter())?;
     taker.line(&Line::Instance(instance(inquiry)))?;
     taker.flush()?;
     let mut lines = Vec::new();
     loop {
-        let heard = hearing.hear(&mut |lcore, heard| lines.push(heard_line(heard, lcore)))?;
+        let heard = stream.receive(&mut |lcore, heard| lines.push(heard_line(heard, lcore)))?;
         for line in lines.drain(..) {
             taker.line(&line)?;
         }

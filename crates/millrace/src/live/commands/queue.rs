@@ -12,11 +12,11 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
 /// Records that a walk checks in one round of housekeeping.
-const LISTED: usize = 16;
+const WALK_RECORDS: usize = 16;
 /// Zones that a walk checks in one round: their counts are adjacent in memory.
-const ZONES: usize = 64;
+const WALK_ZONES: usize = 64;
 /// Commands that may wait for a worker.
-const WAITING: usize = 64;
+const COMMANDS: usize = 64;
 /// Walks that a worker serves in turn.
 const WALKS: usize = 4;
 
@@ -25,11 +25,11 @@ pub(crate) enum Command {
     /// Runs a part of a walk.
     Walk(WalkPart, Producer<Reply>),
     /// Reports all counters.
-    Now(Producer<WorkerReport>),
+    ReadCounters(Producer<WorkerReport>),
     /// Subscribes a client to events of connections.
-    Listen(Subscriber, Producer<Reply>),
+    Subscribe(Subscriber, Producer<Reply>),
     /// Ends the subscription with this number.
-    Leave(u64, Producer<Reply>),
+    Unsubscribe(u64, Producer<Reply>),
     /// Replaces the zone policies.
     Zones(Arc<engine::ZonePolicies>, Producer<Reply>),
 }
@@ -58,7 +58,7 @@ pub(crate) struct WalkPart {
     /// Place where the part begins.
     pub(crate) cursor: Cursor,
     /// Records to check, at least 1.
-    pub(crate) places: u32,
+    pub(crate) records: u32,
 }
 
 /// A reply to a command. The last reply of a walk is [`Reply::End`]; other commands have one reply.
@@ -70,9 +70,10 @@ pub(crate) enum Reply {
     },
     End(PartEnd),
     /// The client is subscribed to events from now on.
-    Listens,
-    /// The client's subscription has ended; contains the worker's end of the ring.
-    Left(Option<Subscriber>),
+    Subscribed,
+    /// The subscription has ended, or was refused; contains the worker's end of the ring. `None` if
+    /// there was none.
+    Unsubscribed(Option<Subscriber>),
     /// The zone policies that were replaced.
     Zones(Arc<engine::ZonePolicies>),
 }
@@ -93,29 +94,32 @@ pub(crate) struct PartEnd {
 /// A part of a walk that is being served.
 struct Walk {
     kind: WalkKind,
-    left: u32,
+    records_left: u32,
     next_zone: u32,
     end: PartEnd,
-    told: Producer<Reply>,
+    replies: Producer<Reply>,
 }
 
 /// The worker's end of the queue of commands.
 pub(crate) struct CommandQueue {
-    asks: Consumer<Command>,
+    commands: Consumer<Command>,
     walks: [Option<Walk>; WALKS],
     /// Number of walks that are served.
     count: usize,
     /// The walk whose turn is next.
     next: usize,
-    listeners: Subscribers,
+    subscribers: Subscribers,
 }
 
 impl CommandQueue {
     /// Returns the worker's end, and the end that its clients share.
     pub(crate) fn new() -> (Self, Producer<Command>) {
-        let (ask, asks) = RingBuffer::new(WAITING);
-        let listeners = Subscribers::default();
-        (Self { asks, walks: [const { None }; WALKS], count: 0, next: 0, listeners }, ask)
+        let (producer, commands) = RingBuffer::new(COMMANDS);
+        let subscribers = Subscribers::default();
+        (
+            Self { commands, walks: [const { None }; WALKS], count: 0, next: 0, subscribers },
+            producer,
+        )
     }
 
     /// Does some of the work requested; returns how much, 0 if none is requested.
@@ -123,91 +127,96 @@ impl CommandQueue {
     pub(crate) fn serve(
         &mut self,
         engine: &mut Engine,
-        now: impl FnOnce(&Engine) -> WorkerReport,
+        report: impl FnOnce(&Engine) -> WorkerReport,
     ) -> usize {
-        if self.count == 0 && self.asks.is_empty() {
+        if self.count == 0 && self.commands.is_empty() {
             return 0;
         }
-        self.serve_some(engine, now)
+        self.serve_some(engine, report)
     }
 
     #[inline(never)]
     fn serve_some(
         &mut self,
         engine: &mut Engine,
-        now: impl FnOnce(&Engine) -> WorkerReport,
+        report: impl FnOnce(&Engine) -> WorkerReport,
     ) -> usize {
-        let takes = match self.asks.peek() {
+        let can_take = match self.commands.peek() {
             Ok(Command::Walk(..)) => self.count < WALKS,
             Ok(_) => true,
             Err(_) => false,
         };
-        let Some(ask) = takes.then(|| self.asks.pop().ok()).flatten() else {
-            return self.go_on(engine);
+        let Some(command) = can_take.then(|| self.commands.pop().ok()).flatten() else {
+            return self.step_next_walk(engine);
         };
-        let (answer, mut told) = match ask {
-            Command::Walk(part, told) => {
-                self.begin(Walk::new(part, told));
-                return self.go_on(engine);
+        let (reply, mut replies) = match command {
+            Command::Walk(part, replies) => {
+                self.add_walk(Walk::new(part, replies));
+                return self.step_next_walk(engine);
             }
-            Command::Now(mut told) => {
-                let _ = told.push(now(engine));
+            Command::ReadCounters(mut replies) => {
+                let _ = replies.push(report(engine));
                 return 1;
             }
-            Command::Listen(listener, told) => {
-                let refused = self.listeners.join(listener, engine);
-                (refused.map_or(Reply::Listens, |refused| Reply::Left(Some(refused))), told)
+            Command::Subscribe(subscriber, replies) => {
+                let refused = self.subscribers.add(subscriber, engine);
+                (
+                    refused.map_or(Reply::Subscribed, |refused| Reply::Unsubscribed(Some(refused))),
+                    replies,
+                )
             }
-            Command::Leave(id, told) => (Reply::Left(self.listeners.leave(id, engine)), told),
-            Command::Zones(zones, told) => (Reply::Zones(engine.set_zones(zones)), told),
+            Command::Unsubscribe(id, replies) => {
+                (Reply::Unsubscribed(self.subscribers.remove(id, engine)), replies)
+            }
+            Command::Zones(zones, replies) => (Reply::Zones(engine.set_zones(zones)), replies),
         };
         // The ring is new and has room for one reply.
-        let _ = told.push(answer);
+        let _ = replies.push(reply);
         1
     }
 
-    fn begin(&mut self, walk: Walk) {
-        if let Some(place) = self.walks.iter_mut().find(|place| place.is_none()) {
-            *place = Some(walk);
+    fn add_walk(&mut self, walk: Walk) {
+        if let Some(slot) = self.walks.iter_mut().find(|slot| slot.is_none()) {
+            *slot = Some(walk);
             self.count += 1;
         }
     }
 
     /// Hands up to `budget` events to subscribers; returns how many.
     #[inline(always)]
-    pub(crate) fn tell(&mut self, engine: &mut Engine, budget: usize, now: Nanos) -> usize {
-        self.listeners.tell(engine, budget, now)
+    pub(crate) fn send_events(&mut self, engine: &mut Engine, budget: usize, now: Nanos) -> usize {
+        self.subscribers.send_events(engine, budget, now)
     }
 
     /// Runs a step of the walk whose turn it is.
-    fn go_on(&mut self, engine: &mut Engine) -> usize {
+    fn step_next_walk(&mut self, engine: &mut Engine) -> usize {
         for _ in 0..WALKS {
-            let place = self.next;
+            let index = self.next;
             self.next = (self.next + 1) % WALKS;
-            let Some(walk) = &mut self.walks[place] else { continue };
+            let Some(walk) = &mut self.walks[index] else { continue };
             // One slot is kept for the end.
-            let room = walk.told.slots().saturating_sub(1);
+            let room = walk.replies.slots().saturating_sub(1);
             // Without a client, nothing is listed or ended any more.
-            let is_abandoned = walk.told.is_abandoned();
+            let is_abandoned = walk.replies.is_abandoned();
             if room == 0 && !is_abandoned {
                 continue;
             }
-            let looked_at = if is_abandoned { 1 } else { walk.step(engine, room) };
-            if walk.left == 0 || !walk.end.more || is_abandoned {
-                let _ = walk.told.push(Reply::End(walk.end));
-                self.walks[place] = None;
+            let checked = if is_abandoned { 1 } else { walk.step(engine, room) };
+            if walk.records_left == 0 || !walk.end.more || is_abandoned {
+                let _ = walk.replies.push(Reply::End(walk.end));
+                self.walks[index] = None;
                 self.count -= 1;
             }
-            return looked_at;
+            return checked;
         }
         0
     }
 }
 
 impl Walk {
-    fn new(WalkPart { kind, cursor, places }: WalkPart, told: Producer<Reply>) -> Self {
+    fn new(WalkPart { kind, cursor, records }: WalkPart, replies: Producer<Reply>) -> Self {
         let end = PartEnd { cursor, more: true, ..PartEnd::default() };
-        Self { kind, left: places.max(1), next_zone: 0, end, told }
+        Self { kind, records_left: records.max(1), next_zone: 0, end, replies }
     }
 
     /// Checks records as far as `room` replies fit; returns how many it checked.
@@ -215,14 +224,14 @@ impl Walk {
         if matches!(self.kind, WalkKind::Zones) {
             return self.step_zones(engine, room);
         }
-        let budget = room.min(LISTED).min(self.left as usize);
-        let told = &mut self.told;
+        let budget = room.min(WALK_RECORDS).min(self.records_left as usize);
+        let replies = &mut self.replies;
         let PartEnd { cursor, more, matched, held } = &mut self.end;
         *more = match &self.kind {
             WalkKind::List(query) => engine.list(query, cursor, budget as u32, &mut |flow| {
                 *matched += 1;
                 // The ring has room, unless the client has disconnected.
-                let _ = told.push(Reply::Flow(flow));
+                let _ = replies.push(Reply::Flow(flow));
             }),
             WalkKind::Count(query) => engine.count(query, cursor, budget as u32, matched),
             WalkKind::Flush(filter) => {
@@ -239,19 +248,19 @@ impl Walk {
             WalkKind::Review => engine.review(cursor, budget as u32, matched),
             WalkKind::Zones => false,
         };
-        self.left -= budget as u32;
+        self.records_left -= budget as u32;
         budget
     }
 
     fn step_zones(&mut self, engine: &Engine, room: usize) -> usize {
-        let budget = room.min(ZONES) as u32;
+        let budget = room.min(WALK_ZONES) as u32;
         let until = (self.next_zone + budget).min(u32::from(u16::MAX) + 1);
         for zone in self.next_zone..until {
             let zone = zone as u16;
-            let now = engine.zone_status(zone);
-            if now != ZoneStatus::default() {
+            let status = engine.zone_status(zone);
+            if status != ZoneStatus::default() {
                 self.end.matched += 1;
-                let _ = self.told.push(Reply::Zone { zone, now });
+                let _ = self.replies.push(Reply::Zone { zone, now: status });
             }
         }
         self.next_zone = until;
@@ -278,19 +287,19 @@ mod tests {
     }
 
     /// Returns all replies to a command, and the most records checked in one round.
-    fn answer(engine: &mut Engine, ask: WalkPart) -> (Vec<Reply>, usize) {
-        let (mut queue, mut asks) = CommandQueue::new();
-        let mut replies = push(&mut asks, ask);
-        let (mut told, mut most) = (Vec::new(), 0);
+    fn run_walk(engine: &mut Engine, part: WalkPart) -> (Vec<Reply>, usize) {
+        let (mut queue, mut commands) = CommandQueue::new();
+        let mut replies = push_walk(&mut commands, part);
+        let (mut received, mut most) = (Vec::new(), 0);
         loop {
-            most = most.max(queue.serve(engine, |_| unreachable!("nobody asked for it")));
+            most = most.max(queue.serve(engine, |_| unreachable!("no command requests it")));
             while let Ok(next) = replies.pop() {
                 if let Reply::End(_) = next {
-                    told.push(next);
+                    received.push(next);
                     while engine.next_record().is_some() {}
-                    return (told, most);
+                    return (received, most);
                 }
-                told.push(next);
+                received.push(next);
             }
             // Takes some records, as the control thread would.
             (0..8).for_each(|_| assert!(engine.next_record().is_none_or(|r| r.proto == 17)));
@@ -298,36 +307,36 @@ mod tests {
     }
 
     /// Capacity of the rings of replies in these tests.
-    const TOLD: usize = 512;
+    const REPLIES: usize = 512;
 
     /// Sends a command to a worker; returns the ring of its replies.
-    fn push(asks: &mut Producer<Command>, part: WalkPart) -> Consumer<Reply> {
-        let (told, replies) = RingBuffer::new(TOLD);
-        asks.push(Command::Walk(part, told)).ok().unwrap();
+    fn push_walk(commands: &mut Producer<Command>, part: WalkPart) -> Consumer<Reply> {
+        let (producer, replies) = RingBuffer::new(REPLIES);
+        commands.push(Command::Walk(part, producer)).ok().unwrap();
         replies
     }
 
-    fn walk(kind: WalkKind, places: u32) -> WalkPart {
-        WalkPart { kind, cursor: Cursor::default(), places }
+    fn whole_walk(kind: WalkKind, records: u32) -> WalkPart {
+        WalkPart { kind, cursor: Cursor::default(), records }
     }
 
     #[test]
-    fn a_worker_goes_on_when_there_is_room_for_answers() {
+    fn a_walk_goes_on_when_there_is_room_for_replies() {
         let mut engine = engine();
-        let (mut queue, mut asks) = CommandQueue::new();
-        let mut serve = || queue.serve(&mut engine, |_| unreachable!("nobody asked for it"));
+        let (mut queue, mut commands) = CommandQueue::new();
+        let mut serve = || queue.serve(&mut engine, |_| unreachable!("no command requests it"));
         assert_eq!(serve(), 0);
-        let all = walk(WalkKind::List(Query::default()), u32::MAX);
-        let mut replies = push(&mut asks, all);
+        let all = whole_walk(WalkKind::List(Query::default()), u32::MAX);
+        let mut replies = push_walk(&mut commands, all);
         // No client reads: the walk stops when the ring is full, and the worker does not wait.
         while serve() > 0 {}
-        assert!(replies.slots() < TOLD && replies.slots() > TOLD / 2);
+        assert!(replies.slots() < REPLIES && replies.slots() > REPLIES / 2);
         let mut flows = 0;
         let end = loop {
             match replies.pop() {
                 Ok(Reply::End(end)) => break end,
                 Ok(_) => flows += 1,
-                Err(_) => assert!(serve() <= LISTED),
+                Err(_) => assert!(serve() <= WALK_RECORDS),
             }
         };
         assert_eq!((flows, serve()), (2000, 0));
@@ -336,18 +345,18 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_as_long_as_asked_for_and_the_next_one_goes_on() {
+    fn a_part_is_as_long_as_requested_and_the_next_one_goes_on() {
         let mut engine = engine();
         let filter = Filter { zone: Some(7), ..Filter::default() };
         let query = Query { filter, ..Query::default() };
         for kind in [WalkKind::Count(query), WalkKind::List(query), WalkKind::Flush(filter)] {
-            let (mut part, mut matched, mut parts) = (walk(kind, 300), 0, 0);
+            let (mut part, mut matched, mut parts) = (whole_walk(kind, 300), 0, 0);
             loop {
-                let (mut told, most) = answer(&mut engine, part);
-                assert!(most <= LISTED);
-                let Some(Reply::End(end)) = told.pop() else { panic!("the end comes last") };
+                let (mut received, most) = run_walk(&mut engine, part);
+                assert!(most <= WALK_RECORDS);
+                let Some(Reply::End(end)) = received.pop() else { panic!("the end comes last") };
                 let is_list = matches!(kind, WalkKind::List(_));
-                assert_eq!(told.len() as u64, if is_list { end.matched } else { 0 });
+                assert_eq!(received.len() as u64, if is_list { end.matched } else { 0 });
                 assert!(end.matched <= 150);
                 (matched, parts) = (matched + end.matched, parts + 1);
                 part.cursor = end.cursor;
@@ -361,22 +370,22 @@ mod tests {
         assert_eq!(engine.stats().active(), 1000);
         let either = EndpointMatch { port: Some(1999), ..EndpointMatch::default() };
         let rest = Query { filter: Filter { either, ..Filter::default() }, ..Query::default() };
-        let (told, _) = answer(&mut engine, walk(WalkKind::Count(rest), u32::MAX));
-        assert!(matches!(told[..], [Reply::End(PartEnd { matched: 1, more: false, .. })]));
+        let (received, _) = run_walk(&mut engine, whole_walk(WalkKind::Count(rest), u32::MAX));
+        assert!(matches!(received[..], [Reply::End(PartEnd { matched: 1, more: false, .. })]));
     }
 
     /// Checks the cursor that each round leaves, not the number that it returns.
     #[test]
-    fn a_round_is_short_however_much_is_asked_for() {
+    fn a_round_is_short_however_much_is_requested() {
         let mut engine = engine();
-        let (mut queue, mut asks) = CommandQueue::new();
+        let (mut queue, mut commands) = CommandQueue::new();
         let all = [WalkKind::List(Query::default()), WalkKind::Flush(Filter::default())];
         for kind in all {
-            let mut replies = push(&mut asks, walk(kind, u32::MAX));
+            let mut replies = push_walk(&mut commands, whole_walk(kind, u32::MAX));
             let mut touched = 0;
             let end = loop {
                 let before = engine.stats().active();
-                queue.serve(&mut engine, |_| unreachable!("nobody asked for it"));
+                queue.serve(&mut engine, |_| unreachable!("no command requests it"));
                 let (mut of_round, mut end) = (before - engine.stats().active(), None);
                 while let Ok(next) = replies.pop() {
                     match next {
@@ -384,7 +393,7 @@ mod tests {
                         _ => of_round += 1,
                     }
                 }
-                assert!(of_round <= LISTED as u64, "{of_round}");
+                assert!(of_round <= WALK_RECORDS as u64, "{of_round}");
                 touched += of_round;
                 if let Some(end) = end {
                     break end;
@@ -396,35 +405,38 @@ mod tests {
     }
 
     #[test]
-    fn zones_that_have_connections_are_told_in_order() {
-        let (told, most) = answer(&mut engine(), walk(WalkKind::Zones, 1));
+    fn zones_with_connections_are_listed_in_order() {
+        let (received, most) = run_walk(&mut engine(), whole_walk(WalkKind::Zones, 1));
         const NOW: ZoneStatus = ZoneStatus { connections: 1000, embryonic: 1000, begun: 0 };
         assert!(matches!(
-            told[..],
+            received[..],
             [
                 Reply::Zone { zone: 0, now: NOW },
                 Reply::Zone { zone: 7, now: NOW },
                 Reply::End(PartEnd { matched: 2, more: false, .. })
             ]
         ));
-        assert!(most <= ZONES);
+        assert!(most <= WALK_ZONES);
     }
 
     /// Walks are served in turn, and other commands do not wait for them.
     #[test]
     fn walks_are_served_in_turn() {
         let mut engine = engine();
-        let (mut queue, mut asks) = CommandQueue::new();
-        let all = walk(WalkKind::List(Query::default()), 256);
-        let mut replies: Vec<_> = (0..WALKS + 1).map(|_| push(&mut asks, all)).collect();
-        let nobody = |_: &Engine| unreachable!("nobody asked for it");
-        (0..WALKS * 4).for_each(|_| assert_eq!(queue.serve(&mut engine, nobody), LISTED));
+        let (mut queue, mut commands) = CommandQueue::new();
+        let all = whole_walk(WalkKind::List(Query::default()), 256);
+        let mut replies: Vec<_> = (0..WALKS + 1).map(|_| push_walk(&mut commands, all)).collect();
+        let no_report = |_: &Engine| unreachable!("no command requests it");
+        (0..WALKS * 4).for_each(|_| assert_eq!(queue.serve(&mut engine, no_report), WALK_RECORDS));
         // Four of five walks are being served, and none is ahead of another.
-        let told: Vec<usize> = replies.iter().map(|replies| replies.slots()).collect();
-        assert_eq!(told, [4 * LISTED, 4 * LISTED, 4 * LISTED, 4 * LISTED, 0]);
+        let received: Vec<usize> = replies.iter().map(|replies| replies.slots()).collect();
+        assert_eq!(
+            received,
+            [4 * WALK_RECORDS, 4 * WALK_RECORDS, 4 * WALK_RECORDS, 4 * WALK_RECORDS, 0]
+        );
         // A client that reads nothing delays no other.
         replies.truncate(WALKS);
-        while queue.serve(&mut engine, nobody) > 0 {}
+        while queue.serve(&mut engine, no_report) > 0 {}
         assert!(replies.iter().all(|replies| replies.slots() == 257));
         assert!(replies.iter().all(|replies| replies.is_abandoned()));
         assert_eq!(queue.count, 0);

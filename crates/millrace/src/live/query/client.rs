@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 /// Time between two checks for a reply.
 pub(crate) const NAP: Duration = Duration::from_micros(200);
 /// Records in a part of a walk: at most this many connections are in memory at a time.
-const PART: u32 = 1024;
+const PART_RECORDS: u32 = 1024;
 /// Capacity of the ring of a part: a reply for each record, and the end.
-const REPLIES: usize = PART as usize + 1;
+const REPLIES: usize = PART_RECORDS as usize + 1;
 /// A walk returns to connections that wait for their NIC after this time, for at most
 /// [`HELD_MAX`].
 const HELD_NAP: Duration = Duration::from_millis(20);
@@ -52,7 +52,7 @@ pub(crate) struct QueryClient {
     /// The clock of the workers.
     pub(crate) clock: Clock,
     /// Subscriptions so far; the next one gets this number.
-    pub(crate) listeners: AtomicU64,
+    pub(crate) subscriptions: AtomicU64,
     /// True once the run is about to end.
     pub(crate) is_ending: AtomicBool,
 }
@@ -63,7 +63,7 @@ pub(crate) struct WorkerHandle {
     /// Number of the worker's wire.
     pub(crate) wire: usize,
     /// Commands to the worker. The mutex is held for one push only, and never by the worker.
-    pub(crate) asks: Mutex<Producer<Command>>,
+    pub(crate) commands: Mutex<Producer<Command>>,
 }
 
 /// The run is over or about to end, so the workers answer no queries.
@@ -117,7 +117,7 @@ impl Walk {
     }
 
     /// Moves on after the end of a part.
-    fn follow(&mut self, end: PartEnd) {
+    fn advance(&mut self, end: PartEnd) {
         self.matched += end.matched;
         self.held += end.held;
         self.cursor = end.cursor;
@@ -151,38 +151,38 @@ impl QueryClient {
         found: &mut impl FnMut(ListedConn),
     ) -> Result<(), RunEnding> {
         let mut walk = Walk::new(WalkKind::List(query));
-        let mut met = |met| {
-            if let WalkItem::Flow(flow) = met {
+        let mut add = |item| {
+            if let WalkItem::Flow(flow) = item {
                 found(flow);
             }
         };
-        while self.go_on(&mut walk, &mut met)? {}
+        while self.run_part(&mut walk, &mut add)? {}
         Ok(())
     }
 
-    /// Runs the next part of a walk and passes its items to `met`, which must be quick. Returns
+    /// Runs the next part of a walk and passes its items to `found`, which must be quick. Returns
     /// false once the walk is complete.
-    pub(crate) fn go_on(
+    pub(crate) fn run_part(
         &self,
         walk: &mut Walk,
-        met: &mut impl FnMut(WalkItem),
+        found: &mut impl FnMut(WalkItem),
     ) -> Result<bool, RunEnding> {
         let Some(worker) = self.workers.get(walk.worker) else { return Ok(false) };
         self.check()?;
-        let part = WalkPart { kind: walk.kind, cursor: walk.cursor, places: PART };
-        let (told, mut replies) = RingBuffer::new(REPLIES);
-        worker.send(Command::Walk(part, told))?;
+        let part = WalkPart { kind: walk.kind, cursor: walk.cursor, records: PART_RECORDS };
+        let (producer, mut replies) = RingBuffer::new(REPLIES);
+        worker.send(Command::Walk(part, producer))?;
         let (lcore, wire) = (worker.lcore, worker.wire);
         let end = loop {
-            match worker.reply(&mut replies)? {
-                Reply::Flow(flow) => met(WalkItem::Flow(ListedConn { flow, lcore, wire })),
-                Reply::Zone { zone, now } => met(WalkItem::Zone { zone, now }),
+            match worker.next_reply(&mut replies)? {
+                Reply::Flow(flow) => found(WalkItem::Flow(ListedConn { flow, lcore, wire })),
+                Reply::Zone { zone, now } => found(WalkItem::Zone { zone, now }),
                 Reply::End(end) => break end,
                 _ => return Err(RunEnding),
             }
         };
-        free(replies);
-        walk.follow(end);
+        free_ring(replies);
+        walk.advance(end);
         Ok(true)
     }
 
@@ -201,7 +201,7 @@ impl QueryClient {
     /// Returns the summary as if the run ended now.
     pub(crate) fn summary(&self) -> Result<Summary, RunEnding> {
         let reports: Vec<_> =
-            self.now()?.into_iter().map(|(lcore, _, report)| (lcore, report)).collect();
+            self.worker_reports()?.into_iter().map(|(lcore, _, report)| (lcore, report)).collect();
         let ports =
             self.rules.iter().map(RulesHandle::ask).collect::<Option<_>>().ok_or(RunEnding)?;
         let (policy, bypass) = (self.policy.clone(), self.bypass.clone());
@@ -213,18 +213,21 @@ impl QueryClient {
 
     /// Returns the state of all ports, in their order.
     pub(crate) fn ports(&self) -> Result<Vec<PortStatus>, RunEnding> {
-        let workers = self.now()?;
+        let workers = self.worker_reports()?;
         let port = |(number, line): (usize, &RulesHandle)| {
             let (wire, side) = (number / 2, number % 2);
             let of_wire = workers.iter().filter(|(_, at, _)| *at == wire);
             let states = of_wire.map(|(_, _, report)| report.admission[side]);
-            Some(PortStatus { rules: line.ask()?, state: states.reduce(plus).unwrap_or_default() })
+            Some(PortStatus {
+                rules: line.ask()?,
+                state: states.reduce(add_status).unwrap_or_default(),
+            })
         };
         self.rules.iter().enumerate().map(port).collect::<Option<_>>().ok_or(RunEnding)
     }
 
     /// Returns the names of all ports, in their order.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn port_names(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(RulesHandle::name)
     }
 
@@ -255,53 +258,53 @@ impl QueryClient {
     }
 
     /// Returns lcore, wire and counters of each worker.
-    fn now(&self) -> Result<Vec<(u32, usize, WorkerReport)>, RunEnding> {
-        let ask = |worker: &WorkerHandle| {
-            let (told, replies) = RingBuffer::new(1);
-            worker.send(Command::Now(told)).map(|()| replies)
+    fn worker_reports(&self) -> Result<Vec<(u32, usize, WorkerReport)>, RunEnding> {
+        let send = |worker: &WorkerHandle| {
+            let (producer, replies) = RingBuffer::new(1);
+            worker.send(Command::ReadCounters(producer)).map(|()| replies)
         };
-        let asked: Vec<_> = self.workers.iter().map(ask).collect::<Result<_, _>>()?;
-        let answer = |(worker, replies): (&WorkerHandle, _)| {
-            Ok((worker.lcore, worker.wire, worker.only(replies)?))
+        let rings: Vec<_> = self.workers.iter().map(send).collect::<Result<_, _>>()?;
+        let receive = |(worker, replies): (&WorkerHandle, _)| {
+            Ok((worker.lcore, worker.wire, worker.only_reply(replies)?))
         };
-        self.workers.iter().zip(asked).map(answer).collect()
+        self.workers.iter().zip(rings).map(receive).collect()
     }
 }
 
 impl WorkerHandle {
     /// Sends the worker a command; waits while its queue is full.
-    fn send(&self, mut ask: Command) -> Result<(), RunEnding> {
+    fn send(&self, mut command: Command) -> Result<(), RunEnding> {
         loop {
-            let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
-            match asks.push(ask) {
+            let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+            match commands.push(command) {
                 Ok(()) => return Ok(()),
-                Err(_) if asks.is_abandoned() => return Err(RunEnding),
-                Err(PushError::Full(unsent)) => ask = unsent,
+                Err(_) if commands.is_abandoned() => return Err(RunEnding),
+                Err(PushError::Full(unsent)) => command = unsent,
             }
-            drop(asks);
+            drop(commands);
             std::thread::sleep(NAP);
         }
     }
 
     /// Sends the worker a command that has one reply, and waits for the reply.
-    pub(crate) fn ask(
+    pub(crate) fn request(
         &self,
-        ask: impl FnOnce(Producer<Reply>) -> Command,
+        command: impl FnOnce(Producer<Reply>) -> Command,
     ) -> Result<Reply, RunEnding> {
-        let (told, replies) = RingBuffer::new(1);
-        self.send(ask(told))?;
-        self.only(replies)
+        let (producer, replies) = RingBuffer::new(1);
+        self.send(command(producer))?;
+        self.only_reply(replies)
     }
 
     /// Waits for the next reply. A worker that has ended serves none of the commands that wait in
     /// its queue, and their rings stay there: the queue itself tells that it has ended.
-    fn reply<T>(&self, replies: &mut Consumer<T>) -> Result<T, RunEnding> {
+    fn next_reply<T>(&self, replies: &mut Consumer<T>) -> Result<T, RunEnding> {
         loop {
             // Read before the pop: replies pushed before the worker dropped its end must still be
             // taken.
             let is_over = replies.is_abandoned() || self.has_ended();
             match replies.pop() {
-                Ok(told) => return Ok(told),
+                Ok(reply) => return Ok(reply),
                 Err(_) if is_over => return Err(RunEnding),
                 Err(_) => std::thread::sleep(NAP),
             }
@@ -309,26 +312,26 @@ impl WorkerHandle {
     }
 
     /// Waits for the only reply.
-    fn only<T>(&self, mut replies: Consumer<T>) -> Result<T, RunEnding> {
-        let told = self.reply(&mut replies)?;
-        free(replies);
-        Ok(told)
+    fn only_reply<T>(&self, mut replies: Consumer<T>) -> Result<T, RunEnding> {
+        let reply = self.next_reply(&mut replies)?;
+        free_ring(replies);
+        Ok(reply)
     }
 
     fn has_ended(&self) -> bool {
-        self.asks.lock().unwrap_or_else(PoisonError::into_inner).is_abandoned()
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).is_abandoned()
     }
 }
 
 /// Frees a ring after its last reply, once the worker has dropped its end, so that no worker frees
 /// it.
-fn free<T>(replies: Consumer<T>) {
+fn free_ring<T>(replies: Consumer<T>) {
     while !replies.is_abandoned() {
         std::thread::yield_now();
     }
 }
 
-fn plus(sum: OffloadStatus, next: OffloadStatus) -> OffloadStatus {
+fn add_status(sum: OffloadStatus, next: OffloadStatus) -> OffloadStatus {
     OffloadStatus {
         live: sum.live + next.live,
         room: sum.room + next.room,
@@ -357,34 +360,36 @@ mod tests {
 
     #[test]
     fn no_client_waits_for_a_worker_that_has_ended() {
-        let (commands, asks) = CommandQueue::new();
-        let worker = WorkerHandle { lcore: 0, wire: 0, asks: Mutex::new(asks) };
-        let (told, replies) = RingBuffer::new(1);
-        worker.send(Command::Now(told)).unwrap();
-        drop(commands);
+        let (queue, commands) = CommandQueue::new();
+        let worker = WorkerHandle { lcore: 0, wire: 0, commands: Mutex::new(commands) };
+        let (producer, replies) = RingBuffer::new(1);
+        worker.send(Command::ReadCounters(producer)).unwrap();
+        drop(queue);
         let (sender, result) = std::sync::mpsc::channel();
-        std::thread::spawn(move || sender.send(worker.only::<WorkerReport>(replies).is_err()));
+        std::thread::spawn(move || {
+            sender.send(worker.only_reply::<WorkerReport>(replies).is_err())
+        });
         assert_eq!(result.recv_timeout(Duration::from_secs(10)), Ok(true));
     }
 
     #[test]
-    fn a_walk_comes_again_for_flows_that_wait_for_their_nic() {
+    fn a_walk_revisits_connections_that_wait_for_their_nic() {
         let mut walk = Walk::new(WalkKind::Flush(Filter::default()));
         let cursor = cursor();
         let end = PartEnd { cursor, more: true, matched: 1, held: 1 };
-        walk.follow(end);
+        walk.advance(end);
         assert_eq!((walk.worker, walk.cursor), (0, cursor));
         // The part before had one that waits: the same worker again, and only records from that
         // time.
-        walk.follow(PartEnd { more: false, held: 0, ..end });
+        walk.advance(PartEnd { more: false, held: 0, ..end });
         assert_eq!((walk.worker, walk.cursor), (0, cursor.again()));
         assert_ne!(walk.cursor, Cursor::default());
-        walk.follow(PartEnd { more: false, held: 0, ..end });
+        walk.advance(PartEnd { more: false, held: 0, ..end });
         assert_eq!((walk.worker, walk.cursor, walk.matched), (1, Cursor::default(), 3));
         assert!(walk.held_since.is_none());
         // If the NIC does not reply, the walk goes on after [`HELD_MAX`].
         walk.held_since = Instant::now().checked_sub(HELD_MAX);
-        walk.follow(PartEnd { more: false, held: 1, ..end });
+        walk.advance(PartEnd { more: false, held: 1, ..end });
         assert_eq!((walk.worker, walk.cursor), (2, Cursor::default()));
     }
 }

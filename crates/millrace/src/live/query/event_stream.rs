@@ -17,9 +17,9 @@ pub(crate) struct EventStream<'a> {
     inquiry: &'a QueryClient,
     id: u64,
     /// The rings of the workers.
-    ears: Vec<EventReceiver>,
+    receivers: Vec<EventReceiver>,
     /// True once the workers hand out no more events to it.
-    has_left: bool,
+    is_unsubscribed: bool,
 }
 
 struct EventReceiver {
@@ -31,43 +31,46 @@ struct EventReceiver {
 
 impl QueryClient {
     /// Subscribes to events of connections that match `filter`.
-    pub(crate) fn listen(&self, filter: Filter) -> Result<EventStream<'_>, RunEnding> {
-        let id = self.listeners.fetch_add(1, Ordering::Relaxed);
-        let mut hearing = EventStream { inquiry: self, id, ears: Vec::new(), has_left: false };
+    pub(crate) fn subscribe(&self, filter: Filter) -> Result<EventStream<'_>, RunEnding> {
+        let id = self.subscriptions.fetch_add(1, Ordering::Relaxed);
+        let mut stream =
+            EventStream { inquiry: self, id, receivers: Vec::new(), is_unsubscribed: false };
         self.check()?;
         for worker in &self.workers {
-            let (listener, ring) = Subscriber::new(id, filter);
+            let (subscriber, ring) = Subscriber::new(id, filter);
             // Each worker has as many places as clients are served, so none refuses.
-            let Reply::Listens = worker.ask(|told| Command::Listen(listener, told))? else {
+            let Reply::Subscribed =
+                worker.request(|replies| Command::Subscribe(subscriber, replies))?
+            else {
                 return Err(RunEnding);
             };
-            hearing.ears.push(EventReceiver { lcore: worker.lcore, ring, missing: 0 });
+            stream.receivers.push(EventReceiver { lcore: worker.lcore, ring, missing: 0 });
         }
-        Ok(hearing)
+        Ok(stream)
     }
 }
 
 impl EventStream<'_> {
-    /// Passes waiting events to `heard`, with the lcore of their worker; returns how many. When the
+    /// Passes waiting events to `pass`, with the lcore of their worker; returns how many. When the
     /// run is about to end, it passes on earlier events first and then fails.
-    pub(crate) fn hear(
+    pub(crate) fn receive(
         &mut self,
-        heard: &mut impl FnMut(u32, StreamItem),
+        pass: &mut impl FnMut(u32, StreamItem),
     ) -> Result<usize, RunEnding> {
         if self.inquiry.check().is_err() {
-            self.leave();
+            self.unsubscribe();
         }
-        let (mut taken, mut is_over) = (0, self.has_left);
-        for EventReceiver { lcore, ring, missing } in &mut self.ears {
+        let (mut taken, mut is_over) = (0, self.is_unsubscribed);
+        for EventReceiver { lcore, ring, missing } in &mut self.receivers {
             is_over |= ring.is_abandoned();
             let before = taken;
             while taken - before < AT_ONCE {
                 let Ok(next) = ring.pop() else { break };
-                heard(*lcore, next);
+                pass(*lcore, next);
                 taken += 1;
             }
             if taken == before && *missing > 0 {
-                heard(*lcore, StreamItem::Lost(std::mem::take(missing)));
+                pass(*lcore, StreamItem::Lost(std::mem::take(missing)));
                 taken += 1;
             }
         }
@@ -75,15 +78,15 @@ impl EventStream<'_> {
     }
 
     /// Ends the subscription at all workers; events already in the rings stay.
-    fn leave(&mut self) {
-        if std::mem::replace(&mut self.has_left, true) {
+    fn unsubscribe(&mut self) {
+        if std::mem::replace(&mut self.is_unsubscribed, true) {
             return;
         }
-        for (worker, ear) in self.inquiry.workers.iter().zip(&mut self.ears) {
+        for (worker, receiver) in self.inquiry.workers.iter().zip(&mut self.receivers) {
             // The worker returns its end, so that no worker frees a ring. After the run it cannot.
-            let left = worker.ask(|told| Command::Leave(self.id, told));
-            if let Ok(Reply::Left(Some(listener))) = left {
-                ear.missing = listener.lost();
+            let reply = worker.request(|replies| Command::Unsubscribe(self.id, replies));
+            if let Ok(Reply::Unsubscribed(Some(subscriber))) = reply {
+                receiver.missing = subscriber.lost();
             }
         }
     }
@@ -91,6 +94,6 @@ impl EventStream<'_> {
 
 impl Drop for EventStream<'_> {
     fn drop(&mut self) {
-        self.leave();
+        self.unsubscribe();
     }
 }

@@ -17,21 +17,21 @@ impl QueryClient {
         read: impl FnOnce() -> Result<ZoneRules, E>,
     ) -> Result<u64, E> {
         let _turn = self.reloads.take();
-        Ok(self.go_by(read()?)?)
+        Ok(self.apply(read()?)?)
     }
 
-    fn go_by(&self, rules: ZoneRules) -> Result<u64, RunEnding> {
+    fn apply(&self, rules: ZoneRules) -> Result<u64, RunEnding> {
         for worker in &self.workers {
             self.check()?;
             // The old configuration is freed here, not by a worker.
-            match worker.ask(|told| Command::Zones(rules.zones(), told))? {
-                Reply::Zones(before) => drop(before),
+            match worker.request(|replies| Command::Zones(rules.zones(), replies))? {
+                Reply::Zones(old) => drop(old),
                 _ => return Err(RunEnding),
             }
         }
         *self.zones.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         let mut walk = Walk::new(WalkKind::Review);
-        while self.go_on(&mut walk, &mut |_| ())? {}
+        while self.run_part(&mut walk, &mut |_| ())? {}
         Ok(walk.matched)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Turns<T> {
     line: Mutex<Line>,
     moves: Condvar,
-    what: Mutex<T>,
+    value: Mutex<T>,
 }
 
 /// The queue of waiting threads, by numbers.
@@ -25,12 +25,12 @@ struct Line {
 /// A turn, which ends when this is dropped.
 pub(crate) struct Turn<'a, T> {
     of: &'a Turns<T>,
-    what: MutexGuard<'a, T>,
+    value: MutexGuard<'a, T>,
 }
 
 impl<T> Turns<T> {
-    pub(crate) fn new(what: T) -> Self {
-        Self { line: Mutex::default(), moves: Condvar::new(), what: Mutex::new(what) }
+    pub(crate) fn new(value: T) -> Self {
+        Self { line: Mutex::default(), moves: Condvar::new(), value: Mutex::new(value) }
     }
 
     /// Waits until all earlier callers have had their turn.
@@ -42,7 +42,7 @@ impl<T> Turns<T> {
             line = self.moves.wait(line).unwrap_or_else(PoisonError::into_inner);
         }
         drop(line);
-        Turn { of: self, what: lock(&self.what) }
+        Turn { of: self, value: lock(&self.value) }
     }
 
     /// Returns the number of threads that have the value or wait for it.
@@ -65,13 +65,13 @@ impl<T> Deref for Turn<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.what
+        &self.value
     }
 }
 
 impl<T> DerefMut for Turn<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.what
+        &mut self.value
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
 
     /// A thread that takes the value repeatedly does not get it more often than one that waits.
     #[test]
-    fn who_waits_comes_before_who_comes_again() {
+    fn a_waiting_thread_comes_before_one_that_returns() {
         let turns = Turns::new(Vec::new());
         std::thread::scope(|scope| {
             for round in 0..1000 {
