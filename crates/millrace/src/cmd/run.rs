@@ -131,15 +131,15 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     signals.catch_real_time().context("cannot catch signals")?;
     warn_at_start(&live, wants_huge_pages);
     let lines = Lines { interval: args.interval, are_printed: outputs.report && !args.quiet };
-    let mut reloader = Reloader::new(live.inquiry(), reload);
+    let mut reloader = Reloader::new(live.queries(), reload);
     let each_turn = &mut |sink: &mut RecordSink| {
         if signals.take_reopen() {
             sink.reopen();
         }
         if signals.take_reload() {
-            reloader.want();
+            reloader.request();
         }
-        reloader.turn();
+        reloader.start_requested();
     };
     let interrupted = &signals.interrupted;
     let until = StopCondition { duration: args.duration, interrupted, each_turn };
@@ -226,7 +226,7 @@ fn snapshots(plan: &Plan) -> Option<Snapshots> {
 /// Opens the control socket. Fails if the user named its path and it cannot be opened there. If the
 /// default path cannot be used, prints a warning and returns `None`.
 fn serve(socket: &Socket, live: &Runtime, reload: Arc<Reload>) -> anyhow::Result<Option<Server>> {
-    let answerer = Arc::new(Answers::new(live.inquiry(), reload));
+    let answerer = Arc::new(Answers::new(live.queries(), reload));
     let path = match socket {
         Socket::Off => return Ok(None),
         Socket::At(path) => {
@@ -249,7 +249,7 @@ fn serve(socket: &Socket, live: &Runtime, reload: Arc<Reload>) -> anyhow::Result
 /// Closes the control socket. Takes records meanwhile: a client that flushes connections waits
 /// until their records are taken.
 fn close(server: Option<Server>, live: &mut Runtime, sink: &mut RecordSink) {
-    live.inquiry().end();
+    live.queries().end();
     let Some(server) = server else { return };
     server.close();
     while !server.is_closed() {
@@ -371,7 +371,7 @@ pub(super) fn watch(
     {
         (until.each_turn)(sink);
         live.turn(sink);
-        live.news().iter().for_each(tell_port_event);
+        live.take_reset_events().iter().for_each(tell_port_event);
         if live.has_given_up() {
             break;
         }

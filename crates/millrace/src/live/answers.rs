@@ -30,78 +30,78 @@ impl From<RunEnding> for AnswerError {
 
 /// Answers the requests to one run.
 pub(crate) struct Answers {
-    inquiry: Arc<QueryClient>,
+    queries: Arc<QueryClient>,
     reload: Arc<Reload>,
 }
 
 impl Answers {
-    /// `inquiry` queries the run; `reload` reads its configuration again.
-    pub(crate) fn new(inquiry: Arc<QueryClient>, reload: Arc<Reload>) -> Self {
-        Self { inquiry, reload }
+    /// `queries` queries the run; `reload` reads its configuration again.
+    pub(crate) fn new(queries: Arc<QueryClient>, reload: Arc<Reload>) -> Self {
+        Self { queries, reload }
     }
 }
 
 impl Answerer for Answers {
-    fn answer(&self, request: &Request, taker: &mut LineWriter) -> Result<(), AnswerError> {
-        answer((&self.inquiry, &self.reload), request, taker)
+    fn answer(&self, request: &Request, writer: &mut LineWriter) -> Result<(), AnswerError> {
+        answer((&self.queries, &self.reload), request, writer)
     }
 }
 
 /// Writes the lines of an answer, except an error at its end.
 fn answer(
-    (inquiry, reload): (&QueryClient, &Reload),
+    (queries, reload): (&QueryClient, &Reload),
     request: &Request,
-    taker: &mut LineWriter,
+    writer: &mut LineWriter,
 ) -> Result<(), AnswerError> {
     let (mut lines, mut matched) = (Vec::new(), 0);
     match request.ask {
-        Ask::List => matched = connections::list(inquiry, request, taker)?,
-        Ask::Events => match connections::events(inquiry, request, taker)? {},
-        Ask::Count => matched = connections::count(inquiry, request)?,
-        Ask::Flush => matched = connections::flush(inquiry, request)?,
-        Ask::Set => matched = connections::set(inquiry, request)?,
+        Ask::List => matched = connections::list(queries, request, writer)?,
+        Ask::Events => match connections::events(queries, request, writer)? {},
+        Ask::Count => matched = connections::count(queries, request)?,
+        Ask::Flush => matched = connections::flush(queries, request)?,
+        Ask::Set => matched = connections::set(queries, request)?,
         Ask::Reload => {
             let path = request.path.as_deref().map(Path::new);
-            matched = inquiry.reload(|| reload.read(path).map_err(AnswerError::from))?;
+            matched = queries.reload(|| reload.read(path).map_err(AnswerError::from))?;
         }
         Ask::Zones => {
-            lines = connections::zones(inquiry)?;
+            lines = connections::zones(queries)?;
             matched = lines.len() as u64;
         }
-        Ask::Instance => lines.push(Line::Instance(instance(inquiry))),
-        Ask::Stats => lines.push(stats(inquiry)?),
-        Ask::Flows => matched = flows(inquiry, request, &mut lines)?,
+        Ask::Instance => lines.push(Line::Instance(instance(queries))),
+        Ask::Stats => lines.push(stats(queries)?),
+        Ask::Flows => matched = flows(queries, request, &mut lines)?,
         Ask::Offload => {
-            lines.extend(inquiry.ports()?.iter().map(|port| Line::Port(port_line(port))));
-            matched = rules(inquiry, request, &mut lines)?;
+            lines.extend(queries.ports()?.iter().map(|port| Line::Port(port_line(port))));
+            matched = rules(queries, request, &mut lines)?;
         }
     }
     lines.push(Line::End(EndLine { matched }));
     // The lines are complete, so no worker waits for a slow client.
-    Ok(lines.iter().try_for_each(|line| taker.line(line))?)
+    Ok(lines.iter().try_for_each(|line| writer.line(line))?)
 }
 
-fn instance(inquiry: &QueryClient) -> InstanceLine {
+fn instance(queries: &QueryClient) -> InstanceLine {
     InstanceLine {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         protocol: VERSION,
-        age_s: inquiry.age().as_secs_f64(),
-        policy: inquiry.policy().to_owned(),
-        ports: inquiry.port_names().map(str::to_owned).collect(),
+        age_s: queries.age().as_secs_f64(),
+        policy: queries.policy().to_owned(),
+        ports: queries.port_names().map(str::to_owned).collect(),
     }
 }
 
-fn stats(inquiry: &QueryClient) -> Result<Line, Failure> {
-    let summary = inquiry.summary()?;
+fn stats(queries: &QueryClient) -> Result<Line, Failure> {
+    let summary = queries.summary()?;
     let mut report = Vec::new();
     summary.print(&mut report).expect("memory takes what is written");
     let report = String::from_utf8_lossy(&report).into_owned();
     Ok(Line::Stats { summary: to_value(&summary), report })
 }
 
-fn to_value(what: &impl serde::Serialize) -> Value {
-    serde_json::to_value(what).unwrap_or_else(|error| json!(error.to_string()))
+fn to_value(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_else(|error| json!(error.to_string()))
 }
 
 fn query(request: &Request, has_rules: bool) -> Query {
@@ -109,14 +109,14 @@ fn query(request: &Request, has_rules: bool) -> Query {
 }
 
 /// Collects lines of the connections with the most bytes; returns how many connections match.
-fn flows(inquiry: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
+fn flows(queries: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
     let mut busiest = TopN::new(request.limit());
-    inquiry.flows(query(request, false), &mut |found| {
+    queries.flows(query(request, false), &mut |found| {
         let record = &found.flow.record;
         busiest.offer(record.orig.bytes + record.reply.bytes, || found);
     })?;
-    let ports = inquiry.ports()?;
-    let now = inquiry.time();
+    let ports = queries.ports()?;
+    let now = queries.time();
     let matched = busiest.offered();
     lines.extend(busiest.into_sorted().map(|found| {
         let line = flow_line(&found, &ports, now);
@@ -126,11 +126,11 @@ fn flows(inquiry: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Res
 }
 
 /// Collects lines of the rules with the most packets per second; returns how many rules match.
-fn rules(inquiry: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
-    let names: Vec<_> = inquiry.port_names().collect();
-    let now = inquiry.time();
+fn rules(queries: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
+    let names: Vec<_> = queries.port_names().collect();
+    let now = queries.time();
     let mut busiest = TopN::new(request.limit());
-    inquiry.flows(query(request, true), &mut |found| {
+    queries.flows(query(request, true), &mut |found| {
         for (direction, view) in found.flow.rules.iter().flatten().enumerate() {
             if !matches!(view.state, RuleState::None | RuleState::Candidate) {
                 let rate = (view.rate * 16.0) as u64;
@@ -172,7 +172,7 @@ fn rule_line(found: &ListedConn, direction: usize, names: &[&str], now: Nanos) -
     let orig = (record.src, record.sport);
     let reply = (record.dst, record.dport);
     let ((src, sport), (dst, dport)) = if direction == 0 { (orig, reply) } else { (reply, orig) };
-    let port = place(found, view.side.unwrap_or_default());
+    let port = port_number(found, view.side.unwrap_or_default());
     RuleLine {
         port: names.get(port).copied().unwrap_or_default().to_owned(),
         proto: record.proto,
@@ -190,14 +190,14 @@ fn rule_line(found: &ListedConn, direction: usize, names: &[&str], now: Nanos) -
 }
 
 /// Returns the number of the port at `side` of the connection's wire.
-fn place(found: &ListedConn, side: Side) -> usize {
+fn port_number(found: &ListedConn, side: Side) -> usize {
     2 * found.wire + side as usize
 }
 
 fn flow_line(found: &ListedConn, ports: &[PortStatus], now: Nanos) -> FlowLine {
     let record = &found.flow.record;
-    let line = |direction: usize, tally: &DirectionCounters| {
-        let DirectionCounters { packets, bytes, ip_bytes, tcp_flags } = *tally;
+    let line = |direction: usize, counters: &DirectionCounters| {
+        let DirectionCounters { packets, bytes, ip_bytes, tcp_flags } = *counters;
         let offload = offload_line(found, &found.rules()[direction], packets, ports);
         DirectionLine { packets, bytes, ip_bytes, tcp_flags, offload }
     };
@@ -227,12 +227,13 @@ fn offload_line(
     packets: u64,
     ports: &[PortStatus],
 ) -> OffloadLine {
-    let port = view.side.and_then(|side| ports.get(place(found, side)));
-    let of_wire = ports.get(place(found, Side::A)..=place(found, Side::B)).unwrap_or_default();
+    let port = view.side.and_then(|side| ports.get(port_number(found, side)));
+    let of_wire =
+        ports.get(port_number(found, Side::A)..=port_number(found, Side::B)).unwrap_or_default();
     let words = match view.reason {
         None => rule_words(view),
         Some(NoRuleReason::Off) => off_words(of_wire),
-        Some(reason) => why(reason, (view, packets), port),
+        Some(reason) => reason_words(reason, (view, packets), port),
     };
     OffloadLine {
         state: view.state.name().to_owned(),
@@ -271,7 +272,7 @@ fn off_words(ports: &[PortStatus]) -> String {
 }
 
 /// Returns the words for why a direction has no rule.
-fn why(
+fn reason_words(
     reason: NoRuleReason,
     (view, packets): (&RuleView, u64),
     port: Option<&PortStatus>,

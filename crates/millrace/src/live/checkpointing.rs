@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Records that a worker checks in one round of housekeeping.
-const SAVED: usize = 16;
+const RECORDS: usize = 16;
 /// Capacity of the ring of connections from a worker.
 const RING: usize = 2048;
 /// Time between two checks for more connections.
@@ -30,32 +30,32 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A worker's ends of the rings to the checkpoint thread.
 pub(crate) struct CheckpointSource {
-    asks: Consumer<()>,
+    requests: Consumer<()>,
     saved: Producer<Option<ConnSnapshot>>,
     cursor: Option<Cursor>,
 }
 
 /// The checkpoint thread's ends of the rings to one worker.
-struct Source {
+struct WorkerRings {
     place: Place,
     workers: u16,
-    asks: Producer<()>,
+    requests: Producer<()>,
     saved: Consumer<Option<ConnSnapshot>>,
 }
 
 impl CheckpointSource {
-    fn new(place: Place, workers: u16) -> (Self, Source) {
-        let (ask, asks) = RingBuffer::new(1);
-        let (save, saved) = RingBuffer::new(RING);
-        let saver = Self { asks, saved: save, cursor: None };
-        (saver, Source { place, workers, asks: ask, saved })
+    fn new(place: Place, workers: u16) -> (Self, WorkerRings) {
+        let (request, requests) = RingBuffer::new(1);
+        let (producer, saved) = RingBuffer::new(RING);
+        let source = Self { requests, saved: producer, cursor: None };
+        (source, WorkerRings { place, workers, requests: request, saved })
     }
 
     /// Pushes some of the connections requested; returns the number of records checked, 0 if none
     /// is requested.
     #[inline(always)]
     pub(crate) fn serve(&mut self, engine: &Engine) -> usize {
-        if self.cursor.is_none() && self.asks.is_empty() {
+        if self.cursor.is_none() && self.requests.is_empty() {
             return 0;
         }
         self.serve_some(engine)
@@ -63,19 +63,19 @@ impl CheckpointSource {
 
     #[inline(never)]
     fn serve_some(&mut self, engine: &Engine) -> usize {
-        if self.cursor.is_none() && self.asks.pop().is_ok() {
+        if self.cursor.is_none() && self.requests.pop().is_ok() {
             self.cursor = Some(Cursor::default());
         }
         let Some(cursor) = &mut self.cursor else { return 0 };
         // One slot is kept for the end mark.
-        let budget = self.saved.slots().saturating_sub(1).min(SAVED);
+        let budget = self.saved.slots().saturating_sub(1).min(RECORDS);
         if budget == 0 {
             return 0;
         }
         let saved = &mut self.saved;
-        let mut give = |what| saved.push(what).unwrap_or_else(|_| unreachable!("there is room"));
-        if !engine.save(cursor, budget as u32, &mut |flow| give(Some(flow))) {
-            give(None);
+        let mut push = |item| saved.push(item).unwrap_or_else(|_| unreachable!("there is room"));
+        if !engine.save(cursor, budget as u32, &mut |flow| push(Some(flow))) {
+            push(None);
             self.cursor = None;
         }
         budget
@@ -95,7 +95,7 @@ impl CheckpointStatus {
     }
 
     /// Returns errors in reading the previous run's files since the last call.
-    pub(crate) fn complaints(&self) -> Vec<String> {
+    pub(crate) fn take_complaints(&self) -> Vec<String> {
         std::mem::take(&mut self.complaints.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -105,24 +105,24 @@ impl CheckpointStatus {
     }
 
     /// Adds what a worker restored before its first packet. Workers restore side by side.
-    pub(crate) fn add(&self, resumed: ResumeOutcome) {
+    pub(crate) fn add(&self, outcome: ResumeOutcome) {
         let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        complaints.extend(resumed.complaints);
+        complaints.extend(outcome.complaints);
         let mut sum = self.lock();
-        sum.restored += resumed.restored;
-        sum.expired += resumed.expired;
-        sum.refused += resumed.refused;
-        sum.restore_ms = sum.restore_ms.max(resumed.took.as_millis() as u64);
+        sum.restored += outcome.restored;
+        sum.expired += outcome.expired;
+        sum.refused += outcome.refused;
+        sum.restore_ms = sum.restore_ms.max(outcome.took.as_millis() as u64);
     }
 }
 
 /// The checkpoint thread before its start.
 pub(crate) struct Checkpointer {
     snapshots: Snapshots,
-    sources: Vec<Source>,
+    workers: Vec<WorkerRings>,
     /// The clock of the workers.
     clock: Clock,
-    gauge: CheckpointStatus,
+    status: CheckpointStatus,
     /// Progress: connections taken from workers, and files begun and finished.
     steps: Arc<AtomicU64>,
 }
@@ -130,11 +130,11 @@ pub(crate) struct Checkpointer {
 /// Returns a worker's end and what it is to restore. `place` is one of `workers` places of its
 /// wire. Without snapshots both are empty.
 pub(crate) fn of_worker(
-    saving: &mut Option<Checkpointer>,
+    checkpointer: &mut Option<Checkpointer>,
     (place, workers): (Place, u16),
 ) -> (Option<CheckpointSource>, Resume) {
-    let Some(saving) = saving else { return (None, Resume::default()) };
-    (Some(saving.add(place, workers)), saving.snapshots.take(place))
+    let Some(checkpointer) = checkpointer else { return (None, Resume::default()) };
+    (Some(checkpointer.add(place, workers)), checkpointer.snapshots.take(place))
 }
 
 /// The running checkpoint thread.
@@ -142,22 +142,22 @@ pub(crate) struct Running {
     thread: JoinHandle<()>,
     stop: Sender<()>,
     steps: Arc<AtomicU64>,
-    /// Measures progress after the order to stop; `None` before it.
+    /// Measures progress after the request to stop; `None` before it.
     standstill: Option<Standstill>,
 }
 
 impl Checkpointer {
-    pub(crate) fn new(snapshots: Snapshots, clock: Clock, gauge: &CheckpointStatus) -> Self {
-        let (sources, gauge, steps) = (Vec::new(), gauge.clone(), Arc::default());
-        Self { snapshots, sources, clock, gauge, steps }
+    pub(crate) fn new(snapshots: Snapshots, clock: Clock, status: &CheckpointStatus) -> Self {
+        let (workers, status, steps) = (Vec::new(), status.clone(), Arc::default());
+        Self { snapshots, workers, clock, status, steps }
     }
 
     /// Adds the rings of a worker at `place`, one of `workers` of its wire; returns the worker's
     /// end.
     fn add(&mut self, place: Place, workers: u16) -> CheckpointSource {
-        let (saver, source) = CheckpointSource::new(place, workers);
-        self.sources.push(source);
-        saver
+        let (source, rings) = CheckpointSource::new(place, workers);
+        self.workers.push(rings);
+        source
     }
 
     /// Starts the thread. If that fails, it prints why, and the bump runs without snapshots.
@@ -178,7 +178,7 @@ impl Checkpointer {
     }
 
     fn run(mut self, stopped: &Receiver<()>) {
-        let mut is_told = false;
+        let mut is_reported = false;
         loop {
             let is_last = match self.snapshots.every {
                 Some(every) => stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout),
@@ -188,10 +188,10 @@ impl Checkpointer {
                 }
             };
             match self.save() {
-                Ok(()) => is_told = false,
-                Err(error) if !is_told => {
+                Ok(()) => is_reported = false,
+                Err(error) if !is_reported => {
                     tell(io::stderr(), format_args!("millrace: {error}; forwarding continues"));
-                    is_told = true;
+                    is_reported = true;
                 }
                 Err(_) => {}
             }
@@ -205,27 +205,27 @@ impl Checkpointer {
     fn save(&mut self) -> Result<(), String> {
         let (begun, mut bytes) = (Instant::now(), 0);
         let mut result = Ok(());
-        for source in &mut self.sources {
-            match source.write(&self.snapshots, self.clock, &self.steps) {
+        for worker in &mut self.workers {
+            match worker.write(&self.snapshots, self.clock, &self.steps) {
                 Ok(more) => bytes += more,
                 Err(error) => {
-                    let path = self.snapshots.store.path(source.place);
+                    let path = self.snapshots.store.path(worker.place);
                     let message = format!("cannot write snapshot {}: {error}", path.display());
                     result = result.and(Err(message));
                 }
             }
         }
         if result.is_ok() {
-            let mut gauge = self.gauge.lock();
-            gauge.written += 1;
-            gauge.last_ms = begun.elapsed().as_millis() as u64;
-            gauge.bytes = bytes;
+            let mut status = self.status.lock();
+            status.written += 1;
+            status.last_ms = begun.elapsed().as_millis() as u64;
+            status.bytes = bytes;
         }
         result
     }
 }
 
-impl Source {
+impl WorkerRings {
     /// Writes the file of a worker; returns its length in bytes. After an error it still takes all
     /// connections that the worker pushes, as the next file would get the rest otherwise.
     fn write(&mut self, snapshots: &Snapshots, clock: Clock, steps: &AtomicU64) -> io::Result<u64> {
@@ -233,7 +233,7 @@ impl Source {
         let header = snapshots.header((self.place, self.workers), clocks.system, rss_secret());
         let mut file = Some(snapshots.store.begin(&header)?);
         let mut failed = None;
-        if self.asks.push(()).is_err() {
+        if self.requests.push(()).is_err() {
             return Err(io::Error::other("the worker is at the one before"));
         }
         loop {
@@ -291,8 +291,8 @@ impl Running {
         let lasts = self.standstill.as_mut().map(|standstill| standstill.lasts(steps));
         let is_given_up = lasts.is_some_and(|lasts| lasts >= PATIENCE);
         if is_given_up {
-            let words = "millrace: cannot write the last snapshot: no progress for 30 s";
-            tell(io::stderr(), words);
+            let message = "millrace: cannot write the last snapshot: no progress for 30 s";
+            tell(io::stderr(), message);
         }
         self.thread.is_finished() || is_given_up
     }
@@ -330,31 +330,30 @@ mod tests {
     fn restored(ahead: i64) -> (ResumeOutcome, Option<Nanos>) {
         let scratch = tempfile::tempdir().unwrap();
         let clock = Clock::new(tsc(), SECOND).ahead_by(ahead);
-        let (mut saver, mut source) = CheckpointSource::new(PLACE, 1);
+        let (mut worker_source, mut rings) = CheckpointSource::new(PLACE, 1);
         let before = engine(clock.at(tsc()), 10 * SECOND);
         let snapshots = open(scratch.path());
         std::thread::scope(|scope| {
-            let write =
-                scope.spawn(|| source.write(&snapshots, clock, &AtomicU64::new(0)).unwrap());
+            let write = scope.spawn(|| rings.write(&snapshots, clock, &AtomicU64::new(0)).unwrap());
             while !write.is_finished() {
-                saver.serve(&before);
+                worker_source.serve(&before);
             }
         });
         let mut after = Engine::new(&Config { capacity_ipv4: 64, ..Config::default() });
         let now = system_now();
-        let resumed = open(scratch.path()).take(PLACE).restore(&mut after, || now);
+        let outcome = open(scratch.path()).take(PLACE).restore(&mut after, || now);
         let mut expires = None;
         after.list(&Query::default(), &mut Cursor::default(), 64, &mut |flow| {
             expires = Some(flow.expires.saturating_sub(now));
         });
-        (resumed, expires)
+        (outcome, expires)
     }
 
     #[test]
     fn timeouts_go_on_whatever_became_of_the_clock_meanwhile() {
         for ahead in [0, -HOUR, HOUR] {
-            let (resumed, expires) = restored(ahead);
-            assert_eq!((resumed.restored, resumed.expired), (1, 0), "{ahead}");
+            let (outcome, expires) = restored(ahead);
+            assert_eq!((outcome.restored, outcome.expired), (1, 0), "{ahead}");
             let expires = expires.unwrap();
             assert!(expires <= 20 * SECOND, "its timeout goes on: {expires}, {ahead}");
         }

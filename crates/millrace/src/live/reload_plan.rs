@@ -57,38 +57,38 @@ impl Reload {
 /// Reloads the configuration file from the start, on request of a signal. A reload waits for the
 /// workers, which the control thread must not do, so it has its own thread.
 pub(crate) struct Reloader {
-    inquiry: Arc<QueryClient>,
+    queries: Arc<QueryClient>,
     reload: Arc<Reload>,
-    is_wanted: bool,
+    is_requested: bool,
     running: Option<JoinHandle<()>>,
 }
 
 impl Reloader {
-    pub(crate) fn new(inquiry: Arc<QueryClient>, reload: Arc<Reload>) -> Self {
-        Self { inquiry, reload, is_wanted: false, running: None }
+    pub(crate) fn new(queries: Arc<QueryClient>, reload: Arc<Reload>) -> Self {
+        Self { queries, reload, is_requested: false, running: None }
     }
 
     /// Requests a reload, which reads the file after this call.
-    pub(crate) fn want(&mut self) {
-        self.is_wanted = true;
+    pub(crate) fn request(&mut self) {
+        self.is_requested = true;
     }
 
     /// Starts a requested reload, once the previous one has ended.
-    pub(crate) fn turn(&mut self) {
-        if !self.is_wanted || self.running.as_ref().is_some_and(|thread| !thread.is_finished()) {
+    pub(crate) fn start_requested(&mut self) {
+        if !self.is_requested || self.running.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
         }
-        self.is_wanted = false;
-        let (inquiry, reload) = (Arc::clone(&self.inquiry), Arc::clone(&self.reload));
+        self.is_requested = false;
+        let (queries, reload) = (Arc::clone(&self.queries), Arc::clone(&self.reload));
         let thread = std::thread::Builder::new().name("reload".to_owned());
-        match thread.spawn(move || tell_result(inquiry.reload(|| reload.read(None)))) {
+        match thread.spawn(move || print_result(queries.reload(|| reload.read(None)))) {
             Ok(thread) => self.running = Some(thread),
             Err(error) => tell(io::stderr(), format_args!("millrace: cannot reload: {error}")),
         }
     }
 }
 
-fn tell_result(result: Result<u64, Failure>) {
+fn print_result(result: Result<u64, Failure>) {
     match result {
         Ok(retimed) => tell(
             io::stderr(),

@@ -10,7 +10,7 @@ use crate::live::counters::published::{PublishedCounters, Snapshot};
 use crate::live::offload::{PortOffer, Rules};
 use crate::live::ports::frame_limits::FrameLimits;
 use crate::live::ports::pair::PortPair;
-use crate::live::ports::queue_lease::{Pair, QueueLease, QueueOwner, loan};
+use crate::live::ports::queue_lease::{QueueLease, QueueOwner, QueuePair, lease};
 use crate::live::ports::reset::PortReset;
 use crate::live::ports::shared::SharedPort;
 use crate::live::ports::watch::{PortEvent, PortWatch};
@@ -46,11 +46,11 @@ pub(crate) struct Runtime {
     /// Rules of each port, in the order of `ports`.
     rules: Vec<Rules>,
     offload: OffloadPlan,
-    inquiry: Arc<QueryClient>,
-    saving: Option<checkpointing::Running>,
+    queries: Arc<QueryClient>,
+    checkpoints: Option<checkpointing::Running>,
     stop: Arc<AtomicBool>,
-    /// Results of port resets that [`news`](Self::news) has not returned yet.
-    news: Vec<PortEvent>,
+    /// Results of port resets that [`take_reset_events`](Self::take_reset_events) has not returned yet.
+    reset_events: Vec<PortEvent>,
 }
 
 struct Running {
@@ -58,7 +58,7 @@ struct Running {
     /// Number of the wire: its ports are `2 * wire` and `2 * wire + 1`.
     wire: usize,
     job: Job<WorkerReport>,
-    board: Arc<PublishedCounters>,
+    counters: Arc<PublishedCounters>,
     records: Consumer<FlowRecord>,
 }
 
@@ -78,15 +78,16 @@ impl Runtime {
         (config, offload, timeouts): (&engine::Config, OffloadPlan, Vec<String>),
         snapshots: Option<Snapshots>,
     ) -> Result<Self, PortError> {
-        let gauge = CheckpointStatus::default();
+        let status = CheckpointStatus::default();
         let (clock, stop) = (Clock::new(tsc(), tsc_hz(eal)), Arc::new(AtomicBool::new(false)));
-        let mut saving = snapshots.map(|snapshots| Checkpointer::new(snapshots, clock, &gauge));
+        let mut checkpointer =
+            snapshots.map(|snapshots| Checkpointer::new(snapshots, clock, &status));
         let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-        let mut askable = Vec::new();
+        let mut handles = Vec::new();
         for (number, mut wire) in wires.into_iter().enumerate() {
             let pairs = configure(&mut wire, &offload)?;
             let (workers, zone, limits) = (wire.workers.len(), wire.zone, FrameLimits::of(&wire));
-            let exchanges = handoff::of_workers(&wire);
+            let handoff_rings = handoff::of_workers(&wire);
             let shared = [wire.a, wire.b].map(SharedPort::new);
             let offer = PortOffer::of(&shared, &offload, config, workers);
             let of_worker: Vec<_> = (0..workers).map(|number| offer.of_worker(number)).collect();
@@ -94,53 +95,53 @@ impl Runtime {
             rules.extend(of_ports);
             let of_workers = of_worker.into_iter().zip(rule_requests);
             let mut owners = [Vec::new(), Vec::new()];
-            let of_workers = of_workers.zip(places(number, workers)).zip(exchanges);
+            let of_workers = of_workers.zip(places(number, workers)).zip(handoff_rings);
             for ((lcore, pairs), of_worker) in wire.workers.into_iter().zip(pairs).zip(of_workers) {
-                let (((offload, rule_requests), place), (exchange, steering)) = of_worker;
-                let (saver, resume) = checkpointing::of_worker(&mut saving, place);
-                let (producer, records) = RingBuffer::new(RECORDS);
-                let board = Arc::new(PublishedCounters::default());
-                let (commands, asks) = CommandQueue::new();
-                let asks = Mutex::new(asks);
-                askable.push(WorkerHandle { lcore: lcore.id(), wire: number, commands: asks });
-                let config = config_of(config, ready.len(), workers);
+                let (((offload, rule_requests), place), (handoff_rings, steering)) = of_worker;
+                let (checkpoint_source, resume) =
+                    checkpointing::of_worker(&mut checkpointer, place);
+                let (record_ring, records) = RingBuffer::new(RECORDS);
+                let counters = Arc::new(PublishedCounters::default());
+                let (commands, producer) = CommandQueue::new();
+                handles.push(WorkerHandle::new(lcore.id(), number, producer));
+                let config = engine_config(config, ready.len(), workers);
                 let config = engine::Config { offload, steering, zone, ..config };
-                let loans = owners.each_mut().map(lend);
-                let outlets = WorkerChannels {
-                    board: Arc::clone(&board),
-                    records: producer,
+                let leases = owners.each_mut().map(lease_queue);
+                let channels = WorkerChannels {
+                    counters: Arc::clone(&counters),
+                    records: record_ring,
                     rule_requests,
                     commands,
-                    saver,
+                    checkpoint_source,
                     limits,
-                    loans,
-                    exchange,
+                    leases,
+                    handoff_rings,
                     stop: Arc::clone(&stop),
                 };
                 // The lcore that uses the table allocates it, so that its memory is on the same
                 // NUMA node.
-                let gauge = gauge.clone();
-                let worker = move || Worker::new(pairs, &config, clock, outlets);
-                let work = move || worker().resume(resume, &gauge).run();
-                ready.push((lcore, number, work, board, records));
+                let status = status.clone();
+                let worker = move || Worker::new(pairs, &config, clock, channels);
+                let work = move || worker().resume(resume, &status).run();
+                ready.push((lcore, number, work, counters, records));
             }
             let of_ports = shared.into_iter().zip(owners).zip(wire.read_beside);
             ports.extend(of_ports.map(|((port, owners), read_beside)| {
-                let recovery = PortReset::new(port.clone(), owners);
-                PortWatch::new(port, recovery, (workers > 1, read_beside))
+                let reset = PortReset::new(port.clone(), owners);
+                PortWatch::new(port, reset, (workers > 1, read_beside))
             }));
         }
         // Workers start last: if a port cannot be configured, no worker is left running.
         let workers: Vec<_> = ready.into_iter().map(Running::start).collect();
         let rules: Vec<_> = rules.into_iter().map(Rules::start).collect();
         workers.iter().for_each(Running::wait_until_ready);
-        let inquiry = Arc::new(QueryClient {
-            workers: askable,
+        let queries = Arc::new(QueryClient {
+            workers: handles,
             ports: ports.iter().map(|watched: &PortWatch| watched.port.clone()).collect(),
             rules: rules.iter().map(Rules::line).collect(),
             policy: offload.policy.to_string(),
             bypass: offload.bypass.to_string(),
-            gauge,
+            snapshot_status: status,
             zones: Mutex::new(Arc::new(ZoneRules::new(config, timeouts))),
             reloads: Turns::new(()),
             has_labels: config.labels,
@@ -149,49 +150,50 @@ impl Runtime {
             subscriptions: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
         });
-        let saving = saving.and_then(Checkpointer::start);
-        Ok(Self { ports, workers, rules, offload, inquiry, saving, stop, news: Vec::new() })
+        let checkpoints = checkpointer.and_then(Checkpointer::start);
+        let reset_events = Vec::new();
+        Ok(Self { ports, workers, rules, offload, queries, checkpoints, stop, reset_events })
     }
 
     /// Does one turn of the control thread: goes on with port resets, takes waiting flow records,
     /// then sleeps for 5 ms.
     pub(crate) fn turn(&mut self, sink: &mut RecordSink) {
         for (watched, rules) in self.ports.iter_mut().zip(&self.rules) {
-            self.news.extend(watched.recovery.step(rules.count()));
+            self.reset_events.extend(watched.reset.step(rules.count()));
         }
         self.take_records(sink);
         std::thread::sleep(TURN);
     }
 
     /// Returns the results of port resets since the last call.
-    pub(crate) fn news(&mut self) -> Vec<PortEvent> {
-        std::mem::take(&mut self.news)
+    pub(crate) fn take_reset_events(&mut self) -> Vec<PortEvent> {
+        std::mem::take(&mut self.reset_events)
     }
 
     /// True if the reset of a port failed until it was given up.
     pub(crate) fn has_given_up(&self) -> bool {
-        self.ports.iter().any(|watched| watched.recovery.is_given_up())
+        self.ports.iter().any(|watched| watched.reset.is_given_up())
     }
 
     /// Time since the workers were started.
     pub(crate) fn elapsed(&self) -> Duration {
-        self.inquiry.age()
+        self.queries.age()
     }
 
     /// Returns the handle through which other threads query this run.
-    pub(crate) fn inquiry(&self) -> Arc<QueryClient> {
-        Arc::clone(&self.inquiry)
+    pub(crate) fn queries(&self) -> Arc<QueryClient> {
+        Arc::clone(&self.queries)
     }
 
     /// Returns a snapshot of the counters of each worker.
     pub(crate) fn snapshots(&self) -> Vec<Snapshot> {
-        self.workers.iter().map(|worker| worker.board.read()).collect()
+        self.workers.iter().map(|worker| worker.counters.read()).collect()
     }
 
     /// Returns the longest time between two polls of any worker since the last call.
     pub(crate) fn take_longest_gap(&self) -> Duration {
-        let longest = self.workers.iter().map(|worker| worker.board.take_longest_gap()).max();
-        Duration::from_nanos(self.inquiry.clock.span(longest.unwrap_or(0)))
+        let longest = self.workers.iter().map(|worker| worker.counters.take_longest_gap()).max();
+        Duration::from_nanos(self.queries.clock.span(longest.unwrap_or(0)))
     }
 
     /// Returns the counters so far.
@@ -225,16 +227,16 @@ impl Runtime {
 
     /// Returns the ports that take no rules although the policy asks for some, and the reasons.
     pub(crate) fn without_rules(&self) -> Vec<(String, String)> {
-        let is_asked_for = self.offload.is_asked_for && self.offload.policy != Policy::Off;
-        let off = self.rules.iter().filter(|_| is_asked_for).filter_map(Rules::reason);
+        let is_requested = self.offload.is_asked_for && self.offload.policy != Policy::Off;
+        let off = self.rules.iter().filter(|_| is_requested).filter_map(Rules::reason);
         off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
     }
 
     /// Returns the ports that take rules but no bypass rules although those are on, and the
     /// reasons.
     pub(crate) fn without_bypass(&self) -> Vec<(String, String)> {
-        let is_asked_for = self.offload.bypass != Bypass::Off;
-        let off = self.rules.iter().filter(|_| is_asked_for).filter_map(Rules::no_bypass);
+        let is_requested = self.offload.bypass != Bypass::Off;
+        let off = self.rules.iter().filter(|_| is_requested).filter_map(Rules::no_bypass);
         off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
     }
 
@@ -252,8 +254,8 @@ impl Runtime {
     /// For each port: true if packets of its wire had wrong checksums.
     fn with_wrong_checksums(&self) -> Vec<bool> {
         let mut wrong = vec![false; self.ports.len()];
-        for Running { wire, board, .. } in &self.workers {
-            let has_some = board.wrong_checksums() > 0;
+        for Running { wire, counters, .. } in &self.workers {
+            let has_some = counters.wrong_checksums() > 0;
             wrong[2 * wire..][..2].iter_mut().for_each(|port| *port |= has_some);
         }
         wrong
@@ -262,8 +264,8 @@ impl Runtime {
     /// For each port: true if a kind of rules has no effect there.
     fn unmarked(&self) -> Vec<bool> {
         let mut unmarked = vec![false; self.ports.len()];
-        for Running { wire, board, .. } in &self.workers {
-            for (side, kinds) in board.read().aside.into_iter().enumerate() {
+        for Running { wire, counters, .. } in &self.workers {
+            for (side, kinds) in counters.read().aside.into_iter().enumerate() {
                 unmarked[2 * wire + side] |= kinds > 0;
             }
         }
@@ -300,16 +302,16 @@ impl Runtime {
         let policy = self.offload.policy.to_string();
         let bypass = self.offload.bypass.to_string();
         let offload = Offload { policy, bypass, ports, ..Offload::default() };
-        let mut summary = summary::summary(&self.inquiry.ports, &reports, (duration, offload));
-        summary.snapshot = self.inquiry.gauge.read();
+        let mut summary = summary::summary(&self.queries.ports, &reports, (duration, offload));
+        summary.snapshot = self.queries.snapshot_status.read();
         RunResult { summary, lcores }
     }
 
     /// Writes the last snapshot, before the connections end.
     fn save_last(&mut self, sink: &mut RecordSink) {
-        let Some(mut saving) = self.saving.take() else { return };
-        saving.stop();
-        while !saving.is_over() {
+        let Some(mut checkpoints) = self.checkpoints.take() else { return };
+        checkpoints.stop();
+        while !checkpoints.is_over() {
             self.take_records(sink);
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -317,7 +319,7 @@ impl Runtime {
 
     /// Returns errors in restoring snapshots of the previous run since the last call.
     pub(crate) fn not_restored(&self) -> Vec<String> {
-        self.inquiry.gauge.complaints()
+        self.queries.snapshot_status.take_complaints()
     }
 
     /// Takes waiting records while the sink has room. Returns true if it took all.
@@ -341,20 +343,20 @@ impl Runtime {
 }
 
 /// Configures both ports for rules and traffic; returns the queues of each worker at them.
-fn configure(wire: &mut PortPair, offload: &OffloadPlan) -> Result<Vec<[Pair; 2]>, PortError> {
+fn configure(wire: &mut PortPair, offload: &OffloadPlan) -> Result<Vec<[QueuePair; 2]>, PortError> {
     offload::prepare([&mut wire.a, &mut wire.b], offload);
     wire.configure()
 }
 
 /// Returns the engine configuration of worker `number`; its wire has `workers` workers.
-fn config_of(config: &engine::Config, number: usize, workers: usize) -> engine::Config {
+fn engine_config(config: &engine::Config, number: usize, workers: usize) -> engine::Config {
     let has_all_packets = workers == 1;
     engine::Config { cycle_counter: tsc, has_all_packets, ..config.of_worker(number as u64) }
 }
 
 /// Adds a worker to the owners of a port's queues; returns the worker's end of the lease.
-fn lend(owners: &mut Vec<QueueOwner>) -> QueueLease {
-    let (owner, lease) = loan();
+fn lease_queue(owners: &mut Vec<QueueOwner>) -> QueueLease {
+    let (owner, lease) = lease();
     owners.push(owner);
     lease
 }
@@ -386,13 +388,13 @@ impl Running {
     where
         W: FnOnce() -> WorkerReport + Send + 'static,
     {
-        let (lcore, wire, work, board, records) = ready;
-        Self { lcore: lcore.id(), wire, job: lcore.launch(work), board, records }
+        let (lcore, wire, work, counters, records) = ready;
+        Self { lcore: lcore.id(), wire, job: lcore.launch(work), counters, records }
     }
 
     /// Waits until the worker has allocated its table and finished its first turn.
     fn wait_until_ready(&self) {
-        while self.board.read().is_empty() {
+        while self.counters.read().is_empty() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -17,7 +17,7 @@ use crate::live::counters::account::{Account, SIDES, WorkerReport};
 use crate::live::counters::published::{PublishedCounters, Snapshot};
 use crate::live::offload::RuleRequests;
 use crate::live::ports::frame_limits::FrameLimits;
-use crate::live::ports::queue_lease::{LeaseCommand, Pair, QueueLease};
+use crate::live::ports::queue_lease::{LeaseCommand, QueueLease, QueuePair};
 use crate::live::worker::handoff::HandoffRings;
 use crate::live::worker::held_packets::HeldPackets;
 use crate::live::worker::poll_gaps::PollGaps;
@@ -33,7 +33,7 @@ use wire::Packet;
 const TURNS: u32 = 8;
 /// Packets from other workers that a worker processes in one round of housekeeping. It may exceed
 /// this number by less than a burst.
-const TAKEN_OVER: usize = 8 * BURST_MAX;
+const HANDOFFS: usize = 8 * BURST_MAX;
 /// Timers that a worker processes at a time, in addition to one per packet received in the turn. It
 /// does so once a round, and in every turn while more timers are due. So a backlog shrinks even
 /// under load. Ending a connection takes up to half a microsecond, in which no port is polled.
@@ -56,18 +56,18 @@ struct ForwardPath {
 
 /// The worker's ends of the channels to other threads.
 pub(crate) struct WorkerChannels {
-    pub(crate) board: Arc<PublishedCounters>,
+    pub(crate) counters: Arc<PublishedCounters>,
     pub(crate) records: Producer<FlowRecord>,
     pub(crate) rule_requests: RuleRequests,
     pub(crate) commands: CommandQueue,
     /// Serves snapshots; `None` if connections are not saved.
-    pub(crate) saver: Option<CheckpointSource>,
+    pub(crate) checkpoint_source: Option<CheckpointSource>,
     /// Limits above which frames are dropped, by direction: up, down. `None`: all frames fit.
     pub(crate) limits: [Option<FrameLimits>; 2],
     /// Leases of the queues of each port: A, B.
-    pub(crate) loans: [QueueLease; 2],
+    pub(crate) leases: [QueueLease; 2],
     /// Rings of hand-offs to and from the other workers of the wire.
-    pub(crate) exchange: HandoffRings,
+    pub(crate) handoff_rings: HandoffRings,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -77,11 +77,11 @@ pub(crate) struct Worker {
     paths: [ForwardPath; 2],
     engine: Engine,
     clock: Clock,
-    outlets: WorkerChannels,
+    channels: WorkerChannels,
     account: Account,
     gaps: PollGaps,
     /// Packets that wait for a verdict, such as fragments.
-    shelf: HeldPackets,
+    held_packets: HeldPackets,
     /// True if more timers may be due than the last call of `expire` processed.
     is_behind: bool,
 }
@@ -89,126 +89,130 @@ pub(crate) struct Worker {
 impl Worker {
     /// Creates a worker between queues of both ports, with an engine made from `config`.
     pub(crate) fn new(
-        [a, b]: [Pair; 2],
+        [a, b]: [QueuePair; 2],
         config: &engine::Config,
         clock: Clock,
-        outlets: WorkerChannels,
+        channels: WorkerChannels,
     ) -> Self {
         let engine = Engine::new(config);
         let (account, gaps) = (Account::default(), PollGaps::default());
         let paths = [(a.rx, b.tx), (b.rx, a.tx)];
         let paths = paths.map(|(rx, tx)| ForwardPath { rx: Some(rx), tx: Some(tx) });
-        let shelf = HeldPackets::new(engine.hold_slots());
-        Self { paths, engine, clock, outlets, account, gaps, shelf, is_behind: false }
+        let held_packets = HeldPackets::new(engine.hold_slots());
+        Self { paths, engine, clock, channels, account, gaps, held_packets, is_behind: false }
     }
 
     /// Restores the connections of the previous run, aged until now.
-    pub(crate) fn resume(mut self, resume: Resume, gauge: &CheckpointStatus) -> Self {
+    pub(crate) fn resume(mut self, resume: Resume, status: &CheckpointStatus) -> Self {
         let clock = self.clock;
-        gauge.add(resume.restore(&mut self.engine, || clock.at(tsc())));
+        status.add(resume.restore(&mut self.engine, || clock.at(tsc())));
         self
     }
 
     /// Forwards packets until the stop flag is set, then ends every connection.
     pub(crate) fn run(mut self) -> WorkerReport {
         let mut burst = Burst::new();
-        let mut since = tsc();
-        let mut polled = since;
+        let mut begin = tsc();
+        let mut polled = begin;
         let mut snapshot_at = 0;
-        while !self.outlets.stop.load(Ordering::Relaxed) {
+        while !self.channels.stop.load(Ordering::Relaxed) {
             let received_before = self.account.received;
             for turn in 0..TURNS {
-                self.gaps.add(since.wrapping_sub(polled));
-                polled = since;
+                self.gaps.add(begin.wrapping_sub(polled));
+                polled = begin;
                 let received = self.account.received;
-                since = self.turn(since, &mut burst);
+                begin = self.poll_ports(begin, &mut burst);
                 if self.is_behind || turn == 0 {
-                    since = self.expire(since, (self.account.received - received) as usize);
+                    begin = self.expire(begin, (self.account.received - received) as usize);
                 }
             }
-            let now = self.clock.at(since);
+            let now = self.clock.at(begin);
             self.engine.recheck_rules(now, RULES);
-            let taken = self.take_over()
-                + self.hand_over()
-                + self.outlets.rule_requests.exchange(&mut self.engine);
+            let moved = self.process_handoffs()
+                + self.push_records()
+                + self.channels.rule_requests.exchange(&mut self.engine);
             let (account, gaps, clock) = (&self.account, &self.gaps, &self.clock);
             let report = |engine: &Engine| WorkerReport::of(account, engine, gaps.summary(clock));
             let events = EVENTS + (self.account.received - received_before) as usize;
             // Events are sent before commands are served. So a subscriber that leaves in this round
             // still gets the events before it, up to the budget.
-            let told = self.outlets.commands.send_events(&mut self.engine, events, now)
-                + self.outlets.commands.serve(&mut self.engine, report)
-                + self.outlets.saver.as_mut().map_or(0, |saver| saver.serve(&self.engine));
-            self.heed();
+            let served = self.channels.commands.send_events(&mut self.engine, events, now)
+                + self.channels.commands.serve(&mut self.engine, report)
+                + self
+                    .channels
+                    .checkpoint_source
+                    .as_mut()
+                    .map_or(0, |source| source.serve(&self.engine));
+            self.apply_lease_commands();
             if now >= snapshot_at {
                 snapshot_at = now + SNAPSHOT_NS;
-                self.outlets.board.write(&self.snapshot());
+                self.channels.counters.write(&self.snapshot());
                 let anomalies = self.engine.stats().anomalies;
-                self.outlets.board.set_wrong_checksums(anomalies[Anomaly::Checksum as usize]);
-                self.outlets.board.has_waited(self.gaps.take_longest());
+                self.channels.counters.set_wrong_checksums(anomalies[Anomaly::Checksum as usize]);
+                self.channels.counters.add_gap(self.gaps.take_longest());
             }
-            let cycles = tsc().wrapping_sub(since);
-            since += cycles;
+            let cycles = tsc().wrapping_sub(begin);
+            begin += cycles;
             // A round of housekeeping that did nothing counts as idle.
-            let was_busy = self.account.charge(cycles, taken + told);
+            let was_busy = self.account.charge(cycles, moved + served);
             self.account.housekeeping_cycles += if was_busy { cycles } else { 0 };
         }
         self.finish()
     }
 
-    /// Ends connections whose timeout has passed, and hands over their records. `since` and the
+    /// Ends connections whose timeout has passed, and hands over their records. `begin` and the
     /// result are readings of the cycle counter at the start and the end.
     #[inline(always)]
-    fn expire(&mut self, since: u64, received: usize) -> u64 {
+    fn expire(&mut self, begin: u64, received: usize) -> u64 {
         let budget = received + TIMERS;
-        let looked_at = self.engine.expire(self.clock.at(since), budget);
-        self.is_behind = looked_at == budget;
+        let checked = self.engine.expire(self.clock.at(begin), budget);
+        self.is_behind = checked == budget;
         if self.engine.has_releases() {
-            self.let_go();
+            self.forward_released();
         }
-        if looked_at == 0 {
-            return since;
+        if checked == 0 {
+            return begin;
         }
-        self.hand_over();
+        self.push_records();
         let now = tsc();
-        let was_busy = self.account.charge(now.wrapping_sub(since), 1);
-        self.account.housekeeping_cycles += if was_busy { now.wrapping_sub(since) } else { 0 };
+        let was_busy = self.account.charge(now.wrapping_sub(begin), 1);
+        self.account.housekeeping_cycles += if was_busy { now.wrapping_sub(begin) } else { 0 };
         now
     }
 
-    /// Polls both ports. `since` and the result are readings of the cycle counter at start and end.
+    /// Polls both ports. `begin` and the result are readings of the cycle counter at start and end.
     /// The counter is read once per burst, and once in a turn without packets. The time of another
     /// empty poll is added to the next reading.
     #[inline(always)]
-    fn turn(&mut self, mut since: u64, burst: &mut Burst) -> u64 {
+    fn poll_ports(&mut self, mut begin: u64, burst: &mut Burst) -> u64 {
         let mut in_turn = 0;
         for direction in 0..self.paths.len() {
-            let received = self.forward(direction, since, burst);
+            let received = self.forward(direction, begin, burst);
             in_turn += received;
             let is_last = direction + 1 == self.paths.len();
             if received > 0 || is_last && in_turn == 0 {
                 let now = tsc();
-                self.account.charge(now.wrapping_sub(since), received);
-                since = now;
+                self.account.charge(now.wrapping_sub(begin), received);
+                begin = now;
             }
         }
-        since
+        begin
     }
 
-    /// Returns or takes queues if the control thread orders it, before and after it resets a port.
+    /// Returns or takes queues if the control thread requests it, before and after it resets a port.
     #[inline(always)]
-    fn heed(&mut self) {
+    fn apply_lease_commands(&mut self) {
         for side in 0..SIDES.len() {
-            if let Some(order) = self.outlets.loans[side].order() {
-                self.obey(side, order);
+            if let Some(command) = self.channels.leases[side].next_command() {
+                self.apply_lease_command(side, command);
             }
         }
     }
 
     #[cold]
-    fn obey(&mut self, side: usize, order: LeaseCommand) {
+    fn apply_lease_command(&mut self, side: usize, command: LeaseCommand) {
         let rx = &mut self.paths[side].rx;
-        match order {
+        match command {
             LeaseCommand::Use(pair) => {
                 *rx = Some(pair.rx);
                 self.paths[1 - side].tx = Some(pair.tx);
@@ -217,7 +221,7 @@ impl Worker {
             }
             LeaseCommand::GiveBack => {
                 if let (Some(rx), Some(tx)) = (rx.take(), self.paths[1 - side].tx.take()) {
-                    self.outlets.loans[side].give_back(Pair { rx, tx });
+                    self.channels.leases[side].give_back(QueuePair { rx, tx });
                 }
             }
         }
@@ -225,7 +229,7 @@ impl Worker {
 
     /// Forwards one burst from one port to its peer; returns the number of packets received.
     #[inline(always)]
-    fn forward(&mut self, direction: usize, since: u64, burst: &mut Burst) -> usize {
+    fn forward(&mut self, direction: usize, begin: u64, burst: &mut Burst) -> usize {
         let path = &mut self.paths[direction];
         let Some(rx) = &mut path.rx else { return 0 };
         let received = rx.burst(burst);
@@ -238,7 +242,7 @@ impl Worker {
         account.bursts += 1;
         let is_sampled = account.bursts % SAMPLE_EVERY == 0;
         let fetched = if is_sampled { tsc() } else { 0 };
-        if let Some(limits) = &self.outlets.limits[direction] {
+        if let Some(limits) = &self.channels.limits[direction] {
             let (cut, over_mtu) = limits.keep_whole(burst);
             account.cut += cut;
             account.over_mtu += over_mtu;
@@ -250,16 +254,16 @@ impl Worker {
         let kept = burst.len();
         let mut verdicts = [Verdict::Forward; BURST_MAX];
         let bytes_before = self.engine.stats().bytes;
-        let now = self.clock.at(since);
+        let now = self.clock.at(begin);
         self.engine.process_from(SIDES[direction], now, burst, &mut verdicts);
         let mut bytes = self.engine.stats().bytes - bytes_before;
         if verdicts[..kept].iter().fold(false, |any, v| any | (*v != Verdict::Forward)) {
-            let elsewhere = (&mut self.engine, &mut self.outlets.exchange);
-            self.shelf.put(direction, burst, &verdicts, elsewhere);
+            let engine_and_rings = (&mut self.engine, &mut self.channels.handoff_rings);
+            self.held_packets.apply_verdicts(direction, burst, &verdicts, engine_and_rings);
             bytes = frame_bytes(burst);
         }
 
-        let judged = if is_sampled { tsc() } else { 0 };
+        let tracked = if is_sampled { tsc() } else { 0 };
         let (sent, unsent) = match &mut path.tx {
             Some(tx) => (tx.burst(burst), &mut account.tx_full),
             None => (0, &mut account.port_reset),
@@ -272,20 +276,20 @@ impl Worker {
         *sent_packets += sent as u64;
         *sent_bytes += bytes;
         if is_sampled {
-            account.sampled.add_burst(received as u64, [since, fetched, judged, tsc()]);
+            account.sampled.add_burst(received as u64, [begin, fetched, tracked, tsc()]);
         }
         if self.engine.has_releases() {
-            self.let_go();
+            self.forward_released();
         }
         received
     }
 
     /// Sends or frees held packets that the engine has released.
     #[cold]
-    fn let_go(&mut self) {
+    fn forward_released(&mut self) {
         let mut bursts = [Burst::new(), Burst::new()];
         while let Some((direction, mbuf)) =
-            self.shelf.take(&mut self.engine, &mut self.outlets.exchange)
+            self.held_packets.next_released(&mut self.engine, &mut self.channels.handoff_rings)
         {
             if bursts[direction].room() == 0 {
                 self.send_late(direction, &mut bursts[direction]);
@@ -300,15 +304,15 @@ impl Worker {
 
     /// Processes packets that other workers handed off to this one; returns how many.
     #[inline(always)]
-    fn take_over(&mut self) -> usize {
-        if self.outlets.exchange.has_some() { self.take_some_over() } else { 0 }
+    fn process_handoffs(&mut self) -> usize {
+        if self.channels.handoff_rings.has_packets() { self.process_some_handoffs() } else { 0 }
     }
 
     #[cold]
-    fn take_some_over(&mut self) -> usize {
+    fn process_some_handoffs(&mut self) -> usize {
         let mut taken = 0;
-        while taken < TAKEN_OVER {
-            let Some(bursts) = self.outlets.exchange.take() else { break };
+        while taken < HANDOFFS {
+            let Some(bursts) = self.channels.handoff_rings.receive() else { break };
             for (direction, mut burst) in bursts.into_iter().enumerate() {
                 if burst.is_empty() {
                     continue;
@@ -316,7 +320,7 @@ impl Worker {
                 taken += burst.len();
                 let mut verdicts = [Verdict::Forward; BURST_MAX];
                 let arrived = (SIDES[direction], self.clock.at(tsc()));
-                let handoffs = self.outlets.exchange.handoffs(direction);
+                let handoffs = self.channels.handoff_rings.handoffs(direction);
                 self.engine.process_handoffs(arrived, &burst, handoffs, &mut verdicts);
                 burst.retain(|i| verdicts[i] == Verdict::Forward);
                 self.send_late(direction, &mut burst);
@@ -339,11 +343,11 @@ impl Worker {
 
     /// Pushes flow records to the ring while it has room; returns how many. The number per call is
     /// not limited: records of connections that ended by port reuse must not fill the queue.
-    fn hand_over(&mut self) -> usize {
+    fn push_records(&mut self) -> usize {
         let mut taken = 0;
-        while self.outlets.records.slots() > 0 {
+        while self.channels.records.slots() > 0 {
             let Some(record) = self.engine.next_record() else { break };
-            self.outlets.records.push(record).expect("there is a slot, and no one else pushes");
+            self.channels.records.push(record).expect("there is a slot, and no one else pushes");
             taken += 1;
         }
         taken
@@ -369,30 +373,30 @@ impl Worker {
     /// Ends the remaining connections. Waits for ring space, so that no record is lost.
     fn finish(mut self) -> WorkerReport {
         self.engine.release_all();
-        self.let_go();
-        self.outlets.exchange.close();
-        while !self.outlets.exchange.is_over() {
-            self.take_over();
+        self.forward_released();
+        self.channels.handoff_rings.close();
+        while !self.channels.handoff_rings.is_closed() {
+            self.process_handoffs();
             std::hint::spin_loop();
         }
-        self.outlets.board.write(&self.snapshot());
+        self.channels.counters.write(&self.snapshot());
         let admission = SIDES.map(|side| self.engine.offload_state(side));
         // Events are not needed any more: every connection ends.
         self.engine.subscribe(false);
-        self.outlets.rule_requests.settle(&mut self.engine);
+        self.channels.rule_requests.settle(&mut self.engine);
         while self.engine.flush(TIMERS) {
-            self.hand_over();
+            self.push_records();
         }
         while let Some(record) = self.engine.next_record() {
             let mut waiting = Some(record);
             while let Some(record) = waiting.take() {
-                if let Err(rtrb::PushError::Full(record)) = self.outlets.records.push(record) {
+                if let Err(rtrb::PushError::Full(record)) = self.channels.records.push(record) {
                     waiting = Some(record);
                     std::thread::yield_now();
                 }
             }
         }
-        self.outlets.board.write(&self.snapshot());
+        self.channels.counters.write(&self.snapshot());
         let poll_gap = self.gaps.summary(&self.clock);
         WorkerReport { admission, ..WorkerReport::of(&self.account, &self.engine, poll_gap) }
     }

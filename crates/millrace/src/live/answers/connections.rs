@@ -20,63 +20,63 @@ const NAP: Duration = Duration::from_millis(5);
 
 /// Lists the connections that match, or the first `limit` of them; returns how many.
 pub(crate) fn list(
-    inquiry: &QueryClient,
+    queries: &QueryClient,
     request: &Request,
-    taker: &mut LineWriter,
+    writer: &mut LineWriter,
 ) -> Result<u64, AnswerError> {
     let query = Query { filter: request.filter(), ..Query::default() };
     let mut walk = Walk::new(WalkKind::List(query));
     let (mut part, mut left) = (Vec::new(), request.limit.map_or(u64::MAX, u64::from));
-    let mut given = 0;
-    while left > 0 && inquiry.run_part(&mut walk, &mut |item| part.push(item))? {
-        let now = inquiry.time();
+    let mut listed = 0;
+    while left > 0 && queries.run_part(&mut walk, &mut |item| part.push(item))? {
+        let now = queries.time();
         for item in part.drain(..).take(usize::try_from(left).unwrap_or(usize::MAX)) {
             if let WalkItem::Flow(found) = item {
-                taker.line(&Line::Connection(Box::new(live(&found, now))))?;
-                (given, left) = (given + 1, left - 1);
+                writer.line(&Line::Connection(Box::new(connection_line(&found, now))))?;
+                (listed, left) = (listed + 1, left - 1);
             }
         }
-        taker.flush()?;
+        writer.flush()?;
     }
-    Ok(given)
+    Ok(listed)
 }
 
 /// Counts the connections that match.
-pub(crate) fn count(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
+pub(crate) fn count(queries: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
     let query = Query { filter: request.filter(), ..Query::default() };
-    to_the_end(inquiry, WalkKind::Count(query))
+    run_walk(queries, WalkKind::Count(query))
 }
 
 /// Ends the connections that match; returns how many. It goes on if the client disconnects.
-pub(crate) fn flush(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
-    to_the_end(inquiry, WalkKind::Flush(request.filter()))
+pub(crate) fn flush(queries: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
+    run_walk(queries, WalkKind::Flush(request.filter()))
 }
 
 /// Writes to the marks and labels of the connections that match; returns how many.
-pub(crate) fn set(inquiry: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
-    if request.set_label.is_some() && !inquiry.has_labels() {
+pub(crate) fn set(queries: &QueryClient, request: &Request) -> Result<u64, AnswerError> {
+    if request.set_label.is_some() && !queries.has_labels() {
         return Err(Failure::NoLabels.into());
     }
-    to_the_end(inquiry, WalkKind::Mark(request.filter(), request.change()))
+    run_walk(queries, WalkKind::Mark(request.filter(), request.change()))
 }
 
-fn to_the_end(inquiry: &QueryClient, kind: WalkKind) -> Result<u64, AnswerError> {
+fn run_walk(queries: &QueryClient, kind: WalkKind) -> Result<u64, AnswerError> {
     let mut walk = Walk::new(kind);
-    while inquiry.run_part(&mut walk, &mut |_| ())? {}
+    while queries.run_part(&mut walk, &mut |_| ())? {}
     Ok(walk.matched)
 }
 
 /// Lists zones that have connections at any worker, and zones with settings of their own.
-pub(crate) fn zones(inquiry: &QueryClient) -> Result<Vec<Line>, AnswerError> {
-    let rules = inquiry.zones();
+pub(crate) fn zones(queries: &QueryClient) -> Result<Vec<Line>, AnswerError> {
+    let rules = queries.zones();
     let mut zones: BTreeMap<_, _> = rules.named().map(|zone| (zone, vec![])).collect();
     let mut walk = Walk::new(WalkKind::Zones);
     let mut add = |item| {
-        if let WalkItem::Zone { zone, now } = item {
-            zones.entry(zone).or_default().push(now);
+        if let WalkItem::Zone { zone, now: status } = item {
+            zones.entry(zone).or_default().push(status);
         }
     };
-    while inquiry.run_part(&mut walk, &mut add)? {}
+    while queries.run_part(&mut walk, &mut add)? {}
     let line =
         |(zone, workers): (u16, Vec<_>)| Line::Zone(zone_line(zone, &workers, rules.of(zone)));
     Ok(zones.into_iter().map(line).collect())
@@ -88,16 +88,19 @@ fn zone_line(
     workers: &[ZoneStatus],
     (policy, timeouts): (&ZonePolicy, &str),
 ) -> ZoneLine {
-    let sum = |of: fn(&ZoneStatus) -> u32| workers.iter().map(|now| u64::from(of(now))).sum();
-    let [connections, embryonic, new_per_s]: [u64; 3] =
-        [sum(|now| now.connections), sum(|now| now.embryonic), sum(|now| now.begun)];
+    let sum = |of: fn(&ZoneStatus) -> u32| workers.iter().map(|status| u64::from(of(status))).sum();
+    let [connections, embryonic, new_per_s]: [u64; 3] = [
+        sum(|status| status.connections),
+        sum(|status| status.embryonic),
+        sum(|status| status.begun),
+    ];
     ZoneLine {
         zone,
         connections,
         assured: connections.saturating_sub(embryonic),
         embryonic,
         new_per_s,
-        worker_connections: workers.iter().map(|now| now.connections).max().unwrap_or(0),
+        worker_connections: workers.iter().map(|status| status.connections).max().unwrap_or(0),
         connections_max: policy.connections_max,
         when_full: match policy.when_full {
             WhenFull::PassUntracked => "pass-untracked",
@@ -111,22 +114,22 @@ fn zone_line(
 /// Sends events of the connections that match until the client disconnects or the run ends. The
 /// first line identifies the instance. After it events are complete, except those reported as lost.
 pub(crate) fn events(
-    inquiry: &QueryClient,
+    queries: &QueryClient,
     request: &Request,
-    taker: &mut LineWriter,
+    writer: &mut LineWriter,
 ) -> Result<Never, AnswerError> {
-    let mut stream = inquiry.subscribe(request.filter())?;
-    taker.line(&Line::Instance(instance(inquiry)))?;
-    taker.flush()?;
+    let mut stream = queries.subscribe(request.filter())?;
+    writer.line(&Line::Instance(instance(queries)))?;
+    writer.flush()?;
     let mut lines = Vec::new();
     loop {
-        let heard = stream.receive(&mut |lcore, heard| lines.push(heard_line(heard, lcore)))?;
+        let received = stream.receive(&mut |lcore, item| lines.push(event_line(item, lcore)))?;
         for line in lines.drain(..) {
-            taker.line(&line)?;
+            writer.line(&line)?;
         }
-        taker.flush()?;
-        if heard == 0 {
-            if taker.is_gone() {
+        writer.flush()?;
+        if received == 0 {
+            if writer.is_gone() {
                 return Err(AnswerError::Gone);
             }
             std::thread::sleep(NAP);
@@ -137,8 +140,8 @@ pub(crate) fn events(
 /// The result of a request that ends only by an error.
 pub(crate) enum Never {}
 
-fn heard_line(heard: StreamItem, worker: u32) -> Line {
-    let (event, at) = match heard {
+fn event_line(item: StreamItem, worker: u32) -> Line {
+    let (event, at) = match item {
         StreamItem::Event { event, at } => (event, at),
         StreamItem::Lost(events) => return Line::Lost(events),
     };
@@ -150,29 +153,29 @@ fn heard_line(heard: StreamItem, worker: u32) -> Line {
         connection: ConnectionLine {
             state: proto_state.map(|state| state.name().to_owned()),
             assured: *is_assured,
-            ..of_record(record, worker)
+            ..record_line(record, worker)
         },
     }))
 }
 
-fn live(found: &ListedConn, now: engine::Nanos) -> ConnectionLine {
+fn connection_line(found: &ListedConn, now: engine::Nanos) -> ConnectionLine {
     let flow = &found.flow;
     let left = flow.expires.saturating_sub(now);
     ConnectionLine {
         state: Some(flow.proto_state.name().to_owned()),
         timeout_s: Some(left as f64 / 1e9),
         assured: flow.is_assured,
-        ..of_record(&flow.record, found.lcore)
+        ..record_line(&flow.record, found.lcore)
     }
 }
 
 /// Converts a record to a line.
-fn of_record(record: &FlowRecord, worker: u32) -> ConnectionLine {
-    let counts = |tally: &DirectionCounters| CountsLine {
-        packets: tally.packets,
-        bytes: tally.bytes,
-        ip_bytes: tally.ip_bytes,
-        tcp_flags: tally.tcp_flags,
+fn record_line(record: &FlowRecord, worker: u32) -> ConnectionLine {
+    let counts = |counters: &DirectionCounters| CountsLine {
+        packets: counters.packets,
+        bytes: counters.bytes,
+        ip_bytes: counters.ip_bytes,
+        tcp_flags: counters.tcp_flags,
     };
     ConnectionLine {
         ip_version: if record.src.is_ipv4() { 4 } else { 6 },

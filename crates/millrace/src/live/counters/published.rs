@@ -104,7 +104,7 @@ impl PublishedCounters {
     }
 
     /// Records a wait of the worker's queues of `cycles`, if it is the longest.
-    pub(crate) fn has_waited(&self, cycles: u64) {
+    pub(crate) fn add_gap(&self, cycles: u64) {
         self.longest_gap.fetch_max(cycles, Ordering::Relaxed);
     }
 
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let board = PublishedCounters::default();
-        assert_eq!(board.read(), Snapshot::default());
+        let published = PublishedCounters::default();
+        assert_eq!(published.read(), Snapshot::default());
         let snapshot = Snapshot {
             sent: [(1, 2), (3, 4)],
             received: 5,
@@ -159,9 +159,9 @@ mod tests {
             memory: MemoryUse { bytes: 10, huge_page_bytes: 11, refused_bytes: 12 },
             sample: StageSample { bursts: 17, housekeeping_cycles: 18, ..StageSample::default() },
         };
-        board.write(&snapshot);
-        assert_eq!(board.read(), snapshot);
-        [3, 7, 5].into_iter().for_each(|cycles| board.has_waited(cycles));
-        assert_eq!((board.take_longest_gap(), board.take_longest_gap()), (7, 0));
+        published.write(&snapshot);
+        assert_eq!(published.read(), snapshot);
+        [3, 7, 5].into_iter().for_each(|cycles| published.add_gap(cycles));
+        assert_eq!((published.take_longest_gap(), published.take_longest_gap()), (7, 0));
     }
 }

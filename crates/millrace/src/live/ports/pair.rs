@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Configures the two ports of one wire.
 
-use super::queue_lease::Pair;
+use super::queue_lease::QueuePair;
 use dpdk::{Lcore, Mempool, Port, PortConfig, PortError, Queues};
 use engine::ZoneSource;
 
@@ -29,7 +29,7 @@ pub(crate) struct PortPair {
 
 impl PortPair {
     /// Configures both ports; returns the queues of each worker at them.
-    pub(crate) fn configure(&mut self) -> Result<Vec<[Pair; 2]>, PortError> {
+    pub(crate) fn configure(&mut self) -> Result<Vec<[QueuePair; 2]>, PortError> {
         let config = PortConfig {
             rx_queues: self.workers.len() as u16,
             tx_queues: self.workers.len() as u16,
@@ -40,7 +40,8 @@ impl PortPair {
             is_endpoint: false,
             sends_on_time: false,
         };
-        let pairs_of = |(rx, tx): Queues| rx.into_iter().zip(tx).map(|(rx, tx)| Pair { rx, tx });
+        let pairs_of =
+            |(rx, tx): Queues| rx.into_iter().zip(tx).map(|(rx, tx)| QueuePair { rx, tx });
         let [mtu_a, mtu_b] = self.mtu;
         let a = pairs_of(self.a.configure(&PortConfig { mtu: mtu_a, ..config.clone() })?);
         let b = pairs_of(self.b.configure(&PortConfig { mtu: mtu_b, ..config })?);

@@ -5,7 +5,7 @@
 //!
 //! The programming thread learns of a reset from [`Resets`], before its next call to the port.
 
-use crate::live::ports::queue_lease::{Pair, QueueOwner};
+use crate::live::ports::queue_lease::{QueueOwner, QueuePair};
 use crate::live::ports::shared::SharedPort;
 use crate::live::ports::watch::PortEvent;
 use dpdk::{PortError, Queues, Resets};
@@ -71,7 +71,7 @@ impl PortReset {
     pub(crate) fn step(&mut self, rules: Option<u64>) -> Option<PortEvent> {
         match std::mem::replace(&mut self.state, State::Working) {
             State::Working if self.resets.is_needed() => {
-                self.owners.iter_mut().for_each(QueueOwner::ask_back);
+                self.owners.iter_mut().for_each(QueueOwner::request_return);
                 let outage = PortDown { since: Instant::now(), rules };
                 self.gather(outage, Queues::default())
             }
@@ -87,7 +87,7 @@ impl PortReset {
     }
 
     fn gather(&mut self, outage: PortDown, mut queues: Queues) -> Option<PortEvent> {
-        for Pair { rx, tx } in self.owners.iter_mut().filter_map(QueueOwner::take_back) {
+        for QueuePair { rx, tx } in self.owners.iter_mut().filter_map(QueueOwner::take_back) {
             queues.0.push(rx);
             queues.1.push(tx);
         }
@@ -106,8 +106,8 @@ impl PortReset {
         drop(port);
         match result {
             Ok((rx, tx)) => {
-                let pairs = rx.into_iter().zip(tx).map(|(rx, tx)| Pair { rx, tx });
-                self.owners.iter_mut().zip(pairs).for_each(|(owner, pair)| owner.lend(pair));
+                let pairs = rx.into_iter().zip(tx).map(|(rx, tx)| QueuePair { rx, tx });
+                self.owners.iter_mut().zip(pairs).for_each(|(owner, pair)| owner.grant(pair));
                 let PortDown { since, rules } = outage;
                 Some(PortEvent::Reset { port: port_name, took: since.elapsed(), rules })
             }

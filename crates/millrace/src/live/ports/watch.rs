@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A port of a running bump, as the control thread watches it.
 pub(crate) struct PortWatch {
     pub(crate) port: SharedPort,
-    pub(crate) recovery: PortReset,
+    pub(crate) reset: PortReset,
     pub(crate) has_several_queues: bool,
     /// True once a warning about rules without effect was given.
     is_unmarked: bool,
@@ -21,7 +21,7 @@ pub(crate) struct PortWatch {
     /// Link state that was last reported. A link that is up from the start is not reported.
     up: bool,
     pub(crate) removed: bool,
-    out_of_sight: bool,
+    has_left_namespace: bool,
 }
 
 /// An event at a port that is printed at once.
@@ -35,7 +35,7 @@ pub(crate) enum PortEvent {
     Removed(String),
     /// The interface of a tap was deleted, or moved to another network namespace, where it goes on
     /// working. Both look alike from here.
-    OutOfSight(String),
+    LeftNamespace(String),
     /// The port takes rules, but packets arrive without their marks.
     Unmarked(String),
     /// Packets of the port have wrong checksums, and it reads a Linux interface beside the host's
@@ -64,7 +64,7 @@ impl fmt::Display for PortEvent {
             PortEvent::Removed(port) => {
                 write!(f, "port {port}: the device is gone; the other ports continue")
             }
-            PortEvent::OutOfSight(port) => write!(
+            PortEvent::LeftNamespace(port) => write!(
                 f,
                 "port {port}: its interface has left this network namespace: moved to another, or \
                  deleted"
@@ -103,18 +103,18 @@ impl fmt::Display for PortEvent {
 impl PortWatch {
     pub(crate) fn new(
         port: SharedPort,
-        recovery: PortReset,
+        reset: PortReset,
         (has_several_queues, read_beside): (bool, Option<String>),
     ) -> Self {
         Self {
             port,
-            recovery,
+            reset,
             has_several_queues,
             is_unmarked: false,
             read_beside,
             up: true,
             removed: false,
-            out_of_sight: false,
+            has_left_namespace: false,
         }
     }
 
@@ -135,16 +135,17 @@ impl PortWatch {
 
     /// Returns a change of link or device since the last call.
     pub(crate) fn event(&mut self) -> Option<PortEvent> {
-        if self.removed || self.out_of_sight || self.recovery.is_out() {
+        if self.removed || self.has_left_namespace || self.reset.is_out() {
             return None;
         }
         let port = self.port.lock();
         let name = || port.info().devargs.clone();
         if port.removed() {
             // A tap that was moved into another network namespace goes on working.
-            self.out_of_sight = port.info().driver == "net_tap" && !port.stands_for_interface();
-            self.removed = !self.out_of_sight;
-            let event = if self.removed { PortEvent::Removed } else { PortEvent::OutOfSight };
+            self.has_left_namespace =
+                port.info().driver == "net_tap" && !port.stands_for_interface();
+            self.removed = !self.has_left_namespace;
+            let event = if self.removed { PortEvent::Removed } else { PortEvent::LeftNamespace };
             return Some(event(name()));
         }
         let up = port.link().up;

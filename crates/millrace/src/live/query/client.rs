@@ -43,7 +43,7 @@ pub(crate) struct QueryClient {
     pub(crate) rules: Vec<RulesHandle>,
     pub(crate) policy: String,
     pub(crate) bypass: String,
-    pub(crate) gauge: CheckpointStatus,
+    pub(crate) snapshot_status: CheckpointStatus,
     pub(crate) zones: Mutex<Arc<ZoneRules>>,
     /// Reloads run one at a time, in the order of their requests.
     pub(crate) reloads: Turns<()>,
@@ -79,7 +79,7 @@ pub(crate) struct ListedConn {
 }
 
 impl ListedConn {
-    /// Returns the state of the rules of both directions; defaults unless the query asked for
+    /// Returns the state of the rules of both directions; defaults unless the query requested
     /// rules.
     pub(crate) fn rules(&self) -> &[RuleView; 2] {
         self.flow.rules.as_ref().unwrap_or(&RuleView::NONE)
@@ -208,7 +208,7 @@ impl QueryClient {
         let offload = Offload { policy, bypass, ports, ..Offload::default() };
         let duration = self.started.elapsed();
         let summary = summary::interim(&self.ports, &reports, (duration, offload));
-        Ok(Summary { snapshot: self.gauge.read(), ..summary })
+        Ok(Summary { snapshot: self.snapshot_status.read(), ..summary })
     }
 
     /// Returns the state of all ports, in their order.
@@ -272,6 +272,11 @@ impl QueryClient {
 }
 
 impl WorkerHandle {
+    /// Creates the handle of a worker, from the sending end of its commands.
+    pub(crate) fn new(lcore: u32, wire: usize, commands: Producer<Command>) -> Self {
+        Self { lcore, wire, commands: Mutex::new(commands) }
+    }
+
     /// Sends the worker a command; waits while its queue is full.
     fn send(&self, mut command: Command) -> Result<(), RunEnding> {
         loop {
@@ -361,7 +366,7 @@ mod tests {
     #[test]
     fn no_client_waits_for_a_worker_that_has_ended() {
         let (queue, commands) = CommandQueue::new();
-        let worker = WorkerHandle { lcore: 0, wire: 0, commands: Mutex::new(commands) };
+        let worker = WorkerHandle::new(0, 0, commands);
         let (producer, replies) = RingBuffer::new(1);
         worker.send(Command::ReadCounters(producer)).unwrap();
         drop(queue);

@@ -14,7 +14,7 @@ const AT_ONCE: usize = 1024;
 
 /// A subscription to all workers.
 pub(crate) struct EventStream<'a> {
-    inquiry: &'a QueryClient,
+    queries: &'a QueryClient,
     id: u64,
     /// The rings of the workers.
     receivers: Vec<EventReceiver>,
@@ -34,7 +34,7 @@ impl QueryClient {
     pub(crate) fn subscribe(&self, filter: Filter) -> Result<EventStream<'_>, RunEnding> {
         let id = self.subscriptions.fetch_add(1, Ordering::Relaxed);
         let mut stream =
-            EventStream { inquiry: self, id, receivers: Vec::new(), is_unsubscribed: false };
+            EventStream { queries: self, id, receivers: Vec::new(), is_unsubscribed: false };
         self.check()?;
         for worker in &self.workers {
             let (subscriber, ring) = Subscriber::new(id, filter);
@@ -57,7 +57,7 @@ impl EventStream<'_> {
         &mut self,
         pass: &mut impl FnMut(u32, StreamItem),
     ) -> Result<usize, RunEnding> {
-        if self.inquiry.check().is_err() {
+        if self.queries.check().is_err() {
             self.unsubscribe();
         }
         let (mut taken, mut is_over) = (0, self.is_unsubscribed);
@@ -82,7 +82,7 @@ impl EventStream<'_> {
         if std::mem::replace(&mut self.is_unsubscribed, true) {
             return;
         }
-        for (worker, receiver) in self.inquiry.workers.iter().zip(&mut self.receivers) {
+        for (worker, receiver) in self.queries.workers.iter().zip(&mut self.receivers) {
             // The worker returns its end, so that no worker frees a ring. After the run it cannot.
             let reply = worker.request(|replies| Command::Unsubscribe(self.id, replies));
             if let Ok(Reply::Unsubscribed(Some(subscriber))) = reply {

@@ -25,7 +25,7 @@ pub(crate) struct HandoffRings {
     /// Rings to each worker, by its number; `None` for itself.
     to: Vec<Option<Producer<HandoffPacket>>>,
     from: HandoffInputs<HandoffPacket>,
-    /// Hand-offs of the packets that [`take`](Self::take) returned last, by direction.
+    /// Hand-offs of the packets that [`receive`](Self::receive) returned last, by direction.
     handoffs: [Vec<Handoff>; 2],
 }
 
@@ -39,7 +39,7 @@ struct HandoffInputs<T> {
 impl<T> HandoffInputs<T> {
     /// Pops at most a burst from the next ring that is not empty and passes it to `each`, in order.
     /// Returns how many it popped.
-    fn take(&mut self, mut each: impl FnMut(T)) -> usize {
+    fn receive(&mut self, mut each: impl FnMut(T)) -> usize {
         let count = self.rings.len();
         let mut in_turn = (self.next..self.next + count).map(|ring| ring % count);
         let Some(ring) = in_turn.find(|&ring| !self.rings[ring].is_empty()) else { return 0 };
@@ -57,16 +57,16 @@ impl<T> HandoffInputs<T> {
 impl HandoffRings {
     /// Returns the ends of each of `workers` workers.
     fn between(workers: usize) -> Vec<Self> {
-        let none = |_| Self {
+        let new_ends = |_| Self {
             to: Vec::with_capacity(workers),
             from: HandoffInputs { rings: Vec::with_capacity(workers), next: 0 },
             handoffs: [Vec::with_capacity(BURST_MAX), Vec::with_capacity(BURST_MAX)],
         };
-        let mut ends: Vec<Self> = (0..workers).map(none).collect();
-        let room = handed_mbufs(workers as u64) as usize;
+        let mut ends: Vec<Self> = (0..workers).map(new_ends).collect();
+        let capacity = handed_mbufs(workers as u64) as usize;
         for from in 0..workers {
             for to in 0..workers {
-                let ring = (from != to).then(|| RingBuffer::new(room));
+                let ring = (from != to).then(|| RingBuffer::new(capacity));
                 let (producer, consumer) = ring.unzip();
                 ends[from].to.push(producer);
                 ends[to].from.rings.extend(consumer);
@@ -77,26 +77,26 @@ impl HandoffRings {
 
     /// Hands a packet off to the worker that has its connection; returns the packet if there is no
     /// room.
-    pub(crate) fn give(&mut self, handed: HandoffPacket) -> Result<(), Mbuf> {
-        let to = self.to.get_mut(usize::from(handed.handoff.worker()));
+    pub(crate) fn send(&mut self, packet: HandoffPacket) -> Result<(), Mbuf> {
+        let to = self.to.get_mut(usize::from(packet.handoff.worker()));
         match to.and_then(Option::as_mut) {
-            Some(ring) => ring.push(handed).map_err(|rtrb::PushError::Full(back)| back.mbuf),
-            None => Err(handed.mbuf),
+            Some(ring) => ring.push(packet).map_err(|rtrb::PushError::Full(back)| back.mbuf),
+            None => Err(packet.mbuf),
         }
     }
 
     /// True if other workers have handed packets off to this one.
     #[inline(always)]
-    pub(crate) fn has_some(&self) -> bool {
+    pub(crate) fn has_packets(&self) -> bool {
         self.from.rings.iter().any(|ring| !ring.is_empty())
     }
 
     /// Returns packets of the next ring that is not empty: a burst of each direction, in order.
-    pub(crate) fn take(&mut self) -> Option<[Burst; 2]> {
+    pub(crate) fn receive(&mut self) -> Option<[Burst; 2]> {
         let Self { from, handoffs, .. } = self;
         let mut bursts = [Burst::new(), Burst::new()];
         handoffs.iter_mut().for_each(Vec::clear);
-        let taken = from.take(|HandoffPacket { mbuf, handoff, direction }| {
+        let taken = from.receive(|HandoffPacket { mbuf, handoff, direction }| {
             // The bursts have room: at most a burst was popped.
             let _ = bursts[direction].push(mbuf);
             handoffs[direction].push(handoff);
@@ -115,7 +115,7 @@ impl HandoffRings {
     }
 
     /// True once all rings from others are closed and empty.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.from.rings.iter().all(|ring| ring.is_abandoned() && ring.is_empty())
     }
 }
@@ -130,8 +130,8 @@ pub(crate) fn of_workers(
         let spread = Arc::clone(spread.as_ref()?);
         Some(SteeringConfig { spread, worker_index, mismatch: mismatch.clone() })
     };
-    let exchanges = HandoffRings::between(wire.workers.len()).into_iter();
-    exchanges.zip((0..).map(steering))
+    let rings = HandoffRings::between(wire.workers.len()).into_iter();
+    rings.zip((0..).map(steering))
 }
 
 /// Returns how RSS of both ports of a wire spreads packets; `None` if they differ or do not say.
@@ -175,7 +175,7 @@ mod tests {
         }
         let (mut taken, mut turns) = (vec![], vec![]);
         for _ in 0..8 {
-            assert_eq!(inlets.take(|packet| taken.push(packet)), BURST_MAX);
+            assert_eq!(inlets.receive(|packet| taken.push(packet)), BURST_MAX);
             turns.push(taken[taken.len() - 1].0);
             // A ring that never runs empty must not starve another.
             while producers[0].push((0, taken.len())).is_ok() {}
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(turns, [0, 2].repeat(4));
         let of_last = taken.iter().filter(|(ring, _)| *ring == 2).map(|(_, number)| *number);
         assert!(of_last.eq(0..ROOM));
-        while inlets.take(|packet| taken.push(packet)) > 0 {}
+        while inlets.receive(|packet| taken.push(packet)) > 0 {}
         assert_eq!(taken.len(), 2 * ROOM + 4 * BURST_MAX);
     }
 }

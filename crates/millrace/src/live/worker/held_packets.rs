@@ -9,7 +9,7 @@ use engine::{BURST_MAX, Engine, Release, Verdict};
 
 /// Packets that wait, by the slot that the engine assigned.
 pub(crate) struct HeldPackets {
-    places: Box<[Option<Waiting>]>,
+    slots: Box<[Option<Waiting>]>,
 }
 
 struct Waiting {
@@ -19,19 +19,19 @@ struct Waiting {
 }
 
 impl HeldPackets {
-    pub(crate) fn new(places: usize) -> Self {
-        Self { places: (0..places).map(|_| None).collect() }
+    pub(crate) fn new(slots: usize) -> Self {
+        Self { slots: (0..slots).map(|_| None).collect() }
     }
 
     /// Carries out the verdicts of a burst: keeps held packets, hands off those of other workers,
     /// frees dropped ones. Packets to forward stay in the burst.
     #[cold]
-    pub(crate) fn put(
+    pub(crate) fn apply_verdicts(
         &mut self,
         direction: usize,
         burst: &mut Burst,
         verdicts: &[Verdict; BURST_MAX],
-        (engine, exchange): (&mut Engine, &mut HandoffRings),
+        (engine, rings): (&mut Engine, &mut HandoffRings),
     ) {
         if engine.held().is_empty() && engine.handed().is_empty() {
             burst.retain(|i| verdicts[i] == Verdict::Forward);
@@ -43,8 +43,8 @@ impl HeldPackets {
             Verdict::Hold => {
                 let held = engine.held().iter().find(|held| usize::from(held.position) == i);
                 let slot = held.map(|held| usize::from(held.slot));
-                if let Some(place) = slot.and_then(|slot| self.places.get_mut(slot)) {
-                    *place = Some(Waiting { mbuf, direction });
+                if let Some(slot_entry) = slot.and_then(|slot| self.slots.get_mut(slot)) {
+                    *slot_entry = Some(Waiting { mbuf, direction });
                 }
                 None
             }
@@ -52,26 +52,28 @@ impl HeldPackets {
                 let mut handed = engine.handed().iter();
                 let handed = handed.find(|handed| usize::from(handed.position) == i)?;
                 let handed = HandoffPacket { mbuf, handoff: handed.handoff, direction };
-                give(handed, engine, exchange)
+                hand_off(handed, engine, rings)
             }
         });
     }
 
     /// Returns the next released packet to forward, with its direction. Frees packets to drop, and
     /// hands off those of other workers.
-    pub(crate) fn take(
+    pub(crate) fn next_released(
         &mut self,
         engine: &mut Engine,
-        exchange: &mut HandoffRings,
+        rings: &mut HandoffRings,
     ) -> Option<(usize, Mbuf)> {
         loop {
             let Release { slot, verdict, handoff } = engine.next_release()?;
-            let place = self.places.get_mut(usize::from(slot));
-            let Some(Waiting { mbuf, direction }) = place.and_then(Option::take) else { continue };
+            let slot_entry = self.slots.get_mut(usize::from(slot));
+            let Some(Waiting { mbuf, direction }) = slot_entry.and_then(Option::take) else {
+                continue;
+            };
             let forwarded = match (verdict, handoff) {
                 (Verdict::Forward, _) => Some(mbuf),
                 (_, Some(handoff)) => {
-                    give(HandoffPacket { mbuf, handoff, direction }, engine, exchange)
+                    hand_off(HandoffPacket { mbuf, handoff, direction }, engine, rings)
                 }
                 _ => None,
             };
@@ -84,7 +86,7 @@ impl HeldPackets {
 
 /// Hands a packet off to the worker that has its connection. If the ring is full, the engine
 /// decides whether the packet is returned, to be forwarded.
-fn give(handed: HandoffPacket, engine: &mut Engine, exchange: &mut HandoffRings) -> Option<Mbuf> {
-    let back = exchange.give(handed).err()?;
-    (engine.handoff_failed() == Verdict::Forward).then_some(back)
+fn hand_off(handed: HandoffPacket, engine: &mut Engine, rings: &mut HandoffRings) -> Option<Mbuf> {
+    let returned = rings.send(handed).err()?;
+    (engine.handoff_failed() == Verdict::Forward).then_some(returned)
 }
