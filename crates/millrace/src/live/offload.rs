@@ -11,7 +11,7 @@ mod rule_dialect;
 mod thread;
 
 use crate::live::clock::Clock;
-use crate::live::offload::port_rules::{DEPTH, PortRules, RuleSpec, Terms};
+use crate::live::offload::port_rules::{DEPTH, PortRules, RuleSpec, RuleSupport};
 use crate::live::ports::shared::SharedPort;
 use config::plan::OffloadPlan;
 use config::{Bypass, Policy, RuleApi};
@@ -38,7 +38,7 @@ const WAITING: usize = 1024;
 /// Rule requests, and results, that a worker handles in one round of housekeeping.
 const EXCHANGED: usize = 8;
 /// Driver calls take at most half of the time: some NICs do not forward during a call.
-const SHARE: u32 = 128;
+const CALL_SHARE: u32 = 128;
 
 /// Counters of bypass rules are read this many times in the timeout of a two-way UDP connection,
 /// and at least every [`READING_MAX`].
@@ -49,7 +49,7 @@ const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 /// Packets that a direction must have had before it gets a rule, at any rate. Most connections have
 /// fewer. Installing and removing a rule costs a worker what some tens of marks save.
-const LEAST: u32 = 32;
+const PACKETS_MIN: u32 = 32;
 
 /// Returns the engine's policy of which directions get rules; `None` if rules are off.
 fn admission(policy: Policy) -> Option<OffloadPolicy> {
@@ -58,7 +58,7 @@ fn admission(policy: Policy) -> Option<OffloadPolicy> {
         Policy::All => Some(OffloadPolicy::After { packets: 1 }),
         Policy::After(packets) => Some(OffloadPolicy::After { packets }),
         Policy::Rate(per_second) => Some(OffloadPolicy::Rate { per_second }),
-        Policy::Measured => Some(OffloadPolicy::Measured { least: LEAST }),
+        Policy::Measured => Some(OffloadPolicy::Measured { least: PACKETS_MIN }),
     }
 }
 
@@ -73,18 +73,18 @@ pub(crate) fn prepare(ports: [&mut Port; 2], plan: &OffloadPlan) {
     }
 }
 
-/// The terms of the two ports of a wire: which rules they take.
-pub(crate) struct PortOffer {
+/// Which rules the two ports of a wire take; sets up their rings and threads.
+pub(crate) struct RuleSetup {
     ports: [SharedPort; 2],
     /// Which rules each port takes and in which form, or why it takes none.
-    terms: [Result<Terms, String>; 2],
+    support: [Result<RuleSupport, String>; 2],
     /// Configuration of marks, if any port takes rules.
     offload: Option<OffloadConfig>,
     /// Time from one reading of a bypass counter to the next.
     reading: Nanos,
 }
 
-impl PortOffer {
+impl RuleSetup {
     /// Tries which rules both started ports take. `workers` engines of this configuration share
     /// them.
     pub(crate) fn of(
@@ -97,15 +97,15 @@ impl PortOffer {
         // Only UDP connections with packets of both directions are bypassed.
         let reading = (engine.timeouts.udp_multiple / READINGS).min(READING_MAX);
         let Some(admission) = admission(plan.policy) else {
-            let terms = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
-            return Self { ports, terms, offload: None, reading };
+            let support = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
+            return Self { ports, support, offload: None, reading };
         };
-        let terms = terms(&ports, plan);
-        let bypass = terms.each_ref().map(|terms| match (terms, plan.bypass) {
-            (Ok(Terms { bypass: Ok(_), .. }), Bypass::After(packets)) => Some(packets),
+        let support = probe_ports(&ports, plan);
+        let bypass = support.each_ref().map(|support| match (support, plan.bypass) {
+            (Ok(RuleSupport { bypass: Ok(_), .. }), Bypass::After(packets)) => Some(packets),
             _ => None,
         });
-        let widths = terms.iter().flatten().map(|terms| terms.dialect.mark_bits);
+        let widths = support.iter().flatten().map(|support| support.dialect.mark_bits);
         let offload = widths.min().map(|width| {
             let slots = plan.slots(engine, width, workers);
             let indices = OffloadConfig::indices(slots) * workers as u32;
@@ -120,11 +120,11 @@ impl PortOffer {
                 bypass,
             }
         });
-        Self { ports, terms, offload, reading }
+        Self { ports, support, offload, reading }
     }
 
     /// Returns the offload configuration of one worker's engine; `None` without rules.
-    pub(crate) fn of_worker(&self, worker: usize) -> Option<OffloadConfig> {
+    pub(crate) fn worker_config(&self, worker: usize) -> Option<OffloadConfig> {
         self.offload.map(|offload| {
             let first_index = OffloadConfig::indices(offload.slots) * worker as u32;
             OffloadConfig { first_index, ..offload }
@@ -133,32 +133,32 @@ impl PortOffer {
 
     /// Makes the rings between `workers` workers and both ports. Returns the workers' ends, and the
     /// rules of each port, whose threads are not started yet.
-    pub(crate) fn tie(
+    pub(crate) fn connect(
         self,
         plan: &OffloadPlan,
         workers: usize,
         clock: Clock,
     ) -> (Vec<RuleRequests>, [Rules; 2]) {
-        let Self { ports, terms, offload, reading } = self;
+        let Self { ports, support, offload, reading } = self;
         let mut ends: Vec<_> = (0..workers).map(|_| RuleRequests::default()).collect();
-        let rules = ports.into_iter().zip(terms).enumerate().map(|(side, (port, terms))| {
+        let rules = ports.into_iter().zip(support).enumerate().map(|(side, (port, support))| {
             let name = port.lock().info().devargs.clone();
-            let (terms, layout) = match (terms, offload) {
-                (Ok(terms), Some(OffloadConfig { layout, .. })) => (terms, layout),
+            let (support, layout) = match (support, offload) {
+                (Ok(support), Some(OffloadConfig { layout, .. })) => (support, layout),
                 (Err(reason), _) => return Rules::Off { name, reason },
                 (Ok(_), None) => unreachable!("a port that takes rules has marks"),
             };
-            let rings = ends.iter_mut().map(|end| end.tie(side)).collect();
+            let rings = ends.iter_mut().map(|end| end.connect(side)).collect();
             let id = port.lock().id();
             let limits = Limits { waiting: WAITING, quarantine: plan.quarantine, reading };
-            let no_bypass = terms.bypass.as_ref().err().cloned();
-            let nic = PortRules::new(port, terms, plan.rules_max);
-            let pace = CallPacer::new(SHARE);
+            let no_bypass = support.bypass.as_ref().err().cloned();
+            let nic = PortRules::new(port, support, plan.rules_max);
+            let pace = CallPacer::new(CALL_SHARE);
             let programmer = Programmer::new(nic, layout, workers as u16, limits, pace);
-            let (held, gauge) = (None, Arc::new(StatusCell::default()));
-            let asked = mpsc::channel();
+            let (held, status) = (None, Arc::new(StatusCell::default()));
+            let queries = mpsc::channel();
             let work =
-                Programming { name, no_bypass, programmer, rings, held, clock, gauge, asked };
+                Programming { name, no_bypass, programmer, rings, held, clock, status, queries };
             Rules::Ready(Box::new(work), id)
         });
         let rules: Vec<_> = rules.collect();
@@ -168,12 +168,12 @@ impl PortOffer {
 }
 
 /// Tries which rules both ports take; each is the peer of the other.
-fn terms(ports: &[SharedPort; 2], plan: &OffloadPlan) -> [Result<Terms, String>; 2] {
+fn probe_ports(ports: &[SharedPort; 2], plan: &OffloadPlan) -> [Result<RuleSupport, String>; 2] {
     let numbers = ports.each_ref().map(|port| port.lock().id());
     [0, 1].map(|side: usize| {
         let peer = (plan.bypass != Bypass::Off).then(|| numbers[1 - side]);
-        let wanted = RuleSpec { api: plan.api, rules_max: plan.rules_max, peer };
-        Terms::of(&mut ports[side].lock(), wanted)
+        let spec = RuleSpec { api: plan.api, rules_max: plan.rules_max, peer };
+        RuleSupport::of(&mut ports[side].lock(), spec)
     })
 }
 
@@ -181,22 +181,22 @@ fn terms(ports: &[SharedPort; 2], plan: &OffloadPlan) -> [Result<Terms, String>;
 #[derive(Default)]
 pub(crate) struct RuleRequests {
     sides: [Option<WorkerEnd>; 2],
-    is_tied: bool,
+    is_connected: bool,
 }
 
 impl RuleRequests {
-    fn tie(&mut self, side: usize) -> PortEnd {
+    fn connect(&mut self, side: usize) -> PortEnd {
         let (rule_requests, request_ring) = RingBuffer::new(RING);
         let (answer_ring, answers) = RingBuffer::new(RING);
         self.sides[side] = Some((rule_requests, answers));
-        self.is_tied = true;
+        self.is_connected = true;
         (request_ring, answer_ring)
     }
 
     /// Passes some requests from the engine to the ports, and some results back; returns how many.
     #[inline(always)]
     pub(crate) fn exchange(&mut self, engine: &mut Engine) -> usize {
-        if self.is_tied { self.exchange_some(engine) } else { 0 }
+        if self.is_connected { self.exchange_some(engine) } else { 0 }
     }
 
     /// At the end of a run, ends bypassing and waits until the last packets are counted, at most
@@ -282,11 +282,11 @@ impl Rules {
     }
 
     /// Returns a handle through which other threads query the rules.
-    pub(crate) fn line(&self) -> RulesHandle {
+    pub(crate) fn handle(&self) -> RulesHandle {
         match self {
             Rules::On(running) => {
                 let name = running.name().to_owned();
-                RulesHandle::On { name, inquirer: running.inquirer() }
+                RulesHandle::On { name, client: running.status_client() }
             }
             Rules::Off { name, reason } => {
                 RulesHandle::Off { name: name.clone(), reason: reason.clone() }
@@ -309,7 +309,7 @@ impl Rules {
     }
 
     /// Returns the port's name and why it takes no rules; `None` if it takes some.
-    pub(crate) fn reason(&self) -> Option<(&str, &str)> {
+    pub(crate) fn off_reason(&self) -> Option<(&str, &str)> {
         if let Rules::Off { name, reason } = self { Some((name, reason)) } else { None }
     }
 
@@ -332,7 +332,7 @@ impl Rules {
 /// A handle by which other threads query the rules of one port.
 pub(crate) enum RulesHandle {
     Off { name: String, reason: String },
-    On { name: String, inquirer: StatusClient },
+    On { name: String, client: StatusClient },
 }
 
 /// Longest wait for a reply. Driver calls that return at all are shorter.
@@ -347,15 +347,15 @@ impl RulesHandle {
 
     /// Returns the figures of the port's rules; `None` if its thread has ended. If a driver call
     /// takes longer than [`PATIENCE`], only name and reason are set.
-    pub(crate) fn ask(&self) -> Option<OffloadPort> {
-        let (name, inquirer) = match self {
+    pub(crate) fn query(&self) -> Option<OffloadPort> {
+        let (name, client) = match self {
             RulesHandle::Off { name, reason } => {
                 return Some(OffloadPort::off(name.clone(), reason.clone()));
             }
-            RulesHandle::On { name, inquirer } => (name, inquirer),
+            RulesHandle::On { name, client } => (name, client),
         };
         let (reply, answer) = mpsc::sync_channel(1);
-        inquirer.send(reply).ok()?;
+        client.send(reply).ok()?;
         match answer.recv_timeout(PATIENCE) {
             Ok(port) => Some(port),
             Err(mpsc::RecvTimeoutError::Disconnected) => None,

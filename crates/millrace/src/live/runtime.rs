@@ -7,7 +7,7 @@ use crate::live::clock::Clock;
 use crate::live::commands::queue::CommandQueue;
 use crate::live::counters::account::WorkerReport;
 use crate::live::counters::published::{PublishedCounters, Snapshot};
-use crate::live::offload::{PortOffer, Rules};
+use crate::live::offload::{RuleSetup, Rules};
 use crate::live::ports::frame_limits::FrameLimits;
 use crate::live::ports::pair::PortPair;
 use crate::live::ports::queue_lease::{QueueLease, QueueOwner, QueuePair, lease};
@@ -49,7 +49,8 @@ pub(crate) struct Runtime {
     queries: Arc<QueryClient>,
     checkpoints: Option<checkpointing::Running>,
     stop: Arc<AtomicBool>,
-    /// Results of port resets that [`take_reset_events`](Self::take_reset_events) has not returned yet.
+    /// Results of port resets that [`take_reset_events`](Self::take_reset_events) has not returned
+    /// yet.
     reset_events: Vec<PortEvent>,
 }
 
@@ -89,9 +90,10 @@ impl Runtime {
             let (workers, zone, limits) = (wire.workers.len(), wire.zone, FrameLimits::of(&wire));
             let handoff_rings = handoff::of_workers(&wire);
             let shared = [wire.a, wire.b].map(SharedPort::new);
-            let offer = PortOffer::of(&shared, &offload, config, workers);
-            let of_worker: Vec<_> = (0..workers).map(|number| offer.of_worker(number)).collect();
-            let (rule_requests, of_ports) = offer.tie(&offload, workers, clock);
+            let rule_setup = RuleSetup::of(&shared, &offload, config, workers);
+            let of_worker: Vec<_> =
+                (0..workers).map(|number| rule_setup.worker_config(number)).collect();
+            let (rule_requests, of_ports) = rule_setup.connect(&offload, workers, clock);
             rules.extend(of_ports);
             let of_workers = of_worker.into_iter().zip(rule_requests);
             let mut owners = [Vec::new(), Vec::new()];
@@ -138,7 +140,7 @@ impl Runtime {
         let queries = Arc::new(QueryClient {
             workers: handles,
             ports: ports.iter().map(|watched: &PortWatch| watched.port.clone()).collect(),
-            rules: rules.iter().map(Rules::line).collect(),
+            rules: rules.iter().map(Rules::handle).collect(),
             policy: offload.policy.to_string(),
             bypass: offload.bypass.to_string(),
             snapshot_status: status,
@@ -228,7 +230,7 @@ impl Runtime {
     /// Returns the ports that take no rules although the policy asks for some, and the reasons.
     pub(crate) fn without_rules(&self) -> Vec<(String, String)> {
         let is_requested = self.offload.is_asked_for && self.offload.policy != Policy::Off;
-        let off = self.rules.iter().filter(|_| is_requested).filter_map(Rules::reason);
+        let off = self.rules.iter().filter(|_| is_requested).filter_map(Rules::off_reason);
         off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
     }
 

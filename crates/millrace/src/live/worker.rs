@@ -199,7 +199,8 @@ impl Worker {
         begin
     }
 
-    /// Returns or takes queues if the control thread requests it, before and after it resets a port.
+    /// Returns or takes queues if the control thread requests it, before and after it resets a
+    /// port.
     #[inline(always)]
     fn apply_lease_commands(&mut self) {
         for side in 0..SIDES.len() {
@@ -243,7 +244,7 @@ impl Worker {
         let is_sampled = account.bursts % SAMPLE_EVERY == 0;
         let fetched = if is_sampled { tsc() } else { 0 };
         if let Some(limits) = &self.channels.limits[direction] {
-            let (cut, over_mtu) = limits.keep_whole(burst);
+            let (cut, over_mtu) = limits.drop_unfit(burst);
             account.cut += cut;
             account.over_mtu += over_mtu;
             if burst.is_empty() {

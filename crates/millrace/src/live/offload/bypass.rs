@@ -8,16 +8,18 @@
 //! fragment of a datagram, not the later fragments.
 
 use crate::live::offload::port_rules::Calls;
-use crate::live::offload::rule_dialect::{KINDS, example, ip, item, kind, line, ports, whole_ip};
+use crate::live::offload::rule_dialect::{
+    KINDS, describe, example, ip, item, kind, ports, unfragmented_ip,
+};
 use dpdk::Port;
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rule, Value};
 use engine::FiveTuple;
 
 /// The form of a bypass rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RequestStyle {
+struct BypassForm {
     /// The rule matches only packets that are not fragments.
-    is_whole: bool,
+    excludes_fragments: bool,
     peer: Peer,
 }
 
@@ -30,18 +32,18 @@ enum Peer {
 }
 
 /// All forms, the preferred one first.
-const WAYS: [RequestStyle; 4] = [
-    RequestStyle { is_whole: true, peer: Peer::RepresentedPort },
-    RequestStyle { is_whole: true, peer: Peer::PortId },
-    RequestStyle { is_whole: false, peer: Peer::RepresentedPort },
-    RequestStyle { is_whole: false, peer: Peer::PortId },
+const FORMS: [BypassForm; 4] = [
+    BypassForm { excludes_fragments: true, peer: Peer::RepresentedPort },
+    BypassForm { excludes_fragments: true, peer: Peer::PortId },
+    BypassForm { excludes_fragments: false, peer: Peer::RepresentedPort },
+    BypassForm { excludes_fragments: false, peer: Peer::PortId },
 ];
 
 /// The bypass rules of one port, and the form that the port takes.
 pub(crate) struct Bypass {
     /// Number of the peer port in DPDK.
     peer: u16,
-    ways: [Option<RequestStyle>; KINDS],
+    forms: [Option<BypassForm>; KINDS],
     pub(crate) calls: Calls,
 }
 
@@ -52,7 +54,7 @@ impl Bypass {
     ///
     /// The driver's words for the first refusal, if the port takes no kind.
     pub(crate) fn of(port: &mut Port, peer: u16) -> Result<Self, String> {
-        let ways = learn(peer, |rule| {
+        let forms = probe_forms(peer, |rule| {
             let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
             let count = port.flow_query_count(&made, false);
             // A rule that stays matches documentation addresses only, and ends with the port.
@@ -64,46 +66,46 @@ impl Bypass {
                 _ => Err("its counter does not count both packets and bytes".to_owned()),
             }
         })?;
-        Ok(Self { peer, ways, calls: Calls::default() })
+        Ok(Self { peer, forms, calls: Calls::default() })
     }
 
     /// Returns the rule for packets of `tuple`; `None` if the port takes none of this kind.
     pub(crate) fn rule(&self, tuple: &FiveTuple) -> Option<Rule> {
-        self.ways[kind(tuple)].map(|way| way.rule(tuple, self.peer))
+        self.forms[kind(tuple)].map(|form| form.rule(tuple, self.peer))
     }
 
     /// Returns the forms of the rules, for each kind that the port takes.
     pub(crate) fn shapes(&self) -> impl Iterator<Item = String> {
         let examples = (0..KINDS).filter_map(|kind| self.rule(&example(kind, 0)));
-        examples.map(|rule| line(&rule))
+        examples.map(|rule| describe(&rule))
     }
 }
 
 /// Returns the first form that a port takes for each kind of packets. TCP is never bypassed, so its
 /// kinds are not tried.
-fn learn(
+fn probe_forms(
     peer: u16,
-    mut ask: impl FnMut(&Rule) -> Result<(), String>,
-) -> Result<[Option<RequestStyle>; KINDS], String> {
-    let (mut attempt, mut first_words) = (0, None);
-    let mut takes = |kind: usize, way: RequestStyle| {
+    mut try_rule: impl FnMut(&Rule) -> Result<(), String>,
+) -> Result<[Option<BypassForm>; KINDS], String> {
+    let (mut attempt, mut first_refusal) = (0, None);
+    let mut takes = |kind: usize, form: BypassForm| {
         attempt += 1;
-        let answer = ask(&way.rule(&example(kind, attempt), peer));
-        let is_taken = answer.is_ok();
-        first_words = first_words.take().or(answer.err());
+        let result = try_rule(&form.rule(&example(kind, attempt), peer));
+        let is_taken = result.is_ok();
+        first_refusal = first_refusal.take().or(result.err());
         is_taken
     };
     let is_udp = |kind: usize| kind & 1 == 0;
-    let way = |kind| WAYS.into_iter().find(|way| is_udp(kind) && takes(kind, *way));
-    let ways: [_; KINDS] = std::array::from_fn(way);
-    if ways == [None; KINDS] { Err(first_words.unwrap_or_default()) } else { Ok(ways) }
+    let form = |kind| FORMS.into_iter().find(|form| is_udp(kind) && takes(kind, *form));
+    let forms: [_; KINDS] = std::array::from_fn(form);
+    if forms == [None; KINDS] { Err(first_refusal.unwrap_or_default()) } else { Ok(forms) }
 }
 
-impl RequestStyle {
+impl BypassForm {
     fn rule(self, tuple: &FiveTuple, peer: u16) -> Rule {
         let is_tagged = tuple.zone != 0;
         let tag = is_tagged.then(|| only_tag(tuple.zone));
-        let ip = if self.is_whole { whole_ip(tuple) } else { ip(tuple) };
+        let ip = if self.excludes_fragments { unfragmented_ip(tuple) } else { ip(tuple) };
         let pattern = [ethernet(is_tagged)].into_iter().chain(tag).chain([ip, ports(tuple)]);
         let to_peer = match self.peer {
             Peer::RepresentedPort => Action::RepresentedPort(peer),
@@ -151,12 +153,12 @@ mod tests {
 
     /// Returns the bypass of a NIC; `None` if it takes no such rules.
     fn bypass(nic: &mut Nic) -> Option<Bypass> {
-        let ways = learn(1, |rule| {
+        let forms = probe_forms(1, |rule| {
             let made = create(nic, rule)?;
             nic.destroy(made, 0).map(drop).map_err(|_| "it stays".to_owned())
         });
         assert_eq!(nic.len(), 0);
-        Some(Bypass { peer: 1, ways: ways.ok()?, calls: Calls::default() })
+        Some(Bypass { peer: 1, forms: forms.ok()?, calls: Calls::default() })
     }
 
     /// Returns the forms that a NIC of this personality takes; `None` if it takes none.
@@ -199,8 +201,8 @@ mod tests {
         }
         // A NIC that matches addresses and ports alone takes rules without the fragment condition.
         let mut nic = nic(Personality::named("ideal").unwrap(), true);
-        let plain = RequestStyle { is_whole: false, peer: Peer::RepresentedPort };
-        let bypass = Bypass { peer: 1, ways: [Some(plain); KINDS], calls: Calls::default() };
+        let plain = BypassForm { excludes_fragments: false, peer: Peer::RepresentedPort };
+        let bypass = Bypass { peer: 1, forms: [Some(plain); KINDS], calls: Calls::default() };
         let forwarded = forwarded(&mut nic, &bypass);
         assert!(forwarded.iter().all(|[whole, _]| *whole) && forwarded[0] == [true, true]);
     }
@@ -223,7 +225,7 @@ mod tests {
     #[test]
     fn a_rule_says_of_every_tag_whether_it_is_there() {
         let tuple = example(4, 9);
-        let rule = RequestStyle { is_whole: false, peer: Peer::PortId }.rule(&tuple, 7);
+        let rule = BypassForm { excludes_fragments: false, peer: Peer::PortId }.rule(&tuple, 7);
         let bits = |at: usize, byte: usize| {
             let [spec, mask] = [rule.pattern[at].spec, rule.pattern[at].mask];
             let byte = |value: Option<Value>| value.unwrap().bytes()[byte] & 1;
@@ -231,7 +233,7 @@ mod tests {
         };
         assert_eq!((bits(0, 14), bits(1, 4)), ((1, 1), (0, 1)));
         assert_eq!(rule.actions, [Action::Count(0), Action::PortId(Some(7))]);
-        let plain = WAYS[0].rule(&example(0, 9), 7);
+        let plain = FORMS[0].rule(&example(0, 9), 7);
         let mask = plain.pattern[0].mask.unwrap();
         assert_eq!((plain.pattern.len(), mask.bytes()[14] & 1), (3, 1));
     }

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// A rule that was requested from the NIC, and neither refused nor removed.
 struct RequestedRule {
     kind: u8,
-    is_there: bool,
+    is_installed: bool,
 }
 
 /// The rules of one port, in the shapes that its NIC takes.
@@ -33,16 +33,16 @@ pub(crate) struct PortRules {
     port: SharedPort,
     pub(crate) resets: Resets,
     /// Resets that this side has taken notice of.
-    resets_known: u64,
+    resets_seen: u64,
     /// The port was reset, and not called since.
-    is_new: bool,
-    pub(crate) terms: Terms,
+    needs_renewal: bool,
+    pub(crate) support: RuleSupport,
     rules_max: u32,
-    asked: HashMap<RuleNumber, RequestedRule>,
+    requested: HashMap<RuleNumber, RequestedRule>,
     /// Rules that the NIC has, by kind; the last entry is for bypass rules.
     rules: [u32; KINDS + 1],
     /// Results that need no call to the NIC.
-    unasked: Vec<Completion>,
+    immediate_results: Vec<Completion>,
     /// Rules that were not requested, since the NIC takes none of their kind.
     pub(crate) unsupported: u64,
     /// The driver's words for the last refusal.
@@ -54,7 +54,7 @@ pub(crate) struct PortRules {
 /// The kind of all bypass rules.
 const BYPASS: usize = KINDS;
 
-/// What the configuration wants of a port.
+/// The configuration of a port's rules.
 #[derive(Clone, Copy)]
 pub(crate) struct RuleSpec {
     pub(crate) api: RuleApi,
@@ -64,9 +64,9 @@ pub(crate) struct RuleSpec {
 }
 
 /// Which rules a port takes, and how they are created.
-pub(crate) struct Terms {
+pub(crate) struct RuleSupport {
     pub(crate) dialect: RuleDialect,
-    wanted: RuleSpec,
+    spec: RuleSpec,
     api: Api,
     /// Why rules are not created through a flow queue; `None` if they are.
     pub(crate) why_sync: Option<String>,
@@ -74,36 +74,36 @@ pub(crate) struct Terms {
     pub(crate) bypass: Result<Bypass, String>,
 }
 
-impl Terms {
+impl RuleSupport {
     /// Tries which rules a started port takes.
     ///
     /// # Errors
     ///
     /// The driver's words, if it takes no rules.
-    pub(crate) fn of(port: &mut Port, wanted: RuleSpec) -> Result<Self, String> {
-        let dialect = RuleDialect::learn(|rule| {
+    pub(crate) fn of(port: &mut Port, spec: RuleSpec) -> Result<Self, String> {
+        let dialect = RuleDialect::probe(|rule| {
             let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
             // A rule that stays matches documentation addresses only, and ends with the port.
             let _ = port.flow_destroy(made);
             Ok(())
         })?;
-        let bypass = match wanted.peer {
+        let bypass = match spec.peer {
             Some(peer) => Bypass::of(port, peer),
             None => Err("`bypass` is \"off\"".to_owned()),
         };
-        let (api, why_sync) = Api::best(port, &dialect, (wanted.api, wanted.rules_max));
-        Ok(Self { dialect, wanted, api, why_sync, bypass })
+        let (api, why_sync) = Api::best(port, &dialect, (spec.api, spec.rules_max));
+        Ok(Self { dialect, spec, api, why_sync, bypass })
     }
 
     /// Sets up the flow queue again after a reset of the port.
     fn renew(&mut self, port: &mut Port) {
-        let wanted = (self.wanted.api, self.wanted.rules_max);
-        (self.api, self.why_sync) = Api::best(port, &self.dialect, wanted);
+        let spec = (self.spec.api, self.spec.rules_max);
+        (self.api, self.why_sync) = Api::best(port, &self.dialect, spec);
     }
 
     /// Returns a rule and its kind; `None` if the port takes none for such packets.
-    fn rule(&self, tuple: &FiveTuple, fate: NicAction) -> Option<(Rule, usize)> {
-        match (fate, &self.bypass) {
+    fn rule(&self, tuple: &FiveTuple, action: NicAction) -> Option<(Rule, usize)> {
+        match (action, &self.bypass) {
             (NicAction::Mark { mark, queue }, _) => {
                 let shape = self.dialect.shape(tuple)?;
                 Some((shape.rule(tuple, mark, queue), kind(tuple)))
@@ -126,18 +126,18 @@ impl Terms {
 }
 
 impl PortRules {
-    pub(crate) fn new(port: SharedPort, terms: Terms, rules_max: u32) -> Self {
+    pub(crate) fn new(port: SharedPort, support: RuleSupport, rules_max: u32) -> Self {
         let resets = port.lock().resets();
         Self {
             port,
-            resets_known: resets.begun(),
+            resets_seen: resets.begun(),
             resets,
-            is_new: false,
-            terms,
+            needs_renewal: false,
+            support,
             rules_max,
-            asked: HashMap::new(),
+            requested: HashMap::new(),
             rules: [0; KINDS + 1],
-            unasked: Vec::new(),
+            immediate_results: Vec::new(),
             unsupported: 0,
             last_refusal: None,
             inserts: LatencyStats::new(),
@@ -148,58 +148,58 @@ impl PortRules {
     /// True if the port was reset, or a reset was tried, since the last call. Then it has no rules,
     /// and pending operations have no result.
     pub(crate) fn was_reset(&mut self) -> bool {
-        let known = std::mem::replace(&mut self.resets_known, self.resets.begun());
-        let was_reset = known != self.resets_known;
+        let seen = std::mem::replace(&mut self.resets_seen, self.resets.begun());
+        let was_reset = seen != self.resets_seen;
         if was_reset {
-            self.is_new = true;
+            self.needs_renewal = true;
             self.rules = [0; KINDS + 1];
-            self.asked.clear();
-            if let Ok(bypass) = &mut self.terms.bypass {
+            self.requested.clear();
+            if let Ok(bypass) = &mut self.support.bypass {
                 bypass.calls = Calls::default();
             }
-            self.unasked.clear();
+            self.immediate_results.clear();
         }
         was_reset
     }
 
-    /// Calls `what` with the port. `None` if the port is out of service, or was reset and
+    /// Calls `operate` with the port. `None` if the port is out of service, or was reset and
     /// [`was_reset`](Self::was_reset) has not returned that yet.
-    fn ask<T>(&mut self, what: impl FnOnce(&mut Port, &mut Terms) -> T) -> Option<T> {
+    fn call<T>(&mut self, operate: impl FnOnce(&mut Port, &mut RuleSupport) -> T) -> Option<T> {
         let mut port = self.port.lock();
-        if self.resets.begun() != self.resets_known || self.resets.is_down() {
+        if self.resets.begun() != self.resets_seen || self.resets.is_down() {
             return None;
         }
-        if std::mem::take(&mut self.is_new) {
-            self.terms.renew(&mut port);
+        if std::mem::take(&mut self.needs_renewal) {
+            self.support.renew(&mut port);
         }
-        Some(what(&mut port, &mut self.terms))
+        Some(operate(&mut port, &mut self.support))
     }
 
     /// Removes all rules at once, without results.
     pub(crate) fn flush(&mut self) {
         // Rules that stay end with the port.
-        self.ask(|port, _| _ = port.flow_flush());
+        self.call(|port, _| _ = port.flow_flush());
     }
 
     /// Removes the template tables; no further rule can be created.
     pub(crate) fn close(&mut self) {
         // Tables that stay end with the port.
-        self.ask(|port, _| _ = port.flow_tables_destroy());
+        self.call(|port, _| _ = port.flow_tables_destroy());
     }
 
     fn is_bypass(&self, rule: RuleNumber) -> bool {
-        self.asked.get(&rule).is_some_and(|asked| usize::from(asked.kind) == BYPASS)
+        self.requested.get(&rule).is_some_and(|request| usize::from(request.kind) == BYPASS)
     }
 
-    fn refuse(&mut self, rule: RuleNumber, class: RefusalClass, words: &str) {
-        let refusal = Refusal { class, words: words.to_owned() };
-        self.unasked.push(Completion { rule, result: Err(refusal) });
+    fn refuse(&mut self, rule: RuleNumber, class: RefusalClass, message: &str) {
+        let refusal = Refusal { class, words: message.to_owned() };
+        self.immediate_results.push(Completion { rule, result: Err(refusal) });
     }
 
-    fn settle(&mut self, Completed { rule, took, result }: Completed) -> Completion {
-        let asked = self.asked.get_mut(&rule).expect("a rule that was asked for");
-        let (kind, was_there) = (usize::from(asked.kind), asked.is_there);
-        asked.is_there = true;
+    fn complete(&mut self, Completed { rule, took, result }: Completed) -> Completion {
+        let request = self.requested.get_mut(&rule).expect("a rule that was requested");
+        let (kind, was_there) = (usize::from(request.kind), request.is_installed);
+        request.is_installed = true;
         let result = match (was_there, result) {
             (false, Ok(())) => {
                 self.inserts.add(took);
@@ -207,12 +207,12 @@ impl PortRules {
                 Ok(())
             }
             (false, Err(DriverError { errno, words })) => {
-                self.asked.remove(&rule);
+                self.requested.remove(&rule);
                 self.last_refusal = Some(words.clone());
-                Err(Refusal { class: self.class(errno, kind), words })
+                Err(Refusal { class: self.refusal_class(errno, kind), words })
             }
             (true, Ok(())) => {
-                self.asked.remove(&rule);
+                self.requested.remove(&rule);
                 self.deletes.add(took);
                 self.rules[kind] -= 1;
                 Ok(())
@@ -228,7 +228,7 @@ impl PortRules {
     /// Returns the class of a refusal. Some drivers (Intel's), and results of flow queues, say only
     /// that something is wrong. Then the NIC is full if it has rules of this kind. If it has none,
     /// it takes no such rules beside those of other kinds.
-    fn class(&self, errno: i32, kind: usize) -> RefusalClass {
+    fn refusal_class(&self, errno: i32, kind: usize) -> RefusalClass {
         match RefusalClass::of_errno(errno) {
             // A NIC that does not bypass a connection may still mark its packets.
             RefusalClass::Full | RefusalClass::Unsuitable if kind == BYPASS => {
@@ -244,26 +244,27 @@ impl PortRules {
 
 impl RulePort for PortRules {
     fn depth(&self) -> usize {
-        self.terms.api.depth()
+        self.support.api.depth()
     }
 
-    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, fate: NicAction) {
-        let Some((asked, kind)) = self.terms.rule(tuple, fate) else {
+    fn create(&mut self, rule: RuleNumber, tuple: &FiveTuple, action: NicAction) {
+        let Some((request, kind)) = self.support.rule(tuple, action) else {
             self.unsupported += 1;
-            let words = "the NIC takes no rule for such packets";
-            return self.refuse(rule, RefusalClass::Unsuitable, words);
+            let message = "the NIC takes no rule for such packets";
+            return self.refuse(rule, RefusalClass::Unsuitable, message);
         };
-        if self.asked.len() >= self.rules_max as usize {
-            let words = "the port has `rules_max` rules already";
-            return self.refuse(rule, RefusalClass::Full, words);
+        if self.requested.len() >= self.rules_max as usize {
+            let message = "the port has `rules_max` rules already";
+            return self.refuse(rule, RefusalClass::Full, message);
         }
-        let create = |port: &mut Port, terms: &mut Terms| match &mut terms.bypass {
-            Ok(bypass) if kind == BYPASS => bypass.calls.create(port, rule, &asked),
-            _ => terms.api.create(port, rule, &asked),
+        let create = |port: &mut Port, support: &mut RuleSupport| match &mut support.bypass {
+            Ok(bypass) if kind == BYPASS => bypass.calls.create(port, rule, &request),
+            _ => support.api.create(port, rule, &request),
         };
-        match self.ask(create) {
+        match self.call(create) {
             Some(()) => {
-                self.asked.insert(rule, RequestedRule { kind: kind as u8, is_there: false });
+                self.requested
+                    .insert(rule, RequestedRule { kind: kind as u8, is_installed: false });
             }
             None => self.refuse(rule, RefusalClass::PortError, "the port is being reset"),
         }
@@ -271,31 +272,31 @@ impl RulePort for PortRules {
 
     fn destroy(&mut self, rule: RuleNumber) {
         let is_bypass = self.is_bypass(rule);
-        let destroy = |port: &mut Port, terms: &mut Terms| match &mut terms.bypass {
+        let destroy = |port: &mut Port, support: &mut RuleSupport| match &mut support.bypass {
             Ok(bypass) if is_bypass => bypass.calls.destroy(port, rule),
-            _ => terms.api.destroy(port, rule),
+            _ => support.api.destroy(port, rule),
         };
-        if self.ask(destroy).is_none() {
+        if self.call(destroy).is_none() {
             // The reset has removed the rule.
-            self.unasked.push(Completion { rule, result: Ok(()) });
+            self.immediate_results.push(Completion { rule, result: Ok(()) });
         }
     }
 
     fn counted(&mut self, rule: RuleNumber) -> Option<BypassCount> {
-        self.ask(|port, terms| terms.bypass.as_ref().ok()?.calls.count(port, rule)).flatten()
+        self.call(|port, support| support.bypass.as_ref().ok()?.calls.count(port, rule)).flatten()
     }
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
-        done.append(&mut self.unasked);
-        let poll = |port: &mut Port, terms: &mut Terms| {
-            let (mut ended, polled) = terms.api.poll(port);
-            ended.extend(terms.bypass.iter_mut().flat_map(|bypass| bypass.calls.take_ended()));
+        done.append(&mut self.immediate_results);
+        let poll = |port: &mut Port, support: &mut RuleSupport| {
+            let (mut ended, polled) = support.api.poll(port);
+            ended.extend(support.bypass.iter_mut().flat_map(|bypass| bypass.calls.take_ended()));
             (ended, polled)
         };
-        let Some((ended, polled)) = self.ask(poll) else { return };
+        let Some((ended, polled)) = self.call(poll) else { return };
         // After an error, the other results come with a later poll.
         self.last_refusal = polled.err().or(self.last_refusal.take());
-        done.extend(ended.into_iter().map(|ended| self.settle(ended)));
+        done.extend(ended.into_iter().map(|ended| self.complete(ended)));
     }
 }
 

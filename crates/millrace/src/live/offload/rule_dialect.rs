@@ -15,12 +15,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(crate) struct RuleShape {
     /// The rule names the Ethernet header, without matching anything in it.
     has_ethernet: bool,
-    fate: Fate,
+    actions: ActionList,
 }
 
 /// The actions of a rule in their order, with the mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum ActionList {
     QueueThenMark,
     MarkThenQueue,
     /// RSS over a single queue.
@@ -31,10 +31,10 @@ enum Fate {
 
 /// Returns every shape; first those that most drivers take and that are most explicit.
 fn shapes() -> impl Iterator<Item = RuleShape> {
-    use Fate::{MarkAlone, MarkThenQueue, MarkThenRss, PassThenMark, QueueThenMark};
-    let fates = [QueueThenMark, MarkThenQueue, MarkThenRss, PassThenMark, MarkAlone];
-    let with = |fate| [true, false].map(|has_ethernet| RuleShape { has_ethernet, fate });
-    fates.into_iter().flat_map(with)
+    use ActionList::{MarkAlone, MarkThenQueue, MarkThenRss, PassThenMark, QueueThenMark};
+    let action_lists = [QueueThenMark, MarkThenQueue, MarkThenRss, PassThenMark, MarkAlone];
+    let with = |actions| [true, false].map(|has_ethernet| RuleShape { has_ethernet, actions });
+    action_lists.into_iter().flat_map(with)
 }
 
 impl RuleShape {
@@ -43,14 +43,14 @@ impl RuleShape {
         let ethernet = self.has_ethernet.then(|| Item::any(ItemKind::Eth));
         let pattern = ethernet.into_iter().chain(vlan(tuple.zone)).chain([ip(tuple), ports(tuple)]);
         let (mark, queue_action) = (Action::Mark(mark), Action::Queue(queue));
-        let actions = match self.fate {
-            Fate::QueueThenMark => vec![queue_action, mark],
-            Fate::MarkThenQueue => vec![mark, queue_action],
-            Fate::MarkThenRss => {
+        let actions = match self.actions {
+            ActionList::QueueThenMark => vec![queue_action, mark],
+            ActionList::MarkThenQueue => vec![mark, queue_action],
+            ActionList::MarkThenRss => {
                 vec![mark, Action::Rss(Rss { queues: vec![queue], ..Rss::default() })]
             }
-            Fate::PassThenMark => vec![Action::Passthru, mark],
-            Fate::MarkAlone => vec![mark],
+            ActionList::PassThenMark => vec![Action::Passthru, mark],
+            ActionList::MarkAlone => vec![mark],
         };
         let attributes = Attributes { ingress: true, ..Attributes::default() };
         Rule { attributes, pattern: pattern.collect(), actions }
@@ -77,7 +77,7 @@ fn vlan(zone: u16) -> Option<Item> {
 }
 
 /// Returns the network header of packets that are not fragments.
-pub(crate) fn whole_ip(tuple: &FiveTuple) -> Item {
+pub(crate) fn unfragmented_ip(tuple: &FiveTuple) -> Item {
     let (at, bits): (_, &[u8]) = match tuple.src {
         // More-fragments flag and fragment offset.
         IpAddr::V4(_) => (6, &[0x3f, 0xff]),
@@ -148,7 +148,7 @@ pub(crate) fn example(kind: usize, attempt: u16) -> FiveTuple {
 const WIDTHS: [u32; 4] = [32, 24, 16, 12];
 
 /// Returns the highest mark of `width` bits that is used: some NICs reserve the last sixteen.
-fn highest(width: u32) -> u32 {
+fn highest_mark(width: u32) -> u32 {
     (u32::MAX >> (32 - width)) - 16
 }
 
@@ -161,30 +161,32 @@ pub(crate) struct RuleDialect {
 }
 
 impl RuleDialect {
-    /// Tries the shapes by `ask`, which creates a rule and destroys it again, or returns the
+    /// Tries the shapes by `try_rule`, which creates a rule and destroys it again, or returns the
     /// driver's words.
     ///
     /// # Errors
     ///
     /// The driver's words for the first refusal, if it takes no shape.
-    pub(crate) fn learn(mut ask: impl FnMut(&Rule) -> Result<(), String>) -> Result<Self, String> {
-        let (mut attempt, mut first_words) = (0, None);
+    pub(crate) fn probe(
+        mut try_rule: impl FnMut(&Rule) -> Result<(), String>,
+    ) -> Result<Self, String> {
+        let (mut attempt, mut first_refusal) = (0, None);
         let mut takes = |shape: RuleShape, kind: usize, mark: u32| {
             attempt += 1;
-            let answer = ask(&shape.rule(&example(kind, attempt), mark, 0));
-            let is_taken = answer.is_ok();
-            first_words = first_words.take().or(answer.err());
+            let result = try_rule(&shape.rule(&example(kind, attempt), mark, 0));
+            let is_taken = result.is_ok();
+            first_refusal = first_refusal.take().or(result.err());
             is_taken
         };
         let mut of_kind = |kind| shapes().find(|shape| takes(*shape, kind, 1));
         let shapes: [_; KINDS] = std::array::from_fn(&mut of_kind);
-        let known = (0..KINDS).find_map(|kind| Some((kind, shapes[kind]?)));
-        let width = known.and_then(|(kind, shape)| {
-            WIDTHS.into_iter().find(|width| takes(shape, kind, highest(*width)))
+        let taken = (0..KINDS).find_map(|kind| Some((kind, shapes[kind]?)));
+        let width = taken.and_then(|(kind, shape)| {
+            WIDTHS.into_iter().find(|width| takes(shape, kind, highest_mark(*width)))
         });
         match width {
             Some(mark_bits) => Ok(Self { shapes, mark_bits }),
-            None => Err(first_words.unwrap_or_default()),
+            None => Err(first_refusal.unwrap_or_default()),
         }
     }
 
@@ -195,18 +197,18 @@ impl RuleDialect {
 
     /// Returns an example rule of each kind that the port takes.
     pub(crate) fn examples(&self) -> impl Iterator<Item = Rule> {
-        let known = self.shapes.into_iter().enumerate();
-        known.filter_map(|(kind, shape)| Some(shape?.rule(&example(kind, 0), 1, 0)))
+        let taken = self.shapes.into_iter().enumerate();
+        taken.filter_map(|(kind, shape)| Some(shape?.rule(&example(kind, 0), 1, 0)))
     }
 
     /// Returns the shape of each kind, such as `eth / ipv4 / udp: queue / mark`.
     pub(crate) fn shapes(&self) -> Vec<String> {
-        self.examples().map(|rule| line(&rule)).collect()
+        self.examples().map(|rule| describe(&rule)).collect()
     }
 }
 
 /// Describes the items and actions of a rule, such as `eth / ipv4 / udp: queue / mark`.
-pub(crate) fn line(rule: &Rule) -> String {
+pub(crate) fn describe(rule: &Rule) -> String {
     let items: Vec<_> = rule.pattern.iter().map(|item| item.kind.name()).collect();
     let actions: Vec<_> = rule.actions.iter().map(Action::name).collect();
     format!("{}: {}", items.join(" / "), actions.join(" / "))
@@ -226,7 +228,7 @@ mod tests {
         let words = |refusal: twin::Refusal| {
             refusal.message.map_or(String::new(), |words| words.to_string_lossy().into())
         };
-        let dialect = RuleDialect::learn(|rule| {
+        let dialect = RuleDialect::probe(|rule| {
             let ModelRule { attributes, items, actions } = ModelRule::of(rule).unwrap();
             let rule = twin::Rule { attributes, items: &items, actions: &actions };
             let taken = nic.create(rule, 0).map_err(words)?;
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn every_personality_is_asked_as_it_likes() {
+    fn each_personality_takes_its_own_shape() {
         let eth = |kinds| all("eth / ", kinds, "queue / mark");
         assert_eq!(dialect("ideal"), Ok((eth(8), 32)));
         assert_eq!(dialect("x710-17.02"), Ok((eth(4), 32)));
@@ -261,13 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn other_ways_are_found() {
+    fn unusual_shapes_are_found() {
         let of = |text: &str| {
             let personality = Personality::parse(text, "odd").unwrap();
             let mut nic = Nic::new(personality, 1);
             nic.set_queues(1);
             nic.set_started(true);
-            let dialect = RuleDialect::learn(|rule| {
+            let dialect = RuleDialect::probe(|rule| {
                 let ModelRule { attributes, items, actions } = ModelRule::of(rule).unwrap();
                 let rule = twin::Rule { attributes, items: &items, actions: &actions };
                 nic.create(rule, 0).map(drop).map_err(|_| "no".to_owned())

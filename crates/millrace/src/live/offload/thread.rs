@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Rule requests taken from each worker between two calls.
-const HEARD: usize = 64;
+const REQUESTS: usize = 64;
 /// First and longest sleep while there is nothing to do. With a longest sleep of 1 ms the idle
 /// thread takes 0.7 % of a cpu.
 const NAP_MIN: Duration = Duration::from_micros(50);
@@ -27,7 +27,7 @@ const NAP_MAX: Duration = Duration::from_millis(4);
 /// At the end rules are destroyed one by one for this time, then all at once.
 const END_MAX: Duration = Duration::from_secs(10);
 /// Rules that are destroyed between two checks of the time.
-const ENDED: usize = 64;
+const CLEARED: usize = 64;
 
 /// Everything that the programming thread works with.
 pub(in crate::live) struct Programming {
@@ -40,9 +40,9 @@ pub(in crate::live) struct Programming {
     /// A result that found its ring full.
     pub(crate) held: Option<(u16, RuleId, RuleResult)>,
     pub(crate) clock: Clock,
-    pub(crate) gauge: Arc<StatusCell>,
+    pub(crate) status: Arc<StatusCell>,
     /// Channel of the queries for the rules' figures.
-    pub(crate) asked: (StatusClient, Receiver<SyncSender<OffloadPort>>),
+    pub(crate) queries: (StatusClient, Receiver<SyncSender<OffloadPort>>),
 }
 
 /// Sends the thread a query for the rules' figures.
@@ -64,41 +64,41 @@ pub(in crate::live) struct Running {
     name: String,
     no_bypass: Option<String>,
     thread: JoinHandle<OffloadPort>,
-    gauge: Arc<StatusCell>,
-    inquirer: StatusClient,
+    status: Arc<StatusCell>,
+    status_client: StatusClient,
 }
 
 impl Programming {
     /// Starts the programming thread of DPDK port number `port`.
     pub(crate) fn start(self, port: u16) -> io::Result<Running> {
-        let (name, gauge) = (self.name.clone(), Arc::clone(&self.gauge));
+        let (name, status) = (self.name.clone(), Arc::clone(&self.status));
         let no_bypass = self.no_bypass.clone();
-        let inquirer = self.asked.0.clone();
+        let status_client = self.queries.0.clone();
         let thread = std::thread::Builder::new().name(format!("rules of {port}"));
         let thread = thread.spawn(|| self.run())?;
-        Ok(Running { name, no_bypass, thread, gauge, inquirer })
+        Ok(Running { name, no_bypass, thread, status, status_client })
     }
 
     fn run(mut self) -> OffloadPort {
         let clock = self.clock;
         let mut now = move || clock.at(tsc());
         let mut nap = NAP_MIN;
-        while !self.gauge.stop.load(Ordering::Relaxed) {
+        while !self.status.stop.load(Ordering::Relaxed) {
             self.notice_reset(&mut now);
-            let heard = self.hear();
+            let taken = self.take_requests();
             let next = self.programmer.step(&mut now);
-            self.tell();
-            while let Ok(who) = self.asked.1.try_recv() {
+            self.push_results();
+            while let Ok(client) = self.queries.1.try_recv() {
                 // Fails only if the client has given up waiting.
-                let _ = who.try_send(self.report(self.programmer.len() as u64));
+                let _ = client.try_send(self.report(self.programmer.len() as u64));
             }
-            self.show();
+            self.publish();
             let until = match next {
                 Next::Now => Duration::ZERO,
                 Next::At(at) => Duration::from_nanos(at.saturating_sub(now())),
                 Next::Idle => NAP_MAX,
             };
-            nap = if heard > 0 || next == Next::Now { NAP_MIN } else { (2 * nap).min(NAP_MAX) };
+            nap = if taken > 0 || next == Next::Now { NAP_MIN } else { (2 * nap).min(NAP_MAX) };
             if !until.is_zero() {
                 std::thread::sleep(until.min(nap));
             }
@@ -113,36 +113,36 @@ impl Programming {
         }
     }
 
-    fn show(&mut self) {
-        self.gauge.rules.store(self.programmer.len() as u64, Ordering::Relaxed);
+    fn publish(&mut self) {
+        self.status.rules.store(self.programmer.len() as u64, Ordering::Relaxed);
         let (inserts, time) = self.programmer.port().inserts.sum();
-        self.gauge.inserts.store(inserts, Ordering::Relaxed);
-        self.gauge.insert_ns.store(time.as_nanos() as u64, Ordering::Relaxed);
+        self.status.inserts.store(inserts, Ordering::Relaxed);
+        self.status.insert_ns.store(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// Takes rule requests while the programmer has room; the others stay in their rings. Returns
     /// how many it took.
-    fn hear(&mut self) -> usize {
+    fn take_requests(&mut self) -> usize {
         let mut taken = 0;
         for (worker, (requests, _)) in self.rings.iter_mut().enumerate() {
             let worker = worker as u16;
-            let mut left = HEARD;
+            let mut left = REQUESTS;
             while left > 0 && self.programmer.has_room(worker) {
                 let Ok(request) = requests.pop() else { break };
                 self.programmer.submit(worker, request);
                 left -= 1;
             }
-            taken += HEARD - left;
+            taken += REQUESTS - left;
         }
         taken
     }
 
     /// Pushes results to the workers while their rings have room.
-    fn tell(&mut self) {
+    fn push_results(&mut self) {
         while let Some(answer) = self.held.take().or_else(|| self.programmer.next_answer()) {
-            let (worker, rule, what) = answer;
+            let (worker, rule, result) = answer;
             let (_, answers) = &mut self.rings[usize::from(worker)];
-            if answers.push((rule, what)).is_err() {
+            if answers.push((rule, result)).is_err() {
                 self.held = Some(answer);
                 return;
             }
@@ -161,16 +161,16 @@ impl Programming {
         }
         let mut left = usize::MAX;
         loop {
-            let now_left = self.programmer.clear(ENDED, &mut || clock.at(tsc()));
-            self.gauge.rules.store(self.programmer.len() as u64, Ordering::Relaxed);
-            if now_left == 0 {
+            let left_now = self.programmer.clear(CLEARED, &mut || clock.at(tsc()));
+            self.status.rules.store(self.programmer.len() as u64, Ordering::Relaxed);
+            if left_now == 0 {
                 break;
             }
-            if now_left == left {
+            if left_now == left {
                 // No progress: wait briefly for results.
                 std::thread::sleep(NAP_MIN);
             }
-            left = now_left;
+            left = left_now;
             if begin.elapsed() > END_MAX {
                 self.programmer.port().flush();
                 break;
@@ -193,12 +193,12 @@ impl Programming {
             name: self.name.clone(),
             state: "on",
             reason: None,
-            api: Some(nic.terms.api()),
-            api_reason: nic.terms.why_sync.clone(),
-            shapes: nic.terms.shapes(),
-            bypass: if nic.terms.bypass.is_ok() { "on" } else { "off" },
-            bypass_reason: nic.terms.bypass.as_ref().err().cloned(),
-            mark_bits: Some(nic.terms.dialect.mark_bits),
+            api: Some(nic.support.api()),
+            api_reason: nic.support.why_sync.clone(),
+            shapes: nic.support.shapes(),
+            bypass: if nic.support.bypass.is_ok() { "on" } else { "off" },
+            bypass_reason: nic.support.bypass.as_ref().err().cloned(),
+            mark_bits: Some(nic.support.dialect.mark_bits),
             rules: RuleCounts {
                 installed,
                 created: counts.created,
@@ -235,24 +235,24 @@ impl Running {
         self.no_bypass.as_deref()
     }
 
-    pub(crate) fn inquirer(&self) -> StatusClient {
-        self.inquirer.clone()
+    pub(crate) fn status_client(&self) -> StatusClient {
+        self.status_client.clone()
     }
 
     /// Returns the number of rules that the NIC has.
     pub(crate) fn rules(&self) -> u64 {
-        self.gauge.rules.load(Ordering::Relaxed)
+        self.status.rules.load(Ordering::Relaxed)
     }
 
     /// Returns the number of rules installed so far, and the total time that took.
     pub(crate) fn inserted(&self) -> (u64, Duration) {
-        let time = Duration::from_nanos(self.gauge.insert_ns.load(Ordering::Relaxed));
-        (self.gauge.inserts.load(Ordering::Relaxed), time)
+        let time = Duration::from_nanos(self.status.insert_ns.load(Ordering::Relaxed));
+        (self.status.inserts.load(Ordering::Relaxed), time)
     }
 
     /// Tells the thread that the workers have ended: it removes all rules and ends.
     pub(crate) fn stop(&self) {
-        self.gauge.stop.store(true, Ordering::Relaxed);
+        self.status.stop.store(true, Ordering::Relaxed);
     }
 
     /// True once the thread has ended.

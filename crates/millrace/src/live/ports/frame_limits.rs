@@ -17,7 +17,7 @@ const TPIDS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameLimits {
     /// Only longer frames are checked: no shorter one is cut or too long.
-    suspect: u32,
+    checked_above: u32,
     /// Frames of at least this length may have been cut by their port.
     cuts_from: u32,
     /// MTU of the port that the frame should leave by.
@@ -47,24 +47,24 @@ impl FrameLimits {
     }
 
     fn new(cuts_from: u32, mtu: u32) -> Self {
-        let suspect = mtu.saturating_add(HEADER).min(cuts_from - 1);
-        Self { suspect, cuts_from, mtu }
+        let checked_above = mtu.saturating_add(HEADER).min(cuts_from - 1);
+        Self { checked_above, cuts_from, mtu }
     }
 
     /// Frees frames that cannot be forwarded whole. Returns how many were cut, and how many were
     /// too long.
     #[inline]
-    pub(crate) fn keep_whole(&self, burst: &mut Burst) -> (u64, u64) {
-        if burst.iter().all(|mbuf| mbuf.frame_len() as u32 <= self.suspect) {
+    pub(crate) fn drop_unfit(&self, burst: &mut Burst) -> (u64, u64) {
+        if burst.iter().all(|mbuf| mbuf.frame_len() as u32 <= self.checked_above) {
             return (0, 0);
         }
-        self.drop_others(burst)
+        self.check_each(burst)
     }
 
     #[cold]
-    fn drop_others(&self, burst: &mut Burst) -> (u64, u64) {
+    fn check_each(&self, burst: &mut Burst) -> (u64, u64) {
         let (mut cut, mut too_long) = (0, 0);
-        burst.sort_out(|_, mbuf| match self.judge(mbuf.frame_len() as u32, mbuf.head()) {
+        burst.sort_out(|_, mbuf| match self.classify(mbuf.frame_len() as u32, mbuf.head()) {
             Fit::Whole => Some(mbuf),
             Fit::Cut => {
                 cut += 1;
@@ -79,7 +79,7 @@ impl FrameLimits {
     }
 
     /// Classifies a frame of `length` bytes that begins with `bytes`.
-    fn judge(&self, length: u32, bytes: &[u8]) -> Fit {
+    fn classify(&self, length: u32, bytes: &[u8]) -> Fit {
         let is_tag =
             |at: usize| bytes.get(at..at + 2).is_some_and(|it| TPIDS.iter().any(|t| t == it));
         let tags = if !is_tag(12) { 0 } else { 1 + u32::from(is_tag(16)) };
@@ -108,13 +108,16 @@ mod tests {
             bytes
         };
         let plain = frame(&[[0x08, 0x00]]);
-        assert_eq!(limits.judge(1514, &plain), Fit::Whole);
-        assert_eq!(limits.judge(1515, &plain), Fit::TooLong);
-        assert_eq!(limits.judge(1518, &frame(&TPIDS[..1])), Fit::Whole);
-        assert_eq!(limits.judge(1519, &frame(&TPIDS[..1])), Fit::TooLong);
-        assert_eq!(limits.judge(1522, &frame(&[TPIDS[1], TPIDS[0]])), Fit::Whole);
-        assert_eq!(limits.judge(1523, &frame(&[TPIDS[1], TPIDS[0]])), Fit::TooLong);
-        assert_eq!(limits.judge(1982, &plain), Fit::Cut);
-        assert_eq!((limits.suspect, FrameLimits::new(1000, u32::MAX).suspect), (1514, 999));
+        assert_eq!(limits.classify(1514, &plain), Fit::Whole);
+        assert_eq!(limits.classify(1515, &plain), Fit::TooLong);
+        assert_eq!(limits.classify(1518, &frame(&TPIDS[..1])), Fit::Whole);
+        assert_eq!(limits.classify(1519, &frame(&TPIDS[..1])), Fit::TooLong);
+        assert_eq!(limits.classify(1522, &frame(&[TPIDS[1], TPIDS[0]])), Fit::Whole);
+        assert_eq!(limits.classify(1523, &frame(&[TPIDS[1], TPIDS[0]])), Fit::TooLong);
+        assert_eq!(limits.classify(1982, &plain), Fit::Cut);
+        assert_eq!(
+            (limits.checked_above, FrameLimits::new(1000, u32::MAX).checked_above),
+            (1514, 999)
+        );
     }
 }

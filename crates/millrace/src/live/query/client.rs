@@ -203,7 +203,7 @@ impl QueryClient {
         let reports: Vec<_> =
             self.worker_reports()?.into_iter().map(|(lcore, _, report)| (lcore, report)).collect();
         let ports =
-            self.rules.iter().map(RulesHandle::ask).collect::<Option<_>>().ok_or(RunEnding)?;
+            self.rules.iter().map(RulesHandle::query).collect::<Option<_>>().ok_or(RunEnding)?;
         let (policy, bypass) = (self.policy.clone(), self.bypass.clone());
         let offload = Offload { policy, bypass, ports, ..Offload::default() };
         let duration = self.started.elapsed();
@@ -219,7 +219,7 @@ impl QueryClient {
             let of_wire = workers.iter().filter(|(_, at, _)| *at == wire);
             let states = of_wire.map(|(_, _, report)| report.admission[side]);
             Some(PortStatus {
-                rules: line.ask()?,
+                rules: line.query()?,
                 state: states.reduce(add_status).unwrap_or_default(),
             })
         };

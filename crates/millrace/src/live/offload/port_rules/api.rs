@@ -11,7 +11,7 @@ use offload::RuleNumber;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Depth of the flow queue that a port is asked for, in operations.
+/// Depth of the flow queue that is requested from a port, in operations.
 pub(crate) const DEPTH: u32 = 256;
 /// Longest wait for the result of a rule that is tried at start.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ impl DriverError {
     }
 
     /// Returns the error of a flow queue's result, which has no reason.
-    fn nothing() -> Self {
+    fn without_reason() -> Self {
         Self { errno: 0, words: "failed; the NIC states no reason".to_owned() }
     }
 }
@@ -59,7 +59,7 @@ pub(crate) struct Calls {
 pub(crate) struct Queue {
     depth: usize,
     /// Time of request of each operation that has no result yet.
-    asked: HashMap<RuleNumber, Instant>,
+    requested: HashMap<RuleNumber, Instant>,
     /// Operations that have ended and were not returned yet.
     ended: Vec<Completed>,
 }
@@ -70,9 +70,9 @@ impl Api {
     pub(crate) fn best(
         port: &mut Port,
         dialect: &RuleDialect,
-        (wanted, rules_max): (RuleApi, u32),
+        (api, rules_max): (RuleApi, u32),
     ) -> (Self, Option<String>) {
-        let queue = match wanted {
+        let queue = match api {
             RuleApi::Auto => Queue::set_up(port, dialect, rules_max),
             RuleApi::Sync => Err("`api` is \"sync\"".to_owned()),
         };
@@ -101,8 +101,11 @@ impl Api {
         match self {
             Self::Sync(calls) => calls.create(port, number, rule),
             Self::Async(queue) => {
-                let asked = port.flow_enqueue_create(rule, number);
-                queue.begin(number, asked.map_err(|error| DriverError::of(&error, Some(rule))));
+                let result = port.flow_enqueue_create(rule, number);
+                queue.add_request(
+                    number,
+                    result.map_err(|error| DriverError::of(&error, Some(rule))),
+                );
             }
         }
     }
@@ -111,8 +114,8 @@ impl Api {
         match self {
             Self::Sync(calls) => calls.destroy(port, number),
             Self::Async(queue) => {
-                let asked = port.flow_enqueue_destroy(number);
-                queue.begin(number, asked.map_err(|error| DriverError::of(&error, None)));
+                let result = port.flow_enqueue_destroy(number);
+                queue.add_request(number, result.map_err(|error| DriverError::of(&error, None)));
             }
         }
     }
@@ -132,9 +135,9 @@ impl Api {
 impl Calls {
     pub(crate) fn create(&mut self, port: &mut Port, number: RuleNumber, rule: &Rule) {
         let begin = Instant::now();
-        let made = port.flow_create(rule);
+        let created = port.flow_create(rule);
         let took = begin.elapsed();
-        let result = made.map(|made| _ = self.rules.insert(number, made));
+        let result = created.map(|created| _ = self.rules.insert(number, created));
         let result = result.map_err(|error| DriverError::of(&error, Some(rule)));
         self.ended.push(Completed { rule: number, took, result });
     }
@@ -153,9 +156,9 @@ impl Calls {
     pub(crate) fn destroy(&mut self, port: &mut Port, number: RuleNumber) {
         let rule = self.rules.remove(&number).expect("a rule that was made");
         let begin = Instant::now();
-        let gone = port.flow_destroy(rule);
+        let destroyed = port.flow_destroy(rule);
         let took = begin.elapsed();
-        let result = gone.map_err(|(_, error)| DriverError::of(&error, None));
+        let result = destroyed.map_err(|(_, error)| DriverError::of(&error, None));
         self.ended.push(Completed { rule: number, took, result });
     }
 }
@@ -168,7 +171,7 @@ impl Queue {
     /// The driver's words, if it has no flow queue or refuses a step.
     fn set_up(port: &mut Port, dialect: &RuleDialect, rules_max: u32) -> Result<Self, String> {
         let depth = port.flow_queue().map_err(|error| error.of(None))? as usize;
-        let mut queue = Self { depth, asked: HashMap::new(), ended: Vec::new() };
+        let mut queue = Self { depth, requested: HashMap::new(), ended: Vec::new() };
         let tried = queue.make_tables(port, dialect, rules_max);
         // A rule that could not be destroyed ends with the port.
         tried.inspect_err(|_| _ = port.flow_tables_destroy())?;
@@ -185,13 +188,13 @@ impl Queue {
             port.flow_table_make(&rule, rules_max)
                 .map_err(|(step, error)| format!("{step}: {}", error.of(Some(&rule))))?;
             // The programmer starts with the lowest number too; this rule is gone by then.
-            self.begin(
+            self.add_request(
                 0,
                 port.flow_enqueue_create(&rule, 0).map_err(|e| DriverError::of(&e, Some(&rule))),
             );
             self.wait(port)
                 .map_err(|words| format!("cannot create a rule by templates: {words}"))?;
-            self.begin(
+            self.add_request(
                 0,
                 port.flow_enqueue_destroy(0).map_err(|error| DriverError::of(&error, None)),
             );
@@ -206,8 +209,8 @@ impl Queue {
         let begin = Instant::now();
         loop {
             self.poll(port).map_err(|error| error.of(None))?;
-            if let Some(ended) = self.ended.pop() {
-                return ended.result.map_err(|said| said.words);
+            if let Some(completed) = self.ended.pop() {
+                return completed.result.map_err(|error| error.words);
             }
             if begin.elapsed() > PATIENCE {
                 return Err("no result within the time limit".to_owned());
@@ -216,18 +219,18 @@ impl Queue {
         }
     }
 
-    fn begin(&mut self, rule: RuleNumber, asked: Result<(), DriverError>) {
-        match asked {
-            Ok(()) => _ = self.asked.insert(rule, Instant::now()),
-            Err(said) => {
-                let (took, result) = (Duration::ZERO, Err(said));
+    fn add_request(&mut self, rule: RuleNumber, result: Result<(), DriverError>) {
+        match result {
+            Ok(()) => _ = self.requested.insert(rule, Instant::now()),
+            Err(error) => {
+                let (took, result) = (Duration::ZERO, Err(error));
                 self.ended.push(Completed { rule, took, result });
             }
         }
     }
 
     fn poll(&mut self, port: &mut Port) -> Result<(), FlowError> {
-        if self.asked.is_empty() {
+        if self.requested.is_empty() {
             return Ok(());
         }
         port.flow_push()?;
@@ -238,9 +241,9 @@ impl Queue {
             }
             let now = Instant::now();
             for done in done {
-                let Some(asked) = self.asked.remove(&done.number) else { continue };
-                let result = if done.is_good { Ok(()) } else { Err(DriverError::nothing()) };
-                let took = now.duration_since(asked);
+                let Some(requested) = self.requested.remove(&done.number) else { continue };
+                let result = if done.is_good { Ok(()) } else { Err(DriverError::without_reason()) };
+                let took = now.duration_since(requested);
                 self.ended.push(Completed { rule: done.number, took, result });
             }
         }
