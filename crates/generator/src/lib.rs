@@ -11,7 +11,6 @@
 
 mod clock;
 mod impair;
-mod inquirer;
 mod interval;
 mod lane;
 mod ledger;
@@ -23,6 +22,7 @@ mod port_clock;
 mod receiver;
 mod recent;
 mod reflector;
+mod reflector_client;
 mod reports;
 mod sender;
 mod session;
@@ -31,7 +31,6 @@ mod task;
 
 pub use clock::Clock;
 pub use impair::{Impaired, Impairer, Impairments};
-pub use inquirer::{Answers, Inquirer};
 pub use interval::Interval;
 pub use lane::LaneReport;
 pub use ledger::{Ledger, QueueTotals, SenderTotals, StreamTotals, Totals};
@@ -45,6 +44,7 @@ pub use recent::RecentIntervals;
 pub use reflector::{
     Addresses, PublishedCounters, Reflection, Reflector, ReflectorQueue, ReflectorReport,
 };
+pub use reflector_client::{Answers, ReflectorClient};
 pub use reports::{Inbox, Outbox, Report, mailbox};
 pub use sender::{Sender, SenderReport};
 pub use session::{Lanes, Session};

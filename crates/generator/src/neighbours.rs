@@ -3,15 +3,15 @@
 //! it.
 
 use crate::Clock;
-use crate::inquirer::Answers;
 use crate::link::{Receive, Transmit};
+use crate::reflector_client::Answers;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use traffic::Written;
-use traffic::inquiry::read_answer;
 use traffic::neighbour::{Message, Neighbour, ShortFrame, reply, request};
+use traffic::reflector_query::read_answer;
 
 /// Maximum number of replies between a receiver and a sender; more requests are not answered.
 const REPLIES: usize = 64;
@@ -44,7 +44,7 @@ impl Responder {
 
     /// Sets where the responder puts the answers of a reflector.
     #[must_use]
-    pub fn hearing(mut self, answers: Option<Answers>) -> Self {
+    pub fn with_answers(mut self, answers: Option<Answers>) -> Self {
         self.answers = answers;
         self
     }
@@ -52,9 +52,9 @@ impl Responder {
     /// Answers the frame if it is a request for one of our addresses; passes it on if it is a
     /// reflector's answer.
     #[inline]
-    pub(crate) fn see(&mut self, frame: &[u8]) {
+    pub(crate) fn handle_frame(&mut self, frame: &[u8]) {
         if let Some(answers) = &mut self.answers {
-            answers.keep(read_answer(frame));
+            answers.push(read_answer(frame));
         }
         let Some(Message::Request { from, target }) = Message::read(frame) else { return };
         if !(self.is_ours)(target) {
@@ -117,7 +117,7 @@ pub fn resolve(
                 match Message::read(frame) {
                     Some(Message::Reply(it)) if it.address == target => found = Some(it.mac),
                     // A neighbour may ask for our address first.
-                    _ => responder.see(frame),
+                    _ => responder.handle_frame(frame),
                 }
             }
             rx.free();

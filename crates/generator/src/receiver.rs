@@ -3,17 +3,17 @@
 //! latency.
 
 use crate::Clock;
-use crate::inquirer::Answers;
 use crate::lane::{Lane, LaneReport};
 use crate::link::Receive;
 use crate::neighbours::Responder;
 use crate::recent::RecentIntervals;
+use crate::reflector_client::Answers;
 use crate::reports::{Outbox, Report};
 use crate::sender::delays;
 use crate::span::Span;
 use crate::task::{Stage, Task};
 use hdrhistogram::Histogram;
-use traffic::inquiry::read_answer_payload;
+use traffic::reflector_query::read_answer_payload;
 use traffic::{Finding, Stamp, Verifier};
 
 /// Counters of an interval. Those of lanes count since the start.
@@ -150,8 +150,8 @@ impl Listener {
     fn see(&mut self, frame: &[u8]) {
         match self {
             Self::Ignores => {}
-            Self::Neighbours(responder) => responder.see(frame),
-            Self::Payloads(answers) => answers.keep(read_answer_payload(frame)),
+            Self::Neighbours(responder) => responder.handle_frame(frame),
+            Self::Payloads(answers) => answers.push(read_answer_payload(frame)),
         }
     }
 }

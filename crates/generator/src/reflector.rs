@@ -8,8 +8,8 @@ use dpdk::{Burst, Mbuf, RxQueue, TxQueue};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use traffic::inquiry::{self, ReflectorCounters};
 use traffic::neighbour::{Message, reply};
+use traffic::reflector_query::{self, ReflectorCounters};
 use traffic::{KeptPorts, NotTurned, Swap, Turned};
 use wire::Packet;
 
@@ -174,7 +174,7 @@ impl Lane {
             report.bytes += mbuf.frame_len() as u64;
             match swap.turn(mbuf.head_mut()) {
                 Ok(Turned::Whole) => {
-                    let is_query = inquiry::answer(mbuf.head_mut(), || counters.get());
+                    let is_query = reflector_query::answer(mbuf.head_mut(), || counters.get());
                     report.answered += u64::from(is_query);
                 }
                 Ok(Turned::WithoutPorts(reason)) => report.without_ports[reason as usize] += 1,

@@ -4,7 +4,7 @@
 use crate::units;
 use anyhow::bail;
 use clap::ValueEnum;
-use report::output::tell;
+use report::output::write_line;
 use rustix::io::Errno;
 use sockets::KernelCounts;
 use std::io;
@@ -66,7 +66,7 @@ pub(crate) struct SocketArgs {
 
 impl SocketArgs {
     /// Fails if options of io_uring are combined with another backend, or the reverse.
-    pub(crate) fn refuse_what_io_uring_cannot(&self) -> anyhow::Result<()> {
+    pub(crate) fn refuse_contradictions(&self) -> anyhow::Result<()> {
         let is_io_uring = self.backend == Backend::IoUring;
         if is_io_uring && self.gro {
             bail!("--backend io-uring has no --gro: leave it out, or take --backend sockets");
@@ -79,8 +79,8 @@ impl SocketArgs {
 }
 
 /// Prints how many packets the kernel refused, and how many ICMP errors came back.
-pub(crate) fn tell_refusals(counts: &KernelCounts) {
-    let note = |text: String| tell(io::stderr(), format_args!("millrace: {text}"));
+pub(crate) fn print_refusals(counts: &KernelCounts) {
+    let note = |text: String| write_line(io::stderr(), format_args!("millrace: {text}"));
     if counts.refused() > 0 {
         let refused = units::thousands(counts.refused());
         let why = match counts.last_error() {

@@ -6,7 +6,7 @@
 //! locked it last. Locks are advisory: they only change which cpus are chosen.
 
 use doctor::host::Cpus;
-use report::output::tell;
+use report::output::write_line;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -49,15 +49,15 @@ pub(crate) fn cpus_of_this_host() -> Cpus {
 
 /// Locks cpus until the process ends. Warns of cpus that another instance uses too. Does nothing if
 /// no folder for locks can be made.
-pub(crate) fn take_for_good(cpus: &[u32]) {
+pub(crate) fn lock_until_exit(cpus: &[u32]) {
     let others = in_use();
     let mut held = HELD.lock().expect("no thread panics while it holds the lock");
     for &cpu in cpus {
         let other = others.iter().find(|it| it.cpu == cpu);
         if let Some(InUse { pid, .. }) = other {
             let whose = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
-            let what = "is shared with a worker of another instance";
-            tell(io::stderr(), format_args!("millrace: cpu {cpu} {what}{whose}"));
+            let message = "is shared with a worker of another instance";
+            write_line(io::stderr(), format_args!("millrace: cpu {cpu} {message}{whose}"));
         }
         let folder = control::make_folder().ok();
         if let Some(lock) = folder.and_then(|folder| lock(&folder, cpu)) {

@@ -68,9 +68,9 @@ pub fn main() -> ExitCode {
         if is_closed_pipe(&error) {
             return ExitCode::SUCCESS;
         }
-        if is_want_of_hugepages(&error) {
+        if is_hugepage_shortage(&error) {
             doctor::host::start_again_without_hugepages(|| {
-                dpdk::linux::close_on_exec().is_ok() && !signals::is_end_asked_before_exec()
+                dpdk::linux::close_on_exec().is_ok() && !signals::is_end_requested_before_exec()
             });
         }
         // Fails if the terminal is gone; `eprintln!` would panic.
@@ -105,7 +105,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 /// True if DPDK did not find the hugepages that were free when Millrace counted them.
-fn is_want_of_hugepages(error: &anyhow::Error) -> bool {
+fn is_hugepage_shortage(error: &anyhow::Error) -> bool {
     let eal_errors = error.chain().filter_map(|cause| cause.downcast_ref::<dpdk::EalError>());
     eal_errors.into_iter().any(|error| matches!(error, dpdk::EalError::NoHugepages { .. }))
 }

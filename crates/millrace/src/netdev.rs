@@ -170,7 +170,7 @@ impl Interfaces {
             NotLocked::Failed(error) => failed("cannot lock it")(error),
         })?;
         self.netlink = Some(netlink);
-        self.refuse_what_the_host_needs(&device, port.is_interface())?;
+        self.refuse_interface_in_use(&device, port.is_interface())?;
         if let Some(mtu) = mtu.filter(|mtu| u32::from(*mtu) != device.mtu) {
             let index = device.index;
             self.change(&device, Step::Mtu(device.mtu), |netlink| {
@@ -200,7 +200,7 @@ impl Interfaces {
     }
 
     /// Fails if the host needs the interface. Adds a note if the host has addresses on it.
-    fn refuse_what_the_host_needs(
+    fn refuse_interface_in_use(
         &mut self,
         device: &Device,
         is_redirected: bool,

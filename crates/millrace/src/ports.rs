@@ -19,7 +19,7 @@ use config::nodes_of;
 use config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
 use doctor::host::Memory;
 use dpdk::{Eal, EalConfig, Lcore, Mempool, Port, PortConfig, Queues};
-use report::output::tell;
+use report::output::write_line;
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -133,14 +133,14 @@ impl PortNames {
         let chosen = tuning.choose_cpus(workers, &cpus, &nodes);
         // Locked before DPDK starts, which may take long: an instance that starts now chooses other
         // cpus.
-        cpu_locks::take_for_good(&chosen);
+        cpu_locks::lock_until_exit(&chosen);
         let mut config = EalConfig {
             lcores: chosen.iter().map(|cpu| *cpu as usize).collect(),
             ports: self.0.iter().map(ToString::to_string).collect(),
             file_prefix: tuning.file_prefix.clone(),
             ..EalConfig::default()
         };
-        config.drivers.extend(twin_driver::driver(&config.ports)?);
+        config.drivers.extend(twin_driver::require(&config.ports)?);
         let interfaces = Interfaces::prepare(self.0.iter().map(|port| (port, mtu)))?;
         self.refuse_small_mtu(&interfaces, needed_mtu)?;
         let needed_mtu = needed_mtu.max(mtu.unwrap_or(0).into());
@@ -152,9 +152,9 @@ impl PortNames {
         config.no_huge = Memory::free_hugepages_mb_of_this_host() < u64::from(config.memory_mb);
         let mut eal = start_eal(&config)?;
         for note in interfaces.notes() {
-            tell(io::stderr(), format_args!("millrace: {note}"));
+            write_line(io::stderr(), format_args!("millrace: {note}"));
         }
-        tell(io::stderr(), describe_placement(&chosen, &cpus, &nodes));
+        write_line(io::stderr(), describe_placement(&chosen, &cpus, &nodes));
         let lcores = eal.take_lcores();
         let mempool = Mempool::new(&eal, "frames", mbufs, data_bytes, None)?;
         let (ports, queues) = (Vec::new(), Vec::new());
@@ -220,7 +220,10 @@ impl OpenPorts {
             if begun.elapsed() > LINK_TIME {
                 for port in self.ports.iter().filter(is_down) {
                     let name = &port.info().devargs;
-                    tell(io::stderr(), format_args!("millrace: port {name}: the link is down"));
+                    write_line(
+                        io::stderr(),
+                        format_args!("millrace: port {name}: the link is down"),
+                    );
                 }
                 return;
             }

@@ -3,7 +3,7 @@
 //! (capabilities(7)).
 
 use config::plan::Plan;
-use report::output::tell;
+use report::output::write_line;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -23,7 +23,7 @@ impl Capabilities {
     const DEVICES: Self = Self(1 << 14 | 1 << 17 | 1 << 21);
 
     /// Returns the capabilities of both sets.
-    fn and(self, other: Self) -> Self {
+    fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -31,36 +31,36 @@ impl Capabilities {
     pub(crate) fn of(plan: &Plan, files: &[PathBuf]) -> Self {
         let ports = plan.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
         let of_ports = ports.fold(Self::NONE, |all, port| match () {
-            () if port.is_pci() => all.and(Self::NETWORK).and(Self::DEVICES),
+            () if port.is_pci() => all.union(Self::NETWORK).union(Self::DEVICES),
             () if port.interface().is_some() || port.name.starts_with("net_t") => {
-                all.and(Self::NETWORK)
+                all.union(Self::NETWORK)
             }
             () => all,
         });
         match files.iter().all(|file| is_ours(file)) {
             true => of_ports,
-            false => of_ports.and(Self::DAC_OVERRIDE),
+            false => of_ports.union(Self::DAC_OVERRIDE),
         }
     }
 
     /// Drops all capabilities of this process but these, for good.
     pub(crate) fn keep_only(self) {
         if !dpdk::linux::limit_privileges(self.0) {
-            let words = "millrace: some threads keep their privileges; the run goes on";
-            tell(io::stderr(), words);
+            let message = "millrace: some threads keep their privileges; the run goes on";
+            write_line(io::stderr(), message);
         }
     }
 }
 
 /// True if this user owns the folder of the file and, if it exists, the file.
 fn is_ours(file: &Path) -> bool {
-    let own = rustix::process::geteuid().as_raw();
-    let is_own = |path: &Path| fs::metadata(path).is_ok_and(|found| found.uid() == own);
+    let user = rustix::process::geteuid().as_raw();
+    let is_owned = |path: &Path| fs::metadata(path).is_ok_and(|found| found.uid() == user);
     let folder = match file.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    is_own(folder) && (!file.exists() || is_own(file))
+    is_owned(folder) && (!file.exists() || is_owned(file))
 }
 
 #[cfg(test)]

@@ -28,13 +28,13 @@ const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
 /// True while DPDK starts.
 static STARTING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// True once a signal has requested the end.
-static IS_END_ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+static IS_END_REQUESTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// True if a signal has requested the end. From this call on such a signal kills the process, since
 /// an exec of the program again would lose the request.
-pub(crate) fn is_end_asked_before_exec() -> bool {
+pub(crate) fn is_end_requested_before_exec() -> bool {
     STARTING.store(true, Ordering::SeqCst);
-    IS_END_ASKED.load(Ordering::SeqCst)
+    IS_END_REQUESTED.load(Ordering::SeqCst)
 }
 
 /// Returns a flag that is set by the first signal that ends a command, including a hang-up. A
@@ -62,7 +62,7 @@ fn catch_ends(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
             flag::register_conditional_shutdown(signal, 1, Arc::clone(interrupted))?;
         }
         flag::register(signal, Arc::clone(interrupted))?;
-        flag::register(signal, Arc::clone(&IS_END_ASKED))?;
+        flag::register(signal, Arc::clone(&IS_END_REQUESTED))?;
     }
     // Caught, so that a file that grows too large gives its writer an error. Rust does the same for
     // pipes without a reader.
@@ -71,7 +71,7 @@ fn catch_ends(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
 }
 
 /// Starts a thread that takes the signals of drivers, so that no other thread does.
-pub(crate) fn leave_drivers_a_thread() {
+pub(crate) fn start_driver_signal_thread() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
         let rest = || loop {

@@ -5,7 +5,7 @@
 use crate::signals;
 use doctor::host::locks;
 use dpdk::{Eal, EalConfig};
-use report::output::tell;
+use report::output::write_line;
 use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -22,7 +22,7 @@ const FILES_MIN: u64 = 64;
 /// [`EalError`](dpdk::EalError), or that this process may open too few files.
 pub(crate) fn start_eal(config: &EalConfig) -> anyhow::Result<Eal> {
     refuse_too_few_files(getrlimit(Resource::Nofile).current)?;
-    signals::leave_drivers_a_thread();
+    signals::start_driver_signal_thread();
     let _start_up = signals::start_up();
     let _watch = LockWatch::begin();
     Ok(Eal::init(config)?)
@@ -55,8 +55,8 @@ impl LockWatch {
         let watch = move || {
             while stopped.recv_timeout(Self::PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 if let Some(holder) = locks::holder_waited_for(std::process::id()) {
-                    let what = "waiting for the directory of hugepages, locked by";
-                    tell(io::stderr(), format_args!("millrace: {what} {holder}"));
+                    let message = "waiting for the directory of hugepages, locked by";
+                    write_line(io::stderr(), format_args!("millrace: {message} {holder}"));
                     return;
                 }
             }

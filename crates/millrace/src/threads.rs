@@ -5,7 +5,7 @@ use crate::cpu_locks;
 use crate::placement::describe_placement;
 use anyhow::Context;
 use generator::{Clock, Phase, Task, run_tasks};
-use report::output::tell;
+use report::output::write_line;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -17,8 +17,8 @@ pub(crate) fn choose_cpus(workers: usize, named: Option<&[u32]>) -> Vec<u32> {
     cpus.measure_load();
     let all = named.map_or_else(|| cpus.by_preference(), <[u32]>::to_vec);
     let chosen: Vec<u32> = all.into_iter().take(workers).collect();
-    tell(io::stderr(), describe_placement(&chosen, &cpus, &[]));
-    cpu_locks::take_for_good(&chosen);
+    write_line(io::stderr(), describe_placement(&chosen, &cpus, &[]));
+    cpu_locks::lock_until_exit(&chosen);
     chosen
 }
 

@@ -12,7 +12,7 @@ const PREFIX: &str = "net_twin";
 const VARIABLE: &str = "MILLRACE_TWIN";
 
 /// Whether these are devargs of the software NIC.
-pub(crate) fn is_one(devargs: &str) -> bool {
+pub(crate) fn is_twin(devargs: &str) -> bool {
     devargs.starts_with(PREFIX)
 }
 
@@ -21,8 +21,8 @@ pub(crate) fn is_one(devargs: &str) -> bool {
 /// # Errors
 ///
 /// It is not there.
-pub(crate) fn driver(ports: &[String]) -> anyhow::Result<Option<PathBuf>> {
-    let Some(port) = ports.iter().find(|devargs| is_one(devargs)) else {
+pub(crate) fn require(ports: &[String]) -> anyhow::Result<Option<PathBuf>> {
+    let Some(port) = ports.iter().find(|devargs| is_twin(devargs)) else {
         return Ok(None);
     };
     let path = path();
@@ -37,7 +37,7 @@ pub(crate) fn driver(ports: &[String]) -> anyhow::Result<Option<PathBuf>> {
 }
 
 /// The driver, if it is there.
-pub(crate) fn there() -> Option<PathBuf> {
+pub(crate) fn find() -> Option<PathBuf> {
     Some(path()).filter(|path| path.is_file())
 }
 

@@ -142,16 +142,16 @@ impl OutputArgs {
 
 /// Writes a line. Skips it if the reader takes nothing for a second: forwarding must not depend on
 /// a reader.
-pub fn tell(mut to: impl Write + AsFd, line: impl fmt::Display) {
+pub fn write_line(mut to: impl Write + AsFd, line: impl fmt::Display) {
     if is_ready(&to, Patient::PATIENCE) {
         let _ = writeln!(to, "{line}");
     }
 }
 
 /// Writes a line to standard output. Skips it if that would have to wait.
-pub fn tell_at_once(line: impl fmt::Display) {
+pub fn write_line_at_once(line: impl fmt::Display) {
     if is_ready(io::stdout(), Duration::ZERO) {
-        tell(io::stdout(), line);
+        write_line(io::stdout(), line);
     }
 }
 

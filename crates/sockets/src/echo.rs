@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use traffic::ROOM;
-use traffic::inquiry::answer_payload;
+use traffic::reflector_query::answer_payload;
 
 /// Counters of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

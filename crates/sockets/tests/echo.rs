@@ -8,8 +8,8 @@ use generator::{Inbox, Phase, Task, mailbox};
 use sockets::{Echo, EchoOptions, EchoPort, EchoReport, UdpOptions, UdpPort};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
-use traffic::inquiry::{ReflectorCounters, query, read_answer_payload};
 use traffic::neighbour::Neighbour;
+use traffic::reflector_query::{ReflectorCounters, query, read_answer_payload};
 
 /// A reflector whose turns the test takes.
 struct Reflector {

@@ -6,7 +6,7 @@
 //! | [`stream`] | stateless streams of the generator; a receiver verifies packets by [`Stamp`]s |
 //! | [`trex`] | the traffic of TRex profiles |
 //! | [`neighbour`] | ARP and neighbour discovery |
-//! | [`inquiry`] | queries for the counters of a reflector |
+//! | [`reflector_query`] | queries for the counters of a reflector |
 //! | [`Workload`] | an endless realistic mix for a bump in the wire |
 //! | [`scenario`], [`article`] | the frames of the benchmarks, the loads of the FlowTable article |
 //! | [`flood`] | packets that collide in weak hashes |
@@ -18,8 +18,8 @@
 
 pub mod article;
 pub mod flood;
-pub mod inquiry;
 pub mod neighbour;
+pub mod reflector_query;
 pub mod scenario;
 pub mod stream;
 pub mod trex;

@@ -13,16 +13,16 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    command: BenchCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
+enum BenchCommand {
     Baseline(baseline::BaselineArgs),
 }
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
-    match &args.what {
-        What::Baseline(args) => baseline::run(args),
+    match &args.command {
+        BenchCommand::Baseline(args) => baseline::run(args),
     }
 }

@@ -5,7 +5,7 @@ use crate::{cpu_locks, netdev};
 use config::Problems;
 use config::plan::{Plan, PlanArgs};
 use doctor::host::Memory;
-use report::output::tell;
+use report::output::write_line;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             return Ok(problems.exit_code());
         }
         (Err(problems), false) => {
-            tell(io::stderr(), &problems);
+            write_line(io::stderr(), &problems);
             return Ok(problems.exit_code());
         }
     }

@@ -170,27 +170,27 @@ pub(crate) fn run(args: &CtArgs) -> anyhow::Result<ExitCode> {
 
 /// Sends a request and passes the lines of the answer to `take`. Returns the number that matched;
 /// `None` after Ctrl-C.
-fn ask(
+fn send_request(
     args: &InstanceArgs,
     request: &Request,
     take: &mut dyn FnMut(Line) -> io::Result<()>,
 ) -> anyhow::Result<Option<u64>> {
     let mut instance: Instance = args.find()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let asked: Result<_, AskError> =
+    let result: Result<_, AskError> =
         instance.ask_each(&ReplyTimeout::Until(interrupted), request, take);
-    Ok(asked?)
+    Ok(result?)
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<()> {
     let request = Request { limit: args.limit, ..args.filter.request(Ask::List) };
     let mut out = BufWriter::new(io::stdout().lock());
-    let matched = ask(&args.instance, &request, &mut |line| match line {
+    let matched = send_request(&args.instance, &request, &mut |line| match line {
         Line::Connection(connection) if args.json => {
             serde_json::to_writer(&mut out, &connection)?;
             writeln!(out)
         }
-        Line::Connection(connection) => writeln!(out, "{}", line::listed(&connection)),
+        Line::Connection(connection) => writeln!(out, "{}", line::format_connection(&connection)),
         _ => Ok(()),
     })?;
     out.flush().context("cannot write the list")?;
@@ -199,28 +199,28 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
 
 fn count(args: &CountArgs) -> anyhow::Result<()> {
     let request = args.filter.request(Ask::Count);
-    let count = ask(&args.instance, &request, &mut |_| Ok(()))?.context("interrupted")?;
+    let count = send_request(&args.instance, &request, &mut |_| Ok(()))?.context("interrupted")?;
     print(args.json, &count.to_string(), &json!({ "connections": count }))
 }
 
 fn flush(args: &FlushArgs) -> anyhow::Result<()> {
     let request = Request { all: args.all, ..args.filter.request(Ask::Flush) };
-    args.filter.check_meant(args.all);
+    args.filter.require_filter_or_all(args.all);
     let words = "interrupted: the instance still completes it";
-    let flushed = ask(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
+    let flushed = send_request(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
     print(args.json, &format!("flushed: {flushed}"), &json!({ "flushed": flushed }))
 }
 
 fn zones(args: &ZonesArgs) -> anyhow::Result<()> {
     let mut zones: Vec<ZoneLine> = Vec::new();
     let request = Request::new(Ask::Zones);
-    let asked = ask(&args.instance, &request, &mut |line| {
+    let result = send_request(&args.instance, &request, &mut |line| {
         if let Line::Zone(zone) = line {
             zones.push(zone);
         }
         Ok(())
     });
-    asked?.context("interrupted")?;
+    result?.context("interrupted")?;
     if args.json {
         return print(true, "", &json!({ "zones": zones }));
     }
@@ -263,21 +263,21 @@ fn events(args: &EventsArgs) -> anyhow::Result<()> {
     let request = args.filter.request(Ask::Events);
     let mut out = io::stdout().lock();
     let mut has_line = false;
-    let asked = ask(&args.instance, &request, &mut |line| {
+    let result = send_request(&args.instance, &request, &mut |line| {
         has_line = true;
         match (&line, args.json) {
             (Line::Event(event), true) => writeln!(out, "{}", serde_json::to_string(event)?),
-            (Line::Event(event), false) => writeln!(out, "{}", line::told(event)),
+            (Line::Event(event), false) => writeln!(out, "{}", line::format_event(event)),
             (Line::Lost(events), true) => writeln!(out, "{}", json!({ "lost": events })),
             (Line::Lost(events), false) => writeln!(out, "   [LOST] {events} events"),
             _ => Ok(()),
         }?;
         out.flush()
     });
-    match asked {
+    match result {
         // The instance sent lines before, so the error means that its run has ended.
         Err(error) if has_line && error.downcast_ref().is_some_and(AskError::is_end) => Ok(()),
-        asked => asked.map(|_| ()),
+        result => result.map(|_| ()),
     }
 }
 

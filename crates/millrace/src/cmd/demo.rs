@@ -11,7 +11,7 @@ use crate::cmd::run::seconds;
 use crate::cpu_locks;
 use crate::placement::describe_placement;
 use crate::twin_driver;
-use ::report::output::{OutputArgs, tell};
+use ::report::output::{OutputArgs, write_line};
 use config::Policy;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -80,11 +80,14 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     if args.rings || args.capture.is_some() {
         return rings::run(args);
     }
-    match twin_driver::there() {
+    match twin_driver::find() {
         Some(driver) => twins::run(args, driver),
         None => {
-            tell(io::stderr(), "millrace: no software NIC was built: the demo has no offload");
-            tell(io::stderr(), "millrace: `make twin` builds one, for a demo with offload");
+            write_line(
+                io::stderr(),
+                "millrace: no software NIC was built: the demo has no offload",
+            );
+            write_line(io::stderr(), "millrace: `make twin` builds one, for a demo with offload");
             rings::run(args)
         }
     }
@@ -92,9 +95,9 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 
 /// Starts the demo again with rings, because the driver of the software NIC does not work. A
 /// process can start DPDK only once, so this replaces the process. Returns only if that fails.
-fn go_on_with_rings(reason: &anyhow::Error) -> io::Error {
-    tell(io::stderr(), format_args!("millrace: the software NIC cannot be used: {reason:#}"));
-    tell(io::stderr(), "millrace: `make twin` builds it again; the demo has no offload");
+fn run_with_rings(reason: &anyhow::Error) -> io::Error {
+    write_line(io::stderr(), format_args!("millrace: the software NIC cannot be used: {reason:#}"));
+    write_line(io::stderr(), "millrace: `make twin` builds it again; the demo has no offload");
     let program = match env::current_exe() {
         Ok(program) => program,
         Err(error) => return error,
@@ -107,7 +110,7 @@ fn choose_cpu() -> (usize, String) {
     let cpus = cpu_locks::cpus_of_this_host();
     cpus.measure_load();
     let worker = cpus.by_preference().first().copied().unwrap_or_default();
-    cpu_locks::take_for_good(&[worker]);
+    cpu_locks::lock_until_exit(&[worker]);
     (worker as usize, describe_placement(&[worker], &cpus, &[]))
 }
 

@@ -11,7 +11,7 @@ use crate::ports::by_mac;
 use clap::{CommandFactory, Parser, ValueEnum};
 use doctor::host::format_cpus;
 use eal::Eal;
-use report::output::tell;
+use report::output::write_line;
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddrV4;
@@ -142,10 +142,13 @@ pub(crate) fn translate(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
         args[3..].iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let Translation { words, notes } = translation(&words).unwrap_or_else(|error| error.exit());
     for note in notes {
-        tell(io::stderr(), format_args!("millrace: {note}"));
+        write_line(io::stderr(), format_args!("millrace: {note}"));
     }
     let quoted: Vec<_> = words.iter().map(|word| quote(word)).collect();
-    tell(io::stderr(), format_args!("millrace: translated into: millrace {}", quoted.join(" ")));
+    write_line(
+        io::stderr(),
+        format_args!("millrace: translated into: millrace {}", quoted.join(" ")),
+    );
     args.into_iter().take(1).chain(words.into_iter().map(OsString::from)).collect()
 }
 
@@ -157,9 +160,9 @@ fn translation(words: &[String]) -> Result<Translation, clap::Error> {
         // Without `--`, `--help` shows the options of dpdk-project, not those of EAL.
         None if words.iter().any(|word| word == "--help" || word == "-h") => (&words[..0], words),
         None => {
-            let what = "write the options of EAL, then --, then sendrecv or reflect";
+            let message = "write the options of EAL, then --, then sendrecv or reflect";
             return Err(
-                Args::command().error(clap::error::ErrorKind::MissingRequiredArgument, what)
+                Args::command().error(clap::error::ErrorKind::MissingRequiredArgument, message)
             );
         }
     };
@@ -189,7 +192,7 @@ struct Ports {
 /// addresses are unknown before they are opened.
 fn ports(args: &Args, eal: &Eal) -> Result<Ports, clap::Error> {
     let refuse =
-        |what: String| Args::command().error(clap::error::ErrorKind::ValueValidation, what);
+        |message: String| Args::command().error(clap::error::ErrorKind::ValueValidation, message);
     if args.ports.is_empty() {
         return match &eal.devices[..] {
             [] => Err(refuse("name the port: -p MAC".to_owned())),

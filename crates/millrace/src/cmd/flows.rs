@@ -107,7 +107,7 @@ pub(crate) fn run(args: &FlowsArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         writeln!(out, "{:#}", json!({ "flows": flows, "matched": matched }))?;
     } else if args.why.is_some() {
-        flows.iter().try_for_each(|flow| print_why(&mut out, flow))?;
+        flows.iter().try_for_each(|flow| print_reason(&mut out, flow))?;
         writeln!(out, "flows: {} of {matched}", flows.len())?;
     } else {
         writeln!(out, "flows ({} of {matched}, by bytes)", flows.len())?;
@@ -148,7 +148,7 @@ fn row(flow: &FlowLine) -> [String; 11] {
     ]
 }
 
-fn print_why(out: &mut impl Write, flow: &FlowLine) -> io::Result<()> {
+fn print_reason(out: &mut impl Write, flow: &FlowLine) -> io::Result<()> {
     let end = |address, port| top_flows::endpoint(address, port, flow.proto);
     let (src, dst) = (end(flow.src, flow.sport), end(flow.dst, flow.dport));
     let (proto, age) = (proto_names::name(flow.proto), units::duration((flow.age_s * 1e9) as u64));

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Implements `millrace gen`: sends streams of packets, and verifies those that come back.
 
-mod crew;
 mod csv_file;
 mod figures;
-mod inquiries;
 mod metrics;
 mod neighbours;
+mod on_time;
 mod pcapng;
 mod profile;
-mod punctual;
 mod recording;
+mod reflector_queries;
 mod report;
 mod run;
 mod selftest;
 mod sockets;
 mod steal;
 mod stream_file;
+mod tasks;
 mod terminal;
 mod trex_cfg;
 
@@ -290,14 +290,14 @@ impl GenArgs {
     }
 
     /// Fails if an option is given that sockets do not support.
-    fn refuse_what_sockets_cannot(&self) -> anyhow::Result<()> {
-        self.profile.refuse_what_does_not_fit(self.is_verified())?;
+    fn refuse_unsupported_by_sockets(&self) -> anyhow::Result<()> {
+        self.profile.refuse_contradictions(self.is_verified())?;
         let backend = self.backend.backend;
         let name = backend.name();
         if self.ports.is_some() && backend != Backend::Packet {
             bail!("--backend {name} takes no PORTS: each stream sends to its dst");
         }
-        self.backend.refuse_what_io_uring_cannot()?;
+        self.backend.refuse_contradictions()?;
         if backend == Backend::Packet && (self.backend.gso || self.backend.gro) {
             bail!("--gso and --gro are for --backend sockets");
         }

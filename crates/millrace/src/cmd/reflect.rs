@@ -13,7 +13,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ValueEnum};
 use config::MTU_RANGE;
 use doctor::host::CpuList;
-use report::output::{JsonFile, tell_at_once};
+use report::output::{JsonFile, write_line_at_once};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -39,8 +39,8 @@ pub(crate) struct ReflectArgs {
     #[command(flatten)]
     backend: SocketArgs,
     /// What to exchange: ports (and addresses), ip (and MAC addresses), mac, or none
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = What::Ports)]
-    swap: What,
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = SwapArg::Ports)]
+    swap: SwapArg,
     /// Offer a packet to a full TX queue up to N more times before dropping it
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     tries: u32,
@@ -113,20 +113,20 @@ Examples:
 Exit status: 0 good; 1 the run failed; 2 wrong use.";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum What {
+enum SwapArg {
     Ports,
     Ip,
     Mac,
     None,
 }
 
-impl From<What> for Swap {
-    fn from(what: What) -> Self {
-        match what {
-            What::Ports => Self::Ports,
-            What::Ip => Self::Ip,
-            What::Mac => Self::Mac,
-            What::None => Self::None,
+impl From<SwapArg> for Swap {
+    fn from(arg: SwapArg) -> Self {
+        match arg {
+            SwapArg::Ports => Self::Ports,
+            SwapArg::Ip => Self::Ip,
+            SwapArg::Mac => Self::Mac,
+            SwapArg::None => Self::None,
         }
     }
 }
@@ -167,7 +167,7 @@ const REPORT_NS: u64 = INTERVAL.as_nanos() as u64 / 10;
 const TURN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &ReflectArgs) -> anyhow::Result<ExitCode> {
-    args.backend.refuse_what_io_uring_cannot()?;
+    args.backend.refuse_contradictions()?;
     match (&args.place, args.backend.backend) {
         (Place::Ports(names), Backend::Dpdk) => ports::run(args, names),
         (Place::Address(address), Backend::Dpdk) => {
@@ -205,7 +205,7 @@ impl Counters {
             take(self);
             if is_printed && begun.elapsed().as_secs() > printed_s {
                 printed_s = begun.elapsed().as_secs();
-                tell_at_once(self.line(printed_s));
+                write_line_at_once(self.line(printed_s));
             }
         }
         take(self);
@@ -213,7 +213,7 @@ impl Counters {
 
     /// Writes the counters as JSON, then prints them. The file is written even if standard output
     /// is closed.
-    fn tell(&self, json: JsonFile) -> anyhow::Result<ExitCode> {
+    fn write_results(&self, json: JsonFile) -> anyhow::Result<ExitCode> {
         let is_printed = !json.is_stdout();
         let written = json.write(self);
         if is_printed {
@@ -246,8 +246,8 @@ impl Counters {
                 ("rx_nombuf", port.rx_nombuf),
                 ("oerrors", port.oerrors),
             ];
-            for (what, count) in losses.into_iter().filter(|(_, count)| *count > 0) {
-                writeln!(out, "  port {}, {what}: {}", port.name, units::thousands(count))?;
+            for (arg, count) in losses.into_iter().filter(|(_, count)| *count > 0) {
+                writeln!(out, "  port {}, {arg}: {}", port.name, units::thousands(count))?;
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use config::plan::{EngineArgs, engine_bytes};
 use doctor::host::Memory;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use player::ReplayTotals;
-use report::output::{Command, OutputArgs, is_dash, tell};
+use report::output::{Command, OutputArgs, is_dash, write_line};
 use report::records::WrittenRecords;
 use report::summary::Summary;
 use std::fs::File;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let mut config = match args.engine.engine_config() {
         Ok(config) => config,
         Err(problems) => {
-            tell(io::stderr(), &problems);
+            write_line(io::stderr(), &problems);
             return Ok(problems.exit_code());
         }
     };
@@ -138,7 +138,7 @@ fn report_capture(name: &str, played: &ReplayTotals) {
     for (link_type, packets) in &played.unread {
         let packets = units::thousands(*packets);
         let warning = format!("link type {link_type} is not read; packets passed: {packets}");
-        tell(io::stderr(), format_args!("millrace: {name}: {warning}"));
+        write_line(io::stderr(), format_args!("millrace: {name}: {warning}"));
     }
     if played.backwards > 0 {
         let warning = format!(
@@ -147,10 +147,10 @@ fn report_capture(name: &str, played: &ReplayTotals) {
             units::thousands(played.backwards),
             units::duration(played.backwards_ns)
         );
-        tell(io::stderr(), warning);
+        write_line(io::stderr(), warning);
     }
     if let Some(fault) = &played.fault {
-        tell(io::stderr(), format_args!("millrace: {fault}"));
+        write_line(io::stderr(), format_args!("millrace: {fault}"));
     }
 }
 

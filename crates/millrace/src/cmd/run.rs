@@ -21,7 +21,7 @@ use config::{Devargs, Huge, Socket};
 use control::{OpenError, Server};
 use doctor::host::Memory;
 use dpdk::{EalConfig, EalError, Mempool, Port};
-use report::output::{Command, OutputArgs, tell, tell_at_once};
+use report::output::{Command, OutputArgs, write_line, write_line_at_once};
 use report::records::{RecordSink, WrittenRecords};
 use std::io;
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut plan = match args.plan.plan(&cpus, netdev::mtu) {
         Ok(plan) => plan,
         Err(problems) => {
-            tell(io::stderr(), &problems);
+            write_line(io::stderr(), &problems);
             return Ok(problems.exit_code());
         }
     };
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Memory::refuse_too_few_hugepages(plan.eal.memory_mb.into())?;
     }
     let mut eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
-    eal.drivers.extend(twin_driver::driver(&eal.ports)?);
+    eal.drivers.extend(twin_driver::require(&eal.ports)?);
     let (outputs, mut sink) = args.output.open(Command::Run, args.plan.files())?;
     let signals = RunSignals::catch(args.plan.has_file()).context("cannot catch signals")?;
     let interfaces = prepare(&plan)?;
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     cpus.measure_load();
     let nodes = nodes_of(plan.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]));
     let placement = describe_placement(&plan.worker_cpus(), &cpus, &nodes);
-    cpu_locks::take_for_good(&plan.worker_cpus());
+    cpu_locks::lock_until_exit(&plan.worker_cpus());
     let reload = Arc::new(Reload::new(&args.plan, cpus, settings));
     let snapshots = snapshots(&plan);
     plan.engine.records = sink.wants_some();
@@ -160,29 +160,29 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 /// symmetric RSS, flow rules or bypass.
 fn warn_at_start(live: &Runtime, wants_huge_pages: bool) {
     for complaint in live.not_restored() {
-        tell(io::stderr(), format_args!("millrace: {complaint}"));
+        write_line(io::stderr(), format_args!("millrace: {complaint}"));
     }
     let tables = live.memory();
     if wants_huge_pages && tables.refused_bytes > 0 {
-        tell(io::stderr(), without_huge_pages(tables));
+        write_line(io::stderr(), without_huge_pages(tables));
     }
     for port in live.not_symmetric() {
         let warning = format!(
             "millrace: port {port}: has no symmetric RSS: the two directions of a connection may \
              arrive at two workers, and each tracks a half connection"
         );
-        tell(io::stderr(), warning);
+        write_line(io::stderr(), warning);
     }
     for (port, reason) in live.without_rules() {
         let warning =
             format!("millrace: port {port}: accepts no flow rules, nothing is offloaded: {reason}");
-        tell(io::stderr(), warning);
+        write_line(io::stderr(), warning);
     }
     for (port, reason) in live.without_bypass() {
         let warning = format!(
             "millrace: port {port}: has no bypass, connections get marks instead: {reason}"
         );
-        tell(io::stderr(), warning);
+        write_line(io::stderr(), warning);
     }
 }
 
@@ -211,13 +211,13 @@ fn snapshots(plan: &Plan) -> Option<Snapshots> {
                 dpdk::use_rss_secret(secret);
             }
             for complaint in &snapshots.complaints {
-                tell(io::stderr(), format_args!("millrace: {complaint}"));
+                write_line(io::stderr(), format_args!("millrace: {complaint}"));
             }
             Some(snapshots)
         }
         Err(error) => {
             let folder = settings.folder.display();
-            tell(io::stderr(), format_args!("millrace: no snapshots: {folder}: {error}"));
+            write_line(io::stderr(), format_args!("millrace: no snapshots: {folder}: {error}"));
             None
         }
     }
@@ -240,7 +240,10 @@ fn serve(socket: &Socket, live: &Runtime, reload: Arc<Reload>) -> anyhow::Result
         Ok(server) => Ok(Some(server)),
         Err(error) => {
             let effect = "`ct`, `flows`, `offload` and `stats` cannot reach this run";
-            tell(io::stderr(), format_args!("millrace: no control socket, {effect}: {error}"));
+            write_line(
+                io::stderr(),
+                format_args!("millrace: no control socket, {effect}: {error}"),
+            );
             Ok(None)
         }
     }
@@ -285,9 +288,9 @@ fn start(
     })?;
     // Printed only now: if DPDK finds no hugepages, the program starts again and would repeat them.
     for note in interfaces.notes() {
-        tell(io::stderr(), format_args!("millrace: {note}"));
+        write_line(io::stderr(), format_args!("millrace: {note}"));
     }
-    tell(io::stderr(), placement);
+    write_line(io::stderr(), placement);
     let mut lcores = eal.take_lcores().into_iter();
     let all_workers: usize = plan.pairs.iter().map(|pair| pair.workers.len()).sum();
     // All workers have equal shares of the packet buffers.
@@ -362,36 +365,36 @@ pub(super) fn watch(
     lines: Lines,
 ) {
     let mut meter = RateLine::new(lines.interval);
-    tell_port_events(live);
+    print_port_events(live);
     if lines.are_printed {
-        tell_at_once(RateLine::heading(live));
+        write_line_at_once(RateLine::heading(live));
     }
     while !until.interrupted.load(Ordering::Relaxed)
         && until.duration.is_none_or(|duration| live.elapsed() < duration)
     {
         (until.each_turn)(sink);
         live.turn(sink);
-        live.take_reset_events().iter().for_each(tell_port_event);
+        live.take_reset_events().iter().for_each(print_port_event);
         if live.has_given_up() {
             break;
         }
         let Some(line) = meter.line(live) else { continue };
         sink.flush();
         if lines.are_printed {
-            tell_at_once(line);
+            write_line_at_once(line);
         }
-        tell_port_events(live);
+        print_port_events(live);
         if live.all_removed() {
-            tell(io::stderr(), "millrace: every port is gone; the run ends");
+            write_line(io::stderr(), "millrace: every port is gone; the run ends");
             break;
         }
     }
 }
 
-fn tell_port_events(live: &mut Runtime) {
-    live.port_events().iter().for_each(tell_port_event);
+fn print_port_events(live: &mut Runtime) {
+    live.port_events().iter().for_each(print_port_event);
 }
 
-fn tell_port_event(event: &PortEvent) {
-    tell(io::stderr(), format_args!("millrace: {event}"));
+fn print_port_event(event: &PortEvent) {
+    write_line(io::stderr(), format_args!("millrace: {event}"));
 }

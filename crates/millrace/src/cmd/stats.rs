@@ -43,8 +43,8 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<ExitCode> {
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut last = None;
     loop {
-        let asked = Instant::now();
-        let (summary, report) = match ask(&mut instance) {
+        let requested_at = Instant::now();
+        let (summary, report) = match request_stats(&mut instance) {
             Ok(stats) => stats,
             // The run has ended since the previous output.
             Err(error) if last.is_some() && is_end(&error) => return Ok(ExitCode::SUCCESS),
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<ExitCode> {
         out.flush()?;
         last = Some(summary);
         let Some(watch) = args.watch else { return Ok(ExitCode::SUCCESS) };
-        while asked.elapsed() < watch {
+        while requested_at.elapsed() < watch {
             if interrupted.load(Ordering::Relaxed) {
                 return Ok(ExitCode::SUCCESS);
             }
@@ -73,7 +73,7 @@ fn is_end(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(AskError::is_end)
 }
 
-fn ask(instance: &mut Instance) -> anyhow::Result<(Value, String)> {
+fn request_stats(instance: &mut Instance) -> anyhow::Result<(Value, String)> {
     let answer = instance.ask(&Request::new(Ask::Stats))?;
     match answer.lines.into_iter().next() {
         Some(Line::Stats { summary, report }) => Ok((summary, report)),

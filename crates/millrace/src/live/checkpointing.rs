@@ -9,7 +9,7 @@ use crate::live::clock::{Clock, system_now};
 use checkpoint::{Place, Resume, ResumeOutcome, Snapshots};
 use dpdk::{rss_secret, tsc};
 use engine::{ConnSnapshot, Cursor, Engine, Nanos};
-use report::output::{Standstill, tell};
+use report::output::{Standstill, write_line};
 use report::summary;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::io;
@@ -168,7 +168,7 @@ impl Checkpointer {
         match thread.spawn(move || self.run(&stopped)) {
             Ok(thread) => Some(Running { thread, stop, steps, standstill: None }),
             Err(error) => {
-                tell(
+                write_line(
                     io::stderr(),
                     format_args!("millrace: no snapshots: cannot start their thread: {error}"),
                 );
@@ -190,7 +190,10 @@ impl Checkpointer {
             match self.save() {
                 Ok(()) => is_reported = false,
                 Err(error) if !is_reported => {
-                    tell(io::stderr(), format_args!("millrace: {error}; forwarding continues"));
+                    write_line(
+                        io::stderr(),
+                        format_args!("millrace: {error}; forwarding continues"),
+                    );
                     is_reported = true;
                 }
                 Err(_) => {}
@@ -292,7 +295,7 @@ impl Running {
         let is_given_up = lasts.is_some_and(|lasts| lasts >= PATIENCE);
         if is_given_up {
             let message = "millrace: cannot write the last snapshot: no progress for 30 s";
-            tell(io::stderr(), message);
+            write_line(io::stderr(), message);
         }
         self.thread.is_finished() || is_given_up
     }

@@ -8,7 +8,7 @@ use config::Problems;
 use config::plan::{PlanArgs, Settings, ZoneRules};
 use control::Failure;
 use doctor::host::Cpus;
-use report::output::tell;
+use report::output::write_line;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -83,20 +83,24 @@ impl Reloader {
         let thread = std::thread::Builder::new().name("reload".to_owned());
         match thread.spawn(move || print_result(queries.reload(|| reload.read(None)))) {
             Ok(thread) => self.running = Some(thread),
-            Err(error) => tell(io::stderr(), format_args!("millrace: cannot reload: {error}")),
+            Err(error) => {
+                write_line(io::stderr(), format_args!("millrace: cannot reload: {error}"))
+            }
         }
     }
 }
 
 fn print_result(result: Result<u64, Failure>) {
     match result {
-        Ok(retimed) => tell(
+        Ok(retimed) => write_line(
             io::stderr(),
             format_args!("millrace: reloaded: timers of {retimed} connections now fire earlier"),
         ),
         // Without a prefix, as `millrace check` prints it.
-        Err(Failure::Configuration(text)) => tell(io::stderr(), text),
+        Err(Failure::Configuration(text)) => write_line(io::stderr(), text),
         Err(Failure::Ending) => {}
-        Err(failure) => tell(io::stderr(), format_args!("millrace: cannot reload: {failure}")),
+        Err(failure) => {
+            write_line(io::stderr(), format_args!("millrace: cannot reload: {failure}"))
+        }
     }
 }

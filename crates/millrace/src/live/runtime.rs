@@ -24,7 +24,7 @@ use config::plan::{OffloadPlan, ZoneRules};
 use config::{Bypass, Policy};
 use dpdk::{Eal, Job, Lcore, PortError, SymmetricRss, tsc, tsc_hz};
 use engine::{FlowRecord, MemoryUse};
-use report::output::tell;
+use report::output::write_line;
 use report::records::RecordSink;
 use report::summary::{Offload, OffloadPort, Summary};
 use rtrb::{Consumer, RingBuffer};
@@ -378,7 +378,7 @@ fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
         if last_message.elapsed() > Duration::from_secs(1) {
             last_message = Instant::now();
             let left: u64 = rules.iter().filter_map(Rules::count).sum();
-            tell(io::stderr(), format_args!("millrace: NIC rules still to remove: {left}"));
+            write_line(io::stderr(), format_args!("millrace: NIC rules still to remove: {left}"));
         }
     }
     rules.into_iter().map(Rules::finish).collect()

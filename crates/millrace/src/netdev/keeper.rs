@@ -9,7 +9,7 @@ use super::netlink::{Netlink, is_no_device};
 use super::redirect;
 use crate::signals;
 use netlink_packet_route::link::LinkFlags;
-use report::output::tell;
+use report::output::write_line;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -136,7 +136,7 @@ fn put_back(list: &[Undo]) -> bool {
     let mut is_all = true;
     for undo in list.iter().rev() {
         if let Err(error) = undo.carry_out() {
-            tell(io::stderr(), format_args!("millrace: cannot restore {undo:?}: {error}"));
+            write_line(io::stderr(), format_args!("millrace: cannot restore {undo:?}: {error}"));
             is_all = false;
         }
     }

@@ -76,7 +76,7 @@ impl Netlink {
     /// addresses.
     pub(super) fn has_default_route(&mut self, index: u32) -> io::Result<bool> {
         let all = RouteNetlinkMessage::GetRoute(RouteMessage::default());
-        let answers = self.ask(all, NLM_F_DUMP)?;
+        let answers = self.send_request(all, NLM_F_DUMP)?;
         let leaves_here = |attribute: &RouteAttribute| match attribute {
             RouteAttribute::Oif(device) => *device == index,
             RouteAttribute::MultiPath(hops) => hops.iter().any(|hop| hop.interface_index == index),
@@ -93,7 +93,7 @@ impl Netlink {
     }
 
     fn find(&mut self, link: LinkMessage) -> io::Result<Option<Device>> {
-        match self.ask(RouteNetlinkMessage::GetLink(link), 0) {
+        match self.send_request(RouteNetlinkMessage::GetLink(link), 0) {
             Ok(answers) => Ok(answers.into_iter().find_map(|answer| match answer {
                 RouteNetlinkMessage::NewLink(link) => Some(Device::read(link)),
                 _ => None,
@@ -106,7 +106,7 @@ impl Netlink {
     /// Returns all devices.
     fn devices(&mut self) -> io::Result<impl Iterator<Item = Device> + use<>> {
         let all = RouteNetlinkMessage::GetLink(LinkMessage::default());
-        let answers = self.ask(all, NLM_F_DUMP)?;
+        let answers = self.send_request(all, NLM_F_DUMP)?;
         let device = |answer| match answer {
             RouteNetlinkMessage::NewLink(link) => Some(Device::read(link)),
             _ => None,
@@ -122,7 +122,7 @@ impl Netlink {
     /// Returns the addresses of the device, except those that IPv6 makes by itself.
     pub(super) fn addresses(&mut self, index: u32) -> io::Result<Vec<IpAddr>> {
         let all = RouteNetlinkMessage::GetAddress(AddressMessage::default());
-        let answers = self.ask(all, NLM_F_DUMP)?;
+        let answers = self.send_request(all, NLM_F_DUMP)?;
         let of_device = answers.into_iter().filter_map(|answer| match answer {
             RouteNetlinkMessage::NewAddress(message) if message.header.index == index => {
                 message.attributes.into_iter().find_map(|attribute| match attribute {
@@ -145,7 +145,7 @@ impl Netlink {
         link.header.index = index;
         link.header.flags = if is_on { flag } else { LinkFlags::empty() };
         link.header.change_mask = flag;
-        self.ask(RouteNetlinkMessage::SetLink(link), 0).map(drop)
+        self.send_request(RouteNetlinkMessage::SetLink(link), 0).map(drop)
     }
 
     /// Makes a veth pair.
@@ -161,14 +161,14 @@ impl Netlink {
             LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(end(names[1])))),
         ]));
         let request = RouteNetlinkMessage::NewLink(link);
-        self.ask(request, NLM_F_CREATE | NLM_F_EXCL).map(drop)
+        self.send_request(request, NLM_F_CREATE | NLM_F_EXCL).map(drop)
     }
 
     /// Removes a device; of a veth pair, both ends.
     pub(super) fn remove(&mut self, index: u32) -> io::Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = index;
-        self.ask(RouteNetlinkMessage::DelLink(link), 0).map(drop)
+        self.send_request(RouteNetlinkMessage::DelLink(link), 0).map(drop)
     }
 
     /// Sets an attribute of the device.
@@ -176,11 +176,11 @@ impl Netlink {
         let mut link = LinkMessage::default();
         link.header.index = index;
         link.attributes.push(attribute);
-        self.ask(RouteNetlinkMessage::SetLink(link), 0).map(drop)
+        self.send_request(RouteNetlinkMessage::SetLink(link), 0).map(drop)
     }
 
     /// Sends a request; returns the kernel's replies before the acknowledgement.
-    pub(super) fn ask(
+    pub(super) fn send_request(
         &mut self,
         request: RouteNetlinkMessage,
         flags: u16,

@@ -27,7 +27,7 @@ const ALL_PROTOCOLS: u16 = 0x0003_u16.to_be();
 
 /// Which frames a redirect takes.
 #[derive(Clone, Copy)]
-enum Takes {
+enum RedirectedFrames {
     All,
     /// No frame; such a redirect only tests the kernel.
     None,
@@ -38,14 +38,14 @@ enum Takes {
 pub(super) fn add(netlink: &mut Netlink, from: u32, to: u32) -> io::Result<()> {
     add_clsact(netlink, from)?;
     remove_filter(netlink, from)?;
-    add_filter(netlink, from, to, Takes::All)
+    add_filter(netlink, from, to, RedirectedFrames::All)
 }
 
 /// Tests whether the kernel can redirect frames that arrive at device `from`.
 pub(super) fn try_out(netlink: &mut Netlink, from: u32) -> io::Result<()> {
     let made = add_clsact(netlink, from)?;
     let result = remove_filter(netlink, from)
-        .and_then(|()| add_filter(netlink, from, from, Takes::None))
+        .and_then(|()| add_filter(netlink, from, from, RedirectedFrames::None))
         .and_then(|()| remove_filter(netlink, from));
     if made {
         remove_clsact(netlink, from)?;
@@ -56,14 +56,14 @@ pub(super) fn try_out(netlink: &mut Netlink, from: u32) -> io::Result<()> {
 /// Ends the redirect of device `from`, if there is one.
 pub(super) fn remove_filter(netlink: &mut Netlink, from: u32) -> io::Result<()> {
     let request = RouteNetlinkMessage::DelTrafficFilter(message(from, ingress(), PRIORITY));
-    accept(netlink.ask(request, 0), &[Errno::NOENT, Errno::INVAL, Errno::NODEV])
+    accept(netlink.send_request(request, 0), &[Errno::NOENT, Errno::INVAL, Errno::NODEV])
 }
 
 /// Returns how many frames the redirect of device `from` could not pass on. The other device was
 /// down, or its queue full (`overlimits` of tcf_mirred_act in net/sched/act_mirred.c).
 pub(super) fn failures(netlink: &mut Netlink, from: u32) -> io::Result<u64> {
     let request = RouteNetlinkMessage::GetTrafficFilter(message(from, ingress(), PRIORITY));
-    let answers = netlink.ask(request, NLM_F_DUMP)?;
+    let answers = netlink.send_request(request, NLM_F_DUMP)?;
     let filters = answers.iter().filter_map(|answer| match answer {
         RouteNetlinkMessage::NewTrafficFilter(filter) => Some(filter.attributes.iter()),
         _ => None,
@@ -96,7 +96,7 @@ pub(super) fn add_clsact(netlink: &mut Netlink, index: u32) -> io::Result<bool> 
     message.header.handle = TcHandle { major: 0xffff, minor: 0 };
     message.attributes.push(TcAttribute::Kind("clsact".to_owned()));
     let request = RouteNetlinkMessage::NewQueueDiscipline(message);
-    match netlink.ask(request, NLM_F_CREATE | NLM_F_EXCL) {
+    match netlink.send_request(request, NLM_F_CREATE | NLM_F_EXCL) {
         Ok(_) => Ok(true),
         Err(error) if error.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => Ok(false),
         Err(error) => Err(error),
@@ -108,10 +108,15 @@ pub(super) fn remove_clsact(netlink: &mut Netlink, index: u32) -> io::Result<()>
     let mut message = message(index, TcHandle::CLSACT, 0);
     message.header.handle = TcHandle { major: 0xffff, minor: 0 };
     let request = RouteNetlinkMessage::DelQueueDiscipline(message);
-    accept(netlink.ask(request, 0), &[Errno::NOENT, Errno::INVAL, Errno::NODEV])
+    accept(netlink.send_request(request, 0), &[Errno::NOENT, Errno::INVAL, Errno::NODEV])
 }
 
-fn add_filter(netlink: &mut Netlink, from: u32, to: u32, takes: Takes) -> io::Result<()> {
+fn add_filter(
+    netlink: &mut Netlink,
+    from: u32,
+    to: u32,
+    takes: RedirectedFrames,
+) -> io::Result<()> {
     let mut mirror = TcMirror::default();
     let mut generic = TcActionGeneric::default();
     generic.action = TcActionType::Stolen;
@@ -129,7 +134,7 @@ fn add_filter(netlink: &mut Netlink, from: u32, to: u32, takes: Takes) -> io::Re
     // Matches within the Ethernet header: a frame may be too short for a key behind it.
     let mut key = TcU32Key::default();
     key.off = -ETHERNET_HEADER;
-    if let Takes::None = takes {
+    if let RedirectedFrames::None = takes {
         // Under mask 0 this value never matches.
         key.val = u32::MAX;
     }
@@ -145,7 +150,7 @@ fn add_filter(netlink: &mut Netlink, from: u32, to: u32, takes: Takes) -> io::Re
     message.attributes.push(TcAttribute::Kind(TcFilterU32::KIND.to_owned()));
     message.attributes.push(TcAttribute::Options(options));
     let request = RouteNetlinkMessage::NewTrafficFilter(message);
-    netlink.ask(request, NLM_F_CREATE | NLM_F_EXCL).map(drop)
+    netlink.send_request(request, NLM_F_CREATE | NLM_F_EXCL).map(drop)
 }
 
 fn ingress() -> TcHandle {

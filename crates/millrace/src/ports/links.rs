@@ -2,7 +2,7 @@
 //! Prints links that go down or come up during a run.
 
 use dpdk::Port;
-use report::output::tell;
+use report::output::write_line;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ impl<'a> LinkWatch<'a> {
     }
 
     /// Checks the links if it is time; prints changes.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn print_changes(&mut self) {
         if Instant::now() < self.next {
             return;
         }
@@ -34,9 +34,9 @@ impl<'a> LinkWatch<'a> {
             let is_up = port.link().up;
             if is_up != *was_up {
                 *was_up = is_up;
-                let what = if is_up { "is up again" } else { "went down" };
+                let change = if is_up { "is up again" } else { "went down" };
                 let name = &port.info().devargs;
-                tell(io::stderr(), format_args!("millrace: port {name}: the link {what}"));
+                write_line(io::stderr(), format_args!("millrace: port {name}: the link {change}"));
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use super::writer::Order;
 use super::{Lines, Writer};
-use crate::output::{Standstill, tell};
+use crate::output::{Standstill, write_line};
 use crate::top_flows::TopFlows;
 use engine::FlowRecord;
 use results::units::thousands;
@@ -230,7 +230,7 @@ impl Block {
         let message = format!("no progress for {seconds} s; records lost: {lost}");
         if writer.is_told {
             let target = &writer.target;
-            tell(
+            write_line(
                 io::stderr(),
                 format_args!("millrace: cannot write flow records to {target}: {message}"),
             );

@@ -7,7 +7,7 @@
 
 use super::Target;
 use super::file::{Existing, OpenError, RecordFile, is_named_pipe, is_regular};
-use crate::output::tell;
+use crate::output::write_line;
 use results::units::thousands;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -221,7 +221,7 @@ impl Work {
 
     fn tell(&self, message: std::fmt::Arguments<'_>) {
         if self.is_told {
-            tell(io::stderr(), format_args!("millrace: {message}"));
+            write_line(io::stderr(), format_args!("millrace: {message}"));
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::cmd::report::PageFile;
 use crate::cpu_locks;
 use crate::signals;
 use anyhow::{Context, bail};
-use report::output::tell;
+use report::output::write_line;
 use results::{Results, Run, table, units};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -99,9 +99,9 @@ impl Way {
     fn generator(self) -> Vec<String> {
         let [interface, _] = INTERFACES;
         match self {
-            Self::SocketsToSockets | Self::SocketsToDpdk => words("--backend sockets"),
-            Self::DpdkToSockets => words(&format!("{interface} --gateway {}", ADDRESSES[1])),
-            Self::AfXdp => words(&format!("net_af_xdp0,iface={interface}")),
+            Self::SocketsToSockets | Self::SocketsToDpdk => split_words("--backend sockets"),
+            Self::DpdkToSockets => split_words(&format!("{interface} --gateway {}", ADDRESSES[1])),
+            Self::AfXdp => split_words(&format!("net_af_xdp0,iface={interface}")),
             Self::Memif => vec![memif("client")],
         }
     }
@@ -111,16 +111,16 @@ impl Way {
         let [_, interface] = INTERFACES;
         match self {
             Self::SocketsToSockets | Self::DpdkToSockets => {
-                words(&format!("--backend sockets {}:7", ADDRESSES[1]))
+                split_words(&format!("--backend sockets {}:7", ADDRESSES[1]))
             }
-            Self::SocketsToDpdk => words(interface),
-            Self::AfXdp => words(&format!("net_af_xdp0,iface={interface}")),
+            Self::SocketsToDpdk => split_words(interface),
+            Self::AfXdp => split_words(&format!("net_af_xdp0,iface={interface}")),
             Self::Memif => vec![memif("server")],
         }
     }
 }
 
-fn words(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
@@ -155,7 +155,7 @@ pub(super) fn run(args: &BaselineArgs) -> anyhow::Result<ExitCode> {
         let mut found = Measured { way, highest: None, fixed: None };
         match runner.measure(&mut found) {
             Err(error) if !is_interrupted() => {
-                tell(io::stderr(), format_args!("millrace: {}: {error:#}", way.name()));
+                write_line(io::stderr(), format_args!("millrace: {}: {error:#}", way.name()));
             }
             _ => {}
         }
@@ -172,7 +172,7 @@ pub(super) fn run(args: &BaselineArgs) -> anyhow::Result<ExitCode> {
         } else {
             "these are the results so far"
         };
-        tell(io::stderr(), format_args!("millrace: interrupted; {rest}"));
+        write_line(io::stderr(), format_args!("millrace: interrupted; {rest}"));
     }
     if measured.is_empty() {
         return Ok(ExitCode::FAILURE);
@@ -194,8 +194,8 @@ fn ways(only: &[String]) -> anyhow::Result<Vec<Way>> {
         let names = Way::ALL.map(|way| format!("{:?}", way.name())).join(", ");
         bail!("--only {text}: no way has that in its name; the ways are {names}");
     }
-    let is_wanted = |way: &Way| only.is_empty() || only.iter().any(|text| has(way, text));
-    Ok(Way::ALL.into_iter().filter(is_wanted).collect())
+    let is_selected = |way: &Way| only.is_empty() || only.iter().any(|text| has(way, text));
+    Ok(Way::ALL.into_iter().filter(is_selected).collect())
 }
 
 /// Runs generator and reflector.
@@ -209,31 +209,31 @@ impl Runner<'_> {
     /// Measures a way. Results from before an error stay in `found`.
     fn measure(&self, found: &mut Measured) -> anyhow::Result<()> {
         let way = found.way;
-        let say = |what: &str| {
-            tell(io::stderr(), format_args!("millrace: {}: {what}", way.name()));
+        let report = |what: &str| {
+            write_line(io::stderr(), format_args!("millrace: {}: {what}", way.name()));
         };
         let mut reflector = self.command(way, End::Reflector)?;
         reflector.arg("reflect").args(way.reflector()).arg("-q");
         let mut reflector = Running::start(&mut reflector)?;
         thread::sleep(READY);
-        say("searching for the highest rate");
+        report("searching for the highest rate");
         let highest = highest_rate(self.args.trials, |rate| {
             reflector.check()?;
             let results = self.run(way, rate, TRIAL_S)?;
             Ok::<_, anyhow::Error>(trial(&results, rate))
         })?;
         if let Some(rate) = highest {
-            say(&format!("measuring at {:.3} Mpps", rate / 1e6));
+            report(&format!("measuring at {:.3} Mpps", rate / 1e6));
             let results = self.run(way, Some(rate), self.args.duration)?;
             self.keep(way, "highest", &results)?;
             found.highest = Some(results);
         }
-        say(&format!("measuring at {:.3} Mpps", f64::from(self.args.rate) / 1e6));
+        report(&format!("measuring at {:.3} Mpps", f64::from(self.args.rate) / 1e6));
         let fixed = self.run(way, Some(self.args.rate.into()), self.args.duration)?;
         self.keep(way, "fixed", &fixed)?;
         let highest = found.highest.as_ref().map(|highest| trial(highest, None));
         if is_fixed_highest(highest, trial(&fixed, None)) {
-            say("the fixed rate carried more packets than the rate found: it is the highest");
+            report("the fixed rate carried more packets than the rate found: it is the highest");
             self.keep(way, "highest", &fixed)?;
             found.highest = Some(fixed.clone());
         }
@@ -267,8 +267,8 @@ impl Runner<'_> {
             bail!("interrupted");
         }
         serde_json::from_slice(&output.stdout).map_err(|_| {
-            let said = String::from_utf8_lossy(&output.stderr);
-            anyhow::anyhow!("{}", said.lines().last().unwrap_or("the generator has no output"))
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            anyhow::anyhow!("{}", stderr.lines().last().unwrap_or("the generator has no output"))
         })
     }
 
@@ -341,7 +341,7 @@ fn print(measured: &[Measured], args: &BaselineArgs) -> io::Result<()> {
     for Measured { way, highest, fixed } in measured {
         match highest {
             Some(results) => rows.push(row(*way, "highest", results)),
-            None => tell(
+            None => write_line(
                 io::stderr(),
                 format_args!(
                     "millrace: {}: loses more than {} % at every rate",

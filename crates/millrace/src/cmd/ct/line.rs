@@ -13,7 +13,7 @@ const GRE: u8 = 47;
 const ESP: u8 = 50;
 
 /// Formats a connection of the list. After the protocol come the seconds until it times out.
-pub(super) fn listed(connection: &ConnectionLine) -> String {
+pub(super) fn format_connection(connection: &ConnectionLine) -> String {
     let timeout = connection.timeout_s.unwrap_or_default();
     let mut line = head(connection);
     // Rounds up: a timeout above 0 never shows as 0.
@@ -22,7 +22,7 @@ pub(super) fn listed(connection: &ConnectionLine) -> String {
 }
 
 /// Formats an event of a connection: `[NEW]`, `[UPDATE]` or `[DESTROY]`, then the connection.
-pub(super) fn told(event: &EventLine) -> String {
+pub(super) fn format_event(event: &EventLine) -> String {
     let change = format!("[{}]", event.change.to_uppercase());
     let mut line = format!("{change:>9} {}{}", head(&event.connection), rest(&event.connection));
     if let Some(reason) = &event.end_reason {
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_connection_is_one_line() {
         assert_eq!(
-            listed(&connection(6, 40_000, 443)),
+            format_connection(&connection(6, 40_000, 443)),
             "tcp      6 30 ESTABLISHED src=10.0.0.1 dst=10.0.0.2 sport=40000 dport=443 packets=3 \
              bytes=180 src=10.0.0.2 dst=10.0.0.1 sport=443 dport=40000 packets=2 bytes=120 \
              [ASSURED] zone=7"
@@ -118,7 +118,7 @@ mod tests {
             ..connection(1, 77, 2048)
         };
         assert_eq!(
-            listed(&asked),
+            format_connection(&asked),
             "icmp     1 0 icmp_first src=10.0.0.1 dst=10.0.0.2 type=8 code=0 id=77 packets=3 \
              bytes=180 [UNREPLIED] src=10.0.0.2 dst=10.0.0.1 type=8 code=0 id=77 packets=2 \
              bytes=120"
@@ -129,14 +129,14 @@ mod tests {
             end_reason: end_reason.map(str::to_owned),
             connection,
         };
-        let begun = told(&event("new", asked.clone(), None));
+        let begun = format_event(&event("new", asked.clone(), None));
         assert!(begun.starts_with("    [NEW] icmp     1 icmp_first src=10.0.0.1 "), "{begun}");
         let over = ConnectionLine { state: None, assured: false, ..connection(6, 1, 2) };
-        let ended = told(&event("destroy", over, Some("fin")));
+        let ended = format_event(&event("destroy", over, Some("fin")));
         assert!(ended.starts_with("[DESTROY] tcp      6 src=10.0.0.1 "), "{ended}");
         assert!(ended.ends_with(" packets=2 bytes=120 zone=7 end=fin"), "{ended}");
-        assert!(listed(&connection(47, 1, 2)).contains(" key=0x10002 "));
-        assert!(listed(&connection(50, 0, 2)).contains(" spi=0x2 "));
-        assert!(listed(&connection(89, 0, 0)).starts_with("unknown  89 30 "));
+        assert!(format_connection(&connection(47, 1, 2)).contains(" key=0x10002 "));
+        assert!(format_connection(&connection(50, 0, 2)).contains(" spi=0x2 "));
+        assert!(format_connection(&connection(89, 0, 0)).starts_with("unknown  89 30 "));
     }
 }

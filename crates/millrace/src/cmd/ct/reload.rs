@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace ct reload`: makes a running instance read its configuration again.
 
-use super::{ask, print};
+use super::{print, send_request};
 use anyhow::Context;
 use control::{Ask, AskError, Failure, InstanceArgs, Request};
-use report::output::tell;
+use report::output::write_line;
 use serde_json::json;
 use std::io;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub(super) fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
     };
     let path = args.config.as_ref().map(absolute).transpose()?;
     let request = Request { path, ..Request::new(Ask::Reload) };
-    match ask(&args.instance, &request, &mut |_| Ok(())) {
+    match send_request(&args.instance, &request, &mut |_| Ok(())) {
         Ok(retimed) => {
             let retimed = retimed.context("interrupted: the instance still completes it")?;
             let text = format!("reloaded: timers of {retimed} connections now fire earlier");
@@ -57,7 +57,7 @@ pub(super) fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
         Err(error) => match error.downcast()? {
             // Without a prefix, as `millrace check` prints it.
             AskError::Refused { error, .. } if error.code == Failure::CONFIGURATION => {
-                tell(io::stderr(), error.text);
+                write_line(io::stderr(), error.text);
                 Ok(ExitCode::FAILURE)
             }
             error => Err(error.into()),

@@ -2,7 +2,7 @@
 //! `millrace ct set`: writes to the marks and labels of connections.
 
 use super::which::{FilterArgs, bits};
-use super::{ask, print};
+use super::{print, send_request};
 use anyhow::Context;
 use control::{Ask, Bits, InstanceArgs, Request};
 use serde_json::json;
@@ -49,8 +49,8 @@ pub(super) fn set(args: &SetArgs) -> anyhow::Result<()> {
     let request = args.filter.request(Ask::Set);
     let (set_mark, set_label) = (args.to_mark, args.to_label);
     let request = Request { all: args.all, set_mark, set_label, ..request };
-    args.filter.check_meant(args.all);
+    args.filter.require_filter_or_all(args.all);
     let words = "interrupted: the instance still completes it";
-    let set = ask(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
+    let set = send_request(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
     print(args.json, &format!("set: {set}"), &json!({ "set": set }))
 }

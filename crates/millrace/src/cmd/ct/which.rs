@@ -79,7 +79,7 @@ impl FilterArgs {
 
     /// Ends the program with a usage error if neither options select connections nor `all` is set,
     /// or both.
-    pub(super) fn check_meant(&self, all: bool) {
+    pub(super) fn require_filter_or_all(&self, all: bool) {
         let is_any = self.request(Ask::Flush).filter().is_any();
         let (kind, message) = match (is_any, all) {
             (true, false) => {

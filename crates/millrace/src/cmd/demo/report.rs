@@ -5,7 +5,7 @@
 use crate::demo::comparison::Comparison;
 use crate::demo::comparison::page;
 use anyhow::Context;
-use report::output::{Kind, Replaceable, tell};
+use report::output::{Kind, Replaceable, write_line};
 use results::page::is_ours;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ impl ReportFile {
             (Err(error), Some(_)) => Err(error),
             (Err(error), None) => {
                 let note = "no report will be written; name another file with --report";
-                tell(io::stderr(), format_args!("millrace: {error:#}: {note}"));
+                write_line(io::stderr(), format_args!("millrace: {error:#}: {note}"));
                 Ok(None)
             }
         }

@@ -16,7 +16,7 @@ use capture::Capture;
 use config::plan::{OffloadPlan, engine_bytes};
 use doctor::host::Memory;
 use dpdk::{EalConfig, Mempool, Port, PortConfig, ring_cable};
-use report::output::{Command, tell};
+use report::output::{Command, write_line};
 use report::records::WrittenRecords;
 use std::fs::File;
 use std::io;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let (source, title) = source(args)?;
     if outputs.report {
-        tell(io::stdout(), title);
+        write_line(io::stdout(), title);
     }
     let (mut live, generator) = start(source)?;
     let until = StopCondition {
@@ -84,7 +84,7 @@ fn source(args: &DemoArgs) -> anyhow::Result<(Source, String)> {
     };
     let frames = read_capture(path)?;
     if let Some(fault) = &frames.fault {
-        tell(io::stderr(), format_args!("millrace: {fault}; the packets before it are sent"));
+        write_line(io::stderr(), format_args!("millrace: {fault}; the packets before it are sent"));
     }
     let mut title = format!(
         "bump between two virtual ports; generator: {} packets of {}, over and over",
@@ -124,7 +124,7 @@ fn start(source: Source) -> anyhow::Result<(Runtime, Generator)> {
     let data_bytes = u16::try_from(source.max_frame().max(2048)).context("frames too long")?;
     let (worker, placement) = choose_cpu();
     let mut eal = start_eal(&eal_config(worker, data_bytes))?;
-    tell(io::stderr(), placement);
+    write_line(io::stderr(), placement);
     let mempool = Mempool::new(&eal, "demo", MBUFS, data_bytes, None)?;
     let (a, mut far_a) = ring_cable(&eal, "demo_a", 1, CABLE)?;
     let (b, mut far_b) = ring_cable(&eal, "demo_b", 1, CABLE)?;

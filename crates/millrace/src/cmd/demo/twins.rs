@@ -5,7 +5,7 @@
 //! buffers.
 
 use super::report::ReportFile;
-use super::{DemoArgs, choose_cpu, go_on_with_rings};
+use super::{DemoArgs, choose_cpu, run_with_rings};
 use crate::cmd::run::secret;
 use crate::demo::comparison::Comparison;
 use crate::demo::comparison::Readings;
@@ -20,7 +20,7 @@ use config::plan::{OffloadPlan, engine_bytes};
 use doctor::host::{Memory, Processor};
 use dpdk::{Eal, EalConfig, EalError, Lcore, Mempool, Port};
 use indicatif::{ProgressBar, ProgressStyle};
-use report::output::{Command, tell};
+use report::output::{Command, write_line};
 use report::records::RecordSink;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -85,9 +85,9 @@ pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> 
     let (outputs, mut sink) = args.output.open(Command::Demo, &inputs)?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut stage = match Stage::new(args, driver) {
-        Err(error) if !is_want_of_hugepages(&error) => {
+        Err(error) if !is_hugepage_shortage(&error) => {
             drop(report);
-            return Err(go_on_with_rings(&error).into());
+            return Err(run_with_rings(&error).into());
         }
         stage => stage?,
     };
@@ -105,14 +105,14 @@ pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> 
     let printed = if is_printed { comparison.print(&mut io::stdout().lock()) } else { Ok(()) };
     json?;
     if let (Some(path), true) = (page?, is_printed) {
-        tell(io::stdout(), format_args!("Report: {}", path.display()));
+        write_line(io::stdout(), format_args!("Report: {}", path.display()));
     }
     printed.context("cannot write the tables")?;
     let is_good = comparison.is_balanced() && written.is_ok();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn is_want_of_hugepages(error: &anyhow::Error) -> bool {
+fn is_hugepage_shortage(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(EalError::NoHugepages { .. }))
 }
 
@@ -154,7 +154,7 @@ impl<'a> Stage<'a> {
             EalConfig { lcores: vec![worker], no_huge, memory_mb, drivers, ..EalConfig::default() };
         let mut eal = start_eal(&config)?;
         drop(Port::probe(&eal, "net_twin0")?);
-        tell(io::stderr(), placement);
+        write_line(io::stderr(), placement);
         let mempool = Mempool::new(&eal, "demo", MBUFS, DATA_BYTES, None)?;
         let lcores = eal.take_lcores();
         let style = ProgressStyle::with_template("{prefix:16} {bar:30} {msg}");

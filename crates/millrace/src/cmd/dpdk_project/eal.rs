@@ -11,12 +11,12 @@ use doctor::host::CpuList;
 
 /// An option without effect: its long name, its letter, whether it takes a value, and why it has no
 /// effect.
-type Told = (&'static str, Option<char>, bool, &'static str);
+type IgnoredOption = (&'static str, Option<char>, bool, &'static str);
 
 const MEMORY: &str = "Millrace takes the memory that it needs, from hugepages if there are enough";
 const OWN: &str = "every process of Millrace has its own";
 
-const TOLD: [Told; 21] = [
+const IGNORED_OPTIONS: [IgnoredOption; 21] = [
     ("memory-channels", Some('n'), true, "Millrace has no such setting"),
     ("memory", Some('m'), true, MEMORY),
     ("socket-mem", None, true, MEMORY),
@@ -61,7 +61,7 @@ fn command() -> Command {
         .arg(value("vdev").action(ArgAction::Append))
         .arg(value("allow").short('a').action(ArgAction::Append))
         .arg(value("proc-type").value_parser(["primary", "auto"]));
-    for (name, letter, takes_value, _) in TOLD {
+    for (name, letter, takes_value, _) in IGNORED_OPTIONS {
         let arg = if takes_value {
             value(name).action(ArgAction::Append)
         } else {
@@ -80,7 +80,7 @@ impl Eal {
     pub(super) fn parse(words: &[String]) -> Result<Self, clap::Error> {
         let name = std::iter::once(String::new());
         let found = command().try_get_matches_from(name.chain(words.iter().cloned()))?;
-        let refuse = |what: &str| command().error(ErrorKind::ValueValidation, what);
+        let refuse = |message: &str| command().error(ErrorKind::ValueValidation, message);
         let text = |id: &str| found.get_one::<String>(id).map(String::as_str);
         let cpus = match (text("lcores"), text("coremask")) {
             (Some(list), _) => {
@@ -95,11 +95,11 @@ impl Eal {
         };
         let all = |id: &str| found.get_many::<String>(id).into_iter().flatten().cloned();
         let devices = all("vdev").chain(all("allow")).collect();
-        let is_given = |(name, _, takes_value, _): &&Told| match takes_value {
+        let is_given = |(name, _, takes_value, _): &&IgnoredOption| match takes_value {
             true => found.contains_id(name),
             false => found.get_flag(name),
         };
-        let notes = TOLD.iter().filter(is_given).map(|(name, letter, _, reason)| {
+        let notes = IGNORED_OPTIONS.iter().filter(is_given).map(|(name, letter, _, reason)| {
             let option = letter.map_or_else(|| format!("--{name}"), |letter| format!("-{letter}"));
             format!("{option} has no effect: {reason}")
         });

@@ -10,7 +10,7 @@ use results::{
     Count, Counted, Latency, Link, Pacing, PortInterval, PortResult, QueueInterval, QueueResult,
     ReflectorResult, SenderResult, StreamInterval, StreamLatency, StreamResult, Verified,
 };
-use traffic::inquiry::ReflectorCounters;
+use traffic::reflector_query::ReflectorCounters;
 use traffic::stream::StreamSpec;
 
 pub(super) fn delays(histogram: &Histogram<u64>) -> Delays {

@@ -38,10 +38,10 @@ impl MetricsServer {
             .with_context(|| format!("--metrics {address}: cannot listen there"))?;
         let address =
             listener.local_addr().context("cannot find the port of the metrics server")?;
-        let (asks, requests) = channel();
+        let (sender, requests) = channel();
         let thread = std::thread::Builder::new().name("metrics".to_owned());
         thread
-            .spawn(move || serve(&listener, &asks))
+            .spawn(move || serve(&listener, &sender))
             .context("cannot start the thread of the metrics server")?;
         Ok(Self { requests, address })
     }
@@ -60,11 +60,11 @@ impl MetricsServer {
     }
 }
 
-fn serve(listener: &TcpListener, asks: &Sender<SyncSender<String>>) {
+fn serve(listener: &TcpListener, queue: &Sender<SyncSender<String>>) {
     for client in listener.incoming() {
         match client {
             // After an error of one client, serve the next one.
-            Ok(client) => _ = respond(client, asks),
+            Ok(client) => _ = respond(client, queue),
             // Too many files are open: try again later.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
@@ -85,16 +85,16 @@ impl Response {
     }
 }
 
-fn respond(mut client: TcpStream, asks: &Sender<SyncSender<String>>) -> io::Result<()> {
+fn respond(mut client: TcpStream, queue: &Sender<SyncSender<String>>) -> io::Result<()> {
     client.set_write_timeout(Some(PATIENCE))?;
     let head = read_head(&mut client)?;
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
-    let is_whole = request.parse(&head).is_ok_and(|status| status.is_complete());
+    let is_complete = request.parse(&head).is_ok_and(|status| status.is_complete());
     let path = request.path.map(|path| path.split('?').next().unwrap_or_default());
     let response = match (request.method, path) {
-        _ if !is_whole => Response::error("400 Bad Request"),
-        (Some("GET" | "HEAD"), Some("/metrics")) => metrics(asks),
+        _ if !is_complete => Response::error("400 Bad Request"),
+        (Some("GET" | "HEAD"), Some("/metrics")) => metrics(queue),
         (Some("GET" | "HEAD"), _) => Response::error("404 Not Found"),
         _ => Response::error("405 Method Not Allowed"),
     };
@@ -108,11 +108,11 @@ fn respond(mut client: TcpStream, asks: &Sender<SyncSender<String>>) -> io::Resu
     client.write_all(text.as_bytes())
 }
 
-fn metrics(asks: &Sender<SyncSender<String>>) -> Response {
+fn metrics(queue: &Sender<SyncSender<String>>) -> Response {
     let (reply, text) = sync_channel(1);
-    let is_asked = asks.send(reply).is_ok();
+    let is_sent = queue.send(reply).is_ok();
     match text.recv_timeout(ANSWER) {
-        Ok(body) if is_asked => Response { status: "200 OK", content_type: CONTENT_TYPE, body },
+        Ok(body) if is_sent => Response { status: "200 OK", content_type: CONTENT_TYPE, body },
         _ => Response::error("503 Service Unavailable"),
     }
 }

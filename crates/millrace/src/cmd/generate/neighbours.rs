@@ -5,7 +5,7 @@
 use super::profile::LoadedProfile;
 use crate::ports::OpenPorts;
 use anyhow::{Context, bail};
-use generator::{Clock, Inquirer, PortRx, PortTx, Replies, Responder, resolve};
+use generator::{Clock, PortRx, PortTx, ReflectorClient, Replies, Responder, resolve};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use traffic::Side;
@@ -33,18 +33,18 @@ impl Senders<'_> {
         Some((Neighbour { address: spec.first_source(), mac }, spec.first_tags()))
     }
 
-    /// Makes an inquirer for the reflector at the far end of this port, whose MAC address is `mac`,
+    /// Makes a client for the reflector at the far end of this port, whose MAC address is `mac`,
     /// through `next_hop`. `None` if no plain stream sends from the port.
-    pub(super) fn inquirer(
+    pub(super) fn reflector_client(
         &self,
         port: usize,
         mac: [u8; 6],
         next_hop: [u8; 6],
-    ) -> Option<(Inquirer, Replies)> {
+    ) -> Option<(ReflectorClient, Replies)> {
         let spec = self.of_port(port).find(|spec| spec.is_plain())?;
         let [from, to] = spec.first_ends();
         let end = |it: SocketAddr, mac| (Neighbour { address: it.ip(), mac }, it.port());
-        Some(Inquirer::new(end(from, mac), end(to, next_hop), spec.first_tags()))
+        Some(ReflectorClient::new(end(from, mac), end(to, next_hop), spec.first_tags()))
     }
 
     /// Makes a responder to requests for addresses that send from this port.

@@ -82,7 +82,7 @@ impl ProfileArgs {
 
     /// Refuses options for TRex profiles with a file of streams, and options for streams with a
     /// TRex profile.
-    pub(super) fn refuse_what_does_not_fit(&self, is_verified: bool) -> anyhow::Result<()> {
+    pub(super) fn refuse_contradictions(&self, is_verified: bool) -> anyhow::Result<()> {
         if self.is_given() && is_verified {
             bail!("--verify checks streams, not TRex profiles: use probes instead, -l HZ");
         }

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, bail};
 use capture::Capture;
-use report::output::tell;
+use report::output::write_line;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -54,7 +54,7 @@ fn read(path: &Path) -> anyhow::Result<Recording> {
     if cut > 0 {
         let note =
             format!("{name}: {cut} packets were cut when they were captured, and are sent cut");
-        tell(io::stderr(), format_args!("millrace: {note}"));
+        write_line(io::stderr(), format_args!("millrace: {note}"));
     }
     Ok(recording)
 }

@@ -16,7 +16,7 @@ use crate::is_closed_pipe;
 use anyhow::{Context, bail};
 use doctor::host::{Processor, Software};
 use generator::Totals;
-use report::output::{JsonFile, refuse_dash, refuse_to_overwrite, tell, tell_at_once};
+use report::output::{JsonFile, refuse_dash, refuse_to_overwrite, write_line, write_line_at_once};
 use results::live::LiveView;
 use results::metrics::Scrape;
 use results::{Count, Host, Interval, IntervalLines, KIND, PortResult, Results, Run};
@@ -55,7 +55,7 @@ impl Outputs {
         let terminal = args.live.then(Terminal::open).transpose()?;
         if let Some(metrics) = &metrics {
             let address = metrics.address();
-            tell(io::stderr(), format_args!("millrace: metrics at http://{address}/metrics"));
+            write_line(io::stderr(), format_args!("millrace: metrics at http://{address}/metrics"));
         }
         Ok(Self { json, page, csv, metrics, terminal })
     }
@@ -148,7 +148,7 @@ impl<'a> Reporter<'a> {
             self.fail(&error);
         }
         if self.lines.is_some() {
-            tell_at_once(IntervalLines::HEADING);
+            write_line_at_once(IntervalLines::HEADING);
         }
         self.draw();
     }
@@ -156,7 +156,7 @@ impl<'a> Reporter<'a> {
     /// Prints that an output could not be written. The other outputs continue.
     pub(super) fn fail(&mut self, error: &anyhow::Error) {
         self.has_failed = true;
-        tell(io::stderr(), format_args!("millrace: {error:#}"));
+        write_line(io::stderr(), format_args!("millrace: {error:#}"));
     }
 
     fn draw(&mut self) {
@@ -176,7 +176,7 @@ impl<'a> Reporter<'a> {
                 self.scrape(ports, totals, elapsed).into_text()
             });
         }
-        self.outputs.terminal.as_ref().is_some_and(Terminal::is_end_asked)
+        self.outputs.terminal.as_ref().is_some_and(Terminal::is_quit_pressed)
     }
 
     /// Returns the number of intervals that can be closed `elapsed` after the start.
@@ -189,7 +189,7 @@ impl<'a> Reporter<'a> {
         let steal_ms = self.steal.take(number);
         let interval = Interval { steal_ms, ..self.interval(number, counters) };
         if let Some(lines) = &self.lines {
-            tell_at_once(lines.line(&interval));
+            write_line_at_once(lines.line(&interval));
         }
         self.view.add(&interval);
         self.draw();
@@ -279,7 +279,7 @@ impl<'a> Reporter<'a> {
         if !self.has_begun && totals.sent == [0, 0] {
             let what = "millrace: interrupted before sending began: nothing was sent, and files \
                         are unchanged";
-            tell(io::stderr(), what);
+            write_line(io::stderr(), what);
             return ExitCode::FAILURE;
         }
         let intervals = std::mem::take(&mut self.intervals);
@@ -306,7 +306,7 @@ impl<'a> Reporter<'a> {
             match written {
                 Err(error) if !(is_stdout && is_closed_pipe(&error)) => {
                     is_good = false;
-                    tell(io::stderr(), format_args!("millrace: {error:#}"));
+                    write_line(io::stderr(), format_args!("millrace: {error:#}"));
                 }
                 _ => {}
             }

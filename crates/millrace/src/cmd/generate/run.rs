@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs the generator: opens ports, starts workers, and does the control thread's part.
 
-use super::crew::{self, Crew, Plan};
 use super::figures::port_result;
-use super::inquiries::Inquiries;
 use super::neighbours::{Senders, resolve_all};
+use super::on_time::OnTimeSending;
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
-use super::punctual::Punctual;
+use super::reflector_queries::ReflectorQueries;
 use super::report::{Outputs, Reporter, Subject};
+use super::tasks::{self, Plan, TaskCounts};
 use super::trex_cfg::LinkSettings;
 use super::{GenArgs, Payload, Stats, selftest, sockets};
 use crate::backend::Backend;
@@ -16,7 +16,7 @@ use crate::ports::{LinkWatch, OpenOptions, OpenPorts, PortNames};
 use crate::signals;
 use anyhow::{Context, bail};
 use generator::{Clock, Ledger, Phase, Stage, StreamTotals, Totals};
-use report::output::tell;
+use report::output::write_line;
 use std::cell::Cell;
 use std::io;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ use traffic::{Part, PayloadFormat, Side, StampKey};
 /// Time from the start of the workers until senders begin. All workers run by then.
 pub(super) const START: Duration = Duration::from_millis(20);
 /// A wait of up to this length for late packets needs no message.
-const LATE_UNSAID: Duration = Duration::from_secs(2);
+const LATE_TOLERATED: Duration = Duration::from_secs(2);
 /// Time to wait for duplicates once every packet has arrived.
 const DUPLICATES: Duration = Duration::from_millis(500);
 /// Time between two turns of the control thread.
@@ -58,7 +58,7 @@ struct Load {
 
 impl Load {
     fn of(args: &GenArgs, ports: usize) -> anyhow::Result<Self> {
-        args.profile.refuse_what_does_not_fit(args.is_verified())?;
+        args.profile.refuse_contradictions(args.is_verified())?;
         if args.reflector && args.has_profile() {
             bail!("--reflector works with streams only, not with a TRex profile");
         }
@@ -101,34 +101,34 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let outputs = Outputs::open(args)?;
     let pcapng = args.pcapng.open()?;
-    let crew = Crew::new(args);
+    let counts = TaskCounts::new(args);
     let mut open = names.open(&OpenOptions {
-        workers: crew.workers,
-        rx_queues: crew.receivers.max(1),
-        tx_queues: crew.senders,
+        workers: counts.workers,
+        rx_queues: counts.receivers.max(1),
+        tx_queues: counts.senders,
         mtu: args.mtu,
         needed_mtu: load.mtu(),
         sends_on_time: args.send_on_time,
         tuning: &link.tuning,
     })?;
     open.wait_for_links(&interrupted);
-    for note in load.profile.iter().flat_map(|profile| profile.notes(crew.senders)) {
-        tell(io::stderr(), format_args!("millrace: {note}"));
+    for note in load.profile.iter().flat_map(|profile| profile.notes(counts.senders)) {
+        write_line(io::stderr(), format_args!("millrace: {note}"));
     }
     let Load { profile, specs, is_verified } = &load;
     let senders = Senders { specs, profile: profile.as_ref() };
-    let punctual = Punctual::begin((args, link), &open)?;
+    let on_time = OnTimeSending::begin((args, link), &open)?;
     let clock = Clock::measured();
     let gateways = resolve_all(&args.gateways, &senders, &mut open, clock, &interrupted)?;
-    let setup = setup((args, link), (*is_verified, crew.senders), &open)?;
+    let setup = setup((args, link), (*is_verified, counts.senders), &open)?;
     let gateways = link.next_hops(gateways);
-    let mut inquiries = match args.reflector {
-        true => Inquiries::new(&senders, open.ports.len(), setup.macs, gateways),
-        false => Inquiries::default(),
+    let mut queries = match args.reflector {
+        true => ReflectorQueries::new(&senders, open.ports.len(), setup.macs, gateways),
+        false => ReflectorQueries::default(),
     };
-    let delay = START + inquiries.delay();
+    let delay = START + queries.delay();
     let plan = Plan {
-        crew,
+        counts,
         specs,
         profile: profile.as_ref(),
         setup,
@@ -136,7 +136,7 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
         mempool: open.mempool,
         bursts: args.bursts.sizes(),
         is_timed: args.stats != Stats::Off,
-        punctual,
+        on_time,
         clock: clock.starting_in(delay),
         interval_ns: args.interval.as_nanos() as u64,
     };
@@ -144,9 +144,9 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
     let prepare = |file| args.pcapng.prepare(file, &open.ports, plan.clock, delay);
     let mut pcapng = pcapng.map(prepare);
     let phase = Phase::new();
-    let (workers, ledger) = plan.tasks(&mut open, &mut inquiries, pcapng.as_mut())?;
-    let jobs = crew::launch(workers, &mut open, plan.clock, &phase);
-    inquiries.begin();
+    let (workers, ledger) = plan.tasks(&mut open, &mut queries, pcapng.as_mut())?;
+    let jobs = tasks::launch(workers, &mut open, plan.clock, &phase);
+    queries.begin();
     let reflectors = Cell::new([None; 2]);
     let ports = || {
         let both = open.ports.iter().zip(reflectors.get());
@@ -158,7 +158,7 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
     control.pcapng = pcapng;
     control.links = Some(LinkWatch::new(&open.ports));
     let sent_for = control.conduct(args.duration.or(load.duration()), args.late, &interrupted);
-    reflectors.set(inquiries.end());
+    reflectors.set(queries.end());
     control.end_workers();
     jobs.into_iter().for_each(|job| _ = job.join());
     let status = control.finish(sent_for);
@@ -241,15 +241,15 @@ impl<'a> Control<'a> {
             return Duration::ZERO;
         }
         let sent_for = self.watch(duration, interrupted);
-        if late > LATE_UNSAID {
+        if late > LATE_TOLERATED {
             let end = match interrupted.load(Ordering::Relaxed) {
                 true => "Ctrl-C again ends the run at once",
                 false => "Ctrl-C ends the wait",
             };
             let late = late.as_secs_f64();
-            let what =
+            let message =
                 format_args!("millrace: waiting up to {late} s for packets on their way; {end}");
-            tell(io::stderr(), what);
+            write_line(io::stderr(), message);
         }
         self.poll_for(late, interrupted);
         sent_for
@@ -290,9 +290,9 @@ impl<'a> Control<'a> {
         loop {
             self.poll();
             let elapsed = self.begun.elapsed();
-            let is_end_asked = self.reporter.turn(self.ledger.totals(), elapsed);
+            let is_quit = self.reporter.turn(self.ledger.totals(), elapsed);
             self.close_intervals(self.reporter.intervals_over(elapsed));
-            let is_over = is_end_asked || duration.is_some_and(|duration| elapsed >= duration);
+            let is_over = is_quit || duration.is_some_and(|duration| elapsed >= duration);
             if is_over || interrupted.load(Ordering::Relaxed) || self.ledger.is_all_sent() {
                 self.phase.set(Stage::Drain);
                 return elapsed;
@@ -330,7 +330,7 @@ impl<'a> Control<'a> {
     /// Takes reports and copied frames, and checks links.
     fn poll(&mut self) {
         self.ledger.poll();
-        self.links.as_mut().into_iter().for_each(LinkWatch::look);
+        self.links.as_mut().into_iter().for_each(LinkWatch::print_changes);
         self.with_pcapng(PcapngFile::write);
     }
 
@@ -346,7 +346,7 @@ impl<'a> Control<'a> {
     fn finish_pcapng(&mut self) {
         match self.pcapng.take().map_or(Ok(0), PcapngFile::finish) {
             Ok(0) => {}
-            Ok(missed) => tell(
+            Ok(missed) => write_line(
                 io::stderr(),
                 format_args!(
                     "millrace: --pcapng: {missed} packets were not copied: they came too fast"

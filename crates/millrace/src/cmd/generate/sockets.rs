@@ -2,13 +2,13 @@
 //! Runs the generator over sockets of the kernel, without DPDK.
 
 use super::GenArgs;
-use super::crew::{Crew, Tasks, window};
 use super::figures::reflector_result;
-use super::inquiries::Inquiries;
 use super::neighbours::Senders;
+use super::reflector_queries::ReflectorQueries;
 use super::report::{Outputs, Reporter, Subject};
 use super::run::{Control, START, payload_format};
-use crate::backend::{Backend, NO_IO_URING, tell_refusals};
+use super::tasks::{TaskCounts, Tasks, window};
+use crate::backend::{Backend, NO_IO_URING, print_refusals};
 use crate::netdev::interface_mac;
 use crate::{signals, threads};
 use anyhow::{Context, bail};
@@ -21,7 +21,7 @@ use std::cell::Cell;
 use std::io;
 use std::process::ExitCode;
 use std::time::Instant;
-use traffic::inquiry::ReflectorCounters;
+use traffic::reflector_query::ReflectorCounters;
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, Side, Verifier};
 
@@ -32,7 +32,7 @@ const KERNELS_KEYS: [&str; 8] =
     ["vlan", "outer_vlan", "src_mac", "dst_mac", "ttl", "tos", "tunnel", "pcap"];
 
 pub(super) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
-    args.refuse_what_sockets_cannot()?;
+    args.refuse_unsupported_by_sockets()?;
     let specs = args.specs()?;
     match args.backend.backend {
         Backend::Packet => run_packet(args, &specs),
@@ -42,8 +42,8 @@ pub(super) fn run(args: &GenArgs) -> anyhow::Result<ExitCode> {
 
 fn run_udp(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> {
     let streams = udp_streams(args, specs)?;
-    let crew = Crew::new(args);
-    if crew.senders > 1 && streams.iter().any(UdpStream::has_source) {
+    let counts = TaskCounts::new(args);
+    if counts.senders > 1 && streams.iter().any(UdpStream::has_source) {
         bail!("streams with src or sport have one sender: --senders 1, or leave src and sport out");
     }
     let backend = &args.backend;
@@ -57,16 +57,16 @@ fn run_udp(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> {
         ..UdpOptions::default()
     };
     let open = |_| UdpPort::open(&streams, options);
-    let ports: Vec<UdpPort> = (0..crew.senders).map(open).collect::<Result<_, _>>()?;
+    let ports: Vec<UdpPort> = (0..counts.senders).map(open).collect::<Result<_, _>>()?;
     let link = |(share, port): (usize, &UdpPort)| {
-        let part = Part { side: None, share: share as u16, shares: crew.senders };
+        let part = Part { side: None, share: share as u16, shares: counts.senders };
         let (tx, rx) = (Some(port.transmit()?), port.receive()?);
         Ok(Link { port: 0, part, tx, rx })
     };
     let links = ports.iter().enumerate().map(link).collect::<io::Result<_>>();
     let links = links.context(NO_IO_URING)?;
     let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-    let status = conduct(args, (specs, crew, macs), links, &|| {
+    let status = conduct(args, (specs, counts, macs), links, &|| {
         let name = backend.backend.name().to_owned();
         let mut result = PortResult { name, ..PortResult::default() };
         for port in &ports {
@@ -75,7 +75,7 @@ fn run_udp(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> {
         }
         Ok(vec![result])
     });
-    ports.iter().for_each(|port| tell_refusals(port.counts()));
+    ports.iter().for_each(|port| print_refusals(port.counts()));
     status
 }
 
@@ -94,7 +94,7 @@ fn run_packet(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> 
         port.with_context(|| format!("cannot open a packet socket of interface {name}"))
     };
     let ports: Vec<PacketPort> = names.iter().map(open).collect::<Result<_, _>>()?;
-    let crew = Crew { senders: 1, ..Crew::new(args) };
+    let counts = TaskCounts { senders: 1, ..TaskCounts::new(args) };
     let sides = [Side::A, Side::B].into_iter().enumerate().zip(&ports);
     let link = |((number, side), port): ((usize, Side), &PacketPort)| Link {
         port: number,
@@ -109,7 +109,7 @@ fn run_packet(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> 
     for (mac, name) in macs.iter_mut().zip(&names) {
         *mac = interface_mac(name)?;
     }
-    let status = conduct(args, (specs, crew, macs), links, &|| {
+    let status = conduct(args, (specs, counts, macs), links, &|| {
         let result = |(port, name): (&PacketPort, &&str)| {
             let imissed = port.drops().context("cannot read the drops of a socket")?;
             let (name, oerrors) = ((*name).to_owned(), port.counts().refused());
@@ -117,7 +117,7 @@ fn run_packet(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> 
         };
         ports.iter().zip(&names).map(result).collect()
     });
-    ports.iter().for_each(|port| tell_refusals(port.counts()));
+    ports.iter().for_each(|port| print_refusals(port.counts()));
     status
 }
 
@@ -125,7 +125,7 @@ fn run_packet(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<ExitCode> 
 /// ports.
 fn conduct<T: Transmit + 'static, R: Receive + 'static>(
     args: &GenArgs,
-    (specs, crew, macs): (&[StreamSpec], Crew, [[u8; 6]; 2]),
+    (specs, counts, macs): (&[StreamSpec], TaskCounts, [[u8; 6]; 2]),
     links: Vec<Link<T, R>>,
     count: &dyn Fn() -> anyhow::Result<Vec<PortResult>>,
 ) -> anyhow::Result<ExitCode> {
@@ -135,25 +135,25 @@ fn conduct<T: Transmit + 'static, R: Receive + 'static>(
         macs,
         link_mbps: [None; 2],
         seed: args.seed(),
-        format: payload_format(args, crew.senders)?,
+        format: payload_format(args, counts.senders)?,
         is_stamped: args.is_verified(),
         part: Part::default(),
         ramp_ns: args.ramp_ns(),
     };
     let named = args.cpus.as_ref().map(|list| &list.0[..]);
-    let cpus = threads::choose_cpus(crew.workers, named);
-    let mut inquiries = match args.reflector {
-        true => Inquiries::new(&Senders { specs, profile: None }, 1, macs, [None; 2]),
-        false => Inquiries::default(),
+    let cpus = threads::choose_cpus(counts.workers, named);
+    let mut queries = match args.reflector {
+        true => ReflectorQueries::new(&Senders { specs, profile: None }, 1, macs, [None; 2]),
+        false => ReflectorQueries::default(),
     };
-    let delay = START + inquiries.delay();
+    let delay = START + queries.delay();
     let (clock, phase) = (Clock::measured().starting_in(delay), Phase::new());
     let begun = Instant::now() + delay;
     let interval_ns = args.interval.as_nanos() as u64;
-    let plan = Plan { crew, specs, setup, clock, interval_ns };
-    let (workers, ledger) = plan.tasks(links, &mut inquiries)?;
+    let plan = Plan { counts, specs, setup, clock, interval_ns };
+    let (workers, ledger) = plan.tasks(links, &mut queries)?;
     let workers = threads::launch(workers, &cpus, clock, &phase)?;
-    inquiries.begin();
+    queries.begin();
     let reflectors = Cell::new([None; 2]);
     let ports = || {
         let with_reflector = |(port, reflector): (PortResult, Option<ReflectorCounters>)| {
@@ -165,7 +165,7 @@ fn conduct<T: Transmit + 'static, R: Receive + 'static>(
     let subject = Subject { args, specs, ports: &ports, cpus: &cpus, is_verified };
     let mut control = Control::new((ledger, phase), Reporter::new(subject, outputs)?, begun);
     let sent_for = control.conduct(args.duration, args.late, &interrupted);
-    reflectors.set(inquiries.end());
+    reflectors.set(queries.end());
     control.end_workers();
     workers.into_iter().for_each(|worker| _ = worker.join());
     Ok(control.finish(sent_for))
@@ -177,7 +177,7 @@ fn udp_streams(args: &GenArgs, specs: &[StreamSpec]) -> anyhow::Result<Vec<UdpSt
     let pairs = args.pairs()?;
     let stream = |(spec, pairs): (&StreamSpec, &Vec<(String, String)>)| {
         let name = &spec.name;
-        let has = |wanted: &str| pairs.iter().any(|(key, _)| key == wanted);
+        let has = |requested: &str| pairs.iter().any(|(key, _)| key == requested);
         if !spec.is_udp() {
             bail!("stream {name}: UDP sockets send UDP only: leave proto out");
         }
@@ -223,7 +223,7 @@ struct Link<T, R> {
 
 /// Everything from which the tasks of a run are made.
 struct Plan<'a> {
-    crew: Crew,
+    counts: TaskCounts,
     specs: &'a [StreamSpec],
     setup: StreamSetup,
     clock: Clock,
@@ -235,27 +235,27 @@ impl Plan<'_> {
     fn tasks<T: Transmit + 'static, R: Receive + 'static>(
         &self,
         links: Vec<Link<T, R>>,
-        inquiries: &mut Inquiries,
+        queries: &mut ReflectorQueries,
     ) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
         let stamped = if self.setup.is_stamped { self.specs.len() } else { 0 };
-        let senders = usize::from(self.crew.senders);
+        let senders = usize::from(self.counts.senders);
         let lanes = Lanes { streams: self.specs.len(), stamped, senders };
         let session = Session::new(self.clock, self.interval_ns, lanes);
         let mut session = session.starting_at(1);
-        let mut workers: Vec<Tasks> = (0..self.crew.workers).map(|_| Vec::new()).collect();
-        let receivers = usize::from(self.crew.receivers);
+        let mut workers: Vec<Tasks> = (0..self.counts.workers).map(|_| Vec::new()).collect();
+        let receivers = usize::from(self.counts.receivers);
         let mut queues: Vec<Vec<PortQueue<R>>> = (0..receivers).map(|_| Vec::new()).collect();
         let mut next = 0;
         for Link { port, part, tx, rx } in links {
             if let Some(tx) = tx {
                 let setup = StreamSetup { part, ..self.setup.clone() };
                 let sender = session.sender(Streams::new(self.specs, &setup)?, port, tx);
-                let sender = sender.replying(inquiries.queries(port).into_iter().collect());
-                workers[usize::from(part.share) % self.crew.workers].push(Box::new(sender));
+                let sender = sender.replying(queries.queries(port).into_iter().collect());
+                workers[usize::from(part.share) % self.counts.workers].push(Box::new(sender));
             }
             for rx in rx {
                 if receivers > 0 {
-                    let answers = inquiries.answers(port);
+                    let answers = queries.answers(port);
                     let listener = answers.map_or(Listener::Ignores, Listener::Payloads);
                     let queue = PortQueue { port, queue: next, rx, listener };
                     queues[next % receivers].push(queue);
@@ -267,7 +267,7 @@ impl Plan<'_> {
             let verifier = || Verifier::new(self.setup.seed, self.setup.format);
             let window = window(stamped * senders);
             let checks = self.setup.is_stamped.then(|| Checks { verifier: verifier(), window });
-            let worker = (senders + number) % self.crew.workers;
+            let worker = (senders + number) % self.counts.workers;
             workers[worker].push(Box::new(session.receiver(queues, checks)));
         }
         Ok((workers, session.into_ledger()))

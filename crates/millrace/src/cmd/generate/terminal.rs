@@ -65,7 +65,7 @@ impl Terminal {
     }
 
     /// True if the user has pressed q.
-    pub(super) fn is_end_asked(&self) -> bool {
+    pub(super) fn is_quit_pressed(&self) -> bool {
         let stdin = io::stdin();
         let mut readable = [PollFd::new(&stdin, PollFlags::IN)];
         let mut keys = [0; 64];

@@ -11,7 +11,7 @@ use crate::ports::{PortNames, Tuning};
 use anyhow::{Context, bail};
 use config::Devargs;
 use doctor::host::{CpuList, Cpus, format_cpus};
-use report::output::tell;
+use report::output::write_line;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -47,7 +47,7 @@ impl GenArgs {
             let cpus = cpu_locks::cpus_of_this_host();
             let notes = self.apply(&text, &path, &mut link, &cpus)?;
             for note in notes {
-                tell(io::stderr(), format_args!("millrace: {note}"));
+                write_line(io::stderr(), format_args!("millrace: {note}"));
             }
         }
         link.tuning.cpus = self.cpus.clone().map(|it| it.0);

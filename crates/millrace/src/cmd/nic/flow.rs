@@ -93,16 +93,16 @@ fn open(args: &FlowArgs) -> anyhow::Result<(Session, u16)> {
     let started = ports::start(&args.ports, args.queues)?;
     let queues = started.first().map_or(0, |started| started.queues.0.len() as u16);
     let open = started.into_iter().map(|ports::StartedPort { port, queues, .. }| {
-        let known = known(args.personality.as_deref(), port.info())?;
-        anyhow::Ok(OpenPort { port, queues, known })
+        let personality = find_personality(args.personality.as_deref(), port.info())?;
+        anyhow::Ok(OpenPort { port, queues, known: personality })
     });
     Ok((Session::new(open.collect::<Result<_, _>>()?), queues))
 }
 
 /// Returns the personality that explains refusals of a port: the one that the user asked for, or
 /// the one that is known for the port. `None` if there is none.
-fn known(asked: Option<&str>, port: &PortInfo) -> anyhow::Result<Option<Personality>> {
-    match asked {
+fn find_personality(named: Option<&str>, port: &PortInfo) -> anyhow::Result<Option<Personality>> {
+    match named {
         Some("none") => Ok(None),
         Some(name) => Ok(Some(Personality::named(name)?)),
         None => known_of(&port.devargs, &port.driver).transpose().map_err(anyhow::Error::msg),

@@ -35,7 +35,7 @@ pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec
         no_huge: Memory::free_hugepages_mb_of_this_host() < u64::from(memory_mb),
         memory_mb,
         ports: ports.to_vec(),
-        drivers: twin_driver::driver(ports)?.into_iter().collect(),
+        drivers: twin_driver::require(ports)?.into_iter().collect(),
         ..EalConfig::default()
     })?;
     let ports = ports.iter().map(|devargs| Port::probe(&eal, devargs));

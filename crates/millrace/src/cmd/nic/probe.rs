@@ -11,7 +11,7 @@ use nic::probe::{
     Extent, Found, PortIdentity, PortSubject, Side, Watchdog, WatchedPort, Watcher, print, probe,
     to_json, wait_for_link,
 };
-use report::output::{is_dash, tell};
+use report::output::{is_dash, write_line};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -83,7 +83,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 pub(super) fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let (port, peer) = devargs(args)?;
-    let is_twin = twin_driver::is_one(&port);
+    let is_twin = twin_driver::is_twin(&port);
     let devargs: Vec<_> = [Some(port.clone()), peer.clone()].into_iter().flatten().collect();
     let mut started = start(&devargs, args.queues)?.into_iter().map(side);
     let side = started.next().context("no port was started")?;
@@ -137,11 +137,11 @@ fn finish(args: &ProbeArgs, facts: &PortIdentity, mut found: Found) -> anyhow::R
     let port = &facts.port;
     if let Some(stopped) = &found.stopped {
         let what = "the results until then are above";
-        tell(io::stderr(), format_args!("millrace: port {port}: {stopped}; {what}"));
+        write_line(io::stderr(), format_args!("millrace: port {port}: {stopped}; {what}"));
     }
     if found.seen.has_stayed() {
         let what = "rules of the probe are still installed: reset the port before you use it";
-        tell(io::stderr(), format_args!("millrace: port {port}: {what}"));
+        write_line(io::stderr(), format_args!("millrace: port {port}: {what}"));
     }
     let is_good = found.stopped.is_none() && !found.seen.has_stayed();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -159,7 +159,7 @@ fn write(path: &Path, personality: &Personality) -> anyhow::Result<()> {
 /// interrupted.
 fn give_up(args: &ProbeArgs, facts: &PortIdentity, found: Found) {
     if let Err(error) = finish(args, facts, found) {
-        tell(io::stderr(), format_args!("millrace: {error:#}"));
+        write_line(io::stderr(), format_args!("millrace: {error:#}"));
     }
     std::process::exit(1);
 }
@@ -167,7 +167,7 @@ fn give_up(args: &ProbeArgs, facts: &PortIdentity, found: Found) {
 /// Returns the devargs of the port, and of its peer if it has one. A software NIC gets a peer on
 /// the same wire.
 fn devargs(args: &ProbeArgs) -> anyhow::Result<(String, Option<String>)> {
-    if !twin_driver::is_one(&args.port) {
+    if !twin_driver::is_twin(&args.port) {
         return Ok((args.port.clone(), args.peer.clone()));
     }
     if args.peer.is_some() {

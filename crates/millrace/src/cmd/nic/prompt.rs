@@ -3,7 +3,7 @@
 
 use super::flow::Shell;
 use nic::flow::{Command, CompletionContext, complete, parse};
-use report::output::tell;
+use report::output::write_line;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -24,9 +24,9 @@ const PROMPT: &str = "nic> ";
 const HISTORY_MAX: usize = 1000;
 
 /// Completes words for rustyline.
-struct Words(CompletionContext);
+struct CompletionHelper(CompletionContext);
 
-impl Completer for Words {
+impl Completer for CompletionHelper {
     type Candidate = String;
 
     fn complete(
@@ -41,12 +41,12 @@ impl Completer for Words {
     }
 }
 
-impl Helper for Words {}
-impl Hinter for Words {
+impl Helper for CompletionHelper {}
+impl Hinter for CompletionHelper {
     type Hint = String;
 }
-impl Highlighter for Words {}
-impl Validator for Words {}
+impl Highlighter for CompletionHelper {}
+impl Validator for CompletionHelper {}
 
 /// Reads lines until `quit`, Ctrl-D or a signal.
 pub(super) fn run(mut shell: Shell, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
@@ -56,13 +56,13 @@ pub(super) fn run(mut shell: Shell, interrupted: &AtomicBool) -> anyhow::Result<
         .auto_add_history(true)
         .build();
     let earlier = MemHistory::with_config(&config);
-    let mut editor: Editor<Words, MemHistory> = Editor::with_history(config, earlier)?;
+    let mut editor: Editor<CompletionHelper, MemHistory> = Editor::with_history(config, earlier)?;
     let mut history = History::load();
     for line in &history.lines {
         editor.add_history_entry(line)?;
     }
     while !interrupted.load(Ordering::Relaxed) {
-        editor.set_helper(Some(Words(shell.world())));
+        editor.set_helper(Some(CompletionHelper(shell.world())));
         let line = match editor.readline(PROMPT) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => continue,
@@ -79,8 +79,8 @@ pub(super) fn run(mut shell: Shell, interrupted: &AtomicBool) -> anyhow::Result<
             Err(error) => {
                 // The marks point into the line above.
                 let indent = " ".repeat(PROMPT.len());
-                tell(io::stdout(), format_args!("{indent}{}", error.marks(&line)));
-                tell(io::stdout(), error.message());
+                write_line(io::stdout(), format_args!("{indent}{}", error.marks(&line)));
+                write_line(io::stdout(), error.message());
             }
         }
     }

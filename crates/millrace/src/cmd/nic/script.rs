@@ -5,7 +5,7 @@
 use super::flow::Shell;
 use anyhow::Context;
 use nic::flow::{Answer, Command, SyntaxError, help, parse};
-use report::output::tell;
+use report::output::write_line;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
@@ -62,7 +62,7 @@ impl Shell {
         place: Option<&Place<'_>>,
     ) -> io::Result<bool> {
         let answer = match command {
-            Command::Help(word) => helped(word.as_deref()),
+            Command::Help(word) => help_answer(word.as_deref()),
             command => self.session.execute(command),
         };
         let mut out = io::stdout().lock();
@@ -74,7 +74,7 @@ impl Shell {
         answer.lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         match place {
             _ if answer.is_ok() => (),
-            Some(place) => place.tell(format_args!(" {}", answer.failures.join("\n"))),
+            Some(place) => place.print_error(format_args!(" {}", answer.failures.join("\n"))),
             None => answer.failures.iter().try_for_each(|line| writeln!(out, "{line}"))?,
         }
         out.flush()?;
@@ -94,15 +94,15 @@ impl Shell {
         } else {
             let message = error.message();
             let (shown, marks) = (without_controls(line), error.marks(line));
-            place.tell(format_args!("{column}: {message}\n  {shown}\n  {marks}"));
+            place.print_error(format_args!("{column}: {message}\n  {shown}\n  {marks}"));
         }
         Ok(false)
     }
 }
 
 impl Place<'_> {
-    fn tell(&self, message: impl std::fmt::Display) {
-        tell(io::stderr(), format_args!("millrace: {}:{}:{message}", self.name, self.number));
+    fn print_error(&self, message: impl std::fmt::Display) {
+        write_line(io::stderr(), format_args!("millrace: {}:{}:{message}", self.name, self.number));
     }
 }
 
@@ -118,7 +118,7 @@ fn print_json(out: &mut impl Write, mut json: Value, place: Option<&Place<'_>>) 
     writeln!(out, "{json}")
 }
 
-fn helped(word: Option<&str>) -> Answer {
+fn help_answer(word: Option<&str>) -> Answer {
     match (help(word), word) {
         (Some(lines), _) => Answer::helped(lines),
         (None, word) => Answer::not_done(format!(

@@ -13,7 +13,7 @@ use generator::{
 use report::output::JsonFile;
 use std::process::ExitCode;
 use std::sync::Arc;
-use traffic::inquiry::ReflectorCounters;
+use traffic::reflector_query::ReflectorCounters;
 use traffic::{KeptPorts, NotTurned};
 
 pub(super) fn run(args: &ReflectArgs, names: &PortNames) -> anyhow::Result<ExitCode> {
@@ -40,7 +40,7 @@ pub(super) fn run(args: &ReflectArgs, names: &PortNames) -> anyhow::Result<ExitC
     let ports = &open.ports;
     let mut links = LinkWatch::new(ports);
     counters.watch((args.duration, is_printed), &interrupted, |counters| {
-        links.look();
+        links.print_changes();
         ledger.take(counters);
         ledger.publish(ports);
     });
@@ -49,7 +49,7 @@ pub(super) fn run(args: &ReflectArgs, names: &PortNames) -> anyhow::Result<ExitC
     ledger.take(&mut counters);
     counters.ports = open.ports.iter().map(losses).collect();
     open.close();
-    counters.tell(json)
+    counters.write_results(json)
 }
 
 /// Counters of each port, added up from the reports of its queues.

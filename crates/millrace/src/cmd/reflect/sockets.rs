@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs the reflector over UDP sockets of the kernel, without DPDK.
 
-use super::{Counters, REPORT_NS, ReflectArgs, What};
-use crate::backend::{Backend, NO_IO_URING, SocketArgs, tell_refusals};
+use super::{Counters, REPORT_NS, ReflectArgs, SwapArg};
+use crate::backend::{Backend, NO_IO_URING, SocketArgs, print_refusals};
 use crate::cpu_locks;
 use crate::{signals, threads};
 use anyhow::{Context, bail};
 use generator::{Clock, Inbox, Phase, Stage, Task, mailbox};
-use report::output::{JsonFile, tell};
+use report::output::{JsonFile, write_line};
 use sockets::{EchoOptions, EchoPort, EchoReport};
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use traffic::inquiry::ReflectorCounters;
+use traffic::reflector_query::ReflectorCounters;
 
 /// Reasons to drop a packet. `missed`: the socket was full when it arrived.
 const REASONS: [&str; 3] = ["missed", "refused", "too_long"];
@@ -27,7 +27,7 @@ pub(super) fn run(args: &ReflectArgs, address: SocketAddr) -> anyhow::Result<Exi
     let port = open.with_context(|| format!("cannot open UDP port {address}"))?;
     if address.port() == 0 {
         let chosen = port.address().port();
-        tell(io::stderr(), format_args!("millrace: reflecting at UDP port {chosen}"));
+        write_line(io::stderr(), format_args!("millrace: reflecting at UDP port {chosen}"));
     }
     let named = args.cpus.as_ref().map(|list| &list.0[..]);
     let usable = named.map_or_else(|| cpu_locks::cpus_of_this_host().usable().len(), <[u32]>::len);
@@ -54,8 +54,8 @@ pub(super) fn run(args: &ReflectArgs, address: SocketAddr) -> anyhow::Result<Exi
     take_all(&mut counters, &mut inboxes);
     let drops = port.drops().context("cannot read the drops of a socket")?;
     counters.dropped.insert("missed", drops);
-    tell_refusals(port.counts());
-    counters.tell(json)
+    print_refusals(port.counts());
+    counters.write_results(json)
 }
 
 /// Returns the settings of the sockets. Fails if options contradict each other.
@@ -69,7 +69,7 @@ fn options(args: &ReflectArgs) -> anyhow::Result<EchoOptions> {
         bail!("a reflector needs --gso and --gro together, or neither");
     }
     let is_given = [
-        ("--swap", !matches!(args.swap, What::Ports)),
+        ("--swap", !matches!(args.swap, SwapArg::Ports)),
         ("--queues", args.queues > 1),
         ("--address", !args.addresses.is_empty()),
         ("--rx-descriptors", args.descriptors.rx_descriptors.is_some()),

@@ -16,14 +16,14 @@ const AHEAD_NS: u64 = 50_000;
 const PACKETS_PER_US: u64 = 30;
 
 /// Settings of senders that send on time.
-pub(super) struct Punctual {
+pub(super) struct OnTimeSending {
     field: SendTime,
     ahead_ns: u64,
     /// Name of each port, and a reading of its clock when the run was prepared.
     readings: Vec<(String, PortReading)>,
 }
 
-impl Punctual {
+impl OnTimeSending {
     /// Reads the clocks of the ports; senders read them again. `None` without `--send-on-time`.
     pub(super) fn begin(
         (args, link): (&GenArgs, &LinkSettings),
@@ -47,7 +47,7 @@ impl Punctual {
     }
 
     /// Makes `tx`, of port number `port`, send on time by the clock of the run.
-    pub(super) fn equip(&self, tx: PortTx, port: usize, clock: Clock) -> anyhow::Result<PortTx> {
+    pub(super) fn set_up(&self, tx: PortTx, port: usize, clock: Clock) -> anyhow::Result<PortTx> {
         let (name, reading) = &self.readings[port];
         let times =
             SendTimes { field: self.field, clock, reading: *reading, ahead_ns: self.ahead_ns };

@@ -2,11 +2,11 @@
 //! Makes the senders and receivers of a run, and distributes them over workers.
 
 use super::GenArgs;
-use super::inquiries::Inquiries;
 use super::neighbours::{Senders, macs};
+use super::on_time::OnTimeSending;
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
-use super::punctual::Punctual;
+use super::reflector_queries::ReflectorQueries;
 use crate::cpu_locks;
 use crate::ports::OpenPorts;
 use anyhow::Context;
@@ -27,7 +27,7 @@ const WINDOWS_TOTAL: usize = 1 << 24;
 /// Numbers of senders, receivers and workers of a run. Each sender has a transmit queue of each
 /// port, each receiver a receive queue of each port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Crew {
+pub(super) struct TaskCounts {
     pub(super) senders: u16,
     pub(super) receivers: u16,
     pub(super) workers: usize,
@@ -41,7 +41,7 @@ pub(super) fn window(lanes: usize) -> usize {
     (WINDOWS_TOTAL / lanes.max(1)).clamp(64, WINDOW_MAX)
 }
 
-impl Crew {
+impl TaskCounts {
     /// Returns the numbers that `args` ask for. By default, each sender and receiver has a cpu of
     /// its own while free cpus remain.
     pub(super) fn new(args: &GenArgs) -> Self {
@@ -64,7 +64,7 @@ impl Crew {
 
 /// Everything from which the tasks of a run are made.
 pub(super) struct Plan<'a> {
-    pub(super) crew: Crew,
+    pub(super) counts: TaskCounts,
     pub(super) specs: &'a [StreamSpec],
     pub(super) profile: Option<&'a LoadedProfile>,
     pub(super) setup: StreamSetup,
@@ -75,7 +75,7 @@ pub(super) struct Plan<'a> {
     /// True if senders measure how late bursts are.
     pub(super) is_timed: bool,
     /// Present if ports send packets on time.
-    pub(super) punctual: Option<Punctual>,
+    pub(super) on_time: Option<OnTimeSending>,
     pub(super) clock: Clock,
     pub(super) interval_ns: u64,
 }
@@ -96,40 +96,40 @@ impl Plan<'_> {
     pub(super) fn tasks(
         &self,
         open: &mut OpenPorts,
-        inquiries: &mut Inquiries,
+        queries: &mut ReflectorQueries,
         mut pcapng: Option<&mut PcapngFile>,
     ) -> anyhow::Result<(Vec<Tasks>, Ledger)> {
         // The frames of a profile count as one more stream, in addition to the probes.
         let streams = self.specs.len() + usize::from(self.profile.is_some());
         let made = self.specs.iter().take_while(|spec| spec.playback.is_none()).count();
         let stamped = if self.setup.is_stamped { made } else { 0 };
-        let lanes = Lanes { streams, stamped, senders: self.crew.senders.into() };
+        let lanes = Lanes { streams, stamped, senders: self.counts.senders.into() };
         let session = Session::new(self.clock, self.interval_ns, lanes);
         // Before its start the clock is at 0, so senders wait until it runs.
         let mut session = session.starting_at(1);
         let macs: Vec<_> = open.ports.iter().map(|port| port.info().mac).collect();
         let queues = open.queues.drain(..).zip(macs);
         let free = queues.enumerate().map(|(port, ((rx, tx), mac))| {
-            let replies = inquiries.queries(port).into_iter().collect();
-            let answers = rx.iter().filter_map(|_| inquiries.answers(port)).collect();
+            let replies = queries.queries(port).into_iter().collect();
+            let answers = rx.iter().filter_map(|_| queries.answers(port)).collect();
             FreeQueues { rx, tx, mac, replies, answers }
         });
         let mut ports: Vec<FreeQueues> = free.collect();
         let mut receivers = Vec::new();
-        for left in (1..=self.crew.receivers).rev() {
+        for left in (1..=self.counts.receivers).rev() {
             let pcapng = pcapng.as_deref_mut();
             let queues = self.rx_queues(&mut ports, left);
             receivers.push(self.receiver(&mut session, queues, stamped, pcapng));
         }
         let mut teams = Vec::new();
-        for share in 0..self.crew.senders {
+        for share in 0..self.counts.senders {
             let pcapng = pcapng.as_deref_mut();
             teams.push(self.senders(&mut session, share, &mut ports, pcapng)?);
         }
         teams.extend(receivers.into_iter().map(|receiver| vec![receiver]));
-        let mut workers: Vec<Tasks> = (0..self.crew.workers).map(|_| Vec::new()).collect();
+        let mut workers: Vec<Tasks> = (0..self.counts.workers).map(|_| Vec::new()).collect();
         for (number, tasks) in teams.into_iter().enumerate() {
-            workers[number % self.crew.workers].extend(tasks);
+            workers[number % self.counts.workers].extend(tasks);
         }
         Ok((workers, session.into_ledger()))
     }
@@ -143,7 +143,7 @@ impl Plan<'_> {
             let share = free.rx.len().div_ceil(receivers.into());
             for queue in free.rx.drain(free.rx.len() - share..) {
                 let (responder, replies) = senders.responder(port, free.mac);
-                let responder = responder.hearing(free.answers.pop());
+                let responder = responder.with_answers(free.answers.pop());
                 free.replies.push(replies);
                 let number = queue.number().into();
                 let rx = PortRx::new(queue).with_burst(self.bursts.rx);
@@ -162,7 +162,7 @@ impl Plan<'_> {
         stamped: usize,
         pcapng: Option<&mut PcapngFile>,
     ) -> Box<dyn Task> {
-        let lanes = stamped * usize::from(self.crew.senders);
+        let lanes = stamped * usize::from(self.counts.senders);
         let window = window(lanes);
         let verifier = || Verifier::new(self.setup.seed, self.setup.format);
         let checks = self.setup.is_stamped.then(|| Checks { verifier: verifier(), window });
@@ -192,7 +192,7 @@ impl Plan<'_> {
             if self.profile.is_none() && !self.specs.iter().any(|spec| spec.side == side) {
                 continue;
             }
-            let part = Part { side: Some(side), share, shares: self.crew.senders };
+            let part = Part { side: Some(side), share, shares: self.counts.senders };
             let macs = macs(self.setup.macs, self.gateways, side);
             let setup = StreamSetup { part, macs, ..self.setup.clone() };
             // Probes have their whole rate from the start.
@@ -200,8 +200,8 @@ impl Plan<'_> {
             let streams = Streams::new(self.specs, &StreamSetup { ramp_ns, ..setup.clone() })?;
             let queue = free.tx.pop().context("a transmit queue for each sender")?;
             let mut tx = PortTx::new(queue, self.mempool).with_burst(self.bursts.tx);
-            if let Some(punctual) = &self.punctual {
-                tx = punctual.equip(tx, port, self.clock)?;
+            if let Some(on_time) = &self.on_time {
+                tx = on_time.set_up(tx, port, self.clock)?;
             }
             let extras = (std::mem::take(&mut free.replies), self.is_timed);
             let source = match self.profile {
