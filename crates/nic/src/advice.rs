@@ -39,7 +39,7 @@ pub(crate) fn advise(personality: &Personality, rule: &Rule, queues: u16) -> Adv
 
 /// Returns the personality of a port's NIC: the one in the devargs of the software NIC, or the one
 /// that belongs to a hardware driver. `None` if there is none for the driver.
-pub fn known_of(devargs: &str, driver: &str) -> Option<Result<Personality, String>> {
+pub fn personality_of_port(devargs: &str, driver: &str) -> Option<Result<Personality, String>> {
     let name = match driver {
         "net_twin" => {
             let arguments = devargs.split(',').filter_map(|argument| argument.split_once('='));

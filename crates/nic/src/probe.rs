@@ -129,7 +129,7 @@ pub fn probe(
     }
     let unlike = if stopped.is_none() { unlike(&bench) } else { Vec::new() };
     Found {
-        questions: bench.asked.len(),
+        questions: bench.answered.len(),
         unlike,
         calls: bench.calls,
         figures,
@@ -233,12 +233,12 @@ fn base(taken: &[AcceptedChain]) -> &AcceptedChain {
 /// Returns the differences between the file and the NIC, one line for each rule.
 fn unlike(bench: &Bench<'_>) -> Vec<String> {
     let mut unlike = Vec::new();
-    for (question, answer) in &bench.asked {
+    for (question, answer) in &bench.answered {
         let mut model = Model::member(bench.draft.clone(), bench.subject.queues());
         let played = model.create(question).map(drop);
         let agree = match (answer, &played) {
             (Ok(()), Ok(())) => true,
-            (Err(refused), Err(played)) => refused.says_as(played),
+            (Err(refused), Err(played)) => refused.is_same_refusal(played),
             _ => false,
         };
         if !agree {

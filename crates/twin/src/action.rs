@@ -73,14 +73,14 @@ pub struct Spread {
 pub(crate) struct Effect {
     pub(crate) mark: Option<u32>,
     pub(crate) flag: bool,
-    pub(crate) fate: Fate,
+    pub(crate) destination: Destination,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Fate {
+pub(crate) enum Destination {
     /// Delivered as without the rule.
     #[default]
-    Usual,
+    Default,
     Queue(u16),
     /// Place of the spread in the table of spreads.
     Spread(u32),
@@ -96,7 +96,7 @@ pub(crate) enum Fate {
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) effect: Effect,
-    /// The spread, if the fate is one.
+    /// The spread, if the destination is one.
     pub(crate) spread: Option<Spread>,
     pub(crate) counts: bool,
     pub(crate) age: Option<Age>,
@@ -126,14 +126,14 @@ impl Action {
         matches!(self, Self::PortId(_) | Self::RepresentedPort(_) | Self::PortRepresentor(_))
     }
 
-    fn is_fate(&self) -> bool {
+    fn is_destination(&self) -> bool {
         !matches!(self, Self::Mark(_) | Self::Flag | Self::Count | Self::Age(_))
     }
 }
 
 impl Outcome {
-    /// Returns the combined effect of `actions`. A packet has one fate; `passthru` beside `rss` is
-    /// none, as in Intel's drivers.
+    /// Returns the combined effect of `actions`. A packet has one destination; `passthru` beside
+    /// `rss` is none, as in Intel's drivers.
     pub(crate) fn of(actions: &[Action]) -> Result<Self, Refusal> {
         let mut outcome = Self::default();
         let mut fates = 0;
@@ -141,7 +141,7 @@ impl Outcome {
         for (place, action) in actions.iter().enumerate() {
             outcome.add(action);
             let is_void = is_spread && *action == Action::Passthru;
-            fates += u32::from(action.is_fate() && !is_void);
+            fates += u32::from(action.is_destination() && !is_void);
             if fates > 1 {
                 let message =
                     c"a packet has one fate: a queue, rss, drop, jump, passthru or a port";
@@ -156,14 +156,16 @@ impl Outcome {
         match action {
             Action::Mark(mark) => self.effect.mark = Some(*mark),
             Action::Flag => self.effect.flag = true,
-            Action::Queue(queue) => self.effect.fate = Fate::Queue(*queue),
+            Action::Queue(queue) => self.effect.destination = Destination::Queue(*queue),
             Action::Rss(spread) => self.spread = Some(spread.clone()),
-            Action::Drop => self.effect.fate = Fate::Drop,
-            Action::Jump(group) => self.effect.fate = Fate::Jump(*group),
+            Action::Drop => self.effect.destination = Destination::Drop,
+            Action::Jump(group) => self.effect.destination = Destination::Jump(*group),
             Action::PortId(port) | Action::RepresentedPort(port) => {
-                self.effect.fate = Fate::Wire(*port);
+                self.effect.destination = Destination::Wire(*port);
             }
-            Action::PortRepresentor(Some(port)) => self.effect.fate = Fate::Port(*port),
+            Action::PortRepresentor(Some(port)) => {
+                self.effect.destination = Destination::Port(*port)
+            }
             Action::Passthru | Action::PortRepresentor(None) => {}
             Action::Count => self.counts = true,
             Action::Age(age) => self.age = Some(*age),

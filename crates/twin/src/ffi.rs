@@ -7,11 +7,11 @@
 #![allow(unsafe_code)]
 
 use crate::action::{Action, Age, Spread};
-use crate::judge::Rule;
 use crate::nic::{Nic, PortForwards, Verdict};
 use crate::pattern::{Attributes, HEADER_MAX, Item, ItemSpec, Proto};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::rss::RssTypes;
+use crate::rule_check::Rule;
 use crate::rules::{Counted, Handle};
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::AtomicU64;
@@ -443,23 +443,23 @@ pub(crate) unsafe extern "C" fn twin_nic_classify(
     // SAFETY: by the contract above.
     let (nic, frames) = unsafe { (&*nic, slice(frames, count)) };
     let nic = nic.read();
-    let judge = |bytes: &[u8], len| nic.classify(bytes, len, now_us);
+    let classify = |bytes: &[u8], len| nic.classify(bytes, len, now_us);
     // SAFETY: by the contract above.
-    unsafe { judge_each(frames, verdicts, judge) };
+    unsafe { classify_each(frames, verdicts, classify) };
 }
 
 /// # Safety
 ///
 /// The bytes of the frames can be read, and `verdicts` has room for as many.
-unsafe fn judge_each(
+unsafe fn classify_each(
     frames: &[TwinFrame],
     verdicts: *mut TwinVerdict,
-    judge: impl Fn(&[u8], u32) -> Verdict,
+    classify: impl Fn(&[u8], u32) -> Verdict,
 ) {
     for (place, frame) in frames.iter().enumerate() {
         // SAFETY: `bytes` holds `len` bytes, and `verdicts` has a place for every frame.
         unsafe {
-            let verdict = judge(slice(frame.bytes, frame.len), frame.frame_len);
+            let verdict = classify(slice(frame.bytes, frame.len), frame.frame_len);
             verdicts.add(place).write(verdict.into());
         }
     }

@@ -81,28 +81,28 @@ impl Protos {
 
 /// Requirements of a rule: at some places a protocol, or no header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct RequiredHeaders {
     /// All bits of the places that matter.
-    matters: Protos,
-    there: Protos,
+    mask: Protos,
+    protocols: Protos,
 }
 
-impl Wanted {
-    pub(crate) fn there(&self) -> Protos {
-        self.there
+impl RequiredHeaders {
+    pub(crate) fn protocols(&self) -> Protos {
+        self.protocols
     }
 
     pub(crate) fn is_absent(&self, slot: Slot) -> bool {
-        self.matters.0 & Self::all(slot) != 0 && self.there.get(slot).is_none()
+        self.mask.0 & Self::all(slot) != 0 && self.protocols.get(slot).is_none()
     }
 
     pub(crate) fn put(&mut self, slot: Slot, proto: Proto) {
-        self.matters.0 |= Self::all(slot);
-        self.there.put(slot, proto);
+        self.mask.0 |= Self::all(slot);
+        self.protocols.put(slot, proto);
     }
 
     pub(crate) fn put_nothing(&mut self, slot: Slot) {
-        self.matters.0 |= Self::all(slot);
+        self.mask.0 |= Self::all(slot);
     }
 
     fn all(slot: Slot) -> u128 {
@@ -133,8 +133,8 @@ impl Headers {
     }
 
     /// True if all required headers are present.
-    pub(crate) fn are(&self, wanted: &Wanted) -> bool {
-        self.protos.0 & wanted.matters.0 == wanted.there.0
+    pub(crate) fn has_all(&self, required: &RequiredHeaders) -> bool {
+        self.protos.0 & required.mask.0 == required.protocols.0
     }
 
     /// Returns the offset of the header at `slot`; the frame's start if there is none.

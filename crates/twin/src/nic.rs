@@ -3,17 +3,17 @@
 //!
 //! It has no clock: callers pass the time, in microseconds of any clock that never goes back.
 
-use crate::action::{Effect, Fate, Spread};
+use crate::action::{Destination, Effect, Spread};
 use crate::checksum::Checks;
 use crate::faults::{Fault, Faults};
 use crate::fields::Cover;
 use crate::headers::{Headers, Slot};
-use crate::judge::{Judge, Rule, refusal};
 use crate::latency::Latencies;
 use crate::pattern::{Item, Proto};
 use crate::personality::{OnStop, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
 use crate::rss::Rss;
+use crate::rule_check::{Rule, RuleChecker, refusal};
 use crate::rules::{Counted, FOR_EVER_US, Handle, Hit, Idle, RuleLifetime, Rules, Tally};
 use crate::table::Stage;
 use crate::tuple::AffectedPackets;
@@ -187,7 +187,7 @@ impl Nic {
         if self.personality.operations.no_validate {
             return Err(NO_CALL);
         }
-        let checked = self.judge().check(rule)?;
+        let checked = self.checker().check(rule)?;
         self.rules.would_take(&self.personality, &checked)
     }
 
@@ -206,16 +206,16 @@ impl Nic {
 
     fn try_create(&mut self, rule: Rule<'_>, now_us: u64) -> Result<Answer<Handle>, Refusal> {
         self.ready()?;
-        if let Some(told) = self.personality.port.stopped.as_ref().filter(|_| !self.is_started) {
-            return Err(refusal(&self.personality, Some(told), STOPPED));
+        if let Some(facts) = self.personality.port.stopped.as_ref().filter(|_| !self.is_started) {
+            return Err(refusal(&self.personality, Some(facts), STOPPED));
         }
-        let mut checked = self.judge().check(rule)?;
+        let mut checked = self.checker().check(rule)?;
         if self.faults.strikes(Fault::CreateRefused) {
             return Err(NOT_CREATED);
         }
         if self.faults.strikes(Fault::MaskIgnored) {
             let wider = self.without_a_field(rule.items);
-            checked = self.judge().check(Rule { items: &wider, ..rule }).unwrap_or(checked);
+            checked = self.checker().check(Rule { items: &wider, ..rule }).unwrap_or(checked);
         }
         self.spoil(&mut checked.effect);
         let table = &self.personality.engine(checked.stage).table;
@@ -239,7 +239,7 @@ impl Nic {
         let value = match created {
             // The usual engine is tried next.
             Err(refusal) if is_ahead => {
-                let checked = self.judge().behind(rule, refusal)?;
+                let checked = self.checker().behind(rule, refusal)?;
                 let created = self.rules.create(&self.personality, checked, life, now_us);
                 created.map_err(|behind| behind.after(refusal))?
             }
@@ -326,8 +326,8 @@ impl Nic {
         if operations.no_isolate {
             return Err(NO_CALL);
         }
-        if let Some(told) = operations.isolate_started.as_ref().filter(|_| self.is_started) {
-            return Err(refusal(&self.personality, Some(told), STARTED));
+        if let Some(facts) = operations.isolate_started.as_ref().filter(|_| self.is_started) {
+            return Err(refusal(&self.personality, Some(facts), STARTED));
         }
         self.is_isolated = is_isolated;
         Ok(())
@@ -344,8 +344,8 @@ impl Nic {
             return Err(NO_CALL);
         }
         let facts = &self.personality.count;
-        if let Some(told) = &facts.no_query {
-            return Err(refusal(&self.personality, Some(told), NOT_COUNTED));
+        if let Some(facts) = &facts.no_query {
+            return Err(refusal(&self.personality, Some(facts), NOT_COUNTED));
         }
         let tally = self.rules.query(handle, reset, now_us)?;
         tally.ok_or_else(|| refusal(&self.personality, None, NOT_COUNTED))
@@ -361,8 +361,8 @@ impl Nic {
         if self.personality.operations.no_query {
             return Err(NO_CALL);
         }
-        if let Some(told) = &self.personality.age.no_query {
-            return Err(refusal(&self.personality, Some(told), NOT_AGEING));
+        if let Some(facts) = &self.personality.age.no_query {
+            return Err(refusal(&self.personality, Some(facts), NOT_AGEING));
         }
         self.rules.idle(handle, now_us)?.ok_or(NOT_AGEING)
     }
@@ -390,7 +390,7 @@ impl Nic {
     /// True if rules at these places have aged that were not reported to the application. This call
     /// counts as the report.
     pub fn is_ageing_news(&self, among: Range<usize>, now_us: u64) -> bool {
-        !self.personality.age.never_told && self.rules.is_news(among, now_us)
+        !self.personality.age.never_told && self.rules.has_new_aged(among, now_us)
     }
 
     /// Classifies a frame of `len` bytes, the first of which are in `bytes`, and counts it.
@@ -431,26 +431,29 @@ impl Nic {
         }
         let headers = Headers::of(bytes);
         let Hit { effect, counted } = self.rules.hit(bytes, &headers, now_us, count);
-        let Effect { mark, flag, fate } = effect;
-        let (queue, hash) = match fate {
-            Fate::Queue(queue) => (queue, self.rss.hash(bytes, &headers)),
-            Fate::Spread(place) => self.spread(self.rules.spread(place), bytes, &headers),
-            Fate::Drop | Fate::Wire(_) | Fate::Port(_) => (0, None),
-            Fate::Usual | Fate::Jump(_) => {
+        let Effect { mark, flag, destination } = effect;
+        let (queue, hash) = match destination {
+            Destination::Queue(queue) => (queue, self.rss.hash(bytes, &headers)),
+            Destination::Spread(place) => self.spread(self.rules.spread(place), bytes, &headers),
+            Destination::Drop | Destination::Wire(_) | Destination::Port(_) => (0, None),
+            Destination::Default | Destination::Jump(_) => {
                 let hash = self.rss.hash(bytes, &headers);
                 (hash.map_or(0, |hash| self.rss.queue(hash)), hash)
             }
         };
-        let elsewhere = match fate {
-            Fate::Wire(port) => Some(PortForwards::Wire(port)),
-            Fate::Port(port) => Some(PortForwards::Port(port)),
+        let elsewhere = match destination {
+            Destination::Wire(port) => Some(PortForwards::Wire(port)),
+            Destination::Port(port) => Some(PortForwards::Port(port)),
             _ => None,
         };
-        let drop = match fate {
-            Fate::Drop => true,
+        let drop = match destination {
+            Destination::Drop => true,
             // No rule has chosen a destination.
-            Fate::Usual | Fate::Jump(_) => self.is_isolated,
-            Fate::Queue(_) | Fate::Spread(_) | Fate::Wire(_) | Fate::Port(_) => false,
+            Destination::Default | Destination::Jump(_) => self.is_isolated,
+            Destination::Queue(_)
+            | Destination::Spread(_)
+            | Destination::Wire(_)
+            | Destination::Port(_) => false,
         };
         let transport = headers.proto(Slot::Transport).filter(|_| !headers.is_fragment());
         let network = headers.proto(Slot::Network);
@@ -471,8 +474,8 @@ impl Nic {
         (queues[hash.unwrap_or(0) as usize % queues.len()], hash)
     }
 
-    fn judge(&self) -> Judge<'_> {
-        Judge::new(&self.personality, self.queues, self.has_switch)
+    fn checker(&self) -> RuleChecker<'_> {
+        RuleChecker::new(&self.personality, self.queues, self.has_switch)
     }
 }
 

@@ -5,7 +5,7 @@
 //! shape has the protocol at each place and the masked bytes; the key has the values of those
 //! bytes. Rules of one shape share a hash table.
 
-use crate::headers::{Headers, Protos, Slot, Wanted};
+use crate::headers::{Headers, Protos, RequiredHeaders, Slot};
 use crate::refusal::{Errno, Kind, Refusal};
 use std::ffi::CStr;
 use wire::proto;
@@ -214,7 +214,7 @@ struct Word {
 /// A pattern without its values, which many rules share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
-    wanted: Wanted,
+    required: RequiredHeaders,
     /// True if packets with TCP, UDP or SCTP do not match.
     other_transports_only: bool,
     words: Vec<Word>,
@@ -239,12 +239,12 @@ impl Pattern {
     /// Adds an item behind the others. `Err` if it cannot follow them.
     pub(crate) fn add(&mut self, item: &Item) -> Result<(), Refusal> {
         let Self { shape, key, next } = self;
-        let slot = slot_of(item.proto, *next, shape.wanted.there())?;
+        let slot = slot_of(item.proto, *next, shape.required.protocols())?;
         *next = slot as usize + 1;
-        if shape.wanted.is_absent(slot) {
+        if shape.required.is_absent(slot) {
             return Err(NOT_THERE);
         }
-        shape.wanted.put(slot, item.proto);
+        shape.required.put(slot, item.proto);
         shape.follow(item, *next);
         let len = item.proto.header_len();
         for offset in (0..len).step_by(8) {
@@ -259,7 +259,7 @@ impl Pattern {
 
     /// Excludes packets with TCP, UDP or SCTP if the pattern names no transport header.
     pub(crate) fn without_usual_transports(mut self) -> Self {
-        let has_none = self.shape.wanted.there().get(Slot::Transport).is_none();
+        let has_none = self.shape.required.protocols().get(Slot::Transport).is_none();
         self.shape.other_transports_only = has_none;
         self
     }
@@ -276,8 +276,8 @@ impl Shape {
             return;
         };
         match item.followed {
-            Some(true) => self.wanted.put(place, follower),
-            Some(false) => self.wanted.put_nothing(place),
+            Some(true) => self.required.put(place, follower),
+            Some(false) => self.required.put_nothing(place),
             None => {}
         }
     }
@@ -286,9 +286,9 @@ impl Shape {
     pub(crate) fn describe(&self, key: &[u64]) -> String {
         let mut headers = Vec::new();
         for slot in Slot::ALL {
-            let mut words = match self.wanted.there().get(slot) {
+            let mut words = match self.required.protocols().get(slot) {
                 Some(proto) => vec![proto.name().to_owned()],
-                None if self.wanted.is_absent(slot) => vec![format!("no {slot:?}")],
+                None if self.required.is_absent(slot) => vec![format!("no {slot:?}")],
                 None => continue,
             };
             let here = self.words.iter().zip(key).filter(|(word, _)| word.slot == slot);
@@ -306,7 +306,7 @@ impl Shape {
 
     /// Returns what the pattern requires of the header at `slot`, if that must be present.
     pub(crate) fn item(&self, key: &[u64], slot: Slot) -> Option<Item> {
-        let mut item = Item::any(self.wanted.there().get(slot)?);
+        let mut item = Item::any(self.required.protocols().get(slot)?);
         for (word, value) in self.words.iter().zip(key).filter(|(word, _)| word.slot == slot) {
             let bytes = usize::from(word.offset)..usize::from(word.offset) + 8;
             item.spec[bytes.clone()].copy_from_slice(&value.to_ne_bytes());
@@ -326,7 +326,7 @@ impl Shape {
 
     /// Returns the protocol that must be at `slot`.
     pub(crate) fn proto(&self, slot: Slot) -> Option<Proto> {
-        self.wanted.there().get(slot)
+        self.required.protocols().get(slot)
     }
 
     /// Returns the number of words of a key.
@@ -340,7 +340,7 @@ impl Shape {
             let transport = headers.proto(Slot::Transport);
             matches!(transport, Some(Proto::Tcp | Proto::Udp | Proto::Sctp))
         };
-        headers.are(&self.wanted) && !(self.other_transports_only && is_usual())
+        headers.has_all(&self.required) && !(self.other_transports_only && is_usual())
     }
 
     /// Returns the key of a frame with these headers, word by word.

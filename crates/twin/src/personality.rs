@@ -16,7 +16,7 @@ pub(crate) use notation::Walk;
 pub use notation::{Step, Steps};
 pub use parts::{
     ActionFacts, AgeFacts, AttributeFacts, Capacity, Check, CountFacts, Duplicate, Latency,
-    MarkFacts, OnStop, Operations, PortFacts, RssFacts, TableFacts, Told,
+    MarkFacts, OnStop, Operations, PortFacts, RefusalFacts, RssFacts, TableFacts,
 };
 pub use patterns::INNER;
 pub use patterns::{
@@ -24,9 +24,9 @@ pub use patterns::{
     Structure,
 };
 
-use crate::judge::{Judge, Rule};
 use crate::pattern::Proto;
 use crate::refusal::Refusal;
+use crate::rule_check::{Rule, RuleChecker};
 use crate::table::Stage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -176,7 +176,7 @@ impl Personality {
     ///
     /// If the NIC refuses it.
     pub fn takes(&self, rule: Rule<'_>, queues: u16) -> Result<(), Refusal> {
-        Judge::new(self, queues, true).check(rule).map(drop)
+        RuleChecker::new(self, queues, true).check(rule).map(drop)
     }
 
     /// Returns the engine for the rules of a stage.

@@ -10,15 +10,15 @@ mod limits;
 mod rows;
 mod spreads;
 
-use crate::action::{Age, Effect, Fate, Spread};
+use crate::action::{Age, Destination, Effect, Spread};
 use crate::headers::Headers;
-use crate::judge::{ValidRule, refusal};
 use crate::pattern::{Attributes, Shape};
 use crate::personality::{Duplicate, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
+use crate::rule_check::{ValidRule, refusal};
 use crate::table::{Stage, Table};
 use crate::tuple::AffectedPackets;
-use counters::{Counters, NO_COUNTER, Wanted};
+use counters::{CounterConfig, Counters, NO_COUNTER};
 pub use counters::{Idle, Tally};
 use limits::{Limits, Share};
 use spreads::Spreads;
@@ -185,12 +185,12 @@ impl Rules {
         if other.is_some() {
             match &personality.table.duplicate {
                 Duplicate::Exists => return Err(EXISTS),
-                Duplicate::Refused(told) => return Err(refusal(personality, Some(told), EXISTS)),
+                Duplicate::Refused(facts) => return Err(refusal(personality, Some(facts), EXISTS)),
                 Duplicate::FirstWins | Duplicate::LastWins => {}
             }
         }
         let age = age.unwrap_or(Age { timeout_s: 0, context: 0 });
-        let mut wanted = Wanted {
+        let mut config = CounterConfig {
             counts,
             timeout_us: 1_000_000 * u64::from(age.timeout_s),
             context: age.context,
@@ -198,10 +198,10 @@ impl Rules {
         let place = self.place();
         let generation = self.entries[place as usize].generation;
         let handle = Handle::new(place, generation);
-        if wanted.context == 0 {
-            wanted.context = handle.0;
+        if config.context == 0 {
+            config.context = handle.0;
         }
-        let counter = match self.counters.take(personality, wanted, now_us) {
+        let counter = match self.counters.take(personality, config, now_us) {
             Ok(counter) => counter,
             Err(refusal) => {
                 self.free.push(place);
@@ -209,7 +209,7 @@ impl Rules {
             }
         };
         if let Some(spread) = spread {
-            effect.fate = Fate::Spread(self.spreads.take(spread));
+            effect.destination = Destination::Spread(self.spreads.take(spread));
         }
         let RuleLifetime { from_us, is_lasting } = life;
         if (now_us + 1..u64::MAX).contains(&from_us) {
@@ -329,8 +329,8 @@ impl Rules {
         self.counters.ageing()
     }
 
-    pub(crate) fn is_news(&self, among: Range<usize>, now_us: u64) -> bool {
-        self.counters.is_news(among, now_us)
+    pub(crate) fn has_new_aged(&self, among: Range<usize>, now_us: u64) -> bool {
+        self.counters.has_new_aged(among, now_us)
     }
 
     /// Returns the actions of the rules that a frame hits. Calls `count` with the counter of each.
@@ -346,11 +346,10 @@ impl Rules {
         let first_stage = self.tables[first as usize].stage;
         let frame = Frame { bytes, headers, now_us };
         let mut walk = |stage| {
-            let first = |group| self.first((stage, group), frame);
-            Self::walk(&mut hit, first, &count);
-            hit.effect.fate
+            Self::walk(&mut hit, |group| self.first((stage, group), frame), &count);
+            hit.effect.destination
         };
-        if first_stage == Stage::Switch && !matches!(walk(Stage::Switch), Fate::Usual) {
+        if first_stage == Stage::Switch && !matches!(walk(Stage::Switch), Destination::Default) {
             return hit;
         }
         // Packets that the switch sends nowhere else go to the port.
@@ -358,10 +357,11 @@ impl Rules {
             walk(Stage::Port);
             return hit;
         }
-        let fate = walk(Stage::Ahead);
+        let ahead = walk(Stage::Ahead);
+        let is_drop = matches!(ahead, Destination::Drop);
         // Of two engines, the later one chooses the destination, unless the packet is dropped.
-        if !matches!(fate, Fate::Drop) && matches!(walk(Stage::Port), Fate::Usual) {
-            hit.effect.fate = fate;
+        if !is_drop && matches!(walk(Stage::Port), Destination::Default) {
+            hit.effect.destination = ahead;
         }
         hit
     }
@@ -381,12 +381,12 @@ impl Rules {
             }
             hit.effect.mark = entry.effect.mark.or(hit.effect.mark);
             hit.effect.flag |= entry.effect.flag;
-            hit.effect.fate = match entry.effect.fate {
-                Fate::Jump(next) => {
+            hit.effect.destination = match entry.effect.destination {
+                Destination::Jump(next) => {
                     group = next;
                     continue;
                 }
-                fate => fate,
+                destination => destination,
             };
             break;
         }
@@ -473,7 +473,7 @@ impl Entry {
     const NOWHERE: Self = Self {
         generation: 0,
         at: At::Nowhere,
-        effect: Effect { mark: None, flag: false, fate: Fate::Usual },
+        effect: Effect { mark: None, flag: false, destination: Destination::Default },
         counter: NO_COUNTER,
         share: Share::NONE,
         from_us: 0,

@@ -104,10 +104,10 @@ fn directions(personality: &Personality) -> &'static str {
 }
 
 fn attributes(personality: &Personality) -> Vec<String> {
-    let range = |count: Option<u32>, what: &str| match count {
-        None => format!("any {what}"),
-        Some(0 | 1) => format!("{what} 0 only"),
-        Some(count) => format!("{what} 0 to {}", count - 1),
+    let range = |count: Option<u32>, noun: &str| match count {
+        None => format!("any {noun}"),
+        Some(0 | 1) => format!("{noun} 0 only"),
+        Some(count) => format!("{noun} 0 to {}", count - 1),
     };
     let facts = &personality.attributes;
     let (groups, priorities) = (range(facts.groups, "group"), range(facts.priorities, "priority"));

@@ -154,10 +154,11 @@ fn advice_holds() {
 
 #[test]
 fn ports_are_known_by_what_they_play_or_by_their_driver() {
-    let name = |devargs, driver| known_of(devargs, driver).map(|known| known.unwrap().name);
+    let name =
+        |devargs, driver| personality_of_port(devargs, driver).map(|known| known.unwrap().name);
     assert_eq!(name("net_twin0", "net_twin"), Some("ideal".to_owned()));
     assert_eq!(name("net_twin0,wire=w,personality=e810", "net_twin"), Some("e810".to_owned()));
     assert_eq!(name("0000:18:00.0", "net_i40e"), Some("x710".to_owned()));
     assert_eq!(name("net_tap0", "net_tap"), None);
-    assert!(known_of("net_twin0,personality=x", "net_twin").unwrap().is_err());
+    assert!(personality_of_port("net_twin0,personality=x", "net_twin").unwrap().is_err());
 }

@@ -24,7 +24,7 @@ pub fn complete(line: &str, world: &CompletionContext) -> (usize, Vec<String>) {
         .into_iter()
         .flat_map(|expected| match expected {
             Expected::Word(text) => vec![text.to_owned()],
-            Expected::Value(what) => world.values(what, before),
+            Expected::Value(noun) => world.values(noun, before),
         })
         .collect();
     words.retain(|candidate| candidate.starts_with(word));
@@ -33,9 +33,9 @@ pub fn complete(line: &str, world: &CompletionContext) -> (usize, Vec<String>) {
 
 impl CompletionContext {
     /// Returns the existing ports, rules or queues; `before` is the line up to the value.
-    fn values(&self, what: &str, before: &str) -> Vec<String> {
+    fn values(&self, noun: &str, before: &str) -> Vec<String> {
         let numbers = |count: usize| (0..count).map(|number| number.to_string()).collect();
-        match what {
+        match noun {
             PORT => numbers(self.rules.len()),
             QUEUE => numbers(self.queues.into()),
             RULE => {

@@ -41,7 +41,7 @@ pub enum Command {
         /// Number of the rule.
         rule: u32,
         /// The property to query.
-        what: Query,
+        query: Query,
     },
     /// List the rules of a port.
     List {
@@ -180,7 +180,7 @@ fn flow(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError> {
             Command::Destroy { port, rules }
         }
         "flush" => Command::Flush { port },
-        "query" => Command::Query { port, rule: reader.fitting(RULE)?, what: query(reader)? },
+        "query" => Command::Query { port, rule: reader.fitting(RULE)?, query: query(reader)? },
         "list" => {
             let mut groups = Vec::new();
             while reader.take("group") {
@@ -200,8 +200,8 @@ fn flow(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError> {
 }
 
 fn query(reader: &mut Reader<'_>) -> Result<Query, SyntaxError> {
-    let what = [("count", Query::Count), ("age", Query::Age), ("rss", Query::Rss)];
-    reader.take_one(what).ok_or_else(|| reader.unexpected())
+    let kinds = [("count", Query::Count), ("age", Query::Age), ("rss", Query::Rss)];
+    reader.take_one(kinds).ok_or_else(|| reader.unexpected())
 }
 
 fn truth(reader: &mut Reader<'_>) -> Result<bool, SyntaxError> {
@@ -332,9 +332,9 @@ fn action(reader: &mut Reader<'_>, queues: u16) -> Result<Option<Action>, Syntax
     if let Some(action) = reader.take_one(ACTIONS.iter().map(|action| (action.name, action))) {
         let mut value = 0;
         while !reader.take("/") {
-            let (name, what, bits) = action.number.unwrap_or(("/", "", 0));
+            let (name, noun, bits) = action.number.unwrap_or(("/", "", 0));
             reader.need(name)?;
-            value = reader.number(what, (1 << bits) - 1)? as u32;
+            value = reader.number(noun, (1 << bits) - 1)? as u32;
         }
         return Ok(Some((action.make)(value)));
     }

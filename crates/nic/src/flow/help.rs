@@ -14,12 +14,12 @@ pub fn help(word: Option<&str>) -> Option<Vec<String>> {
     if let Some(kind) = ItemKind::ALL.into_iter().find(|kind| kind.name() == word) {
         lines.push(format!("item {word} [FIELD is|spec|last|mask VALUE | FIELD prefix BITS]..."));
         lines.extend(fields(kind).iter().map(|field| {
-            let (name, what, bits) = (field.name, field.form.noun(), field.width);
-            format!("  {name} {what}  ({bits} bits)")
+            let (name, noun, bits) = (field.name, field.form.noun(), field.width);
+            format!("  {name} {noun}  ({bits} bits)")
         }));
     }
     if let Some(action) = ACTIONS.iter().find(|action| action.name == word) {
-        let number = action.number.map(|(name, what, _)| format!(" {name} {what}"));
+        let number = action.number.map(|(name, noun, _)| format!(" {name} {noun}"));
         lines.push(format!("action {word}{}", number.unwrap_or_default()));
     }
     let others = [("port_id", PORT_ID), ("rss", RSS)];

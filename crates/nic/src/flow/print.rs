@@ -35,7 +35,7 @@ pub fn print_rule(rule: &Rule) -> String {
 pub(super) fn print_item(item: &Item) -> String {
     let fields = whole(item.kind);
     let mut words = vec![item.kind.name().to_owned()];
-    let mut said = [false; 3];
+    let mut printed = [false; 3];
     for field in fields {
         let [spec, last, mask] = [item.spec, item.last, item.mask]
             .map(|value| value.map_or(0, |value| value.bits(field.first, field.width)));
@@ -47,30 +47,30 @@ pub(super) fn print_item(item: &Item) -> String {
         let is_whole = ones == field.width;
         if is_whole && item.spec.is_some() {
             words.push(say("is", spec));
-            said = [true, said[1], true];
+            printed = [true, printed[1], true];
         } else {
             if spec != 0 {
                 words.push(say("spec", spec));
-                said[0] = true;
+                printed[0] = true;
             }
             let is_address = [Form::Ipv4, Form::Ipv6].contains(&field.form);
             if mask != 0 && is_address && mask == prefix(ones, field.width) {
                 words.push(format!("{} prefix {ones}", field.name));
-                said[2] = true;
+                printed[2] = true;
             } else if mask != 0 {
                 words.push(say("mask", mask));
-                said[2] = true;
+                printed[2] = true;
             }
         }
         if last != 0 {
             words.push(say("last", last));
-            said[1] = true;
+            printed[1] = true;
         }
     }
     // A value of zeros is printed: the driver gets a pointer to it, and null without it.
     let given = [item.spec, item.last, item.mask].map(|value| value.is_some());
     for (place, word) in ["spec", "last", "mask"].into_iter().enumerate() {
-        if let Some(field) = fields.first().filter(|_| given[place] && !said[place]) {
+        if let Some(field) = fields.first().filter(|_| given[place] && !printed[place]) {
             words.push(format!("{} {word} {}", field.name, print(field, 0)));
         }
     }

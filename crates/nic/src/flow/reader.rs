@@ -106,13 +106,13 @@ impl<'a> Reader<'a> {
         if self.take(text) { Ok(()) } else { Err(self.unexpected()) }
     }
 
-    /// Takes the word if `read` accepts it; `what` is the name of the value in errors.
+    /// Takes the word if `read` accepts it; `noun` is the name of the value in errors.
     fn value<T>(
         &mut self,
-        what: &'static str,
+        noun: &'static str,
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<T, SyntaxError> {
-        self.expect(Expected::Value(what));
+        self.expect(Expected::Value(noun));
         let Some(word) = self.word() else { return Err(self.unexpected()) };
         match read(word) {
             Ok(value) => {
@@ -124,8 +124,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a number of at most `max`.
-    pub(super) fn number(&mut self, what: &'static str, max: u128) -> Result<u128, SyntaxError> {
-        self.value(what, |word| match parse_number(word)? {
+    pub(super) fn number(&mut self, noun: &'static str, max: u128) -> Result<u128, SyntaxError> {
+        self.value(noun, |word| match parse_number(word)? {
             number if number > max => Err(format!("{word:?} is more than {max}")),
             number => Ok(number),
         })
@@ -134,22 +134,22 @@ impl<'a> Reader<'a> {
     /// Reads a number up to the largest of `T`.
     pub(super) fn fitting<T: TryFrom<u128>>(
         &mut self,
-        what: &'static str,
+        noun: &'static str,
     ) -> Result<T, SyntaxError> {
-        self.number(what, u128::MAX >> (128 - 8 * size_of::<T>())).map(|number| {
+        self.number(noun, u128::MAX >> (128 - 8 * size_of::<T>())).map(|number| {
             T::try_from(number).unwrap_or_else(|_| unreachable!("its bits are as many as T's"))
         })
     }
 
     /// True if the word begins with a digit; notes that a number may stand here.
-    pub(super) fn is_number(&mut self, what: &'static str) -> bool {
-        self.expect(Expected::Value(what));
+    pub(super) fn is_number(&mut self, noun: &'static str) -> bool {
+        self.expect(Expected::Value(noun));
         self.word().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
     }
 
     /// Reads the bytes of a hexadecimal string.
-    pub(super) fn hex(&mut self, what: &'static str) -> Result<Vec<u8>, SyntaxError> {
-        self.value(what, |word| {
+    pub(super) fn hex(&mut self, noun: &'static str) -> Result<Vec<u8>, SyntaxError> {
+        self.value(noun, |word| {
             let digits = word.strip_prefix("0x").unwrap_or(word).as_bytes();
             let byte = |pair: &[u8]| {
                 let text = std::str::from_utf8(pair).ok().filter(|_| pair.len() == 2)?;

@@ -23,7 +23,7 @@ pub struct OpenPort {
     /// Its queues, held so that the port stays started.
     pub queues: (Vec<RxQueue>, Vec<TxQueue>),
     /// Personality of its NIC, if known.
-    pub known: Option<Personality>,
+    pub personality: Option<Personality>,
 }
 
 /// Linux's error number for a call that does not exist.
@@ -39,7 +39,7 @@ struct Place {
     port: Port,
     rules: BTreeMap<u32, CreatedRule>,
     queues: (Vec<RxQueue>, Vec<TxQueue>),
-    known: Option<Personality>,
+    personality: Option<Personality>,
 }
 
 /// The state of a shell.
@@ -54,7 +54,7 @@ impl Session {
             port: open.port,
             rules: BTreeMap::new(),
             queues: open.queues,
-            known: open.known,
+            personality: open.personality,
         };
         Self { ports: ports.into_iter().map(place).collect() }
     }
@@ -110,7 +110,7 @@ impl Place {
                 self.rules.clear();
                 done_or_refused(self.port.flow_flush(), |()| (vec![], json!({ "rules": flushed })))
             }
-            Command::Query { rule, what, .. } => self.query(*rule, *what),
+            Command::Query { rule, query, .. } => self.query(*rule, *query),
             Command::List { groups, .. } => self.list(groups),
             Command::Isolate { isolate, .. } => {
                 let how = if *isolate { "now restricted" } else { "not restricted anymore" };
@@ -129,8 +129,8 @@ impl Place {
     /// Returns the answer to a refusal, with advice from the NIC's personality.
     fn refused(&self, port: u16, rule: &Rule, error: &FlowError) -> Answer {
         let answer = Answer::refused(Some(rule), error);
-        let Some(known) = &self.known else { return answer };
-        let mut advice = advise(known, rule, self.queues.0.len() as u16);
+        let Some(personality) = &self.personality else { return answer };
+        let mut advice = advise(personality, rule, self.queues.0.len() as u16);
         // The personality may be wrong, so the port must accept the proposed rule too.
         advice.instead = advice.instead.filter(|rule| match self.port.flow_validate(rule) {
             Ok(()) => true,
@@ -181,9 +181,9 @@ impl Place {
         })
     }
 
-    fn query(&self, id: u32, what: Query) -> Answer {
+    fn query(&self, id: u32, kind: Query) -> Answer {
         let Some(CreatedRule { rule, flow }) = self.rules.get(&id) else { return not_found(id) };
-        let answer = match what {
+        let answer = match kind {
             Query::Count => self.port.flow_query_count(flow, false).map(|count| {
                 let number = |count: Option<u64>| count.unwrap_or_default();
                 let lines = vec![
@@ -252,17 +252,17 @@ impl Place {
     /// Prints the guaranteed, best-effort and used entries of the table, as far as they are known.
     fn space(&self) -> Answer {
         let used = self.rules.len();
-        let Some(known) = &self.known else {
+        let Some(personality) = &self.personality else {
             return Answer::not_done(format!(
                 "the size of this NIC's table is not known; {used} rules were made here, and \
                  --personality says what is known"
             ));
         };
-        let Capacity { guaranteed, best_effort } = known.table.capacity();
+        let Capacity { guaranteed, best_effort } = personality.table.capacity();
         let lines = table(guaranteed, best_effort, used);
         let limit = (guaranteed != u64::MAX).then_some(guaranteed);
         let json = json!({ "guaranteed": limit, "best_effort": best_effort, "used": used });
-        Answer::done([vec![known.title.clone()], lines].concat(), json)
+        Answer::done([vec![personality.title.clone()], lines].concat(), json)
     }
 
     fn aged(&mut self, port: u16, destroy: bool) -> Answer {

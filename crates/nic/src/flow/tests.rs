@@ -30,7 +30,7 @@ fn every_command_is_read() {
     assert_eq!(command("flow flush 3 # all of them"), Command::Flush { port: 3 });
     let destroy = Command::Destroy { port: 0, rules: vec![1, 20] };
     assert_eq!(command("flow destroy 0 rule 1 rule 0x14"), destroy);
-    let query = Command::Query { port: 1, rule: 2, what: Query::Count };
+    let query = Command::Query { port: 1, rule: 2, query: Query::Count };
     assert_eq!(command("flow query 1 2 count"), query);
     assert_eq!(command("flow list 0"), Command::List { port: 0, groups: vec![] });
     assert_eq!(

@@ -8,7 +8,7 @@ use super::pattern::Pattern;
 use super::steps::{lines_of, steps};
 use super::subject::{Answer, RuleProbe};
 use std::collections::{BTreeMap, BTreeSet};
-use twin::personality::{ActionFacts, Steps, Told};
+use twin::personality::{ActionFacts, RefusalFacts, Steps};
 use twin::rss::RssTypes;
 use twin::{Action, Age, Attributes, Spread};
 
@@ -69,15 +69,17 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<List>, 
         answers.iter().filter(|(_, answer)| answer.is_ok()).map(|(list, _)| list.clone()).collect();
     let empty = RuleProbe { actions: Vec::new(), ..bench.about(base) };
     let answer = bench.ask(&empty)?;
-    bench.draft.actions.empty = bench.news(&empty, &answer);
+    bench.draft.actions.empty = bench.new_refusal(&empty, &answer);
     let hypotheses = [Some(ActionFacts::default()), any_order(&taken), Some(in_order(&taken))];
-    let told = bench.draft.actions.empty.take();
-    let asked: Vec<_> =
+    let refusal = bench.draft.actions.empty.take();
+    let answered: Vec<_> =
         answers.iter().map(|(list, answer)| (question(bench, base, list), answer)).collect();
     for facts in hypotheses.into_iter().flatten() {
         let not_in_root = not_in_root.clone();
-        bench.draft.actions = ActionFacts { empty: told.clone(), not_in_root, ..facts };
-        if asked.iter().all(|(question, answer)| bench.drafted(question).is_ok() == answer.is_ok())
+        bench.draft.actions = ActionFacts { empty: refusal.clone(), not_in_root, ..facts };
+        if answered
+            .iter()
+            .all(|(question, answer)| bench.drafted(question).is_ok() == answer.is_ok())
         {
             break;
         }
@@ -89,7 +91,10 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &Pattern) -> Result<Vec<List>, 
 }
 
 /// Returns the actions that group 1 accepts in a list that group 0 refuses, with the refusals.
-fn not_in_root(bench: &mut Bench<'_>, base: &Pattern) -> Result<BTreeMap<String, Told>, Stopped> {
+fn not_in_root(
+    bench: &mut Bench<'_>,
+    base: &Pattern,
+) -> Result<BTreeMap<String, RefusalFacts>, Stopped> {
     let mut found = BTreeMap::new();
     if bench.draft.attributes.groups == Some(1) {
         return Ok(found);
@@ -101,7 +106,7 @@ fn not_in_root(bench: &mut Bench<'_>, base: &Pattern) -> Result<BTreeMap<String,
             let Err(refused) = bench.ask(&root)? else { break };
             let attributes = Attributes { group: 1, ..bench.attributes };
             if bench.ask(&RuleProbe { attributes, ..root })?.is_ok() {
-                found.insert(name.to_owned(), refused.told());
+                found.insert(name.to_owned(), refused.to_facts());
                 break;
             }
         }
@@ -172,36 +177,36 @@ fn refusals(bench: &mut Bench<'_>, base: &Pattern, answers: &BTreeMap<List, Answ
     }
     let strange = answers.iter().find(|(list, _)| list.len() == 1 && !known.contains(list[0]));
     if let Some((list, answer)) = strange {
-        bench.draft.actions.unknown = bench.news(&question(bench, base, list), answer);
+        bench.draft.actions.unknown = bench.new_refusal(&question(bench, base, list), answer);
     }
     if bench.draft.actions.any_order {
         for name in NAMES.into_iter().filter(|name| known.contains(name)) {
             let list = vec![name, name];
             if let Some(answer) = answers.get(&list) {
-                let told = bench.news(&question(bench, base, &list), answer);
-                bench.draft.actions.twice.extend(told.map(|told| (name.to_owned(), told)));
+                let refusal = bench.new_refusal(&question(bench, base, &list), answer);
+                bench.draft.actions.twice.extend(refusal.map(|refusal| (name.to_owned(), refusal)));
             }
         }
     }
     for (list, answer) in answers {
         let question = question(bench, base, list);
-        if let Some(told) = bench.news(&question, answer) {
-            explain(bench, &question, answer, told);
+        if let Some(refusal) = bench.new_refusal(&question, answer) {
+            explain(bench, &question, answer, refusal);
         }
     }
 }
 
 /// Writes a refusal as that of a missing action, or of a misplaced one: the first with which the
 /// draft gives the same answer as the NIC.
-fn explain(bench: &mut Bench<'_>, question: &RuleProbe, answer: &Answer, told: Told) {
-    type Slot = fn(&mut ActionFacts) -> &mut Option<Told>;
+fn explain(bench: &mut Bench<'_>, question: &RuleProbe, answer: &Answer, refusal: RefusalFacts) {
+    type Slot = fn(&mut ActionFacts) -> &mut Option<RefusalFacts>;
     let slots: [Slot; 2] = [|facts| &mut facts.missing, |facts| &mut facts.unknown];
     for slot in slots {
         if slot(&mut bench.draft.actions).is_some() {
             continue;
         }
-        *slot(&mut bench.draft.actions) = Some(told.clone());
-        if bench.news(question, answer).is_none() {
+        *slot(&mut bench.draft.actions) = Some(refusal.clone());
+        if bench.new_refusal(question, answer).is_none() {
             return;
         }
         *slot(&mut bench.draft.actions) = None;
@@ -227,16 +232,16 @@ fn configurations(bench: &mut Bench<'_>, base: &Pattern, taken: &[List]) -> Resu
     let no_queue = with("queue", Action::Queue(queues)).or(with("rss", rss(&[0, queues])));
     if let Some(actions) = no_queue {
         let (question, answer) = ask(bench, actions)?;
-        bench.draft.actions.no_queue = bench.news(&question, &answer);
+        bench.draft.actions.no_queue = bench.new_refusal(&question, &answer);
     }
     if queues > 2 {
         if let Some(actions) = with("rss", rss(&[0, 2])) {
             let (question, answer) = ask(bench, actions)?;
-            bench.draft.actions.rss.not_contiguous = bench.news(&question, &answer);
+            bench.draft.actions.rss.not_contiguous = bench.new_refusal(&question, &answer);
         }
         if let Some(actions) = with("rss", rss(&[0, 1, 2])) {
             let (question, answer) = ask(bench, actions)?;
-            bench.draft.actions.rss.not_power_of_two = bench.news(&question, &answer);
+            bench.draft.actions.rss.not_power_of_two = bench.new_refusal(&question, &answer);
         }
     }
     let Some(list) = taken.iter().find(|list| list.contains(&"mark")) else { return Ok(()) };
@@ -251,7 +256,7 @@ fn configurations(bench: &mut Bench<'_>, base: &Pattern, taken: &[List]) -> Resu
     if let Some(beyond) = beyond {
         bench.draft.mark.max = Some(beyond - 1);
         let (question, answer) = ask(bench, mark(beyond))?;
-        bench.draft.mark.too_high = bench.news(&question, &answer);
+        bench.draft.mark.too_high = bench.new_refusal(&question, &answer);
     }
     Ok(())
 }

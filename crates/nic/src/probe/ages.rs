@@ -92,7 +92,7 @@ fn look(bench: &mut Bench<'_>, rule: RuleId, from: u64) -> Result<(), Stopped> {
             bench.note("a query does not report a rule as aged after its timeout")
         }
         Err(refused) if !refused.is_no_call() => {
-            bench.draft.age.no_query = Some(refused.told());
+            bench.draft.age.no_query = Some(refused.to_facts());
         }
         _ => {}
     }

@@ -15,7 +15,7 @@ use super::subject::RuleProbe;
 use super::witness::EffectObserver;
 use super::{attributes, behaviour, narrow, pairs, rules};
 use std::mem::replace;
-use twin::personality::{AttributeFacts, FieldFacts, Latency, MarkFacts, Operations, Told};
+use twin::personality::{AttributeFacts, FieldFacts, Latency, MarkFacts, Operations, RefusalFacts};
 use twin::{Action, Attributes, Kind, Personality, Proto};
 
 /// Finds the second engine, if there is one, and writes it into the draft.
@@ -47,11 +47,11 @@ pub(super) fn probe(
     let port = replace(&mut bench.draft, alone);
     let usual_actions = replace(&mut bench.usual_actions, actions);
     bench.attributes = attributes;
-    let looked = look(bench);
+    let result = look(bench);
     bench.attributes = INGRESS;
     bench.usual_actions = usual_actions;
     let ahead = replace(&mut bench.draft, port);
-    looked?;
+    result?;
     // Facts about the port are only in the main part of the file.
     bench.draft.ahead = Some(Box::new(Personality {
         name: "ahead".to_owned(),
@@ -99,19 +99,19 @@ fn silences(
         let Some((chain, at)) = context(taken, proto) else { continue };
         for &field in proto.fields() {
             let facts = bench.draft.items.get(proto.name());
-            let told = facts.and_then(|facts| match facts.fields.get(field.name)? {
-                FieldFacts::Detailed { told, .. } => told.as_ref(),
+            let refusal = facts.and_then(|facts| match facts.fields.get(field.name)? {
+                FieldFacts::Detailed { told: refusal, .. } => refusal.as_ref(),
                 FieldFacts::Rule(_) => None,
             });
-            if told.is_none() {
+            if refusal.is_none() {
                 continue;
             }
             let question = bench.about(&chain.pattern().masked(at, field, Bits::ButLowest));
             if is_silent(bench, &question)? {
                 let facts = bench.draft.items.get_mut(proto.name());
                 let fact = facts.and_then(|facts| facts.fields.get_mut(field.name));
-                if let Some(FieldFacts::Detailed { told, .. }) = fact {
-                    *told = Some(SILENT);
+                if let Some(FieldFacts::Detailed { told: refusal, .. }) = fact {
+                    *refusal = Some(SILENT);
                 }
             }
         }
@@ -119,7 +119,8 @@ fn silences(
     Ok(())
 }
 
-const SILENT: Told = Told::Full { errno: None, kind: Some(Kind::None), message: None };
+const SILENT: RefusalFacts =
+    RefusalFacts::Full { errno: None, kind: Some(Kind::None), message: None };
 
 /// True if the refusal of a rule has the message of the engine ahead. The rule is tried with two
 /// lists of actions, for which the messages of that engine differ.
@@ -128,7 +129,7 @@ fn is_silent(bench: &mut Bench<'_>, question: &RuleProbe) -> Result<bool, Stoppe
     let other = RuleProbe { actions: beyond, ..question.clone() };
     let answers = [bench.ask(question)?.err(), bench.ask(&other)?.err()];
     let [Some(first), Some(second)] = answers else { return Ok(false) };
-    let said = [question, &other].map(|question| bench.drafted_ahead(question));
-    let [Err(first_said), Err(second_said)] = said else { return Ok(false) };
-    Ok(first_said.says_as(&first) && second_said.says_as(&second))
+    let answers = [question, &other].map(|question| bench.drafted_ahead(question));
+    let [Err(first_said), Err(second_said)] = answers else { return Ok(false) };
+    Ok(first_said.is_same_refusal(&first) && second_said.is_same_refusal(&second))
 }

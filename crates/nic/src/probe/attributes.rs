@@ -14,14 +14,14 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), S
     bench.stage("attributes")?;
     let base = base.pattern();
     let egress = with(bench, &base, Attributes { egress: true, ..INGRESS })?;
-    bench.draft.attributes.egress = news(bench, &egress);
+    bench.draft.attributes.egress = new_refusal(bench, &egress);
     let none = with(bench, &base, Attributes { ingress: false, ..INGRESS })?;
-    bench.draft.attributes.ingress = news(bench, &none);
+    bench.draft.attributes.ingress = new_refusal(bench, &none);
     // With ingress as well, ethdev would refuse it before the driver sees it.
     let between = Attributes { transfer: true, ingress: false, ..INGRESS };
     let transfer = with(bench, &base, between)?;
     bench.draft.attributes.transfer = transfer.1.is_ok();
-    bench.draft.attributes.no_transfer = news(bench, &transfer);
+    bench.draft.attributes.no_transfer = new_refusal(bench, &transfer);
     if egress.1.is_ok() {
         bench.note("rules for egress are taken, which the file cannot express");
     }
@@ -30,7 +30,7 @@ pub(super) fn probe(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), S
     bench.draft.attributes.groups = most;
     if let Some(beyond) = most {
         let beyond = with(bench, &base, group(beyond))?;
-        bench.draft.attributes.group = news(bench, &beyond);
+        bench.draft.attributes.group = new_refusal(bench, &beyond);
     }
     priorities(bench, &base)
 }
@@ -42,7 +42,7 @@ pub(super) fn priorities(bench: &mut Bench<'_>, base: &Pattern) -> Result<(), St
     bench.draft.attributes.priorities = most;
     if let Some(beyond) = most {
         let beyond = with(bench, base, priority(beyond))?;
-        bench.draft.attributes.priority = news(bench, &beyond);
+        bench.draft.attributes.priority = new_refusal(bench, &beyond);
     }
     Ok(())
 }
@@ -57,11 +57,11 @@ fn with(
     Ok((question, answer))
 }
 
-fn news(
+fn new_refusal(
     bench: &Bench<'_>,
     (question, answer): &(RuleProbe, Answer),
-) -> Option<twin::personality::Told> {
-    bench.news(question, answer)
+) -> Option<twin::personality::RefusalFacts> {
+    bench.new_refusal(question, answer)
 }
 
 /// Returns how many values of an attribute are accepted, from 0; `None` if all are.

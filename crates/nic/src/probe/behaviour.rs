@@ -71,18 +71,18 @@ impl Bench<'_> {
     /// that does not happen within [`LATE_MAX_US`].
     fn until(&mut self, frame: &[u8], witness: &EffectObserver, wanted: bool) -> Option<u32> {
         let from = self.subject.now_us();
-        let mut asked = from;
+        let mut polled = from;
         let mut is_missed = false;
-        while asked - from < LATE_MAX_US {
+        while polled - from < LATE_MAX_US {
             let delivery = self.subject.deliver(frame);
             is_missed |= delivery.is_none() && !witness.is_drop();
             if witness.is_hit(delivery) == wanted && !(delivery.is_none() && is_missed) {
                 if is_missed {
                     self.finding("packets are missed for a while after a rule changed");
                 }
-                return u32::try_from(asked - from).ok();
+                return u32::try_from(polled - from).ok();
             }
-            asked = self.subject.now_us();
+            polled = self.subject.now_us();
         }
         None
     }

@@ -11,7 +11,7 @@ use super::traces::Seen;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use twin::personality::Told;
+use twin::personality::RefusalFacts;
 use twin::{Action, Attributes, Personality};
 
 pub(super) const INGRESS: Attributes = Attributes::INGRESS;
@@ -101,7 +101,7 @@ pub(crate) struct Bench<'a> {
     pub(super) destroy_us: Vec<u64>,
     /// Indexes into `asked`, by the text of the question.
     answers: HashMap<String, usize>,
-    pub(super) asked: Vec<(RuleProbe, Answer)>,
+    pub(super) answered: Vec<(RuleProbe, Answer)>,
     /// Number of answers of `validate` that `create` confirmed; `None` once one was wrong.
     pub(super) confirmed: Option<u32>,
 }
@@ -128,7 +128,7 @@ impl<'a> Bench<'a> {
             create_us: Vec::new(),
             destroy_us: Vec::new(),
             answers: HashMap::new(),
-            asked: Vec::new(),
+            answered: Vec::new(),
             confirmed: Some(0),
         }
     }
@@ -170,11 +170,11 @@ impl<'a> Bench<'a> {
         self.go_on()?;
         let text = format!("{question:?}");
         if let Some(&place) = self.answers.get(&text) {
-            return Ok(self.asked[place].1.clone());
+            return Ok(self.answered[place].1.clone());
         }
         let answer = self.ask_anew(question)?;
-        self.answers.insert(text, self.asked.len());
-        self.asked.push((question.clone(), answer.clone()));
+        self.answers.insert(text, self.answered.len());
+        self.answered.push((question.clone(), answer.clone()));
         Ok(answer)
     }
 
@@ -184,15 +184,15 @@ impl<'a> Bench<'a> {
         };
         self.calls.validate += 1;
         let from = self.subject.now_us();
-        let said = self.subject.validate(question);
+        let validated = self.subject.validate(question);
         self.validate_us.push(self.subject.now_us() - from);
         if confirmed >= CONFIRMATIONS {
-            return Ok(said);
+            return Ok(validated);
         }
         let done = self.with(question, |_, _| Ok(()))?;
-        let agree = match (&said, &done) {
+        let agree = match (&validated, &done) {
             (Ok(()), Ok(())) => true,
-            (Err(said), Err(done)) => said.says_as(done),
+            (Err(validated), Err(done)) => validated.is_same_refusal(done),
             _ => false,
         };
         self.confirmed = agree.then_some(confirmed + 1);
@@ -297,9 +297,14 @@ impl<'a> Bench<'a> {
     }
 
     /// Returns the refusal in `answer`, if the draft does not imply it.
-    pub(super) fn news(&self, question: &RuleProbe, answer: &Answer) -> Option<Told> {
+    pub(super) fn new_refusal(
+        &self,
+        question: &RuleProbe,
+        answer: &Answer,
+    ) -> Option<RefusalFacts> {
         let refused = answer.as_ref().err()?;
-        let is_said = self.drafted(question).is_err_and(|drafted| drafted.says_as(refused));
-        (!is_said).then(|| refused.told())
+        let is_implied =
+            self.drafted(question).is_err_and(|drafted| drafted.is_same_refusal(refused));
+        (!is_implied).then(|| refused.to_facts())
     }
 }

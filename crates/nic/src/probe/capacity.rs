@@ -12,7 +12,7 @@ use super::model::Model;
 use super::pattern::{Bits, Pattern};
 use super::rules::maskable;
 use super::subject::{Refused, RuleId, RuleProbe, Subject};
-use twin::personality::Told;
+use twin::personality::RefusalFacts;
 use twin::{Field, Proto};
 
 /// Number of consecutive calls whose median is compared to find the end of the guarantee.
@@ -149,12 +149,13 @@ fn fill(
 }
 
 /// Returns the refusal of a rule by the full table; `None` if it equals that of the model.
-fn full(bench: &Bench<'_>, pattern: &Pattern, refused: &Refused) -> Option<Told> {
+fn full(bench: &Bench<'_>, pattern: &Pattern, refused: &Refused) -> Option<RefusalFacts> {
     let mut draft = bench.draft.clone();
     draft.table.guaranteed = Some(0);
     let mut model = Model::member(draft, bench.subject.queues());
-    let is_usual = model.create(&bench.about(pattern)).is_err_and(|usual| usual.says_as(refused));
-    (!is_usual).then(|| refused.told())
+    let is_usual =
+        model.create(&bench.about(pattern)).is_err_and(|usual| usual.is_same_refusal(refused));
+    (!is_usual).then(|| refused.to_facts())
 }
 
 /// Returns the index from which calls take much longer than the first ones.
@@ -182,7 +183,7 @@ fn counters(
     })?;
     if let Some(refused) = filled.refused {
         bench.draft.count.max = u32::try_from(filled.rules).ok();
-        bench.draft.count.full = Some(refused.told());
+        bench.draft.count.full = Some(refused.to_facts());
     }
     Ok(())
 }

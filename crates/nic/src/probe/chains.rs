@@ -6,7 +6,7 @@ use super::pattern::{Bits, Pattern, words};
 use super::steps::lines_of;
 use super::subject::{Refused, RuleProbe};
 use std::collections::BTreeMap;
-use twin::personality::{Chain, INNER, Structure, Told};
+use twin::personality::{Chain, INNER, RefusalFacts, Structure};
 use twin::{Field, Place, Proto};
 
 /// An accepted list of headers.
@@ -166,7 +166,7 @@ fn find(
             pattern.masked(at, field, Bits::Full)
         });
         let Err(refused) = bench.ask_pattern(&pattern)? else { return Ok(Ok(set)) };
-        let is_hopeless = silly.is_some_and(|silly| silly.says_as(&refused));
+        let is_hopeless = silly.is_some_and(|silly| silly.is_same_refusal(&refused));
         let refused = first.get_or_insert(refused);
         if is_hopeless {
             return Ok(Err(refused.clone()));
@@ -185,7 +185,7 @@ fn exactness(bench: &mut Bench<'_>, chain: &mut AcceptedChain) -> Result<(), Sto
         let without = chain.pattern().masked(at, field, Bits::None);
         match bench.ask_pattern(&without)? {
             Ok(()) => return Ok(()),
-            Err(refused) if is_whole(&refused, &chain.headers) => words = Some(refused.told()),
+            Err(refused) if is_whole(&refused, &chain.headers) => words = Some(refused.to_facts()),
             Err(_) => {}
         }
     }
@@ -218,7 +218,7 @@ fn are_free(
         };
         let (headers, words) = refused.iter().find(strange).unwrap_or(&refused[0]);
         let question = bench.about(&Pattern::of(headers));
-        bench.draft.pattern.unknown = bench.news(&question, &Err(words.clone()));
+        bench.draft.pattern.unknown = bench.new_refusal(&question, &Err(words.clone()));
     }
     structure(bench)?;
     let agrees = |headers: &Vec<Proto>, is_taken: bool| {
@@ -231,7 +231,7 @@ fn are_free(
 /// Finds the refusals of headers that cannot follow each other.
 fn structure(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     use Proto::{Eth, Ipv4, Ipv6, Tcp, Udp, Vlan, Vxlan};
-    type Slot = fn(&mut Structure) -> &mut Option<Told>;
+    type Slot = fn(&mut Structure) -> &mut Option<RefusalFacts>;
     let cases: [(&[Proto], Slot); 7] = [
         (&[Eth, Tcp], |structure| &mut structure.l4_without_l3),
         (&[Eth, Ipv4, Udp, Ipv4], |structure| &mut structure.l3_after_l4),
@@ -244,24 +244,24 @@ fn structure(bench: &mut Bench<'_>) -> Result<(), Stopped> {
     for (headers, slot) in cases {
         let question = bench.about(&Pattern::of(headers));
         let answer = bench.ask(&question)?;
-        let told = bench.news(&question, &answer);
-        *slot(&mut bench.draft.pattern.structure) = told;
+        let refusal = bench.new_refusal(&question, &answer);
+        *slot(&mut bench.draft.pattern.structure) = refusal;
     }
     Ok(())
 }
 
 /// Returns the most frequent refusal.
-fn usual_words(refused: &[(Vec<Proto>, Refused)]) -> Option<Told> {
+fn usual_words(refused: &[(Vec<Proto>, Refused)]) -> Option<RefusalFacts> {
     let mut counts: Vec<(&Refused, usize)> = Vec::new();
     for (_, words) in refused {
-        match counts.iter_mut().find(|(known, _)| known.says_as(words)) {
+        match counts.iter_mut().find(|(known, _)| known.is_same_refusal(words)) {
             Some((_, count)) => *count += 1,
             None => counts.push((words, 1)),
         }
     }
     // Reversed, so that of equally frequent ones the first wins.
     let most = counts.into_iter().rev().max_by_key(|(_, count)| *count);
-    most.map(|(words, _)| words.told())
+    most.map(|(words, _)| words.to_facts())
 }
 
 /// Writes the chains into the draft.

@@ -45,7 +45,7 @@ pub(super) fn probe(
 fn no_query(bench: &mut Bench<'_>, refused: &Refused) {
     match refused.is_no_call() {
         true => bench.draft.operations.no_query = true,
-        false => bench.draft.count.no_query = Some(refused.told()),
+        false => bench.draft.count.no_query = Some(refused.to_facts()),
     }
 }
 

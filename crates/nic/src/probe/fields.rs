@@ -11,7 +11,7 @@ use super::pattern::{Bits, Pattern};
 use super::subject::{Answer, Refused};
 use super::witness::EffectObserver;
 use std::collections::BTreeMap;
-use twin::personality::{FieldFacts, ItemFacts, MaskRule, Told};
+use twin::personality::{FieldFacts, ItemFacts, MaskRule, RefusalFacts};
 use twin::{Field, Proto};
 
 /// A chain for questions about one of its headers.
@@ -104,28 +104,34 @@ fn header(
 }
 
 /// Returns the most frequent refusal.
-fn usual<'a>(refusals: impl Iterator<Item = &'a Refused>) -> Option<Told> {
+fn usual<'a>(refusals: impl Iterator<Item = &'a Refused>) -> Option<RefusalFacts> {
     let mut counts: BTreeMap<String, (usize, &Refused)> = BTreeMap::new();
     for refused in refusals {
-        counts.entry(format!("{:?}", refused.told())).or_insert((0, refused)).0 += 1;
+        counts.entry(format!("{:?}", refused.to_facts())).or_insert((0, refused)).0 += 1;
     }
-    counts.into_values().max_by_key(|(count, _)| *count).map(|(_, refused)| refused.told())
+    counts.into_values().max_by_key(|(count, _)| *count).map(|(_, refused)| refused.to_facts())
 }
 
 impl Seen {
     /// Returns the fact for the file; `usual` is the refusal that the file has for the whole
     /// header.
-    fn fact(self, usual: Option<&Told>) -> Option<FieldFacts> {
-        let told = self.refused.map(|refused| refused.told());
-        let told = told.filter(|told| Some(told) != usual);
-        let not_told = self.not_refused.map(|refused| refused.told());
-        let is_plain = told.is_none() && self.not.is_empty() && self.these.is_empty();
+    fn fact(self, usual: Option<&RefusalFacts>) -> Option<FieldFacts> {
+        let refusal = self.refused.map(|refused| refused.to_facts());
+        let refusal = refusal.filter(|refusal| Some(refusal) != usual);
+        let value_refusal = self.not_refused.map(|refused| refused.to_facts());
+        let is_plain = refusal.is_none() && self.not.is_empty() && self.these.is_empty();
         match self.rule {
             MaskRule::Never if is_plain => None,
             rule if is_plain => Some(FieldFacts::Rule(rule)),
             mask => {
                 let (these, not) = (self.these, self.not);
-                Some(FieldFacts::Detailed { mask, these, told, not, not_told })
+                Some(FieldFacts::Detailed {
+                    mask,
+                    these,
+                    told: refusal,
+                    not,
+                    not_told: value_refusal,
+                })
             }
         }
     }
@@ -263,7 +269,7 @@ impl Context<'_> {
     }
 
     /// Returns the refusal of a condition that a tag or fragment header follows, or does not.
-    fn followed(&self, bench: &mut Bench<'_>) -> Result<Option<Told>, Stopped> {
+    fn followed(&self, bench: &mut Bench<'_>) -> Result<Option<RefusalFacts>, Stopped> {
         let headers = &self.chain.headers;
         let follower = match headers[self.at] {
             Proto::Eth | Proto::Vlan => Proto::Vlan,
@@ -274,15 +280,15 @@ impl Context<'_> {
         let without = bench.ask_pattern(&pattern)?;
         pattern.items[self.at].followed = Some(headers.get(self.at + 1) == Some(&follower));
         let answer = bench.ask_pattern(&pattern)?;
-        Ok(answer.err().filter(|_| without.is_ok()).map(|refused| refused.told()))
+        Ok(answer.err().filter(|_| without.is_ok()).map(|refused| refused.to_facts()))
     }
 
     /// Returns the refusal of a header without spec and mask, if the answer to one with zeros is
     /// different.
-    fn null(&self, bench: &mut Bench<'_>) -> Result<Option<Told>, Stopped> {
+    fn null(&self, bench: &mut Bench<'_>) -> Result<Option<RefusalFacts>, Stopped> {
         let null = bench.ask_pattern(&self.chain.pattern().null(self.at))?;
         let zero = bench.ask_pattern(&self.chain.pattern().null(self.at).given(self.at))?;
         let is_new = null != zero && !self.passes(&null);
-        Ok(null.err().filter(|_| is_new).map(|refused| refused.told()))
+        Ok(null.err().filter(|_| is_new).map(|refused| refused.to_facts()))
     }
 }

@@ -10,7 +10,7 @@ use super::pattern::Pattern;
 use super::steps::lines_of;
 use super::subject::{Refused, RuleProbe};
 use std::collections::BTreeMap;
-use twin::personality::{LastParser, Told};
+use twin::personality::{LastParser, RefusalFacts};
 use twin::{Attributes, Place, Proto};
 
 /// Sets `is_deaf` in the chains whose refusals are not specific.
@@ -21,7 +21,7 @@ pub(super) fn find(bench: &mut Bench<'_>, taken: &mut [AcceptedChain]) -> Result
         let good = bench.about(&chain.pattern());
         let egress = bench.ask(&RuleProbe { attributes: EGRESS, ..good.clone() })?;
         let empty = bench.ask(&RuleProbe { actions: Vec::new(), ..good })?;
-        same.push(matches!((egress, empty), (Err(one), Err(other)) if one.says_as(&other)));
+        same.push(matches!((egress, empty), (Err(one), Err(other)) if one.is_same_refusal(&other)));
     }
     if same.contains(&false) {
         taken.iter_mut().zip(same).for_each(|(chain, is_same)| chain.is_deaf = is_same);
@@ -35,8 +35,8 @@ const EGRESS: Attributes = Attributes { egress: true, ..INGRESS };
 #[derive(Default)]
 struct Words {
     lists: Vec<Vec<&'static str>>,
-    given: BTreeMap<String, Told>,
-    null: BTreeMap<String, Told>,
+    given: BTreeMap<String, RefusalFacts>,
+    null: BTreeMap<String, RefusalFacts>,
     /// Headers without a refusal.
     quiet: Vec<(Proto, bool)>,
 }
@@ -72,15 +72,16 @@ fn words_of(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Words, Stopp
     for (at, &proto) in chain.headers.iter().enumerate() {
         let mut is_hidden = true;
         for is_given in [true, false] {
-            let asked = if is_given { pattern.clone().given(at) } else { pattern.clone().null(at) };
-            match told(bench, &asked, at)? {
+            let variant =
+                if is_given { pattern.clone().given(at) } else { pattern.clone().null(at) };
+            match refusal_at(bench, &variant, at)? {
                 Some(refused) => {
                     let map = if is_given { &mut words.given } else { &mut words.null };
-                    map.insert(proto.name().to_owned(), refused.told());
+                    map.insert(proto.name().to_owned(), refused.to_facts());
                 }
                 None => {
                     words.quiet.push((proto, is_given));
-                    pattern = asked;
+                    pattern = variant;
                     is_hidden = false;
                 }
             }
@@ -94,7 +95,11 @@ fn words_of(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Words, Stopp
 }
 
 /// Returns the refusal that points at the item at `at`, if any.
-fn told(bench: &mut Bench<'_>, pattern: &Pattern, at: usize) -> Result<Option<Refused>, Stopped> {
+fn refusal_at(
+    bench: &mut Bench<'_>,
+    pattern: &Pattern,
+    at: usize,
+) -> Result<Option<Refused>, Stopped> {
     let question = RuleProbe { attributes: EGRESS, ..bench.about(pattern) };
     let refused = bench.ask(&question)?.err();
     Ok(refused.filter(|refused| refused.place == Some(Place::Item(at))))
@@ -103,8 +108,9 @@ fn told(bench: &mut Bench<'_>, pattern: &Pattern, at: usize) -> Result<Option<Re
 impl Words {
     /// True if one parser can give the refusals of both.
     fn goes_with(&self, other: &Self) -> bool {
-        let agree = |map: &BTreeMap<String, Told>, other: &BTreeMap<String, Told>| {
-            map.iter().all(|(name, told)| other.get(name).is_none_or(|other| other == told))
+        let agree = |map: &BTreeMap<String, RefusalFacts>,
+                     other: &BTreeMap<String, RefusalFacts>| {
+            map.iter().all(|(name, refusal)| other.get(name).is_none_or(|other| other == refusal))
         };
         let silent = |words: &Self, other: &Self| {
             words.quiet.iter().all(|(proto, is_given)| {

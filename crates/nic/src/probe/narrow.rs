@@ -81,7 +81,7 @@ fn allowed(bench: &mut Bench<'_>, chain: &AcceptedChain) -> Result<Option<Vec<St
         let list = if is_news { &mut refused } else { &mut names };
         list.push(chain.name(at, field));
         if is_news && bench.draft.pattern.not_exactly.is_none() {
-            bench.draft.pattern.not_exactly = answer.err().map(|refused| refused.told());
+            bench.draft.pattern.not_exactly = answer.err().map(|refused| refused.to_facts());
         }
     }
     names.retain(|name| !refused.contains(name));
@@ -105,7 +105,7 @@ fn width(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> 
         let answer = bench.ask(&question)?;
         if answer.is_err() && bench.drafted(&question).is_ok() {
             bench.draft.pattern.bytes_max = most_bytes(bench, &pattern)?;
-            bench.draft.pattern.too_wide = bench.news(&question, &answer);
+            bench.draft.pattern.too_wide = bench.new_refusal(&question, &answer);
             return Ok(());
         }
     }

@@ -10,7 +10,7 @@ use super::pattern::{Bits, Pattern};
 use super::steps::lines_of;
 use super::subject::{Answer, RuleProbe, Subject};
 use super::witness::EffectObserver;
-use twin::personality::{CONFLICTS_MAX, Conflict, Duplicate, Steps, Told};
+use twin::personality::{CONFLICTS_MAX, Conflict, Duplicate, RefusalFacts, Steps};
 use twin::{Action, Proto};
 
 /// Finds these rules and writes them into the draft.
@@ -64,10 +64,10 @@ fn duplicate(
         Ok(match taken {
             Err(refused) => {
                 let is_usual = drafted_after(bench, std::slice::from_ref(&first), &second)
-                    .is_err_and(|drafted| drafted.says_as(&refused));
+                    .is_err_and(|drafted| drafted.is_same_refusal(&refused));
                 let knows = validated.is_none_or(|answer| answer.is_err());
-                let told = || Duplicate::Refused(refused.told());
-                if is_usual && knows { Duplicate::Exists } else { told() }
+                let refusal = || Duplicate::Refused(refused.to_facts());
+                if is_usual && knows { Duplicate::Exists } else { refusal() }
             }
             Ok(Some(MARK)) => Duplicate::FirstWins,
             Ok(Some(mark)) if mark == MARK + 1 => Duplicate::LastWins,
@@ -99,7 +99,7 @@ fn other_fields(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), St
     let alone = bench.ask(&dst)?;
     let after = bench.with(&src, |bench, _| bench.with(&dst, |_, _| Ok(())))?;
     if let (Ok(()), Ok(Err(refused))) = (alone, after) {
-        bench.draft.pattern.other_fields = Some(refused.told());
+        bench.draft.pattern.other_fields = Some(refused.to_facts());
     }
     Ok(())
 }
@@ -110,7 +110,7 @@ fn conflicts(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopp
     let is_usual = |chain: &&AcceptedChain| chain.headers[0] == Proto::Eth || !begins(Proto::Eth);
     let chains: Vec<_> = taken.iter().filter(is_usual).collect();
     let questions: Vec<_> = chains.iter().map(|chain| bench.about(&chain.pattern())).collect();
-    let mut pairs: Vec<(usize, usize, Told)> = Vec::new();
+    let mut pairs: Vec<(usize, usize, RefusalFacts)> = Vec::new();
     for at in unexplained(bench, &questions)? {
         for before in 0..at {
             let (one, other) = (&questions[before], &questions[at]);
@@ -118,7 +118,7 @@ fn conflicts(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopp
             let Ok(Err(refused)) = answer else { continue };
             let drafted = drafted_after(bench, std::slice::from_ref(one), other);
             if drafted.is_ok() {
-                pairs.push((before, at, refused.told()));
+                pairs.push((before, at, refused.to_facts()));
             }
         }
     }
@@ -163,22 +163,22 @@ fn unexplained(bench: &mut Bench<'_>, questions: &[RuleProbe]) -> Result<Vec<usi
 }
 
 fn grouped(
-    pairs: &[(usize, usize, Told)],
+    pairs: &[(usize, usize, RefusalFacts)],
     names: impl Fn(usize) -> Vec<&'static str>,
 ) -> Vec<Conflict> {
     // A list, a refusal, and the lists that it excludes with that refusal.
-    let mut ones: Vec<(usize, Told, Vec<usize>)> = Vec::new();
-    for (one, other, told) in pairs {
-        match ones.iter_mut().find(|(known, words, _)| known == one && words == told) {
+    let mut ones: Vec<(usize, RefusalFacts, Vec<usize>)> = Vec::new();
+    for (one, other, refusal) in pairs {
+        match ones.iter_mut().find(|(known, words, _)| known == one && words == refusal) {
             Some((_, _, others)) => others.push(*other),
-            None => ones.push((*one, told.clone(), vec![*other])),
+            None => ones.push((*one, refusal.clone(), vec![*other])),
         }
     }
     let lines =
         |places: &[usize]| lines_of(&places.iter().map(|&at| names(at)).collect::<Vec<_>>());
-    let conflict = |(one, told, others): (usize, Told, Vec<usize>)| {
+    let conflict = |(one, refusal, others): (usize, RefusalFacts, Vec<usize>)| {
         let both = |other: Steps| {
-            lines(&[one]).pop().map(|one| Conflict { one, other, told: told.clone() })
+            lines(&[one]).pop().map(|one| Conflict { one, other, told: refusal.clone() })
         };
         lines(&others).into_iter().filter_map(both).collect::<Vec<_>>()
     };

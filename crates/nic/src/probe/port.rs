@@ -48,12 +48,12 @@ impl PortSubject {
     /// Returns the number of packets that arrive within `time` although the prober sends none.
     pub fn overhear(&mut self, time: Duration) -> usize {
         let until = Instant::now() + time;
-        let mut heard = 0;
+        let mut received = 0;
         while Instant::now() < until {
             let mut burst = Burst::new();
-            heard += self.side.rx.iter_mut().map(|queue| queue.burst(&mut burst)).sum::<usize>();
+            received += self.side.rx.iter_mut().map(|queue| queue.burst(&mut burst)).sum::<usize>();
         }
-        heard
+        received
     }
 
     /// Sends a frame, with a number appended that no header includes in its length.

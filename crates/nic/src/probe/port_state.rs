@@ -29,7 +29,7 @@ pub(super) fn probe(
     }
     let stopped = bench.with(&question, |_, _| Ok(()));
     bench.start()?;
-    bench.draft.port.stopped = stopped?.err().map(|refused| refused.told());
+    bench.draft.port.stopped = stopped?.err().map(|refused| refused.to_facts());
     let sees = witness.zip(pattern.frame.as_deref());
     let knows_dead_rules = bench.subject.knows_dead_rules();
     if !knows_dead_rules && (sees.is_none() || bench.seen.has_others()) {

@@ -190,7 +190,7 @@ impl Way {
     ) -> Batch {
         let (mut batch, mut clock) = (Batch::default(), Clock::default());
         let from = bench.subject.now_us();
-        let mut news = from;
+        let mut progress_us = from;
         loop {
             while batch.asked - batch.results < u64::from(self.depth) && batch.refused.is_none() {
                 let now = bench.subject.now_us();
@@ -210,17 +210,17 @@ impl Way {
             if batch.accepts("push", pushed).is_none() {
                 break;
             }
-            let came = batch.results;
+            let earlier = batch.results;
             Self::pull(bench, &mut batch, &mut clock, good);
             bench.step(batch.results, numbers.len() as u64);
             let now = bench.subject.now_us();
-            news = if batch.results > came { now } else { news };
-            if now - news > PATIENCE_US {
+            progress_us = if batch.results > earlier { now } else { progress_us };
+            if now - progress_us > PATIENCE_US {
                 break;
             }
         }
         // The rate does not include the wait for missing results.
-        batch.per_second = batch.results * 1_000_000 / (news - from).max(1);
+        batch.per_second = batch.results * 1_000_000 / (progress_us - from).max(1);
         (batch.enqueue, batch.result) = (Times::of(&clock.enqueue_us), Times::of(&clock.result_us));
         batch
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use twin::Personality;
 use twin::personality::{
-    AgeFacts, Check, Duplicate, FieldFacts, ItemFacts, MaskRule, OnStop, Told,
+    AgeFacts, Check, Duplicate, FieldFacts, ItemFacts, MaskRule, OnStop, RefusalFacts,
 };
 
 /// Identity of a port.
@@ -110,18 +110,18 @@ impl<W: Write> Table<'_, W> {
     }
 }
 
-fn words(told: &Told) -> String {
-    match told {
-        Told::Message(message) | Told::Full { message: Some(message), .. } => {
+fn words(refusal: &RefusalFacts) -> String {
+    match refusal {
+        RefusalFacts::Message(message) | RefusalFacts::Full { message: Some(message), .. } => {
             format!("\"{message}\"")
         }
-        Told::Full { errno: Some(errno), .. } => format!("{errno:?} without a message"),
-        Told::Full { .. } => "without a message".to_owned(),
+        RefusalFacts::Full { errno: Some(errno), .. } => format!("{errno:?} without a message"),
+        RefusalFacts::Full { .. } => "without a message".to_owned(),
     }
 }
 
-fn or_words(fact: &str, told: Option<&Told>) -> String {
-    told.map_or(fact.to_owned(), |told| format!("{fact}: {}", words(told)))
+fn or_words(fact: &str, refusal: Option<&RefusalFacts>) -> String {
+    refusal.map_or(fact.to_owned(), |refusal| format!("{fact}: {}", words(refusal)))
 }
 
 fn operations<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
@@ -181,15 +181,15 @@ fn patterns<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io
         };
         table.row("headers", any)?;
     }
-    for (fact, told) in [
+    for (fact, refusal) in [
         ("others", &pattern.unknown),
         ("ranges", &pattern.range),
         ("a mask without a spec", &pattern.mask_alone),
         ("nothing to match", &pattern.empty),
         ("other fields", &pattern.not_exactly),
     ] {
-        if told.is_some() {
-            table.row("refused", or_words(fact, told.as_ref()))?;
+        if refusal.is_some() {
+            table.row("refused", or_words(fact, refusal.as_ref()))?;
         }
     }
     if let Some(most) = pattern.bytes_max {
@@ -226,9 +226,9 @@ fn masks(facts: &ItemFacts) -> String {
     }
     let mut parts: Vec<_> =
         kinds.iter().map(|(kind, fields)| format!("{} {kind}", fields.join(" "))).collect();
-    let told = facts.mask.as_ref().map(words);
-    parts.extend(told.map(|told| format!("others {told}")));
-    parts.extend(facts.null.as_ref().map(|told| format!("left out {}", words(told))));
+    let refusal = facts.mask.as_ref().map(words);
+    parts.extend(refusal.map(|refusal| format!("others {refusal}")));
+    parts.extend(facts.null.as_ref().map(|refusal| format!("left out {}", words(refusal))));
     parts.join("; ")
 }
 
@@ -262,9 +262,9 @@ fn lists<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
     if facts.accepted.is_empty() {
         table.row("actions", "any list with one fate")?;
     }
-    for (fact, told) in [("others", &facts.unknown), ("one is missing", &facts.missing)] {
-        if told.is_some() {
-            table.row("refused", or_words(fact, told.as_ref()))?;
+    for (fact, refusal) in [("others", &facts.unknown), ("one is missing", &facts.missing)] {
+        if refusal.is_some() {
+            table.row("refused", or_words(fact, refusal.as_ref()))?;
         }
     }
     Ok(())
@@ -280,16 +280,16 @@ fn ages<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Re
         true => ", not in group 0",
         false => "",
     };
-    let told =
+    let refusal =
         if *never_told { "aged rules are NEVER REPORTED" } else { "aged rules are reported" };
-    let query = no_query.as_ref().map(|told| format!("; no query: {}", words(told)));
-    table.row("ages", format!("taken{group}; {told}{}", query.unwrap_or_default()))
+    let query = no_query.as_ref().map(|refusal| format!("; no query: {}", words(refusal)));
+    table.row("ages", format!("taken{group}; {refusal}{}", query.unwrap_or_default()))
 }
 
 fn twice<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
     let twice = match &personality.table.duplicate {
         Duplicate::Exists => "refused, by validate too".to_owned(),
-        Duplicate::Refused(told) => format!("refused: {}", words(told)),
+        Duplicate::Refused(refusal) => format!("refused: {}", words(refusal)),
         Duplicate::FirstWins => "taken, the first is in effect".to_owned(),
         Duplicate::LastWins => "taken, the last is in effect".to_owned(),
     };
@@ -299,9 +299,9 @@ fn twice<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
 fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
     let facts = &personality.table;
     twice(table, personality)?;
-    if let Some(told) = &personality.pattern.other_fields {
+    if let Some(refusal) = &personality.pattern.other_fields {
         let fact = "one set of fields at a time for each kind of packet";
-        table.row("conflicts", or_words(fact, Some(told)))?;
+        table.row("conflicts", or_words(fact, Some(refusal)))?;
     }
     for conflict in &personality.conflicts {
         table.row("conflicts", format!("{} and {}", conflict.one, conflict.other))?;
@@ -313,7 +313,7 @@ fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
         ms => format!(", read every {ms} ms"),
     };
     let counted = match &count.no_query {
-        Some(told) => or_words("none", Some(told)),
+        Some(refusal) => or_words("none", Some(refusal)),
         None if personality.operations.no_query => "none".to_owned(),
         None => format!("{bytes}{age}"),
     };

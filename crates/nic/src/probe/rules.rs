@@ -7,7 +7,7 @@ use super::chains::{AcceptedChain, is_whole};
 use super::fields::context;
 use super::pattern::{Bits, Pattern};
 use super::witness::EffectObserver;
-use twin::personality::{Exclusive, FieldFacts, MaskRule, Told};
+use twin::personality::{Exclusive, FieldFacts, MaskRule, RefusalFacts};
 use twin::{Field, Proto};
 
 /// Finds these facts and writes them into the draft.
@@ -29,7 +29,7 @@ fn empty(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stopped> 
     for chain in taken.iter().filter(|chain| !chain.is_exact && !chain.fields.is_empty()) {
         let answer = bench.ask_pattern(&Pattern::of(&chain.headers))?;
         if let Some(refused) = answer.err().filter(|refused| is_whole(refused, &chain.headers)) {
-            bench.draft.pattern.empty = Some(refused.told());
+            bench.draft.pattern.empty = Some(refused.to_facts());
             return Ok(());
         }
     }
@@ -50,7 +50,7 @@ fn ranges(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), Stopped> {
     let question = bench.about(&pattern);
     let range = bench.ask(&question)?;
     bench.draft.pattern.never_last = same.is_err();
-    bench.draft.pattern.range = bench.news(&question, &range);
+    bench.draft.pattern.range = bench.new_refusal(&question, &range);
     if range.is_ok() {
         bench.note("ranges are taken, which the file cannot express");
     }
@@ -95,7 +95,7 @@ fn mask_alone(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stop
         pattern.items[at].given.spec = false;
         let answer = bench.ask_pattern(&pattern)?;
         let refused = answer.err().filter(|refused| !is_whole(refused, &chain.headers));
-        bench.draft.pattern.mask_alone = refused.map(|refused| refused.told());
+        bench.draft.pattern.mask_alone = refused.map(|refused| refused.to_facts());
         return Ok(());
     }
     Ok(())
@@ -119,7 +119,7 @@ fn default_mask(
         pattern.items[at].mask = [0; twin::HEADER_MAX];
         let answer = bench.ask_pattern(&pattern)?;
         match (answer, full) {
-            (Err(refused), Err(full)) if refused.says_as(&full) => return Ok(()),
+            (Err(refused), Err(full)) if refused.is_same_refusal(&full) => return Ok(()),
             (Err(refused), Ok(())) if is_whole(&refused, &chain.headers) && !chain.is_exact => {
                 bench.draft.pattern.no_default_mask = true;
                 return Ok(());
@@ -152,8 +152,8 @@ fn exclusives(bench: &mut Bench<'_>, taken: &[AcceptedChain]) -> Result<(), Stop
                     continue;
                 }
                 seen.push(pair);
-                if let Some(told) = exclusive(bench, chain, one, other)? {
-                    add(&mut bench.draft.exclusives, pair, told);
+                if let Some(refusal) = exclusive(bench, chain, one, other)? {
+                    add(&mut bench.draft.exclusives, pair, refusal);
                 }
             }
         }
@@ -167,7 +167,7 @@ fn exclusive(
     chain: &AcceptedChain,
     one: usize,
     other: usize,
-) -> Result<Option<Told>, Stopped> {
+) -> Result<Option<RefusalFacts>, Stopped> {
     let fields = [one, other].map(|at| maskable(bench, chain.headers[at]));
     let [Some(field), Some(other_field)] = fields else { return Ok(None) };
     let null = Pattern::of(&chain.headers);
@@ -176,13 +176,13 @@ fn exclusive(
     let both = first.clone().masked(other, other_field, Bits::Full);
     let Err(refused) = bench.ask_pattern(&both)? else { return Ok(None) };
     let are_good = bench.ask_pattern(&first)?.is_ok() && bench.ask_pattern(&second)?.is_ok();
-    Ok(are_good.then(|| refused.told()))
+    Ok(are_good.then(|| refused.to_facts()))
 }
 
-fn add(exclusives: &mut Vec<Exclusive>, (one, other): (Proto, Proto), told: Told) {
+fn add(exclusives: &mut Vec<Exclusive>, (one, other): (Proto, Proto), refusal: RefusalFacts) {
     let (one, other) = (vec![one.name().to_owned()], other.name().to_owned());
-    match exclusives.iter_mut().find(|known| known.one == one && known.told == told) {
+    match exclusives.iter_mut().find(|known| known.one == one && known.told == refusal) {
         Some(known) => known.other.push(other),
-        None => exclusives.push(Exclusive { one, other: vec![other], told }),
+        None => exclusives.push(Exclusive { one, other: vec![other], told: refusal }),
     }
 }

@@ -28,11 +28,11 @@ pub(super) fn lines_of(lists: &[Words]) -> Vec<Steps> {
 /// Removes parts of lines as long as the lines describe the same lists. First it removes whole
 /// lines, the shortest first; then the option to leave steps out; then words.
 fn leave_out(lines: &mut Vec<Line>) {
-    let said = |lines: &[Line]| lines.iter().flat_map(Line::lists).collect::<BTreeSet<_>>();
-    let all = said(lines);
+    let lists_of = |lines: &[Line]| lines.iter().flat_map(Line::lists).collect::<BTreeSet<_>>();
+    let all = lists_of(lines);
     for number in (0..lines.len()).rev() {
         let line = lines.remove(number);
-        if said(lines) != all {
+        if lists_of(lines) != all {
             lines.insert(number, line);
         }
     }
@@ -42,7 +42,7 @@ fn leave_out(lines: &mut Vec<Line>) {
     };
     for (number, at) in places(lines) {
         let was_optional = std::mem::replace(&mut lines[number].0[at].1, false);
-        if was_optional && said(lines) != all {
+        if was_optional && lists_of(lines) != all {
             lines[number].0[at].1 = true;
         }
     }
@@ -50,7 +50,7 @@ fn leave_out(lines: &mut Vec<Line>) {
         for word in lines[number].0[at].0.clone() {
             let before = lines[number].clone();
             lines[number].0[at].0.retain(|other| *other != word);
-            if lines[number].0[at].0.is_empty() || said(lines) != all {
+            if lines[number].0[at].0.is_empty() || lists_of(lines) != all {
                 lines[number] = before;
             }
         }

@@ -7,7 +7,7 @@
 use super::flow_queue::FlowQueue;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use twin::personality::Told;
+use twin::personality::RefusalFacts;
 use twin::{Action, Attributes, Errno, Item, Kind, Place, Rule};
 
 /// A rule that the prober tries on a subject.
@@ -41,7 +41,7 @@ pub struct Refused {
 
 impl Refused {
     /// True if another refusal is equal, except for the part that it points at.
-    pub(crate) fn says_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_refusal(&self, other: &Self) -> bool {
         let words = |refused: &Self| (refused.errno, refused.kind, refused.message.clone());
         words(self) == words(other)
     }
@@ -52,8 +52,12 @@ impl Refused {
     }
 
     /// Returns the refusal in the form of personalities.
-    pub(crate) fn told(&self) -> Told {
-        Told::Full { errno: self.errno, kind: Some(self.kind), message: self.message.clone() }
+    pub(crate) fn to_facts(&self) -> RefusalFacts {
+        RefusalFacts::Full {
+            errno: self.errno,
+            kind: Some(self.kind),
+            message: self.message.clone(),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use super::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use testkit::random::Random;
-use twin::personality::{AgeFacts, FieldFacts, Latency, MaskRule, NAMES, OnStop, Told};
+use twin::personality::{AgeFacts, FieldFacts, Latency, MaskRule, NAMES, OnStop, RefusalFacts};
 use twin::{Action, Attributes, Errno, Proto};
 
 mod faults;
@@ -360,11 +360,11 @@ fn tables_are_filled_to_their_ends() {
 }
 
 /// Returns a refusal with the errno that Intel's files give for all.
-fn full(told: Told) -> Told {
-    match told {
-        Told::Full { errno, kind, message } => {
-            Told::Full { errno: errno.or(Some(Errno::EINVAL)), kind, message }
+fn full(refusal: RefusalFacts) -> RefusalFacts {
+    match refusal {
+        RefusalFacts::Full { errno, kind, message } => {
+            RefusalFacts::Full { errno: errno.or(Some(Errno::EINVAL)), kind, message }
         }
-        told => told,
+        refusal => refusal,
     }
 }

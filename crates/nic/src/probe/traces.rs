@@ -141,9 +141,9 @@ pub(super) fn after(bench: &mut Bench<'_>, before: &Traces) {
     if !bench.seen.has_stayed() {
         return;
     }
-    let what = format!("destroyed rules stayed: {}", bench.seen.words());
+    let finding = format!("destroyed rules stayed: {}", bench.seen.words());
     if bench.seen.has_others() {
-        bench.finding(what);
+        bench.finding(finding);
         return;
     }
     let flushed = bench.subject.flush();
@@ -153,7 +153,7 @@ pub(super) fn after(bench: &mut Bench<'_>, before: &Traces) {
         (true, Ok(())) => "a flush did not remove them".to_owned(),
         (true, Err(refused)) => format!("a flush was refused: {refused}"),
     };
-    bench.finding(format!("{what}; {end}"));
+    bench.finding(format!("{finding}; {end}"));
 }
 
 /// Looks for traces until there are none, at most as long as a destroyed rule may stay in effect.

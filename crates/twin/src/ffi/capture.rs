@@ -2,7 +2,7 @@
 //! Exports functions for a port that replays a capture: its frames, verdicts computed ahead, and
 //! the generation that tells whether such verdicts are still valid.
 
-use super::{TwinFrame, TwinNic, TwinVerdict, judge_each, slice};
+use super::{TwinFrame, TwinNic, TwinVerdict, classify_each, slice};
 use crate::capture::Capture;
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -134,7 +134,7 @@ pub(crate) unsafe extern "C" fn twin_nic_foresee(
     let (nic, frames) = unsafe { (&*nic, slice(frames, count)) };
     let nic = nic.read();
     // SAFETY: by the contract above.
-    unsafe { judge_each(frames, verdicts, |bytes, _| nic.foresee(bytes, now_us)) };
+    unsafe { classify_each(frames, verdicts, |bytes, _| nic.foresee(bytes, now_us)) };
 }
 
 /// See `pmd/twin_model.h`.

@@ -7,9 +7,9 @@
 use super::TwinNic;
 use crate::capture::Capture;
 use crate::index::{Index, Packets};
-use crate::judge::Rule;
 use crate::nic::{Answer, Nic};
 use crate::refusal::Refusal;
+use crate::rule_check::Rule;
 use crate::rules::Handle;
 use crate::tuple::AffectedPackets;
 use std::ffi::c_void;
@@ -106,16 +106,16 @@ type Update =
     unsafe extern "C" fn(context: *mut c_void, packets: *const u32, count: u32, are_alike: bool);
 
 /// A callback of C for changes, and its context.
-struct Listener {
+struct UpdateCallback {
     update: Update,
     context: *mut c_void,
 }
 
 // SAFETY: any thread may call it, one at a time, by the contract of `twin_nic_follow`.
-unsafe impl Send for Listener {}
+unsafe impl Send for UpdateCallback {}
 
-impl Listener {
-    fn tell(&self, packets: Packets<'_>) {
+impl UpdateCallback {
+    fn call(&self, packets: Packets<'_>) {
         let Packets { numbers, are_alike } = packets;
         // SAFETY: `numbers` are as many as is said, and the context is that of the function.
         unsafe { (self.update)(self.context, numbers.as_ptr(), numbers.len() as u32, are_alike) };
@@ -138,8 +138,8 @@ pub(crate) unsafe extern "C" fn twin_nic_follow(
     // SAFETY: by the contract above.
     let (nic, capture) = unsafe { (&*nic, &*capture) };
     let index = Index::of(capture.len(), |packet| capture.frame(packet as usize));
-    let listener = Listener { update, context };
-    let update = Box::new(move |packets: Packets<'_>| listener.tell(packets));
+    let callback = UpdateCallback { update, context };
+    let update = Box::new(move |packets: Packets<'_>| callback.call(packets));
     let follower = Some(CaptureClient { index, update });
     *nic.follower.lock().unwrap_or_else(PoisonError::into_inner) = follower;
 }

@@ -74,16 +74,16 @@ pub(crate) unsafe extern "C" fn twin_flow_aged(
 pub(crate) unsafe extern "C" fn twin_nic_is_ageing_news(nic: *const TwinNic, now_us: u64) -> bool {
     // SAFETY: by the contract above.
     let nic = unsafe { &*nic };
-    let mut is_news = false;
+    let mut has_new = false;
     // A writer waits for readers, and all others wait for the writer: not for long.
     for begin in (0..).step_by(RULES_AT_ONCE) {
         let model = nic.read();
         if begin >= model.ageing() {
             break;
         }
-        is_news |= model.is_ageing_news(begin..begin + RULES_AT_ONCE, now_us);
+        has_new |= model.is_ageing_news(begin..begin + RULES_AT_ONCE, now_us);
     }
-    is_news
+    has_new
 }
 
 /// See `pmd/twin_model.h`.

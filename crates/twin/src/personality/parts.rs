@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// A refusal of the NIC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub enum Told {
+pub enum RefusalFacts {
     /// The message; the other parts are the usual ones.
     Message(String),
     /// The parts that are not the usual ones.
@@ -30,7 +30,7 @@ pub enum Told {
     },
 }
 
-impl Told {
+impl RefusalFacts {
     /// Returns the refusal; parts that are left out come from `usual`.
     pub(crate) fn refusal(&self, usual: Refusal) -> Refusal {
         match self {
@@ -80,19 +80,19 @@ pub struct AttributeFacts {
     pub transfer: bool,
     /// Refusal of a group that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<Told>,
+    pub group: Option<RefusalFacts>,
     /// Refusal of a priority that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<Told>,
+    pub priority: Option<RefusalFacts>,
     /// Refusal of a rule that is not for ingress.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ingress: Option<Told>,
+    pub ingress: Option<RefusalFacts>,
     /// Refusal of a rule for egress.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub egress: Option<Told>,
+    pub egress: Option<RefusalFacts>,
     /// Refusal of a rule for transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub no_transfer: Option<Told>,
+    pub no_transfer: Option<RefusalFacts>,
 }
 
 /// Lists of actions.
@@ -113,26 +113,26 @@ pub struct ActionFacts {
     pub any_order: bool,
     /// Refusal of an action that is out of place.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<Told>,
+    pub unknown: Option<RefusalFacts>,
     /// Refusal of an action that is out of place, by the action's name; takes precedence over
     /// `unknown`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub out_of_place: BTreeMap<String, Told>,
+    pub out_of_place: BTreeMap<String, RefusalFacts>,
     /// Refusal of a list that lacks an action.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing: Option<Told>,
+    pub missing: Option<RefusalFacts>,
     /// Refusal of an action that comes twice, or with another of its step, by the action's name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub twice: BTreeMap<String, Told>,
+    pub twice: BTreeMap<String, RefusalFacts>,
     /// Refusal of an action in group 0, by the action's name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub not_in_root: BTreeMap<String, Told>,
+    pub not_in_root: BTreeMap<String, RefusalFacts>,
     /// Refusal of an empty list.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub empty: Option<Told>,
+    pub empty: Option<RefusalFacts>,
     /// Refusal of a queue that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub no_queue: Option<Told>,
+    pub no_queue: Option<RefusalFacts>,
     /// The action rss.
     #[serde(skip_serializing_if = "is_default")]
     pub rss: RssFacts,
@@ -144,11 +144,11 @@ pub struct ActionFacts {
 pub struct RssFacts {
     /// Refusal of queues that are not consecutive; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_contiguous: Option<Told>,
+    pub not_contiguous: Option<RefusalFacts>,
     /// Refusal of a number of queues that is no power of two, or less than two; accepted if left
     /// out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_power_of_two: Option<Told>,
+    pub not_power_of_two: Option<RefusalFacts>,
 }
 
 /// Marks.
@@ -163,7 +163,7 @@ pub struct MarkFacts {
     pub max: Option<u32>,
     /// Refusal of a higher mark.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub too_high: Option<Told>,
+    pub too_high: Option<RefusalFacts>,
     /// A mark that packets never have, because it means no mark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub means_none: Option<u32>,
@@ -187,7 +187,7 @@ pub struct AgeFacts {
     pub never_told: bool,
     /// Refusal of a query of the age; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub no_query: Option<Told>,
+    pub no_query: Option<RefusalFacts>,
 }
 
 /// Counters.
@@ -202,7 +202,7 @@ pub struct CountFacts {
     pub max: Option<u32>,
     /// Refusal of one more.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub full: Option<Told>,
+    pub full: Option<RefusalFacts>,
     /// Bytes are not counted.
     #[serde(skip_serializing_if = "is_default")]
     pub hits_only: bool,
@@ -212,7 +212,7 @@ pub struct CountFacts {
     pub refresh_ms: u32,
     /// Refusal of a query of counters; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub no_query: Option<Told>,
+    pub no_query: Option<RefusalFacts>,
 }
 
 /// The table of rules.
@@ -233,7 +233,7 @@ pub struct TableFacts {
     pub root: Option<u32>,
     /// Refusal of a rule for which there is no room.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub full: Option<Told>,
+    pub full: Option<RefusalFacts>,
     /// Treatment of a second rule with the same bits, masks, group and priority.
     #[serde(skip_serializing_if = "is_default")]
     pub duplicate: Duplicate,
@@ -247,7 +247,7 @@ pub enum Duplicate {
     #[default]
     Exists,
     /// Refused by `create` only, with this refusal.
-    Refused(Told),
+    Refused(RefusalFacts),
     /// Accepted; the first stays in effect as long as it exists.
     FirstWins,
     /// Accepted; the new one is in effect as long as it exists.
@@ -317,7 +317,7 @@ pub struct PortFacts {
     pub source: Option<String>,
     /// Refusal of a rule while the port is stopped; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stopped: Option<Told>,
+    pub stopped: Option<RefusalFacts>,
     /// Treatment of rules when the port stops.
     #[serde(skip_serializing_if = "is_default")]
     pub on_stop: OnStop,
@@ -354,7 +354,7 @@ pub struct Operations {
     pub no_isolate: bool,
     /// Refusal of `rte_flow_isolate` while the port is started; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub isolate_started: Option<Told>,
+    pub isolate_started: Option<RefusalFacts>,
     /// Templates and flow queues are supported; otherwise their calls answer `ENOTSUP`.
     #[serde(skip_serializing_if = "is_default")]
     pub r#async: bool,

@@ -3,7 +3,7 @@
 
 use super::is_default;
 use super::notation::Steps;
-use super::parts::Told;
+use super::parts::RefusalFacts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,42 +19,42 @@ pub struct Pattern {
     pub headers: Vec<String>,
     /// Refusal of a list of headers that no chain has, or of an unknown header.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<Told>,
+    pub unknown: Option<RefusalFacts>,
     /// Rules that may name the port at which packets arrive.
     #[serde(skip_serializing_if = "is_default")]
     pub ports: Ports,
     /// Refusal of a port in other rules; `unknown` if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub no_port: Option<Told>,
+    pub no_port: Option<RefusalFacts>,
     /// Refusal of a range: `last` that is not `spec`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub range: Option<Told>,
+    pub range: Option<RefusalFacts>,
     /// `last` is refused even where it is the same as `spec`.
     #[serde(skip_serializing_if = "is_default")]
     pub never_last: bool,
     /// Refusal of a mask without a spec; treated as neither if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mask_alone: Option<Told>,
+    pub mask_alone: Option<RefusalFacts>,
     /// An item with a spec and without a mask matches any header, instead of by the mask that
     /// `rte_flow.h` has for it.
     #[serde(skip_serializing_if = "is_default")]
     pub no_default_mask: bool,
     /// Refusal of a pattern without a bit that counts; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub empty: Option<Told>,
+    pub empty: Option<RefusalFacts>,
     /// Refusal of a second set of fields while rules of the same protocols have another; accepted
     /// if left out. Only `create` reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub other_fields: Option<Told>,
+    pub other_fields: Option<RefusalFacts>,
     /// Refusal of a set of fields that `exactly` or `only` does not allow.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_exactly: Option<Told>,
+    pub not_exactly: Option<RefusalFacts>,
     /// Maximum number of bytes with bits in all masks together; no limit if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_max: Option<usize>,
     /// Refusal of one more byte.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub too_wide: Option<Told>,
+    pub too_wide: Option<RefusalFacts>,
     /// Refusals of headers that cannot follow each other, if there are no chains.
     #[serde(skip_serializing_if = "is_default")]
     pub structure: Structure,
@@ -77,25 +77,25 @@ pub enum Ports {
 pub struct Structure {
     /// A transport header without a network header before it; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub l4_without_l3: Option<Told>,
+    pub l4_without_l3: Option<RefusalFacts>,
     /// A network header behind a transport header.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub l3_after_l4: Option<Told>,
+    pub l3_after_l4: Option<RefusalFacts>,
     /// Ethernet or a tag behind a network header.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub l2_after_l3: Option<Told>,
+    pub l2_after_l3: Option<RefusalFacts>,
     /// Two network headers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub two_l3: Option<Told>,
+    pub two_l3: Option<RefusalFacts>,
     /// Two transport headers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub two_l4: Option<Told>,
+    pub two_l4: Option<RefusalFacts>,
     /// A tag behind a tag.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub two_tags: Option<Told>,
+    pub two_tags: Option<RefusalFacts>,
     /// A tunnel header that needs UDP, without UDP before it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tunnel_without_udp: Option<Told>,
+    pub tunnel_without_udp: Option<RefusalFacts>,
 }
 
 /// A list of headers that is accepted.
@@ -141,10 +141,10 @@ pub struct LastParser {
     pub items: Steps,
     /// Refusals of headers with a spec or a mask.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub given: BTreeMap<String, Told>,
+    pub given: BTreeMap<String, RefusalFacts>,
     /// Refusals of headers without one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub null: BTreeMap<String, Told>,
+    pub null: BTreeMap<String, RefusalFacts>,
 }
 
 /// A header.
@@ -156,14 +156,14 @@ pub struct ItemFacts {
     pub source: Option<String>,
     /// Refusal of an item without a spec or a mask; accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub null: Option<Told>,
+    pub null: Option<RefusalFacts>,
     /// Refusal of bits in a mask that are not accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mask: Option<Told>,
+    pub mask: Option<RefusalFacts>,
     /// Refusal of a tag (`eth`, `vlan`) or fragment header (`ipv6`) that must, or must not, follow;
     /// accepted if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub followed: Option<Told>,
+    pub followed: Option<RefusalFacts>,
     /// Masks that its fields may have; fields that are left out may have no mask.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub fields: BTreeMap<String, FieldFacts>,
@@ -184,13 +184,13 @@ pub enum FieldFacts {
         these: Vec<u64>,
         /// Refusal of a mask that is not accepted; that of the item if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        told: Option<Told>,
+        told: Option<RefusalFacts>,
         /// Values that are not accepted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         not: Vec<u64>,
         /// Refusal of such a value.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        not_told: Option<Told>,
+        not_told: Option<RefusalFacts>,
     },
 }
 
@@ -222,7 +222,7 @@ impl FieldFacts {
         }
     }
 
-    pub(crate) fn told(&self) -> Option<&Told> {
+    pub(crate) fn told(&self) -> Option<&RefusalFacts> {
         match self {
             Self::Rule(_) => None,
             Self::Detailed { told, .. } => told.as_ref(),
@@ -239,7 +239,7 @@ pub struct Exclusive {
     /// Names of headers: at the first of these that has bits, the rule is refused.
     pub other: Vec<String>,
     /// The refusal.
-    pub told: Told,
+    pub told: RefusalFacts,
 }
 
 /// Rules that exclude each other. Only `create` reports it.
@@ -251,5 +251,5 @@ pub struct Conflict {
     /// Headers of rules that the first ones exclude.
     pub other: Steps,
     /// The refusal.
-    pub told: Told,
+    pub told: RefusalFacts,
 }

@@ -2,9 +2,9 @@
 //! Counts packets and bytes of rules, and notes the time of their last hit. Any thread counts; a
 //! query may return older values.
 
-use crate::judge::refusal;
 use crate::personality::{CountFacts, Personality};
 use crate::refusal::{Errno, Kind, Refusal};
+use crate::rule_check::refusal;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -31,7 +31,7 @@ pub(super) const NO_COUNTER: u32 = u32::MAX;
 
 /// Properties of a counter that a rule requires.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct CounterConfig {
     /// True if the counts may be queried.
     pub(crate) counts: bool,
     /// Timeout in microseconds; 0 for rules that do not age.
@@ -50,8 +50,8 @@ struct Counter {
     bytes_before: AtomicU64,
     last_hit_us: AtomicU64,
     /// True once the rule was reported as aged.
-    is_told: AtomicBool,
-    wanted: Wanted,
+    is_reported: AtomicBool,
+    config: CounterConfig,
 }
 
 pub(super) struct Counters {
@@ -81,20 +81,20 @@ impl Counters {
     pub(super) fn take(
         &mut self,
         personality: &Personality,
-        wanted: Wanted,
+        config: CounterConfig,
         now_us: u64,
     ) -> Result<u32, Refusal> {
         let facts = &personality.count;
-        if !wanted.counts && wanted.timeout_us == 0 {
+        if !config.counts && config.timeout_us == 0 {
             return Ok(NO_COUNTER);
         }
-        if wanted.counts && facts.max.is_some_and(|max| self.counting >= max) {
+        if config.counts && facts.max.is_some_and(|max| self.counting >= max) {
             return Err(refusal(personality, facts.full.as_ref(), FULL));
         }
-        self.counting += u32::from(wanted.counts);
-        self.ageing += u32::from(wanted.timeout_us > 0);
+        self.counting += u32::from(config.counts);
+        self.ageing += u32::from(config.timeout_us > 0);
         let last_hit_us = AtomicU64::new(now_us);
-        let counter = Counter { wanted, last_hit_us, ..Counter::default() };
+        let counter = Counter { config, last_hit_us, ..Counter::default() };
         Ok(match self.free.pop() {
             Some(free) => {
                 self.counters[free as usize] = counter;
@@ -109,8 +109,8 @@ impl Counters {
 
     pub(super) fn give_back(&mut self, counter: u32) {
         let Some(free) = self.counters.get_mut(counter as usize) else { return };
-        self.counting -= u32::from(free.wanted.counts);
-        self.ageing -= u32::from(free.wanted.timeout_us > 0);
+        self.counting -= u32::from(free.config.counts);
+        self.ageing -= u32::from(free.config.timeout_us > 0);
         *free = Counter::default();
         self.free.push(counter);
     }
@@ -130,15 +130,15 @@ impl Counters {
         }
         counter.hits.fetch_add(1, Relaxed);
         counter.bytes.fetch_add(len.into(), Relaxed);
-        if counter.wanted.timeout_us > 0 {
+        if counter.config.timeout_us > 0 {
             counter.last_hit_us.store(now_us, Relaxed);
-            counter.is_told.store(false, Relaxed);
+            counter.is_reported.store(false, Relaxed);
         }
     }
 
     /// Returns the counts of a rule; `None` if the rule does not count.
     pub(super) fn read(&self, counter: u32, reset: bool, now_us: u64) -> Option<Tally> {
-        let counter = self.counters.get(counter as usize).filter(|one| one.wanted.counts)?;
+        let counter = self.counters.get(counter as usize).filter(|one| one.config.counts)?;
         let period = now_us.checked_div(self.period_us);
         let is_old = period.is_some_and(|period| counter.period.load(Relaxed) == period);
         let (hits, bytes) = match is_old {
@@ -159,7 +159,7 @@ impl Counters {
     /// Returns the age of a rule; `None` if the rule does not age.
     pub(super) fn idle(&self, counter: u32, now_us: u64) -> Option<Idle> {
         let counter = self.counters.get(counter as usize)?;
-        counter.wanted.timeout_us.checked_sub(1).map(|_| counter.idle(now_us))
+        counter.config.timeout_us.checked_sub(1).map(|_| counter.idle(now_us))
     }
 
     /// Returns the number of counters that may belong to rules that age.
@@ -170,23 +170,23 @@ impl Counters {
     /// Returns the contexts of all rules that have aged.
     pub(super) fn aged(&self, now_us: u64) -> impl Iterator<Item = u64> {
         self.aged_among(0..self.ageing(), now_us).map(|counter| {
-            counter.is_told.store(true, Relaxed);
-            counter.wanted.context
+            counter.is_reported.store(true, Relaxed);
+            counter.config.context
         })
     }
 
     /// True if rules of these have aged that neither [`Counters::aged`] nor an earlier call has
     /// reported.
-    pub(super) fn is_news(&self, among: Range<usize>, now_us: u64) -> bool {
+    pub(super) fn has_new_aged(&self, among: Range<usize>, now_us: u64) -> bool {
         // All must be marked as reported.
-        let news = |counter: &&Counter| !counter.is_told.swap(true, Relaxed);
-        self.aged_among(among, now_us).filter(news).count() > 0
+        let is_new = |counter: &&Counter| !counter.is_reported.swap(true, Relaxed);
+        self.aged_among(among, now_us).filter(is_new).count() > 0
     }
 
     fn aged_among(&self, among: Range<usize>, now_us: u64) -> impl Iterator<Item = &Counter> {
         let end = among.end.min(self.ageing());
         let counters = self.counters.get(among.start..end).unwrap_or_default();
-        let ageing = counters.iter().filter(|counter| counter.wanted.timeout_us > 0);
+        let ageing = counters.iter().filter(|counter| counter.config.timeout_us > 0);
         ageing.filter(move |counter| counter.idle(now_us).is_aged)
     }
 }
@@ -194,7 +194,7 @@ impl Counters {
 impl Counter {
     fn idle(&self, now_us: u64) -> Idle {
         let idle_us = now_us.saturating_sub(self.last_hit_us.load(Relaxed));
-        Idle { idle_us, is_aged: idle_us >= self.wanted.timeout_us }
+        Idle { idle_us, is_aged: idle_us >= self.config.timeout_us }
     }
 }
 
@@ -204,7 +204,7 @@ const FULL: Refusal = Refusal::new(Errno::ENOSPC, Kind::Action, c"there are no m
 mod tests {
     use super::*;
 
-    const COUNTS: Wanted = Wanted { counts: true, timeout_us: 0, context: 0 };
+    const COUNTS: CounterConfig = CounterConfig { counts: true, timeout_us: 0, context: 0 };
 
     #[test]
     fn a_query_sees_what_was_counted_before_the_last_refresh() {
@@ -227,15 +227,18 @@ mod tests {
     #[test]
     fn a_rule_ages_until_it_is_hit() {
         let mut counters = Counters::new(&CountFacts::default());
-        let wanted = Wanted { counts: false, timeout_us: 1000, context: 7 };
-        let counter = counters.take(&Personality::default(), wanted, 500).unwrap();
-        assert!(!counters.is_news(0..9, 1499) && counters.aged(1499).next().is_none());
-        assert!(counters.is_news(0..9, 1500) && !counters.is_news(0..9, 1600), "news once");
+        let config = CounterConfig { counts: false, timeout_us: 1000, context: 7 };
+        let counter = counters.take(&Personality::default(), config, 500).unwrap();
+        assert!(!counters.has_new_aged(0..9, 1499) && counters.aged(1499).next().is_none());
+        assert!(
+            counters.has_new_aged(0..9, 1500) && !counters.has_new_aged(0..9, 1600),
+            "news once"
+        );
         assert_eq!(counters.aged(1600).collect::<Vec<_>>(), [7]);
         counters.count(counter, 64, 2000);
         let idle = Idle { idle_us: 100, is_aged: false };
         assert_eq!(counters.idle(counter, 2100), Some(idle));
-        assert!(!counters.is_news(1..9, 3000) && counters.is_news(0..1, 3000));
+        assert!(!counters.has_new_aged(1..9, 3000) && counters.has_new_aged(0..1, 3000));
         assert_eq!(counters.read(counter, false, 0), None, "it does not count");
         counters.give_back(counter);
         assert!(counters.aged(9000).next().is_none());

@@ -2,7 +2,7 @@
 //! Prints the rules of a NIC for users.
 
 use super::{At, Entry, Handle, Rules};
-use crate::action::{Effect, Fate};
+use crate::action::{Destination, Effect};
 use crate::refusal::Refusal;
 use crate::table::Stage;
 use std::fmt::Write;
@@ -60,14 +60,14 @@ impl Rules {
         let mut words = Vec::new();
         words.extend(effect.mark.map(|mark| format!("mark {mark}")));
         words.extend(effect.flag.then(|| "flag".to_owned()));
-        words.push(match effect.fate {
-            Fate::Usual => "as without it".to_owned(),
-            Fate::Queue(queue) => format!("queue {queue}"),
-            Fate::Spread(place) => format!("rss over {:?}", self.spread(place).queues),
-            Fate::Drop => "drop".to_owned(),
-            Fate::Jump(group) => format!("jump to group {group}"),
-            Fate::Wire(port) => format!("to the wire of port {port}"),
-            Fate::Port(port) => format!("to port {port}"),
+        words.push(match effect.destination {
+            Destination::Default => "as without it".to_owned(),
+            Destination::Queue(queue) => format!("queue {queue}"),
+            Destination::Spread(place) => format!("rss over {:?}", self.spread(place).queues),
+            Destination::Drop => "drop".to_owned(),
+            Destination::Jump(group) => format!("jump to group {group}"),
+            Destination::Wire(port) => format!("to the wire of port {port}"),
+            Destination::Port(port) => format!("to port {port}"),
         });
         words.join(", ")
     }

@@ -2,9 +2,9 @@
 //! Enforces the limits that rules share: room in the table, and parser settings of which a NIC has
 //! only one at a time.
 
-use crate::judge::{Fields, ValidRule, refusal};
 use crate::personality::Personality;
 use crate::refusal::{Errno, Kind, Refusal};
+use crate::rule_check::{Fields, ValidRule, refusal};
 use crate::table::Stage;
 
 /// The share of the limits that one rule uses.
@@ -107,9 +107,9 @@ impl EngineLimits {
         }
         self.check_sides(personality, checked.sides)?;
         let fields = match &personality.pattern.other_fields {
-            Some(told) => {
+            Some(facts) => {
                 let place = self.place_of(&checked.fields);
-                place.ok_or_else(|| refusal(personality, Some(told), CONFLICT))?
+                place.ok_or_else(|| refusal(personality, Some(facts), CONFLICT))?
             }
             None => NO_FIELDS,
         };

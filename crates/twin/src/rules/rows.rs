@@ -2,7 +2,7 @@
 //! Manages the rows of a table: the rule in effect, and the rules that wait behind it.
 
 use super::{At, Entry, Rules};
-use crate::action::Fate;
+use crate::action::Destination;
 use crate::pattern::Key;
 use crate::table::Table;
 use crate::tuple::{AffectedPackets, Tuple};
@@ -129,7 +129,7 @@ impl Rules {
         let entry = &mut self.entries[place as usize];
         entry.at = At::Nowhere;
         self.counters.give_back(entry.counter);
-        if let Fate::Spread(spread) = entry.effect.fate {
+        if let Destination::Spread(spread) = entry.effect.destination {
             self.spreads.give_back(spread);
         }
         self.free.push(place);

@@ -6,7 +6,7 @@ use crate::signals;
 use ::twin::Personality;
 use anyhow::Context;
 use dpdk::PortInfo;
-use nic::advice::known_of;
+use nic::advice::personality_of_port;
 use nic::flow::{OpenPort, Session};
 use report::output::is_dash;
 use std::fs::File;
@@ -94,7 +94,7 @@ fn open(args: &FlowArgs) -> anyhow::Result<(Session, u16)> {
     let queues = started.first().map_or(0, |started| started.queues.0.len() as u16);
     let open = started.into_iter().map(|ports::StartedPort { port, queues, .. }| {
         let personality = find_personality(args.personality.as_deref(), port.info())?;
-        anyhow::Ok(OpenPort { port, queues, known: personality })
+        anyhow::Ok(OpenPort { port, queues, personality })
     });
     Ok((Session::new(open.collect::<Result<_, _>>()?), queues))
 }
@@ -105,6 +105,8 @@ fn find_personality(named: Option<&str>, port: &PortInfo) -> anyhow::Result<Opti
     match named {
         Some("none") => Ok(None),
         Some(name) => Ok(Some(Personality::named(name)?)),
-        None => known_of(&port.devargs, &port.driver).transpose().map_err(anyhow::Error::msg),
+        None => {
+            personality_of_port(&port.devargs, &port.driver).transpose().map_err(anyhow::Error::msg)
+        }
     }
 }

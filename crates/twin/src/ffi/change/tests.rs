@@ -25,7 +25,7 @@ struct Block {
 }
 
 /// Notifications that the receiver has not processed yet.
-type Told = Arc<Mutex<Vec<(Vec<u32>, bool)>>>;
+type Updates = Arc<Mutex<Vec<(Vec<u32>, bool)>>>;
 
 /// A capture, and its receiver's state.
 struct Replay {
@@ -34,7 +34,7 @@ struct Replay {
     frames: Vec<Vec<u8>>,
     blocks: Vec<Block>,
     verdicts: Vec<Verdict>,
-    told: Told,
+    updates: Updates,
 }
 
 impl Replay {
@@ -42,16 +42,16 @@ impl Replay {
         let nic = TwinNic::of(nic);
         let blocks = frames.chunks(BLOCK).map(|_| Block::default()).collect();
         let index = Index::of(frames.len(), |packet| &frames[packet as usize]);
-        let told = Told::default();
+        let updates = Updates::default();
         let update = {
-            let told = Arc::clone(&told);
+            let updates = Arc::clone(&updates);
             move |Packets { numbers, are_alike }: Packets<'_>| {
-                told.lock().unwrap().push((numbers.to_vec(), are_alike));
+                updates.lock().unwrap().push((numbers.to_vec(), are_alike));
             }
         };
         *nic.follower.lock().unwrap() = Some(CaptureClient { index, update: Box::new(update) });
         let verdicts = vec![Verdict::default(); frames.len()];
-        let mut replay = Self { nic, now_us: 1, frames, blocks, verdicts, told };
+        let mut replay = Self { nic, now_us: 1, frames, blocks, verdicts, updates };
         (0..replay.blocks.len()).for_each(|block| _ = replay.receive(block));
         replay
     }
@@ -68,9 +68,9 @@ impl Replay {
     /// get the mark of the first, if their verdicts do not differ otherwise. The others become old.
     /// Returns the numbers of packets with a new mark, and of old ones.
     fn heed(&mut self) -> [usize; 2] {
-        let told = std::mem::take(&mut *self.told.lock().unwrap());
+        let updates = std::mem::take(&mut *self.updates.lock().unwrap());
         let mut counts = [0; 2];
-        for (numbers, are_alike) in told {
+        for (numbers, are_alike) in updates {
             let first = numbers.first().map(|&first| self.now(first as usize));
             for number in numbers.into_iter().map(|number| number as usize) {
                 let verdict = &mut self.verdicts[number];
@@ -261,15 +261,15 @@ impl RandomRule {
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
     let spread = Spread { types: RssTypes(8), queues: Box::new([1, 0]) };
-    let fate = prop_oneof![
+    let destination = prop_oneof![
         3 => Just(Action::Passthru),
         2 => Just(Action::Queue(1)),
         1 => Just(Action::Drop),
         1 => Just(Action::Jump(1)),
         1 => Just(Action::Rss(spread)),
     ];
-    (any::<bool>(), 1..99_u32, fate).prop_map(|(counts, mark, fate)| {
-        let mut actions = vec![Action::Mark(mark), fate];
+    (any::<bool>(), 1..99_u32, destination).prop_map(|(counts, mark, destination)| {
+        let mut actions = vec![Action::Mark(mark), destination];
         actions.extend(counts.then_some(Action::Count));
         actions
     })

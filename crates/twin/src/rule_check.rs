@@ -10,7 +10,7 @@ mod items;
 
 use crate::action::{Action, Age, Effect, Outcome, Spread};
 use crate::pattern::{Attributes, Item, Key, Pattern, Proto, Shape};
-use crate::personality::{Check, Personality, Steps, Told};
+use crate::personality::{Check, Personality, RefusalFacts, Steps};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::table::Stage;
 
@@ -30,7 +30,7 @@ pub(crate) struct ValidRule {
     pub(crate) shape: Shape,
     pub(crate) key: Key,
     pub(crate) effect: Effect,
-    /// The spread, if the fate is one.
+    /// The spread, if the destination is one.
     pub(crate) spread: Option<Spread>,
     pub(crate) counts: bool,
     pub(crate) age: Option<Age>,
@@ -64,7 +64,7 @@ pub(crate) struct MaskedField {
 
 /// Checks rules for one engine.
 #[derive(Clone, Copy)]
-pub(crate) struct Judge<'a> {
+pub(crate) struct RuleChecker<'a> {
     pub(crate) personality: &'a Personality,
     /// Number of receive queues.
     pub(crate) queues: u16,
@@ -73,7 +73,7 @@ pub(crate) struct Judge<'a> {
     stage: Stage,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> RuleChecker<'a> {
     pub(crate) fn new(personality: &'a Personality, queues: u16, has_switch: bool) -> Self {
         Self { personality, queues, has_switch, stage: Stage::Port }
     }
@@ -82,7 +82,7 @@ impl<'a> Judge<'a> {
     pub(crate) fn check(&self, rule: Rule<'_>) -> Result<ValidRule, Refusal> {
         match &self.personality.ahead {
             Some(personality) => {
-                let ahead = Judge { personality, stage: Stage::Ahead, ..*self };
+                let ahead = RuleChecker { personality, stage: Stage::Ahead, ..*self };
                 ahead.engine(rule).or_else(|refusal| self.behind(rule, refusal))
             }
             None => self.engine(rule),
@@ -105,9 +105,9 @@ impl<'a> Judge<'a> {
         let parser = parsers.iter().find(|parser| parser.items.takes(names()))?;
         let mut refusals = items.iter().enumerate().filter_map(|(place, item)| {
             let is_given = item.given.spec || item.given.mask;
-            let told = if is_given { &parser.given } else { &parser.null };
-            let told = told.get(item.proto.name())?;
-            Some(refusal(self.personality, Some(told), PARSER.at(Place::Item(place))))
+            let facts = if is_given { &parser.given } else { &parser.null };
+            let facts = facts.get(item.proto.name())?;
+            Some(refusal(self.personality, Some(facts), PARSER.at(Place::Item(place))))
         });
         refusals.next()
     }
@@ -152,8 +152,8 @@ impl<'a> Judge<'a> {
             return Ok(());
         }
         for (place, action) in rule.actions.iter().enumerate() {
-            if let Some(told) = not_in_root.get(action.name()) {
-                return self.refuse(Some(told), NOT_IN_ROOT, Place::Action(place));
+            if let Some(facts) = not_in_root.get(action.name()) {
+                return self.refuse(Some(facts), NOT_IN_ROOT, Place::Action(place));
             }
         }
         Ok(())
@@ -166,9 +166,14 @@ impl<'a> Judge<'a> {
         sides.enumerate().fold(0, |bits, (number, side)| bits | u32::from(is_on(side)) << number)
     }
 
-    /// Returns a refusal; `told` takes precedence over the usual message of the model.
-    fn refuse<T>(&self, told: Option<&Told>, usual: Refusal, place: Place) -> Result<T, Refusal> {
-        Err(refusal(self.personality, told, usual.at(place)))
+    /// Returns a refusal; `facts` takes precedence over the usual message of the model.
+    fn refuse<T>(
+        &self,
+        facts: Option<&RefusalFacts>,
+        usual: Refusal,
+        place: Place,
+    ) -> Result<T, Refusal> {
+        Err(refusal(self.personality, facts, usual.at(place)))
     }
 
     /// True if the rule is for transfer, and transfer is possible.
@@ -179,7 +184,8 @@ impl<'a> Judge<'a> {
     fn attributes(&self, attributes: Attributes) -> Result<(), Refusal> {
         let facts = &self.personality.attributes;
         let beyond = |number: u32, count: Option<u32>| count.is_some_and(|count| number >= count);
-        let refuse = |told: &Option<Told>, usual| self.refuse(told.as_ref(), usual, Place::Rule);
+        let refuse =
+            |facts: &Option<RefusalFacts>, usual| self.refuse(facts.as_ref(), usual, Place::Rule);
         // Drivers that support only ingress refuse transfer as missing ingress.
         let knows_transfer = facts.transfer || facts.ingress.is_none();
         if !(attributes.ingress || attributes.transfer && knows_transfer) {
@@ -198,10 +204,15 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Returns the refusal of a NIC: that of `told`, with the NIC's error number where `told` has none.
-pub(crate) fn refusal(personality: &Personality, told: Option<&Told>, usual: Refusal) -> Refusal {
+/// Returns the refusal of a NIC: that of `facts`, with the NIC's error number where `facts` has
+/// none.
+pub(crate) fn refusal(
+    personality: &Personality,
+    facts: Option<&RefusalFacts>,
+    usual: Refusal,
+) -> Refusal {
     let usual = Refusal { errno: personality.errno.unwrap_or(usual.errno), ..usual };
-    told.map_or(usual, |told| told.refusal(usual))
+    facts.map_or(usual, |facts| facts.refusal(usual))
 }
 
 const NOT_IN_ROOT: Refusal =

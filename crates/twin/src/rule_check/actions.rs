@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Decides whether a NIC accepts a list of actions.
 
-use super::{Judge, Rule};
+use super::{Rule, RuleChecker};
 use crate::action::{Action, Spread};
 use crate::personality::{ActionFacts, Steps, Walk};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 
-impl Judge<'_> {
+impl RuleChecker<'_> {
     pub(super) fn actions(&self, rule: Rule<'_>) -> Result<(), Refusal> {
         let Rule { attributes, actions, .. } = rule;
         let facts = &self.personality.actions;
@@ -67,8 +67,8 @@ impl Judge<'_> {
     /// Refuses an action that is out of place.
     fn stray(&self, place: usize, action: &Action) -> Result<(), Refusal> {
         let ActionFacts { unknown, out_of_place, .. } = &self.personality.actions;
-        let told = out_of_place.get(action.name()).or(unknown.as_ref());
-        self.refuse(told, UNKNOWN, Place::Action(place))
+        let facts = out_of_place.get(action.name()).or(unknown.as_ref());
+        self.refuse(facts, UNKNOWN, Place::Action(place))
     }
 
     /// Checks the configuration of an action.
@@ -95,12 +95,12 @@ impl Judge<'_> {
             return self.refuse(no_queue.as_ref(), NO_QUEUE, place);
         }
         let follow = queues.windows(2).all(|pair| pair[1] == pair[0] + 1);
-        if let Some(told) = rss.not_contiguous.as_ref().filter(|_| !follow) {
-            return self.refuse(Some(told), NO_QUEUES, place);
+        if let Some(facts) = rss.not_contiguous.as_ref().filter(|_| !follow) {
+            return self.refuse(Some(facts), NO_QUEUES, place);
         }
         let is_power = queues.len() > 1 && queues.len().is_power_of_two();
-        if let Some(told) = rss.not_power_of_two.as_ref().filter(|_| !is_power) {
-            return self.refuse(Some(told), NO_QUEUES, place);
+        if let Some(facts) = rss.not_power_of_two.as_ref().filter(|_| !is_power) {
+            return self.refuse(Some(facts), NO_QUEUES, place);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Decides whether a NIC accepts a pattern.
 
-use super::{Fields, Judge, MaskedField, Rule};
+use super::{Fields, MaskedField, Rule, RuleChecker};
 use crate::fields::{Cover, Field};
 use crate::pattern::{Attributes, Item, Pattern, Proto};
 use crate::personality::{
@@ -17,7 +17,7 @@ pub(super) struct Taken {
     pub(super) fields: Fields,
 }
 
-impl Judge<'_> {
+impl RuleChecker<'_> {
     pub(super) fn items(&self, Rule { attributes, items, .. }: Rule<'_>) -> Result<Taken, Refusal> {
         self.port(attributes)?;
         let chain = self.chain(items)?;
@@ -52,8 +52,8 @@ impl Judge<'_> {
         };
         match attributes.names_port && !is_good {
             true => {
-                let told = pattern.no_port.as_ref().or(pattern.unknown.as_ref());
-                self.refuse(told, NO_PORT, Place::Rule)
+                let facts = pattern.no_port.as_ref().or(pattern.unknown.as_ref());
+                self.refuse(facts, NO_PORT, Place::Rule)
             }
             false => Ok(()),
         }
@@ -69,8 +69,8 @@ impl Judge<'_> {
         match chains.iter().find(|chain| chain.items.takes(names())) {
             Some(chain) => Ok(Some(chain)),
             None => {
-                let told = self.personality.pattern.unknown.as_ref();
-                self.refuse(told, UNKNOWN, Place::Item(0))
+                let facts = self.personality.pattern.unknown.as_ref();
+                self.refuse(facts, UNKNOWN, Place::Item(0))
             }
         }
     }
@@ -79,15 +79,15 @@ impl Judge<'_> {
         let headers = &self.personality.pattern.headers;
         let is_known = |item: &Item| headers.iter().any(|name| name == item.proto.name());
         if let Some(place) = items.iter().position(|item| !headers.is_empty() && !is_known(item)) {
-            let told = self.personality.pattern.unknown.as_ref();
-            return self.refuse(told, UNKNOWN, Place::Item(place));
+            let facts = self.personality.pattern.unknown.as_ref();
+            return self.refuse(facts, UNKNOWN, Place::Item(place));
         }
         let structure = &self.personality.pattern.structure;
         let Structure { l4_without_l3, l3_after_l4, l2_after_l3, two_l3, two_l4, .. } = structure;
         let (mut highest, mut before) = (0, None);
         for (place, item) in items.iter().enumerate() {
             let layer = item.proto.layer();
-            let told = match (highest, layer) {
+            let facts = match (highest, layer) {
                 (3, 3) => two_l3,
                 (4, 4) => two_l4,
                 (4, 3) => l3_after_l4,
@@ -100,8 +100,8 @@ impl Judge<'_> {
                     _ => &None,
                 },
             };
-            if told.is_some() {
-                return self.refuse(told.as_ref(), UNKNOWN, Place::Item(place));
+            if facts.is_some() {
+                return self.refuse(facts.as_ref(), UNKNOWN, Place::Item(place));
             }
             // Behind a tunnel's header, layers start again.
             highest = if item.proto.is_tunnel() { 0 } else { layer };
@@ -167,8 +167,8 @@ impl Judge<'_> {
                 (MaskRule::Full | MaskRule::Never, _) => false,
             };
             if !good {
-                let told = of_field.and_then(FieldFacts::told).or(facts.mask.as_ref());
-                return self.refuse(told, MASK, place);
+                let facts = of_field.and_then(FieldFacts::told).or(facts.mask.as_ref());
+                return self.refuse(facts, MASK, place);
             }
             self.field_value(place, item, field, of_field)?;
         }
