@@ -11,13 +11,13 @@ const MARKED: u8 = 0x10;
 /// Flag beside the IP version: two SCTP verification tags follow, before mark and label.
 const TAGGED: u8 = 0x20;
 /// Written instead of a window shift: the window check is off.
-const UNCHECKED: u8 = 0xff;
+const NO_SCALE: u8 = 0xff;
 /// Most bytes of a connection.
 pub(super) const FLOW_MAX: usize = 143;
 
 /// Appends a connection.
 pub(super) fn write(flow: &ConnSnapshot, out: &mut Vec<u8>) {
-    let [a, b] = flow.scales.unwrap_or([UNCHECKED; 2]);
+    let [a, b] = flow.scales.unwrap_or([NO_SCALE; 2]);
     let is_marked = flow.ct_mark != CtMark::default();
     let version = if flow.src.is_ipv4() { 4 } else { 6 };
     let version = if is_marked { version | MARKED } else { version };
@@ -107,7 +107,7 @@ impl<'a> Bytes<'a> {
             orig: self.tally()?,
             reply: self.tally()?,
             state: SnapshotState::of_number(state)?,
-            scales: (scales != [UNCHECKED; 2]).then_some(scales),
+            scales: (scales != [NO_SCALE; 2]).then_some(scales),
             tags: if version & TAGGED != 0 { [self.u32()?, self.u32()?] } else { [0; 2] },
             ct_mark: if version & MARKED != 0 { self.ct_mark()? } else { CtMark::default() },
         })

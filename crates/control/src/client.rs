@@ -2,7 +2,7 @@
 //! Finds the instance to query, sends it a request, and reads the answer.
 
 use super::deadline::{Deadline, connect_within};
-use super::{Ask, ErrorLine, Failure, InstanceLine, Line, Request, socket_path};
+use super::{ErrorLine, Failure, InstanceLine, Line, Request, RequestKind, socket_path};
 use results::units;
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,13 +15,13 @@ use std::time::Duration;
 /// Longest wait for a whole answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest wait for the answer of an instance about itself, which needs no worker.
-const PATIENCE_TO_MEET: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most bytes of an answer that is kept: several times the longest possible.
 const ANSWER_MAX: u64 = 512 << 20;
 /// Most bytes of a line of an answer.
 const LINE_MAX: u64 = 64 << 20;
 /// Time between two checks whether to stop waiting.
-const GLANCE: Duration = Duration::from_millis(100);
+const FLAG_POLL: Duration = Duration::from_millis(100);
 
 /// Arguments that select the instance to query.
 #[derive(clap::Args)]
@@ -49,14 +49,14 @@ pub struct Answer {
 /// How long to wait for an answer.
 pub enum ReplyTimeout {
     /// The whole answer must arrive within this time.
-    Whole(Duration),
+    Within(Duration),
     /// Wait until the answer is complete, or this flag is set.
     Until(Arc<AtomicBool>),
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum QueryError {
     /// No instance runs.
     #[error(
         "no running instance was found: start one with `millrace run`, or give the path of its \
@@ -68,7 +68,7 @@ pub enum AskError {
     Several(String),
     /// No instance answers at this socket, or has this process ID.
     #[error("{0}: no running instance has this socket or process ID")]
-    Nobody(PathBuf),
+    NoInstance(PathBuf),
     /// This user must not query the instance at this socket.
     #[error("{0}: permission denied: only root (sudo) and the instance's own user may query it")]
     Denied(PathBuf),
@@ -117,7 +117,7 @@ pub enum AskError {
 
 impl InstanceArgs {
     /// Returns the only instance that runs, or the one that `--instance` names.
-    pub fn find(&self) -> Result<Instance, AskError> {
+    pub fn find(&self) -> Result<Instance, QueryError> {
         let sockets = socket_path::all();
         let named = self.instance.as_deref();
         if let Some(name) = named.filter(|name| name.parse::<u32>().is_err()) {
@@ -145,26 +145,26 @@ impl InstanceArgs {
             }
         }
         match (alive.len(), denied) {
-            (0, Some(path)) => Err(AskError::Denied(path)),
+            (0, Some(path)) => Err(QueryError::Denied(path)),
             (0, None) => match named {
-                Some(pid) => Err(AskError::Nobody(PathBuf::from(pid))),
-                None => Err(AskError::None),
+                Some(pid) => Err(QueryError::NoInstance(PathBuf::from(pid))),
+                None => Err(QueryError::None),
             },
             (1, _) => Ok(alive.remove(0)),
             _ => {
                 let lines: Vec<_> = alive.into_iter().map(describe).collect();
-                Err(AskError::Several(lines.join("\n")))
+                Err(QueryError::Several(lines.join("\n")))
             }
         }
     }
 }
 
-impl AskError {
+impl QueryError {
     /// True if the error means that the run has ended.
     pub fn is_end(&self) -> bool {
         match self {
-            AskError::Nobody(_) | AskError::Cut { .. } => true,
-            AskError::Refused { error, .. } => error.code == Failure::Ending.code(),
+            QueryError::NoInstance(_) | QueryError::Cut { .. } => true,
+            QueryError::Refused { error, .. } => error.code == Failure::Ending.code(),
             _ => false,
         }
     }
@@ -172,7 +172,7 @@ impl AskError {
 
 /// Returns a line that describes an instance, for a list of several.
 fn describe(mut instance: Instance) -> String {
-    let answer = instance.ask_within(PATIENCE_TO_MEET, &Request::new(Ask::Instance));
+    let answer = instance.query_within(CONNECT_TIMEOUT, &Request::new(RequestKind::Instance));
     match answer.map(|answer| answer.lines.into_iter().next()) {
         Ok(Some(Line::Instance(InstanceLine { pid, age_s, ports, .. }))) => {
             let age = units::duration((age_s * 1e9) as u64);
@@ -185,43 +185,43 @@ fn describe(mut instance: Instance) -> String {
 
 impl Instance {
     /// Sends a request and waits for the whole answer.
-    pub fn ask(&mut self, request: &Request) -> Result<Answer, AskError> {
-        self.ask_within(PATIENCE, request)
+    pub fn query(&mut self, request: &Request) -> Result<Answer, QueryError> {
+        self.query_within(PATIENCE, request)
     }
 
-    fn ask_within(&mut self, time: Duration, request: &Request) -> Result<Answer, AskError> {
+    fn query_within(&mut self, time: Duration, request: &Request) -> Result<Answer, QueryError> {
         let mut lines = Vec::new();
         let mut keep = |line| {
             lines.push(line);
             Ok(())
         };
-        let matched = self.ask_each(&ReplyTimeout::Whole(time), request, &mut keep)?;
+        let matched = self.query_each(&ReplyTimeout::Within(time), request, &mut keep)?;
         Ok(Answer { lines, matched: matched.unwrap_or_default() })
     }
 
     /// Sends a request and passes each line of the answer to `take` as it arrives. Returns the
     /// number that matched; `None` if the flag in `patience` was set first.
-    pub fn ask_each(
+    pub fn query_each(
         &mut self,
         patience: &ReplyTimeout,
         request: &Request,
         take: &mut dyn FnMut(Line) -> io::Result<()>,
-    ) -> Result<Option<u64>, AskError> {
+    ) -> Result<Option<u64>, QueryError> {
         let path = &self.path;
         let time = match patience {
-            ReplyTimeout::Whole(time) => *time,
+            ReplyTimeout::Within(time) => *time,
             ReplyTimeout::Until(_) => PATIENCE,
         };
         let io = |error: io::Error| match error.kind() {
-            io::ErrorKind::PermissionDenied => AskError::Denied(path.clone()),
+            io::ErrorKind::PermissionDenied => QueryError::Denied(path.clone()),
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
-                AskError::Nobody(path.clone())
+                QueryError::NoInstance(path.clone())
             }
-            io::ErrorKind::ConnectionReset => AskError::Cut { path: path.clone() },
+            io::ErrorKind::ConnectionReset => QueryError::Cut { path: path.clone() },
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                AskError::Slow { path: path.clone(), time }
+                QueryError::Slow { path: path.clone(), time }
             }
-            _ => AskError::Io { path: path.clone(), error },
+            _ => QueryError::Io { path: path.clone(), error },
         };
         let stream =
             self.found.take().map_or_else(|| connect_within(path, time), Ok).map_err(io)?;
@@ -235,16 +235,16 @@ impl Instance {
             match read_line(text) {
                 Ok(Line::End(end)) => return Ok(Some(end.matched)),
                 Ok(Line::Error(error)) => {
-                    return Err(AskError::Refused { path: path.clone(), error });
+                    return Err(QueryError::Refused { path: path.clone(), error });
                 }
-                Ok(line) => take(line).map_err(AskError::Output)?,
+                Ok(line) => take(line).map_err(QueryError::Output)?,
                 Err(error) if error.is_eof() => break,
-                Err(error) => return Err(AskError::Unknown { path: path.clone(), error }),
+                Err(error) => return Err(QueryError::Unknown { path: path.clone(), error }),
             }
         }
         match patience {
             ReplyTimeout::Until(stop) if stop.load(Ordering::Relaxed) => Ok(None),
-            _ => Err(AskError::Cut { path: path.clone() }),
+            _ => Err(QueryError::Cut { path: path.clone() }),
         }
     }
 }
@@ -262,10 +262,10 @@ impl Lines<'_> {
         self.text.clear();
         loop {
             let most = match patience {
-                ReplyTimeout::Whole(_) => ANSWER_MAX - self.taken,
+                ReplyTimeout::Within(_) => ANSWER_MAX - self.taken,
                 ReplyTimeout::Until(stop) if stop.load(Ordering::Relaxed) => return Ok(None),
                 ReplyTimeout::Until(_) => {
-                    self.input.get_mut().renew(GLANCE);
+                    self.input.get_mut().renew(FLAG_POLL);
                     LINE_MAX - self.text.len() as u64
                 }
             };

@@ -18,7 +18,7 @@ mod socket_path;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Answer, AskError, Instance, InstanceArgs, ReplyTimeout};
+pub use client::{Answer, Instance, InstanceArgs, QueryError, ReplyTimeout};
 pub use line::{
     ConnectionLine, CountsLine, DirectionLine, EndLine, ErrorLine, EventLine, FlowLine,
     InstanceLine, Line, OffloadLine, PortLine, RuleLine, ZoneLine,
@@ -44,7 +44,7 @@ pub struct Request {
     /// [`VERSION`].
     pub millrace: u32,
     /// Subject of the request.
-    pub ask: Ask,
+    pub ask: RequestKind,
     /// Most flows, rules or connections to list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
@@ -98,7 +98,7 @@ pub struct Request {
 /// Subject of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+pub enum RequestKind {
     /// Describes the instance.
     Instance,
     /// Lists the connections with the most bytes.
@@ -125,7 +125,7 @@ pub enum Ask {
 
 impl Request {
     /// Returns a request without conditions.
-    pub fn new(ask: Ask) -> Self {
+    pub fn new(ask: RequestKind) -> Self {
         Self {
             millrace: VERSION,
             ask,

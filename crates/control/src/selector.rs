@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Parses and writes the conditions of a request, as JSON has them.
 
-use super::{Ask, Failure, LIMIT_MAX, Request};
+use super::{Failure, LIMIT_MAX, Request, RequestKind};
 use engine::{
     EndpointMatch, Filter, MarkChange, MaskedBits, MaskedBitsError, Prefix, PrefixError, ProtoState,
 };
@@ -111,28 +111,30 @@ impl Request {
     /// Checks that the members fit the subject of the request.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let fault = |text: String| Err(Failure::Syntax(text));
-        let is_kept = matches!(self.ask, Ask::Flows | Ask::Offload);
+        let is_kept = matches!(self.ask, RequestKind::Flows | RequestKind::Offload);
         if is_kept && self.limit.is_some_and(|limit| limit > LIMIT_MAX) {
             return fault(format!("limit: must be at most {LIMIT_MAX}"));
         }
         match (self.ask, &self.path) {
-            (Ask::Reload, Some(path)) if !path.starts_with('/') => {
+            (RequestKind::Reload, Some(path)) if !path.starts_with('/') => {
                 return fault("path: must be absolute (begin with /)".to_owned());
             }
-            (Ask::Reload, _) if !self.filter().is_any() => {
+            (RequestKind::Reload, _) if !self.filter().is_any() => {
                 return fault("reload: takes no conditions; it covers all zones".to_owned());
             }
-            (Ask::Reload, _) | (_, None) => {}
+            (RequestKind::Reload, _) | (_, None) => {}
             _ => return fault("path: only \"reload\" takes it".to_owned()),
         }
         match (self.ask, self.change() == MarkChange::default()) {
-            (Ask::Set, true) => return fault("set: needs set_mark, set_label, or both".to_owned()),
-            (Ask::Set, false) | (_, true) => {}
+            (RequestKind::Set, true) => {
+                return fault("set: needs set_mark, set_label, or both".to_owned());
+            }
+            (RequestKind::Set, false) | (_, true) => {}
             _ => return fault("set_mark, set_label: only \"set\" takes them".to_owned()),
         }
         let (name, changes) = match self.ask {
-            Ask::Flush => ("flush", true),
-            Ask::Set => ("set", true),
+            RequestKind::Flush => ("flush", true),
+            RequestKind::Set => ("set", true),
             _ => ("", false),
         };
         match (changes, self.filter().is_any(), self.all) {

@@ -23,11 +23,11 @@ use std::time::{Duration, Instant};
 /// Most clients that are served at a time.
 pub(super) const CLIENTS_MAX: usize = 8;
 /// Time in which a request must arrive.
-const TO_ASK: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time in which the client must take the answer.
-const TO_TAKE: Duration = Duration::from_secs(30);
+const TAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time that clients have to take a last message when the socket closes.
-const TO_END: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Answers requests: a run, or a function.
 pub trait Answerer: Send + Sync {
@@ -74,20 +74,20 @@ pub struct LineWriter<'a> {
     stream: &'a UnixStream,
     out: BufWriter<Deadline<'a>>,
     /// True while the client's time to take lines is running.
-    takes: bool,
+    is_timed: bool,
 }
 
 impl<'a> LineWriter<'a> {
     fn new(stream: &'a UnixStream) -> Self {
-        let timed = Deadline::new(stream, TO_TAKE);
-        Self { stream, out: BufWriter::with_capacity(64 << 10, timed), takes: false }
+        let timed = Deadline::new(stream, TAKE_TIMEOUT);
+        Self { stream, out: BufWriter::with_capacity(64 << 10, timed), is_timed: false }
     }
 
     /// Writes a line.
     pub fn line(&mut self, line: &Line) -> io::Result<()> {
-        if !self.takes {
-            self.out.get_mut().renew(TO_TAKE);
-            self.takes = true;
+        if !self.is_timed {
+            self.out.get_mut().renew(TAKE_TIMEOUT);
+            self.is_timed = true;
         }
         write_line(&mut self.out, line)
     }
@@ -95,16 +95,16 @@ impl<'a> LineWriter<'a> {
     /// True if the client has disconnected. A client that has only shut down its sending side is
     /// still connected.
     pub fn is_gone(&self) -> bool {
-        let mut looked_at = [PollFd::new(self.stream, PollFlags::empty())];
+        let mut fds = [PollFd::new(self.stream, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let looked = poll(&mut looked_at, Some(&at_once));
-        looked.is_ok() && looked_at[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+        let polled = poll(&mut fds, Some(&at_once));
+        polled.is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
     /// Sends all lines so far, and waits until the socket has taken them. Later lines have their
     /// own time limit.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.takes = false;
+        self.is_timed = false;
         self.out.flush()
     }
 }
@@ -241,7 +241,8 @@ fn dismiss(clients: Vec<Client>) {
 /// Waits until the clients' threads have ended, at most [`TO_END`].
 fn wait_for(clients: &[Client]) {
     let begun = Instant::now();
-    while begun.elapsed() < TO_END && !clients.iter().all(|client| client.thread.is_finished()) {
+    while begun.elapsed() < END_TIMEOUT && !clients.iter().all(|client| client.thread.is_finished())
+    {
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -283,7 +284,7 @@ pub(super) fn is_allowed(peer: u32, owner: u32) -> bool {
 
 fn serve(stream: &UnixStream, answerer: &dyn Answerer, stop: &AtomicBool) -> io::Result<()> {
     let mut taker = LineWriter::new(stream);
-    let request = receive(Deadline::new(stream, TO_ASK)).map_err(|failure| {
+    let request = receive(Deadline::new(stream, REQUEST_TIMEOUT)).map_err(|failure| {
         // The read side was shut down at the end of the run.
         if stop.load(Ordering::Relaxed) { Failure::Ending } else { failure }
     });

@@ -51,7 +51,7 @@ fn a_request_is_answered_and_a_wrong_one_told_why() {
     let server = Server::open(&socket(&scratch), Arc::new(echo)).unwrap();
     let mode = fs::metadata(socket(&scratch)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let mut request = serde_json::to_vec(&Request::new(Ask::Flows)).unwrap();
+    let mut request = serde_json::to_vec(&Request::new(RequestKind::Flows)).unwrap();
     request.push(b'\n');
     let stream = UnixStream::connect(socket(&scratch)).unwrap();
     assert_eq!(answers(&stream, &request), [json!({ "end": { "matched": 50 } })]);

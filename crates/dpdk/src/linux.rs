@@ -38,12 +38,12 @@ pub fn block_driver_signals() -> io::Result<()> {
 
 /// True if `offload` of `interface` is on.
 pub fn offload(interface: &str, offload: Offload) -> io::Result<bool> {
-    ask(interface, offload, -1)
+    query(interface, offload, -1)
 }
 
 /// Switches `offload` of `interface`. A NIC that cannot refuses with `EOPNOTSUPP`.
 pub fn set_offload(interface: &str, offload: Offload, is_on: bool) -> io::Result<()> {
-    ask(interface, offload, is_on.into()).map(drop)
+    query(interface, offload, is_on.into()).map(drop)
 }
 
 /// Has the interface receive frames of any destination as long as the descriptor is open.
@@ -62,7 +62,7 @@ pub fn limit_privileges(kept: u64) -> bool {
     unsafe { sys::shim_limit_privileges(kept) == 0 }
 }
 
-fn ask(interface: &str, offload: Offload, wanted: i32) -> io::Result<bool> {
+fn query(interface: &str, offload: Offload, wanted: i32) -> io::Result<bool> {
     let interface = CString::new(interface)?;
     let offload = match offload {
         Offload::Gro => sys::shim_offload_SHIM_GRO,

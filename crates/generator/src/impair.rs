@@ -60,7 +60,7 @@ pub struct Impairer {
 
 /// Impairment of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Impairment {
     Lost,
     Duplicated,
     Reordered,
@@ -106,39 +106,39 @@ impl Impairer {
         self.rng.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    fn draw(&mut self) -> Fate {
+    fn draw_impairment(&mut self) -> Impairment {
         let drawn = (self.random() >> 32) * 1_000_000 >> 32;
         let Impairments { lost, duplicated, reordered, damaged } = self.impairments;
         let fates = [
-            (lost, Fate::Lost),
-            (duplicated, Fate::Duplicated),
-            (reordered, Fate::Reordered),
-            (damaged, Fate::Damaged),
+            (lost, Impairment::Lost),
+            (duplicated, Impairment::Duplicated),
+            (reordered, Impairment::Reordered),
+            (damaged, Impairment::Damaged),
         ];
         let mut sum = 0;
         let found = fates.into_iter().find(|(share, _)| {
             sum += u64::from(*share);
             drawn < sum
         });
-        found.map_or(Fate::None, |(_, fate)| fate)
+        found.map_or(Impairment::None, |(_, impairment)| impairment)
     }
 
     fn carry(&mut self, mbuf: Mbuf) {
         let Finding::Good(stamp) = self.verifier.examine(mbuf.head()) else {
             return self.send(mbuf);
         };
-        match self.draw() {
-            Fate::Lost => count(&self.impaired.lost),
-            Fate::Damaged => self.damage(mbuf),
-            Fate::Reordered if self.held.is_none() => self.held = Some((stamp.lane, mbuf)),
-            Fate::Duplicated => {
+        match self.draw_impairment() {
+            Impairment::Lost => count(&self.impaired.lost),
+            Impairment::Damaged => self.damage(mbuf),
+            Impairment::Reordered if self.held.is_none() => self.held = Some((stamp.lane, mbuf)),
+            Impairment::Duplicated => {
                 if let Some(copy) = self.copy(&mbuf) {
                     self.send(copy);
                     count(&self.impaired.duplicated);
                 }
                 self.pass(stamp.lane, mbuf);
             }
-            Fate::Reordered | Fate::None => self.pass(stamp.lane, mbuf),
+            Impairment::Reordered | Impairment::None => self.pass(stamp.lane, mbuf),
         }
     }
 

@@ -353,13 +353,13 @@ impl QueueReport {
         self.packets += other.packets;
         self.bytes += other.bytes;
         self.waiting_max = self.waiting_max.max(other.waiting_max);
-        self.is_untold |= other.is_untold;
+        self.is_lower_bound |= other.is_lower_bound;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Clock, Lanes, Made, Session, Stage, Taken, Task, Transmit};
+    use crate::{Clock, Lanes, Session, Stage, TakenFrames, Task, Transmit, WaitingFrame};
     use traffic::{Source, Written};
 
     const FRAMES: u64 = 32;
@@ -392,7 +392,7 @@ mod tests {
 
     /// A port that takes no frames.
     #[derive(Default)]
-    struct Stuck(Vec<Made>);
+    struct Stuck(Vec<WaitingFrame>);
 
     impl Transmit for Stuck {
         fn prepare(&mut self) -> usize {
@@ -401,22 +401,22 @@ mod tests {
 
         fn push(&mut self, interval: u32, write: impl FnOnce(&mut [u8]) -> Written) {
             let Written { len, stream } = write(&mut []);
-            self.0.push(Made { len: len as u16, stream, interval });
+            self.0.push(WaitingFrame { len: len as u16, stream, interval });
         }
 
-        fn flush(&mut self) -> Taken {
-            Taken::default()
+        fn flush(&mut self) -> TakenFrames {
+            TakenFrames::default()
         }
 
         fn waiting(&self) -> usize {
             self.0.len()
         }
 
-        fn see_waiting(&self, see: impl FnMut(Made)) {
-            self.0.iter().copied().for_each(see);
+        fn for_each_waiting(&self, visit: impl FnMut(WaitingFrame)) {
+            self.0.iter().copied().for_each(visit);
         }
 
-        fn discard(&mut self, drop: impl FnMut(Made)) {
+        fn discard(&mut self, drop: impl FnMut(WaitingFrame)) {
             self.0.drain(..).for_each(drop);
         }
     }

@@ -34,12 +34,12 @@ pub use impair::{Impaired, Impairer, Impairments};
 pub use interval::Interval;
 pub use lane::LaneReport;
 pub use ledger::{Ledger, QueueTotals, SenderTotals, StreamTotals, Totals};
-pub use link::{Made, Receive, Taken, Transmit};
+pub use link::{Receive, TakenFrames, Transmit, WaitingFrame};
 pub use mirror::{Tap, TapFeed, Tapped, tap};
 pub use neighbours::{NO_STREAM, Replies, Responder, resolve};
 pub use port::{BurstSizes, PortRx, PortTx};
 pub use port_clock::{PortReading, SendTimes};
-pub use receiver::{Checks, Listener, PortQueue, QueueReport, Receiver, ReceiverReport};
+pub use receiver::{Checks, ForeignFrameHandler, PortQueue, QueueReport, Receiver, ReceiverReport};
 pub use recent::RecentIntervals;
 pub use reflector::{
     Addresses, PublishedCounters, Reflection, Reflector, ReflectorQueue, ReflectorReport,

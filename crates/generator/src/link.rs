@@ -48,28 +48,28 @@ pub trait Transmit: Send {
     }
 
     /// Offers the waiting frames to the port, in order; returns the number of those that it took.
-    fn flush(&mut self) -> Taken;
+    fn flush(&mut self) -> TakenFrames;
 
     /// Returns the number of waiting frames.
     fn waiting(&self) -> usize;
 
-    /// Passes each waiting frame to `see`.
-    fn see_waiting(&self, see: impl FnMut(Made));
+    /// Passes each waiting frame to `visit`.
+    fn for_each_waiting(&self, see: impl FnMut(WaitingFrame));
 
     /// Drops the waiting frames; passes each of them to `drop`.
-    fn discard(&mut self, drop: impl FnMut(Made));
+    fn discard(&mut self, drop: impl FnMut(WaitingFrame));
 
     /// Passes each frame that `flush` has dropped to `drop`. A flush drops frames that the port can
     /// never take, such as frames longer than the MTU. A DPDK queue drops none.
     #[inline(always)]
-    fn take_refused(&mut self, drop: impl FnMut(Made)) {
+    fn take_refused(&mut self, drop: impl FnMut(WaitingFrame)) {
         let _ = drop;
     }
 }
 
 /// A frame that waits for its port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct WaitingFrame {
     /// Bytes without FCS.
     pub len: u16,
     /// Number of its stream.
@@ -80,7 +80,7 @@ pub struct Made {
 
 /// Frames that a port took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenFrames {
     /// Number of frames.
     pub packets: u64,
     /// Bytes without FCS.

@@ -3,7 +3,7 @@
 //! because they bypass the kernel.
 
 use crate::Clock;
-use crate::link::{Made, Receive, Taken, Transmit};
+use crate::link::{Receive, TakenFrames, Transmit, WaitingFrame};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +42,7 @@ pub fn tap(every: u64, clock: Clock) -> (Tap, TapFeed) {
 impl Tap {
     /// Copies the frame if it is the next in the sample.
     #[inline(always)]
-    fn see(&mut self, frame: &[u8]) {
+    fn sample(&mut self, frame: &[u8]) {
         if self.left > 0 {
             self.left -= 1;
             return;
@@ -122,7 +122,7 @@ impl<T: Transmit> Transmit for Tapped<T> {
         let tap = &mut self.tap;
         self.link.push(interval, |room| {
             let written = write(room);
-            tap.see(&room[..written.len]);
+            tap.sample(&room[..written.len]);
             written
         });
     }
@@ -131,7 +131,7 @@ impl<T: Transmit> Transmit for Tapped<T> {
         let tap = &mut self.tap;
         self.link.push_at(due_ns, interval, |room| {
             let written = write(room);
-            tap.see(&room[..written.len]);
+            tap.sample(&room[..written.len]);
             written
         });
     }
@@ -144,7 +144,7 @@ impl<T: Transmit> Transmit for Tapped<T> {
         self.link.read_clock();
     }
 
-    fn flush(&mut self) -> Taken {
+    fn flush(&mut self) -> TakenFrames {
         self.link.flush()
     }
 
@@ -152,16 +152,16 @@ impl<T: Transmit> Transmit for Tapped<T> {
         self.link.waiting()
     }
 
-    fn see_waiting(&self, see: impl FnMut(Made)) {
-        self.link.see_waiting(see);
+    fn for_each_waiting(&self, visit: impl FnMut(WaitingFrame)) {
+        self.link.for_each_waiting(visit);
     }
 
-    fn discard(&mut self, drop: impl FnMut(Made)) {
+    fn discard(&mut self, drop: impl FnMut(WaitingFrame)) {
         self.link.discard(drop);
     }
 
     #[inline(always)]
-    fn take_refused(&mut self, drop: impl FnMut(Made)) {
+    fn take_refused(&mut self, drop: impl FnMut(WaitingFrame)) {
         self.link.take_refused(drop);
     }
 }
@@ -171,7 +171,7 @@ impl<R: Receive> Receive for Tapped<R> {
 
     fn receive(&mut self) -> usize {
         let received = self.link.receive();
-        (0..received).for_each(|number| self.tap.see(self.link.frame(number)));
+        (0..received).for_each(|number| self.tap.sample(self.link.frame(number)));
         received
     }
 

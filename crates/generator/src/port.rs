@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Implements [`Transmit`] and [`Receive`] for queues of DPDK ports.
 
-use crate::link::{Made, Receive, Taken, Transmit};
+use crate::link::{Receive, TakenFrames, Transmit, WaitingFrame};
 use crate::port_clock::{PortClock, SendTimes};
 use dpdk::{BURST_MAX, Burst, Errno, Mempool, RxQueue, Stock, TxQueue};
 use traffic::{Alike, ROOM, Written};
@@ -30,7 +30,7 @@ pub struct PortTx {
     stock: Stock,
     burst: Burst,
     /// Length, stream and interval of each frame of the burst.
-    made: [Made; BURST_MAX],
+    made: [WaitingFrame; BURST_MAX],
     /// Clock of a port that sends frames at their times.
     clock: Option<PortClock>,
 }
@@ -38,7 +38,7 @@ pub struct PortTx {
 impl PortTx {
     /// Makes a link for `queue`. The mbufs of the pool need room for every frame.
     pub fn new(queue: TxQueue, mempool: Mempool) -> Self {
-        let made = [Made::default(); BURST_MAX];
+        let made = [WaitingFrame::default(); BURST_MAX];
         let (stock, burst) = (Stock::new(mempool), Burst::new());
         Self { queue, most: BURST_MAX, stock, burst, made, clock: None }
     }
@@ -74,7 +74,7 @@ impl Transmit for PortTx {
         let made = &mut self.made[self.burst.len()];
         self.stock.write_to(&mut self.burst, |room| {
             let written = write(room);
-            *made = Made { len: written.len as u16, stream: written.stream, interval };
+            *made = WaitingFrame { len: written.len as u16, stream: written.stream, interval };
             written.len
         });
     }
@@ -104,20 +104,24 @@ impl Transmit for PortTx {
         let Alike { frame, stream, count } = alike;
         let begin = self.burst.len();
         self.stock.copy_to(&mut self.burst, frame, count);
-        self.made[begin..begin + count].fill(Made { len: frame.len() as u16, stream, interval });
+        self.made[begin..begin + count].fill(WaitingFrame {
+            len: frame.len() as u16,
+            stream,
+            interval,
+        });
     }
 
     #[inline(always)]
-    fn flush(&mut self) -> Taken {
+    fn flush(&mut self) -> TakenFrames {
         if self.burst.is_empty() {
-            return Taken::default();
+            return TakenFrames::default();
         }
         let taken = self.queue.burst(&mut self.burst);
         let bytes = self.made[..taken].iter().map(|made| u64::from(made.len)).sum();
         if !self.burst.is_empty() {
             self.made.copy_within(taken..taken + self.burst.len(), 0);
         }
-        Taken { packets: taken as u64, bytes }
+        TakenFrames { packets: taken as u64, bytes }
     }
 
     #[inline(always)]
@@ -125,11 +129,11 @@ impl Transmit for PortTx {
         self.burst.len()
     }
 
-    fn see_waiting(&self, see: impl FnMut(Made)) {
-        self.made[..self.burst.len()].iter().copied().for_each(see);
+    fn for_each_waiting(&self, visit: impl FnMut(WaitingFrame)) {
+        self.made[..self.burst.len()].iter().copied().for_each(visit);
     }
 
-    fn discard(&mut self, drop: impl FnMut(Made)) {
+    fn discard(&mut self, drop: impl FnMut(WaitingFrame)) {
         self.made[..self.burst.len()].iter().copied().for_each(drop);
         self.burst.free_all();
     }

@@ -50,7 +50,7 @@ pub struct QueueReport {
     pub waiting_max: u64,
     /// True if more may have waited, because the driver does not report how many wait after a full
     /// burst.
-    pub is_untold: bool,
+    pub is_lower_bound: bool,
 }
 
 impl ReceiverReport {
@@ -89,12 +89,12 @@ pub struct PortQueue<R> {
     /// The link that frames arrive through.
     pub rx: R,
     /// Treatment of foreign frames.
-    pub listener: Listener,
+    pub foreign_handler: ForeignFrameHandler,
 }
 
 /// Treatment of foreign frames by a receiver.
 #[derive(Default)]
-pub enum Listener {
+pub enum ForeignFrameHandler {
     /// Ignores them.
     #[default]
     Ignores,
@@ -137,17 +137,18 @@ struct Check {
 }
 
 impl<R: Receive> PortQueue<R> {
-    /// Passes the frames of the burst to the listener, unless it ignores them.
+    /// Passes the frames of the burst to the handler, unless it ignores them.
     fn answer_all(&mut self, received: usize) {
-        if !matches!(self.listener, Listener::Ignores) {
-            (0..received).for_each(|number| self.listener.see(self.rx.frame(number)));
+        if !matches!(self.foreign_handler, ForeignFrameHandler::Ignores) {
+            (0..received)
+                .for_each(|number| self.foreign_handler.handle_frame(self.rx.frame(number)));
         }
     }
 }
 
-impl Listener {
+impl ForeignFrameHandler {
     #[inline]
-    fn see(&mut self, frame: &[u8]) {
+    fn handle_frame(&mut self, frame: &[u8]) {
         match self {
             Self::Ignores => {}
             Self::Neighbours(responder) => responder.handle_frame(frame),
@@ -159,7 +160,7 @@ impl Listener {
 impl Check {
     /// Verifies the frames of a burst; true if one of them is of this run.
     #[inline(always)]
-    fn see_all<R: Receive>(
+    fn check_all<R: Receive>(
         &mut self,
         queue: &mut PortQueue<R>,
         received: usize,
@@ -174,7 +175,7 @@ impl Check {
                 false => self.verifier.examine(frame),
             };
             if finding == Finding::Foreign {
-                queue.listener.see(frame);
+                queue.foreign_handler.handle_frame(frame);
             }
             has_ours |= finding != Finding::Foreign;
             self.count(finding, queue.port, now, report);
@@ -266,14 +267,14 @@ impl<R: Receive> Task for Receiver<R> {
             // A burst that is not full has emptied the queue.
             let is_full = received == queue.rx.most();
             let behind = if is_full { queue.rx.waiting() } else { Some(0) };
-            counts.is_untold |= behind.is_none();
+            counts.is_lower_bound |= behind.is_none();
             let waiting = received as u64 + u64::from(behind.unwrap_or(0));
             counts.waiting_max = counts.waiting_max.max(waiting);
             let has_ours = match &mut self.check {
                 // This time is later than the send time of every packet of the burst.
                 Some(check) => {
                     let now = self.clock.now_after_loads();
-                    check.see_all(queue, received, now, report)
+                    check.check_all(queue, received, now, report)
                 }
                 None => {
                     queue.answer_all(received);

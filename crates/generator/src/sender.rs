@@ -4,7 +4,7 @@
 //! If the port has no room for a frame, the sender keeps it and offers it again, so no number of a
 //! stream is skipped. Frames that the port never takes count as unsent, not as lost.
 
-use crate::link::{Made, Transmit};
+use crate::link::{Transmit, WaitingFrame};
 use crate::neighbours::Replies;
 use crate::recent::RecentIntervals;
 use crate::reports::{Outbox, Report};
@@ -83,7 +83,7 @@ impl SenderReport {
 
     /// Counts a dropped frame in the report and in `streams`; the first `stamped` streams are
     /// stamped.
-    fn add_unsent(&mut self, made: Made, streams: &mut [u64], stamped: usize) {
+    fn add_unsent(&mut self, made: WaitingFrame, streams: &mut [u64], stamped: usize) {
         let stream = usize::from(made.stream);
         streams[stream] += 1;
         self.unsent += 1;
@@ -320,7 +320,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         report.is_done = self.is_done;
         report.waiting.clear();
         let stamped = self.source.stamped_streams();
-        self.port.see_waiting(|made| {
+        self.port.for_each_waiting(|made| {
             let is_stamped = usize::from(made.stream) < stamped;
             report.waiting.add(made.interval.into(), u64::from(is_stamped));
         });

@@ -6,7 +6,7 @@ mod common;
 use common::{Bench, checks};
 use generator::{
     BurstSizes, Lanes, Phase, Receive, Reflection, Reflector, ReflectorQueue, ReflectorReport,
-    Session, Stage, Taken, Task, Totals, Transmit, mailbox,
+    Session, Stage, TakenFrames, Task, Totals, Transmit, mailbox,
 };
 use std::sync::Arc;
 use testkit::stream::{setup, streams};
@@ -89,7 +89,7 @@ fn bursts_have_the_size_that_is_asked_for(bench: &mut Bench) {
         assert_eq!(tx.prepare(), 5);
         (0..5).for_each(|_| tx.push(0, |_| Written { len: 60, stream: 0 }));
         assert_eq!((tx.prepare(), tx.waiting()), (0, 5));
-        assert_eq!(tx.flush(), Taken { packets: 5, bytes: 300 });
+        assert_eq!(tx.flush(), TakenFrames { packets: 5, bytes: 300 });
     }
     assert_eq!(rx.most(), 4);
     let received: Vec<_> = (0..5)

@@ -20,8 +20,8 @@ impl TopFlows {
     }
 
     /// True if it keeps any.
-    pub(crate) fn wants_some(&self) -> bool {
-        self.0.keeps_some()
+    pub(crate) fn has_room(&self) -> bool {
+        self.0.has_room()
     }
 
     /// Keeps `record` if it is one of the busiest. Of equals, it keeps the first offered.

@@ -18,23 +18,23 @@ impl<T> TopN<T> {
         Self { limit, offered: 0, kept: BinaryHeap::new() }
     }
 
-    /// Keeps the result of `what` if `rank` is one of the highest. Of equals, it keeps the first
+    /// Keeps the result of `item` if `rank` is one of the highest. Of equals, it keeps the first
     /// offered.
-    pub fn offer(&mut self, rank: u64, what: impl FnOnce() -> T) {
+    pub fn offer(&mut self, rank: u64, item: impl FnOnce() -> T) {
         self.offered += 1;
         let rank = (rank, Reverse(self.offered));
         let is_full = self.kept.len() >= self.limit;
         if is_full && self.kept.peek().is_none_or(|Reverse(least)| rank < least.rank) {
             return;
         }
-        self.kept.push(Reverse(Entry { rank, what: what() }));
+        self.kept.push(Reverse(Entry { rank, what: item() }));
         if self.kept.len() > self.limit {
             self.kept.pop();
         }
     }
 
     /// True if it can keep any item.
-    pub(crate) fn keeps_some(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.limit > 0
     }
 

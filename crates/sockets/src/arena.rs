@@ -2,7 +2,7 @@
 //! Owns the memory of a batch of waiting frames. Each frame begins at the cache line after the
 //! previous one, so that small frames use few cache lines.
 
-use generator::Made;
+use generator::WaitingFrame;
 use std::ops::Range;
 use traffic::{ROOM, Written};
 
@@ -46,13 +46,13 @@ impl Arena {
         &mut self,
         interval: u32,
         write: impl FnOnce(&mut [u8]) -> Written,
-    ) -> (Made, Range<usize>) {
+    ) -> (WaitingFrame, Range<usize>) {
         assert!(self.frames < self.batch, "prepare has promised room");
         let at = self.used;
         let written = write(&mut self.bytes[at..][..ROOM]);
         self.used += written.len.next_multiple_of(LINE);
         self.frames += 1;
-        let made = Made { len: written.len as u16, stream: written.stream, interval };
+        let made = WaitingFrame { len: written.len as u16, stream: written.stream, interval };
         (made, at..at + written.len)
     }
 

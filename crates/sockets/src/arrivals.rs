@@ -16,7 +16,7 @@ pub(crate) enum Arrivals {
 
 /// Settings of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct ReceiveOptions {
     /// Datagrams received at once.
     pub(crate) batch: usize,
     /// Bytes of the longest datagram; the rest of a longer one is dropped.
@@ -29,8 +29,12 @@ pub(crate) struct Wanted {
 
 impl Arrivals {
     /// Makes the buffers. Fails if `io_uring` is set and the kernel refuses it.
-    pub(crate) fn new(socket: Arc<Socket>, wanted: Wanted, io_uring: bool) -> io::Result<Self> {
-        let Wanted { batch, room, is_named, is_gro } = wanted;
+    pub(crate) fn new(
+        socket: Arc<Socket>,
+        options: ReceiveOptions,
+        io_uring: bool,
+    ) -> io::Result<Self> {
+        let ReceiveOptions { batch, room, is_named, is_gro } = options;
         Ok(match io_uring {
             true => Self::Ring(RecvRing::new(socket, batch, room, is_named)?.into()),
             false => Self::Calls(socket, Incoming::new(batch, room, is_named, is_gro)),

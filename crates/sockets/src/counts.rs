@@ -49,7 +49,7 @@ impl KernelCounts {
 
     /// Counts the error of a call that sent nothing; returns what to do with its first packet.
     #[cold]
-    pub(crate) fn judge(&self, error: SocketError, socket: &Socket) -> Remedy {
+    pub(crate) fn classify(&self, error: SocketError, socket: &Socket) -> Remedy {
         match error {
             SocketError::Full => return Remedy::Again,
             SocketError::NoBuffers => {

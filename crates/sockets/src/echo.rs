@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sends every datagram back to its sender.
 
-use crate::arrivals::{Arrivals, Wanted};
+use crate::arrivals::{Arrivals, ReceiveOptions};
 use crate::counts::{KernelCounts, Remedy};
 use crate::sys::{Name, Opt, Outgoing, SendRing, Socket, SocketError};
 use crate::udp::JOINED_MAX;
@@ -139,13 +139,13 @@ impl EchoPort {
         let batch = self.options.batch.clamp(1, 1024);
         let room = if joined { JOINED_MAX } else { room };
         let socket = Arc::clone(&self.sockets[number]);
-        let wanted = Wanted { batch, room, is_named: true, is_gro: joined };
+        let options = ReceiveOptions { batch, room, is_named: true, is_gro: joined };
         let mut outgoing = Outgoing::new(batch, false);
         if io_uring {
             outgoing = outgoing.with_ring(SendRing::new(batch, zero_copy)?);
         }
         Ok(Echo {
-            arrivals: Arrivals::new(Arc::clone(&socket), wanted, io_uring)?,
+            arrivals: Arrivals::new(Arc::clone(&socket), options, io_uring)?,
             socket,
             outgoing,
             single: (batch == 1 && !joined && !io_uring).then(|| vec![0; room].into()),
@@ -228,7 +228,7 @@ impl Echo {
                         self.counts.drain(&self.socket);
                     }
                 }
-                Err(error) => match self.counts.judge(error, &self.socket) {
+                Err(error) => match self.counts.classify(error, &self.socket) {
                     Remedy::Drop => {
                         self.outbox.current().refused += self.outgoing.drop_first() as u64;
                     }
@@ -266,7 +266,7 @@ impl Echo {
                 report.reflected += 1;
                 return;
             };
-            if self.counts.judge(error, &self.socket) == Remedy::Drop {
+            if self.counts.classify(error, &self.socket) == Remedy::Drop {
                 report.refused += 1;
                 return;
             }

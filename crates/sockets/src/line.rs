@@ -3,7 +3,7 @@
 
 use crate::counts::{KernelCounts, Remedy};
 use crate::sys::{Name, Outgoing, SendRing, Socket, SocketError};
-use generator::{Made, Taken};
+use generator::{TakenFrames, WaitingFrame};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const DROPPED_FOR: Duration = Duration::from_millis(100);
 pub(crate) struct Line {
     socket: Arc<Socket>,
     outgoing: Outgoing,
-    made: Vec<Made>,
+    made: Vec<WaitingFrame>,
     /// Index of the first frame that the kernel has not taken.
     first: usize,
     /// Time since which a queue drops that frame.
@@ -50,7 +50,7 @@ impl Line {
 
     /// Adds the frame whose payload is at `place`.
     #[inline(always)]
-    pub(crate) fn push(&mut self, made: Made, to: Option<Name>, place: Range<usize>) {
+    pub(crate) fn push(&mut self, made: WaitingFrame, to: Option<Name>, place: Range<usize>) {
         self.made.push(made);
         self.outgoing.push(to, place);
     }
@@ -68,9 +68,9 @@ impl Line {
         &mut self,
         arena: &[u8],
         counts: &KernelCounts,
-        refused: &mut Vec<Made>,
-    ) -> Taken {
-        let mut total = Taken::default();
+        refused: &mut Vec<WaitingFrame>,
+    ) -> TakenFrames {
+        let mut total = TakenFrames::default();
         match self.outgoing.send(&self.socket, |place| &arena[place]) {
             Ok(sent) => {
                 let too_long = self.too_long;
@@ -89,7 +89,7 @@ impl Line {
                 }
             }
             Err(error) => {
-                let remedy = counts.judge(error, &self.socket);
+                let remedy = counts.classify(error, &self.socket);
                 let is_hopeless = error == SocketError::NoBuffers && self.is_hopeless();
                 if is_hopeless {
                     counts.refuse(libc::ENOBUFS);
@@ -121,19 +121,19 @@ impl Line {
     }
 
     #[inline(always)]
-    fn advance(&mut self, frames: usize) -> &[Made] {
+    fn advance(&mut self, frames: usize) -> &[WaitingFrame] {
         let taken = &self.made[self.first..][..frames];
         self.first += frames;
         taken
     }
 
-    /// Passes each waiting frame to `see`.
-    pub(crate) fn see_waiting(&self, see: impl FnMut(Made)) {
-        self.made[self.first..].iter().copied().for_each(see);
+    /// Passes each waiting frame to `visit`.
+    pub(crate) fn see_waiting(&self, visit: impl FnMut(WaitingFrame)) {
+        self.made[self.first..].iter().copied().for_each(visit);
     }
 
     /// Removes the waiting frames; passes each of them to `drop`.
-    pub(crate) fn discard(&mut self, drop: impl FnMut(Made)) {
+    pub(crate) fn discard(&mut self, drop: impl FnMut(WaitingFrame)) {
         self.made.drain(self.first..).for_each(drop);
         self.clear();
     }

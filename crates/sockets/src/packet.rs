@@ -9,7 +9,7 @@ use crate::arena::Arena;
 use crate::counts::KernelCounts;
 use crate::line::Line;
 use crate::sys::{Incoming, Opt, Socket, VNET_HEADER, complete_checksum, interface_index};
-use generator::{Made, Receive, Taken, Transmit};
+use generator::{Receive, TakenFrames, Transmit, WaitingFrame};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl PacketPort {
 pub struct PacketTx {
     arena: Arena,
     line: Line,
-    refused: Vec<Made>,
+    refused: Vec<WaitingFrame>,
     counts: Arc<KernelCounts>,
 }
 
@@ -118,9 +118,9 @@ impl Transmit for PacketTx {
     }
 
     #[inline(always)]
-    fn flush(&mut self) -> Taken {
+    fn flush(&mut self) -> TakenFrames {
         let taken = match self.line.waiting() {
-            0 => Taken::default(),
+            0 => TakenFrames::default(),
             _ => self.line.flush(self.arena.bytes(), &self.counts, &mut self.refused),
         };
         if self.line.waiting() == 0 {
@@ -134,18 +134,18 @@ impl Transmit for PacketTx {
         self.line.waiting() + self.refused.len()
     }
 
-    fn see_waiting(&self, see: impl FnMut(Made)) {
-        self.line.see_waiting(see);
+    fn for_each_waiting(&self, visit: impl FnMut(WaitingFrame)) {
+        self.line.see_waiting(visit);
     }
 
-    fn discard(&mut self, mut drop: impl FnMut(Made)) {
+    fn discard(&mut self, mut drop: impl FnMut(WaitingFrame)) {
         self.take_refused(&mut drop);
         self.line.discard(drop);
         self.arena.clear();
     }
 
     #[inline(always)]
-    fn take_refused(&mut self, drop: impl FnMut(Made)) {
+    fn take_refused(&mut self, drop: impl FnMut(WaitingFrame)) {
         if !self.refused.is_empty() {
             self.refused.drain(..).for_each(drop);
         }

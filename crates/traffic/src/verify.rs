@@ -50,9 +50,9 @@ impl Verifier {
     #[inline]
     pub fn examine(&self, frame: &[u8]) -> Finding {
         match Segment::find(frame) {
-            Some(segment) => match self.judge(&segment) {
+            Some(segment) => match self.check_segment(&segment) {
                 Some(Finding::Good(stamp)) => Finding::Good(stamp),
-                finding => self.judge_other(&segment, finding),
+                finding => self.classify_other(&segment, finding),
             },
             None => self.examine_cut(frame),
         }
@@ -72,12 +72,12 @@ impl Verifier {
     #[cold]
     fn examine_cut(&self, frame: &[u8]) -> Finding {
         let Some(segment) = Segment::find_cut(frame) else { return Finding::Foreign };
-        self.judge_other(&segment, self.judge(&segment))
+        self.classify_other(&segment, self.check_segment(&segment))
     }
 
     /// Verifies a segment. Returns `None` if its payload is not of this run.
     #[inline(always)]
-    fn judge(&self, segment: &Segment) -> Option<Finding> {
+    fn check_segment(&self, segment: &Segment) -> Option<Finding> {
         let payload = segment.bytes.get(segment.header_len..)?;
         let read = match segment.protocol {
             proto::SCTP => self.read_sctp(segment.sctp_data(), payload)?,
@@ -136,9 +136,9 @@ impl Verifier {
     /// damaged, because one in 65,536 tunnels looks like a stamp. Without a stamp, a
     /// complete segment is damaged if a checksum is wrong; all others are foreign.
     #[cold]
-    fn judge_other(&self, segment: &Segment, finding: Option<Finding>) -> Finding {
+    fn classify_other(&self, segment: &Segment, finding: Option<Finding>) -> Finding {
         if let Some((inside, is_right)) = segment.open_tunnel() {
-            match self.judge(&inside) {
+            match self.check_segment(&inside) {
                 Some(Finding::Good(stamp)) if !is_right => return Finding::Damaged(Some(stamp)),
                 Some(finding) => return finding,
                 None => {}

@@ -57,18 +57,18 @@ impl Transmit for Keeper {
         self.times_read += 1;
     }
 
-    fn flush(&mut self) -> crate::Taken {
+    fn flush(&mut self) -> crate::TakenFrames {
         let packets = std::mem::take(&mut self.waiting);
-        crate::Taken { packets, bytes: 60 * packets }
+        crate::TakenFrames { packets, bytes: 60 * packets }
     }
 
     fn waiting(&self) -> usize {
         self.waiting as usize
     }
 
-    fn see_waiting(&self, _: impl FnMut(Made)) {}
+    fn for_each_waiting(&self, _: impl FnMut(WaitingFrame)) {}
 
-    fn discard(&mut self, _: impl FnMut(Made)) {}
+    fn discard(&mut self, _: impl FnMut(WaitingFrame)) {}
 }
 
 /// A frame every 20 ns, the first at 20.

@@ -3,7 +3,7 @@
 //! cables of rings. Also makes streams from text.
 
 use dpdk::{Eal, Mempool, Port, PortConfig, Queues, ring_cable};
-use generator::{Checks, Clock, Listener, PortQueue, PortRx, PortTx};
+use generator::{Checks, Clock, ForeignFrameHandler, PortQueue, PortRx, PortTx};
 use testkit::port::{port_config, start_eal};
 use traffic::{StampKey, Verifier};
 
@@ -59,7 +59,7 @@ impl Bench {
 /// Takes the receive queue of one end of a cable. It receives up to `most` frames at once.
 pub(crate) fn rx(end: &mut Queues, most: usize) -> Vec<PortQueue<PortRx>> {
     let rx = PortRx::new(end.0.pop().unwrap()).with_burst(most);
-    vec![PortQueue { port: 0, queue: 0, rx, listener: Listener::Ignores }]
+    vec![PortQueue { port: 0, queue: 0, rx, foreign_handler: ForeignFrameHandler::Ignores }]
 }
 
 /// Returns the checks that verify packets of a run with `seed`.

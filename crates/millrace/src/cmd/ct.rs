@@ -8,8 +8,8 @@ mod which;
 
 use crate::{signals, table};
 use anyhow::Context;
-use control::Ask;
-use control::{AskError, Instance, InstanceArgs, Line, ReplyTimeout, Request, ZoneLine};
+use control::RequestKind;
+use control::{Instance, InstanceArgs, Line, QueryError, ReplyTimeout, Request, ZoneLine};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -177,13 +177,13 @@ fn send_request(
 ) -> anyhow::Result<Option<u64>> {
     let mut instance: Instance = args.find()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let result: Result<_, AskError> =
-        instance.ask_each(&ReplyTimeout::Until(interrupted), request, take);
+    let result: Result<_, QueryError> =
+        instance.query_each(&ReplyTimeout::Until(interrupted), request, take);
     Ok(result?)
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<()> {
-    let request = Request { limit: args.limit, ..args.filter.request(Ask::List) };
+    let request = Request { limit: args.limit, ..args.filter.request(RequestKind::List) };
     let mut out = BufWriter::new(io::stdout().lock());
     let matched = send_request(&args.instance, &request, &mut |line| match line {
         Line::Connection(connection) if args.json => {
@@ -198,13 +198,13 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
 }
 
 fn count(args: &CountArgs) -> anyhow::Result<()> {
-    let request = args.filter.request(Ask::Count);
+    let request = args.filter.request(RequestKind::Count);
     let count = send_request(&args.instance, &request, &mut |_| Ok(()))?.context("interrupted")?;
     print(args.json, &count.to_string(), &json!({ "connections": count }))
 }
 
 fn flush(args: &FlushArgs) -> anyhow::Result<()> {
-    let request = Request { all: args.all, ..args.filter.request(Ask::Flush) };
+    let request = Request { all: args.all, ..args.filter.request(RequestKind::Flush) };
     args.filter.require_filter_or_all(args.all);
     let words = "interrupted: the instance still completes it";
     let flushed = send_request(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
@@ -213,7 +213,7 @@ fn flush(args: &FlushArgs) -> anyhow::Result<()> {
 
 fn zones(args: &ZonesArgs) -> anyhow::Result<()> {
     let mut zones: Vec<ZoneLine> = Vec::new();
-    let request = Request::new(Ask::Zones);
+    let request = Request::new(RequestKind::Zones);
     let result = send_request(&args.instance, &request, &mut |line| {
         if let Line::Zone(zone) = line {
             zones.push(zone);
@@ -260,7 +260,7 @@ fn zone_row(line: &ZoneLine) -> [String; 9] {
 
 /// Prints events until Ctrl-C, or until the run ends.
 fn events(args: &EventsArgs) -> anyhow::Result<()> {
-    let request = args.filter.request(Ask::Events);
+    let request = args.filter.request(RequestKind::Events);
     let mut out = io::stdout().lock();
     let mut has_line = false;
     let result = send_request(&args.instance, &request, &mut |line| {
@@ -276,7 +276,7 @@ fn events(args: &EventsArgs) -> anyhow::Result<()> {
     });
     match result {
         // The instance sent lines before, so the error means that its run has ended.
-        Err(error) if has_line && error.downcast_ref().is_some_and(AskError::is_end) => Ok(()),
+        Err(error) if has_line && error.downcast_ref().is_some_and(QueryError::is_end) => Ok(()),
         result => result.map(|_| ()),
     }
 }

@@ -2,7 +2,7 @@
 //! `millrace flows`: lists the connections of a running instance.
 
 use crate::{table, units};
-use control::{Answer, Ask, FlowLine, InstanceArgs, LIMIT_MAX, Line, PrefixText, Request};
+use control::{Answer, FlowLine, InstanceArgs, LIMIT_MAX, Line, PrefixText, Request, RequestKind};
 use report::top_flows;
 use serde_json::json;
 use std::io::{self, Write};
@@ -42,7 +42,7 @@ pub(crate) struct WhichArgs {
 
 impl WhichArgs {
     /// Returns the request for the selected connections.
-    pub(crate) fn request(&self, ask: Ask) -> Request {
+    pub(crate) fn request(&self, ask: RequestKind) -> Request {
         let limit = Some(self.limit);
         self.only.unwrap_or_default().of(Request { limit, ..Request::new(ask) })
     }
@@ -95,12 +95,12 @@ impl FromStr for End {
 }
 
 pub(crate) fn run(args: &FlowsArgs) -> anyhow::Result<ExitCode> {
-    let request = args.which.request(Ask::Flows);
+    let request = args.which.request(RequestKind::Flows);
     let request = match args.why {
         Some(end) => end.of(request),
         None => request,
     };
-    let Answer { lines, matched } = args.instance.find()?.ask(&request)?;
+    let Answer { lines, matched } = args.instance.find()?.query(&request)?;
     let flow = |line| if let Line::Flow(flow) = line { Some(*flow) } else { None };
     let flows: Vec<FlowLine> = lines.into_iter().filter_map(flow).collect();
     let mut out = io::stdout().lock();

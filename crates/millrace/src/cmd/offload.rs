@@ -3,7 +3,7 @@
 
 use super::flows::WhichArgs;
 use crate::{table, units};
-use control::{Answer, Ask, InstanceArgs, Line, PortLine, RuleLine};
+use control::{Answer, InstanceArgs, Line, PortLine, RequestKind, RuleLine};
 use report::top_flows;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -35,7 +35,8 @@ Examples:
 Exit status: 0 good; 1 no instance answers; 2 wrong use.";
 
 pub(crate) fn run(args: &OffloadArgs) -> anyhow::Result<ExitCode> {
-    let Answer { lines, matched } = args.instance.find()?.ask(&args.which.request(Ask::Offload))?;
+    let Answer { lines, matched } =
+        args.instance.find()?.query(&args.which.request(RequestKind::Offload))?;
     let (mut ports, mut rules) = (Vec::new(), Vec::new());
     for line in lines {
         match line {

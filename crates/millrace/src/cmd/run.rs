@@ -115,7 +115,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     cpu_locks::lock_until_exit(&plan.worker_cpus());
     let reload = Arc::new(Reload::new(&args.plan, cpus, settings));
     let snapshots = snapshots(&plan);
-    plan.engine.records = sink.wants_some();
+    plan.engine.records = sink.is_wanted();
     let start_up = signals::start_up();
     let (mut live, interfaces) = start(plan, (&eal, &placement), snapshots, interfaces)?;
     drop(start_up);

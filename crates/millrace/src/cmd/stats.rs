@@ -4,7 +4,7 @@
 use super::run::seconds;
 use crate::{signals, table, units};
 use anyhow::Context;
-use control::{Ask, AskError, Instance, InstanceArgs, Line, Request};
+use control::{Instance, InstanceArgs, Line, QueryError, Request, RequestKind};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -70,11 +70,11 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn is_end(error: &anyhow::Error) -> bool {
-    error.downcast_ref().is_some_and(AskError::is_end)
+    error.downcast_ref().is_some_and(QueryError::is_end)
 }
 
 fn request_stats(instance: &mut Instance) -> anyhow::Result<(Value, String)> {
-    let answer = instance.ask(&Request::new(Ask::Stats))?;
+    let answer = instance.query(&Request::new(RequestKind::Stats))?;
     match answer.lines.into_iter().next() {
         Some(Line::Stats { summary, report }) => Ok((summary, report)),
         _ => anyhow::bail!("the instance sent no counters"),

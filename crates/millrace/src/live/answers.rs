@@ -7,8 +7,8 @@ use crate::live::query::client::{ListedConn, PortStatus, QueryClient, RunEnding}
 use crate::live::reload_plan::Reload;
 use crate::units;
 use control::{
-    AnswerError, Answerer, Ask, DirectionLine, EndLine, Failure, FlowLine, InstanceLine, Line,
-    LineWriter, OffloadLine, PortLine, Request, RuleLine, VERSION,
+    AnswerError, Answerer, DirectionLine, EndLine, Failure, FlowLine, InstanceLine, Line,
+    LineWriter, OffloadLine, PortLine, Request, RequestKind, RuleLine, VERSION,
 };
 use engine::{DirectionCounters, Nanos, NoRuleReason, Query, RuleState, RuleView, Side};
 use report::top_n::TopN;
@@ -55,23 +55,23 @@ fn answer(
 ) -> Result<(), AnswerError> {
     let (mut lines, mut matched) = (Vec::new(), 0);
     match request.ask {
-        Ask::List => matched = connections::list(queries, request, writer)?,
-        Ask::Events => match connections::events(queries, request, writer)? {},
-        Ask::Count => matched = connections::count(queries, request)?,
-        Ask::Flush => matched = connections::flush(queries, request)?,
-        Ask::Set => matched = connections::set(queries, request)?,
-        Ask::Reload => {
+        RequestKind::List => matched = connections::list(queries, request, writer)?,
+        RequestKind::Events => match connections::events(queries, request, writer)? {},
+        RequestKind::Count => matched = connections::count(queries, request)?,
+        RequestKind::Flush => matched = connections::flush(queries, request)?,
+        RequestKind::Set => matched = connections::set(queries, request)?,
+        RequestKind::Reload => {
             let path = request.path.as_deref().map(Path::new);
             matched = queries.reload(|| reload.read(path).map_err(AnswerError::from))?;
         }
-        Ask::Zones => {
+        RequestKind::Zones => {
             lines = connections::zones(queries)?;
             matched = lines.len() as u64;
         }
-        Ask::Instance => lines.push(Line::Instance(instance(queries))),
-        Ask::Stats => lines.push(stats(queries)?),
-        Ask::Flows => matched = flows(queries, request, &mut lines)?,
-        Ask::Offload => {
+        RequestKind::Instance => lines.push(Line::Instance(instance(queries))),
+        RequestKind::Stats => lines.push(stats(queries)?),
+        RequestKind::Flows => matched = flows(queries, request, &mut lines)?,
+        RequestKind::Offload => {
             lines.extend(queries.ports()?.iter().map(|port| Line::Port(port_line(port))));
             matched = rules(queries, request, &mut lines)?;
         }

@@ -2,7 +2,7 @@
 //! Takes the flow records of a run: passes them to a file, if there is one, and to the busiest
 //! flows.
 
-use super::writer::Order;
+use super::writer::WriterCommand;
 use super::{Lines, Writer};
 use crate::output::{Standstill, write_line};
 use crate::top_flows::TopFlows;
@@ -42,7 +42,7 @@ struct Block {
     lines: Lines,
     records: u64,
     /// The previous block, if the queue had no room for it.
-    waiting: Option<Order>,
+    waiting: Option<WriterCommand>,
     /// Records of all blocks.
     taken: u64,
     wants_reopen: bool,
@@ -63,8 +63,8 @@ impl RecordSink {
     }
 
     /// True if the sink uses records at all.
-    pub fn wants_some(&self) -> bool {
-        self.file.is_some() || self.top.wants_some()
+    pub fn is_wanted(&self) -> bool {
+        self.file.is_some() || self.top.has_room()
     }
 
     /// True if the sink takes another record now. At the end of a run it also takes records once
@@ -171,12 +171,12 @@ impl Block {
     /// Hands all lines so far to the writer. False if the queue is full.
     fn hand_over(&mut self) -> bool {
         if self.waiting.is_none() && self.records > 0 {
-            self.waiting = Some(Order::Write(self.take_lines(), self.records));
+            self.waiting = Some(WriterCommand::Write(self.take_lines(), self.records));
             self.records = 0;
         }
-        self.waiting = self.waiting.take().and_then(|order| self.writer.order(order));
+        self.waiting = self.waiting.take().and_then(|order| self.writer.send(order));
         if self.waiting.is_none() && self.wants_reopen {
-            self.wants_reopen = self.writer.order(Order::Reopen).is_some();
+            self.wants_reopen = self.writer.send(WriterCommand::Reopen).is_some();
         }
         self.waiting.is_none()
     }
@@ -228,7 +228,7 @@ impl Block {
         }
         let (seconds, lost) = (writer.patience().as_secs(), thousands(lost));
         let message = format!("no progress for {seconds} s; records lost: {lost}");
-        if writer.is_told {
+        if writer.reports_losses {
             let target = &writer.target;
             write_line(
                 io::stderr(),

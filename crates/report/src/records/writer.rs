@@ -23,8 +23,8 @@ const READER_PATIENCE: Duration = Duration::from_secs(1);
 /// Longest time without progress of a disk at the end of a run.
 const DISK_PATIENCE: Duration = Duration::from_secs(30);
 
-/// An order to the thread.
-pub(super) enum Order {
+/// A command to the thread.
+pub(super) enum WriterCommand {
     /// Writes lines; the number is that of their records.
     Write(Vec<u8>, u64),
     /// Opens or creates the file of this name, and closes the old one.
@@ -36,8 +36,8 @@ pub struct Writer {
     pub(super) target: Target,
     patience: Duration,
     /// True if the thread prints when records begin to be lost, and when that ends.
-    pub(super) is_told: bool,
-    orders: Option<SyncSender<Order>>,
+    pub(super) reports_losses: bool,
+    commands: Option<SyncSender<WriterCommand>>,
     progress: Arc<Progress>,
     thread: JoinHandle<()>,
 }
@@ -61,7 +61,7 @@ struct Work {
     /// `None` for a pipe that is not open yet.
     file: Option<RecordFile>,
     progress: Arc<Progress>,
-    is_told: bool,
+    reports_losses: bool,
     /// Records lost since the last successful write; `None` if none.
     gap: Option<u64>,
 }
@@ -69,30 +69,35 @@ struct Work {
 impl Writer {
     /// Opens the target and starts the thread. A named pipe is opened by the thread, since that
     /// waits for the reader.
-    pub fn open(target: &Target, existing: Existing, is_told: bool) -> Result<Self, OpenError> {
+    pub fn open(
+        target: &Target,
+        existing: Existing,
+        reports_losses: bool,
+    ) -> Result<Self, OpenError> {
         let is_pipe = is_named_pipe(target);
         let file = (!is_pipe).then(|| RecordFile::open(target, existing)).transpose()?;
         let patience = if is_regular(target) { DISK_PATIENCE } else { READER_PATIENCE };
         let (progress, target) = (Arc::new(Progress::default()), target.clone());
-        let (orders, taken) = sync_channel(QUEUE);
+        let (commands, taken) = sync_channel(QUEUE);
         let of_thread = Arc::clone(&progress);
-        let work = Work { target: target.clone(), file, progress: of_thread, is_told, gap: None };
+        let work =
+            Work { target: target.clone(), file, progress: of_thread, reports_losses, gap: None };
         let thread = std::thread::Builder::new().name("records".to_owned());
         let thread = thread.spawn(move || work.run(&taken))?;
-        Ok(Self { target, patience, is_told, orders: Some(orders), progress, thread })
+        Ok(Self { target, patience, reports_losses, commands: Some(commands), progress, thread })
     }
 
-    /// Queues an order; returns it if the queue is full.
-    pub(super) fn order(&self, order: Order) -> Option<Order> {
-        match self.orders.as_ref().map(|orders| orders.try_send(order)) {
-            Some(Err(TrySendError::Full(order))) => Some(order),
+    /// Queues a command; returns it if the queue is full.
+    pub(super) fn send(&self, command: WriterCommand) -> Option<WriterCommand> {
+        match self.commands.as_ref().map(|commands| commands.try_send(command)) {
+            Some(Err(TrySendError::Full(command))) => Some(command),
             _ => None,
         }
     }
 
-    /// Closes the queue: the thread ends after the last order.
+    /// Closes the queue: the thread ends after the last command.
     pub(super) fn close(&mut self) {
-        self.orders = None;
+        self.commands = None;
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -139,18 +144,18 @@ impl Progress {
 }
 
 impl Work {
-    fn run(mut self, orders: &Receiver<Order>) {
+    fn run(mut self, commands: &Receiver<WriterCommand>) {
         // Opens a pipe for its reader and writes headings, even if there will be no records.
         self.write(&[], 0);
-        for order in orders {
-            match order {
-                Order::Write(lines, records) => self.write(&lines, records),
-                Order::Reopen => self.reopen(),
+        for command in commands {
+            match command {
+                WriterCommand::Write(lines, records) => self.write(&lines, records),
+                WriterCommand::Reopen => self.reopen(),
             }
         }
         if let Some(lost) = self.gap {
             let lost = thousands(lost);
-            self.tell(format_args!(
+            self.print(format_args!(
                 "cannot write flow records to {} until the end; records lost: {lost}",
                 self.target
             ));
@@ -181,9 +186,9 @@ impl Work {
 
     fn lose(&mut self, records: u64, error: io::Error) {
         if self.gap.is_none() {
-            let what = "forwarding continues, and records are lost until a write succeeds";
-            self.tell(format_args!(
-                "cannot write flow records to {}: {error}; {what}",
+            let message = "forwarding continues, and records are lost until a write succeeds";
+            self.print(format_args!(
+                "cannot write flow records to {}: {error}; {message}",
                 self.target
             ));
         }
@@ -195,7 +200,7 @@ impl Work {
     fn end_gap(&mut self) {
         let Some(lost) = self.gap.take() else { return };
         let lost = thousands(lost);
-        self.tell(format_args!(
+        self.print(format_args!(
             "flow records are written to {} again; records lost meanwhile: {lost}",
             self.target
         ));
@@ -212,15 +217,15 @@ impl Work {
                 self.progress.is_over.store(false, Ordering::Relaxed);
                 self.write(&[], 0);
             }
-            Err(error) => self.tell(format_args!(
+            Err(error) => self.print(format_args!(
                 "cannot reopen {}: {error}; flow records still go to the file that was open",
                 self.target
             )),
         }
     }
 
-    fn tell(&self, message: std::fmt::Arguments<'_>) {
-        if self.is_told {
+    fn print(&self, message: std::fmt::Arguments<'_>) {
+        if self.reports_losses {
             write_line(io::stderr(), format_args!("millrace: {message}"));
         }
     }

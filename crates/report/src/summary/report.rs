@@ -51,7 +51,7 @@ impl Summary {
         let sum = |cycles: fn(&Worker) -> u64| self.workers.iter().map(cycles).sum::<u64>();
         let stalled = sum(|worker| worker.stalled_cycles);
         let all = stalled + sum(|worker| worker.busy_cycles) + sum(|worker| worker.idle_cycles);
-        if stalled * STALLS_TOLD < all || stalled == 0 {
+        if stalled * STALLS_SHOWN < all || stalled == 0 {
             return Ok(());
         }
         let percent = 100.0 * stalled as f64 / all as f64;
@@ -76,7 +76,7 @@ impl Summary {
 }
 
 /// Stalls are reported from one part in this many of the time.
-const STALLS_TOLD: u64 = 20;
+const STALLS_SHOWN: u64 = 20;
 
 /// Prints a heading with the total, and a line for each counter that is not 0.
 fn print_counts(out: &mut impl Write, heading: &str, counts: &Counts) -> io::Result<()> {

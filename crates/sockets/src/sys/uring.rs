@@ -45,9 +45,9 @@ impl SendRing {
             let mut probe = Probe::new();
             ring.submitter().register_probe(&mut probe)?;
             if !probe.is_supported(opcode::SendMsgZc::CODE) {
-                let what = "this kernel cannot send without a copy, Linux 6.1 can: leave \
+                let feature = "this kernel cannot send without a copy, Linux 6.1 can: leave \
                             --zero-copy out";
-                return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+                return Err(io::Error::new(io::ErrorKind::Unsupported, feature));
             }
         }
         Ok(Self { ring, results: vec![0; batch], is_zero_copy, call: 0 })

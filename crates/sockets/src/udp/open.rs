@@ -171,15 +171,15 @@ impl UdpPort {
         };
         let ports = if by_port { stream.ports.clone() } else { vec![0] };
         let pairs = addresses.iter().flat_map(|ip| ports.iter().map(|port| (*ip, *port)));
-        let mut wanted: Vec<SocketAddr> = pairs.map(SocketAddr::from).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
+        let mut requested: Vec<SocketAddr> = pairs.map(SocketAddr::from).collect();
+        requested.sort_unstable();
+        requested.dedup();
         let mut sources = Vec::new();
-        for address in wanted {
+        for address in requested {
             // Two streams may share the socket of a source if they name its port.
-            let known =
+            let opened =
                 self.routes.iter().filter(|_| by_port).find_map(|route| route.find(address));
-            let socket = match known {
+            let socket = match opened {
                 Some(socket) => socket,
                 None => self.add(address)?,
             };

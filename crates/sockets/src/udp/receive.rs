@@ -3,7 +3,7 @@
 
 use super::UdpOptions;
 use crate::address::header_bytes;
-use crate::arrivals::{Arrivals, Wanted};
+use crate::arrivals::{Arrivals, ReceiveOptions};
 use crate::counts::KernelCounts;
 use crate::sys::{Socket, SocketError};
 use generator::Receive;
@@ -38,8 +38,8 @@ impl UdpRx {
         let UdpOptions { gro, io_uring, .. } = options;
         let batch = options.batch.clamp(1, 1024);
         let room = if gro { JOINED_MAX } else { ROOM };
-        let wanted = Wanted { batch, room, is_named: false, is_gro: gro };
-        let arrivals = Arrivals::new(Arc::clone(&socket), wanted, io_uring)?;
+        let options = ReceiveOptions { batch, room, is_named: false, is_gro: gro };
+        let arrivals = Arrivals::new(Arc::clone(&socket), options, io_uring)?;
         let datagrams = Vec::with_capacity(batch * if gro { JOINED_COUNT } else { 1 });
         let header_bytes = header_bytes(is_ipv6);
         Ok(Self { socket, arrivals, datagrams, header_bytes, counts })

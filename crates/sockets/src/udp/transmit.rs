@@ -8,7 +8,7 @@ use crate::arena::Arena;
 use crate::counts::KernelCounts;
 use crate::line::Line;
 use crate::sys::Name;
-use generator::{Made, NO_STREAM, Taken, Transmit};
+use generator::{NO_STREAM, TakenFrames, Transmit, WaitingFrame};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub struct UdpTx {
     /// Number of batches so far, which selects the next shared socket.
     turn: usize,
     /// Frames that the kernel will never take.
-    refused: Vec<Made>,
+    refused: Vec<WaitingFrame>,
     counts: Arc<KernelCounts>,
 }
 
@@ -68,7 +68,7 @@ impl UdpTx {
     /// Adds a frame to the queue of its socket; `None` if it is no UDP frame or no socket has its
     /// source.
     #[inline(always)]
-    fn enqueue(&mut self, made: Made, place: Range<usize>) -> Option<()> {
+    fn enqueue(&mut self, made: WaitingFrame, place: Range<usize>) -> Option<()> {
         let at = place.start;
         let Datagram { source, destination, payload } = Datagram::find(&self.arena.bytes()[place])?;
         let socket = self.socket(made.stream, source)?;
@@ -102,8 +102,8 @@ impl Transmit for UdpTx {
     }
 
     #[inline(always)]
-    fn flush(&mut self) -> Taken {
-        let mut total = Taken::default();
+    fn flush(&mut self) -> TakenFrames {
+        let mut total = TakenFrames::default();
         let mut waiting = 0;
         for line in &mut self.lines {
             if line.waiting() > 0 {
@@ -124,18 +124,18 @@ impl Transmit for UdpTx {
         self.frames_waiting() + self.refused.len()
     }
 
-    fn see_waiting(&self, mut see: impl FnMut(Made)) {
-        self.lines.iter().for_each(|line| line.see_waiting(&mut see));
+    fn for_each_waiting(&self, mut visit: impl FnMut(WaitingFrame)) {
+        self.lines.iter().for_each(|line| line.see_waiting(&mut visit));
     }
 
-    fn discard(&mut self, mut drop: impl FnMut(Made)) {
+    fn discard(&mut self, mut drop: impl FnMut(WaitingFrame)) {
         self.take_refused(&mut drop);
         self.lines.iter_mut().for_each(|line| line.discard(&mut drop));
         self.reset();
     }
 
     #[inline(always)]
-    fn take_refused(&mut self, drop: impl FnMut(Made)) {
+    fn take_refused(&mut self, drop: impl FnMut(WaitingFrame)) {
         if !self.refused.is_empty() {
             self.refused.drain(..).for_each(drop);
         }

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use generator::{
-    Checks, Clock, Lanes, Listener, Phase, PortQueue, Receive, Session, Stage, Task, Totals,
-    Transmit,
+    Checks, Clock, ForeignFrameHandler, Lanes, Phase, PortQueue, Receive, Session, Stage, Task,
+    Totals, Transmit,
 };
 use sockets::UdpStream;
 use std::time::{Duration, Instant};
@@ -46,7 +46,12 @@ pub(crate) fn run<T: Transmit, R: Receive>(
     let mut sender = session.sender(streams(texts, &setup(SEED)), 0, transmit);
     let queues = receive.into_iter().enumerate();
     let queues = queues
-        .map(|(queue, rx)| PortQueue { port: 0, queue, rx, listener: Listener::Ignores })
+        .map(|(queue, rx)| PortQueue {
+            port: 0,
+            queue,
+            rx,
+            foreign_handler: ForeignFrameHandler::Ignores,
+        })
         .collect();
     let checks = Checks { verifier: Verifier::new(SEED, StampKey::new(SEED)), window: 4096 };
     let mut receiver = session.receiver(queues, Some(checks));

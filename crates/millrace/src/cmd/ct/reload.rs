@@ -3,7 +3,7 @@
 
 use super::{print, send_request};
 use anyhow::Context;
-use control::{Ask, AskError, Failure, InstanceArgs, Request};
+use control::{Failure, InstanceArgs, QueryError, Request, RequestKind};
 use report::output::write_line;
 use serde_json::json;
 use std::io;
@@ -46,7 +46,7 @@ pub(super) fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
         text.with_context(|| format!("{}: its name is not UTF-8", path.display()))
     };
     let path = args.config.as_ref().map(absolute).transpose()?;
-    let request = Request { path, ..Request::new(Ask::Reload) };
+    let request = Request { path, ..Request::new(RequestKind::Reload) };
     match send_request(&args.instance, &request, &mut |_| Ok(())) {
         Ok(retimed) => {
             let retimed = retimed.context("interrupted: the instance still completes it")?;
@@ -56,7 +56,7 @@ pub(super) fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
         }
         Err(error) => match error.downcast()? {
             // Without a prefix, as `millrace check` prints it.
-            AskError::Refused { error, .. } if error.code == Failure::CONFIGURATION => {
+            QueryError::Refused { error, .. } if error.code == Failure::CONFIGURATION => {
                 write_line(io::stderr(), error.text);
                 Ok(ExitCode::FAILURE)
             }

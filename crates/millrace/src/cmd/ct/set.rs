@@ -4,7 +4,7 @@
 use super::which::{FilterArgs, bits};
 use super::{print, send_request};
 use anyhow::Context;
-use control::{Ask, Bits, InstanceArgs, Request};
+use control::{Bits, InstanceArgs, Request, RequestKind};
 use serde_json::json;
 
 /// Write the marks or labels of matching connections
@@ -46,7 +46,7 @@ Examples:
 Exit status: 0 good; 1 no instance answers, or its connections have no labels; 2 wrong use.";
 
 pub(super) fn set(args: &SetArgs) -> anyhow::Result<()> {
-    let request = args.filter.request(Ask::Set);
+    let request = args.filter.request(RequestKind::Set);
     let (set_mark, set_label) = (args.to_mark, args.to_label);
     let request = Request { all: args.all, set_mark, set_label, ..request };
     args.filter.require_filter_or_all(args.all);

@@ -2,7 +2,7 @@
 //! Parses the options that select connections.
 
 use clap::error::ErrorKind;
-use control::{Ask, Bits, NoState, PrefixText, Request, StateName};
+use control::{Bits, NoState, PrefixText, Request, RequestKind, StateName};
 use engine::{MaskedBitsError, PrefixError};
 use wire::proto_names;
 
@@ -60,7 +60,7 @@ pub(super) fn bits<const N: u32>(text: &str) -> Result<Bits<N>, MaskedBitsError>
 
 impl FilterArgs {
     /// Returns a request about the selected connections.
-    pub(super) fn request(&self, ask: Ask) -> Request {
+    pub(super) fn request(&self, ask: RequestKind) -> Request {
         Request {
             zone: self.zone,
             proto: self.proto,
@@ -80,7 +80,7 @@ impl FilterArgs {
     /// Ends the program with a usage error if neither options select connections nor `all` is set,
     /// or both.
     pub(super) fn require_filter_or_all(&self, all: bool) {
-        let is_any = self.request(Ask::Flush).filter().is_any();
+        let is_any = self.request(RequestKind::Flush).filter().is_any();
         let (kind, message) = match (is_any, all) {
             (true, false) => {
                 (ErrorKind::MissingRequiredArgument, "select connections, or give --all\n")
@@ -109,7 +109,7 @@ mod tests {
     fn options_become_a_question() {
         let read = |text: &str| {
             let args = Args::try_parse_from(text.split(' ')).ok()?;
-            Some(serde_json::to_value(args.filter.request(Ask::Count)).unwrap())
+            Some(serde_json::to_value(args.filter.request(RequestKind::Count)).unwrap())
         };
         let all = "x --zone 7 --proto TCP --state established --src 10.0.0.0/8 --dst ::1 \
                    --address 10.0.0.1 --sport 1 --dport 2 --port 3";

@@ -138,7 +138,7 @@ fn steps(histogram: &Histogram<u64>) -> Vec<LatencyStep> {
 }
 
 fn waiting_max(counts: &QueueReport) -> Option<u64> {
-    (!counts.is_untold).then_some(counts.waiting_max)
+    (!counts.is_lower_bound).then_some(counts.waiting_max)
 }
 
 pub(super) fn queue_interval(counts: &QueueReport) -> QueueInterval {

@@ -7,8 +7,8 @@ use crate::{table, units};
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
 use generator::{
-    Checks, Clock, Impaired, Impairer, Impairments, Lanes, Ledger, Listener, PortQueue, PortRx,
-    PortTx, Session, Stage, StreamTotals, Task, Totals,
+    Checks, Clock, ForeignFrameHandler, Impaired, Impairer, Impairments, Lanes, Ledger, PortQueue,
+    PortRx, PortTx, Session, Stage, StreamTotals, Task, Totals,
 };
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -50,8 +50,10 @@ pub(super) fn run(seed: u64, interrupted: &AtomicBool) -> anyhow::Result<ExitCod
     let rx = PortRx::new(far[1].0.pop().context("a cable has queues")?);
     let verifier = Verifier::new(seed, StampKey::new(seed));
     let checks = Some(Checks { verifier, window: WINDOW });
-    let mut receiver = session
-        .receiver(vec![PortQueue { port: 0, queue: 0, rx, listener: Listener::Ignores }], checks);
+    let mut receiver = session.receiver(
+        vec![PortQueue { port: 0, queue: 0, rx, foreign_handler: ForeignFrameHandler::Ignores }],
+        checks,
+    );
     let mut ledger = session.into_ledger();
     let tasks: [&mut dyn Task; 3] = [&mut sender, &mut impairer, &mut receiver];
     run_to_the_end(tasks, &mut ledger, clock, interrupted);

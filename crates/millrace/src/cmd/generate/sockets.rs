@@ -13,7 +13,7 @@ use crate::netdev::interface_mac;
 use crate::{signals, threads};
 use anyhow::{Context, bail};
 use generator::{
-    Checks, Clock, Lanes, Ledger, Listener, Phase, PortQueue, Receive, Session, Transmit,
+    Checks, Clock, ForeignFrameHandler, Lanes, Ledger, Phase, PortQueue, Receive, Session, Transmit,
 };
 use results::PortResult;
 use sockets::{PacketOptions, PacketPort, UdpOptions, UdpPort, UdpStream};
@@ -256,8 +256,9 @@ impl Plan<'_> {
             for rx in rx {
                 if receivers > 0 {
                     let answers = queries.answers(port);
-                    let listener = answers.map_or(Listener::Ignores, Listener::Payloads);
-                    let queue = PortQueue { port, queue: next, rx, listener };
+                    let foreign_handler =
+                        answers.map_or(ForeignFrameHandler::Ignores, ForeignFrameHandler::Payloads);
+                    let queue = PortQueue { port, queue: next, rx, foreign_handler };
                     queues[next % receivers].push(queue);
                 }
                 next += 1;

@@ -13,8 +13,8 @@ use anyhow::Context;
 use doctor::host::CpuList;
 use dpdk::{Job, Mempool, RxQueue, TxQueue};
 use generator::{
-    Answers, BurstSizes, Checks, Clock, Lanes, Ledger, Listener, Phase, PortQueue, PortRx, PortTx,
-    Replies, Session, Tapped, Task, Transmit, run_tasks,
+    Answers, BurstSizes, Checks, Clock, ForeignFrameHandler, Lanes, Ledger, Phase, PortQueue,
+    PortRx, PortTx, Replies, Session, Tapped, Task, Transmit, run_tasks,
 };
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, ProbedReplay, Side, Verifier};
@@ -147,8 +147,8 @@ impl Plan<'_> {
                 free.replies.push(replies);
                 let number = queue.number().into();
                 let rx = PortRx::new(queue).with_burst(self.bursts.rx);
-                let listener = Listener::Neighbours(responder);
-                queues.push(PortQueue { port, queue: number, rx, listener });
+                let foreign_handler = ForeignFrameHandler::Neighbours(responder);
+                queues.push(PortQueue { port, queue: number, rx, foreign_handler });
             }
         }
         queues
@@ -169,10 +169,11 @@ impl Plan<'_> {
         match pcapng {
             None => Box::new(session.receiver(queues, checks)),
             Some(pcapng) => {
-                let tapped = queues.into_iter().map(|PortQueue { port, queue, rx, listener }| {
-                    let rx = Tapped::new(rx, pcapng.tap(port, false));
-                    PortQueue { port, queue, rx, listener }
-                });
+                let tapped =
+                    queues.into_iter().map(|PortQueue { port, queue, rx, foreign_handler }| {
+                        let rx = Tapped::new(rx, pcapng.tap(port, false));
+                        PortQueue { port, queue, rx, foreign_handler }
+                    });
                 Box::new(session.receiver(tapped.collect(), checks))
             }
         }
