@@ -55,9 +55,9 @@ pub(crate) fn lock_until_exit(cpus: &[u32]) {
     for &cpu in cpus {
         let other = others.iter().find(|it| it.cpu == cpu);
         if let Some(InUse { pid, .. }) = other {
-            let whose = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
+            let owner = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
             let message = "is shared with a worker of another instance";
-            write_line(io::stderr(), format_args!("millrace: cpu {cpu} {message}{whose}"));
+            write_line(io::stderr(), format_args!("millrace: cpu {cpu} {message}{owner}"));
         }
         let folder = control::make_folder().ok();
         if let Some(lock) = folder.and_then(|folder| lock(&folder, cpu)) {

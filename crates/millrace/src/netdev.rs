@@ -336,17 +336,17 @@ impl Interfaces {
 
     /// Sets a key of `device` below `/proc/sys/net`. If that is forbidden, as in a container, adds
     /// a note with the command for the user.
-    fn set_sysctl(&mut self, device: &Device, name: (&str, &str), wanted: &str) {
+    fn set_sysctl(&mut self, device: &Device, name: (&str, &str), value: &str) {
         let Some(before) = keeper::sysctl(&device.name, name) else { return };
-        if before.trim_end() == wanted {
+        if before.trim_end() == value {
             return;
         }
         let (family, key) = name;
         let step = Step::Sysctl { family: family.into(), key: key.into(), text: before };
-        let change = |_: &mut Netlink| keeper::set_sysctl(&device.name, name, wanted);
+        let change = |_: &mut Netlink| keeper::set_sysctl(&device.name, name, value);
         if let Err(error) = self.change(device, step, change) {
             let key = format!("net.{family}.conf.{}.{key}", device.name);
-            self.notes.push(format!("cannot keep the host out: sysctl -w {key}={wanted}: {error}"));
+            self.notes.push(format!("cannot keep the host out: sysctl -w {key}={value}: {error}"));
         }
     }
 

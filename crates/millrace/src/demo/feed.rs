@@ -69,7 +69,7 @@ impl Feeder {
     pub(crate) fn run(mut self) -> FeedTotals {
         let mut fed = FeedTotals::default();
         let mut given_up = 0;
-        let mut heard = Instant::now();
+        let mut last_received = Instant::now();
         let mut staging = TxStage::new(self.source.max_frame());
         loop {
             let stopping = self.stop.load(Ordering::Relaxed);
@@ -77,21 +77,21 @@ impl Feeder {
             // A late packet may come back after it was given up.
             given_up = missing.min(given_up);
             let on_their_way = missing - given_up;
-            if stopping && (missing == 0 || heard.elapsed() > PATIENCE_AT_END) {
+            if stopping && (missing == 0 || last_received.elapsed() > PATIENCE_AT_END) {
                 return fed;
             }
             match self.receive() {
-                0 if on_their_way > 0 && heard.elapsed() > PATIENCE => given_up = missing,
+                0 if on_their_way > 0 && last_received.elapsed() > PATIENCE => given_up = missing,
                 // The worker may share this cpu.
                 0 => std::thread::yield_now(),
                 received => {
                     fed.received += received;
-                    heard = Instant::now();
+                    last_received = Instant::now();
                 }
             }
             if !stopping && on_their_way + (BATCH as u64) <= self.window {
                 if on_their_way == 0 {
-                    heard = Instant::now();
+                    last_received = Instant::now();
                 }
                 fed.sent += self.send(&mut staging);
             }

@@ -209,8 +209,8 @@ impl Runner<'_> {
     /// Measures a way. Results from before an error stay in `found`.
     fn measure(&self, found: &mut Measured) -> anyhow::Result<()> {
         let way = found.way;
-        let report = |what: &str| {
-            write_line(io::stderr(), format_args!("millrace: {}: {what}", way.name()));
+        let report = |message: &str| {
+            write_line(io::stderr(), format_args!("millrace: {}: {message}", way.name()));
         };
         let mut reflector = self.command(way, End::Reflector)?;
         reflector.arg("reflect").args(way.reflector()).arg("-q");

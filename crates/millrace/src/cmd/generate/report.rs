@@ -277,9 +277,9 @@ impl<'a> Reporter<'a> {
     /// standard output is no failure. A run that ended before it sent anything writes no results.
     pub(super) fn finish(mut self, totals: &Totals, sent_for: Duration) -> ExitCode {
         if !self.has_begun && totals.sent == [0, 0] {
-            let what = "millrace: interrupted before sending began: nothing was sent, and files \
-                        are unchanged";
-            write_line(io::stderr(), what);
+            let message = "millrace: interrupted before sending began: nothing was sent, and files \
+                           are unchanged";
+            write_line(io::stderr(), message);
             return ExitCode::FAILURE;
         }
         let intervals = std::mem::take(&mut self.intervals);

@@ -27,12 +27,12 @@ impl Terminal {
             anyhow::bail!("--live needs a terminal: leave it out to get a line per interval");
         }
         let before = tcgetattr(io::stdin())?;
-        let mut wanted = before.clone();
-        wanted.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        let mut settings = before.clone();
+        settings.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         // A read returns at once with the keys that are available.
-        wanted.special_codes[SpecialCodeIndex::VMIN] = 0;
-        wanted.special_codes[SpecialCodeIndex::VTIME] = 0;
-        tcsetattr(io::stdin(), OptionalActions::Now, &wanted)?;
+        settings.special_codes[SpecialCodeIndex::VMIN] = 0;
+        settings.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(io::stdin(), OptionalActions::Now, &settings)?;
         Ok(Self { before, lines: 0 })
     }
 

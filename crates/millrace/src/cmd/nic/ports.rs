@@ -26,9 +26,9 @@ pub(super) struct StartedPort {
 /// Starts DPDK and the ports, each with `queues` queues. By default each has 4, or fewer if a port
 /// has fewer.
 pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec<StartedPort>> {
-    let wanted = queues.unwrap_or(QUEUES);
+    let count = queues.unwrap_or(QUEUES);
     // Enough for all descriptors, and for the caches of the mempool.
-    let mbufs = u32::from(wanted) * u32::from(2 * DESCRIPTORS) + 511;
+    let mbufs = u32::from(count) * u32::from(2 * DESCRIPTORS) + 511;
     let pages = mbufs.div_ceil((1 << 20) / 4096) * ports.len() as u32;
     let memory_mb = EAL_MB + pages;
     let eal = start_eal(&EalConfig {
@@ -41,8 +41,8 @@ pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec
     let ports = ports.iter().map(|devargs| Port::probe(&eal, devargs));
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let most = |port: &Port| port.info().max_rx_queues.min(port.info().max_tx_queues);
-    let fewest = ports.iter().map(most).min().unwrap_or(wanted);
-    let queues = if queues.is_none() { wanted.min(fewest) } else { wanted };
+    let fewest = ports.iter().map(most).min().unwrap_or(count);
+    let queues = if queues.is_none() { count.min(fewest) } else { count };
     let start = |(number, mut port): (usize, Port)| {
         let socket = port.info().socket_id;
         let mempool = Mempool::new(&eal, &format!("port{number}"), mbufs, DATA_BYTES, socket)?;

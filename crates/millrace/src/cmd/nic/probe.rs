@@ -136,12 +136,12 @@ fn finish(args: &ProbeArgs, facts: &PortIdentity, mut found: Found) -> anyhow::R
     }
     let port = &facts.port;
     if let Some(stopped) = &found.stopped {
-        let what = "the results until then are above";
-        write_line(io::stderr(), format_args!("millrace: port {port}: {stopped}; {what}"));
+        let message = "the results until then are above";
+        write_line(io::stderr(), format_args!("millrace: port {port}: {stopped}; {message}"));
     }
     if found.seen.has_stayed() {
-        let what = "rules of the probe are still installed: reset the port before you use it";
-        write_line(io::stderr(), format_args!("millrace: port {port}: {what}"));
+        let message = "rules of the probe are still installed: reset the port before you use it";
+        write_line(io::stderr(), format_args!("millrace: port {port}: {message}"));
     }
     let is_good = found.stopped.is_none() && !found.seen.has_stayed();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
