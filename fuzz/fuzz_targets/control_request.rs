@@ -7,7 +7,7 @@
 
 mod edits;
 
-use control::{Ask, LIMIT_MAX, receive};
+use control::{LIMIT_MAX, RequestKind, receive};
 use edits::edited;
 use libfuzzer_sys::fuzz_target;
 
@@ -30,7 +30,7 @@ fn control_request(sent: &[u8]) -> Result<String, String> {
     const JSON: &str = "it is JSON";
     match receive(sent) {
         Ok(request) => {
-            let is_kept = matches!(request.ask, Ask::Flows | Ask::Offload);
+            let is_kept = matches!(request.ask, RequestKind::Flows | RequestKind::Offload);
             assert!(!is_kept || request.limit() <= LIMIT_MAX as usize, "{request:?}");
             Ok(serde_json::to_string(&request).expect(JSON))
         }
