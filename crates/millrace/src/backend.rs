@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Chooses what carries the packets of the generator and the reflector: DPDK or sockets.
 
-use crate::units;
 use anyhow::bail;
 use clap::ValueEnum;
 use report::output::write_line;
+use results::units;
 use rustix::io::Errno;
 use sockets::KernelCounts;
 use std::io;

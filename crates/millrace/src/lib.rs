@@ -23,7 +23,6 @@ mod threads;
 mod twin_driver;
 
 use clap::{Parser, Subcommand};
-use results::{table, units};
 use std::io::Write;
 use std::process::ExitCode;
 

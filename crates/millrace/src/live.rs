@@ -26,14 +26,16 @@ mod query;
 
 mod runtime;
 
+mod startup;
+
 mod rate_line;
 mod totals;
 
 pub(crate) mod answers;
 pub(crate) mod reload_plan;
 
+pub(crate) use ports::event::PortEvent;
 pub(crate) use ports::pair::PortPair;
-pub(crate) use ports::watch::PortEvent;
 pub(crate) use rate_line::RateLine;
 pub(crate) use runtime::Runtime;
 pub(crate) use totals::{Rates, Totals};

@@ -237,10 +237,12 @@ impl SourceTree {
         upward.map(|(from, to)| format!("{} imports {}, above it", from.path, to.path)).collect()
     }
 
-    /// Returns the imports by which files import each other in circles, and those of files that
-    /// import such files: a complaint for each.
-    pub fn circles(&self) -> Vec<String> {
+    /// Returns the imports by which files of `folder` (`""`: all) import each other in circles, and
+    /// those of files that import such files: a complaint for each.
+    pub fn circles(&self, folder: &str) -> Vec<String> {
+        let is_in = |file: usize| self.files[file].path.starts_with(folder);
         let mut left = self.pairs();
+        left.retain(|(from, to)| is_in(*from) && is_in(*to));
         // Files that import nothing that is left are no part of a circle.
         loop {
             let importers: BTreeSet<usize> = left.iter().map(|(from, _)| *from).collect();

@@ -48,7 +48,7 @@ fn rooms_import_only_downwards() {
 
 #[test]
 fn no_files_import_each_other() {
-    assert_none(read().circles());
+    assert_none(read().circles(""));
 }
 
 #[test]

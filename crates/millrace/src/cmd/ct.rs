@@ -6,10 +6,11 @@ mod reload;
 mod set;
 mod which;
 
-use crate::{signals, table};
+use crate::signals;
 use anyhow::Context;
 use control::RequestKind;
 use control::{Instance, InstanceArgs, Line, QueryError, ReplyTimeout, Request, ZoneLine};
+use results::table;
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace flows`: lists the connections of a running instance.
 
-use crate::{table, units};
 use control::{Answer, FlowLine, InstanceArgs, LIMIT_MAX, Line, PrefixText, Request, RequestKind};
 use report::top_flows;
+use results::{table, units};
 use serde_json::json;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};

@@ -2,9 +2,9 @@
 //! `millrace offload`: lists the flow rules in the NICs of a running instance.
 
 use super::flows::WhichArgs;
-use crate::{table, units};
 use control::{Answer, InstanceArgs, Line, PortLine, RequestKind, RuleLine};
 use report::top_flows;
+use results::{table, units};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -9,7 +9,7 @@ mod player;
 pub(crate) use player::Player;
 
 use crate::cmd::run::secret;
-use crate::{signals, units};
+use crate::signals;
 use anyhow::Context;
 use capture::{Capture, Fault};
 use config::plan::{EngineArgs, engine_bytes};
@@ -19,6 +19,7 @@ use player::ReplayTotals;
 use report::output::{Command, OutputArgs, is_dash, write_line};
 use report::records::WrittenRecords;
 use report::summary::Summary;
+use results::units;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};

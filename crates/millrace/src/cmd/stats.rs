@@ -2,9 +2,10 @@
 //! `millrace stats`: prints the counters of a running instance.
 
 use super::run::seconds;
-use crate::{signals, table, units};
+use crate::signals;
 use anyhow::Context;
 use control::{Instance, InstanceArgs, Line, QueryError, Request, RequestKind};
+use results::{table, units};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -5,13 +5,13 @@ mod connections;
 
 use crate::live::query::client::{ListedConn, PortStatus, QueryClient, RunEnding};
 use crate::live::reload_plan::Reload;
-use crate::units;
 use control::{
     AnswerError, Answerer, DirectionLine, EndLine, Failure, FlowLine, InstanceLine, Line,
     LineWriter, OffloadLine, PortLine, Request, RequestKind, RuleLine, VERSION,
 };
 use engine::{DirectionCounters, Nanos, NoRuleReason, Query, RuleState, RuleView, Side};
 use report::top_n::TopN;
+use results::units;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;

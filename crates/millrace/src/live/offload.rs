@@ -24,12 +24,10 @@ use report::summary::OffloadPort;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use thread::{Programming, Running, StatusCell, StatusClient};
+use thread::{PortEnd, Programming, Running, StatusCell, StatusClient};
 
 /// A worker's ends of the two rings between it and one port.
 type WorkerEnd = (Producer<RuleRequest>, Consumer<(RuleId, RuleResult)>);
-/// The port's ends of the two rings between it and one worker.
-type PortEnd = (Consumer<RuleRequest>, Producer<(RuleId, RuleResult)>);
 
 /// Capacity of each ring between a worker and a port: requests in one, results in the other.
 const RING: usize = 1024;

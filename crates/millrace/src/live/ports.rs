@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the ports of a run: pairs, shared access, leases of their queues, resets, events.
 
+pub(crate) mod event;
 pub(crate) mod frame_limits;
 pub(crate) mod pair;
 pub(crate) mod queue_lease;

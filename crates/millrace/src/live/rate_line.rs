@@ -4,7 +4,7 @@
 use crate::live::counters::published::Snapshot;
 use crate::live::rates::{percent, wire_mbps};
 use crate::live::runtime::Runtime;
-use crate::units;
+use results::units;
 use std::time::{Duration, Instant};
 
 /// Turns counters into rates.

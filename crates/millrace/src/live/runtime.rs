@@ -1,66 +1,55 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns a running bump: starts and ends its workers and rule threads, and collects records and
-//! counters.
+//! Owns a running bump: collects the records and counters of its workers, and ends them.
 
-use crate::live::checkpointing::{self, CheckpointStatus, Checkpointer};
-use crate::live::clock::Clock;
-use crate::live::commands::queue::CommandQueue;
+use crate::live::checkpointing;
 use crate::live::counters::account::WorkerReport;
 use crate::live::counters::published::{PublishedCounters, Snapshot};
-use crate::live::offload::{RuleSetup, Rules};
-use crate::live::ports::frame_limits::FrameLimits;
-use crate::live::ports::pair::PortPair;
-use crate::live::ports::queue_lease::{QueueLease, QueueOwner, QueuePair, lease};
-use crate::live::ports::reset::PortReset;
-use crate::live::ports::shared::SharedPort;
-use crate::live::ports::watch::{PortEvent, PortWatch};
-use crate::live::query::client::{QueryClient, WorkerHandle};
-use crate::live::query::turns::Turns;
+use crate::live::offload::Rules;
+use crate::live::ports::event::PortEvent;
+use crate::live::ports::watch::PortWatch;
+use crate::live::query::client::QueryClient;
+use crate::live::summary;
 use crate::live::totals::Totals;
-use crate::live::worker::{Worker, WorkerChannels, handoff};
-use crate::live::{offload, summary};
-use checkpoint::{Place, Snapshots};
-use config::plan::{OffloadPlan, ZoneRules};
+use config::plan::OffloadPlan;
 use config::{Bypass, Policy};
-use dpdk::{Eal, Job, Lcore, PortError, SymmetricRss, tsc, tsc_hz};
+use dpdk::{Job, Lcore, SymmetricRss};
 use engine::{FlowRecord, MemoryUse};
 use report::output::write_line;
 use report::records::RecordSink;
 use report::summary::{Offload, OffloadPort, Summary};
-use rtrb::{Consumer, RingBuffer};
+use rtrb::Consumer;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Capacity of the ring of flow records from a worker to the control thread.
-const RECORDS: usize = 1 << 16;
 /// Time between two turns of the control thread, which take flow records.
 const TURN: Duration = Duration::from_millis(5);
 
 /// A running bump: its ports, workers and rule threads.
 pub(crate) struct Runtime {
     /// Ports of all wires in order: of each wire first port A, then port B.
-    ports: Vec<PortWatch>,
-    workers: Vec<Running>,
+    pub(crate) ports: Vec<PortWatch>,
+    pub(crate) workers: Vec<Running>,
     /// Rules of each port, in the order of `ports`.
-    rules: Vec<Rules>,
-    offload: OffloadPlan,
-    queries: Arc<QueryClient>,
-    checkpoints: Option<checkpointing::Running>,
-    stop: Arc<AtomicBool>,
+    pub(crate) rules: Vec<Rules>,
+    pub(crate) offload: OffloadPlan,
+    pub(crate) queries: Arc<QueryClient>,
+    pub(crate) checkpoints: Option<checkpointing::Running>,
+    pub(crate) stop: Arc<AtomicBool>,
     /// Results of port resets that [`take_reset_events`](Self::take_reset_events) has not returned
     /// yet.
-    reset_events: Vec<PortEvent>,
+    pub(crate) reset_events: Vec<PortEvent>,
 }
 
-struct Running {
-    lcore: u32,
+/// A running worker.
+pub(crate) struct Running {
+    pub(crate) lcore: u32,
     /// Number of the wire: its ports are `2 * wire` and `2 * wire + 1`.
-    wire: usize,
-    job: Job<WorkerReport>,
-    counters: Arc<PublishedCounters>,
-    records: Consumer<FlowRecord>,
+    pub(crate) wire: usize,
+    pub(crate) job: Job<WorkerReport>,
+    pub(crate) counters: Arc<PublishedCounters>,
+    pub(crate) records: Consumer<FlowRecord>,
 }
 
 /// The result of a finished run.
@@ -71,92 +60,6 @@ pub(crate) struct RunResult {
 }
 
 impl Runtime {
-    /// Configures every port, then starts every worker, each with an engine made from `config`.
-    /// Each port that takes rules also gets a programming thread.
-    pub(crate) fn start(
-        eal: &Eal,
-        wires: Vec<PortPair>,
-        (config, offload, timeouts): (&engine::Config, OffloadPlan, Vec<String>),
-        snapshots: Option<Snapshots>,
-    ) -> Result<Self, PortError> {
-        let status = CheckpointStatus::default();
-        let (clock, stop) = (Clock::new(tsc(), tsc_hz(eal)), Arc::new(AtomicBool::new(false)));
-        let mut checkpointer =
-            snapshots.map(|snapshots| Checkpointer::new(snapshots, clock, &status));
-        let (mut ports, mut ready, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-        let mut handles = Vec::new();
-        for (number, mut wire) in wires.into_iter().enumerate() {
-            let pairs = configure(&mut wire, &offload)?;
-            let (workers, zone, limits) = (wire.workers.len(), wire.zone, FrameLimits::of(&wire));
-            let handoff_rings = handoff::of_workers(&wire);
-            let shared = [wire.a, wire.b].map(SharedPort::new);
-            let rule_setup = RuleSetup::of(&shared, &offload, config, workers);
-            let of_worker: Vec<_> =
-                (0..workers).map(|number| rule_setup.worker_config(number)).collect();
-            let (rule_requests, of_ports) = rule_setup.connect(&offload, workers, clock);
-            rules.extend(of_ports);
-            let of_workers = of_worker.into_iter().zip(rule_requests);
-            let mut owners = [Vec::new(), Vec::new()];
-            let of_workers = of_workers.zip(places(number, workers)).zip(handoff_rings);
-            for ((lcore, pairs), of_worker) in wire.workers.into_iter().zip(pairs).zip(of_workers) {
-                let (((offload, rule_requests), place), (handoff_rings, steering)) = of_worker;
-                let (checkpoint_source, resume) =
-                    checkpointing::of_worker(&mut checkpointer, place);
-                let (record_ring, records) = RingBuffer::new(RECORDS);
-                let counters = Arc::new(PublishedCounters::default());
-                let (commands, producer) = CommandQueue::new();
-                handles.push(WorkerHandle::new(lcore.id(), number, producer));
-                let config = engine_config(config, ready.len(), workers);
-                let config = engine::Config { offload, steering, zone, ..config };
-                let leases = owners.each_mut().map(lease_queue);
-                let channels = WorkerChannels {
-                    counters: Arc::clone(&counters),
-                    records: record_ring,
-                    rule_requests,
-                    commands,
-                    checkpoint_source,
-                    limits,
-                    leases,
-                    handoff_rings,
-                    stop: Arc::clone(&stop),
-                };
-                // The lcore that uses the table allocates it, so that its memory is on the same
-                // NUMA node.
-                let status = status.clone();
-                let worker = move || Worker::new(pairs, &config, clock, channels);
-                let work = move || worker().resume(resume, &status).run();
-                ready.push((lcore, number, work, counters, records));
-            }
-            let of_ports = shared.into_iter().zip(owners).zip(wire.read_beside);
-            ports.extend(of_ports.map(|((port, owners), read_beside)| {
-                let reset = PortReset::new(port.clone(), owners);
-                PortWatch::new(port, reset, (workers > 1, read_beside))
-            }));
-        }
-        // Workers start last: if a port cannot be configured, no worker is left running.
-        let workers: Vec<_> = ready.into_iter().map(Running::start).collect();
-        let rules: Vec<_> = rules.into_iter().map(Rules::start).collect();
-        workers.iter().for_each(Running::wait_until_ready);
-        let queries = Arc::new(QueryClient {
-            workers: handles,
-            ports: ports.iter().map(|watched: &PortWatch| watched.port.clone()).collect(),
-            rules: rules.iter().map(Rules::handle).collect(),
-            policy: offload.policy.to_string(),
-            bypass: offload.bypass.to_string(),
-            snapshot_status: status,
-            zones: Mutex::new(Arc::new(ZoneRules::new(config, timeouts))),
-            reloads: Turns::new(()),
-            has_labels: config.labels,
-            started: Instant::now(),
-            clock,
-            subscriptions: AtomicU64::new(0),
-            is_ending: AtomicBool::new(false),
-        });
-        let checkpoints = checkpointer.and_then(Checkpointer::start);
-        let reset_events = Vec::new();
-        Ok(Self { ports, workers, rules, offload, queries, checkpoints, stop, reset_events })
-    }
-
     /// Does one turn of the control thread: goes on with port resets, takes waiting flow records,
     /// then sleeps for 5 ms.
     pub(crate) fn turn(&mut self, sink: &mut RecordSink) {
@@ -344,31 +247,6 @@ impl Runtime {
     }
 }
 
-/// Configures both ports for rules and traffic; returns the queues of each worker at them.
-fn configure(wire: &mut PortPair, offload: &OffloadPlan) -> Result<Vec<[QueuePair; 2]>, PortError> {
-    offload::prepare([&mut wire.a, &mut wire.b], offload);
-    wire.configure()
-}
-
-/// Returns the engine configuration of worker `number`; its wire has `workers` workers.
-fn engine_config(config: &engine::Config, number: usize, workers: usize) -> engine::Config {
-    let has_all_packets = workers == 1;
-    engine::Config { cycle_counter: tsc, has_all_packets, ..config.of_worker(number as u64) }
-}
-
-/// Adds a worker to the owners of a port's queues; returns the worker's end of the lease.
-fn lease_queue(owners: &mut Vec<QueueOwner>) -> QueueLease {
-    let (owner, lease) = lease();
-    owners.push(owner);
-    lease
-}
-
-/// Returns the place of each worker's snapshot of a wire, and the number of the wire's workers.
-fn places(wire: usize, workers: usize) -> impl Iterator<Item = (Place, u16)> {
-    let place = move |worker| Place { pair: wire as u16, worker };
-    (0..workers as u16).map(move |worker| (place(worker), workers as u16))
-}
-
 /// Waits until the NICs have no rules of this run. Prints once a second how many are left.
 fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
     rules.iter().for_each(Rules::stop);
@@ -382,22 +260,4 @@ fn end_rules(rules: Vec<Rules>) -> Vec<OffloadPort> {
         }
     }
     rules.into_iter().map(Rules::finish).collect()
-}
-
-impl Running {
-    /// Launches a worker on its lcore.
-    fn start<W>(ready: (Lcore, usize, W, Arc<PublishedCounters>, Consumer<FlowRecord>)) -> Self
-    where
-        W: FnOnce() -> WorkerReport + Send + 'static,
-    {
-        let (lcore, wire, work, counters, records) = ready;
-        Self { lcore: lcore.id(), wire, job: lcore.launch(work), counters, records }
-    }
-
-    /// Waits until the worker has allocated its table and finished its first turn.
-    fn wait_until_ready(&self) {
-        while self.counters.read().is_empty() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
 }

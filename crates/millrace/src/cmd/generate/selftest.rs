@@ -3,13 +3,13 @@
 //! in this process. The receiver must find exactly the impairments of the wire.
 
 use crate::start::start_eal;
-use crate::{table, units};
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
 use generator::{
     Checks, Clock, ForeignFrameHandler, Impaired, Impairer, Impairments, Lanes, Ledger, PortQueue,
     PortRx, PortTx, Session, Stage, StreamTotals, Task, Totals,
 };
+use results::{table, units};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! Prints the comparison as text: the article's table, and the cycles by stage.
 
 use crate::demo::comparison::{Comparison, NOTHING_MARKED, Run, Speedup};
-use crate::units;
+use results::units;
 use std::io::{self, Write};
 
 impl Comparison {

@@ -5,18 +5,21 @@
 //! Driver calls may take any time: only the end of the run waits for this thread, and not for long.
 
 use crate::live::clock::Clock;
-use crate::live::offload::PortEnd;
 use crate::live::offload::port_rules::PortRules;
 use dpdk::tsc;
-use engine::{Nanos, RuleId, RuleResult};
+use engine::{Nanos, RuleId, RuleRequest, RuleResult};
 use offload::{LeakedRule, Next, Programmer};
 use report::summary::{OffloadPort, Refused, RuleCounts};
+use rtrb::{Consumer, Producer};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// The port's ends of the two rings between it and one worker.
+pub(crate) type PortEnd = (Consumer<RuleRequest>, Producer<(RuleId, RuleResult)>);
 
 /// Rule requests taken from each worker between two calls.
 const REQUESTS: usize = 64;
@@ -30,7 +33,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 const CLEARED: usize = 64;
 
 /// Everything that the programming thread works with.
-pub(in crate::live) struct Programming {
+pub(crate) struct Programming {
     pub(crate) name: String,
     /// Why the port bypasses nothing; `None` if it does.
     pub(crate) no_bypass: Option<String>,
@@ -60,7 +63,7 @@ pub(crate) struct StatusCell {
 }
 
 /// A running programming thread.
-pub(in crate::live) struct Running {
+pub(crate) struct Running {
     name: String,
     no_bypass: Option<String>,
     thread: JoinHandle<OffloadPort>,

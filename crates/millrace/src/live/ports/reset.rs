@@ -5,9 +5,9 @@
 //!
 //! The programming thread learns of a reset from [`Resets`], before its next call to the port.
 
+use crate::live::ports::event::PortEvent;
 use crate::live::ports::queue_lease::{QueueOwner, QueuePair};
 use crate::live::ports::shared::SharedPort;
-use crate::live::ports::watch::PortEvent;
 use dpdk::{PortError, Queues, Resets};
 use std::time::{Duration, Instant};
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Watches the ports of a running bump for the control thread, and reports what changes.
 
+use crate::live::ports::event::PortEvent;
 use crate::live::ports::reset::PortReset;
 use crate::live::ports::shared::SharedPort;
-use crate::units;
-use dpdk::PortError;
-use std::fmt;
-use std::time::Duration;
 
 /// A port of a running bump, as the control thread watches it.
 pub(crate) struct PortWatch {
@@ -22,82 +19,6 @@ pub(crate) struct PortWatch {
     up: bool,
     pub(crate) removed: bool,
     has_left_namespace: bool,
-}
-
-/// An event at a port that is printed at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PortEvent {
-    /// The link of the port came up.
-    Up(String),
-    /// The link of the port went down: packets sent there are dropped.
-    Down(String),
-    /// The port's device is gone; the other ports go on.
-    Removed(String),
-    /// The interface of a tap was deleted, or moved to another network namespace, where it goes on
-    /// working. Both look alike from here.
-    LeftNamespace(String),
-    /// The port takes rules, but packets arrive without their marks.
-    Unmarked(String),
-    /// Packets of the port have wrong checksums, and it reads a Linux interface beside the host's
-    /// stack.
-    UnfinishedChecksums { port: String, interface: String },
-    /// The port was reset, as its driver requested.
-    Reset {
-        port: String,
-        took: Duration,
-        /// Rules that the port had before the reset; `None` if it takes none.
-        rules: Option<u64>,
-    },
-    /// The first reset of the port failed; more tries follow. The error names the port.
-    ResetFailed { error: PortError },
-    /// The port is given up after this many failed resets.
-    GivenUp { tries: u32, error: PortError },
-}
-
-impl fmt::Display for PortEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PortEvent::Up(port) => write!(f, "port {port}: the link is up"),
-            PortEvent::Down(port) => {
-                write!(f, "port {port}: the link is down; packets to it are dropped")
-            }
-            PortEvent::Removed(port) => {
-                write!(f, "port {port}: the device is gone; the other ports continue")
-            }
-            PortEvent::LeftNamespace(port) => write!(
-                f,
-                "port {port}: its interface has left this network namespace: moved to another, or \
-                 deleted"
-            ),
-            PortEvent::Unmarked(port) => write!(
-                f,
-                "port {port}: rules have no effect: packets arrive without the marks of their \
-                 rules; Millrace installs no more such rules for a while, and these connections \
-                 stay in software"
-            ),
-            PortEvent::UnfinishedChecksums { port, interface } => write!(
-                f,
-                "port {port}: checksums are wrong: a sender leaves them to hardware that is not \
-                 there; run ethtool -K INTERFACE tx off on the sending host, or use the interface \
-                 {interface} itself as the port, so that the kernel fills them in"
-            ),
-            PortEvent::Reset { port, took, rules } => {
-                write!(f, "port {port}: was reset; back after {} ms", took.as_millis())?;
-                match rules {
-                    Some(rules) => {
-                        write!(f, ", {} rules to install again", units::thousands(*rules))
-                    }
-                    None => Ok(()),
-                }
-            }
-            PortEvent::ResetFailed { error } => {
-                write!(f, "a reset of a port failed, and will be tried again: {error}")
-            }
-            PortEvent::GivenUp { tries, error } => {
-                write!(f, "a port did not come back: {tries} resets failed: {error}")
-            }
-        }
-    }
 }
 
 impl PortWatch {

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Starts a run: configures its ports, then starts rule threads and workers.
+
+use crate::live::checkpointing::{self, CheckpointStatus, Checkpointer};
+use crate::live::clock::Clock;
+use crate::live::commands::queue::CommandQueue;
+use crate::live::counters::account::WorkerReport;
+use crate::live::counters::published::PublishedCounters;
+use crate::live::offload;
+use crate::live::offload::{RuleRequests, RuleSetup, Rules};
+use crate::live::ports::frame_limits::FrameLimits;
+use crate::live::ports::pair::PortPair;
+use crate::live::ports::queue_lease::{QueueLease, QueueOwner, QueuePair, lease};
+use crate::live::ports::reset::PortReset;
+use crate::live::ports::shared::SharedPort;
+use crate::live::ports::watch::PortWatch;
+use crate::live::query::client::{QueryClient, WorkerHandle};
+use crate::live::query::turns::Turns;
+use crate::live::runtime::{Running, Runtime};
+use crate::live::worker::handoff::{self, HandoffRings};
+use crate::live::worker::{Worker, WorkerChannels};
+use checkpoint::{Place, Snapshots};
+use config::plan::{OffloadPlan, ZoneRules};
+use dpdk::{Eal, Lcore, PortError, tsc, tsc_hz};
+use engine::{FlowRecord, OffloadConfig, SteeringConfig, ZoneSource};
+use rtrb::{Consumer, RingBuffer};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Capacity of the ring of flow records from a worker to the control thread.
+const RECORDS: usize = 1 << 16;
+
+/// A run before its workers start.
+struct Startup<'a> {
+    config: &'a engine::Config,
+    offload: OffloadPlan,
+    clock: Clock,
+    stop: Arc<AtomicBool>,
+    status: CheckpointStatus,
+    checkpointer: Option<Checkpointer>,
+    ports: Vec<PortWatch>,
+    rules: Vec<Rules>,
+    workers: Vec<ReadyWorker>,
+    handles: Vec<WorkerHandle>,
+}
+
+/// A worker that has not been started.
+struct ReadyWorker {
+    lcore: Lcore,
+    /// Number of its wire.
+    wire: usize,
+    work: Box<dyn FnOnce() -> WorkerReport + Send>,
+    counters: Arc<PublishedCounters>,
+    records: Consumer<FlowRecord>,
+}
+
+/// What distinguishes a worker from the others of its wire.
+struct WorkerParts {
+    queues: [QueuePair; 2],
+    offload: Option<OffloadConfig>,
+    rule_requests: RuleRequests,
+    place: (Place, u16),
+    handoff: (HandoffRings, Option<SteeringConfig>),
+    leases: [QueueLease; 2],
+}
+
+impl Runtime {
+    /// Configures every port, then starts every worker, each with an engine made from `config`.
+    /// Each port that takes rules also gets a programming thread.
+    pub(crate) fn start(
+        eal: &Eal,
+        wires: Vec<PortPair>,
+        (config, offload, timeouts): (&engine::Config, OffloadPlan, Vec<String>),
+        snapshots: Option<Snapshots>,
+    ) -> Result<Self, PortError> {
+        let status = CheckpointStatus::default();
+        let clock = Clock::new(tsc(), tsc_hz(eal));
+        let checkpointer = snapshots.map(|snapshots| Checkpointer::new(snapshots, clock, &status));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (ports, rules, workers, handles) = Default::default();
+        let mut startup = Startup {
+            config,
+            offload,
+            clock,
+            stop,
+            status,
+            checkpointer,
+            ports,
+            rules,
+            workers,
+            handles,
+        };
+        for (number, wire) in wires.into_iter().enumerate() {
+            startup.add_wire(number, wire)?;
+        }
+        Ok(startup.run(timeouts))
+    }
+}
+
+impl Startup<'_> {
+    /// Configures the ports of a wire, and prepares its workers and rule threads.
+    fn add_wire(&mut self, number: usize, mut wire: PortPair) -> Result<(), PortError> {
+        offload::prepare([&mut wire.a, &mut wire.b], &self.offload);
+        let queues = wire.configure()?;
+        let (workers, limits) = (wire.workers.len(), FrameLimits::of(&wire));
+        let handoffs = handoff::of_workers(&wire);
+        let ports = [wire.a, wire.b].map(SharedPort::new);
+        let rule_setup = RuleSetup::of(&ports, &self.offload, self.config, workers);
+        let configs: Vec<_> = (0..workers).map(|worker| rule_setup.worker_config(worker)).collect();
+        let (rule_requests, rules) = rule_setup.connect(&self.offload, workers, self.clock);
+        self.rules.extend(rules);
+        let mut owners = [Vec::new(), Vec::new()];
+        let of_workers = wire.workers.into_iter().zip(queues).zip(configs).zip(rule_requests);
+        let of_workers = of_workers.zip(places(number, workers)).zip(handoffs);
+        for (((((lcore, queues), offload), rule_requests), place), handoff) in of_workers {
+            let leases = owners.each_mut().map(lease_queue);
+            let parts = WorkerParts { queues, offload, rule_requests, place, handoff, leases };
+            self.add_worker((lcore, number, workers), (wire.zone, limits), parts);
+        }
+        let of_ports = ports.into_iter().zip(owners).zip(wire.read_beside);
+        self.ports.extend(of_ports.map(|((port, owners), read_beside)| {
+            let reset = PortReset::new(port.clone(), owners);
+            PortWatch::new(port, reset, (workers > 1, read_beside))
+        }));
+        Ok(())
+    }
+
+    /// Prepares a worker; its wire has `workers` workers.
+    fn add_worker(
+        &mut self,
+        (lcore, wire, workers): (Lcore, usize, usize),
+        (zone, limits): (ZoneSource, [Option<FrameLimits>; 2]),
+        parts: WorkerParts,
+    ) {
+        let WorkerParts { queues, offload, rule_requests, place, handoff, leases } = parts;
+        let (handoff_rings, steering) = handoff;
+        let (checkpoint_source, resume) = checkpointing::of_worker(&mut self.checkpointer, place);
+        let (record_ring, records) = RingBuffer::new(RECORDS);
+        let counters = Arc::new(PublishedCounters::default());
+        let (commands, producer) = CommandQueue::new();
+        self.handles.push(WorkerHandle::new(lcore.id(), wire, producer));
+        let config = engine_config(self.config, self.workers.len(), workers);
+        let config = engine::Config { offload, steering, zone, ..config };
+        let channels = WorkerChannels {
+            counters: Arc::clone(&counters),
+            records: record_ring,
+            rule_requests,
+            commands,
+            checkpoint_source,
+            limits,
+            leases,
+            handoff_rings,
+            stop: Arc::clone(&self.stop),
+        };
+        let (clock, status) = (self.clock, self.status.clone());
+        // The lcore that uses the table allocates it, so that its memory is on the same NUMA node.
+        let worker = move || Worker::new(queues, &config, clock, channels);
+        let work = Box::new(move || worker().resume(resume, &status).run());
+        self.workers.push(ReadyWorker { lcore, wire, work, counters, records });
+    }
+
+    /// Starts the workers and the rule threads. Workers start last: if a port cannot be configured,
+    /// no worker is left running.
+    fn run(self, timeouts: Vec<String>) -> Runtime {
+        let workers: Vec<_> = self.workers.into_iter().map(ReadyWorker::start).collect();
+        let rules: Vec<_> = self.rules.into_iter().map(Rules::start).collect();
+        workers.iter().for_each(wait_until_ready);
+        let (ports, offload, config) = (self.ports, self.offload, self.config);
+        let queries = Arc::new(QueryClient {
+            workers: self.handles,
+            ports: ports.iter().map(|watched| watched.port.clone()).collect(),
+            rules: rules.iter().map(Rules::handle).collect(),
+            policy: offload.policy.to_string(),
+            bypass: offload.bypass.to_string(),
+            snapshot_status: self.status,
+            zones: Mutex::new(Arc::new(ZoneRules::new(config, timeouts))),
+            reloads: Turns::new(()),
+            has_labels: config.labels,
+            started: Instant::now(),
+            clock: self.clock,
+            subscriptions: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
+        });
+        let checkpoints = self.checkpointer.and_then(Checkpointer::start);
+        let (stop, reset_events) = (self.stop, Vec::new());
+        Runtime { ports, workers, rules, offload, queries, checkpoints, stop, reset_events }
+    }
+}
+
+impl ReadyWorker {
+    /// Launches the worker on its lcore.
+    fn start(self) -> Running {
+        let Self { lcore, wire, work, counters, records } = self;
+        Running { lcore: lcore.id(), wire, job: lcore.launch(work), counters, records }
+    }
+}
+
+/// Waits until a worker has allocated its table and finished its first turn.
+fn wait_until_ready(worker: &Running) {
+    while worker.counters.read().is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns the engine configuration of worker `number`; its wire has `workers` workers.
+fn engine_config(config: &engine::Config, number: usize, workers: usize) -> engine::Config {
+    let has_all_packets = workers == 1;
+    engine::Config { cycle_counter: tsc, has_all_packets, ..config.of_worker(number as u64) }
+}
+
+/// Adds a worker to the owners of a port's queues; returns the worker's end of the lease.
+fn lease_queue(owners: &mut Vec<QueueOwner>) -> QueueLease {
+    let (owner, lease) = lease();
+    owners.push(owner);
+    lease
+}
+
+/// Returns the place of each worker's snapshot of a wire, and the number of the wire's workers.
+fn places(wire: usize, workers: usize) -> impl Iterator<Item = (Place, u16)> {
+    let place = move |worker| Place { pair: wire as u16, worker };
+    (0..workers as u16).map(move |worker| (place(worker), workers as u16))
+}
