@@ -376,7 +376,7 @@ fn the_quick_start_works_as_it_is_written() {
     let _turn = crate::bump::turn();
     let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md"));
     let readme = readme.unwrap();
-    let (_, rest) = readme.split_once("two hosts and a bump between them").expect("a quick start");
+    let (_, rest) = readme.split_once("With the Linux network stack").expect("a quick start");
     let (_, block) = rest.split_once("```sh\n").expect("its commands");
     let (block, _) = block.split_once("```").expect("its end");
     let folder = std::path::Path::new(env!("CARGO_BIN_EXE_millrace")).parent().unwrap();

@@ -30,6 +30,7 @@ mod interfaces;
 mod kernel;
 mod lan;
 mod links;
+mod members;
 mod memif;
 mod memory;
 mod metrics;
