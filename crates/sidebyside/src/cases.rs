@@ -85,6 +85,11 @@ impl Case {
         }
     }
 
+    /// True if the software NIC marks the packets of every connection.
+    pub(crate) fn has_marks(&self) -> bool {
+        matches!(self.source, PacketSource::Twin { is_marked: true })
+    }
+
     /// True if the case needs the software NIC.
     pub(crate) fn needs_twin(&self) -> bool {
         self.source != PacketSource::Pcap

@@ -125,6 +125,8 @@ struct Setup {
     tsc_hz: f64,
 }
 
+/// Megabytes of a worker for the rules of a NIC, beside its table.
+const RULES_MB: usize = 64;
 /// Megabytes that DPDK and its ports need in addition to packet buffers.
 const DPDK_MB: usize = 160;
 
@@ -185,7 +187,9 @@ impl Setup {
         let of_group = |group: &[Case]| -> usize {
             let floors = group.chunk_by(Case::has_same_floor).map(|cases| &cases[0]);
             let builds = 1 + usize::from(self.before.is_some());
-            let build_mb = |case: &Case| case.workers * table_mb + self.memory_mb(case);
+            let rules_mb = |case: &Case| if case.has_marks() { RULES_MB } else { 0 };
+            let build_mb =
+                |case: &Case| case.workers * table_mb + rules_mb(case) + self.memory_mb(case);
             let builds_mb: usize = builds * group.iter().map(build_mb).sum::<usize>();
             builds_mb + floors.map(|case| self.memory_mb(case)).sum::<usize>()
         };
