@@ -5,8 +5,9 @@
 //! A [`Sender`], a [`Receiver`] and a [`Reflector`] are tasks that workers run in turn, each task
 //! with its own queues and counters. They take no lock and allocate nothing while they run. They
 //! hand reports to the control thread, where a [`Ledger`] adds up those of senders and receivers. A
-//! [`Session`] makes the senders and receivers of a run. They use their queues through the traits
-//! [`Transmit`] and [`Receive`], which [`PortTx`] and [`PortRx`] implement for DPDK ports.
+//! [`Session`] makes the senders and receivers of a run. Senders and receivers use their queues
+//! through the traits [`Transmit`] and [`Receive`], which [`PortTx`] and [`PortRx`] implement for
+//! DPDK ports.
 #![forbid(unsafe_code)]
 
 mod clock;

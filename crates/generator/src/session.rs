@@ -44,7 +44,7 @@ impl Lanes {
 }
 
 impl Session {
-    /// Begins a run with intervals of `interval_ns` nanoseconds.
+    /// Creates the settings of a run that reports every `interval_ns` nanoseconds.
     pub fn new(clock: Clock, interval_ns: u64, lanes: Lanes) -> Self {
         let Lanes { streams, stamped, senders } = lanes;
         let ledger = Ledger::new(streams, stamped);
@@ -58,7 +58,7 @@ impl Session {
         self
     }
 
-    /// Makes a sender of `source` at port number `port`.
+    /// Makes a sender that sends the frames of `source` through `transmit`, a queue of port `port`.
     pub fn sender<S: Source, T: Transmit>(
         &mut self,
         source: S,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Runs a bump in the wire: its ports, workers and rule threads, and the queries of clients.
+//! Runs a bump in the wire: its ports, workers and programming threads, and client queries.
 //!
 //! The thread that owns a [`Runtime`] is the control thread. It takes flow records, watches the
-//! ports and prints. Workers never wait for it. The rooms below are in the order of their use: each
-//! imports only rooms that stand before it.
+//! ports and prints. Workers never wait for it. Each room imports only rooms that stand before it
+//! in `tests/layers.rs`.
 
 mod clock;
 mod rates;

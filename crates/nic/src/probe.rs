@@ -3,8 +3,8 @@
 //!
 //! Each stage tests one property of a `Subject` and writes the result into a draft of the
 //! personality. A fact is written only if the draft does not imply it already. At the end, the
-//! model plays the draft and answers all questions again; differences are reported. The NIC's
-//! messages are compared, never interpreted.
+//! software NIC's model uses the draft and gets all rules again; differences are reported. The
+//! NIC's messages are compared, never interpreted.
 
 mod actions;
 mod ages;
@@ -78,7 +78,7 @@ pub struct Found {
     pub(crate) calls: Calls,
     /// Number of rules tried on an empty table.
     pub(crate) questions: usize,
-    /// Those of these rules for which the file gives another answer, one line each.
+    /// Rules for which the personality gives another answer than the NIC, one line each.
     pub(crate) unlike: Vec<String>,
     pub(crate) figures: Measurements,
     /// The reason why the probe ended early.
@@ -219,8 +219,8 @@ fn run(
     Ok(())
 }
 
-/// Returns the chain for questions about other properties. Preferred is one with specific refusals
-/// that ends with IPv4, because every NIC can distinguish its packets from others.
+/// Returns the chain of headers with which other properties are tested. It prefers a chain whose
+/// refusals have specific messages, then plain IPv4, because every NIC recognises IPv4.
 fn base(taken: &[AcceptedChain]) -> &AcceptedChain {
     use twin::Proto::{Eth, Ipv4};
     let rank = |chain: &&AcceptedChain| {

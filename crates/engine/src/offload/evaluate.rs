@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Evaluates directions: how busy they are, whether one is worth a rule, whether a rule has an
-//! effect, and which rule makes room for a better one.
+//! Evaluates directions of connections: measures their packet rates, chooses candidates for rules,
+//! and withdraws rules without effect or with a low rate.
 //!
-//! Many packets of a direction lie between two evaluations, so that none of this costs per packet.
+//! A direction is evaluated once in at least 64 packets, so the cost per packet is small.
 
 use super::candidates::CandidateId;
 use super::effect::{MISSES_MAX, RuleKind, SETTLING};
@@ -15,8 +15,8 @@ use crate::base::{Nanos, Tick};
 use crate::conn::ConnHot;
 
 impl FlowRules {
-    /// Evaluates a direction that may be worth a rule, or has one. `side` is where its packet
-    /// arrived.
+    /// Evaluates a direction that may be worth a rule, or has one. `side` is the port at which
+    /// its packet arrived.
     #[inline(never)]
     pub(crate) fn evaluate<const W: usize>(
         &mut self,
@@ -28,7 +28,8 @@ impl FlowRules {
         self.side = arriving;
     }
 
-    /// Starts to load what the evaluation of a record reads, if its slot has its number.
+    /// Prefetches the memory that the evaluation of a record reads. The prefetched slot is the
+    /// right one only if slot and record have the same number.
     pub(crate) fn prefetch(&self, record: u32) {
         self.evals.prefetch(record as usize, 0);
         self.slots.prefetch(record);
@@ -100,7 +101,7 @@ impl FlowRules {
         match self.offload.admission {
             OffloadPolicy::After { .. } => (Score::ZERO, Score::ZERO),
             OffloadPolicy::Rate { per_second } => (rate, Score::per_second_of(per_second)),
-            // The best guess is that a connection lasts as long again.
+            // A connection is expected to send as many packets again as it has sent so far.
             OffloadPolicy::Measured { .. } => {
                 (rate.min(Score::of(packets, self.payback_time[side])), self.threshold[side])
             }

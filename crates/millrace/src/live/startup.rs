@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Starts a run: configures its ports, then starts rule threads and workers.
+//! Starts a run: configures all ports, then starts the workers and the programming threads.
 
 use crate::live::checkpointing::{self, CheckpointStatus, Checkpointer};
 use crate::live::clock::Clock;
@@ -48,14 +48,14 @@ struct Startup<'a> {
 /// A worker that has not been started.
 struct ReadyWorker {
     lcore: Lcore,
-    /// Number of its wire.
+    /// Index of its pair of ports.
     wire: usize,
     work: Box<dyn FnOnce() -> WorkerReport + Send>,
     counters: Arc<PublishedCounters>,
     records: Consumer<FlowRecord>,
 }
 
-/// What distinguishes a worker from the others of its wire.
+/// The settings of a worker in which it differs from the other workers of its pair.
 struct WorkerParts {
     queues: [QueuePair; 2],
     offload: Option<OffloadConfig>,
@@ -99,7 +99,7 @@ impl Runtime {
 }
 
 impl Startup<'_> {
-    /// Configures the ports of a wire, and prepares its workers and rule threads.
+    /// Configures the ports of a wire, and prepares its workers and programming threads.
     fn add_wire(&mut self, number: usize, mut wire: PortPair) -> Result<(), PortError> {
         offload::prepare([&mut wire.a, &mut wire.b], &self.offload);
         let queues = wire.configure()?;
@@ -160,8 +160,8 @@ impl Startup<'_> {
         self.workers.push(ReadyWorker { lcore, wire, work, counters, records });
     }
 
-    /// Starts the workers and the rule threads. Workers start last: if a port cannot be configured,
-    /// no worker is left running.
+    /// Starts the workers, then the programming threads. All ports are configured before, so no
+    /// worker is left running if a port cannot be configured.
     fn run(self, timeouts: Vec<String>) -> Runtime {
         let workers: Vec<_> = self.workers.into_iter().map(ReadyWorker::start).collect();
         let rules: Vec<_> = self.rules.into_iter().map(Rules::start).collect();
@@ -216,7 +216,7 @@ fn lease_queue(owners: &mut Vec<QueueOwner>) -> QueueLease {
     lease
 }
 
-/// Returns the place of each worker's snapshot of a wire, and the number of the wire's workers.
+/// Returns, for each worker of a wire, the place of its snapshot and the wire's number of workers.
 fn places(wire: usize, workers: usize) -> impl Iterator<Item = (Place, u16)> {
     let place = move |worker| Place { pair: wire as u16, worker };
     (0..workers as u16).map(move |worker| (place(worker), workers as u16))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Checks the sequence numbers of TCP segments (RFC 9293 section 3.4), and tracks the window.
 //!
-//! A box between both ends decides by the segments that it has seen of both (G. van Rooij, "Real
-//! Stateful TCP Packet Filtering in IP Filter", 2001). All comparisons are of distances modulo 2^32
-//! (RFC 9293 section 3.4, RFC 1982).
+//! The method is that of G. van Rooij, "Real Stateful TCP Packet Filtering in IP Filter" (2001): a
+//! tracker derives both windows from the segments that it has seen. All comparisons are of
+//! distances modulo 2^32 (RFC 9293 section 3.4, RFC 1982).
 
 use crate::api::Anomaly;
 use crate::packet::{SCALE_MAX, SeqNumbers, TcpReach, TcpSegment};
@@ -11,8 +11,8 @@ use crate::packet::{SCALE_MAX, SeqNumbers, TcpReach, TcpSegment};
 /// Maximum window without a shift, in bytes.
 const WINDOW_MAX: i64 = u16::MAX as i64;
 
-/// Minimum of the maximum age of acknowledgments, in bytes: one window without a shift, and a
-/// segment.
+/// Lower bound of [`ACK_AGE_MAX`], in bytes: the largest window without a shift, and some bytes
+/// more.
 const ACK_AGE_MIN: i64 = 66_000;
 
 /// Maximum age of a segment in bytes, by the window shift of its receiver: one window.
@@ -60,7 +60,7 @@ impl WindowScales {
         }
     }
 
-    /// Returns the shifts after a SYN+ACK of `direction` that replaces what was believed of it.
+    /// Returns the shifts after a SYN+ACK of `direction` that replaces its SYN.
     fn answered_anew(self, direction: usize, offer: Option<u8>) -> Self {
         let Some(shift) = offer else { return WindowScales(0) };
         let of_peer = match self.0 {
@@ -83,6 +83,7 @@ impl WindowScales {
         (a <= SCALE_MAX && b <= SCALE_MAX).then_some(WindowScales(a << 4 | b))
     }
 
+    /// Returns the shift of the originator (0) or the responder (1).
     #[inline(always)]
     fn of(self, direction: usize) -> u32 {
         u32::from(self.0 >> (4 * (1 - direction)) & 0xf)
@@ -98,8 +99,9 @@ pub(crate) struct TcpWindow {
     /// Highest acknowledgment sent. Before the responder's first one, the lowest that answers the
     /// SYN.
     pub(crate) acks: [u32; 2],
-    /// Window that this side offers from its acknowledgment on, in units of its shift, rounded up.
-    /// So a fixed right edge never moves left as acknowledgments approach it.
+    /// Window that this side offers, from its highest acknowledgment on, in units of its shift.
+    ///
+    /// It is rounded up. Otherwise the right edge would move left when an acknowledgment advances.
     pub(crate) rooms: [u16; 2],
 }
 
@@ -266,14 +268,15 @@ impl TcpWindow {
 
     /// True if the segment is in the window.
     ///
-    /// It must not exceed the peer's window or be older than a window. It must not acknowledge
-    /// unsent data or be an acknowledgment older than a window.
+    /// The segment must begin at or before the right edge of the peer's window, and must not end
+    /// more than one window before the end of the data sent. Its acknowledgment must not exceed
+    /// the data that the peer has sent, nor be older than [`ACK_AGE_MAX`].
     #[inline(always)]
     fn in_window(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let room = i64::from(self.rooms[peer]) << scales.of(peer);
-        // No window is half of the number space. So one unsigned comparison suffices: what lies
-        // ahead appears far behind.
+        // Unsigned: an acknowledgment of unsent data wraps to an age of at least 2^31, more than
+        // any maximum. So one comparison checks both bounds.
         let unacked = self.ends[peer].wrapping_sub(segment.ack);
         distance(self.acks[peer], segment.seq) <= room
             && self.new_bytes(direction, segment)
@@ -311,7 +314,8 @@ impl TcpWindow {
 
     /// Tracks a segment that passed the [`check`](Self::check).
     ///
-    /// There are no branches: whether the segment has new data is unpredictable.
+    /// The code has no branches, because the processor cannot predict whether a segment has new
+    /// data.
     #[inline(always)]
     pub(crate) fn follow(&mut self, scales: WindowScales, direction: usize, segment: SeqNumbers) {
         let sender = direction & 1;
@@ -329,7 +333,8 @@ impl TcpWindow {
         self.rooms[sender] = (-(-room >> shift)).min(WINDOW_MAX) as u16;
     }
 
-    /// Extends the data sent by the later fragments of a segment, if its first fragment was sent.
+    /// Extends the end of the data sent by the later fragments of a segment, if the data sent
+    /// includes its first fragment.
     pub(crate) fn reach(&mut self, direction: usize, TcpReach { front, more }: TcpReach) {
         let sent = &mut self.ends[direction & 1];
         let seen = front.end();
@@ -374,9 +379,9 @@ impl TcpWindow {
 
     /// True if this side can have sent a segment with this sequence number.
     ///
-    /// The range begins one window before the acknowledged data: the segment may have been a
-    /// retransmission that was acknowledged before the error came. It ends at the end of all data
-    /// sent, where segments without data are.
+    /// Used for packets that ICMP errors quote. The range begins one window before the peer's
+    /// acknowledgment: a retransmission may be acknowledged before its error arrives. The range
+    /// ends at the end of all data sent, the number of segments without data.
     pub(crate) fn has_sent(&self, scales: WindowScales, direction: usize, seq: u32) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let age = WINDOW_MAX << scales.of(peer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Queries the workers and ports of a running bump and waits for their replies. Only threads that
-//! serve clients may call it, never one that a packet depends on.
+//! Queries the workers and ports of a running instance and waits for their replies. Only threads
+//! that serve clients may call it, because a waiting worker would delay packets.
 //!
 //! Each command has its own ring for replies, so clients do not wait for each other. A walk sends a
 //! command for each part, and the ring holds the replies of a whole part. However slowly a client
@@ -29,12 +29,12 @@ pub(crate) const NAP: Duration = Duration::from_micros(200);
 const PART_RECORDS: u32 = 1024;
 /// Capacity of the ring of a part: a reply for each record, and the end.
 const REPLIES: usize = PART_RECORDS as usize + 1;
-/// A walk returns to connections that wait for their NIC after this time, for at most
-/// [`HELD_MAX`].
+/// Time after which a walk visits connections again whose end waits for the NIC's last counts. It
+/// repeats this for at most [`HELD_MAX`].
 const HELD_NAP: Duration = Duration::from_millis(20);
 const HELD_MAX: Duration = Duration::from_secs(5);
 
-/// A handle to query a running bump, shared by all client threads.
+/// A handle to query a running instance, shared by all client threads.
 pub(crate) struct QueryClient {
     pub(crate) workers: Vec<WorkerHandle>,
     /// Port A and port B of each wire, in turn.
@@ -105,7 +105,7 @@ pub(crate) struct Walk {
     /// Index of the worker that the walk has reached; the cursor is its place there.
     worker: usize,
     cursor: Cursor,
-    /// Connections of this round that wait for their NIC, and the time since when there are some.
+    /// Connections of this pass whose end waits for the NIC, and when the first pass had some.
     held: u64,
     held_since: Option<Instant>,
 }
@@ -139,7 +139,7 @@ impl Walk {
 /// One port, and the state of its rules.
 pub(crate) struct PortStatus {
     pub(crate) rules: OffloadPort,
-    /// Over all workers: the highest threshold, the longest horizon, the sums of rules and room.
+    /// Over all workers: the sums of rules and room, the maxima of the other members.
     pub(crate) state: OffloadStatus,
 }
 
@@ -186,9 +186,9 @@ impl QueryClient {
         Ok(true)
     }
 
-    /// Makes walks break off after their current part, since the run is about to end. A walk that
-    /// ends connections may wait for room among their records, which the control thread then does
-    /// not take.
+    /// Stops walks after their current part, because the run is about to end. At its end, the
+    /// control thread no longer takes flow records. A walk that ends connections would wait for
+    /// room for their records.
     pub(crate) fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }
@@ -252,7 +252,7 @@ impl QueryClient {
         self.clock.at(tsc())
     }
 
-    /// Returns how long the bump has run.
+    /// Returns how long the instance has run.
     pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()
     }
@@ -301,8 +301,8 @@ impl WorkerHandle {
         self.only_reply(replies)
     }
 
-    /// Waits for the next reply. A worker that has ended serves none of the commands that wait in
-    /// its queue, and their rings stay there: the queue itself tells that it has ended.
+    /// Waits for the next reply. A worker that has ended leaves commands and their reply rings in
+    /// its queue. So this function also checks whether the worker has dropped the queue.
     fn next_reply<T>(&self, replies: &mut Consumer<T>) -> Result<T, RunEnding> {
         loop {
             // Read before the pop: replies pushed before the worker dropped its end must still be
