@@ -24,15 +24,17 @@ mod summary;
 
 mod query;
 
+mod totals;
+
 mod runtime;
 
 mod startup;
 
 mod rate_line;
-mod totals;
+
+pub(crate) mod reload_plan;
 
 pub(crate) mod answers;
-pub(crate) mod reload_plan;
 
 pub(crate) use ports::event::PortEvent;
 pub(crate) use ports::pair::PortPair;

@@ -83,7 +83,7 @@ struct Args {
     /// Write the figures of all repetitions to FILE, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the report to bench/results/<date>-NAME.md; by default NAME is the processor
+    /// Write the report to bench/results/DATE-NAME.md; by default NAME is the processor
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     save: Option<String>,
 }
