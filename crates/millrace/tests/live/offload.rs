@@ -34,12 +34,17 @@ fn run_once(setup: Setup) -> Ended {
 
 /// Runs as [`run_once`] does, but accepts warnings.
 pub(crate) fn run_through(setup: Setup) -> Ended {
+    run_until_silent(setup, 2)
+}
+
+/// Runs until so many lines in a row show no packets. There are four lines in a second.
+pub(crate) fn run_until_silent(setup: Setup, silent_lines: usize) -> Ended {
     let mut bump = setup.start();
     bump.wait_until("silence after all flows", |bump| {
         // Two lines, because on a busy host one line may show no packets while the worker lacks its
         // cpu.
         let is_over = |line: &Line| line.is_silent() && line.flows > 0.0;
-        bump.lines().windows(2).any(|lines| lines.iter().all(is_over))
+        bump.lines().windows(silent_lines).any(|lines| lines.iter().all(is_over))
     });
     bump.finish()
 }
