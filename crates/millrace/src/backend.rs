@@ -69,7 +69,7 @@ impl SocketArgs {
     pub(crate) fn refuse_contradictions(&self) -> anyhow::Result<()> {
         let is_io_uring = self.backend == Backend::IoUring;
         if is_io_uring && self.gro {
-            bail!("--backend io-uring has no --gro: leave it out, or take --backend sockets");
+            bail!("--backend io-uring has no --gro: leave it out, or use --backend sockets");
         }
         if !is_io_uring && self.zero_copy {
             bail!("--zero-copy is for --backend io-uring");

@@ -97,15 +97,15 @@ fn a_reflector_that_does_not_answer_is_told() {
 #[test]
 fn options_that_do_not_fit_name_the_way_out() {
     for (args, told) in [
-        ("reflect 7 --backend io-uring --gso --gro", "has no --gro: leave it out, or take"),
-        ("reflect 7 --backend io-uring --gso", "has no --gso: leave it out, or take"),
+        ("reflect 7 --backend io-uring --gso --gro", "has no --gro: leave it out, or use"),
+        ("reflect 7 --backend io-uring --gso", "not support --gso: leave it out, or use"),
         ("reflect 7 --backend sockets --zero-copy", "--zero-copy is for --backend io-uring"),
         ("reflect eth9 --backend io-uring", "--backend io-uring needs [ADDRESS:]PORT"),
         ("gen lo", "`gen --backend packet lo` to send"),
         ("reflect lo", "`reflect --backend sockets PORT` to answer"),
         ("gen --backend sockets -d 1", "dst: name the address that packets go to"),
         ("gen net_null0 --stream name=a --stream name=a", "another stream has that name"),
-        ("reflect 7 --backend io-uring --swap mac", "--backend io-uring has no --swap"),
+        ("reflect 7 --backend io-uring --swap mac", "does not support --swap"),
     ] {
         let args: Vec<&str> = args.split(' ').collect();
         let output = millrace(&args).output().unwrap();

@@ -127,7 +127,7 @@ fn corrupt_captures_say_what_is_wrong_and_where() {
         (with_word(4, 1 << 31), "corrupt: a packet block of 2147483648 bytes".to_owned()),
         (with_word(usize::MAX, 4), "at the start of a block, 4 at its end".to_owned()),
         (with_word(20, 4_000), "do not fit into its length".to_owned()),
-        (with_word(8, 7), "a packet of interface 7, but the section describes 1".to_owned()),
+        (with_word(8, 7), "a packet of interface 7, but the section describes only 1".to_owned()),
         (pcapng().block(0x0a0d_0d0a, &[0; 16]).bytes, "byte-order mark [00, 00".to_owned()),
         (pcapng().block(6, &[0; 4]).bytes, "do not fit into its length".to_owned()),
         (pcapng().block(2, &[0; 4]).bytes, "do not fit into its length".to_owned()),
