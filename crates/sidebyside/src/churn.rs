@@ -6,7 +6,7 @@
 //! the worker does not receive in time are lost.
 
 use crate::Setup;
-use crate::millrace::{LIMITS, kpps};
+use crate::millrace::{LIMITS, kpps, run_command};
 use crate::process::Process;
 use anyhow::Context;
 use serde::Serialize;
@@ -186,12 +186,7 @@ impl Run {
         let [config, json] = ["toml", "json"].map(|end| setup.dir.join(format!("run.{end}")));
         fs::write(&config, configuration(setup, mix, policy))?;
         let mut process = Process::start(
-            Command::new(&setup.millrace)
-                .arg("run")
-                .arg(&config)
-                .arg(format!("--json={}", json.display()))
-                .arg("--top=0")
-                .env("MILLRACE_TWIN", driver),
+            run_command(&setup.millrace, &config, &json).env("MILLRACE_TWIN", driver),
         )?;
         for _ in 0..WARM_UP {
             process.wait_for("a line per second", kpps)?;

@@ -70,13 +70,7 @@ impl Millrace {
         let config = setup.dir.join(format!("{build}{}.toml", case.name));
         let json = setup.dir.join(format!("{build}{}.json", case.name));
         fs::write(&config, configuration(setup, case, programs))?;
-        let mut process = Process::start(
-            Command::new(program)
-                .arg("run")
-                .arg(&config)
-                .arg(format!("--json={}", json.display()))
-                .arg("--top=0"),
-        )?;
+        let mut process = Process::start(&mut run_command(program, &config, &json))?;
         match case.source {
             // The first second is the warm-up.
             PacketSource::Pcap => process.wait_for("a line per second", kpps)?,
@@ -120,6 +114,13 @@ impl Dut for Millrace {
         }
         Ok(())
     }
+}
+
+/// Returns the command of a run that writes its summary to `json`.
+pub(crate) fn run_command(program: &Path, config: &Path, json: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("run").arg(config).arg(format!("--json={}", json.display())).arg("--top=0");
+    command
 }
 
 /// Returns the configuration for `case`. `programs` is the number of programs that take turns.

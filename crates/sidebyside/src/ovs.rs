@@ -7,9 +7,9 @@
 
 use crate::Setup;
 use crate::cases::{Case, Load};
-use crate::figures::{Figures, Reading};
+use crate::figures::Figures;
 use crate::process::{Process, child_command, run, wait_until};
-use crate::turns::{Dut, Readings};
+use crate::turns::{CountingDut, Readings};
 use anyhow::Context;
 use serde_json::{Deserializer, Value, json};
 use std::io::Write;
@@ -100,7 +100,7 @@ impl Switch {
         // Until the capture has been replayed twice.
         let warm = 2.0 * case.traffic.packets() as f64;
         let begin = Instant::now();
-        while switch.sent()? < warm {
+        while switch.read_sent()? < warm {
             let is_late = begin.elapsed() > Duration::from_secs(20);
             anyhow::ensure!(!is_late, "{}", switch.process.error_text("forwards too little"));
             std::thread::sleep(Duration::from_millis(20));
@@ -110,7 +110,7 @@ impl Switch {
     }
 
     /// Returns the packets that port `sink` has sent so far.
-    fn sent(&mut self) -> anyhow::Result<f64> {
+    fn read_sent(&mut self) -> anyhow::Result<f64> {
         let shown = self.command("dpctl/show", &["-s"])?;
         let count = shown.split_once(": sink ").and_then(|(_, port)| {
             let (_, count) = port.split_once("TX packets:")?;
@@ -149,17 +149,17 @@ impl Switch {
     }
 }
 
-impl Dut for Switch {
+impl CountingDut for Switch {
     fn process(&self) -> &Process {
         &self.process
     }
 
-    fn turn(&mut self, end: Instant, ran: Duration) -> anyhow::Result<()> {
-        let begin = Instant::now();
-        std::thread::sleep(end.saturating_duration_since(begin));
-        let sent = self.sent()?;
-        self.readings.add(Reading::take(self.process.id(), sent, ran + begin.elapsed()));
-        Ok(())
+    fn sent(&mut self) -> anyhow::Result<f64> {
+        self.read_sent()
+    }
+
+    fn readings(&mut self) -> &mut Readings {
+        &mut self.readings
     }
 }
 

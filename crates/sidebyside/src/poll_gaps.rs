@@ -11,7 +11,7 @@
 //! that Millrace causes are in every second; random ones are not.
 
 use crate::Setup;
-use crate::millrace::{LIMITS, kpps};
+use crate::millrace::{LIMITS, kpps, run_command};
 use crate::process::{Process, run};
 use crate::report::Outcome;
 use crate::results::Spread;
@@ -139,12 +139,7 @@ impl PollGaps {
         fs::write(&config, configuration(setup, self.operation))?;
         let begin = Instant::now();
         let mut process = Process::start(
-            Command::new(&setup.millrace)
-                .arg("run")
-                .arg(&config)
-                .arg(format!("--json={}", json.display()))
-                .arg("--top=0")
-                .env("MILLRACE_TWIN", driver),
+            run_command(&setup.millrace, &config, &json).env("MILLRACE_TWIN", driver),
         )?;
         let (seconds, connections) = self.watch(setup, &mut process)?;
         process.interrupt()?;

@@ -4,10 +4,10 @@
 //! between two ports of `net_null`, which generate packets.
 
 use crate::Setup;
-use crate::figures::{Figures, Reading, WARM_UP};
+use crate::figures::{Figures, WARM_UP};
 use crate::process::Process;
 use crate::testpmd::{lcores, sent_by};
-use crate::turns::{Dut, Readings, take_turns};
+use crate::turns::{CountingDut, Dut, Readings, take_turns};
 use anyhow::Context;
 use serde::Serialize;
 use std::env;
@@ -16,7 +16,6 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 use traffic::PcapWriter;
 use wire::FrameBuilder;
 
@@ -185,7 +184,7 @@ impl Forwarder {
         Ok(())
     }
 
-    fn sent(&mut self) -> anyhow::Result<f64> {
+    fn read_sent(&mut self) -> anyhow::Result<f64> {
         Ok(sent_by(&mut self.process, 0)? + sent_by(&mut self.process, 1)?)
     }
 
@@ -197,16 +196,16 @@ impl Forwarder {
     }
 }
 
-impl Dut for Forwarder {
+impl CountingDut for Forwarder {
     fn process(&self) -> &Process {
         &self.process
     }
 
-    fn turn(&mut self, end: Instant, ran: Duration) -> anyhow::Result<()> {
-        let begin = Instant::now();
-        std::thread::sleep(end.saturating_duration_since(begin));
-        let sent = self.sent()?;
-        self.readings.add(Reading::take(self.process.id(), sent, ran + begin.elapsed()));
-        Ok(())
+    fn sent(&mut self) -> anyhow::Result<f64> {
+        self.read_sent()
+    }
+
+    fn readings(&mut self) -> &mut Readings {
+        &mut self.readings
     }
 }

@@ -3,13 +3,12 @@
 //! without reading them.
 
 use crate::cases::Case;
-use crate::figures::{Figures, Reading, WARM_UP};
+use crate::figures::{Figures, WARM_UP};
 use crate::process::Process;
-use crate::turns::{Dut, Readings};
+use crate::turns::{CountingDut, Readings};
 use crate::{Setup, replay};
 use anyhow::Context;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// Bytes before the packet data in a buffer (`RTE_PKTMBUF_HEADROOM`). testpmd counts them as part
 /// of the buffer's size.
@@ -44,7 +43,7 @@ impl Testpmd {
     }
 
     /// Returns the packets sent so far by the second port of each pair.
-    fn sent(&mut self) -> anyhow::Result<f64> {
+    fn read_sent(&mut self) -> anyhow::Result<f64> {
         let mut sent = 0.0;
         for pair in 0..self.pairs {
             sent += sent_by(&mut self.process, 2 * pair + 1)?;
@@ -69,17 +68,17 @@ pub(crate) fn sent_by(process: &mut Process, port: usize) -> anyhow::Result<f64>
     })
 }
 
-impl Dut for Testpmd {
+impl CountingDut for Testpmd {
     fn process(&self) -> &Process {
         &self.process
     }
 
-    fn turn(&mut self, end: Instant, ran: Duration) -> anyhow::Result<()> {
-        let begin = Instant::now();
-        std::thread::sleep(end.saturating_duration_since(begin));
-        let sent = self.sent()?;
-        self.readings.add(Reading::take(self.process.id(), sent, ran + begin.elapsed()));
-        Ok(())
+    fn sent(&mut self) -> anyhow::Result<f64> {
+        self.read_sent()
+    }
+
+    fn readings(&mut self) -> &mut Readings {
+        &mut self.readings
     }
 }
 

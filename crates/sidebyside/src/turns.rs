@@ -29,6 +29,30 @@ pub(crate) trait Dut {
     fn turn(&mut self, end: Instant, ran: Duration) -> anyhow::Result<()>;
 }
 
+/// A device under test that counts the packets it has sent.
+pub(crate) trait CountingDut {
+    /// Returns the child process.
+    fn process(&self) -> &Process;
+    /// Returns the number of packets sent so far.
+    fn sent(&mut self) -> anyhow::Result<f64>;
+    fn readings(&mut self) -> &mut Readings;
+}
+
+impl<T: CountingDut> Dut for T {
+    fn process(&self) -> &Process {
+        CountingDut::process(self)
+    }
+
+    fn turn(&mut self, end: Instant, ran: Duration) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        std::thread::sleep(end.saturating_duration_since(begin));
+        let sent = self.sent()?;
+        let id = CountingDut::process(self).id();
+        self.readings().add(Reading::take(id, sent, ran + begin.elapsed()));
+        Ok(())
+    }
+}
+
 /// The figures of one case in one repetition.
 #[derive(Clone)]
 pub(crate) struct Runs {
