@@ -58,7 +58,7 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn all_faults_are_told_at_once_and_in_order() {
+fn all_faults_are_reported_at_once_and_in_order() {
     let text = r#"[table]
 capcity = 5
 capacity_ipv6 = 0
@@ -181,7 +181,7 @@ fn text_that_is_no_toml_gives_only_syntax_faults() {
 }
 
 #[test]
-fn what_offload_does_not_understand_is_told_with_its_place() {
+fn what_offload_does_not_understand_is_reported_with_its_place() {
     let text = "[offload]\npolicy = \"after eight\"\ncheck = \"2/3\"\nrules_max = 0\n";
     let problems = Problems { file: "m.toml".to_owned(), list: Config::read(text).problems };
     assert_eq!(

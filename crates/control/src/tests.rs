@@ -46,7 +46,7 @@ fn code(scratch: &Scratch, request: &[u8]) -> String {
 }
 
 #[test]
-fn a_request_is_answered_and_a_wrong_one_told_why() {
+fn a_request_is_answered_and_a_wrong_one_gets_the_reason() {
     let scratch = new_scratch();
     let server = Server::open(&socket(&scratch), Arc::new(echo)).unwrap();
     let mode = fs::metadata(socket(&scratch)).unwrap().permissions().mode();

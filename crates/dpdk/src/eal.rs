@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pci_addresses_are_told_from_virtual_devices() {
+    fn pci_addresses_are_distinguished_from_virtual_devices() {
         for devargs in ["0000:18:00.2", "18:00.2", "pci:0000:18:00.2,dv_flow_en=1", "0000:af:1f.7"]
         {
             assert!(is_pci(devargs), "{devargs}");

@@ -259,7 +259,7 @@ impl Ethdev {
 
     /// Requests marks and flags of flow rules on packets, for drivers that must know this before
     /// they are configured.
-    pub(crate) fn ask_for_marks(&self) -> Result<(), Errno> {
+    pub(crate) fn negotiate_marks(&self) -> Result<(), Errno> {
         let mut features = sys::BIND_METADATA_MARKS;
         // SAFETY: the ethdev is open; its supported features are written.
         match Errno::check(unsafe { sys::rte_eth_rx_metadata_negotiate(self.id, &mut features) }) {

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_says_is_told_with_the_part_it_points_at() {
+    fn what_a_driver_says_is_reported_with_the_part_it_points_at() {
         let rule = Rule { pattern: vec![Item::any(ItemKind::Tcp)], ..Rule::default() };
         let lowered = RteRule::new(&rule);
         let say = |error: *mut sys::rte_flow_error| {

@@ -306,7 +306,7 @@ impl Port {
         })?;
         if self.asked_for_marks {
             // If the driver refuses, it has kept the earlier setting.
-            log::hush(|| _ = self.open.ask_for_marks());
+            log::hush(|| _ = self.open.negotiate_marks());
         }
         let queues = self.start(&config)?;
         self.times_reset += 1;
@@ -330,9 +330,9 @@ impl Port {
 
     /// Requests that the driver delivers marks and flags of flow rules with packets. Some drivers
     /// need this before [`Port::configure`]; most deliver them anyway.
-    pub fn ask_for_marks(&mut self) -> Result<(), Errno> {
+    pub fn negotiate_marks(&mut self) -> Result<(), Errno> {
         self.asked_for_marks = true;
-        self.open.ask_for_marks()
+        self.open.negotiate_marks()
     }
 
     /// Stops the port, or starts it again. `queues` are all its queues, so that no thread uses one.

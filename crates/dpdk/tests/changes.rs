@@ -136,7 +136,7 @@ fn a_rule_holds_when_the_call_has_returned() {
     let pool = mempool(&eal, "changes");
     let devargs = format!("net_twin0,replay={capture},loops=forever");
     let mut port = Port::probe(&eal, &devargs).unwrap();
-    port.ask_for_marks().unwrap();
+    port.negotiate_marks().unwrap();
     let queues = PortConfig { tx_queues: 0, ..port_config(2, 64, pool) };
     let (mut queues, _) = port.configure(&queues).unwrap();
     drop(scratch);

@@ -31,7 +31,7 @@ fn start(eal: &Eal, devargs: &str) -> (Port, (Vec<RxQueue>, Vec<TxQueue>)) {
     let name = devargs.replace(|c: char| !c.is_ascii_alphanumeric(), "");
     let pool = mempool(eal, &name);
     let mut port = Port::probe(eal, devargs).unwrap();
-    port.ask_for_flow_queue(8);
+    port.request_flow_queue(8);
     let queues = port_config(2, 64, pool);
     let queues = port.configure(&queues).unwrap();
     (port, queues)
@@ -39,7 +39,7 @@ fn start(eal: &Eal, devargs: &str) -> (Port, (Vec<RxQueue>, Vec<TxQueue>)) {
 
 /// EAL starts once in a process, so all is one test.
 #[test]
-fn rules_are_made_and_refusals_are_told() {
+fn rules_are_made_and_refusals_are_reported() {
     let eal = start_eal(256);
     without_rules(&eal);
     if twin_driver_or_skip().is_none() {

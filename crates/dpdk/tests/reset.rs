@@ -39,7 +39,7 @@ fn a_port_comes_back_as_it_was_configured() {
     let queues = port_config(2, 64, pool);
     let start = |devargs: &str| {
         let mut port = Port::probe(&eal, devargs).unwrap();
-        port.ask_for_marks().unwrap();
+        port.negotiate_marks().unwrap();
         let queues = port.configure(&queues).unwrap();
         (port, queues)
     };

@@ -284,7 +284,7 @@ fn send_in_parts(engine: &mut Engine, forge: &mut Forge, id: u16, order: [u16; 3
 
 /// A million fragments of one sender, or of as many senders as there are, which wants to get at the
 /// datagrams of another.
-fn an_honest_sender_is_heard_beside(mut source: impl FnMut(u32) -> u32) {
+fn an_honest_sender_is_served_beside(mut source: impl FnMut(u32) -> u32) {
     let frame = FrameBuilder::ipv4([0; 4], [10, 9, 9, 9]).udp(1, 2).payload([7; 24]).build();
     let mut forge = Forge(frame);
     let checksums = ChecksumCheck::Trusted;
@@ -316,10 +316,10 @@ fn an_honest_sender_is_heard_beside(mut source: impl FnMut(u32) -> u32) {
 
 #[test]
 fn fragments_of_one_sender_take_no_memory_and_no_place_of_others() {
-    an_honest_sender_is_heard_beside(|_| 0x0a01_0101);
+    an_honest_sender_is_served_beside(|_| 0x0a01_0101);
 }
 
 #[test]
 fn nor_do_fragments_of_many_senders() {
-    an_honest_sender_is_heard_beside(|bits| 0x0b00_0000 | bits >> 12);
+    an_honest_sender_is_served_beside(|bits| 0x0b00_0000 | bits >> 12);
 }

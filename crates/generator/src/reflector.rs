@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use traffic::neighbour::{Message, reply};
 use traffic::reflector_query::{self, ReflectorCounters};
-use traffic::{KeptPorts, NotTurned, Swap, Turned};
+use traffic::{KeptPorts, NotSwapped, Swap, Swapped};
 use wire::Packet;
 
 /// Counters of an interval.
@@ -22,8 +22,8 @@ pub struct ReflectorReport {
     pub bytes: u64,
     /// Frames that were sent back.
     pub reflected: u64,
-    /// Frames that were not sent back, by reason, in the order of [`NotTurned::ALL`].
-    pub not_turned: [u64; NotTurned::ALL.len()],
+    /// Frames that were not sent back, by reason, in the order of [`NotSwapped::ALL`].
+    pub not_swapped: [u64; NotSwapped::ALL.len()],
     /// Frames whose addresses were exchanged but not their ports, by reason, in the order of
     /// [`KeptPorts::ALL`].
     pub without_ports: [u64; KeptPorts::ALL.len()],
@@ -172,17 +172,17 @@ impl Lane {
         let mut is_all = true;
         for (mbuf, is_turned) in self.burst.iter_mut().zip(&mut is_turned) {
             report.bytes += mbuf.frame_len() as u64;
-            match swap.turn(mbuf.head_mut()) {
-                Ok(Turned::Whole) => {
+            match swap.apply(mbuf.head_mut()) {
+                Ok(Swapped::Whole) => {
                     let is_query = reflector_query::answer(mbuf.head_mut(), || counters.get());
                     report.answered += u64::from(is_query);
                 }
-                Ok(Turned::WithoutPorts(reason)) => report.without_ports[reason as usize] += 1,
+                Ok(Swapped::WithoutPorts(reason)) => report.without_ports[reason as usize] += 1,
                 Err(_) if addresses.as_ref().is_some_and(|it| it.answer(mbuf)) => {
                     report.answered += 1;
                 }
                 Err(reason) => {
-                    report.not_turned[reason as usize] += 1;
+                    report.not_swapped[reason as usize] += 1;
                     (*is_turned, is_all) = (false, false);
                 }
             }

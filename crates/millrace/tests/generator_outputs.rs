@@ -82,7 +82,7 @@ fn files_are_written_though_nobody_reads_the_text() {
 }
 
 #[test]
-fn every_output_is_tried_and_each_failure_is_told() {
+fn every_output_is_tried_and_each_failure_is_reported() {
     let run = Gen::new();
     let full = || Stdio::from(fs::File::options().write(true).open("/dev/full").unwrap());
     let told = "cannot write /dev/full: No space left";

@@ -86,7 +86,7 @@ fn the_generator_knows_what_the_reflector_counted() {
 }
 
 #[test]
-fn a_reflector_that_does_not_answer_is_told() {
+fn a_reflector_that_does_not_answer_is_reported() {
     let line = "gen --backend sockets --reflector -q -d 0.1 --stream";
     let stream = "dst=127.0.0.1 dport=9 rate=100pps";
     let output = millrace(&line.split(' ').chain([stream]).collect::<Vec<_>>()).output().unwrap();

@@ -260,7 +260,7 @@ fn play(world: &mut World, steps: &[Step]) {
 
 proptest! {
     #[test]
-    fn only_what_is_told_is_missing(
+    fn only_what_is_reported_is_missing(
         steps in steps(),
         refused in prop::sample::select(vec![0, 3]),
         silent in prop::sample::select(vec![0, 2]),
@@ -306,7 +306,7 @@ fn counters_are_read_in_time() {
 }
 
 #[test]
-fn rules_are_made_again_after_a_reset_and_what_is_lost_is_told() {
+fn rules_are_made_again_after_a_reset_and_what_is_lost_is_reported() {
     let mut world = bypassed();
     (0..10).for_each(|_| world.send(0, 0));
     play(&mut world, &[Step::Reset, Step::Work(10 * MS)]);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn low_rates_are_told_apart() {
+    fn low_rates_are_distinguished() {
         assert_eq!(
             [0.0, 0.0625, 9.99, 9.999, 1234.5].map(pps),
             ["0", "0.06", "9.99", "10", "1234"]
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn small_shares_are_told_apart() {
+    fn small_shares_are_distinguished() {
         let shares = [0.0, 0.000001, 0.0003, 1.5, 100.0].map(percent);
         assert_eq!(shares, ["0 %", "1.0e-6 %", "0.0003 %", "1.50 %", "100 %"]);
     }

@@ -49,8 +49,8 @@ fn frames_of_every_protocol_cross_an_interface() {
 }
 
 #[test]
-fn frames_above_the_mtu_are_unsent_and_drops_are_told() {
-    in_namespace("frames_above_the_mtu_are_unsent_and_drops_are_told", || {
+fn frames_above_the_mtu_are_unsent_and_drops_are_reported() {
+    in_namespace("frames_above_the_mtu_are_unsent_and_drops_are_reported", || {
         set_up();
         let small = PacketOptions { buffer_bytes: 20_000, ..PacketOptions::default() };
         let near = PacketPort::open("x0", PacketOptions::default()).unwrap();

@@ -151,7 +151,7 @@ fn packets_that_the_kernel_never_takes_are_unsent_and_not_lost() {
 }
 
 #[test]
-fn a_closed_port_is_told_as_unreachable() {
+fn a_closed_port_is_reported_as_unreachable() {
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let texts = [format!("dst=127.0.0.1 dport={} count=500 rate=10kpps", closed.port())];
     let (totals, port) = send(&texts, UdpOptions::default());
@@ -162,7 +162,7 @@ fn a_closed_port_is_told_as_unreachable() {
 }
 
 #[test]
-fn drops_of_a_full_socket_are_those_that_the_kernel_tells() {
+fn drops_of_a_full_socket_are_those_that_the_kernel_reports() {
     let echo = Echo::new("127.0.0.1");
     let texts = [echo.stream("count=20000 rate=100kpps size=9000")];
     let port = UdpPort::open(&udp_streams(&texts), UdpOptions::default()).unwrap();

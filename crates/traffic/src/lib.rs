@@ -50,7 +50,7 @@ pub use part::Part;
 pub use pcap::PcapWriter;
 pub use probed::ProbedReplay;
 pub use profile::Profile;
-pub use reflect::{KeptPorts, NotTurned, Swap, Turned};
+pub use reflect::{KeptPorts, NotSwapped, Swap, Swapped};
 pub use sequence::{Arrival, Sequence};
 pub use source::{Alike, ROOM, Source, Written};
 pub use stamp::{DPDK_PROJECT_SEED, PayloadFormat, Stamp, StampKey};

@@ -24,10 +24,10 @@ pub enum Swap {
     Ports,
 }
 
-/// Reason why a frame was not turned round. The frame is unchanged.
+/// Reason why a frame was left as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum NotTurned {
+pub enum NotSwapped {
     /// The frame has no IP header.
     NotIp,
     /// The frame is truncated within its headers.
@@ -39,7 +39,7 @@ pub enum NotTurned {
     Routed,
 }
 
-impl NotTurned {
+impl NotSwapped {
     /// Every reason.
     pub const ALL: [Self; 4] = [Self::NotIp, Self::Short, Self::Group, Self::Routed];
 
@@ -54,9 +54,9 @@ impl NotTurned {
     }
 }
 
-/// Result for a frame that was turned round.
+/// What was exchanged in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turned {
+pub enum Swapped {
     /// All requested fields were exchanged. In protocols without ports, these are the addresses.
     Whole,
     /// The addresses were exchanged, but not the ports.
@@ -95,42 +95,42 @@ impl KeptPorts {
 const EXTENSIONS_MAX: usize = 8;
 
 impl Swap {
-    /// Turns the frame round in place. With [`Swap::Ports`], an ICMP echo request becomes a reply.
+    /// Exchanges the two ends of the frame, in place. With [`Swap::Ports`], an ICMP echo request becomes a reply.
     ///
     /// # Errors
-    /// The frame cannot be turned round, and is unchanged.
+    /// The ends cannot be exchanged. The frame is unchanged.
     #[inline]
-    pub fn turn(self, frame: &mut [u8]) -> Result<Turned, NotTurned> {
+    pub fn apply(self, frame: &mut [u8]) -> Result<Swapped, NotSwapped> {
         if self == Swap::None {
-            return Ok(Turned::Whole);
+            return Ok(Swapped::Whole);
         }
         if frame.len() < Ethernet::LEN {
-            return Err(NotTurned::Short);
+            return Err(NotSwapped::Short);
         }
         // Every reflector of a network would answer a packet to a group address.
         if (frame[0] | frame[6]) & 1 != 0 {
-            return Err(NotTurned::Group);
+            return Err(NotSwapped::Group);
         }
         if self == Swap::Mac {
             swap(frame, 0, 6, 6);
-            return Ok(Turned::Whole);
+            return Ok(Swapped::Whole);
         }
-        let (kind, at) = find_packet(frame).ok_or(NotTurned::Short)?;
+        let (kind, at) = find_packet(frame).ok_or(NotSwapped::Short)?;
         let packet = &mut frame[at..];
         let transport = match kind {
-            ether_type::IPV4 => turn_ipv4(packet)?,
-            ether_type::IPV6 => turn_ipv6(packet)?,
-            _ => return Err(NotTurned::NotIp),
+            ether_type::IPV4 => swap_ipv4(packet)?,
+            ether_type::IPV6 => swap_ipv6(packet)?,
+            _ => return Err(NotSwapped::NotIp),
         };
-        let turned = match (self, transport) {
+        let ports = match (self, transport) {
             (Swap::Ports, Ok(transport)) => {
-                turn_transport(&mut packet[transport.range.clone()], &transport)
+                swap_transport(&mut packet[transport.range.clone()], &transport)
             }
             (Swap::Ports, Err(kept)) => Err(kept),
             _ => Ok(()),
         };
         swap(frame, 0, 6, 6);
-        Ok(turned.map_or_else(Turned::WithoutPorts, |()| Turned::Whole))
+        Ok(ports.map_or_else(Swapped::WithoutPorts, |()| Swapped::Whole))
     }
 }
 
@@ -152,9 +152,9 @@ struct Transport {
 
 /// Exchanges the addresses of an IPv4 packet. Returns its transport part, or why its ports stay.
 #[inline]
-fn turn_ipv4(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotTurned> {
+fn swap_ipv4(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotSwapped> {
     if packet.len() < Ipv4::LEN {
-        return Err(NotTurned::Short);
+        return Err(NotSwapped::Short);
     }
     swap(packet, 12, 4, 4);
     let Some(ip) = Ipv4::new(packet) else { return Ok(Err(KeptPorts::Short)) };
@@ -172,8 +172,8 @@ fn turn_ipv4(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotTurne
 
 /// Exchanges the addresses of an IPv6 packet. Returns its transport part, or why its ports stay.
 #[inline]
-fn turn_ipv6(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotTurned> {
-    let ip = Ipv6::new(packet).ok_or(NotTurned::Short)?;
+fn swap_ipv6(packet: &mut [u8]) -> Result<Result<Transport, KeptPorts>, NotSwapped> {
+    let ip = Ipv6::new(packet).ok_or(NotSwapped::Short)?;
     let transport = match is_walked(ip.next_header()) {
         false => {
             let end = Ipv6::LEN + usize::from(ip.payload_len());
@@ -197,7 +197,7 @@ fn is_walked(number: u8) -> bool {
 
 /// Finds the transport part behind extension headers, or the reason why the ports stay.
 #[cold]
-fn walk_extensions(ip: &Ipv6) -> Result<Result<Transport, KeptPorts>, NotTurned> {
+fn walk_extensions(ip: &Ipv6) -> Result<Result<Transport, KeptPorts>, NotSwapped> {
     let arrived = Ipv6::LEN + ip.payload().len();
     let mut walk = ip.extensions();
     let mut is_fragment = false;
@@ -211,7 +211,7 @@ fn walk_extensions(ip: &Ipv6) -> Result<Result<Transport, KeptPorts>, NotTurned>
         let Some(extension) = walk.next() else { return Ok(Err(KeptPorts::Short)) };
         // RFC 8200 section 8.1: the checksum is computed with the final destination.
         if protocol == proto::ROUTING && extension.bytes()[3] > 0 {
-            return Err(NotTurned::Routed);
+            return Err(NotSwapped::Routed);
         }
         match extension.fragment() {
             Some((offset, _)) if offset > 0 => return Ok(Err(KeptPorts::Fragment)),
@@ -224,7 +224,7 @@ fn walk_extensions(ip: &Ipv6) -> Result<Result<Transport, KeptPorts>, NotTurned>
 
 /// Exchanges the ports, or makes an echo request a reply.
 #[inline]
-fn turn_transport(segment: &mut [u8], transport: &Transport) -> Result<(), KeptPorts> {
+fn swap_transport(segment: &mut [u8], transport: &Transport) -> Result<(), KeptPorts> {
     match transport.protocol {
         proto::TCP | proto::UDP if segment.len() >= 4 => swap(segment, 0, 2, 2),
         proto::SCTP if transport.end.is_none() => return Err(KeptPorts::Fragment),

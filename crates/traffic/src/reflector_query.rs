@@ -163,7 +163,7 @@ mod tests {
             let query = query((neighbour(from, 1), 49152), (neighbour(to, 2), 7), tags, 9);
             let mut frame = query.bytes().to_vec();
             assert_eq!(read_answer(&frame), None);
-            Swap::Ports.turn(&mut frame).unwrap();
+            Swap::Ports.apply(&mut frame).unwrap();
             assert!(answer(&mut frame, || COUNTED), "{} bytes", frame.len());
             assert_eq!(read_answer(&frame), Some((9, COUNTED)));
             let payload = &mut frame.clone()[query.bytes().len() - LEN..];

@@ -247,7 +247,7 @@ mod tests {
         }
 
         #[test]
-        fn zero_is_told_without_folding(sum: u64, units: u64) {
+        fn zero_is_found_without_folding(sum: u64, units: u64) {
             let multiple = units / 0xffff * 0xffff;
             for sum in [sum, multiple, 0, u64::MAX].map(Sum) {
                 prop_assert_eq!(sum.is_zero(), sum.finish() == 0);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_told() {
+    fn what_is_no_rule_is_reported() {
         let told = |rest: &str| plan(rest).err().unwrap();
         assert_eq!(
             told("[[mark]]\nproto = \"udp\"\n"),

@@ -124,7 +124,7 @@ fn a_zone_has_what_it_names_and_for_the_rest_what_holds_elsewhere() {
 }
 
 #[test]
-fn zones_and_policies_that_are_not_there_are_told() {
+fn zones_and_policies_that_are_not_there_are_reported() {
     let refused = |rest: &str| {
         let problems = plan(&format!("{PAIR}{rest}")).err().unwrap();
         let line = |problem: &Problem| format!("{}: {}", problem.key, problem.fault);
@@ -239,7 +239,7 @@ fn a_worker_may_have_an_isolated_cpu_but_none_that_is_denied() {
 }
 
 #[test]
-fn faults_of_different_kinds_are_told_together() {
+fn faults_of_different_kinds_are_reported_together() {
     let text = "[[pair]]\na = \"net_null0\"\nb = \"net_null0\"\nworkers = [7]\nworker = 1\n";
     assert_eq!(faults(text).len(), 3);
     assert_eq!(

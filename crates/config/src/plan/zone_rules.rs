@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_told() {
+    fn what_is_no_rule_is_reported() {
         let told = |rest: &str| faults(&format!("{PAIR}{rest}")).join("\n");
         assert_eq!(
             told("[[zone_rule]]\nproto = \"udp\"\n"),

@@ -154,7 +154,7 @@ impl Port {
 
     /// Requests that [`Port::configure`] sets up a flow queue for `operations` operations, or as
     /// many as the port supports. [`Port::flow_queue`] then returns its size.
-    pub fn ask_for_flow_queue(&mut self, operations: u32) {
+    pub fn request_flow_queue(&mut self, operations: u32) {
         self.flow_operations = operations;
     }
 

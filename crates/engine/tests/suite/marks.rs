@@ -143,7 +143,7 @@ fn who_begins_later_is_left_as_it_is() {
 }
 
 #[test]
-fn who_listens_hears_of_what_is_new() {
+fn listeners_get_what_is_new() {
     let mut engine = engine(Config::default());
     engine.subscribe(true);
     let change = MarkChange { mark: bits("3/0xf", 32), label: None };

@@ -64,9 +64,9 @@ fn admission(policy: Policy) -> Option<OffloadPolicy> {
 pub(crate) fn prepare(ports: [&mut Port; 2], plan: &OffloadPlan) {
     for port in ports.into_iter().filter(|_| plan.policy != Policy::Off) {
         // A port that cannot deliver marks refuses the first rule and says why.
-        let _ = port.ask_for_marks();
+        let _ = port.negotiate_marks();
         if plan.api == RuleApi::Auto {
-            port.ask_for_flow_queue(DEPTH);
+            port.request_flow_queue(DEPTH);
         }
     }
 }

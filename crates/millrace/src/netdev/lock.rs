@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_one_is_told_who_is_first() {
+    fn the_second_one_learns_who_is_first() {
         // No interface has this number.
         let index = u32::MAX - std::process::id();
         let first = InterfaceLock::take(index).unwrap();

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_port_is_told_with_what_to_type() {
+    fn what_names_no_port_is_reported_with_what_to_type() {
         for (text, expected) in [
             ("mac=2:0:0:0:0:1", "\"2:0:0:0:0:1\" is no MAC address: write mac=aa:bb:cc:dd:ee:ff"),
             ("mac=eth1", "\"eth1\" is no MAC address"),

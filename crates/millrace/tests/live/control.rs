@@ -133,7 +133,7 @@ fn rules_are_listed_and_every_direction_says_why() {
 
 /// `stats --watch` succeeds if the run ends, and fails if the instance replies with another error.
 #[test]
-fn watching_ends_with_the_run_and_tells_of_trouble() {
+fn watching_ends_with_the_run_and_reports_trouble() {
     let scratch = scratch();
     let socket = scratch.path("a.sock");
     let stats = r#"{"stats":{"summary":{"duration_s":1.0},"report":""}}"#;

@@ -268,7 +268,7 @@ fn what_is_written_to_connections_is_found_again() {
 
 /// Packets continue, so connections that are flushed begin again.
 #[test]
-fn whoever_listens_hears_of_every_beginning_and_end() {
+fn listeners_get_every_beginning_and_end() {
     let talk = Talk::new(1, 100);
     let asked = Asked::to_talk(&talk, ",infinite_rx=1");
     let mut stream = BufReader::new(asked.raw(r#"{"millrace":1,"ask":"events"}"#));
@@ -582,7 +582,7 @@ fn a_run_ends_while_a_flush_goes_on() {
 /// A subscriber gets all events before the end of the run, or the number of lost ones, and then a
 /// message that the run ends.
 #[test]
-fn the_end_of_a_run_is_told_to_those_who_listen() {
+fn the_end_of_a_run_is_reported_to_listeners() {
     const MANY: u32 = 20_000;
     let asked = of_many(MANY);
     let mut listening = BufReader::new(asked.raw(r#"{"millrace":1,"ask":"events"}"#)).lines();

@@ -239,7 +239,7 @@ fn a_capture_overwrites_only_those_of_millrace() {
 
 /// The generator resolves the address of a reflector by ARP, and queries its counters.
 #[test]
-fn a_reflector_answers_for_its_address_and_tells_its_counters() {
+fn a_reflector_answers_for_its_address_and_reports_its_counters() {
     if !has_root_and(&["ip", "unshare", "nsenter"]) {
         return;
     }

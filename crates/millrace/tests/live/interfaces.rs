@@ -265,7 +265,7 @@ fn frames_for_an_interface_that_went_down_are_counted() {
 
 /// By default, the kernel leaves the checksums of packets on a veth to hardware.
 #[test]
-fn checksums_that_nobody_fills_in_are_told_with_what_to_do() {
+fn checksums_that_nobody_fills_in_are_reported_with_what_to_do() {
     let Some(lan) = lan(1500) else { return };
     let [a, b] = Lan::ports();
     let setup = Setup::new("sums").without_flows().launcher(lan.bump.command("env"));

@@ -12,7 +12,7 @@ use testkit::process::wait_until;
 const TOOLS: [&str; 6] = ["ip", "ethtool", "ping", "unshare", "nsenter", "setpriv"];
 
 #[test]
-fn a_link_that_is_down_at_the_start_is_told_once() {
+fn a_link_that_is_down_at_the_start_is_reported_once() {
     if !has_root_and(&TOOLS) {
         return;
     }
@@ -32,7 +32,7 @@ fn a_link_that_is_down_at_the_start_is_told_once() {
 }
 
 #[test]
-fn a_link_that_comes_and_goes_is_told_and_survived() {
+fn a_link_that_comes_and_goes_is_reported_and_survived() {
     if !has_root_and(&TOOLS) {
         return;
     }

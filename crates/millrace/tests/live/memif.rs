@@ -16,7 +16,7 @@ fn start(test: &str) -> (Bump, String) {
 }
 
 /// Returns how often the bump reported that a link is `state`.
-fn times_told(bump: &Bump, state: &str) -> usize {
+fn times_logged(bump: &Bump, state: &str) -> usize {
     let text = bump.stderr();
     text.lines().filter(|line| line.contains(&format!("the link is {state}"))).count()
 }
@@ -28,7 +28,7 @@ fn another_dpdk_process_counts_the_same() {
     }
     let (mut bump, socket) = start("memif");
     let mut peer = Testpmd::start(&socket);
-    bump.wait_until("both links are up", |bump| times_told(bump, "up") == 2);
+    bump.wait_until("both links are up", |bump| times_logged(bump, "up") == 2);
     // A few bursts circulate, until testpmd receives only.
     peer.enter("start tx_first 8", "io packet forwarding");
     bump.wait_for_line("packets both ways", |line| line.up_kpps > 0.0 && line.down_kpps > 0.0);
@@ -61,14 +61,16 @@ fn a_peer_that_is_killed_and_comes_back_is_served_again() {
     let (mut bump, socket) = start("memif-restart");
     for round in 1..=3 {
         let mut peer = Testpmd::start(&socket);
-        bump.wait_until("both links are up", |bump| times_told(bump, "up") == 2 * round);
+        bump.wait_until("both links are up", |bump| times_logged(bump, "up") == 2 * round);
         peer.enter("start tx_first 8", "io packet forwarding");
         bump.wait_for_line("packets both ways", |line| line.up_kpps > 0.0 && line.down_kpps > 0.0);
         peer.enter("stop", "Done.");
         bump.wait_for_line("silence", |line| line.is_silent());
         drop(peer);
         // The first two messages that the links are down came before the first peer.
-        bump.wait_until("both links are down", |bump| times_told(bump, "down") == 2 * (round + 1));
+        bump.wait_until("both links are down", |bump| {
+            times_logged(bump, "down") == 2 * (round + 1)
+        });
     }
     let ended = bump.finish();
     ended.assert_balanced();

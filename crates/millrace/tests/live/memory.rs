@@ -98,7 +98,7 @@ fn a_replay_may_not_take_more_than_there_is_either() {
 
 /// `check` does not refuse such a plan, because it may be for another host.
 #[test]
-fn a_check_tells_that_there_is_too_little() {
+fn a_check_says_that_there_is_too_little() {
     let setup = setup();
     let needed_kb = needed_kb(&setup.check());
     for (available_kb, told) in [(needed_kb, 0), (needed_kb - 1, 1)] {

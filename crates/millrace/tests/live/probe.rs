@@ -70,7 +70,7 @@ fn a_nic_is_recorded_and_replayed() {
 
 /// ethdev does not hide the differences: messages and numbers are those of the model.
 #[test]
-fn two_drivers_are_told_apart_through_dpdk() {
+fn two_drivers_are_distinguished_through_dpdk() {
     if driver().is_none() {
         return;
     }
@@ -153,7 +153,7 @@ fn an_interrupt_ends_it_with_what_is_known() {
 
 /// A call of 30 seconds counts as hanging with `--patience 1`.
 #[test]
-fn a_call_that_hangs_is_told_with_what_is_known() {
+fn a_call_that_hangs_is_reported_with_what_is_known() {
     if driver().is_none() {
         return;
     }
@@ -176,7 +176,7 @@ fn a_call_that_hangs_is_told_with_what_is_known() {
 }
 
 #[test]
-fn rules_that_the_nic_keeps_are_told() {
+fn rules_that_the_nic_keeps_are_reported() {
     if driver().is_none() {
         return;
     }

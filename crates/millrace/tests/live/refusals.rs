@@ -81,7 +81,7 @@ fn workers_without_a_queue_or_a_cpu_are_refused() {
 }
 
 #[test]
-fn what_is_no_device_is_told_how_to_be_one() {
+fn what_is_no_device_gets_a_way_to_name_one() {
     let texts = ["--pair", "\"18:00\" is not a port", "write a Linux interface (eth1)"];
     assert_wrong_use(["18:00", "net_null0"], &[], &texts);
 }

@@ -237,7 +237,7 @@ fn frames() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_is_told_and_nothing_else() {
+fn a_folder_that_cannot_be_used_is_reported_and_nothing_else() {
     let scratch = new_scratch("kept");
     std::fs::write(scratch.path("file"), "").unwrap();
     let folder = scratch.path("file/below");
@@ -282,7 +282,7 @@ fn pipes_in_the_place_of_files_are_not_waited_for() {
 }
 
 #[test]
-fn files_that_are_not_whole_are_told_and_read_as_far_as_they_go() {
+fn files_that_are_not_whole_are_reported_and_read_as_far_as_they_go() {
     let scratch = new_scratch("kept");
     let config = snapshot(scratch.folder(), 0);
     let file = scratch.folder().join("0-0.snapshot");

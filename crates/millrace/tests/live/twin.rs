@@ -477,7 +477,7 @@ fn testpmd_shows_each_personalitys_words() {
 
 /// A rule without packets for a second: testpmd gets the event, lists the rule, and queries it.
 #[test]
-fn testpmd_hears_of_aged_rules() {
+fn testpmd_is_notified_of_aged_rules() {
     let Some(driver) = driver() else { return };
     let mut bench = Bench::new(&driver, &[], 1);
     bench.flow(

@@ -56,7 +56,7 @@ fn wrong_use_is_status_2_and_says_what_is_right() {
 }
 
 #[test]
-fn what_cannot_be_created_is_told_before_anything_is_read() {
+fn what_cannot_be_created_is_reported_before_anything_is_read() {
     for args in [["--flows", "/nowhere/flows.csv", "-"], ["--json", "/nowhere/run.json", "-"]] {
         let run = run(&args, &datagrams(&[0]));
         run.assert_failed("cannot create /nowhere/");

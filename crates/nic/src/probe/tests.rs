@@ -233,7 +233,7 @@ fn the_file_of_a_file_is_the_file() {
 
 /// The comparison in these tests does find differences.
 #[test]
-fn different_nics_are_told_apart() {
+fn different_nics_are_distinguished() {
     for (number, name) in NAMES.iter().enumerate() {
         for other in &NAMES[..number] {
             // Their rules are the same; the test above compares the other facts.

@@ -160,7 +160,7 @@ proptest! {
 }
 
 #[test]
-fn a_rule_that_goes_is_told_after_the_quarantine() {
+fn a_rule_that_goes_is_reported_after_the_quarantine() {
     for depth in [1, 4] {
         let mut world = World::with_depth(ideal(u32::MAX), "", 1, depth);
         world.install(0, 1);

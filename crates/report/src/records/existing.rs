@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_records_is_told_apart() {
+    fn what_is_no_file_of_records_is_distinguished() {
         for text in
             ["{}", "{}\n", "{\"a\":1}\n", "hello", "\n", "[1]\n", ROW, "\u{fffd}\n", "{\n}\n"]
         {

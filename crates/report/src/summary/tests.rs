@@ -69,7 +69,7 @@ fn the_report_has_only_what_happened() {
 }
 
 #[test]
-fn stalls_are_told_where_they_spoil_the_figures() {
+fn stalls_are_reported_where_they_spoil_the_figures() {
     let report_of = |stalled_cycles: u64| {
         let mut summary = Summary::new();
         let busy = Worker { stalled_cycles, busy_cycles: 50, ..Worker::default() };

@@ -5,18 +5,18 @@
 use crate::seen::see;
 use crate::streams::{any_stream, streams, take};
 use proptest::prelude::*;
-use traffic::{KeptPorts, NotTurned, Swap, Turned};
+use traffic::{KeptPorts, NotSwapped, Swap, Swapped};
 use wire::FrameBuilder;
 
-const WHOLE: Result<Turned, NotTurned> = Ok(Turned::Whole);
+const WHOLE: Result<Swapped, NotSwapped> = Ok(Swapped::Whole);
 
-fn kept(reason: KeptPorts) -> Result<Turned, NotTurned> {
-    Ok(Turned::WithoutPorts(reason))
+fn kept(reason: KeptPorts) -> Result<Swapped, NotSwapped> {
+    Ok(Swapped::WithoutPorts(reason))
 }
 
-fn turned(swap: Swap, frame: &[u8]) -> (Result<Turned, NotTurned>, Vec<u8>) {
+fn turned(swap: Swap, frame: &[u8]) -> (Result<Swapped, NotSwapped>, Vec<u8>) {
     let mut frame = frame.to_vec();
-    (swap.turn(&mut frame), frame)
+    (swap.apply(&mut frame), frame)
 }
 
 /// Returns IPv4 and IPv6 headers, with and without VLAN tags, options and extension headers.
@@ -93,7 +93,7 @@ fn fragments_make_the_datagram_that_goes_back() {
 }
 
 #[test]
-fn what_lacks_its_ports_is_told_by_its_reason() {
+fn what_lacks_its_ports_is_reported_by_its_reason() {
     for (number, packet) in packets().iter().enumerate() {
         let raw = |protocol: u8, len: usize| {
             packet.clone().protocol(protocol).payload(vec![1; len]).build()
@@ -137,7 +137,7 @@ fn extension_headers_are_walked_with_a_bound() {
     }
     let routed = v6.clone().routing(&[4, 1, 0, 0, 0, 0]).udp(1, 2).build();
     for swap in [Swap::Ports, Swap::Ip] {
-        assert_eq!(turned(swap, &routed), (Err(NotTurned::Routed), routed.clone()));
+        assert_eq!(turned(swap, &routed), (Err(NotSwapped::Routed), routed.clone()));
     }
     assert_eq!(turned(Swap::Mac, &routed).0, WHOLE);
     // Everything behind an authentication header stays.
@@ -151,16 +151,19 @@ fn what_is_not_turned_stays_as_it_is() {
     let frame = FrameBuilder::ipv4([1; 4], [2; 4]).vlan(5).udp(1, 2).build();
     for swap in [Swap::Ports, Swap::Ip] {
         for len in 0..14 + 4 + 20 {
-            assert_eq!(turned(swap, &frame[..len]), (Err(NotTurned::Short), frame[..len].to_vec()));
+            assert_eq!(
+                turned(swap, &frame[..len]),
+                (Err(NotSwapped::Short), frame[..len].to_vec())
+            );
         }
     }
     let arp = FrameBuilder::ethernet(0x0806).payload([0; 46]).build();
-    assert_eq!(turned(Swap::Ports, &arp), (Err(NotTurned::NotIp), arp.clone()));
+    assert_eq!(turned(Swap::Ports, &arp), (Err(NotSwapped::NotIp), arp.clone()));
     let group = [&[0xff; 6], &frame[6..]].concat();
-    assert_eq!(turned(Swap::Mac, &group), (Err(NotTurned::Group), group.clone()));
+    assert_eq!(turned(Swap::Mac, &group), (Err(NotSwapped::Group), group.clone()));
     assert_eq!(turned(Swap::None, &group), (WHOLE, group.clone()));
     let tags = (0..100).fold(FrameBuilder::ipv4([1; 4], [2; 4]), |frame, id| frame.vlan(id));
-    assert_eq!(turned(Swap::Ports, &tags.build()).0, Err(NotTurned::NotIp));
+    assert_eq!(turned(Swap::Ports, &tags.build()).0, Err(NotSwapped::NotIp));
 }
 
 proptest! {

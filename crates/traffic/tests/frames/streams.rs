@@ -125,7 +125,7 @@ fn many_sizes_make_the_same_frames_as_few() {
 }
 
 #[test]
-fn a_stamped_packet_is_told_from_every_other() {
+fn a_stamped_packet_is_distinguished_from_every_other() {
     let mut streams =
         streams(&["size=64,200,9216 rate=1Mpps", "proto=tcp rate=1Mpps size=128"], true);
     let (key, filler) = (StampKey::new(SEED), Filler::new(SEED));
@@ -220,7 +220,7 @@ fn a_cut_packet_is_damaged_while_its_stamp_is_there() {
 }
 
 #[test]
-fn packets_of_others_are_told_from_ours() {
+fn packets_of_others_are_distinguished_from_ours() {
     let verifier = Verifier::new(SEED, StampKey::new(SEED));
     let examine = |texts: &[&str], is_stamped| {
         verifier.examine(&take(&mut streams(texts, is_stamped), 1)[0].bytes)

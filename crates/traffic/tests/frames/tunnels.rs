@@ -142,7 +142,7 @@ fn a_packet_is_known_in_its_tunnel_out_of_it_and_on_its_way_back() {
             let mut bytes = sent.bytes;
             let good = verifier.examine(&bytes);
             assert!(matches!(good, Finding::Good(_)), "{text}: {good:?}");
-            Swap::Ports.turn(&mut bytes).unwrap();
+            Swap::Ports.apply(&mut bytes).unwrap();
             assert_eq!(verifier.examine(&bytes), good, "{text}, turned round");
             if text.contains("vxlan") {
                 assert_eq!(verifier.examine(&bytes[inside_at..]), good, "{text}, out of it");

@@ -179,7 +179,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_is_wrong_is_told_with_its_line_and_the_way_out() {
+fn what_is_wrong_is_reported_with_its_line_and_the_way_out() {
     for (lines, expected) in REFUSED {
         let text = format!("- interfaces: [a, b]\n{}", crate::lines(lines, "  "));
         let error = Config::parse(&text, "c.yaml").expect_err(&text).to_string();
@@ -211,7 +211,7 @@ fn what_is_wrong_is_told_with_its_line_and_the_way_out() {
 }
 
 #[test]
-fn keys_without_meaning_are_told_with_their_lines() {
+fn keys_without_meaning_are_reported_with_their_lines() {
     let keys = "version limit_memory memory new_memory tw low_end low_end_core stack \
                 port_bandwidth_gb port_speed interface_mask enable_zmq_pub zmq_pub_port \
                 zmq_rpc_port telnet_port ezqm_ch_port";

@@ -259,7 +259,7 @@ fn name(record: &FlowRecord) -> String {
 }
 
 #[test]
-fn nobody_hears_of_what_was_before_or_after() {
+fn no_event_of_what_was_before_or_after() {
     let mut world = World::new([0, 0, 1]);
     world.go_on(&[0; 10]);
     assert_eq!(world.engine.next_event(), None);

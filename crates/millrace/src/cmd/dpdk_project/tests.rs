@@ -66,7 +66,7 @@ fn queues_have_cpus_receivers_first() {
 }
 
 #[test]
-fn small_packets_and_odd_rates_are_told() {
+fn small_packets_and_odd_rates_are_reported() {
     let (command, notes) = translated("-- sendrecv -p eth1 --packet-size 16 -i 300 -R 100");
     let stream = "'size=64 rate=333.3333333333333pps sport=10000-11000'";
     assert!(command.starts_with("gen eth1 ") && command.ends_with(stream), "{command}");

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_once_with_the_name_of_the_file() {
+    fn an_error_is_reported_once_with_the_name_of_the_file() {
         let mut file = CsvFile::open(Some(Path::new("/dev/full"))).unwrap();
         file.begin().unwrap();
         let error = format!("{:#}", file.write(&Interval::default()).unwrap_err());

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn what_is_wrong_is_reported_with_its_line() {
         let told = |text: &str| {
             let (offset, fault) = parse(text).unwrap_err();
             (text[..offset].matches('\n').count() + 1, fault.to_string())

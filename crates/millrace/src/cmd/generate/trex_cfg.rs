@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_host_has_not_is_told_with_its_line() {
+    fn what_this_host_has_not_is_reported_with_its_line() {
         let told = |from: &str, to: &str| {
             let text = FILE.replace(from, to);
             apply("--trex-cfg t.yaml", &text).map(|_| ()).unwrap_err().to_string()

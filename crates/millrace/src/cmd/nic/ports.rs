@@ -47,7 +47,7 @@ pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec
         let socket = port.info().socket_id;
         let mempool = Mempool::new(&eal, &format!("port{number}"), mbufs, DATA_BYTES, socket)?;
         // A refusal is ignored: the probe tests whether marks arrive.
-        let _ = port.ask_for_marks();
+        let _ = port.negotiate_marks();
         let queues = port.configure(&PortConfig {
             rx_queues: queues,
             tx_queues: queues,

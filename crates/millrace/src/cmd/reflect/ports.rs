@@ -14,7 +14,7 @@ use report::output::JsonFile;
 use std::process::ExitCode;
 use std::sync::Arc;
 use traffic::reflector_query::ReflectorCounters;
-use traffic::{KeptPorts, NotTurned};
+use traffic::{KeptPorts, NotSwapped};
 
 pub(super) fn run(args: &ReflectArgs, names: &PortNames) -> anyhow::Result<ExitCode> {
     let json = JsonFile::open(args.json.as_deref())?;
@@ -36,7 +36,7 @@ pub(super) fn run(args: &ReflectArgs, names: &PortNames) -> anyhow::Result<ExitC
     let tasks = tasks(args, &mut open, &mut ledger)?;
     let jobs = launch(tasks, &mut open, clock, &phase);
     let is_printed = !args.quiet && !json.is_stdout();
-    let mut counters = Counters::new(NotTurned::ALL.map(NotTurned::name));
+    let mut counters = Counters::new(NotSwapped::ALL.map(NotSwapped::name));
     let ports = &open.ports;
     let mut links = LinkWatch::new(ports);
     counters.watch((args.duration, is_printed), &interrupted, |counters| {
@@ -73,7 +73,7 @@ impl Ledger {
                 *answered += report.answered;
                 counted.received += report.received;
                 counted.reflected += report.reflected;
-                counted.dropped += report.not_turned.iter().sum::<u64>() + report.port_full;
+                counted.dropped += report.not_swapped.iter().sum::<u64>() + report.port_full;
                 counters.add(report);
             };
             inboxes.iter_mut().for_each(|inbox| inbox.take_all(&mut add));
@@ -157,8 +157,8 @@ impl Counters {
         self.received += report.received;
         self.received_bytes += report.bytes;
         self.reflected += report.reflected;
-        for reason in NotTurned::ALL {
-            *self.dropped.entry(reason.name()).or_default() += report.not_turned[reason as usize];
+        for reason in NotSwapped::ALL {
+            *self.dropped.entry(reason.name()).or_default() += report.not_swapped[reason as usize];
         }
         for reason in KeptPorts::ALL {
             *self.without_ports.entry(reason.name()).or_default() +=

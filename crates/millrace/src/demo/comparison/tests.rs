@@ -129,7 +129,7 @@ fn the_table_has_a_row_for_each_run() {
 }
 
 #[test]
-fn what_is_lost_is_told() {
+fn what_is_lost_is_reported() {
     let mut comparison = comparison();
     assert!(comparison.is_balanced());
     comparison.runs[1].summary.ledger.balanced = false;

@@ -203,7 +203,7 @@ fn found_with(fault: Fault, extent: Extent) -> (Found, Faulty) {
 }
 
 #[test]
-fn faults_are_found_or_told() {
+fn faults_are_found_or_reported() {
     let (no_mark, _) = found(Fault::NoMark);
     assert!(no_mark.personality.mark.never_delivered);
     for (fault, words) in [
@@ -277,7 +277,7 @@ fn a_table_whose_results_do_not_come_is_flushed() {
 }
 
 #[test]
-fn what_a_flow_queue_refuses_is_told() {
+fn what_a_flow_queue_refuses_is_reported() {
     let restart = Extent { restart: true, ..Extent::default() };
     let (found, _) = found_with(Fault::ShortQueue, restart);
     let queues::ByQueue { create, destroy, .. } = found.figures.by_queue.unwrap();
@@ -286,7 +286,7 @@ fn what_a_flow_queue_refuses_is_told() {
 }
 
 #[test]
-fn what_cannot_be_seen_is_not_told_as_nothing() {
+fn what_cannot_be_seen_is_not_reported_as_nothing() {
     let (opaque, _) = found(Fault::Opaque);
     assert_eq!((opaque.seen.lines_left, opaque.seen.packets_left), (None, None));
     let is_said = |note: &String| note.contains("is not known: the driver does not list rules");
@@ -381,7 +381,7 @@ fn of_others(model: &mut Model, list: &[&str]) -> RuleId {
 }
 
 #[test]
-fn rules_of_others_are_told_of_and_stay() {
+fn rules_of_others_are_reported_and_stay() {
     for (list, force, ends) in [
         (&["queue", "mark"][..], false, true),
         (&["queue", "mark"], true, false),
