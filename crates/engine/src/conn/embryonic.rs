@@ -5,7 +5,8 @@
 //! are kept in a list of their own.
 //!
 //! The links take no memory: they lie in the high words of the responder's counters. These words
-//! are 0 until the responder has sent thousands of packets; then the connection leaves the list.
+//! are 0 until the responder has sent 2^13 packets or 2^25 bytes; then the connection leaves the
+//! list.
 
 use super::record::{ConnCold, ConnHot};
 

@@ -3,8 +3,8 @@
 //!
 //! [`ConnHot::event`] handles every segment. This file handles the segments that nearly every
 //! connection has, with the same result; a property test compares the two. The kind of a segment is
-//! unpredictable, so the processor mispredicts most branches on it. Here there is only one: the
-//! next state.
+//! unpredictable, so the processor mispredicts most branches on it. Here only one branch depends on
+//! it: the one on the next state.
 
 use super::record::ConnHot;
 use super::state::State;
@@ -92,8 +92,8 @@ impl<const W: usize> ConnHot<W> {
     /// Applies a segment that leads to [`next`](Self::fast_next_state), a state of the same
     /// connection.
     ///
-    /// It does so if the numbers are right and `is_intact` confirms the checksum. False: nothing
-    /// has changed, and the segment needs full processing.
+    /// It does so if the numbers are right and `is_intact` confirms the checksum. Otherwise it
+    /// changes nothing and returns false: the segment needs full processing.
     ///
     /// The window is updated in place: a copy would be written in small pieces and read in large
     /// ones, which stalls the processor.

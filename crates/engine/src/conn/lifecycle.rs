@@ -30,7 +30,7 @@ impl State {
             (State::IcmpFirst, 1) => State::IcmpReply,
             (State::SctpHeartbeat, 1) => State::SctpEstablished,
             (State::OtherFirst, 1) => State::OtherMultiple,
-            // A segment fits again.
+            // A segment fits again, so the connection is established as before.
             (State::TcpOutOfSync, _) => kind.next_state(State::TcpEstablished, direction),
             _ => kind.next_state(self, direction),
         }

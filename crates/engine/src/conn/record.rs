@@ -2,9 +2,9 @@
 //! Owns the record of a connection: a hot part that every packet reads and writes, and a cold part.
 //!
 //! The cold part has the start time, the timer and the high words of counters. The hot part of an
-//! IPv4 connection is one cache line, of an IPv6 connection two. Its counters are low words of 13,
-//! 15 or 25 bits. Once in 2^13 packets or 2^15 bytes of link-layer headers, the excess moves to the
-//! cold part. An IPv4 connection takes 64 + 48 bytes.
+//! IPv4 connection is one cache line, of an IPv6 connection two. Its counters are low words: 13
+//! bits of packets, 15 bits of link-layer bytes, 25 bits of frame bytes. When one of them is full,
+//! the excess moves to the cold part. An IPv4 connection takes 64 + 48 bytes.
 
 use super::sampler::Sampler;
 use super::state::State;
@@ -29,7 +29,7 @@ impl PackedCounters {
     /// Top bits of the numbers. If one is set, the numbers must move to the cold part.
     const HIGH: u64 = 1 << 63 | 1 << (BYTES_SHIFT - 1) | 1 << (OVERHEAD_SHIFT - 1);
 
-    /// Bits of each number below its top bit.
+    /// Bits of each number below its top bit, which is free for the carry of one addition.
     pub(super) const PACKETS_BITS: u32 = OVERHEAD_SHIFT - 1 - PACKETS_SHIFT;
 
     pub(super) const OVERHEAD_BITS: u32 = BYTES_SHIFT - 1 - OVERHEAD_SHIFT;
@@ -77,8 +77,8 @@ pub(crate) struct ConnHot<const W: usize> {
     /// Counters of the originator's and of the responder's packets.
     pub(super) counters: [PackedCounters; 2],
     pub(super) state_word: StateWord,
-    /// Mark of the originator's packets if the mark alone suffices to count them, else 0, which no
-    /// mark is.
+    /// Mark of the originator's packets, if the mark alone suffices to count them. Otherwise 0,
+    /// which is no mark.
     ///
     /// The mark of the responder's packets differs from it in the lowest bit.
     pub(crate) expected: u32,
@@ -88,8 +88,9 @@ pub(crate) struct ConnHot<const W: usize> {
 
 const _: () = assert!(size_of::<ConnHot<2>>() == 64 && size_of::<ConnHot<5>>() == 128);
 
-/// Cold part of a record, which only the first packet, the last, and one that fills a counter
-/// touch.
+/// Cold part of a record. Few packets touch it: the first one, and those that fill a counter, arm
+/// the timer anew, or remove the connection from the embryonic list. Evaluation and expiry touch it
+/// too.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ConnCold {
@@ -103,7 +104,8 @@ pub(crate) struct ConnCold {
     pub(crate) link: TimerLink,
     /// Identifiers of up to two VLAN tags of the first packet.
     pub(super) vlan: VlanTags,
-    /// ICMP: type * 256 + code of the first packet. The key holds those that its first end sends.
+    /// ICMP: type * 256 + code of the first packet. The key has them as its first end sends them,
+    /// which may be the responder.
     pub(super) icmp: u16,
 }
 
@@ -178,12 +180,12 @@ impl<const W: usize> ConnHot<W> {
     /// Returns the direction of a packet with this mark, 0 for the originator and 1 for the
     /// responder.
     ///
-    /// `None`: the mark is not the expected one, or the packet does more than being counted. A
-    /// connection that is not steady expects mark 0, which no packet has.
+    /// `None`: the mark is not the expected one, or the packet does more than being counted. If the
+    /// connection is not steady, its expected mark is 0, which no marked packet has.
     #[inline(always)]
     pub(crate) fn direction_of(&self, mark: u32, meta: PacketMeta) -> Option<usize> {
         let direction = mark ^ self.expected;
-        // The first packet of the responder does more.
+        // The first packet of the responder changes the state, so its mark does not suffice.
         let more = u32::from(self.state_word.state_bits()) & 1 | !1;
         let is_so = (direction & more == 0) & (meta.tcp_flags() & (FIN | RST) == 0);
         is_so.then_some(direction as usize)
@@ -217,8 +219,8 @@ impl<const W: usize> ConnHot<W> {
 
     /// Adds a packet to the counters of its direction.
     ///
-    /// True: a counter has reached its top bit and [`carry_counters`] must follow, or an evaluation
-    /// for offload is due.
+    /// True: a counter has reached its top bit and [`carry_counters`](Self::carry_counters) must
+    /// follow, or an evaluation for offload is due.
     #[inline(always)]
     #[must_use]
     pub(crate) fn count(&mut self, meta: PacketMeta, now: Micros, sampler: impl Sampler) -> bool {
@@ -286,7 +288,8 @@ impl<const W: usize> ConnHot<W> {
         }
     }
 
-    /// Returns the packets sent by this end of the key, modulo 2^13.
+    /// Returns the packets sent by this end of the key, modulo 2^13. Just after a packet that has
+    /// filled the counter, and before [`carry_counters`](Self::carry_counters): 2^13.
     pub(crate) fn packets(&self, swapped: u8) -> u16 {
         self.counters[usize::from(swapped ^ self.originator()) & 1].packets()
     }

@@ -10,7 +10,7 @@ pub(crate) trait Sampler: Copy {
     fn is_sample_due(self, packets: u16) -> bool;
 }
 
-/// Without NIC rules, no sample is due.
+/// `None` stands for no NIC rules: no sample is due.
 impl<T: Sampler> Sampler for Option<T> {
     #[inline(always)]
     fn is_sample_due(self, packets: u16) -> bool {

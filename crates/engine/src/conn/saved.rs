@@ -15,13 +15,15 @@ use crate::packet::{Key, KeyParts, L4Id, icmp_ports, is_reply, key4, key6, zone_
 use std::net::IpAddr;
 
 impl<const W: usize> ConnHot<W> {
+    /// Returns the snapshot of the connection, without mark and label. `None`: connections in this
+    /// state are not saved.
     pub(crate) fn saved(&self, cold: &ConnCold) -> Option<ConnSnapshot> {
         let KeyParts { low, high, low_port, high_port, zone, proto } = self.key.parts();
         let is_swapped = self.originator() == 1;
         let (src, dst) = if is_swapped { (high, low) } else { (low, high) };
         let (sport, dport) = match is_swapped && has_ports(proto) {
             true => (high_port, low_port),
-            // It began with a request.
+            // The connection began with a request, whose type and code the snapshot stores.
             false if proto == Key::<W>::ICMP => (low_port, cold.icmp),
             false => (low_port, high_port),
         };
@@ -54,8 +56,8 @@ impl<const W: usize> ConnHot<W> {
     ) -> Option<(Self, ConnCold)> {
         let [kind, _] = flow.icmp.to_be_bytes();
         if flow.proto == Key::<W>::ICMP && is_reply(flow.proto, kind) {
-            // A snapshot of a version that did not record who requests. The next request begins the
-            // connection anew.
+            // A snapshot of a version that did not record which end sends the requests. The next
+            // request begins the connection anew.
             return None;
         }
         let (state, scales) = resumed(flow, has_window_check)?;
@@ -126,7 +128,7 @@ fn resumed(flow: &ConnSnapshot, has_window_check: bool) -> Option<(State, Window
 
 impl ConnCold {
     /// Stores the high words of the counters and returns the low ones. `None`: a number is too
-    /// large for any connection.
+    /// large for a record, or there are more IP bytes than frame bytes.
     fn count_up(&mut self, direction: usize, tally: DirectionCounters) -> Option<PackedCounters> {
         let DirectionCounters { packets, bytes, ip_bytes, tcp_flags } = tally;
         let overhead = bytes.checked_sub(ip_bytes)?;
@@ -143,7 +145,7 @@ impl ConnSnapshot {
         let ([a, b], [c, d]) = (self.sport.to_be_bytes(), self.dport.to_be_bytes());
         match has_ports(self.proto) {
             true => L4Id::Pair([a, b, c, d]),
-            // The identifier as the originator sent it.
+            // Identifier, type and code, as the originator sent them.
             false if self.proto == Key::<W>::ICMP => {
                 icmp_ports(self.proto, self.icmp.to_be_bytes(), [a, b])
             }

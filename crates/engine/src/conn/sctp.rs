@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns SCTP associations: states and verification tags.
+//! Owns what is specific to SCTP: state table and verification tags of associations.
 
 mod association;
 mod states;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns the state of a connection.
-//!
-//! It decides the timeout, and which packets do more than being counted.
+//! Owns the states of a connection. The state decides the timeout, and which packets do more than
+//! being counted.
 
 use crate::api::ProtoState;
 
@@ -33,9 +32,9 @@ pub(crate) enum State {
     TcpFinWait = 0x04,
     /// TCP: a FIN from the responder.
     TcpCloseWait = 0x06,
-    /// TCP: a FIN from both sides, one of which is not acknowledged.
+    /// TCP: a FIN from both sides; not everything is acknowledged yet.
     TcpLastAck = 0x24,
-    /// TCP: a FIN from both sides.
+    /// TCP: a FIN from both sides; everything is acknowledged, unless numbers are not checked.
     TcpTimeWait = 0x08,
     /// TCP: an RST.
     TcpClose = 0x0a,
@@ -79,7 +78,6 @@ impl State {
     /// Number of values of the six bits.
     pub(crate) const BITS: usize = 64;
 
-    /// Every state.
     const ALL: [State; 35] = [
         State::TcpSynSent,
         State::TcpSynSent2,
@@ -132,7 +130,8 @@ impl State {
         BY_BITS[usize::from(bits) % BY_BITS.len()]
     }
 
-    /// Returns 1 until the responder has answered, then 0.
+    /// Returns 1 in states in which a packet of the responder does more than being counted: it has
+    /// not answered yet. Otherwise 0.
     #[inline(always)]
     pub(crate) fn is_first(self) -> u8 {
         self as u8 & 1
@@ -220,8 +219,8 @@ impl State {
 impl State {
     /// True if a connection that enters this state has been confirmed by both ends.
     ///
-    /// A refused connection is not confirmed by the refusal. One that was confirmed before stays
-    /// so.
+    /// False for states that a refusal leads to: it confirms nothing. But a connection that was
+    /// confirmed before it entered such a state stays so.
     pub(crate) fn is_assured(self) -> bool {
         let is_refused = matches!(
             self,

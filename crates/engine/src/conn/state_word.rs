@@ -37,7 +37,6 @@ impl StateWord {
     /// State word of a record that is not in use.
     pub(super) const FREE: StateWord = StateWord(0);
 
-    /// Returns all bits.
     #[cfg(test)]
     pub(super) fn bits(self) -> u64 {
         self.0

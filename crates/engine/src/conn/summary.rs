@@ -27,7 +27,8 @@ impl<const W: usize> ConnHot<W> {
         }
     }
 
-    /// Returns the number of packets of a direction, and the start of the connection.
+    /// Returns the number of packets that this end of the key has sent, and the start of the
+    /// connection.
     pub(crate) fn totals(&self, cold: &ConnCold, swapped: u8) -> (u64, Nanos) {
         let direction = usize::from(swapped ^ self.originator()) & 1;
         (self.tally(cold, direction).packets, cold.start)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns TCP: states, sequence window, resynchronisation.
+//! Owns what is specific to TCP: state table, sequence window, resynchronisation.
 
 pub(super) mod resync;
 pub(super) mod states;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Determines the first state of a connection, and the effect of each later packet.
 //!
-//! Chooses between the rules of TCP, of SCTP and of protocols without states.
+//! Chooses between the rules of SCTP, and those of TCP and the other protocols.
 
 use super::event::Transition;
 use super::record::{ConnHot, PackedCounters};
@@ -107,8 +107,8 @@ impl<const W: usize> ConnHot<W> {
         }
         match (self.state(), self.direction(meta)) {
             (State::TcpSynSent, 0) => self.window.has_sent_unanswered(seq),
-            // The responder has sent nothing. In a picked-up connection it may have, before the
-            // pick-up.
+            // The responder has sent nothing. Of a picked-up connection, that is not known: it may
+            // have sent data before the pick-up.
             (State::TcpSynSent, _) => false,
             (State::TcpPickedUp, 1) | (State::TcpClose, _) => true,
             // After a restart, nothing is known until both sides have sent a packet.
@@ -128,8 +128,8 @@ impl<const W: usize> ConnHot<W> {
         }
         let (before, flags) = (*self, packet.meta.tcp_flags());
         let event = self.event_of_sound(packet)?;
-        // With one of these flags, numbers may have changed though the state has not, or the flags
-        // count later. Without window check, a SYN does no more than an ACK.
+        // A packet with one of these flags may have changed numbers but not the state, or its flags
+        // matter for a later packet. Without window check, a SYN does no more than an ACK.
         let significant_flags = if self.checks_window() { SYN_FIN_RST } else { FIN | RST };
         let is_more = event != Transition::None || flags & significant_flags != 0;
         if is_more && !packet.is_intact(&self.key) {

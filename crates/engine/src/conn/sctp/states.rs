@@ -24,10 +24,10 @@ const NEXT: [[[State; STATES.len()]; 9]; 2] = [
         /* I+A */ [IN, IA, CE, ES, SD, SA, CL, AB, HB],
         /* C.E. */ [IN, CE, CE, ES, SD, SA, CL, AB, HB],
         /* C.A. */ [IN, IA, ES, ES, SD, SA, CL, AB, HB],
-        // A SHUTDOWN before an answer has no effect.
+        // A SHUTDOWN has no effect until the association is established.
         /* SHUT */
         [IN, IA, CE, SD, SD, SA, CL, AB, HB],
-        // The SHUTDOWN may have passed between other addresses.
+        // In ES, the SHUTDOWN before it may have passed between other addresses.
         /* S.A. */
         [IN, IA, CE, SA, SA, SA, CL, AB, HB],
         /* S.C. */ [IN, IA, CE, ES, SD, CL, CL, AB, HB],
@@ -61,7 +61,7 @@ impl ChunkKind {
         let state = STATES.iter().position(|state| *state == from);
         match (by_kind, state) {
             (Some(by_state), Some(state)) => by_state[state],
-            // The answer comes late.
+            // The responder answers after the originator has sent an ABORT.
             _ if from == WD && direction == 1 => AB,
             _ => from,
         }

@@ -6,7 +6,7 @@
 //! state and chooses anew for each INIT ACK (section 5.1.3). A restarted side begins again (section
 //! 5.2.2). So tags that are chosen while others are known are only an offer. The COOKIE ECHO that
 //! carries the offer decides, because only a side that has seen the INIT ACK can send it. An INIT
-//! alone, which anybody can send, decides nothing. To forge both INIT and INIT ACK, an attacker
+//! alone, which any host can send, decides nothing. To forge both INIT and INIT ACK, an attacker
 //! must be at both ports of the wire.
 //!
 //! If an association has restarted between other addresses, its first packet here is a HEARTBEAT

@@ -9,7 +9,8 @@ use crate::conn::state::State;
 use crate::packet::{FIN, SeqNumbers};
 
 impl<const W: usize> ConnHot<W> {
-    /// Continues with the numbers of a segment and of its answer, which `direction` has sent.
+    /// Replaces the window by that of a segment and its answer. `direction` has sent the answer.
+    /// Returns the effect on the state.
     ///
     /// Call it before the flags of either are counted.
     pub(crate) fn resync(

@@ -26,12 +26,11 @@ const STATES: [State; 10] = [SS, S2, PU, SR, ES, FW, CW, LA, TW, CL];
 /// Next state by sender, segment and state.
 ///
 /// A SYN never ends a connection that both sides have confirmed. A new connection on the same ports
-/// is recognised elsewhere ([`Transition::Reuse`](crate::conn::event::Transition::Reuse)). A
-/// segment without any SYN before it belongs to a connection that began elsewhere, which is picked
-/// up.
+/// is recognised elsewhere ([`Transition::Reuse`](crate::conn::event::Transition::Reuse)). If no
+/// SYN came before a segment, the connection began before it was seen here, and is picked up.
 ///
-/// In states where a mark suffices, only segments with FIN or RST change the state. Marked packets
-/// are processed before the others of their burst.
+/// In states where a mark suffices, only segments with FIN or RST change the state. All others must
+/// not, because marked packets are processed before the other packets of their burst.
 const NEXT: [[[State; STATES.len()]; 5]; 2] = [
     // Segments of the originator.
     [

@@ -14,9 +14,10 @@ use crate::packet::{
 };
 
 impl<const W: usize> ConnHot<W> {
-    /// Applies a [plain](Self::is_plain) segment to the window, if its numbers fit or are unknown.
+    /// Applies a [plain](Self::is_plain) segment to the window, if it has an ACK and its numbers
+    /// fit. Also true if the numbers are unknown; then the window does not change.
     ///
-    /// False: the numbers do not fit, and nothing has changed.
+    /// False: the segment does not fit, and nothing has changed.
     #[inline(always)]
     pub(crate) fn accepts(
         &mut self,
@@ -36,7 +37,8 @@ impl<const W: usize> ConnHot<W> {
 
     /// Counts a later fragment of TCP or SCTP. It does not restart the timeout.
     ///
-    /// Its part of the segment may be acknowledged later, so it extends the window if it fits.
+    /// Its part of the segment may be acknowledged later, so it extends the window if it fits. The
+    /// result is that of [`count`](Self::count).
     #[must_use]
     pub(crate) fn count_later_fragment(
         &mut self,
@@ -78,6 +80,8 @@ impl<const W: usize> ConnHot<W> {
         self.accepts(self.direction(meta), meta, numbers)
     }
 
+    /// Returns the effect of a packet without SCTP chunks, as if its checksum were right, and
+    /// applies its numbers. The caller verifies the checksum and undoes the changes if it is wrong.
     #[inline(always)]
     pub(crate) fn event_of_sound(&mut self, packet: &PacketView) -> Result<Transition, Anomaly> {
         let meta = packet.meta;
@@ -108,8 +112,8 @@ impl<const W: usize> ConnHot<W> {
         Ok(Transition::entering(next, state))
     }
 
-    /// Returns the effect of a packet by its flags: there is no window check, or a capture cut its
-    /// numbers.
+    /// Returns the effect of a packet by its flags: it is not TCP, there is no window check, or a
+    /// capture cut its numbers.
     ///
     /// If the numbers of the beginning are missing, the connection is never checked.
     #[inline(never)]
@@ -121,7 +125,8 @@ impl<const W: usize> ConnHot<W> {
         self.event_by_flags(packet)
     }
 
-    /// True if a picked-up connection gives way to this SYN, unless the SYN is a late one.
+    /// True if a picked-up connection gives way to this SYN. False for a delayed SYN, whose number
+    /// is at most one window behind the data seen.
     ///
     /// In such a connection, one side has sent a segment without a SYN and the other has not
     /// answered. That segment may be a forgery.
@@ -175,8 +180,8 @@ impl<const W: usize> ConnHot<W> {
                 let scales = self.window.on_syn_ack(scales, segment, is_ack);
                 self.state_word = self.state_word.with_scales(scales);
             }
-            // Its sender has seen the SYN of its peer; a sender that forged the earlier SYN has
-            // not.
+            // The sender of this SYN+ACK has seen the SYN of its peer. Whoever forged the earlier
+            // SYN in its name has not.
             (State::TcpSynSent2, _, FlagKind::SynAck)
                 if self.window.is_answer_of_another(direction, numbers) =>
             {
@@ -201,8 +206,8 @@ impl<const W: usize> ConnHot<W> {
     /// Returns the state after data of a connection whose numbers date from before a restart.
     ///
     /// Once one side's segment fits the other side's segments since the restart, both are checked.
-    /// Until then the last segment is believed and none is refused. So a forged packet cannot keep
-    /// the real numbers from being learnt.
+    /// Until then, each segment that does not fit replaces the numbers learnt so far, and none is
+    /// refused. So a forged packet cannot keep the real numbers from being learnt.
     fn after_restart(&mut self, direction: usize, flags: u8, numbers: SeqNumbers) -> State {
         let (scales, seen) =
             (self.state_word.scales(), self.state().side_seen_since_restart().flatten());

@@ -134,8 +134,8 @@ impl TcpWindow {
 
     /// Creates the window after a first packet that is not a SYN.
     ///
-    /// Its acknowledgment tells what the peer has sent. How much the sender itself may send is
-    /// unknown.
+    /// Its acknowledgment is taken as the end of the peer's data. How much the sender itself may
+    /// send is unknown.
     pub(crate) fn picked_up(first: SeqNumbers) -> (Self, WindowScales) {
         (Self::learn_side(0, first), WindowScales::UNKNOWN)
     }
@@ -173,7 +173,7 @@ impl TcpWindow {
         self.is_answer_of(1, answer)
     }
 
-    /// True if a segment of this side acknowledges its peer's SYN, after SYNs from both sides.
+    /// True if a segment of this side acknowledges its peer's SYN, which must have been seen.
     fn is_answer_of(&self, direction: usize, answer: SeqNumbers) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let more = distance(self.acks[sender], answer.ack);
@@ -381,7 +381,7 @@ impl TcpWindow {
     ///
     /// Used for packets that ICMP errors quote. The range begins one window before the peer's
     /// acknowledgment: a retransmission may be acknowledged before its error arrives. The range
-    /// ends at the end of all data sent, the number of segments without data.
+    /// ends at the end of all data sent, because segments without data have that number.
     pub(crate) fn has_sent(&self, scales: WindowScales, direction: usize, seq: u32) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
         let age = WINDOW_MAX << scales.of(peer);
