@@ -3,7 +3,7 @@
 //!
 //! Marked packets come first. The passes then parse, look up, count or track packets with a
 //! connection, and admit those without one, in packet order. Each pass is a loop over the burst
-//! that starts the loads of the next.
+//! that starts the loads that the next one needs.
 
 mod admission;
 mod fragments;
@@ -46,7 +46,7 @@ pub(crate) struct Pipeline {
     zones: Arc<ZonePolicies>,
 }
 
-/// What a burst is tracked against: the connections and accounts of its engine, and the time.
+/// The parts of an engine that tracking a burst changes, and the time of the burst.
 pub(crate) struct Context<'a> {
     pub(crate) trackers: &'a mut Trackers,
     pub(crate) accounts: &'a mut Accounts,
@@ -144,7 +144,7 @@ impl Pipeline {
         let mut verdicts = Verdicts { out, ct_states, accounts, steering: others, zones, now };
         intake.batches.clear();
         lookups.clear();
-        // Each part is parsed while the buckets of the one before are on their way.
+        // Each part is parsed while the buckets of the part before it are being loaded.
         for (part, first) in packets.chunks(PART).zip((0..).step_by(PART)) {
             intake.parse(part, first, &mut verdicts);
             done(Stage::Parse);
@@ -152,7 +152,7 @@ impl Pipeline {
             done(Stage::Lookup);
         }
         lookups.advance(&intake.batches, trackers);
-        // Packets that find the table full are subtracted again.
+        // Packets that then turn out to belong to another counter are subtracted again.
         let tracked = intake.batches.v4.len() + intake.batches.v6.len();
         verdicts.accounts.stats.tracked += tracked as u64;
         done(Stage::Lookup);
@@ -175,7 +175,7 @@ impl Pipeline {
         done(Stage::Miss);
     }
 
-    /// Tracks packets that came to other workers and were parsed there, packet by packet.
+    /// Tracks packets that arrived at other workers and were parsed there, packet by packet.
     pub(crate) fn process_handoffs<P: Packet>(
         &mut self,
         Context { trackers, accounts, now }: Context,
@@ -212,7 +212,8 @@ impl Pipeline {
         track_in_order(passes, (packets, now), &mut verdicts, &mut |_, _, _, _| ());
     }
 
-    /// Compares where one packet of the last burst arrived with the RSS configuration of the port.
+    /// Checks with one packet of the last burst whether the port distributes packets by its RSS
+    /// configuration.
     #[inline(never)]
     pub(crate) fn check_steering(&mut self) {
         if let Some((key, _)) = self.intake.batches.v4.first() {
@@ -232,7 +233,7 @@ impl Pipeline {
         self.intake.fragments.as_deref_mut()
     }
 
-    /// Returns the state of marked packets, if the NIC may mark any.
+    /// Returns the batch of marked packets; `None` without NIC rules.
     pub(crate) fn marked(&self) -> Option<&MarkedBatch> {
         self.marked.as_deref()
     }
@@ -263,7 +264,7 @@ impl Pipeline {
     }
 }
 
-/// Counts packets by their marks; returns those that were not counted.
+/// Counts packets by their marks; returns those that must be processed without mark.
 fn count_marked<P: Packet>(
     marked: &mut MarkedBatch,
     zoning: &ZoneClassifier,

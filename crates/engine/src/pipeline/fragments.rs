@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Finds the connections of fragments, holds those that came before the first of their datagram,
-//! and passes those without a connection.
+//! and passes or drops those without a connection.
 
 use super::in_order::track_in_order;
 use super::pass::Passes;
@@ -17,8 +17,8 @@ use crate::tracker::Tracker;
 use wire::Packet;
 
 impl FragmentStore {
-    /// Finds the connections of the fragments in both batches, in order of arrival. Takes those
-    /// without one out.
+    /// Finds the connections of the fragments in both batches, in order of arrival. Removes those
+    /// that wait, have no connection, or go to another worker.
     #[inline(never)]
     pub(crate) fn resolve(
         &mut self,
@@ -228,8 +228,8 @@ fn release_held(
     }
 }
 
-/// Takes later fragments out of both batches, and hands off first fragments of other workers'
-/// connections.
+/// Removes later fragments from both batches, and hands off first fragments of other workers'
+/// connections. Used if the configuration has no store of fragments.
 pub(crate) fn remove_later_fragments(
     batches: &mut Batches,
     verdicts: &mut Verdicts<impl CtStates>,

@@ -2,7 +2,7 @@
 //! Hands off packets whose connection another worker has: ICMP errors and fragments.
 //!
 //! A packet is parsed where it arrives. It then goes, with what the parser found, to the worker
-//! that has the connection. That worker tracks it like any other, and hands nothing on.
+//! that has the connection. That worker tracks it like any other, and never hands it on.
 
 use super::steering::Steering;
 use super::verdicts::{CtStates, Verdicts};

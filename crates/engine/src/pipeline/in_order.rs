@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tracks packet by packet where the order within a burst matters: near a limit, and where packets
-//! wait for others.
+//! Tracks packet by packet where the order within a burst matters: near a limit, for packets from
+//! other workers, and if fragments wait for a packet of the burst.
 
 use super::pass::{Pass, Passes};
 use super::verdicts::{CtStates, Verdicts};

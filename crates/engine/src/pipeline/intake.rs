@@ -53,7 +53,7 @@ impl Intake {
         verdicts.accounts.stats.bytes += bytes as u64;
     }
 
-    /// Finds the connections of fragments, and takes packets of other workers' connections out.
+    /// Finds the connections of fragments, and hands off packets of other workers' connections.
     #[inline(never)]
     fn resolve_detached(&mut self, verdicts: &mut Verdicts<impl CtStates>) {
         hand_off_all_errors(&mut self.batches, verdicts);

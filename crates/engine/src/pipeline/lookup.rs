@@ -83,7 +83,8 @@ impl Lookup {
         self.hashed = len;
     }
 
-    /// Starts to load the timers of connections that are about to begin or to end.
+    /// Prefetches the cold records of connections for which a packet has SYN, FIN or RST: such a
+    /// packet often changes the timer or the embryonic list.
     #[inline(always)]
     fn prefetch_changes<const W: usize>(
         &self,
@@ -95,7 +96,7 @@ impl Lookup {
         if flags & SYN_FIN_RST == 0 {
             return;
         }
-        // Without a branch, because it could not be predicted. For the other packets, record 0 is
+        // No branch, because the processor could not predict it. For the other packets, record 0 is
         // loaded, which costs nothing once it is in the cache.
         for (meta, &record) in batch.metas[range.clone()].iter().zip(&self.candidates[range]) {
             let changes = u32::from(meta.tcp_flags() & SYN_FIN_RST != 0);

@@ -4,7 +4,7 @@
 //! A mark is trusted if its generation is that of the record. For the first packets of a rule, and
 //! for a sample of the rest, the key is compared too. A packet that changes more than counters is
 //! processed with the unmarked packets, in its order among them. So is a packet with a wrong mark:
-//! that costs one lookup, and a counter.
+//! it costs a lookup, and is counted in [`MarkStats`].
 
 mod conflicts;
 
@@ -33,7 +33,7 @@ pub(crate) struct MarkedBatch {
     check: MarkVerification,
     /// True if no packet may be counted before one that came earlier.
     is_in_order: bool,
-    /// Packets until the next sample. Only bursts with a mark in them count.
+    /// Packets until the next sample. Only packets whose mark names a record count.
     until_check: u32,
     simd: SimdLevel,
     /// Columns of the packets whose marks name a record: first all of IPv4, then all of IPv6, each
@@ -52,7 +52,7 @@ pub(crate) struct MarkedBatch {
     pub(crate) stats: MarkStats,
 }
 
-/// What all packets of a burst have in common.
+/// The time of a burst, and the rules that give its packets their zones.
 #[derive(Clone, Copy)]
 pub(crate) struct BurstContext<'a> {
     pub(crate) now: Nanos,
@@ -93,7 +93,9 @@ impl MarkedBatch {
         self.is_in_order = may_evict || self.check == MarkVerification::Always;
     }
 
-    /// Finds the records that the marks of a burst name. Returns the packets whose mark names none.
+    /// Finds the records that the marks of a burst name. Returns the packets that cannot be counted
+    /// by their mark: those whose mark names no record. If packets are counted in order, also all
+    /// packets behind the leading ones that [`keep_in_order`](Self::keep_in_order) keeps.
     #[inline(never)]
     pub(crate) fn resolve_marks<P: Packet>(
         &mut self,
@@ -129,7 +131,8 @@ impl MarkedBatch {
     }
 
     /// Finds the records that marks name, from the first packet on whose mark names no IPv4 slot.
-    /// Returns all packets of the burst whose mark names a record.
+    /// Returns all packets of the burst that can be counted by their mark: those whose mark names a
+    /// record, or only the leading ones if packets are counted in order.
     #[inline(never)]
     fn resolve_other_marks<P: Packet>(
         &mut self,
@@ -139,7 +142,7 @@ impl MarkedBatch {
         let (slot, of_v4, of_v6) = (self.slot_of(), v4.slot_index(), v6.slot_index());
         let (from, mut marked) = (self.of_v4, 0);
         let mut claimed = first(from);
-        // Without a branch, because it could not be predicted.
+        // No branch, because the processor could not predict it.
         for (i, packet) in (from..BURST_MAX).zip(&packets[from..]) {
             prefetch_head(packet);
             let mark = packet.mark_or_zero();
@@ -176,7 +179,8 @@ impl MarkedBatch {
         self.records[at] = record;
     }
 
-    /// Keeps only the leading packets of the burst, as far as all have a record and one IP version.
+    /// Keeps only the leading packets of the burst, up to the first without a record or of the
+    /// other IP version.
     fn keep_in_order(&mut self) -> BurstMask {
         let claimed = self.of_v4 + self.of_v6;
         let in_front =
@@ -354,7 +358,7 @@ impl MarkedBatch {
         })
     }
 
-    /// Returns the packets of this burst whose keys are compared for the sample.
+    /// Returns which of the next `len` packets have their keys compared for the sample.
     #[inline(always)]
     fn sample(&mut self, len: usize) -> BurstMask {
         let MarkVerification::Sampled { one_in, .. } = self.check else { return 0 };
@@ -368,11 +372,11 @@ impl MarkedBatch {
     }
 }
 
-/// Adjacent packets, and what is needed to count them.
+/// Adjacent packets of one IP version, and what is needed to count them.
 #[derive(Clone)]
 struct Run<'a> {
     run: Range<usize>,
-    /// Packets whose keys are compared for the sample.
+    /// Packets whose keys are compared for the sample, a bit for each index in the columns.
     sampled: BurstMask,
     moment: BurstContext<'a>,
 }

@@ -21,7 +21,8 @@ impl<const W: usize> Pass<'_, W> {
         }
     }
 
-    /// Begins a connection with the packet of this miss, unless an earlier packet began it.
+    /// Begins a connection with the packet of this miss, unless an earlier packet began it. ICMP
+    /// errors and later fragments begin none.
     pub(super) fn admit<P: Packet>(
         &mut self,
         miss: usize,

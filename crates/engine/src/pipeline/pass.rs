@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The data of a pass over the packets of one IP version.
+//! Owns the data of a pass over the packets of one IP version.
 
 use super::lookup::{Lookup, Lookups};
 use crate::packet::{Batch, Batches};
@@ -31,7 +31,8 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// True if so little room is left that the order of packets in the burst matters.
+    /// True if a table that the burst needs has so little room left that the order of packets
+    /// matters.
     #[inline(always)]
     pub(super) fn are_near_a_limit(&self) -> bool {
         self.v4.batch.len() > 0 && self.v4.tracker.table.is_near_full()

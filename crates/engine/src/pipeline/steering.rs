@@ -2,9 +2,10 @@
 //! Computes which worker receives the packets of a connection, if several share the queues of a
 //! port.
 //!
-//! The port distributes packets by a hash of addresses and ports. ICMP errors arrive by the address
-//! of whichever host reports, and fragments by addresses alone. The same hash, computed here over
-//! the connection that they belong to, tells which worker has it.
+//! The port distributes packets by a hash of addresses and ports. Of an ICMP error, it hashes the
+//! address of the host that reports the error; of a fragment, only the addresses. So both may
+//! arrive at a worker that does not have their connection. The same hash, computed here over the
+//! key of that connection, tells which worker has it.
 
 use crate::api::{Config, PROTO_SCTP, PROTO_TCP, PROTO_UDP, RssSpread, SteeringConfig};
 use crate::base::BURST_MAX;
@@ -126,8 +127,8 @@ impl Steering {
         self.handed.clear();
     }
 
-    /// Mutable list of handed-off packets. The caller changes positions if the burst was part of
-    /// another one.
+    /// Returns the hand-offs of this burst, so that the caller can change their positions: the
+    /// burst may be a part of another one.
     pub(crate) fn handed_mut(&mut self) -> &mut [HandedOff] {
         &mut self.handed
     }
@@ -156,8 +157,8 @@ impl Steering {
         Some(Handoff { reach, ..self.handoff(key, meta, HeaderInfo::later_fragment(position))? })
     }
 
-    /// Checks that a packet with this key should have arrived here. Ends hand-offs if most should
-    /// not have.
+    /// Notes whether this worker is the one at which a packet with this key should arrive. Ends
+    /// hand-offs if [`SteeringCheck::count_arrival`] returns false.
     pub(crate) fn check<const W: usize>(&mut self, key: &Key<W>) {
         let Some(SteeringConfig { spread, worker_index, mismatch }) = &self.steering else {
             return;

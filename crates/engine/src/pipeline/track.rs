@@ -96,8 +96,9 @@ impl<const W: usize> Pass<'_, W> {
         }
     }
 
-    /// Handles packet `i` if it changes more than counters: it opens, changes or ends a connection.
-    /// Also if the candidate is another connection with the same tag (1 in some thousand lookups).
+    /// Handles packet `i` if it changes more than counters: it begins, changes or ends a
+    /// connection. Also if the candidate is another connection with the same tag (1 in some
+    /// thousand lookups).
     #[inline(never)]
     fn track_rare<P: Packet>(
         &mut self,

@@ -63,7 +63,7 @@ impl<S: CtStates> Verdicts<'_, S> {
         Verdicts { out, ct_states: NoCtStates, accounts, steering, zones, now: *now }
     }
 
-    /// Writes the connection state of a packet that was counted to its connection.
+    /// Writes the connection state of a packet that was counted for its connection.
     #[inline(always)]
     pub(super) fn counted(&mut self, position: u8, state: impl FnOnce() -> CtState) {
         self.ct_states.write(position, state);
@@ -129,9 +129,8 @@ impl<S: CtStates> Verdicts<'_, S> {
 
     /// Writes the verdict of an ICMP error about a connection.
     ///
-    /// `is_related` is true if that connection is here and its sender can have sent the quoted
-    /// packet. It is false if the sender cannot have, and `None` if the connection is not here. The
-    /// error is a reply if it goes to the originator.
+    /// `is_related`: `None` if that connection is not here. Otherwise true if the sender of the
+    /// quoted packet can have sent it. The error is a reply if it goes to the originator.
     pub(super) fn error(&mut self, position: u8, is_related: Option<bool>, is_reply: bool) {
         let drops = self.accounts.drops;
         match is_related {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns the connections that a packet of the burst may end, so that later packets may belong to
-//! others.
+//! Owns the set of connections that a packet of the burst may end. Later packets with their marks
+//! may belong to new connections.
 
 use crate::base::BURST_MAX;
 use crate::tracker::Tracker;
 
-/// Connections of one tracker. Their records expect no mark meanwhile, so that no mark alone counts
-/// a packet.
+/// Connections of one tracker. As long as they are in the set, their records expect no mark, so no
+/// packet is counted by its mark alone.
 pub(super) struct ConflictSet {
     /// One bit for each, by the lowest bits of its record. Usually none is set.
     any: u64,
