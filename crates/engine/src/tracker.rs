@@ -51,7 +51,7 @@ impl Trackers {
     }
 
     /// Stores the side, the time and the number of packets of the burst that begins. `side` is
-    /// `None` if the caller has one port only.
+    /// `None` if the caller has only one port.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, side: Option<Side>, now: Nanos, packets: usize) {
         self.v4.arrive(side, now, packets);

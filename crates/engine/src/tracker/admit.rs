@@ -11,7 +11,7 @@ use crate::packet::{Key, PacketView};
 
 impl<const W: usize> Tracker<W> {
     /// Makes a record for a new connection, counts its first packet and emits its event. If there
-    /// is no room, the oldest embryonic connection ends first, where the configuration says so.
+    /// is no room, the oldest embryonic connection ends first, if the configuration says so.
     pub(crate) fn admit(
         &mut self,
         hash: u64,

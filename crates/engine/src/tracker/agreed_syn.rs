@@ -36,8 +36,7 @@ impl<const W: usize> Tracker<W> {
         let pending = self.pending_syns.of(record);
         let (Some(answer), Some(pending)) = (packet.segment(), pending) else { return false };
         let (from, now) = (hot.direction(packet.meta), self.side);
-        // Since the SYN, no end that has the connection has sent anything that fits, except to
-        // close it.
+        // Since the SYN, no end has sent anything that fits the old connection, except to close it.
         let is_silent = hot.last_seen(&self.table.cold.0[record as usize]) == pending.last_seen
             || hot.state().is_closing();
         // An answer comes from the side to which the SYN went.

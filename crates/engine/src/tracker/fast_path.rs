@@ -31,8 +31,8 @@ impl<P: Packet> FastPathPacket<'_, P> {
         is_whole.then(|| TcpHeader::of_whole(bytes, self.info)).flatten()
     }
 
-    /// Returns the view of this packet for the tracker. Its checksum has been verified, and it
-    /// arrived at this side.
+    /// Returns the view of this packet for the tracker. It arrived at this side, and its checksum
+    /// is right or is not to be verified.
     pub(crate) fn view(&self, side: Option<Side>) -> PacketView<'_> {
         let &FastPathPacket { meta, info, now, .. } = self;
         let (header, checksum_source) = (self.header(), ChecksumSource::Trusted);

@@ -20,7 +20,8 @@ impl<const W: usize> Tracker<W> {
     ) -> Step {
         let sampler = self.eval_interval.of(record);
         let hot = &mut self.table.hot[record as usize];
-        // For these protocols, only the first fragment has the header, and it was checked there.
+        // TCP and SCTP packets are checked by their header, which only the first fragment has. So a
+        // later fragment of them is only counted.
         if !matches!(hot.key.proto(), PROTO_TCP | PROTO_SCTP) {
             let info = HeaderInfo::later_fragment(position);
             let packet = PacketView::of_fragment(meta.without_flags(), &info, now);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counts packets by their marks, and notes directions that are due for evaluation.
+//! Counts packets by their marks, and does what is rare after a counted packet: full counters, and
+//! evaluation of its direction.
 
 use super::Tracker;
 use crate::api::{RuleId, Side};
@@ -101,8 +102,9 @@ impl<const W: usize> Tracker<W> {
         meta != PacketMeta::UNUSUAL && (mark ^ hot.expected) & !1 == 0 && flags & more != 0
     }
 
-    /// True if a packet has valid sequence numbers, or if they are not checked. Notes the numbers
-    /// then. By its flags, the packet changes only counters.
+    /// Applies the sequence numbers of a packet to the window, if they fit. False if they do not
+    /// fit; true if they are not checked. The caller knows by the flags that the packet changes
+    /// only counters.
     pub(crate) fn accepts(
         &mut self,
         record: u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns the last segments that did not fit the window of their connection: a few places beside the
-//! table.
+//! Owns the last segments that did not fit the window of their connection, in a fixed number of
+//! places beside the table.
 
 use crate::api::Side;
 use crate::base::Micros;
@@ -24,15 +24,17 @@ pub(super) struct Misfits {
     pub(super) closer: Option<PacketSender>,
 }
 
-/// Sender of a packet: 0 for the originator; and the side at which it arrived, if known.
+/// Sender of a packet.
 #[derive(Clone, Copy)]
 pub(super) struct PacketSender {
+    /// 0 for the originator, 1 for the responder.
     pub(super) direction: usize,
+    /// Side at which the packet arrived, if known.
     pub(super) side: Option<Side>,
 }
 
-/// Misfits of all connections that have some. Each record has one place, which it shares with
-/// others.
+/// Misfits of all connections that have some. Each record has one place, which it shares with other
+/// records.
 pub(crate) struct OutOfSync {
     misfits: Box<[Option<Misfits>]>,
     /// Number of places in use. It is usually 0, and then the end of a connection skips the search.

@@ -12,7 +12,7 @@ use crate::offload::{
 pub(super) const RECALL_WAIT: Nanos = 20_000_000;
 
 impl<const W: usize> Tracker<W> {
-    /// Counts packets that the NIC has forwarded by a rule until now.
+    /// Counts packets that the NIC has forwarded by a rule since the last count.
     pub(crate) fn add_bypass_count(&mut self, rule: RuleId, passed: BypassCount, now: Nanos) {
         let Some(rules) = self.rules.as_deref_mut() else { return };
         let Some(record) = rules.bypassed(rule) else { return };
@@ -27,7 +27,7 @@ impl<const W: usize> Tracker<W> {
         self.rules.as_deref_mut().is_some_and(|rules| rules.withdraw_bypass(record, now))
     }
 
-    /// Returns when a direction is evaluated; `None` without rules.
+    /// Returns at which packets a direction is evaluated; `None` without rules.
     #[inline(always)]
     pub(crate) fn eval_interval(&self) -> Option<EvalInterval> {
         self.eval_interval

@@ -3,15 +3,13 @@
 //! forgotten it.
 //!
 //! If both ends begin anew on the same ports, the table sees a SYN on a known connection. An end
-//! that still has the connection answers with an ACK of its own (RFC 5961 section 4.2). A SYN+ACK
-//! that acknowledges exactly this SYN shows that neither has it any more. Some such SYNs are
-//! therefore kept until the answer comes. There are few places: a SYN that has lost its place is
-//! sent again.
+//! that still has the connection answers with a challenge ACK (RFC 5961 section 4.2). A SYN+ACK
+//! that acknowledges exactly this SYN shows that neither end has it any more. So such SYNs are kept
+//! until the answer comes. There are few places. If a SYN loses its place, its sender repeats it.
 //!
-//! A stranger can forge a SYN, and gains nothing by it. To end a connection of others, he must
-//! forge the answer as well, at the other side of the bump. That must arrive before the end that
-//! received his SYN sends anything that fits. Whoever can do that sees both directions: he knows
-//! the numbers, and could end the connection with an RST.
+//! An attacker gains nothing by a forged SYN. To end a connection, the attacker must also forge the
+//! answer, at the other port, before the end that received the SYN sends anything that fits. Such
+//! an attacker sees both directions, knows the numbers, and could end the connection with an RST.
 
 use crate::api::Side;
 use crate::base::Nanos;
@@ -36,7 +34,7 @@ pub(super) struct PendingSyn {
     pub(super) last_seen: Nanos,
 }
 
-/// SYNs that wait for an answer. Each record has one place, which it shares with others.
+/// SYNs that wait for an answer. Each record has one place, which it shares with other records.
 pub(crate) struct PendingSyns {
     syns: Box<[Option<PendingSyn>]>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Makes flow records and events of connections in the table.
+//! Makes flow records and events of connections in the table, and writes the marks of new ones.
 
 use super::Tracker;
 use super::track::StateChange;
@@ -15,8 +15,8 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// Emits the event of a state change of the connection in `record`, if the change is visible
-    /// outside.
+    /// Emits the event of the connection in `record` if it has just begun there, or if its state
+    /// for users has changed.
     #[inline(never)]
     pub(super) fn emit_update(
         &self,
@@ -45,7 +45,8 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// Gives a connection that begins in a record the mark and label that rules have for it.
+    /// Writes the connection mark and label of a connection that begins in a record: those that the
+    /// configured rules give it.
     #[inline(always)]
     pub(super) fn write_marks_of_new(&mut self, record: u32) {
         self.table.markings.begin(record);

@@ -9,8 +9,8 @@ use crate::packet::Key;
 use std::net::IpAddr;
 
 impl<const W: usize> Tracker<W> {
-    /// Returns the snapshot of the connection in a record; `None` if there is none, or it is
-    /// embryonic.
+    /// Returns the snapshot of the connection in a record; `None` if there is none, if it is
+    /// embryonic, or if connections in its state are not saved.
     pub(crate) fn saved(&self, record: u32) -> Option<ConnSnapshot> {
         let (hot, cold) = self.table.parts(record);
         if hot.is_free() || hot.is_embryonic() {
@@ -19,8 +19,11 @@ impl<const W: usize> Tracker<W> {
         Some(ConnSnapshot { ct_mark: self.table.ct_mark(record), ..hot.saved(cold)? })
     }
 
-    /// Restores a saved connection. Returns the address of the originator whose connection with the
-    /// same key it replaced, if there was one.
+    /// Restores a saved connection. If it replaces one with the same key, returns the address of
+    /// that one's originator.
+    ///
+    /// # Errors
+    /// [`RestoreOutcome`] if the connection is not restored.
     pub(crate) fn restore(
         &mut self,
         (key, swapped): (Key<W>, bool),
@@ -43,8 +46,11 @@ impl<const W: usize> Tracker<W> {
         hot.last_seen(cold).saturating_add(self.timeouts.of(hot))
     }
 
-    /// Puts a connection into the table. It replaces one with its key that was seen earlier; then
-    /// this returns the address of that one's originator.
+    /// Puts a connection into the table. If it replaces one with the same key, whose last packet is
+    /// older, returns the address of that one's originator.
+    ///
+    /// # Errors
+    /// [`RestoreOutcome::Refused`] if the table has no room or a newer connection with this key.
     pub(crate) fn put(
         &mut self,
         (hot, cold): (ConnHot<W>, ConnCold),
@@ -55,8 +61,8 @@ impl<const W: usize> Tracker<W> {
         let known = self.table.find(hash, &hot.key);
         if let Some(record) = known {
             let (there, cold_there) = self.table.parts(record);
-            // A connection that begins here is embryonic first. Only one that was just restored
-            // never is.
+            // An embryonic connection has begun in this run, so it is newer. A restored one is
+            // never embryonic.
             if there.is_embryonic() || there.last_seen(cold_there) >= hot.last_seen(&cold) {
                 return Err(RestoreOutcome::Refused);
             }

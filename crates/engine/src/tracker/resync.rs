@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Resynchronises TCP connections whose ends use other numbers than the table has: it missed a
-//! packet, and everything behind that acknowledges it.
+//! Resynchronises TCP connections whose ends use other numbers than the table has, because the
+//! table missed a packet that all later ones acknowledge.
 //!
 //! Two segments bring such a connection back: one that does not fit, and the answer of the other
 //! side. The answer must have exactly the numbers that the first one asks for, and must come before
 //! anything that fits. If a FIN or an RST of each side does not fit, the connection is most likely
-//! over. It then lives for `OUT_OF_SYNC_TIMEOUT` (300 s), as in Linux since 6.1
+//! over. It then lives for at most `OUT_OF_SYNC_TIMEOUT` (300 s), as in Linux since 6.1
 //! (`nf_tcp_handle_invalid`).
 //!
-//! A stranger at one side can do neither: what two sides send must arrive at different ports.
-//! Records have no room for this, so records share a few places beside the table.
+//! An attacker at one side can do neither, because the packets of the two ends must arrive at
+//! different ports. Records have no room for this state, so they share places beside the table.
 
 use super::Tracker;
 use super::misfits::{Misfits, PacketSender};
@@ -19,8 +19,11 @@ use crate::conn::{Segment, State, Transition};
 use crate::packet::{FIN, PacketView, RST, SYN};
 
 impl<const W: usize> Tracker<W> {
-    /// Returns what a packet does that does not fit its connection: nothing, unless it answers
-    /// another packet that does not fit either.
+    /// Returns the effect of a packet that does not fit its connection, if it answers another
+    /// packet that does not fit either.
+    ///
+    /// # Errors
+    /// `reason`, the anomaly of the packet, if it does not.
     pub(super) fn resync(
         &mut self,
         record: u32,

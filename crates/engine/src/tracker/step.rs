@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The result of one packet for its connection.
+//! Defines the result of one packet for its connection.
 
 use crate::api::{Anomaly, UntrackedReason};
 

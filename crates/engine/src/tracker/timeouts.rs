@@ -24,8 +24,8 @@ impl<const W: usize> Tracker<W> {
         self.timeouts.next = until;
     }
 
-    /// Makes the timer of a connection expire when its current timeout passes. False if it does so
-    /// already.
+    /// Arms the timer of a connection again if it would expire after the current timeout. False if
+    /// it expires in time already.
     fn rearm(&mut self, record: u32, now: Nanos) -> bool {
         let (hot, cold) = self.table.parts(record);
         let deadline = self.deadline(hot, cold).max(now);
@@ -38,7 +38,7 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Applies the policy of its zone to the connection in a record. Returns true if its timer was
-    /// armed again, and an event if its state changed.
+    /// armed again, and an event if its state for users changed.
     pub(crate) fn review_one(&mut self, record: u32, now: Nanos) -> (bool, Option<FlowEvent>) {
         let hot = &self.table.hot[record as usize];
         if hot.is_free() {

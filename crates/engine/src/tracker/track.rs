@@ -19,8 +19,9 @@ pub(super) enum StateChange {
 }
 
 impl<const W: usize> Tracker<W> {
-    /// Counts a packet if `record` has its key and the packet changes only counters. False if not,
-    /// and nothing has changed: the record is another's or free, or the packet changes more.
+    /// Counts a packet if `record` has its key and the packet changes only counters. Otherwise
+    /// changes nothing and returns false: the record has another key or is free, or the packet
+    /// changes more.
     #[inline(always)]
     #[must_use]
     pub(crate) fn count(
@@ -30,7 +31,8 @@ impl<const W: usize> Tracker<W> {
         now: Micros,
         sampler: impl Sampler,
     ) -> bool {
-        // No record is as many as `NO_RECORD`: the bounds check is the test for a candidate.
+        // `NO_RECORD` is beyond the end of the table. So the bounds check also finds that there is
+        // no candidate.
         let Some(hot) = self.table.hot.get_mut(record as usize) else { return false };
         if hot.key != *key || !hot.is_plain(meta) {
             return false;
@@ -88,8 +90,8 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// Counts a packet whose effect on the connection in `record` has been applied, arms its timer
-    /// anew if a timeout is shorter now, and emits the event.
+    /// Counts a packet whose effect on the connection in `record` has been applied. Arms the timer
+    /// anew if the new state has a shorter timeout, and emits the event.
     #[inline(always)]
     pub(super) fn finish(
         &mut self,
@@ -137,7 +139,8 @@ impl<const W: usize> Tracker<W> {
         Step::Ignored(anomaly)
     }
 
-    /// Makes the timer of a connection expire by `deadline`. False if it does so already.
+    /// Arms the timer of a connection again if it would expire after `deadline`. False if it
+    /// expires in time already.
     pub(crate) fn rearm_earlier(&mut self, record: u32, deadline: Nanos) -> bool {
         let is_late = !self.table.wheel.comes_by(*self.table.cold.link(record), deadline);
         if is_late {

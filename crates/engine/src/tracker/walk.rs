@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Processes one record of a walk: list, sweep, mark.
+//! Processes the records of a walk: finds, lists, ends and marks connections.
 
 use super::Tracker;
 use crate::api::{
@@ -33,12 +33,14 @@ impl<const W: usize> Tracker<W> {
 /// Result of a sweep for one record.
 pub(crate) enum SweepOutcome {
     Stays,
+    /// It ends later: a bypass still has to report its last count.
     Held,
     Ends(FlowRecord),
 }
 
 impl<const W: usize> Tracker<W> {
-    /// Returns the number of places in a walk.
+    /// Returns the number of places that a walk visits: records, or slots if the query is for
+    /// connections with rules.
     pub(crate) fn places(&self, query: &Query) -> u32 {
         match self.rules() {
             _ if !query.has_rules => self.table.used(),
