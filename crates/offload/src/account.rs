@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns the account of a port's rules. A rule exists only once the result of its creation has come,
+//! Owns the record of a port's rules. A rule exists only once the result of its creation has come,
 //! and is gone only once the result of its removal has come.
 
 use crate::port::RuleNumber;
@@ -20,7 +20,7 @@ pub(crate) enum RuleState {
     Lost,
 }
 
-/// What a rule does with which packets.
+/// The packets that a rule matches, and its action.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) tuple: FiveTuple,

@@ -42,8 +42,8 @@ impl CallPacer {
         took.saturating_mul(256) / self.share
     }
 
-    /// Notes that calls took from one time to another. Their result does not matter: they cost the
-    /// port the same.
+    /// Notes that calls took the time from `from` to `until`. Their results do not matter: a failed
+    /// call takes the port's time too.
     pub(crate) fn took(&mut self, from: Nanos, until: Nanos) {
         let took = until.saturating_sub(from);
         self.next = self.next.max(until + took * (256 - self.share) / self.share);

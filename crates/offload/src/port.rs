@@ -39,8 +39,8 @@ pub trait RulePort {
 /// What the NIC does with the packets of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NicAction {
-    /// The NIC marks them and delivers them as it would without a rule. If it accepts no rule that
-    /// only marks, it delivers them to the receive queue of their worker.
+    /// The NIC marks them, and delivers them to the receive queue of their worker. If it takes no
+    /// rule that names a queue, it delivers them as it would without a rule.
     Mark {
         /// Its value.
         mark: u32,

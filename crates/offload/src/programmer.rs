@@ -8,8 +8,8 @@
 //! 3. Lost rules, which it creates again.
 //! 4. New rules.
 //!
-//! Requests of workers are served in turn. A worker gets the result of a removal only after a
-//! quarantine, when all packets with the mark have left the port.
+//! Workers are served in turn. Once a rule has reached the port, its worker gets the result of the
+//! removal only after a quarantine: until then, packets with the mark may still arrive.
 
 mod counters;
 mod results;
@@ -100,7 +100,7 @@ pub struct Programmer<P> {
     /// Number of the worker whose turn it is.
     turn: usize,
     account: RuleTable,
-    /// Average time of one operation in the last call of the port, in nanoseconds.
+    /// Average time of one operation in the last step that called the port, in nanoseconds.
     operation_time: Nanos,
     /// Rules to remove, so that other rules for the same packets can be created.
     replaced: VecDeque<RuleId>,
@@ -112,7 +112,7 @@ pub struct Programmer<P> {
     withdrawn: HashSet<RuleId>,
     /// Removed rules in quarantine, with its end: their workers have no result yet.
     quarantined: VecDeque<(Nanos, Worker, RuleId)>,
-    /// Rules that the port failed to remove. Their workers get no result.
+    /// Rules that the port failed to remove. Their workers get no result, unless the NIC is reset.
     stuck: Vec<LeakedRule>,
     answers: VecDeque<(Worker, RuleId, RuleResult)>,
     counts: Counts,
@@ -374,12 +374,12 @@ impl<P: RulePort> Programmer<P> {
             // A rule that is being created is removed once that is done.
             return self.destroy(rule, now);
         }
-        // The port failed to remove it, now or when it had to make room for another rule.
+        // The port has failed to remove it already, when another rule was to replace it.
         if let Some(stuck) = self.stuck.iter_mut().rfind(|stuck| stuck.rule == rule) {
             stuck.waiting_worker = Some(worker);
             return;
         }
-        // It was refused, or removed to make room, at an unknown time.
+        // It was refused, or another rule has replaced it, at an unknown time.
         self.quarantine(worker, rule, now);
     }
 
@@ -412,7 +412,8 @@ impl<P: RulePort> Programmer<P> {
         if self.withdrawn.remove(&rule) {
             return;
         }
-        // Its worker will request the removal of the other rule, and get the result then.
+        // If the other rule is lost or replaced, its worker gets the result once it requests the
+        // removal.
         match self.account.of_tuple(&tuple) {
             Some((other, RuleState::Lost)) => self.account.remove(other),
             Some((other, _)) => {
@@ -437,7 +438,7 @@ impl<P: RulePort> Programmer<P> {
         self.port.create(number, &request.tuple, action);
     }
 
-    /// Begins to create a lost rule again, if it is still wanted.
+    /// Begins to create a lost rule again, unless its removal was requested meanwhile.
     fn recreate(&mut self, rule: RuleId, now: Nanos) {
         let handle =
             self.account.get(rule).filter(|handle| handle.state == RuleState::Lost).copied();

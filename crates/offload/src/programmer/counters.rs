@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads the counters of bypass rules, a few at a time, and passes the counts to the workers, whose
-//! connections live by them.
+//! Reads the counters of bypass rules, a few at a time, and passes the counts to the workers.
+//! Without these counts, a bypassed connection would expire.
 
 use super::Programmer;
 use crate::account::{RuleHandle, RuleState};
 use crate::port::RulePort;
 use engine::{BypassCount, Nanos, RuleAction, RuleId, RuleResult};
 
-/// Most counters read between two operations.
+/// Most counters read in one step.
 const READ: usize = 16;
 
 impl<P: RulePort> Programmer<P> {

@@ -7,8 +7,8 @@ use crate::port::{Completion, Refusal, RefusalClass, RulePort};
 use engine::{Nanos, RuleId, RuleResult};
 
 impl<P: RulePort> Programmer<P> {
-    /// Takes results after `calls` operations began since `from`. Returns the time after the call,
-    /// and how many results came.
+    /// Takes results from the port, after `calls` operations and readings of counters since `from`.
+    /// Returns the time after the call, and how many results came.
     pub(super) fn poll(
         &mut self,
         (from, calls): (Nanos, usize),
@@ -26,7 +26,7 @@ impl<P: RulePort> Programmer<P> {
             has_port_error |= self.end(one, until);
         }
         self.done = done;
-        // One back-off, however many operations failed.
+        // Only one back-off, even if several operations failed.
         if has_port_error {
             self.pace.back_off(until);
         }
@@ -123,7 +123,7 @@ impl<P: RulePort> Programmer<P> {
         answer
     }
 
-    /// Gives the requests that wait the same result: their calls would be refused too.
+    /// Gives the same result to all install requests that wait: the port would refuse them too.
     fn refuse_waiting(&mut self, answer: RuleResult) {
         for worker in 0..self.queues.len() {
             let waiting = std::mem::take(&mut self.queues[worker].installs);
