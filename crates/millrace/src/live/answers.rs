@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Answers the requests of clients about a running bump.
+//! Answers the requests of clients about a running instance.
 
 mod connections;
 
@@ -28,14 +28,14 @@ impl From<RunEnding> for AnswerError {
     }
 }
 
-/// Answers the requests to one run.
+/// Answers the requests of clients of one instance.
 pub(crate) struct Answers {
     queries: Arc<QueryClient>,
     reload: Arc<Reload>,
 }
 
 impl Answers {
-    /// `queries` queries the run; `reload` reads its configuration again.
+    /// `queries` queries the instance; `reload` reads its configuration again.
     pub(crate) fn new(queries: Arc<QueryClient>, reload: Arc<Reload>) -> Self {
         Self { queries, reload }
     }
@@ -77,7 +77,7 @@ fn answer(
         }
     }
     lines.push(Line::End(EndLine { matched }));
-    // The lines are complete, so no worker waits for a slow client.
+    // All queries are done, so no worker waits for a slow client.
     Ok(lines.iter().try_for_each(|line| writer.line(line))?)
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Saves connections from workers to disk: in intervals, and before the end of a run.
 //!
-//! A thread of its own asks one worker after the other and writes, as disks may take seconds. A
-//! worker pushes a few records in one round of housekeeping, as far as its ring has room, and never
-//! waits.
+//! A thread of its own requests the connections of one worker after the other and writes them,
+//! because disks may take seconds. A worker checks a few records in one round of housekeeping, as
+//! far as its ring has room, and never waits.
 
 use crate::live::clock::{Clock, system_now};
 use checkpoint::{Place, Resume, ResumeOutcome, Snapshots};
@@ -52,7 +52,7 @@ impl CheckpointSource {
     }
 
     /// Pushes some of the connections requested; returns the number of records checked, 0 if none
-    /// is requested.
+    /// is requested or the ring is full.
     #[inline(always)]
     pub(crate) fn serve(&mut self, engine: &Engine) -> usize {
         if self.cursor.is_none() && self.requests.is_empty() {
@@ -127,8 +127,8 @@ pub(crate) struct Checkpointer {
     steps: Arc<AtomicU64>,
 }
 
-/// Returns a worker's end and what it is to restore. `place` is one of `workers` places of its
-/// wire. Without snapshots both are empty.
+/// Returns a worker's end, and the files from which it restores connections. `place` is one of
+/// `workers` places of its wire. Without snapshots both are empty.
 pub(crate) fn of_worker(
     checkpointer: &mut Option<Checkpointer>,
     (place, workers): (Place, u16),
@@ -160,7 +160,7 @@ impl Checkpointer {
         source
     }
 
-    /// Starts the thread. If that fails, it prints why, and the bump runs without snapshots.
+    /// Starts the thread. If that fails, prints why, and the instance runs without snapshots.
     pub(crate) fn start(self) -> Option<Running> {
         let (stop, stopped) = channel();
         let steps = Arc::clone(&self.steps);
@@ -229,8 +229,8 @@ impl Checkpointer {
 }
 
 impl WorkerRings {
-    /// Writes the file of a worker; returns its length in bytes. After an error it still takes all
-    /// connections that the worker pushes, as the next file would get the rest otherwise.
+    /// Writes the file of a worker; returns its length in bytes. After an error of the disk, still
+    /// takes all connections that the worker pushes. Otherwise the next file would get the rest.
     fn write(&mut self, snapshots: &Snapshots, clock: Clock, steps: &AtomicU64) -> io::Result<u64> {
         let clocks = Clocks { system: system_now(), workers: clock.at(tsc()) };
         let header = snapshots.header((self.place, self.workers), clocks.system, rss_secret());
@@ -263,8 +263,9 @@ impl WorkerRings {
     }
 }
 
-/// Readings of two clocks at one moment. The workers' clock is set once. Since then the system
-/// clock may have been corrected, and a virtual machine may have slept without its cycle counter.
+/// Readings of two clocks at one moment. They differ because the workers' clock is set only once:
+/// since then the system clock may have been corrected, or the cycle counter may have stood still
+/// while a virtual machine slept.
 struct Clocks {
     system: Nanos,
     workers: Nanos,

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct Clock {
     epoch_ns: Nanos,
     epoch_cycles: u64,
-    /// Nanoseconds per cycle, as a fraction of 2^32.
+    /// Nanoseconds per cycle, in units of 2^-32.
     ns_per_cycle: u64,
 }
 
@@ -21,7 +21,8 @@ impl Clock {
         Self { epoch_ns: system_now(), epoch_cycles: cycles, ns_per_cycle }
     }
 
-    /// Returns the time at which the counter read `cycles`; the epoch if that was before it.
+    /// Returns the time at which the counter read `cycles`; the time at which the clock was set if
+    /// that is later.
     #[inline(always)]
     pub(crate) fn at(&self, cycles: u64) -> Nanos {
         self.epoch_ns.saturating_add(self.span(cycles.saturating_sub(self.epoch_cycles)))
@@ -33,7 +34,7 @@ impl Clock {
         Self { epoch_ns: self.epoch_ns.saturating_add_signed(ns), ..self }
     }
 
-    /// Returns the length of `cycles`.
+    /// Returns the time that `cycles` take, in nanoseconds.
     #[inline(always)]
     pub(crate) fn span(&self, cycles: u64) -> Nanos {
         ((u128::from(cycles) * u128::from(self.ns_per_cycle)) >> 32) as Nanos

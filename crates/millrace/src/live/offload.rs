@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns the NIC rules of a running bump: a thread for each port that takes rules, and its rings to
-//! the workers.
+//! Owns the NIC rules of a running instance: a programming thread for each port that takes rules,
+//! and its rings to the workers.
 //!
 //! Rule requests and results pass through rings. A worker handles a few of them between bursts and
 //! never waits: if a ring is full, its connections stay in software.
@@ -45,8 +45,9 @@ const READING_MAX: Nanos = 1_000_000_000;
 /// At the end of a run, the longest wait for the last counters of bypass rules.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 
-/// Packets that a direction must have had before it gets a rule, at any rate. Most connections have
-/// fewer. Installing and removing a rule costs a worker what some tens of marks save.
+/// With policy `measured`, packets that a direction must have had before it gets a rule, even at a
+/// high rate. Most connections have fewer. Installing and removing a rule costs a worker as much as
+/// some tens of marks save.
 const PACKETS_MIN: u32 = 32;
 
 /// Returns the engine's policy of which directions get rules; `None` if rules are off.
@@ -333,7 +334,8 @@ pub(crate) enum RulesHandle {
     On { name: String, client: StatusClient },
 }
 
-/// Longest wait for a reply. Driver calls that return at all are shorter.
+/// Longest wait for a reply of the programming thread. A driver call that takes longer most likely
+/// never returns.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl RulesHandle {
@@ -344,7 +346,7 @@ impl RulesHandle {
     }
 
     /// Returns the figures of the port's rules; `None` if its thread has ended. If a driver call
-    /// takes longer than [`PATIENCE`], only name and reason are set.
+    /// takes longer than [`PATIENCE`], only name, state and reason are set.
     pub(crate) fn query(&self) -> Option<OffloadPort> {
         let (name, client) = match self {
             RulesHandle::Off { name, reason } => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Queries the workers and ports of a running bump, for threads that serve clients.
+//! Queries the workers and ports of a running instance, for threads that serve clients.
 
 pub(crate) mod client;
 pub(crate) mod event_stream;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Prints rates since the previous line, every interval: a second by default.
+//! Formats the line of rates that a run prints every interval, a second by default.
 
 use crate::live::counters::published::Snapshot;
 use crate::live::rates::{percent, wire_mbps};
@@ -7,7 +7,7 @@ use crate::live::runtime::Runtime;
 use results::units;
 use std::time::{Duration, Instant};
 
-/// Turns counters into rates.
+/// Computes the rates since the previous line.
 pub(crate) struct RateLine {
     /// Time between two lines.
     interval: Duration,
@@ -17,12 +17,12 @@ pub(crate) struct RateLine {
 }
 
 impl RateLine {
-    /// Creates a meter that starts now.
+    /// Begins the first interval now.
     pub(crate) fn new(interval: Duration) -> Self {
         Self { interval, at: Instant::now(), last: Snapshot::default() }
     }
 
-    /// Column headings for [`line`](Self::line).
+    /// Returns the column headings of [`line`](Self::line).
     pub(crate) fn heading(live: &Runtime) -> String {
         let row = |[time, up, up_mbps, down, down_mbps, drops, cpu, flows]: [&str; 8]| {
             format!(

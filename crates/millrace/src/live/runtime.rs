@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns a running bump: collects the records and counters of its workers, and ends them.
+//! Owns a running instance: collects the records and counters of its workers, and ends them.
 
 use crate::live::checkpointing;
 use crate::live::counters::account::WorkerReport;
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// Time between two turns of the control thread, which take flow records.
 const TURN: Duration = Duration::from_millis(5);
 
-/// A running bump: its ports, workers and rule threads.
+/// A running instance: its ports, workers and programming threads.
 pub(crate) struct Runtime {
     /// Ports of all wires in order: of each wire first port A, then port B.
     pub(crate) ports: Vec<PortWatch>,
@@ -80,7 +80,7 @@ impl Runtime {
         self.ports.iter().any(|watched| watched.reset.is_given_up())
     }
 
-    /// Time since the workers were started.
+    /// Returns the time since all workers were ready.
     pub(crate) fn elapsed(&self) -> Duration {
         self.queries.age()
     }
@@ -130,7 +130,7 @@ impl Runtime {
         self.rules.iter().filter_map(Rules::count).reduce(|sum, count| sum + count)
     }
 
-    /// Returns the ports that take no rules although the policy asks for some, and the reasons.
+    /// Returns the ports that take no rules although the user has requested rules, and the reasons.
     pub(crate) fn without_rules(&self) -> Vec<(String, String)> {
         let is_requested = self.offload.is_asked_for && self.offload.policy != Policy::Off;
         let off = self.rules.iter().filter(|_| is_requested).filter_map(Rules::off_reason);
@@ -156,7 +156,7 @@ impl Runtime {
         events.flat_map(of_port).flatten().collect()
     }
 
-    /// For each port: true if packets of its wire had wrong checksums.
+    /// Returns, for each port, true if packets of its wire had wrong checksums.
     fn with_wrong_checksums(&self) -> Vec<bool> {
         let mut wrong = vec![false; self.ports.len()];
         for Running { wire, counters, .. } in &self.workers {
@@ -166,7 +166,7 @@ impl Runtime {
         wrong
     }
 
-    /// For each port: true if a kind of rules has no effect there.
+    /// Returns, for each port, true if a kind of rules has no effect there.
     fn unmarked(&self) -> Vec<bool> {
         let mut unmarked = vec![false; self.ports.len()];
         for Running { wire, counters, .. } in &self.workers {

@@ -160,8 +160,8 @@ impl Startup<'_> {
         self.workers.push(ReadyWorker { lcore, wire, work, counters, records });
     }
 
-    /// Starts the workers, then the programming threads. All ports are configured before, so no
-    /// worker is left running if a port cannot be configured.
+    /// Starts the workers, then the programming threads. All ports were configured before, so a
+    /// port that cannot be configured leaves no worker running.
     fn run(self, timeouts: Vec<String>) -> Runtime {
         let workers: Vec<_> = self.workers.into_iter().map(ReadyWorker::start).collect();
         let rules: Vec<_> = self.rules.into_iter().map(Rules::start).collect();
@@ -196,7 +196,7 @@ impl ReadyWorker {
     }
 }
 
-/// Waits until a worker has allocated its table and finished its first turn.
+/// Waits until a worker has allocated its table and finished its first round.
 fn wait_until_ready(worker: &Running) {
     while worker.counters.read().is_empty() {
         std::thread::sleep(Duration::from_millis(1));

@@ -55,8 +55,9 @@ pub(crate) fn summary(
 }
 
 /// Returns the summary of a run that goes on. Packets on their way from one worker to another count
-/// as held. Workers report one after the other. If more packets were taken over than handed off,
-/// the difference was received after the earlier report.
+/// as held. Workers report one after the other. So one may report packets that it has taken over
+/// from another, which received them after its own report. These packets are added to the received
+/// ones.
 pub(crate) fn interim(
     ports: &[SharedPort],
     reports: &[(u32, WorkerReport)],

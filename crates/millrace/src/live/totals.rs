@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Adds up the counters of a running bump, and computes rates between two readings.
+//! Adds up the counters of a running instance, and computes rates between two readings.
 
 use crate::live::counters::published::Snapshot;
 use crate::live::rates::{percent, wire_mbps};

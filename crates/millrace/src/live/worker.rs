@@ -38,16 +38,17 @@ const HANDOFFS: usize = 8 * BURST_MAX;
 /// does so once a round, and in every turn while more timers are due. So a backlog shrinks even
 /// under load. Ending a connection takes up to half a microsecond, in which no port is polled.
 const TIMERS: usize = 16;
-/// Rules evaluated again in one round of housekeeping.
+/// Rules rechecked in one round of housekeeping.
 const RULES: usize = 16;
 /// Events handed to subscribers in one round, in addition to one per packet received in it.
 const EVENTS: usize = 16;
-/// One burst in this many is measured by stage; the engine measures the same bursts.
+/// One burst in this many is measured by stage. The engine measures the same bursts, unless the
+/// worker has dropped all frames of a burst, which the engine then does not count.
 const SAMPLE_EVERY: u64 = engine::SAMPLE_EVERY as u64;
 /// Time between two published snapshots, in nanoseconds.
 const SNAPSHOT_NS: u64 = 1_000_000;
 
-/// One direction through the bump: a receive queue and the transmit queue of its peer port. A queue
+/// One direction through a pair: a receive queue and the transmit queue of the peer port. A queue
 /// is `None` while its port is being reset.
 struct ForwardPath {
     rx: Option<RxQueue>,
@@ -80,7 +81,7 @@ pub(crate) struct Worker {
     channels: WorkerChannels,
     account: Account,
     gaps: PollGaps,
-    /// Packets that wait for a verdict, such as fragments.
+    /// Fragments that wait for their verdict.
     held_packets: HeldPackets,
     /// True if more timers may be due than the last call of `expire` processed.
     is_behind: bool,
@@ -217,7 +218,8 @@ impl Worker {
             LeaseCommand::Use(pair) => {
                 *rx = Some(pair.rx);
                 self.paths[1 - side].tx = Some(pair.tx);
-                // Packets in the queues that the port had before the reset are lost.
+                // The packets that were in the queues before the reset are lost, so no packet with
+                // an older mark is left.
                 self.engine.queue_drained(SIDES[side]);
             }
             LeaseCommand::GiveBack => {
@@ -343,7 +345,8 @@ impl Worker {
     }
 
     /// Pushes flow records to the ring while it has room; returns how many. The number per call is
-    /// not limited: records of connections that ended by port reuse must not fill the queue.
+    /// not limited, so that records of connections that ended by port reuse do not fill the
+    /// engine's queue.
     fn push_records(&mut self) -> usize {
         let mut taken = 0;
         while self.channels.records.slots() > 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Answers requests whose answers are as long as there are connections. Answers go out part by
-//! part; between two parts the walk waits for the client.
+//! Answers requests that visit connections: list, count, flush, set, zones and events. A list goes
+//! out part by part; between two parts the walk waits for the client.
 
 use crate::live::answers::instance;
 use crate::live::commands::queue::WalkKind;
@@ -112,7 +112,8 @@ fn zone_line(
 }
 
 /// Sends events of the connections that match until the client disconnects or the run ends. The
-/// first line identifies the instance. After it events are complete, except those reported as lost.
+/// first line identifies the instance. From then on the client gets every event, or the number of
+/// those lost.
 pub(crate) fn events(
     queries: &QueryClient,
     request: &Request,

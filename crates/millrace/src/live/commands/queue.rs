@@ -84,8 +84,8 @@ pub(crate) struct PartEnd {
     /// Where the next part begins, if `more`.
     pub(crate) cursor: Cursor,
     pub(crate) more: bool,
-    /// Connections that matched and were listed, counted, changed or ended. In a review, those
-    /// whose timeouts became earlier.
+    /// Connections that matched and were listed, counted, changed or ended. In a review,
+    /// connections whose timers now expire earlier. In a walk through zones, zones.
     pub(crate) matched: u64,
     /// Connections that are to end, but wait for their NIC.
     pub(crate) held: u64,
@@ -122,7 +122,8 @@ impl CommandQueue {
         )
     }
 
-    /// Does some of the work requested; returns how much, 0 if none is requested.
+    /// Does some of the work requested; returns how much, 0 if none is requested or no ring has
+    /// room.
     #[inline(always)]
     pub(crate) fn serve(
         &mut self,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the subscribers of one worker's connection events. Each has a ring, and none delays the
-//! worker. Events that find a ring full are lost, and the subscriber gets their number.
+//! worker. Events for which a ring has no room are lost, and the subscriber gets their number.
 //!
 //! Clients make and free the rings. Without subscribers the engine keeps no events.
 
@@ -45,8 +45,8 @@ impl Subscriber {
         (Self { id, filter, ring, lost: 0 }, receiver)
     }
 
-    /// Returns the number of lost events that the ring does not report, once the subscriber has
-    /// left.
+    /// Returns the number of lost events that the ring does not report yet. Complete only after
+    /// [`Subscribers::remove`].
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
@@ -71,7 +71,7 @@ impl Subscriber {
 }
 
 impl Subscribers {
-    /// Adds a subscriber; returns it if there are [`LISTENERS_MAX`] already.
+    /// Adds a subscriber; returns it if there are [`SUBSCRIBERS_MAX`] already.
     pub(crate) fn add(
         &mut self,
         subscriber: Subscriber,
@@ -89,7 +89,7 @@ impl Subscribers {
     }
 
     /// Removes and returns a subscriber. It loses events that still wait in the engine. The caller
-    /// has just handed events out once, so only a backlog is lost.
+    /// has just called [`send_events`](Self::send_events), so only a backlog is lost.
     pub(crate) fn remove(&mut self, id: u64, engine: &mut Engine) -> Option<Subscriber> {
         let has_id = |slot: &&mut Option<Subscriber>| {
             slot.as_ref().is_some_and(|subscriber| subscriber.id == id)
@@ -126,7 +126,8 @@ impl Subscribers {
     }
 }
 
-/// Returns the name of the reason for which a connection ended, if the reason has one.
+/// Returns the name of the reason for which a connection ended; `None` for an event of a connection
+/// that has not ended.
 pub(crate) fn end_reason(event: &FlowEvent) -> Option<&'static str> {
     (event.change == EventKind::Destroy).then(|| event.record.end_reason.name())
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Publishes the counters of a running worker to other threads.
 //!
-//! The worker alone writes: it copies its counters here about a thousand times a second, with plain
-//! loads and stores and no lock. A reader may see one counter slightly older than the next.
+//! The worker copies its counters here about a thousand times a second, with plain stores and no
+//! lock. A reader may see one counter slightly older than the next. Only the longest gap is also
+//! written by a reader, which resets it.
 
 use crate::live::counters::stages::StageSample;
 use engine::MemoryUse;
@@ -36,7 +37,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// True until the worker's first turn is over.
+    /// True until the worker has published its counters, after its first round.
     pub(crate) fn is_empty(&self) -> bool {
         self.busy_cycles + self.idle_cycles == 0
     }
@@ -66,7 +67,7 @@ impl std::iter::Sum for Snapshot {
     }
 }
 
-/// A snapshot that one thread writes and others read.
+/// The counters of a worker, which it writes and other threads read.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedCounters {
     counters: [AtomicU64; 16],

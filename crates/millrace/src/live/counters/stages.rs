@@ -35,7 +35,7 @@ pub(crate) struct StageSample {
     pub(crate) stage_cycles: [u64; STAGES],
     /// Clock readings in the engine's stages.
     pub(crate) stage_readings: [u64; STAGES],
-    /// Cycles of housekeeping in all busy rounds, not of a sample.
+    /// Cycles of all housekeeping that did some work, not of a sample.
     pub(crate) housekeeping_cycles: u64,
 }
 
@@ -54,7 +54,7 @@ impl StageSample {
         }
     }
 
-    /// Returns all numbers, for [`PublishedCounters`](super::counters::PublishedCounters).
+    /// Returns all numbers, for [`PublishedCounters`](super::published::PublishedCounters).
     pub(crate) fn to_counters(self) -> [u64; Self::COUNTERS] {
         let Self { bursts, packets, cycles, rx_cycles, tx_cycles, .. } = self;
         let rest = [self.engine_packets, self.housekeeping_cycles];
@@ -103,7 +103,8 @@ impl StageSample {
     fn split_with(&self, busy_cycles: u64, reading: u64) -> StageCycles {
         let housekeeping = self.housekeeping_cycles.min(busy_cycles);
         let of_bursts = busy_cycles - housekeeping;
-        // Both samples are of the same bursts, except for packets handed off from other workers.
+        // Both samples are of the same bursts, unless the worker has dropped a burst whole. The
+        // engine's has no packets that the worker dropped before.
         let per_packet = |cycles: u64, readings: u64, packets: u64| {
             cycles.saturating_sub(readings * reading) as f64 / packets.max(1) as f64
         };

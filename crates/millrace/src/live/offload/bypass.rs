@@ -2,10 +2,10 @@
 //! Owns a port's bypass rules, by which the NIC itself forwards to the peer port and counts. At
 //! start, tries whether the port takes such rules and in which form.
 //!
-//! Each rule says which VLAN tags are present. The engine detects a mark on a packet of another
-//! connection. But if a rule forwards a packet of another connection, no worker sees it. Where the
-//! NIC can tell, the rules match whole packets only. A rule knows only the ports in the first
-//! fragment of a datagram, not the later fragments.
+//! If a NIC puts a mark on a packet of another connection, the engine detects it. If a bypass rule
+//! forwards a packet of another connection, no worker sees it. So each bypass rule also says which
+//! VLAN tags are present: none, or only that of the zone. Where the NIC can, it matches only
+//! packets that are not fragments, because only the first fragment of a datagram has the ports.
 
 use crate::live::offload::port_rules::Calls;
 use crate::live::offload::rule_dialect::{

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Creates and destroys the rules of a DPDK port, and measures how long each operation takes.
 //!
-//! The control thread shares the port: about once a second it reads counters and the link. Neither
-//! thread is on the packet path.
+//! The programming thread shares the port with the control thread, which reads counters and the
+//! link about once a second. Neither thread is on the packet path.
 
 mod api;
 
@@ -32,7 +32,7 @@ struct RequestedRule {
 pub(crate) struct PortRules {
     port: SharedPort,
     pub(crate) resets: Resets,
-    /// Resets that this side has taken notice of.
+    /// Number of resets begun, at the last call of [`was_reset`](Self::was_reset).
     resets_seen: u64,
     /// The port was reset, and not called since.
     needs_renewal: bool,

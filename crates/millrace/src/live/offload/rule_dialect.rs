@@ -57,7 +57,7 @@ impl RuleShape {
     }
 }
 
-/// Returns a header that matches `fields` (offset and bytes) and nothing else.
+/// Returns an item that matches only these `fields` of a header (offset and bytes).
 pub(crate) fn item(kind: ItemKind, fields: &[(usize, &[u8])]) -> Item {
     let (mut spec, mut mask) = ([0; Value::LEN], [0; Value::LEN]);
     for (at, bytes) in fields {
@@ -76,7 +76,7 @@ fn vlan(zone: u16) -> Option<Item> {
     (zone != 0).then_some(Item { kind: ItemKind::Vlan, spec, last: None, mask })
 }
 
-/// Returns the network header of packets that are not fragments.
+/// Returns an item for the IP header of packets that are not fragments.
 pub(crate) fn unfragmented_ip(tuple: &FiveTuple) -> Item {
     let (at, bits): (_, &[u8]) = match tuple.src {
         // More-fragments flag and fragment offset.
@@ -166,7 +166,7 @@ impl RuleDialect {
     ///
     /// # Errors
     ///
-    /// The driver's words for the first refusal, if it takes no shape.
+    /// The driver's words for the first refusal, if it takes no shape or no width of marks.
     pub(crate) fn probe(
         mut try_rule: impl FnMut(&Rule) -> Result<(), String>,
     ) -> Result<Self, String> {

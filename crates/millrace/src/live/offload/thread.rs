@@ -2,7 +2,8 @@
 //! Runs the thread that programs one port: takes rule requests of the workers, calls the driver,
 //! and returns results.
 //!
-//! Driver calls may take any time: only the end of the run waits for this thread, and not for long.
+//! A driver call may take any time. Only the end of the run waits for this thread: for [`END_MAX`],
+//! and for the driver call in progress.
 
 use crate::live::clock::Clock;
 use crate::live::offload::port_rules::PortRules;
@@ -23,8 +24,8 @@ pub(crate) type PortEnd = (Consumer<RuleRequest>, Producer<(RuleId, RuleResult)>
 
 /// Rule requests taken from each worker between two calls.
 const REQUESTS: usize = 64;
-/// First and longest sleep while there is nothing to do. With a longest sleep of 1 ms the idle
-/// thread takes 0.7 % of a cpu.
+/// First and longest sleep while there is nothing to do. With a longest sleep of 1 ms, the idle
+/// thread would take 0.7 % of a cpu.
 const NAP_MIN: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(4);
 /// At the end rules are destroyed one by one for this time, then all at once.
@@ -35,12 +36,12 @@ const CLEARED: usize = 64;
 /// Everything that the programming thread works with.
 pub(crate) struct Programming {
     pub(crate) name: String,
-    /// Why the port bypasses nothing; `None` if it does.
+    /// Why the port takes no bypass rules; `None` if it takes some.
     pub(crate) no_bypass: Option<String>,
     pub(crate) programmer: Programmer<PortRules>,
     /// The rings of each worker.
     pub(crate) rings: Vec<PortEnd>,
-    /// A result that found its ring full.
+    /// The next result to push, if its ring was full.
     pub(crate) held: Option<(u16, RuleId, RuleResult)>,
     pub(crate) clock: Clock,
     pub(crate) status: Arc<StatusCell>,
@@ -140,7 +141,7 @@ impl Programming {
         taken
     }
 
-    /// Pushes results to the workers while their rings have room.
+    /// Pushes results to the workers, in order, up to one whose ring is full.
     fn push_results(&mut self) {
         while let Some(answer) = self.held.take().or_else(|| self.programmer.next_answer()) {
             let (worker, rule, result) = answer;
@@ -158,7 +159,7 @@ impl Programming {
         let clock = self.clock;
         let begin = Instant::now();
         let nic = self.programmer.port();
-        // A port that requests a reset now gets none: its rules count as lost.
+        // No port is reset any more. If this one needs a reset, its rules count as lost.
         if nic.was_reset() || nic.resets.is_needed() {
             self.programmer.lose_all(clock.at(tsc()));
         }
@@ -233,7 +234,7 @@ impl Running {
         &self.name
     }
 
-    /// Returns why the port bypasses nothing; `None` if it does.
+    /// Returns why the port takes no bypass rules; `None` if it takes some.
     pub(crate) fn no_bypass(&self) -> Option<&str> {
         self.no_bypass.as_deref()
     }

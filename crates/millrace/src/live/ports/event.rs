@@ -6,7 +6,7 @@ use results::units;
 use std::fmt;
 use std::time::Duration;
 
-/// An event at a port that is printed at once.
+/// An event of a port, which the control thread prints when it notices it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PortEvent {
     /// The link of the port came up.

@@ -29,7 +29,7 @@ pub(crate) struct PortReset {
 
 enum State {
     Working,
-    /// Some queues have been returned.
+    /// The return of all queues is requested; these have been returned.
     Gathering(PortDown, Queues),
     Waiting(PortDown, Retry),
     GivenUp,

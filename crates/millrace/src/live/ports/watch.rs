@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Watches the ports of a running bump for the control thread, and reports what changes.
+//! Watches the ports of a running instance for the control thread, and reports what changes.
 
 use crate::live::ports::event::PortEvent;
 use crate::live::ports::reset::PortReset;
 use crate::live::ports::shared::SharedPort;
 
-/// A port of a running bump, as the control thread watches it.
+/// A port of a running instance, as the control thread watches it.
 pub(crate) struct PortWatch {
     pub(crate) port: SharedPort,
     pub(crate) reset: PortReset,
@@ -62,7 +62,8 @@ impl PortWatch {
         let port = self.port.lock();
         let name = || port.info().devargs.clone();
         if port.removed() {
-            // A tap that was moved into another network namespace goes on working.
+            // A tap that was moved into another network namespace goes on working, so it is not
+            // reported as removed.
             self.has_left_namespace =
                 port.info().driver == "net_tap" && !port.stands_for_interface();
             self.removed = !self.has_left_namespace;

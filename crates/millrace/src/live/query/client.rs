@@ -3,8 +3,8 @@
 //! that serve clients may call it, because a waiting worker would delay packets.
 //!
 //! Each command has its own ring for replies, so clients do not wait for each other. A walk sends a
-//! command for each part, and the ring holds the replies of a whole part. However slowly a client
-//! reads, no worker waits for it.
+//! command for each part. The ring holds the replies of a whole part, except that of a walk through
+//! zones. However slowly a client reads, no worker waits for it.
 
 use crate::live::checkpointing::CheckpointStatus;
 use crate::live::clock::Clock;
@@ -105,8 +105,9 @@ pub(crate) struct Walk {
     /// Index of the worker that the walk has reached; the cursor is its place there.
     worker: usize,
     cursor: Cursor,
-    /// Connections of this pass whose end waits for the NIC, and when the first pass had some.
+    /// Connections of this pass whose end waits for the NIC.
     held: u64,
+    /// When the first pass over this worker ended.
     held_since: Option<Instant>,
 }
 
@@ -186,9 +187,8 @@ impl QueryClient {
         Ok(true)
     }
 
-    /// Stops walks after their current part, because the run is about to end. At its end, the
-    /// control thread no longer takes flow records. A walk that ends connections would wait for
-    /// room for their records.
+    /// Ends walks after their current part, reloads and event streams, because the run is about to
+    /// end. The control socket can close only after they have ended.
     pub(crate) fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }
@@ -231,7 +231,7 @@ impl QueryClient {
         self.rules.iter().map(RulesHandle::name)
     }
 
-    /// Returns the policy of rules, as `policy` in the configuration.
+    /// Returns the policy of NIC rules, as written in the configuration.
     pub(crate) fn policy(&self) -> &str {
         &self.policy
     }
@@ -305,8 +305,8 @@ impl WorkerHandle {
     /// its queue. So this function also checks whether the worker has dropped the queue.
     fn next_reply<T>(&self, replies: &mut Consumer<T>) -> Result<T, RunEnding> {
         loop {
-            // Read before the pop: replies pushed before the worker dropped its end must still be
-            // taken.
+            // Checked before the pop: replies that the worker pushed before it dropped its end must
+            // still be taken.
             let is_over = replies.is_abandoned() || self.has_ended();
             match replies.pop() {
                 Ok(reply) => return Ok(reply),

@@ -83,7 +83,8 @@ impl EventStream<'_> {
             return;
         }
         for (worker, receiver) in self.queries.workers.iter().zip(&mut self.receivers) {
-            // The worker returns its end, so that no worker frees a ring. After the run it cannot.
+            // The worker returns its end of the ring, so that no worker frees one. A worker that
+            // has ended cannot reply.
             let reply = worker.request(|replies| Command::Unsubscribe(self.id, replies));
             if let Ok(Reply::Unsubscribed(Some(subscriber))) = reply {
                 receiver.missing = subscriber.lost();

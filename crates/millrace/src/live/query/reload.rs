@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replaces the zone configuration of the workers of a running bump.
+//! Replaces the zone configuration of the workers of a running instance.
 
 use crate::live::commands::queue::{Command, Reply, WalkKind};
 use crate::live::query::client::{QueryClient, RunEnding, Walk};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns a value that threads use one at a time, in the order of their calls. A mutex of the
-//! standard library favours the thread that had it last. A walk takes the value thousands of times
-//! with hardly a pause.
+//! standard library does not keep that order.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

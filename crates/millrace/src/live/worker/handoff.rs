@@ -109,7 +109,7 @@ impl HandoffRings {
         &self.handoffs[direction]
     }
 
-    /// Closes the rings to the others, which wait for that at the end of a run.
+    /// Closes the rings to the other workers, which wait for that at the end of a run.
     pub(crate) fn close(&mut self) {
         self.to.clear();
     }
@@ -134,7 +134,8 @@ pub(crate) fn of_workers(
     rings.zip((0..).map(steering))
 }
 
-/// Returns how RSS of both ports of a wire spreads packets; `None` if they differ or do not say.
+/// Returns how RSS of both ports of a wire spreads packets; `None` if it differs between them, or
+/// if a port does not report it.
 fn spread_of(wire: &PortPair) -> Option<Arc<RssSpread>> {
     let [a, b] = [&wire.a, &wire.b].map(dpdk::Port::spread);
     let (a, b) = (a?, b?);

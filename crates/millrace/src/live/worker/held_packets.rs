@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the packets that wait for another packet: fragments that arrived before the first fragment
-//! of their datagram. The engine assigns each a slot and decides later about it. This module also
-//! hands off packets to other workers.
+//! of their datagram. The engine assigns each a slot, and decides later whether it is forwarded.
+//! This module also hands off packets to other workers.
 
 use crate::live::worker::handoff::{HandoffPacket, HandoffRings};
 use dpdk::{Burst, Mbuf};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Measures how long a worker's queues wait between two polls: the time that a NIC's ring must
-//! bridge.
+//! Measures how long a worker's queues wait between two polls. For that time, a NIC's ring must
+//! hold all packets that arrive.
 
 use crate::live::clock::Clock;
 use report::summary::PollGap;
@@ -55,7 +55,7 @@ impl PollGaps {
         found.map_or(0, |length| end_of(length).min(self.longest()))
     }
 
-    /// Returns quantiles in microseconds.
+    /// Returns quantiles and the longest gap, in microseconds.
     pub(crate) fn summary(&self, clock: &Clock) -> PollGap {
         let us = |cycles: u64| clock.span(cycles) as f64 / 1e3;
         PollGap {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Depth of the flow queue that is requested from a port, in operations.
 pub(crate) const DEPTH: u32 = 256;
-/// Longest wait for the result of a rule that is tried at start.
+/// Longest wait for the result of a rule that is tried at start, or after a reset.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An operation that has ended.
@@ -142,7 +142,8 @@ impl Calls {
         self.ended.push(Completed { rule: number, took, result });
     }
 
-    /// Returns the counter of a rule; `None` if the NIC does not count packets and bytes.
+    /// Returns the counter of a rule; `None` if it cannot be read, or does not count both packets
+    /// and bytes.
     pub(crate) fn count(&self, port: &Port, number: RuleNumber) -> Option<BypassCount> {
         let count = port.flow_query_count(self.rules.get(&number)?, false).ok()?;
         Some(BypassCount { packets: count.hits?, bytes: count.bytes? })
