@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Queries a running bump: one line of JSON over a Unix socket, and lines of JSON back
+//! Queries a running instance: one line of JSON over a Unix socket, and lines of JSON back
 //! (docs/control.md). Other tools rely on the members: some may be added, none is renamed.
 //!
 //! A thread of its own serves each client, in bounded time and memory; no packet waits.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Serves the control socket of a running bump: who may query it, how many clients at a time, and
+//! Serves the control socket of a running instance: who may query it, how many clients at a time, and
 //! for how long.
 //!
 //! One thread waits for clients. Each client has its own thread with its own deadline, so a slow

@@ -273,9 +273,13 @@ fn count_marked<P: Packet>(
 ) -> BurstMask {
     let Trackers { v4, v6 } = trackers;
     marked.set_tight(v4.table.may_evict() || v6.table.may_evict());
-    let counted_before = marked.stats.counted;
+    let (counted_before, unread_before) = (marked.stats.counted, marked.stats.unusual);
     let rest = marked.resolve_marks(packets, (v4, v6));
     let (others, bytes) = marked.count(packets, (v4, v6), BurstContext { now, zoning });
+    if marked.stats.unusual != unread_before {
+        v4.set_unread_marks();
+        v6.set_unread_marks();
+    }
     accounts.stats.bytes += bytes;
     accounts.stats.tracked += marked.stats.counted - counted_before;
     rest | others

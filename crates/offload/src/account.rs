@@ -157,7 +157,7 @@ impl RuleTable {
 
     /// Marks all rules as lost and forgets all operations. Returns the rules as they were before.
     /// Removals requested meanwhile must be requested again.
-    pub(crate) fn lose(&mut self) -> Vec<(RuleId, RuleHandle)> {
+    pub(crate) fn forget_rules(&mut self) -> Vec<(RuleId, RuleHandle)> {
         self.operations.clear();
         self.present = 0;
         let mut rules: Vec<_> = self.rules.iter().map(|(rule, handle)| (*rule, *handle)).collect();

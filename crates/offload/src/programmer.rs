@@ -113,7 +113,7 @@ pub struct Programmer<P> {
     /// Removed rules in quarantine, with its end: their workers have no result yet.
     quarantined: VecDeque<(Nanos, Worker, RuleId)>,
     /// Rules that the port failed to remove. Their workers get no result, unless the NIC is reset.
-    stuck: Vec<LeakedRule>,
+    leaked: Vec<LeakedRule>,
     answers: VecDeque<(Worker, RuleId, RuleResult)>,
     counts: Counts,
     /// Rules whose counters are read, each with the time when it is due.
@@ -139,7 +139,7 @@ impl<P: RulePort> Programmer<P> {
             lost: VecDeque::new(),
             withdrawn: HashSet::new(),
             quarantined: VecDeque::new(),
-            stuck: Vec::new(),
+            leaked: Vec::new(),
             answers: VecDeque::new(),
             counts: Counts::default(),
             readings: VecDeque::new(),
@@ -204,11 +204,11 @@ impl<P: RulePort> Programmer<P> {
     /// valid, because a mark belongs to a connection. If the port refuses such a rule, its worker
     /// gets no result: it notices that packets have no mark. Rules that the port failed to remove
     /// before stay listed, because their state is unknown.
-    pub fn lose(&mut self) {
+    pub fn forget_rules(&mut self) {
         self.counts.lost += self.len() as u64;
         self.replaced.clear();
         self.lost.clear();
-        for (rule, handle) in self.account.lose() {
+        for (rule, handle) in self.account.forget_rules() {
             if matches!(handle.state, RuleState::Creating | RuleState::Present) {
                 self.count_unread(&handle);
             }
@@ -232,13 +232,13 @@ impl<P: RulePort> Programmer<P> {
         tuples.iter().for_each(|tuple| self.unblock(tuple));
     }
 
-    /// Marks all rules as lost after a reset of the NIC itself. Unlike [`lose`](Self::lose), this
+    /// Marks all rules as lost after a reset of the NIC itself. Unlike [`forget_rules`](Self::forget_rules), this
     /// clears the list of rules that the port failed to remove: they are gone too.
-    pub fn lose_all(&mut self, now: Nanos) {
-        self.lose();
+    pub fn forget_all_rules(&mut self, now: Nanos) {
+        self.forget_rules();
         self.pace.reset();
-        self.counts.lost += self.stuck.len() as u64;
-        for LeakedRule { rule, waiting_worker, .. } in std::mem::take(&mut self.stuck) {
+        self.counts.lost += self.leaked.len() as u64;
+        for LeakedRule { rule, waiting_worker, .. } in std::mem::take(&mut self.leaked) {
             if let Some(worker) = waiting_worker {
                 self.quarantine(worker, rule, now);
             }
@@ -279,8 +279,8 @@ impl<P: RulePort> Programmer<P> {
     }
 
     /// Returns the rules that the port failed to remove.
-    pub fn stuck(&self) -> &[LeakedRule] {
-        &self.stuck
+    pub fn leaked(&self) -> &[LeakedRule] {
+        &self.leaked
     }
 
     /// Returns the counters.
@@ -375,8 +375,8 @@ impl<P: RulePort> Programmer<P> {
             return self.destroy(rule, now);
         }
         // The port has failed to remove it already, when another rule was to replace it.
-        if let Some(stuck) = self.stuck.iter_mut().rfind(|stuck| stuck.rule == rule) {
-            stuck.waiting_worker = Some(worker);
+        if let Some(leaked) = self.leaked.iter_mut().rfind(|leaked| leaked.rule == rule) {
+            leaked.waiting_worker = Some(worker);
             return;
         }
         // It was refused, or another rule has replaced it, at an unknown time.

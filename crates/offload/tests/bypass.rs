@@ -200,7 +200,7 @@ impl World {
         for _ in 0..100 {
             self.work(100 * MS);
         }
-        let is_stuck = !self.programmer.stuck().is_empty();
+        let is_stuck = !self.programmer.leaked().is_empty();
         assert!(self.engine.bypasses() == 0 || is_stuck, "every rule is answered");
         while self.engine.flush(64) {}
         self.work(1);
@@ -252,7 +252,7 @@ fn play(world: &mut World, steps: &[Step]) {
             Step::Reset => {
                 world.programmer.port().reset();
                 let now = world.now;
-                world.programmer.lose_all(now);
+                world.programmer.forget_all_rules(now);
             }
         }
     }

@@ -274,7 +274,7 @@ fn two_connections(is_stubborn: bool, is_late: bool) {
     assert_eq!(worker.engine.offload_state(Side::A).live, 0);
     assert!(programming.programmer.is_empty());
     let left = programming.nic.lock().unwrap().rules.len();
-    assert_eq!(left, programming.programmer.stuck().len());
+    assert_eq!(left, programming.programmer.leaked().len());
     if !is_stubborn {
         // The mark is free again.
         receive(&worker.nic, &[b]);

@@ -17,7 +17,7 @@ pub enum MarkVerification {
     Sampled {
         /// Number of first packets of each rule.
         first: u8,
-        /// Sampling interval: one of this many packets, counted in bursts with a mark; at least 1.
+        /// Sampling interval: one of this many packets whose mark names a record; at least 1.
         one_in: u32,
     },
 }

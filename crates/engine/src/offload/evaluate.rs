@@ -148,7 +148,10 @@ impl FlowRules {
             return;
         }
         // Packets that were queued before the rule was installed have no mark.
-        if rule.lifecycle == RuleLifecycle::Requested || now.since(rule.since) < SETTLING {
+        if self.has_unread_marks
+            || rule.lifecycle == RuleLifecycle::Requested
+            || now.since(rule.since) < SETTLING
+        {
             return;
         }
         rule.misses += 1;

@@ -87,6 +87,9 @@ pub(crate) struct FlowRules {
     /// Side and time at which the burst arrived.
     pub(crate) side: Side,
     pub(super) now: Nanos,
+    /// True if packets of this burst had the mark of their rule and are processed without it. Then
+    /// a packet without a mark says nothing about its rule.
+    pub(super) has_unread_marks: bool,
     /// Least score of a candidate, and payback time in nanoseconds, by side.
     pub(super) threshold: [Score; 2],
     pub(super) payback_time: [Nanos; 2],
@@ -120,6 +123,7 @@ impl FlowRules {
             classes: RuleKinds::new(),
             side: Side::A,
             now: 0,
+            has_unread_marks: false,
             threshold: [Score::ZERO; 2],
             payback_time: [0; 2],
             last_rechecked: 0,
@@ -150,7 +154,13 @@ impl FlowRules {
     pub(crate) fn arrive(&mut self, side: Side, now: Nanos, packets: usize) {
         self.side = side;
         self.now = now;
+        self.has_unread_marks = false;
         self.slots.received(side, packets);
+    }
+
+    /// Notes that packets of this burst had the mark of their rule and are processed without it.
+    pub(crate) fn set_unread_marks(&mut self) {
+        self.has_unread_marks = true;
     }
 
     pub(crate) fn queue_drained(&mut self, side: Side) {

@@ -2,6 +2,7 @@
 //! Makes a record for a new connection.
 
 use super::Tracker;
+use super::marked::Evidence;
 use super::step::Step;
 use crate::account::Accounts;
 use crate::api::UntrackedReason;
@@ -48,7 +49,7 @@ impl<const W: usize> Tracker<W> {
         self.write_marks_of_new(record);
         self.table.live += 1;
         if is_rare {
-            self.handle_rare(record, meta.swapped(), false);
+            self.handle_rare(record, meta.swapped(), Evidence::Unmarked);
         }
         Some(record)
     }

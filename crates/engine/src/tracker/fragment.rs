@@ -2,11 +2,12 @@
 //! Counts later fragments to the connection of their datagram.
 
 use super::Tracker;
+use super::marked::Evidence;
 use super::step::Step;
 use crate::account::Accounts;
 use crate::api::{PROTO_SCTP, PROTO_TCP};
 use crate::base::Nanos;
-use crate::conn::Sampler;
+use crate::conn::NoSampling;
 use crate::packet::{HeaderInfo, Key, LaterFragment, PacketView};
 
 impl<const W: usize> Tracker<W> {
@@ -18,7 +19,6 @@ impl<const W: usize> Tracker<W> {
         now: Nanos,
         accounts: &mut Accounts,
     ) -> Step {
-        let sampler = self.eval_interval.of(record);
         let hot = &mut self.table.hot[record as usize];
         // TCP and SCTP packets are checked by their header, which only the first fragment has. So a
         // later fragment of them is only counted.
@@ -27,8 +27,8 @@ impl<const W: usize> Tracker<W> {
             let packet = PacketView::of_fragment(meta.without_flags(), &info, now);
             return self.track(record, &packet, accounts);
         }
-        if hot.count_later_fragment(meta, reach, sampler) {
-            self.handle_rare(record, meta.swapped(), false);
+        if hot.count_later_fragment(meta, reach, NoSampling) {
+            self.handle_rare(record, meta.swapped(), Evidence::None);
         }
         Step::Tracked
     }

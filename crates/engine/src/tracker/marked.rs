@@ -7,7 +7,26 @@ use crate::api::{RuleId, Side};
 use crate::base::{Micros, Nanos};
 use crate::conn::Sampler;
 use crate::offload::{EvalInterval, MarkCheck, PendingEval};
-use crate::packet::{FIN, Key, PacketMeta, RST, SYN_FIN_RST, SeqNumbers};
+use crate::packet::{FIN, HeaderInfo, Key, PacketMeta, RST, SYN_FIN_RST, SeqNumbers};
+
+/// What a counted packet shows about the NIC rule of its direction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// It had the mark of the rule.
+    Marked,
+    /// It should have had the mark, if there is a rule.
+    Unmarked,
+    /// Nothing: it is a later fragment, which no rule matches.
+    None,
+}
+
+impl Evidence {
+    /// Returns what an unmarked packet shows.
+    #[inline(always)]
+    pub(super) fn of_unmarked(info: &HeaderInfo) -> Self {
+        if info.is_later_fragment() { Evidence::None } else { Evidence::Unmarked }
+    }
+}
 
 impl<const W: usize> Tracker<W> {
     /// Counts packets whose marks name records, in their order. Stops at a packet that changes more
@@ -32,7 +51,7 @@ impl<const W: usize> Tracker<W> {
                 break;
             }
             let (record, mark) = (records[counted - 1], marks[counted - 1]);
-            self.handle_rare(record, mark as u8 & 1, true);
+            self.handle_rare(record, mark as u8 & 1, Evidence::Marked);
         }
         counted
     }
@@ -120,7 +139,7 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn count_one(&mut self, record: u32, meta: PacketMeta, now: Micros) {
         let sampler = self.eval_interval.map(EvalInterval::of_marked);
         if self.table.hot[record as usize].count(meta, now, sampler.of(record)) {
-            self.handle_rare(record, meta.swapped(), true);
+            self.handle_rare(record, meta.swapped(), Evidence::Marked);
         }
     }
 
@@ -137,7 +156,7 @@ impl<const W: usize> Tracker<W> {
     /// Does what is rare for a counted packet: carries full counters, and evaluates its direction
     /// if that is due.
     #[cold]
-    pub(super) fn handle_rare(&mut self, record: u32, swapped: u8, is_marked: bool) {
+    pub(super) fn handle_rare(&mut self, record: u32, swapped: u8, evidence: Evidence) {
         if self.table.hot[record as usize].is_full_of_responder() {
             self.table.unlink_embryonic(record);
         }
@@ -149,14 +168,14 @@ impl<const W: usize> Tracker<W> {
             self.eval_interval.of(record),
             self.eval_interval.map(EvalInterval::of_marked).of(record),
         );
-        let is_due = if is_marked {
-            hot.is_sample_due(swapped, later)
-        } else {
-            hot.is_sample_due(swapped, sampler)
+        let is_due = match evidence {
+            Evidence::Marked => hot.is_sample_due(swapped, later),
+            Evidence::Unmarked => hot.is_sample_due(swapped, sampler),
+            Evidence::None => false,
         };
         let Some(rules) = self.rules.as_mut().filter(|_| is_due) else { return };
         let due = PendingEval { record, direction: swapped & 1, side: rules.side() };
-        if !is_marked {
+        if evidence == Evidence::Unmarked {
             return self.evaluate(due, false);
         }
         rules.prefetch(record);

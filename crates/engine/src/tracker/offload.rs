@@ -46,6 +46,14 @@ impl<const W: usize> Tracker<W> {
         is_first
     }
 
+    /// Notes that packets of this burst had the mark of their rule and are processed without it.
+    #[cold]
+    pub(crate) fn set_unread_marks(&mut self) {
+        if let Some(rules) = &mut self.rules {
+            rules.set_unread_marks();
+        }
+    }
+
     /// Sets the mark that is enough for packets of this record; 0 for none. Returns the old one.
     #[inline(always)]
     pub(crate) fn set_expected_mark(&mut self, record: u32, mark: u32) -> u32 {

@@ -2,6 +2,7 @@
 //! Counts a packet to its connection, and moves the connection from state to state.
 
 use super::Tracker;
+use super::marked::Evidence;
 use super::step::{ReopenCause, Step};
 use crate::account::Accounts;
 use crate::api::Anomaly;
@@ -41,7 +42,7 @@ impl<const W: usize> Tracker<W> {
             return false;
         }
         if hot.count(meta, now, sampler.of(record)) {
-            self.handle_rare(record, meta.swapped(), false);
+            self.handle_rare(record, meta.swapped(), Evidence::Unmarked);
         }
         true
     }
@@ -111,7 +112,7 @@ impl<const W: usize> Tracker<W> {
             }
         }
         if is_rare {
-            self.handle_rare(record, meta.swapped(), false);
+            self.handle_rare(record, meta.swapped(), Evidence::of_unmarked(info));
         }
         if accounts.has_subscribers() {
             self.emit_update(record, transition, accounts);
@@ -132,9 +133,10 @@ impl<const W: usize> Tracker<W> {
         if matches!(anomaly, Anomaly::TcpSyn | Anomaly::TcpSynOfOther) {
             self.store_pending_syn(record, packet);
         }
-        let sampler = self.eval_interval.of(record);
+        let evidence = Evidence::of_unmarked(packet.header_info);
+        let sampler = self.eval_interval.filter(|_| evidence != Evidence::None).of(record);
         if self.table.hot[record as usize].count_anomaly(packet.meta, sampler) {
-            self.handle_rare(record, packet.meta.swapped(), false);
+            self.handle_rare(record, packet.meta.swapped(), evidence);
         }
         Step::Ignored(anomaly)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests NIC rules under a running bump: packets are counted by marks, and results do not change.
+//! Tests NIC rules of a running instance: packets are counted by marks, and results do not change.
 
 use crate::bump::{Ended, Line, Setup, count};
 use crate::captures::{Talk, is_a};

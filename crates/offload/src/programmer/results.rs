@@ -53,7 +53,7 @@ impl<P: RulePort> Programmer<P> {
                 self.account.remove(rule);
                 let waiting_worker = handle.is_removal_requested.then_some(handle.worker);
                 self.count_unread(&handle);
-                self.stuck.push(LeakedRule { rule, refusal, waiting_worker });
+                self.leaked.push(LeakedRule { rule, refusal, waiting_worker });
                 if let Some((worker, other, _)) = self.blocked.remove(&handle.request.tuple) {
                     self.answer(worker, other, RuleResult::Postponed);
                 }
@@ -127,9 +127,9 @@ impl<P: RulePort> Programmer<P> {
     fn refuse_waiting(&mut self, answer: RuleResult) {
         for worker in 0..self.queues.len() {
             let waiting = std::mem::take(&mut self.queues[worker].installs);
-            self.counts.resting += waiting.len() as u64;
             for (rule, _) in waiting {
                 if !self.withdrawn.remove(&rule) {
+                    self.counts.resting += 1;
                     self.answer(worker as Worker, rule, answer);
                 }
             }

@@ -140,7 +140,7 @@ proptest! {
             }
         }
         world.rest();
-        let there = world.programmer.len() + world.programmer.stuck().len();
+        let there = world.programmer.len() + world.programmer.leaked().len();
         prop_assert_eq!(there, world.programmer.port().nic.len());
         let is_there =
             |answer: &Option<RuleResult>| matches!(answer, Some(RuleResult::Installed { .. }));
@@ -148,7 +148,7 @@ proptest! {
             world.remove(0);
             world.rest();
         }
-        let stuck = world.programmer.stuck().len();
+        let stuck = world.programmer.leaked().len();
         prop_assert!(world.programmer.is_empty());
         prop_assert_eq!(stuck, world.programmer.port().nic.len());
         let answers = world.known.values().map(|(.., answer)| *answer);
@@ -230,7 +230,7 @@ fn nobody_hears_that_a_rule_is_gone_that_is_stuck() {
     world.rest();
     world.install(0, 1);
     world.rest();
-    assert_eq!(world.programmer.stuck().len(), 1);
+    assert_eq!(world.programmer.leaked().len(), 1);
     world.remove(0);
     world.rest();
     let answers: Vec<_> = world.known.values().map(|(.., answer)| *answer).collect();
@@ -325,7 +325,7 @@ fn reset(world: &mut World) {
     nic.set_started(false);
     nic.set_started(true);
     world.programmer.port().forget();
-    world.programmer.lose();
+    world.programmer.forget_rules();
     assert_eq!((world.programmer.len(), world.programmer.port().nic.len()), (0, 0));
 }
 
@@ -364,13 +364,13 @@ fn a_reset_parts_with_rules_that_were_stuck() {
     world.remove(0);
     world.install(1, 1);
     world.rest();
-    assert_eq!(world.programmer.stuck().len(), 2);
+    assert_eq!(world.programmer.leaked().len(), 2);
     let nic = &mut world.programmer.port().nic;
     assert!(nic.bring_back());
     world.programmer.port().forget();
-    world.programmer.lose_all(world.now_ns.get());
+    world.programmer.forget_all_rules(world.now_ns.get());
     world.rest();
-    assert!(world.programmer.stuck().is_empty());
+    assert!(world.programmer.leaked().is_empty());
     assert_eq!((world.programmer.len(), world.programmer.port().nic.len()), (1, 1));
     assert_eq!(world.known.len(), 3, "one of four is gone");
     let Counts { created, lost, .. } = world.programmer.counts();

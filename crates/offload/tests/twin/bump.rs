@@ -250,7 +250,7 @@ impl Bump {
             self.came.created += counts.created;
             self.came.destroyed += counts.destroyed;
             self.came.lost += counts.lost;
-            self.came.stuck += end.programmer.stuck().len() as u64;
+            self.came.stuck += end.programmer.leaked().len() as u64;
         }
         for Worker { ruled, plain } in &mut self.workers {
             assert_eq!(without_cycles(ruled.stats()), without_cycles(plain.stats()));
@@ -378,7 +378,7 @@ impl End {
         nic.set_started(false);
         nic.set_started(true);
         self.programmer.port().forget();
-        self.programmer.lose();
+        self.programmer.forget_rules();
         self.received.iter_mut().map(|queue| queue.drain(..).count() as u64).sum()
     }
 
@@ -392,7 +392,7 @@ impl End {
         nic.set_started(false);
         nic.set_started(true);
         self.programmer.port().forget();
-        self.programmer.lose_all(self.now.get());
+        self.programmer.forget_all_rules(self.now.get());
         self.received.iter_mut().map(|queue| queue.drain(..).count() as u64).sum()
     }
 
@@ -418,7 +418,7 @@ impl End {
     }
 
     fn assert_account(&mut self) {
-        let there = self.programmer.len() + self.programmer.stuck().len();
+        let there = self.programmer.len() + self.programmer.leaked().len();
         assert_eq!(there, self.programmer.port().nic.len(), "rules believed, and rules there");
     }
 }

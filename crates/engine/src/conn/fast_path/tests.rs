@@ -37,7 +37,7 @@ struct Known {
     state: State,
     ends: [u32; 2],
     acks: [u32; 2],
-    rooms: [u16; 2],
+    windows: [u16; 2],
     flags: [u8; 2],
     scales: u8,
     swapped: u8,
@@ -54,11 +54,11 @@ impl Known {
         let state = prop::sample::select(STATES.to_vec());
         let parts =
             (state, numbers(), numbers(), [room(), room()], [flags(), flags()], scales, 0..2u8);
-        parts.prop_map(|(state, ends, acks, rooms, flags, scales, swapped)| Known {
+        parts.prop_map(|(state, ends, acks, windows, flags, scales, swapped)| Known {
             state,
             ends,
             acks,
-            rooms,
+            windows,
             flags,
             scales,
             swapped,
@@ -71,7 +71,7 @@ impl Known {
             key: Key([0, zone_proto(0, PROTO_TCP)]),
             counters: self.flags.map(|flags| PackedCounters::new(flags, 1, 1, 1)),
             state_word: vital.with_state(self.state),
-            window: TcpWindow::of_parts(self.ends, self.acks, self.rooms),
+            window: TcpWindow::of_parts(self.ends, self.acks, self.windows),
             ..ConnHot::FREE
         }
     }

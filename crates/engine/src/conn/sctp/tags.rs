@@ -247,13 +247,13 @@ impl TcpWindow {
         TcpWindow {
             ends: known,
             acks: offered,
-            rooms: [(requested >> 16) as u16, requested as u16],
+            windows: [(requested >> 16) as u16, requested as u16],
         }
     }
 
     /// Returns the tags that are stored in place of window and shifts.
     pub(crate) fn tags(&self, scales: WindowScales) -> SctpTags {
-        let [high, low] = self.rooms.map(u32::from);
+        let [high, low] = self.windows.map(u32::from);
         let requester = InitSender::of_bits(scales.0);
         SctpTags { known: self.ends, offered: self.acks, requested: high << 16 | low, requester }
     }

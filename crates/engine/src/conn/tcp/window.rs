@@ -102,7 +102,7 @@ pub(crate) struct TcpWindow {
     /// Window that this side offers, from its highest acknowledgment on, in units of its shift.
     ///
     /// It is rounded up. Otherwise the right edge would move left when an acknowledgment advances.
-    pub(crate) rooms: [u16; 2],
+    pub(crate) windows: [u16; 2],
 }
 
 /// Returns the distance from `from` ahead to `to`, modulo 2^32; negative if `to` is behind.
@@ -112,12 +112,12 @@ fn distance(from: u32, to: u32) -> i64 {
 }
 
 impl TcpWindow {
-    pub(crate) const NONE: TcpWindow = TcpWindow { ends: [0; 2], acks: [0; 2], rooms: [0; 2] };
+    pub(crate) const NONE: TcpWindow = TcpWindow { ends: [0; 2], acks: [0; 2], windows: [0; 2] };
 
     /// Creates a window from these numbers.
     #[cfg(test)]
-    pub(crate) fn of_parts(ends: [u32; 2], acks: [u32; 2], rooms: [u16; 2]) -> Self {
-        TcpWindow { ends, acks, rooms }
+    pub(crate) fn of_parts(ends: [u32; 2], acks: [u32; 2], windows: [u16; 2]) -> Self {
+        TcpWindow { ends, acks, windows }
     }
 
     /// Creates the window after the first SYN, or one that replaces it.
@@ -127,7 +127,7 @@ impl TcpWindow {
             // Data in the SYN need not be acknowledged with it (RFC 7413 section 4.1.2).
             acks: [0, syn.seq.wrapping_add(1)],
             // The window field of a SYN has no shift.
-            rooms: [syn.window, 0],
+            windows: [syn.window, 0],
         };
         (window, WindowScales::on_syn(scale))
     }
@@ -150,7 +150,7 @@ impl TcpWindow {
         TcpWindow {
             ends: of_both(first.end(), first.ack),
             acks: of_both(first.ack, first.seq),
-            rooms: room,
+            windows: room,
         }
     }
 
@@ -158,7 +158,7 @@ impl TcpWindow {
     pub(crate) fn answered_by(direction: usize, segment: SeqNumbers, answer: SeqNumbers) -> Self {
         let by_sender = |first: SeqNumbers, second: SeqNumbers| {
             let [ends, acks] = [[first.end(), second.end()], [first.ack, second.ack]];
-            TcpWindow { ends, acks, rooms: [first.window, second.window] }
+            TcpWindow { ends, acks, windows: [first.window, second.window] }
         };
         if direction == 0 { by_sender(answer, segment) } else { by_sender(segment, answer) }
     }
@@ -198,7 +198,7 @@ impl TcpWindow {
         TcpSegment { numbers: syn, scale }: TcpSegment,
     ) -> WindowScales {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
-        let room = i64::from(self.rooms[peer]) << scales.of(peer);
+        let room = i64::from(self.windows[peer]) << scales.of(peer);
         let scales = scales.answered_anew(sender, scale);
         let in_units = |room: i64, of: usize| {
             let shift = scales.of(of);
@@ -206,8 +206,8 @@ impl TcpWindow {
         };
         self.ends[sender] = syn.end();
         (self.acks[sender], self.acks[peer]) = (syn.ack, syn.seq.wrapping_add(1));
-        self.rooms[sender] = in_units(syn.window.into(), sender);
-        self.rooms[peer] = in_units(room, peer);
+        self.windows[sender] = in_units(syn.window.into(), sender);
+        self.windows[peer] = in_units(room, peer);
         scales
     }
 
@@ -228,7 +228,7 @@ impl TcpWindow {
         let in_units = |room: u16, direction: usize| {
             room.div_ceil(1 << scales.of(direction).min(u16::BITS - 1))
         };
-        self.rooms = [in_units(self.rooms[0], 0), in_units(syn.window, 1)];
+        self.windows = [in_units(self.windows[0], 0), in_units(syn.window, 1)];
         scales
     }
 
@@ -236,7 +236,7 @@ impl TcpWindow {
     pub(crate) fn joined(&mut self, answer: SeqNumbers) -> WindowScales {
         self.ends[1] = answer.end();
         self.acks = [answer.seq, answer.ack];
-        self.rooms[1] = answer.window;
+        self.windows[1] = answer.window;
         WindowScales::UNKNOWN
     }
 
@@ -274,7 +274,7 @@ impl TcpWindow {
     #[inline(always)]
     fn in_window(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> bool {
         let (sender, peer) = (direction & 1, 1 - (direction & 1));
-        let room = i64::from(self.rooms[peer]) << scales.of(peer);
+        let room = i64::from(self.windows[peer]) << scales.of(peer);
         // Unsigned: an acknowledgment of unsent data wraps to an age of at least 2^31, more than
         // any maximum. So one comparison checks both bounds.
         let unacked = self.ends[peer].wrapping_sub(segment.ack);
@@ -289,7 +289,7 @@ impl TcpWindow {
     #[inline(never)]
     fn violation(&self, scales: WindowScales, direction: usize, segment: SeqNumbers) -> Anomaly {
         let peer = 1 - (direction & 1);
-        let room = i64::from(self.rooms[peer]) << scales.of(peer);
+        let room = i64::from(self.windows[peer]) << scales.of(peer);
         match () {
             () if distance(self.acks[peer], segment.seq) > room => Anomaly::TcpBeyondWindow,
             () if self.new_bytes(direction, segment) < -(WINDOW_MAX << scales.of(peer)) => {
@@ -320,17 +320,17 @@ impl TcpWindow {
     pub(crate) fn follow(&mut self, scales: WindowScales, direction: usize, segment: SeqNumbers) {
         let sender = direction & 1;
         let shift = scales.of(sender);
-        let news = self.new_bytes(direction, segment).max(0);
-        self.ends[sender] = self.ends[sender].wrapping_add(news as u32);
+        let added = self.new_bytes(direction, segment).max(0);
+        self.ends[sender] = self.ends[sender].wrapping_add(added as u32);
         let more = distance(self.acks[sender], segment.ack);
         let acked = more.max(0);
         self.acks[sender] = self.acks[sender].wrapping_add(acked as u32);
         // Both edges relative to the old acknowledgment; the farther one relative to the new one.
         let (before, now) =
-            (i64::from(self.rooms[sender]) << shift, i64::from(segment.window) << shift);
+            (i64::from(self.windows[sender]) << shift, i64::from(segment.window) << shift);
         let room = before.max(now + more) - acked;
         // Rounded up, because shifts round down.
-        self.rooms[sender] = (-(-room >> shift)).min(WINDOW_MAX) as u16;
+        self.windows[sender] = (-(-room >> shift)).min(WINDOW_MAX) as u16;
     }
 
     /// Extends the end of the data sent by the later fragments of a segment, if the data sent
@@ -358,7 +358,7 @@ impl TcpWindow {
         if rst.seq == self.acks[peer] || rst.seq == self.ends[sender] {
             return Ok(());
         }
-        let room = i64::from(self.rooms[peer]) << scales.of(peer);
+        let room = i64::from(self.windows[peer]) << scales.of(peer);
         Err(match (0..=room).contains(&distance(self.acks[peer], rst.seq)) {
             true => Anomaly::TcpRstInWindow,
             false => Anomaly::TcpRst,
@@ -428,7 +428,10 @@ mod tests {
         let sent = distance(window.acks[peer], window.ends[sender]);
         let unacked = distance(segment.ack, window.ends[peer]);
         [
-            ((i64::from(window.rooms[peer]) << scales.of(peer)) - ahead, Anomaly::TcpBeyondWindow),
+            (
+                (i64::from(window.windows[peer]) << scales.of(peer)) - ahead,
+                Anomaly::TcpBeyondWindow,
+            ),
             (ahead + i64::from(segment.len) - sent + of(peer), Anomaly::TcpOld),
             (unacked, Anomaly::TcpAckBeyond),
             (of(sender).max(ACK_AGE_MIN) - unacked, Anomaly::TcpAckOld),
@@ -447,7 +450,7 @@ mod tests {
         if ahead > distance(window.acks[peer], window.ends[sender]) {
             window.ends[sender] = segment.end();
         }
-        let edge = i64::from(window.rooms[sender]) << shift;
+        let edge = i64::from(window.windows[sender]) << shift;
         let new = distance(window.acks[sender], segment.ack) + (i64::from(segment.window) << shift);
         let from = distance(window.acks[sender], segment.ack).max(0);
         if from > 0 {
@@ -455,7 +458,7 @@ mod tests {
         }
         let (room, unit) = (edge.max(new) - from, 1_i64 << shift);
         let units = room.div_euclid(unit) + i64::from(room.rem_euclid(unit) > 0);
-        window.rooms[sender] = units.min(WINDOW_MAX) as u16;
+        window.windows[sender] = units.min(WINDOW_MAX) as u16;
         window
     }
 
@@ -473,7 +476,7 @@ mod tests {
 
     fn window() -> impl Strategy<Value = TcpWindow> {
         let sides = ([near(), near()], [near(), near()], any::<[u16; 2]>());
-        sides.prop_map(|(ends, acks, rooms)| TcpWindow { ends, acks, rooms })
+        sides.prop_map(|(ends, acks, windows)| TcpWindow { ends, acks, windows })
     }
 
     proptest! {

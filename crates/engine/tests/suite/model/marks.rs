@@ -258,8 +258,12 @@ fn of_one_slot(capacity: u32) -> (Engine, MarkLayout) {
 }
 
 fn of_timeouts(capacity: u32, timeouts: Timeouts) -> (Engine, MarkLayout) {
-    let layout = MarkLayout::new(32, 2).unwrap();
     let check = MarkVerification::Sampled { first: 0, one_in: u32::MAX };
+    of_check(capacity, timeouts, check)
+}
+
+fn of_check(capacity: u32, timeouts: Timeouts, check: MarkVerification) -> (Engine, MarkLayout) {
+    let layout = MarkLayout::new(32, 2).unwrap();
     let admission = OffloadPolicy::After { packets: 1 };
     let offload = OffloadConfig {
         layout,
@@ -418,4 +422,24 @@ fn a_mark_is_not_enough_where_any_packet_changes_the_state() {
     arrive(&mut engine, 5, &[(&ack, mark)]);
     engine.expire(2_000_000_000, BURST_MAX);
     assert_eq!(engine.next_record(), None, "confirmed by a packet with a mark");
+}
+
+#[test]
+fn a_mark_that_was_not_read_is_no_miss_of_its_rule() {
+    let (mut engine, layout) = of_check(2, Timeouts::SHORT, MarkVerification::Always);
+    let [a, b] = [1, 2]
+        .map(|host| FrameBuilder::ipv4([10, 0, 0, host], [10, 9, 9, 9]).udp(1, 53).pad().build());
+    arrive(&mut engine, 0, &[(&a, None)]);
+    let mark = obey(&mut engine, layout);
+    (1..4).for_each(|now| arrive(&mut engine, now, &[(&a, mark)]));
+    // Every mark is compared in order, so a packet behind one without a mark is looked up.
+    for _ in 0..512 {
+        arrive(&mut engine, 500_000_000, &[(&b, None), (&a, mark)]);
+    }
+    let rules = engine.offload_stats();
+    assert_eq!((rules.effective, rules.lost_effect), (1, 0));
+    for _ in 0..512 {
+        arrive(&mut engine, 500_000_000, &[(&b, None), (&a, None)]);
+    }
+    assert_eq!(engine.offload_stats().lost_effect, 1);
 }

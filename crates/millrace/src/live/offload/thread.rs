@@ -113,7 +113,7 @@ impl Programming {
     /// Marks all rules as lost if the port was reset; the programmer then installs them again.
     fn notice_reset(&mut self, now: &mut impl FnMut() -> Nanos) {
         if self.programmer.port().was_reset() {
-            self.programmer.lose_all(now());
+            self.programmer.forget_all_rules(now());
         }
     }
 
@@ -161,7 +161,7 @@ impl Programming {
         let nic = self.programmer.port();
         // No port is reset any more. If this one needs a reset, its rules count as lost.
         if nic.was_reset() || nic.resets.is_needed() {
-            self.programmer.lose_all(clock.at(tsc()));
+            self.programmer.forget_all_rules(clock.at(tsc()));
         }
         let mut left = usize::MAX;
         loop {
@@ -187,11 +187,11 @@ impl Programming {
     fn report(&mut self, installed: u64) -> OffloadPort {
         let counts = self.programmer.counts();
         let flushed = self.programmer.len() as u64;
-        let stuck = self.programmer.stuck().iter();
-        let stuck = stuck.map(|LeakedRule { rule, refusal, .. }| {
+        let leaked = self.programmer.leaked().iter();
+        let leaked = leaked.map(|LeakedRule { rule, refusal, .. }| {
             format!("connection {} direction {}: {}", rule.index, rule.direction, refusal.words)
         });
-        let stuck = stuck.collect();
+        let leaked = leaked.collect();
         let nic = self.programmer.port();
         OffloadPort {
             name: self.name.clone(),
@@ -219,7 +219,7 @@ impl Programming {
                 },
                 resting: counts.resting,
                 withdrawn: counts.withdrawn,
-                stuck,
+                stuck: leaked,
             },
             insert_us: nic.inserts.times(),
             delete_us: nic.deletes.times(),
