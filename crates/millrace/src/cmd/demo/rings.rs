@@ -16,6 +16,7 @@ use capture::Capture;
 use config::plan::{OffloadPlan, engine_bytes};
 use doctor::host::Memory;
 use dpdk::{EalConfig, Mempool, Port, PortConfig, ring_cable};
+use engine::ChecksumCheck;
 use report::output::{Command, write_line};
 use report::records::WrittenRecords;
 use results::units;
@@ -143,7 +144,12 @@ fn start(source: Source) -> anyhow::Result<(Runtime, Generator)> {
         interface_mtu: [None; 2],
         cuts_from: [None; 2],
     };
-    let config = engine::Config { secret: secret()?, ..engine::Config::default() };
+    // A capture on the sending host has checksums that its NIC had not filled in yet.
+    let checksums = match &source {
+        Source::Frames(_) => ChecksumCheck::Trusted,
+        Source::Workload(_) => ChecksumCheck::Verified,
+    };
+    let config = engine::Config { secret: secret()?, checksums, ..engine::Config::default() };
     let live = Runtime::start(&eal, vec![wire], (&config, OffloadPlan::off(), vec![]), None)?;
     let stop = Arc::new(AtomicBool::new(false));
     let feeder = Feeder { source, ends, mempool, window: WINDOW, stop: Arc::clone(&stop) };
