@@ -37,7 +37,7 @@ pub(crate) use zones::{EVICT, Limits, TimeoutPolicy, Zone};
 
 use engine::{
     ChecksumCheck, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup, TcpWindowCheck,
-    WhenFull, ZoneSource,
+    Tracking, WhenFull, ZoneSource,
 };
 use section::{Document, Section};
 use std::fs::File;
@@ -84,6 +84,7 @@ pub struct Config {
 /// `[policy]`: what happens to malformed, invalid and unusual packets.
 #[derive(Default)]
 pub(crate) struct PacketPolicy {
+    pub(crate) tracking: Option<Located<Tracking>>,
     pub(crate) malformed: Option<Located<MalformedPackets>>,
     pub(crate) tcp: Option<Located<TcpWindowCheck>>,
     pub(crate) pick_up: Option<Located<TcpPickup>>,
@@ -112,6 +113,7 @@ pub(crate) struct Pair {
     pub(crate) rx_descriptors: Option<Located<u16>>,
     pub(crate) tx_descriptors: Option<Located<u16>>,
     pub(crate) zone: Option<Located<u16>>,
+    pub(crate) tracking: Option<Located<Tracking>>,
     pub(crate) mtu: Option<Located<u16>>,
     /// Largest MTU of its Linux interfaces; 0 if it has none, or if the host was not asked.
     pub(crate) found_mtu: u32,
@@ -151,6 +153,8 @@ pub(crate) struct Timeouts {
     pub(crate) sctp_heartbeat: Option<Located<f64>>,
     pub(crate) other_first: Option<Located<f64>>,
     pub(crate) other_multiple: Option<Located<f64>>,
+    pub(crate) flow_first: Option<Located<f64>>,
+    pub(crate) flow_multiple: Option<Located<f64>>,
 }
 
 /// Least MTU of a pair: that of IPv4 (RFC 791, section 3.2).
@@ -182,6 +186,11 @@ pub(crate) const HUGE: &Choices<Huge> =
 pub(crate) const YES_OR_NO: &Choices<bool> = &[("true", true), ("false", false)];
 pub(crate) const WHEN_FULL: &Choices<WhenFull> =
     &[("\"pass-untracked\"", WhenFull::PassUntracked), ("\"drop\"", WhenFull::Drop)];
+pub(crate) const TRACKING: &Choices<Tracking> = &[
+    ("\"off\"", Tracking::Off),
+    ("\"flows\"", Tracking::Flows),
+    ("\"connections\"", Tracking::Connections),
+];
 pub(crate) const MALFORMED: &Choices<MalformedPackets> =
     &[("\"pass\"", MalformedPackets::Pass), ("\"drop\"", MalformedPackets::Drop)];
 pub(crate) const TCP: &Choices<TcpWindowCheck> =
@@ -281,6 +290,7 @@ impl Pair {
             rx_descriptors: section.integer("rx_descriptors", 32..=32_768),
             tx_descriptors: section.integer("tx_descriptors", 32..=32_768),
             zone: section.integer("zone", 0..=u16::MAX),
+            tracking: section.choice("tracking", TRACKING),
             mtu: section.integer("mtu", MTU_MIN..=MTU_MAX),
             found_mtu: 0,
             found_nodes: Vec::new(),
@@ -307,6 +317,7 @@ impl Table {
 impl PacketPolicy {
     fn read(section: Section) -> Self {
         let policy = Self {
+            tracking: section.choice("tracking", TRACKING),
             malformed: section.choice("malformed", MALFORMED),
             tcp: section.choice("tcp", TCP),
             pick_up: section.choice("pick_up", PICK_UP),
@@ -348,6 +359,8 @@ impl Timeouts {
             sctp_heartbeat: section.seconds("sctp_heartbeat"),
             other_first: section.seconds("other_first"),
             other_multiple: section.seconds("other_multiple"),
+            flow_first: section.seconds("flow_first"),
+            flow_multiple: section.seconds("flow_multiple"),
         }
     }
 }

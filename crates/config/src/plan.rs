@@ -72,6 +72,8 @@ pub struct PairPlan {
     pub tx_descriptors: u16,
     /// Zone of all packets of the pair; `None` if it has none of its own.
     pub(crate) zone: Option<u16>,
+    /// Deepest tracking in any zone of the pair.
+    pub deepest: engine::Tracking,
     /// MTU to set for both ports; `None` leaves it as it is.
     pub mtu: Option<u16>,
     /// Largest frame payload that is known to arrive, in bytes; packet buffers must hold it.
@@ -184,6 +186,9 @@ fn plan_pair(pair: crate::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Opti
         rx_descriptors: settings.take("rx_descriptors", pair.rx_descriptors, DESCRIPTORS),
         tx_descriptors: settings.take("tx_descriptors", pair.tx_descriptors, DESCRIPTORS),
         zone: pair.zone.map(|zone| settings.require("zone", zone)),
+        deepest: pair.tracking.map_or(engine::Tracking::Connections, |tracking| {
+            settings.require("tracking", tracking)
+        }),
         mtu: pair.mtu.map(|mtu| settings.require("mtu", mtu)),
         largest_mtu,
     })
@@ -204,6 +209,7 @@ fn plan_engine(
     let when_full = settings.take("when_full", table.when_full, default.when_full);
     let zone = settings.take("zone", table.zone, default.zone);
     settings.open("policy");
+    let tracking = settings.take("tracking", config.policy.tracking, default.tracking);
     let malformed = settings.take("malformed", config.policy.malformed, default.malformed);
     let tcp = settings.take("tcp", config.policy.tcp, default.tcp);
     let pick_up = settings.take("pick_up", config.policy.pick_up, default.pick_up);
@@ -225,6 +231,7 @@ fn plan_engine(
         capacity_ipv6,
         labels,
         when_full,
+        tracking,
         malformed,
         tcp,
         checksums,
@@ -287,5 +294,7 @@ fn plan_timeouts(written: crate::Timeouts, default: Timeouts, settings: &mut Set
         sctp_heartbeat: take("sctp_heartbeat", written.sctp_heartbeat, default.sctp_heartbeat),
         other_first: take("other_first", written.other_first, default.other_first),
         other_multiple: take("other_multiple", written.other_multiple, default.other_multiple),
+        flow_first: take("flow_first", written.flow_first, default.flow_first),
+        flow_multiple: take("flow_multiple", written.flow_multiple, default.flow_multiple),
     }
 }

@@ -2,8 +2,8 @@
 //! Reads limits of connections, and the settings of zones.
 
 use super::section::Section;
-use super::{Choices, Located, PICK_UP, TCP, Timeouts, WHEN_FULL};
-use engine::{Evict, TcpPickup, TcpWindowCheck, WhenFull};
+use super::{Choices, Located, PICK_UP, TCP, TRACKING, Timeouts, WHEN_FULL};
+use engine::{Evict, TcpPickup, TcpWindowCheck, Tracking, WhenFull};
 
 /// Range of limits of connections; more than fit into any table.
 const CONNECTIONS: std::ops::RangeInclusive<u32> = 0..=1 << 30;
@@ -38,6 +38,7 @@ pub(crate) struct Zone {
     pub(crate) ids: Option<Located<Vec<Located<u32>>>>,
     /// Name of a timeout policy.
     pub(crate) timeouts: Option<Located<String>>,
+    pub(crate) tracking: Option<Located<Tracking>>,
     pub(crate) tcp: Option<Located<TcpWindowCheck>>,
     pub(crate) pick_up: Option<Located<TcpPickup>>,
     /// 0 means no limit.
@@ -73,6 +74,7 @@ impl Zone {
         let zone = Self {
             ids: section.zones("ids"),
             timeouts: section.text("timeouts"),
+            tracking: section.choice("tracking", TRACKING),
             tcp: section.choice("tcp", TCP),
             pick_up: section.choice("pick_up", PICK_UP),
             connections_max: section.integer("connections_max", CONNECTIONS),

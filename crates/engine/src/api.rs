@@ -31,7 +31,7 @@ mod zone;
 pub use anomaly::Anomaly;
 pub use behaviour::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,
-    TcpWindowCheck, WhenFull,
+    TcpWindowCheck, Tracking, WhenFull,
 };
 pub use config::{Config, MAX_CAPACITY};
 pub use conn_snapshot::{ConnSnapshot, RestoreOutcome, SnapshotState};

@@ -28,8 +28,8 @@ pub use api::{
     OffloadStats, OffloadStatus, Prefix, PrefixError, ProtoState, Query, RestoreOutcome, RssFields,
     RssSpread, RuleAction, RuleId, RuleRequest, RuleResult, RuleState, RuleView, STALL_CYCLES,
     Side, SnapshotState, Stage, Stats, SteeringConfig, SteeringMismatch, SweepProgress, TcpPickup,
-    TcpWindowCheck, Timeouts, UntrackedReason, Verdict, VlanTags, WhenFull, ZonePolicy, ZoneRule,
-    ZoneSource, ZoneStatus,
+    TcpWindowCheck, Timeouts, Tracking, UntrackedReason, Verdict, VlanTags, WhenFull, ZonePolicy,
+    ZoneRule, ZoneSource, ZoneStatus,
 };
 pub use base::{BURST_MAX, MemoryUse, Nanos};
 pub use control::MarkProgress;

@@ -19,7 +19,7 @@ mod track;
 mod verdicts;
 
 use crate::account::Accounts;
-use crate::api::{Config, Side, Stage, Verdict};
+use crate::api::{Config, Side, Stage, Tracking, Verdict};
 use crate::base::{BURST_MAX, MemoryUse, Nanos};
 use crate::fragments::FragmentStore;
 use crate::packet::parse::PART;
@@ -44,6 +44,8 @@ pub(crate) struct Pipeline {
     marked: Option<Box<MarkedBatch>>,
     steering: Steering,
     zones: Arc<ZonePolicies>,
+    /// Deepest tracking in any zone.
+    deepest: Tracking,
 }
 
 /// The parts of an engine that tracking a burst changes, and the time of the burst.
@@ -61,6 +63,7 @@ impl Pipeline {
             marked: config.offload.map(|offload| Box::new(MarkedBatch::new(&offload))),
             steering: Steering::new(config),
             zones,
+            deepest: config.deepest,
         }
     }
 
@@ -85,6 +88,9 @@ impl Pipeline {
         verdicts: &mut [Verdict],
         done: &mut impl FnMut(Stage),
     ) {
+        if !self.zones.tracks_any() || self.deepest == Tracking::Off {
+            return context.accounts.pass_untracked(packets);
+        }
         let is_any_marked = || packets.iter().any(|packet| packet.mark_or_zero() != 0);
         let Some(marked) = self.marked.as_mut().filter(|_| is_any_marked()) else {
             packets.iter().for_each(prefetch_head);

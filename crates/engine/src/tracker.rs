@@ -21,7 +21,9 @@ mod timeouts;
 mod track;
 mod walk;
 
-use crate::api::{ChecksumCheck, Config, CtState, OffloadConfig, Side, TcpPickup, TcpWindowCheck};
+use crate::api::{
+    ChecksumCheck, Config, CtState, OffloadConfig, Side, TcpPickup, TcpWindowCheck, Tracking,
+};
 use crate::base::{MemoryUse, Nanos};
 use crate::offload::{EvalInterval, FlowRules, PendingEval};
 use crate::packet::PacketMeta;
@@ -63,6 +65,8 @@ impl Trackers {
 pub(crate) struct Tracker<const W: usize> {
     pub(crate) table: Table<W>,
     timeouts: AdaptiveTimeouts,
+    /// Deepest tracking in any zone.
+    deepest: Tracking,
     /// True if checksums are verified before a state changes.
     verifies: bool,
     /// Side at which the packets of this burst arrived, if there are two.
@@ -92,6 +96,7 @@ impl<const W: usize> Tracker<W> {
             rules,
             pending_eval: None,
             timeouts: AdaptiveTimeouts::new(capacity, config, zones),
+            deepest: config.deepest,
             verifies: config.checksums == ChecksumCheck::Verified,
             side: None,
             pending_syns: PendingSyns::new(),
@@ -122,7 +127,13 @@ impl<const W: usize> Tracker<W> {
 
     /// True if this zone has the window check for TCP, and the tag check for SCTP.
     pub(crate) fn checks_window(&self, zone: u16) -> bool {
-        self.timeouts.zones().of(zone).tcp == TcpWindowCheck::Strict
+        let is_strict = self.timeouts.zones().of(zone).tcp == TcpWindowCheck::Strict;
+        is_strict && self.tracking(zone) == Tracking::Connections
+    }
+
+    /// Returns the depth of tracking in this zone.
+    pub(crate) fn tracking(&self, zone: u16) -> Tracking {
+        self.timeouts.zones().of(zone).tracking.min(self.deepest)
     }
 
     /// True if checksums are verified before a state changes.

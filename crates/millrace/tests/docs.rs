@@ -184,7 +184,7 @@ const PAIR: &str = "[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n";
 /// Returns the keys of a plan with their sections and defaults, in the form of the documents.
 fn planned_keys() -> BTreeSet<String> {
     let zones = "[[timeout_policy]]\nname = \"x\"\n[[zone]]\nids = [1]\n";
-    let all = planned_keys_of(&format!("{PAIR}zone = 7\nmtu = 1500\n{zones}"));
+    let all = planned_keys_of(&format!("{PAIR}zone = 7\ntracking = \"off\"\nmtu = 1500\n{zones}"));
     // A separate plan, because `labels = true` is not the default.
     let marks = "[table]\nlabels = true\n\
          [[mark]]\nzone = 1\nproto = \"tcp\"\nsrc = \"::1\"\ndst = \"::1\"\naddress = \"::1\"\n\
@@ -209,7 +209,7 @@ fn planned_keys_of(text: &str) -> BTreeSet<String> {
                 Some((value, "default")) => format!("`{}`", value.trim()),
                 Some((_, origin)) => origin.to_owned(),
                 // These optional keys have no default.
-                None if section == "[[pair]]" && ["zone", "mtu"].contains(&key) => {
+                None if section == "[[pair]]" && ["zone", "tracking", "mtu"].contains(&key) => {
                     "none".to_owned()
                 }
                 None if section == "[[mark]]" => "none".to_owned(),

@@ -5,7 +5,7 @@
 use std::path::Path;
 use testkit::layers::SourceTree;
 
-/// A room may import only what stands before it. The rooms of a running instance are those of `live`.
+/// A room may import only what stands before it. The rooms of a run are those of `live`.
 const ORDER: [&str; 28] = [
     "signals",
     "privileges",

@@ -7,6 +7,7 @@ use crate::{
     split_pair,
 };
 use doctor::host::{CpuList, Cpus};
+use engine::Tracking;
 use std::path::{Path, PathBuf};
 
 /// Options that make a plan.
@@ -30,6 +31,10 @@ pub struct PlanArgs {
     /// share the list evenly, in its order
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
+    /// Track `connections` with their states, `flows` without states, or nothing (`off`). Replaces
+    /// `tracking` of [policy] in the file
+    #[arg(long, value_name = "DEPTH")]
+    tracking: Option<TrackingDepth>,
     /// Choose the connections that get flow rules: `measured`, `off`, `all`, `after N` packets of a
     /// direction, or `rate > N` packets per second. Replaces the policy of the file
     #[arg(long, value_name = "POLICY")]
@@ -77,7 +82,8 @@ impl PlanArgs {
                     (None, None)
                 }
             };
-            let (workers, rx_descriptors, tx_descriptors, zone) = (None, None, None, None);
+            let (workers, rx_descriptors, tx_descriptors) = (None, None, None);
+            let (zone, tracking) = (None, None);
             let (mtu, found_mtu, found_nodes) = (None, 0, Vec::new());
             config.pairs.push(Pair {
                 a,
@@ -86,6 +92,7 @@ impl PlanArgs {
                 rx_descriptors,
                 tx_descriptors,
                 zone,
+                tracking,
                 mtu,
                 found_mtu,
                 found_nodes,
@@ -119,6 +126,10 @@ impl PlanArgs {
                 }
             }
         }
+        if let Some(depth) = self.tracking {
+            let (value, place) = (depth.into(), Place::Flag { flag: "--tracking" });
+            config.policy.tracking = Some(Located { value, place });
+        }
         let socket = match &self.socket {
             Some(path) => Some((Socket::At(path.clone()), "--socket")),
             None => self.no_socket.then_some((Socket::Off, "--no-socket")),
@@ -130,6 +141,24 @@ impl PlanArgs {
             cpus.measure_load();
         }
         Plan::new(config, cpus).map_err(|list| Problems { file, list })
+    }
+}
+
+/// Depth of tracking on the command line.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum TrackingDepth {
+    Off,
+    Flows,
+    Connections,
+}
+
+impl From<TrackingDepth> for Tracking {
+    fn from(depth: TrackingDepth) -> Self {
+        match depth {
+            TrackingDepth::Off => Tracking::Off,
+            TrackingDepth::Flows => Tracking::Flows,
+            TrackingDepth::Connections => Tracking::Connections,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 /// Sections in which every value may change, and single values of other sections. Engines get all
 /// of them together, as `engine::ZonePolicies`.
 const SECTIONS: [&str; 4] = ["timeouts", "timeout_policy", "zone", "mark"];
-const VALUES: [&str; 3] = ["table.when_full", "policy.tcp", "policy.pick_up"];
+const VALUES: [&str; 4] = ["table.when_full", "policy.tracking", "policy.tcp", "policy.pick_up"];
 
 /// Shown for a value that only one of the two configurations has.
 const NONE: &str = "none";

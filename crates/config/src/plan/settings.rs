@@ -5,12 +5,12 @@
 
 use crate::{
     Bypass, CHECKSUMS, Choices, Devargs, EVICT, FRAGMENTS, Folder, HUGE, Huge, INVALID, Located,
-    MALFORMED, PICK_UP, Place, Policy, RULE_API, RuleApi, Socket, TCP, WHEN_FULL, ZONE,
+    MALFORMED, PICK_UP, Place, Policy, RULE_API, RuleApi, Socket, TCP, TRACKING, WHEN_FULL, ZONE,
     check_words,
 };
 use engine::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, MarkVerification,
-    TcpPickup, TcpWindowCheck, WhenFull, ZoneSource,
+    TcpPickup, TcpWindowCheck, Tracking, WhenFull, ZoneSource,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -312,6 +312,12 @@ impl Show for WhenFull {
 impl Show for MalformedPackets {
     fn show(&self) -> Value {
         spelled(MALFORMED, self)
+    }
+}
+
+impl Show for Tracking {
+    fn show(&self) -> Value {
+        spelled(TRACKING, self)
     }
 }
 

@@ -52,6 +52,7 @@ fn what_is_written_takes_effect() {
          [timeouts]\ntcp_syn_sent = 1\ntcp_established = 2\ntcp_close = 3\nudp_first = 4\n\
          tcp_syn_recv = 10\ntcp_fin_wait = 11\ntcp_time_wait = 12\nudp_single = 13\n\
          udp_multiple = 5\nicmp_first = 6\nicmp_reply = 7\nother_first = 8.25\nother_multiple = 9\n\
+         flow_first = 10\nflow_multiple = 11\n\
          sctp_init = 20\nsctp_cookie = 21\nsctp_established = 22\nsctp_shutdown = 23\n\
          sctp_closed = 24\nsctp_heartbeat = 25\n"
     );
@@ -91,6 +92,8 @@ fn what_is_written_takes_effect() {
         sctp_heartbeat: 25_000_000_000,
         other_first: 8_250_000_000,
         other_multiple: 9_000_000_000,
+        flow_first: 10_000_000_000,
+        flow_multiple: 11_000_000_000,
     };
     assert_eq!(engine.timeouts, expected);
 }

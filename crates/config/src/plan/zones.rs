@@ -114,6 +114,7 @@ impl Named {
             .ok_or_else(|| Fault::NoSuchPolicy { name: name.clone(), names: names() })?;
         let policy = ZonePolicy {
             timeouts,
+            tracking: settings.take_or_compute("tracking", zone.tracking, elsewhere.tracking),
             tcp: settings.take_or_compute("tcp", zone.tcp, elsewhere.tcp),
             pick_up: settings.take_or_compute("pick_up", zone.pick_up, elsewhere.pick_up),
             connections_max: limit(settings.take("connections_max", zone.connections_max, 0)),

@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the choices of an operator for unusual packets and connections.
 
+/// Depth of tracking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tracking {
+    /// Packets are forwarded, and counted as passed, `tracking_off`.
+    Off,
+    /// Both directions of a flow have one record: packets, bytes, TCP flags, first and last time.
+    /// There are no protocol states and no checks of packets. A flow ends by its timeout.
+    Flows,
+    /// Connections have states, and their packets are checked.
+    Connections,
+}
+
 /// Treatment of a new connection when the table is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {

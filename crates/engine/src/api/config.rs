@@ -5,7 +5,7 @@
 
 use super::behaviour::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,
-    TcpWindowCheck, WhenFull,
+    TcpWindowCheck, Tracking, WhenFull,
 };
 use super::fragment_limits::FragmentLimits;
 use super::mark_rule::MarkRule;
@@ -23,6 +23,10 @@ pub struct Config {
     pub capacity_ipv4: u32,
     /// Number of IPv6 connections that the table holds. At least 1, at most [`MAX_CAPACITY`].
     pub capacity_ipv6: u32,
+    /// Depth of tracking in zones that are not listed in [`zones`](Self::zones).
+    pub tracking: Tracking,
+    /// Deepest tracking in any zone, whatever its policy.
+    pub deepest: Tracking,
     /// Treatment of the first packet of a connection that finds no room.
     pub when_full: WhenFull,
     /// Treatment of packets whose [`UntrackedReason`](crate::UntrackedReason) is malformed.
@@ -99,6 +103,7 @@ impl Config {
     /// Returns the policy of zones that are not listed in [`zones`](Self::zones).
     pub fn policy(&self) -> ZonePolicy {
         ZonePolicy {
+            tracking: self.tracking,
             timeouts: self.timeouts,
             tcp: self.tcp,
             pick_up: self.pick_up,
@@ -116,6 +121,8 @@ impl Default for Config {
         Self {
             capacity_ipv4: 1 << 20,
             capacity_ipv6: 1 << 18,
+            tracking: Tracking::Connections,
+            deepest: Tracking::Connections,
             when_full: WhenFull::PassUntracked,
             malformed: MalformedPackets::Pass,
             tcp: TcpWindowCheck::Strict,

@@ -86,11 +86,13 @@ pub enum SnapshotState {
     SctpClosed = 12,
     /// SCTP: ABORT.
     SctpAborted = 13,
+    /// A flow of any protocol, both directions; its states were not tracked.
+    Flow = 14,
 }
 
 impl SnapshotState {
     /// Every state.
-    pub const ALL: [SnapshotState; 13] = [
+    pub const ALL: [SnapshotState; 14] = [
         SnapshotState::TcpEstablished,
         SnapshotState::TcpFinWait,
         SnapshotState::TcpCloseWait,
@@ -104,6 +106,7 @@ impl SnapshotState {
         SnapshotState::SctpShutdown,
         SnapshotState::SctpClosed,
         SnapshotState::SctpAborted,
+        SnapshotState::Flow,
     ];
 
     /// Returns the state with this number; `None` if there is none.

@@ -56,11 +56,15 @@ pub enum ProtoState {
     OtherFirst,
     /// Any other protocol: both directions.
     OtherMultiple,
+    /// A flow of any protocol: one direction only.
+    FlowFirst,
+    /// A flow of any protocol: both directions.
+    FlowMultiple,
 }
 
 impl ProtoState {
     /// Every state.
-    pub const ALL: [ProtoState; 23] = [
+    pub const ALL: [ProtoState; 25] = [
         ProtoState::SynSent,
         ProtoState::SynSent2,
         ProtoState::PickedUp,
@@ -84,6 +88,8 @@ impl ProtoState {
         ProtoState::IcmpReply,
         ProtoState::OtherFirst,
         ProtoState::OtherMultiple,
+        ProtoState::FlowFirst,
+        ProtoState::FlowMultiple,
     ];
 
     /// Returns the name in lists and events.
@@ -112,6 +118,8 @@ impl ProtoState {
             ProtoState::IcmpReply => "icmp_reply",
             ProtoState::OtherFirst => "other_first",
             ProtoState::OtherMultiple => "other_multiple",
+            ProtoState::FlowFirst => "flow_first",
+            ProtoState::FlowMultiple => "flow_multiple",
         }
     }
 

@@ -47,6 +47,10 @@ pub struct Timeouts {
     pub other_first: Nanos,
     /// Any other protocol, both directions.
     pub other_multiple: Nanos,
+    /// [Flows](crate::Tracking::Flows) of any protocol, one direction only.
+    pub flow_first: Nanos,
+    /// Flows of any protocol, both directions.
+    pub flow_multiple: Nanos,
 }
 
 impl Timeouts {
@@ -76,6 +80,8 @@ impl Timeouts {
             sctp_heartbeat: IDLE,
             other_first: IDLE,
             other_multiple: IDLE,
+            flow_first: IDLE,
+            flow_multiple: IDLE,
         }
     };
 }
@@ -104,6 +110,8 @@ impl Default for Timeouts {
             sctp_heartbeat: 30 * SECOND,
             other_first: 60 * SECOND,
             other_multiple: 60 * SECOND,
+            flow_first: 60 * SECOND,
+            flow_multiple: 60 * SECOND,
         }
     }
 }

@@ -79,11 +79,13 @@ pub enum UntrackedReason {
     /// An ICMP error or a fragment whose connection belongs to another worker, which had no room
     /// for it.
     WorkerBusy,
+    /// The packet's zone is not tracked (`tracking = "off"`).
+    TrackingOff,
 }
 
 impl UntrackedReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [UntrackedReason; 27] = [
+    pub const ALL: [UntrackedReason; 28] = [
         UntrackedReason::NonIp,
         UntrackedReason::Llc,
         UntrackedReason::VlanDepth,
@@ -111,6 +113,7 @@ impl UntrackedReason {
         UntrackedReason::Related,
         UntrackedReason::Unrelated,
         UntrackedReason::WorkerBusy,
+        UntrackedReason::TrackingOff,
     ];
 
     /// Returns the name in `--json`, metrics and documentation.
@@ -143,6 +146,7 @@ impl UntrackedReason {
             UntrackedReason::Related => "related",
             UntrackedReason::Unrelated => "unrelated",
             UntrackedReason::WorkerBusy => "worker_busy",
+            UntrackedReason::TrackingOff => "tracking_off",
         }
     }
 
@@ -186,6 +190,7 @@ impl UntrackedReason {
             UntrackedReason::Related => "ICMP error about a known connection",
             UntrackedReason::Unrelated => "ICMP error about no known connection",
             UntrackedReason::WorkerBusy => "the worker of its connection had no room for it",
+            UntrackedReason::TrackingOff => "its zone is not tracked",
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the configuration of zones: the source of a packet's zone, zone policies and zone rules.
 
-use super::behaviour::{TcpPickup, TcpWindowCheck, WhenFull};
+use super::behaviour::{TcpPickup, TcpWindowCheck, Tracking, WhenFull};
 use super::filter::EndpointMatch;
 use super::timeouts::Timeouts;
 
@@ -38,6 +38,8 @@ impl ZoneSource {
 /// Policy for the connections of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZonePolicy {
+    /// Depth of tracking.
+    pub tracking: Tracking,
     /// Timeouts of connections.
     pub timeouts: Timeouts,
     /// Check of TCP segments against the window.

@@ -5,7 +5,7 @@ use super::record::ConnHot;
 use super::state::State;
 use super::tcp::states::FlagKind;
 use crate::api::Anomaly;
-use crate::packet::{FIN, PacketView, is_syn};
+use crate::packet::{FIN, PacketMeta, PacketView, is_syn};
 
 /// Effect of a packet on its connection, beyond being counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,12 @@ impl<const W: usize> ConnHot<W> {
         let next = state.after(direction, FlagKind::of(flags));
         let is_over = self.is_of_both(FIN, direction, flags) && !next.is_closing();
         Ok(Transition::entering(if is_over { State::TcpTimeWait } else { next }, state))
+    }
+
+    /// Returns the effect of a packet on a flow whose states are not tracked.
+    pub(super) fn event_of_flow(&self, meta: PacketMeta) -> Transition {
+        let state = self.state();
+        Transition::entering(state.after(self.direction(meta), FlagKind::Other), state)
     }
 
     /// True if both sides have sent a flag, including the flags of this packet. One side may have

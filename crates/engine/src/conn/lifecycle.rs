@@ -30,9 +30,21 @@ impl State {
             (State::IcmpFirst, 1) => State::IcmpReply,
             (State::SctpHeartbeat, 1) => State::SctpEstablished,
             (State::OtherFirst, 1) => State::OtherMultiple,
+            (State::FlowFirst, 1) => State::FlowMultiple,
+            (State::FlowFirst | State::FlowMultiple, _) => self,
             // A segment fits again, so the connection is established as before.
             (State::TcpOutOfSync, _) => kind.next_state(State::TcpEstablished, direction),
             _ => kind.next_state(self, direction),
+        }
+    }
+
+    /// Returns the state of an open TCP connection whose ends have sent a FIN or not.
+    pub(super) fn of_fins(has_fin: [bool; 2]) -> Self {
+        match has_fin {
+            [false, false] => State::TcpEstablished,
+            [true, false] => State::TcpFinWait,
+            [false, true] => State::TcpCloseWait,
+            [true, true] => State::TcpTimeWait,
         }
     }
 
@@ -71,6 +83,8 @@ impl State {
             State::SctpHeartbeat => timeouts.sctp_heartbeat,
             State::OtherFirst => timeouts.other_first,
             State::OtherMultiple => timeouts.other_multiple,
+            State::FlowFirst => timeouts.flow_first,
+            State::FlowMultiple => timeouts.flow_multiple,
             State::Free => Nanos::MAX,
         }
     }

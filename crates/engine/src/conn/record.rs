@@ -164,11 +164,20 @@ impl<const W: usize> ConnHot<W> {
             == 0
     }
 
+    /// True for a packet of a flow without states that does no more than being counted.
+    #[inline(always)]
+    pub(crate) fn is_plain_of_flow(&self, meta: PacketMeta) -> bool {
+        let (direction, bits) = (meta.swapped() ^ self.originator(), self.state_word.state_bits());
+        bits & (State::FLAGLESS | State::OPEN | direction) == State::FLAGLESS && meta.is_usual()
+    }
+
     /// True for a packet of a [steady](Self::is_steady) connection that does no more than being
     /// counted. There a SYN does no more than an ACK.
     pub(crate) fn is_plain_of_steady(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
-        meta.tcp_flags() & (FIN | RST) | direction & self.state_word.state_bits() & 1 == 0
+        let is_flagless = self.state().is_flow() && meta.is_usual();
+        let flags = if is_flagless { 0 } else { meta.tcp_flags() & (FIN | RST) };
+        flags | direction & self.state_word.state_bits() & 1 == 0
     }
 
     /// True if only flags and first answers can change the state.
@@ -186,8 +195,11 @@ impl<const W: usize> ConnHot<W> {
     pub(crate) fn direction_of(&self, mark: u32, meta: PacketMeta) -> Option<usize> {
         let direction = mark ^ self.expected;
         // The first packet of the responder changes the state, so its mark does not suffice.
-        let more = u32::from(self.state_word.state_bits()) & 1 | !1;
-        let is_so = (direction & more == 0) & (meta.tcp_flags() & (FIN | RST) == 0);
+        let bits = self.state_word.state_bits();
+        let more = u32::from(bits) & 1 | !1;
+        let flags = meta.tcp_flags();
+        let is_flagless = (bits & State::FLAGLESS != 0) & meta.is_usual();
+        let is_so = (direction & more == 0) & ((flags & (FIN | RST) == 0) | is_flagless);
         is_so.then_some(direction as usize)
     }
 

@@ -55,7 +55,8 @@ impl<const W: usize> ConnHot<W> {
         has_window_check: bool,
     ) -> Option<(Self, ConnCold)> {
         let [kind, _] = flow.icmp.to_be_bytes();
-        if flow.proto == Key::<W>::ICMP && is_reply(flow.proto, kind) {
+        let has_states = flow.state != SnapshotState::Flow;
+        if flow.proto == Key::<W>::ICMP && has_states && is_reply(flow.proto, kind) {
             // A snapshot of a version that did not record which end sends the requests. The next
             // request begins the connection anew.
             return None;
@@ -95,6 +96,7 @@ fn resumed(flow: &ConnSnapshot, has_window_check: bool) -> Option<(State, Window
         SnapshotState::Other => {
             ![PROTO_TCP, PROTO_UDP].contains(&flow.proto) && !is_icmp(flow.proto)
         }
+        SnapshotState::Flow => true,
         SnapshotState::SctpEstablished
         | SnapshotState::SctpShutdown
         | SnapshotState::SctpClosed
@@ -114,6 +116,7 @@ fn resumed(flow: &ConnSnapshot, has_window_check: bool) -> Option<(State, Window
             unchecked(State::TcpTimeWait)
         }
         (SnapshotState::TcpClose, _) => unchecked(State::TcpClose),
+        (SnapshotState::Flow, _) => unchecked(State::FlowMultiple),
         (SnapshotState::Udp, _) => unchecked(State::UdpMultiple),
         (SnapshotState::Icmp, _) => unchecked(State::IcmpReply),
         (SnapshotState::SctpEstablished, _) => unchecked(State::SctpEstablished),
@@ -198,6 +201,7 @@ impl State {
             State::SctpShutdown | State::SctpShutdownAck => SnapshotState::SctpShutdown,
             State::SctpClosed => SnapshotState::SctpClosed,
             State::SctpAborted => SnapshotState::SctpAborted,
+            State::FlowMultiple => SnapshotState::Flow,
             State::Free
             | State::TcpSynSent
             | State::TcpSynSent2
@@ -213,7 +217,8 @@ impl State {
             | State::SctpInitAck
             | State::SctpWithdrawn
             | State::SctpStray
-            | State::OtherFirst => return None,
+            | State::OtherFirst
+            | State::FlowFirst => return None,
         })
     }
 }

@@ -5,7 +5,8 @@
 use crate::api::ProtoState;
 
 /// State in six bits. If the lowest bit is set, a packet of the responder does more than being
-/// counted. With [`State::OPEN`], any packet does.
+/// counted. With [`State::OPEN`], any packet does. With [`State::FLAGLESS`] and without `OPEN`, TCP
+/// flags do not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -39,12 +40,12 @@ pub(crate) enum State {
     /// TCP: an RST.
     TcpClose = 0x0a,
     /// TCP: the first packet was an RST, or had flags that no correct sender uses.
-    TcpStray = 0x12,
+    TcpStray = 0x0c,
     /// UDP: one packet.
     UdpFirst = 0x25,
     /// UDP: several packets of one direction.
     UdpSingle = 0x05,
-    UdpMultiple = 0x0c,
+    UdpMultiple = 0x12,
     IcmpFirst = 0x07,
     IcmpReply = 0x0e,
     /// ICMP: the first packet was a reply.
@@ -69,16 +70,23 @@ pub(crate) enum State {
     SctpStray = 0x2d,
     OtherFirst = 0x09,
     OtherMultiple = 0x10,
+    /// A flow of any protocol whose states are not tracked: packets of one direction.
+    FlowFirst = 0x15,
+    /// Such a flow with packets of both directions.
+    FlowMultiple = 0x14,
 }
 
 impl State {
     /// Bit of states in which any packet does more than being counted.
     pub(super) const OPEN: u8 = 0x20;
 
+    /// Bit of states in which TCP flags do not matter, unless [`State::OPEN`] is set too.
+    pub(super) const FLAGLESS: u8 = 0x10;
+
     /// Number of values of the six bits.
     pub(crate) const BITS: usize = 64;
 
-    const ALL: [State; 35] = [
+    const ALL: [State; 37] = [
         State::TcpSynSent,
         State::TcpSynSent2,
         State::TcpPickedUp,
@@ -113,6 +121,8 @@ impl State {
         State::SctpStray,
         State::OtherFirst,
         State::OtherMultiple,
+        State::FlowFirst,
+        State::FlowMultiple,
         State::Free,
     ];
 
@@ -145,6 +155,11 @@ impl State {
     /// True if the TCP connection has ended, so that a SYN may begin another one on its ports.
     pub(crate) fn is_closing(self) -> bool {
         matches!(self, State::TcpTimeWait | State::TcpClose | State::TcpStray)
+    }
+
+    /// True for a flow whose states are not tracked.
+    pub(crate) fn is_flow(self) -> bool {
+        matches!(self, State::FlowFirst | State::FlowMultiple)
     }
 
     /// True if the first packet cannot begin a connection.
@@ -212,6 +227,8 @@ impl State {
             State::IcmpReply => ProtoState::IcmpReply,
             State::OtherFirst => ProtoState::OtherFirst,
             State::OtherMultiple => ProtoState::OtherMultiple,
+            State::FlowFirst => ProtoState::FlowFirst,
+            State::FlowMultiple => ProtoState::FlowMultiple,
         })
     }
 }

@@ -44,6 +44,43 @@ impl<const W: usize> ConnHot<W> {
         self.enter(state);
     }
 
+    /// Initialises the record for a flow whose states are not tracked, before its first packet is
+    /// counted.
+    #[inline(always)]
+    pub(crate) fn begin_flow(&mut self, key: Key<W>, meta: PacketMeta) {
+        self.key = key;
+        self.counters = [PackedCounters(0); 2];
+        self.state_word = StateWord::begin(meta.swapped());
+        self.window = TcpWindow::NONE;
+        self.expected = 0;
+        self.enter(State::FlowFirst);
+    }
+
+    /// Begins or ceases to track the states of the connection.
+    ///
+    /// A TCP flow of both directions continues as established, or as closing if its flags say so.
+    /// Call [`set_window_check`](Self::set_window_check) next.
+    pub(crate) fn set_tracks_states(&mut self, tracks_states: bool) {
+        if self.state().is_flow() != tracks_states {
+            return;
+        }
+        if !tracks_states {
+            self.state_word = self.state_word.with_scales(WindowScales::UNCHECKED);
+            self.window = TcpWindow::NONE;
+            let is_first = self.is_embryonic() || self.state().is_first() == 1;
+            return self.enter(if is_first { State::FlowFirst } else { State::FlowMultiple });
+        }
+        let flags = self.counters.map(|counters| counters.tcp_flags());
+        let state = match State::first(self.key.proto(), FlagKind::Other) {
+            State::UdpFirst if self.state() == State::FlowFirst => State::UdpSingle,
+            first if self.state() == State::FlowFirst => first,
+            State::TcpPickedUp if (flags[0] | flags[1]) & RST != 0 => State::TcpClose,
+            State::TcpPickedUp => State::of_fins(flags.map(|flags| flags & FIN != 0)),
+            first => first.after(1, FlagKind::Other),
+        };
+        self.enter(state);
+    }
+
     /// Initialises the record for a connection that began with `syn` of the other side.
     ///
     /// `packet` answers the SYN. Call this before the packet is counted.
@@ -80,12 +117,7 @@ impl<const W: usize> ConnHot<W> {
             (true, State::SctpEstablished) => self.set_tags(&SctpTags::default()),
             (false, state) if state.is_resumed() => {
                 let has_fin = self.counters.map(|counters| counters.tcp_flags() & FIN != 0);
-                self.enter(match has_fin {
-                    [false, false] => State::TcpEstablished,
-                    [true, false] => State::TcpFinWait,
-                    [false, true] => State::TcpCloseWait,
-                    [true, true] => State::TcpTimeWait,
-                });
+                self.enter(State::of_fins(has_fin));
             }
             (false, State::TcpOutOfSync) => self.enter(State::TcpEstablished),
             // Without sequence numbers, the last acknowledgment cannot be recognised.
@@ -123,6 +155,9 @@ impl<const W: usize> ConnHot<W> {
     /// [`Anomaly`] if the packet does not fit the connection. A packet that would change the state
     /// must have a right checksum ([`Anomaly::Checksum`]).
     pub(crate) fn event(&mut self, packet: &PacketView) -> Result<Transition, Anomaly> {
+        if self.state().is_flow() {
+            return Ok(self.event_of_flow(packet.meta));
+        }
         if let Some(chunks) = &packet.chunks {
             return self.event_of_association(packet, chunks);
         }

@@ -77,6 +77,13 @@ impl PacketMeta {
         PacketMeta(lengths | ONE_PACKET | tcp_flags as u64)
     }
 
+    /// False for a packet that needs full processing. Also for TCP with every flag set, which then
+    /// gets it too.
+    #[inline(always)]
+    pub(crate) fn is_usual(self) -> bool {
+        self.tcp_flags() != Self::UNUSUAL.tcp_flags()
+    }
+
     /// Returns the word with this sender: 1 for the second end of the key, else 0.
     #[inline(always)]
     pub(crate) fn sent_by(self, swapped: u8) -> Self {

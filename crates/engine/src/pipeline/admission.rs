@@ -7,7 +7,7 @@
 //! checked. Whether the table has room is decided later, in [`Tracker::admit`].
 
 use super::verdicts::{CtStates, Verdicts};
-use crate::api::{Anomaly, CtState};
+use crate::api::{Anomaly, CtState, Tracking};
 use crate::packet::{Key, PacketView};
 use crate::tracker::{ReopenCause, Step, Tracker};
 
@@ -39,7 +39,12 @@ pub(super) fn begin<const W: usize>(
     verdicts: &mut Verdicts<impl CtStates>,
 ) {
     let position = packet.header_info.position;
-    let (swapped, zone) = (packet.meta.swapped(), key.zone());
+    let zone = key.zone();
+    match tracker.tracking(zone) {
+        Tracking::Off => return verdicts.tracking_off(position),
+        Tracking::Flows => return begin_flow(tracker, (hash, key), packet, verdicts),
+        Tracking::Connections => {}
+    }
     if let Some(anomaly) = packet.unsolicited(&key).filter(|_| !tracker.allows_pickup(zone)) {
         return verdicts.cannot_start(position, anomaly);
     }
@@ -51,12 +56,36 @@ pub(super) fn begin<const W: usize>(
     if packet.anomaly(&key).is_some_and(|anomaly| verdicts.drop_or_count(position, anomaly)) {
         return;
     }
-    let limits = &mut verdicts.accounts.limits;
-    let step = match limits.check(verdicts.zones, (&key, swapped), verdicts.now) {
-        Ok(()) => tracker.admit(hash, key, packet, verdicts.accounts),
-        Err(reason) => Step::NoRoom(reason),
-    };
+    let step = admit(tracker, (hash, key), packet, verdicts);
     let is_none = || packet.starts_nothing(&key);
     let state = || if is_none() { CtState::INVALID } else { CtState::NEW };
     verdicts.write(position, zone, step, state);
+}
+
+/// Begins a flow whose states are not tracked, if the limits allow it. Writes the verdict of the
+/// packet.
+fn begin_flow<const W: usize>(
+    tracker: &mut Tracker<W>,
+    (hash, key): (u64, Key<W>),
+    packet: &PacketView,
+    verdicts: &mut Verdicts<impl CtStates>,
+) {
+    let (position, zone) = (packet.header_info.position, key.zone());
+    let step = admit(tracker, (hash, key), packet, verdicts);
+    verdicts.write(position, zone, step, || CtState::NEW);
+}
+
+/// Makes a record for a packet without connection, if the limits allow it.
+#[inline(always)]
+fn admit<const W: usize>(
+    tracker: &mut Tracker<W>,
+    (hash, key): (u64, Key<W>),
+    packet: &PacketView,
+    verdicts: &mut Verdicts<impl CtStates>,
+) -> Step {
+    let limits = &mut verdicts.accounts.limits;
+    match limits.check(verdicts.zones, (&key, packet.meta.swapped()), verdicts.now) {
+        Ok(()) => tracker.admit(hash, key, packet, verdicts.accounts),
+        Err(reason) => Step::NoRoom(reason),
+    }
 }

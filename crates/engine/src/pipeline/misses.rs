@@ -8,6 +8,7 @@ use super::admission;
 use super::pass::{Pass, Passes};
 use super::track::view;
 use super::verdicts::{CtStates, Verdicts};
+use crate::api::Tracking;
 use crate::packet::{Burst, HeaderInfo, Key};
 use wire::Packet;
 
@@ -37,6 +38,9 @@ impl<const W: usize> Pass<'_, W> {
         }
         let HeaderInfo { position, .. } = self.batch.headers[i];
         if self.batch.headers[i].quoted().is_some() {
+            if self.tracker.tracking(key.zone()) == Tracking::Off {
+                return verdicts.tracking_off(position);
+            }
             return self.relate_error(i, None, verdicts);
         }
         if self.batch.headers[i].is_later_fragment() {

@@ -8,6 +8,7 @@ use crate::base::Nanos;
 use crate::packet::{HandedOff, Handoff};
 use crate::policy::ZonePolicies;
 use crate::tracker::Step;
+use wire::Packet;
 
 /// Where connection states of the packets of a burst are written.
 pub(crate) trait CtStates {
@@ -33,6 +34,12 @@ impl CtStates for &mut [CtState] {
 }
 
 impl Accounts {
+    /// Counts packets that pass because no zone is tracked.
+    pub(super) fn pass_untracked<P: Packet>(&mut self, packets: &[P]) {
+        self.stats.passed[UntrackedReason::TrackingOff as usize] += packets.len() as u64;
+        self.stats.bytes += packets.iter().map(|packet| packet.frame_len() as u64).sum::<u64>();
+    }
+
     /// Counts a packet that has no flow key for this reason, and returns its verdict.
     #[inline(never)]
     pub(crate) fn drop_or_pass(&mut self, reason: UntrackedReason) -> Verdict {
@@ -120,6 +127,11 @@ impl<S: CtStates> Verdicts<'_, S> {
     pub(super) fn cannot_start(&mut self, position: u8, anomaly: Anomaly) {
         self.accounts.stats.anomalies[anomaly as usize] += 1;
         self.untracked(position, UntrackedReason::Invalid, self.accounts.drops.drops_invalid());
+    }
+
+    /// Passes a packet whose zone is not tracked.
+    pub(super) fn tracking_off(&mut self, position: u8) {
+        self.untracked(position, UntrackedReason::TrackingOff, false);
     }
 
     /// Passes a fragment whose connection is not in the table.

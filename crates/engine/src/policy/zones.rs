@@ -5,13 +5,15 @@
 //! once, and so does each expired timer. A review updates existing connections, a few records at a
 //! time.
 
-use crate::api::{Config, MarkRule, ZONES, ZonePolicy};
+use crate::api::{Config, MarkRule, Tracking, ZONES, ZonePolicy};
 use crate::base::Nanos;
 use crate::conn::State;
 
 /// The policy of every zone, and other configuration that can change at run time.
 #[derive(Clone, Debug)]
 pub struct ZonePolicies {
+    /// True if some zone is tracked.
+    tracks_any: bool,
     /// Policies; the first one is for all zones that are not listed.
     policies: Box<[ZonePolicy]>,
     /// Index of each zone's policy. Empty if there is only one policy.
@@ -42,10 +44,26 @@ impl ZonePolicies {
             zones.iter().for_each(|zone| places[usize::from(*zone)] = place);
         }
         let of_policy = |policy: &ZonePolicy| {
-            std::array::from_fn(|bits| State::of_bits(bits as u8).timeout(&policy.timeouts))
+            // What was tracked before its zone was switched off ends at once.
+            let is_off = policy.tracking == Tracking::Off;
+            let timeout = |state: State| if is_off { 0 } else { state.timeout(&policy.timeouts) };
+            std::array::from_fn(|bits| timeout(State::of_bits(bits as u8)))
         };
         let by_state = policies.iter().map(of_policy).collect();
-        Self { policies, places, mark_rules: config.mark_rules.as_slice().into(), by_state }
+        let tracks_any = policies.iter().any(|policy| policy.tracking != Tracking::Off);
+        Self {
+            tracks_any,
+            policies,
+            places,
+            mark_rules: config.mark_rules.as_slice().into(),
+            by_state,
+        }
+    }
+
+    /// True if some zone is tracked.
+    #[inline(always)]
+    pub(crate) fn tracks_any(&self) -> bool {
+        self.tracks_any
     }
 
     /// Returns the timeout of a connection of this zone in this state.

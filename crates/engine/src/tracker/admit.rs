@@ -5,7 +5,7 @@ use super::Tracker;
 use super::marked::Evidence;
 use super::step::Step;
 use crate::account::Accounts;
-use crate::api::UntrackedReason;
+use crate::api::{Tracking, UntrackedReason};
 use crate::base::{Micros, TimerLink};
 use crate::conn::{ConnCold, Sampler};
 use crate::packet::{Key, PacketView};
@@ -37,8 +37,12 @@ impl<const W: usize> Tracker<W> {
             return None;
         }
         let record = self.table.alloc_record(hash)?;
+        let tracking = self.tracking(key.zone());
         let hot = &mut self.table.hot[record as usize];
-        hot.begin(key, packet);
+        match tracking {
+            Tracking::Connections => hot.begin(key, packet),
+            Tracking::Off | Tracking::Flows => hot.begin_flow(key, meta),
+        }
         let is_rare = hot.count(meta, Micros::of(now), self.eval_interval.of(record));
         let cold = &mut self.table.cold.0[record as usize];
         *cold = ConnCold::begin(info, now, TimerLink::UNLINKED);

@@ -3,7 +3,7 @@
 
 use super::Tracker;
 use super::offload::RECALL_WAIT;
-use crate::api::{EndReason, FlowRecord};
+use crate::api::{EndReason, FlowRecord, Tracking};
 use crate::base::{BURST_MAX, NO_RECORD, Nanos};
 use crate::conn::ConnHot;
 use crate::table::EmbryonicList;
@@ -60,7 +60,11 @@ impl<const W: usize> Tracker<W> {
         }
         self.table.prepare(&words, 0..over, &mut hashes);
         for (&record, hash) in popped.iter().zip(&hashes).take(over) {
-            let reason = self.table.hot[record as usize].end_reason();
+            let hot = &self.table.hot[record as usize];
+            let reason = match self.tracking(hot.key.zone()) {
+                Tracking::Off => EndReason::Flushed,
+                Tracking::Flows | Tracking::Connections => hot.end_reason(),
+            };
             ended(self.end(record, *hash, reason));
         }
     }

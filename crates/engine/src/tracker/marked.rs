@@ -117,7 +117,11 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn is_more_by_flags(&self, (record, mark, meta): (u32, u32, PacketMeta)) -> bool {
         let (hot, flags) = (&self.table.hot[record as usize], meta.tcp_flags());
         // Without the window check, a SYN does no more than an ACK.
-        let more = if hot.checks_window() { SYN_FIN_RST } else { FIN | RST };
+        let more = match hot.checks_window() {
+            true => SYN_FIN_RST,
+            false if hot.state().is_flow() => 0,
+            false => FIN | RST,
+        };
         meta != PacketMeta::UNUSUAL && (mark ^ hot.expected) & !1 == 0 && flags & more != 0
     }
 

@@ -2,7 +2,7 @@
 //! Saves connections to snapshots, and restores them into the table.
 
 use super::Tracker;
-use crate::api::{ConnSnapshot, CtMark, RestoreOutcome};
+use crate::api::{ConnSnapshot, CtMark, RestoreOutcome, Tracking};
 use crate::base::Nanos;
 use crate::conn::{ConnCold, ConnHot};
 use crate::packet::Key;
@@ -32,7 +32,16 @@ impl<const W: usize> Tracker<W> {
     ) -> Result<Option<IpAddr>, RestoreOutcome> {
         let has_window_check = self.checks_window(flow.zone);
         let parts = ConnHot::restored((key, swapped), flow, has_window_check);
-        let (hot, cold) = parts.ok_or(RestoreOutcome::Refused)?;
+        let (mut hot, cold) = parts.ok_or(RestoreOutcome::Refused)?;
+        match self.tracking(flow.zone) {
+            Tracking::Off => return Err(RestoreOutcome::Refused),
+            Tracking::Connections if hot.state().is_flow() => {
+                hot.set_tracks_states(true);
+                hot.set_window_check(has_window_check);
+            }
+            Tracking::Connections => {}
+            Tracking::Flows => hot.set_tracks_states(false),
+        }
         if self.deadline(&hot, &cold) <= now {
             return Err(RestoreOutcome::Expired);
         }

@@ -2,7 +2,7 @@
 //! Arms timers, and applies a changed policy to existing connections.
 
 use super::Tracker;
-use crate::api::{EventKind, FlowEvent};
+use crate::api::{EventKind, FlowEvent, Tracking};
 use crate::base::Nanos;
 use crate::policy::{AT_ONCE, ZonePolicies};
 use std::sync::Arc;
@@ -44,8 +44,12 @@ impl<const W: usize> Tracker<W> {
         if hot.is_free() {
             return (false, None);
         }
-        let (has_window_check, before) = (self.checks_window(hot.key.zone()), hot.state());
+        let (zone, before) = (hot.key.zone(), hot.state());
+        let (tracking, has_window_check) = (self.tracking(zone), self.checks_window(zone));
         let hot = &mut self.table.hot[record as usize];
+        if tracking != Tracking::Off {
+            hot.set_tracks_states(tracking == Tracking::Connections);
+        }
         hot.set_window_check(has_window_check);
         let is_seen = hot.state().proto_state() != before.proto_state();
         if let Some(rules) = self.rules.as_ref().filter(|_| hot.state() != before) {

@@ -35,7 +35,7 @@ impl<const W: usize> Tracker<W> {
         // `NO_RECORD` is beyond the end of the table. So the bounds check also finds that there is
         // no candidate.
         let Some(hot) = self.table.hot.get_mut(record as usize) else { return false };
-        if hot.key != *key || !hot.is_plain(meta) {
+        if hot.key != *key || !hot.is_plain(meta) && !hot.is_plain_of_flow(meta) {
             return false;
         }
         if hot.checks_window() && !hot.accepts_of_sender(meta, numbers()) {

@@ -446,10 +446,10 @@ fn a_zone_that_is_not_judged_takes_it_as_it_is() {
 #[test]
 fn numbers_of_phases_are_for_ever() {
     let numbers: Vec<u8> = SnapshotState::ALL.iter().map(|state| *state as u8).collect();
-    assert_eq!(numbers, (1..=13).collect::<Vec<_>>());
+    assert_eq!(numbers, (1..=14).collect::<Vec<_>>());
     for state in SnapshotState::ALL {
         assert_eq!(SnapshotState::of_number(state as u8), Some(state));
     }
-    assert_eq!([0, 14, 255].map(SnapshotState::of_number), [None; 3]);
+    assert_eq!([0, 15, 255].map(SnapshotState::of_number), [None; 3]);
     assert_eq!(VlanTags::NONE.ids(), []);
 }

@@ -3,8 +3,9 @@
 //! and for those that are there.
 
 use engine::{
-    Anomaly, BURST_MAX, Config, ConnView, Cursor, Engine, EventKind, ProtoState, Query, TcpPickup,
-    TcpWindowCheck, Timeouts, UntrackedReason, Verdict, ZonePolicies, ZonePolicy,
+    Anomaly, BURST_MAX, Config, ConnView, Cursor, EndReason, Engine, EventKind, ProtoState, Query,
+    TcpPickup, TcpWindowCheck, Timeouts, Tracking, UntrackedReason, Verdict, ZonePolicies,
+    ZonePolicy,
 };
 use std::sync::Arc;
 use wire::tcp::{ACK, FIN, RST, SYN};
@@ -80,6 +81,8 @@ fn all(seconds: u64) -> Timeouts {
         sctp_heartbeat: time,
         other_first: time,
         other_multiple: time,
+        flow_first: time,
+        flow_multiple: time,
     }
 }
 
@@ -301,4 +304,54 @@ fn nothing_of_before_is_left_when_it_is_given_back() {
     let next = Arc::new(ZonePolicies::new(&liberal()));
     drop(engine.set_zones(next.clone()));
     assert!(Arc::ptr_eq(&engine.set_zones(first), &next));
+}
+
+/// States that were not tracked are those that the flags of the flow show.
+#[test]
+fn the_depth_of_tracking_may_change() {
+    let depth = |tracking| Config { tracking, ..lasting(600) };
+    let states = |engine: &Engine| {
+        let mut states: Vec<_> = list(engine).iter().map(|flow| flow.proto_state).collect();
+        states.sort();
+        states
+    };
+    let mut engine = Engine::new(&depth(Tracking::Flows));
+    let tcp = |port| FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(port, 80);
+    let udp = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 53);
+    for (port, flags) in [(1, ACK), (2, FIN | ACK), (3, RST)] {
+        let frames = [tcp(port).flags(flags).seq(7), tcp(port).reversed().flags(ACK).seq(7)];
+        process(&mut engine, START, &frames);
+    }
+    process(&mut engine, START, &[tcp(4).flags(ACK), udp.clone()]);
+    let (first, multiple) = (ProtoState::FlowFirst, ProtoState::FlowMultiple);
+    assert_eq!(states(&engine), sorted([multiple, multiple, multiple, first, first]));
+
+    reload(&mut engine, &depth(Tracking::Connections));
+    let expected = [
+        ProtoState::Established,
+        ProtoState::FinWait,
+        ProtoState::Close,
+        ProtoState::PickedUp,
+        ProtoState::UdpSingle,
+    ];
+    assert_eq!(states(&engine), sorted(expected));
+    // Its numbers are learnt anew.
+    process(&mut engine, START, &[tcp(1).flags(ACK).seq(1 << 30)]);
+    assert_eq!(irregular(&engine), 0);
+
+    reload(&mut engine, &depth(Tracking::Flows));
+    assert_eq!(states(&engine), sorted([multiple, multiple, multiple, first, first]));
+
+    reload(&mut engine, &depth(Tracking::Off));
+    engine.expire(START + 1, 64);
+    let reasons: Vec<_> =
+        std::iter::from_fn(|| engine.next_record()).map(|record| record.end_reason).collect();
+    assert_eq!((reasons, engine.stats().active()), (vec![EndReason::Flushed; 5], 0));
+    process(&mut engine, START + 1, &[udp]);
+    assert_eq!(engine.stats().passed[UntrackedReason::TrackingOff as usize], 1);
+}
+
+fn sorted<const N: usize>(mut states: [ProtoState; N]) -> [ProtoState; N] {
+    states.sort();
+    states
 }

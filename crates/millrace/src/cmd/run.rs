@@ -322,6 +322,7 @@ fn start(
             rx_descriptors: pair.rx_descriptors,
             tx_descriptors: pair.tx_descriptors,
             zone,
+            deepest: pair.deepest,
             mtu: [&pair.a, &pair.b].map(|port| interfaces.mtu(port, pair.mtu)),
             read_beside: [&pair.a, &pair.b].map(|port| interfaces.read_beside(port)),
             interface_mtu: [&pair.a, &pair.b].map(|port| interfaces.interface_mtu(port)),

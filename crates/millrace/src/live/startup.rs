@@ -22,7 +22,7 @@ use crate::live::worker::{Worker, WorkerChannels};
 use checkpoint::{Place, Snapshots};
 use config::plan::{OffloadPlan, ZoneRules};
 use dpdk::{Eal, Lcore, PortError, tsc, tsc_hz};
-use engine::{FlowRecord, OffloadConfig, SteeringConfig, ZoneSource};
+use engine::{FlowRecord, OffloadConfig, SteeringConfig, Tracking, ZoneSource};
 use rtrb::{Consumer, RingBuffer};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -116,7 +116,7 @@ impl Startup<'_> {
         for (((((lcore, queues), offload), rule_requests), place), handoff) in of_workers {
             let leases = owners.each_mut().map(lease_queue);
             let parts = WorkerParts { queues, offload, rule_requests, place, handoff, leases };
-            self.add_worker((lcore, number, workers), (wire.zone, limits), parts);
+            self.add_worker((lcore, number, workers), (wire.zone, wire.deepest, limits), parts);
         }
         let of_ports = ports.into_iter().zip(owners).zip(wire.read_beside);
         self.ports.extend(of_ports.map(|((port, owners), read_beside)| {
@@ -130,7 +130,7 @@ impl Startup<'_> {
     fn add_worker(
         &mut self,
         (lcore, wire, workers): (Lcore, usize, usize),
-        (zone, limits): (ZoneSource, [Option<FrameLimits>; 2]),
+        (zone, deepest, limits): (ZoneSource, Tracking, [Option<FrameLimits>; 2]),
         parts: WorkerParts,
     ) {
         let WorkerParts { queues, offload, rule_requests, place, handoff, leases } = parts;
@@ -141,7 +141,7 @@ impl Startup<'_> {
         let (commands, producer) = CommandQueue::new();
         self.handles.push(WorkerHandle::new(lcore.id(), wire, producer));
         let config = engine_config(self.config, self.workers.len(), workers);
-        let config = engine::Config { offload, steering, zone, ..config };
+        let config = engine::Config { offload, steering, zone, deepest, ..config };
         let channels = WorkerChannels {
             counters: Arc::clone(&counters),
             records: record_ring,

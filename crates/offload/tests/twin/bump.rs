@@ -325,6 +325,8 @@ fn config() -> Config {
         sctp_heartbeat: 10 * MS,
         other_first: 10 * MS,
         other_multiple: 10 * MS,
+        flow_first: 10 * MS,
+        flow_multiple: 10 * MS,
     };
     Config {
         capacity_ipv4: CAPACITY,

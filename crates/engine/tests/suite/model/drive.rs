@@ -6,7 +6,8 @@ use super::traffic::{self, Packet, Pools, Rng, VLANS};
 use engine::{
     BURST_MAX, ChecksumCheck, Config, CtState, Cursor, EndpointMatch, Engine, Evict,
     FragmentLimits, InvalidPackets, MalformedPackets, RestoreOutcome, Side, Stats, TcpPickup,
-    TcpWindowCheck, Timeouts, Verdict, WhenFull, ZonePolicies, ZonePolicy, ZoneRule, ZoneSource,
+    TcpWindowCheck, Timeouts, Tracking, Verdict, WhenFull, ZonePolicies, ZonePolicy, ZoneRule,
+    ZoneSource,
 };
 use std::sync::Arc;
 use wire::{BytesPacket, FrameBuilder};
@@ -68,6 +69,7 @@ impl Case {
             pick_up: dice.pick(&[TcpPickup::Loose, TcpPickup::Loose, TcpPickup::Strict]),
             embryonic_percent: dice.pick(&[100, 100, 50, 25, 1]),
             evict: dice.pick(&[Evict::Embryonic, Evict::Nothing]),
+            tracking: dice.pick(&[Tracking::Connections, Tracking::Connections, Tracking::Flows]),
             source_max: dice.pick(&[None, None, Some(1), Some(5)]),
             new_per_second: dice.pick(&[None, None, Some(0), Some(9), Some(200)]),
             // Of these packets none has another fragment of its datagram.
@@ -108,6 +110,7 @@ fn any_zones(dice: &mut Rng, config: &Config, grid: u64) -> Vec<(Vec<u16>, ZoneP
     let zones = [&[0][..], &VLANS[..2], &VLANS, &[9, 0]];
     let mut policy = |_| {
         let policy = ZonePolicy {
+            tracking: dice.pick(&[config.tracking, config.tracking, Tracking::Off]),
             timeouts: any_timeouts(dice.below(u64::MAX), grid),
             tcp: dice.pick(&[TcpWindowCheck::Strict, TcpWindowCheck::Liberal]),
             pick_up: dice.pick(&[TcpPickup::Loose, TcpPickup::Strict]),
@@ -161,6 +164,8 @@ fn any_timeouts(bits: u64, grid: u64) -> Timeouts {
         sctp_heartbeat: any(),
         other_first: any(),
         other_multiple: any(),
+        flow_first: any(),
+        flow_multiple: any(),
     }
 }
 

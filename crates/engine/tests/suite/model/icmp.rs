@@ -6,7 +6,7 @@ use super::life::Tcp;
 use super::reference::{Endpoint, Flow, ICMP, ICMPV6, Key, Model, Seen, TCP};
 use super::sequence::{Said, Stage};
 use super::traffic::{Draft, Packet, Pools, Rng, Shape};
-use engine::{CtState, InvalidPackets, UntrackedReason, Verdict};
+use engine::{CtState, InvalidPackets, Tracking, UntrackedReason, Verdict};
 use std::net::IpAddr;
 use wire::FrameBuilder;
 
@@ -82,6 +82,9 @@ impl Model {
                     self.state = CtState::RELATED | CtState::REPLY;
                 }
                 verdict
+            }
+            None if self.policy(zone).tracking == Tracking::Off => {
+                self.without_flow(UntrackedReason::TrackingOff, zone)
             }
             None if !self.config.has_all_packets => {
                 let before = std::mem::replace(&mut self.config.invalid, InvalidPackets::Pass);

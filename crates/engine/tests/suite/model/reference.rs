@@ -15,7 +15,7 @@ use super::sequence::{Said, Sequence, Stage, is_sound};
 use engine::{
     Anomaly, ChecksumCheck, Config, CtState, EndReason, EndpointMatch, FlowRecord,
     InvalidFragments, InvalidPackets, MalformedPackets, Side, Stats, TcpPickup, TcpWindowCheck,
-    UntrackedReason, Verdict, WhenFull, ZonePolicy, ZoneRule, ZoneSource,
+    Tracking, UntrackedReason, Verdict, WhenFull, ZonePolicy, ZoneRule, ZoneSource,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -178,6 +178,8 @@ pub(crate) struct Flow {
     asked: Option<(Seen, u64)>,
     /// What did not fit since.
     drift: Drift,
+    /// Its states are not tracked.
+    is_bare: bool,
 }
 
 impl Flow {
@@ -209,10 +211,17 @@ impl Flow {
             began: tcp != Tcp::Reset,
             asked: None,
             drift: Drift::default(),
+            is_bare: false,
         };
         let first = flow.first.clone();
         flow.tally(&first);
         flow
+    }
+
+    /// One whose states are not tracked.
+    fn begin_bare(first: &Seen, now: u64) -> Self {
+        let flow = Self::begin(first, false, now);
+        Flow { is_bare: true, association: None, tcp: Tcp::PickedUp, began: true, ..flow }
     }
 
     /// One that began with a SYN that was counted to another, whose ports it has, and that is
@@ -296,6 +305,13 @@ impl Flow {
 
     /// What is wrong with the packet, if its flow cannot have it: then it is no sign of life.
     pub(crate) fn count(&mut self, packet: &Seen, now: u64) -> Option<Anomaly> {
+        if self.is_bare {
+            self.sound[usize::from(packet.src != self.first.src)] += 1;
+            self.is_assured = self.sound[1] > 0;
+            self.last = now;
+            self.tally(packet);
+            return None;
+        }
         let before = self.clone();
         let irregular = self.count_intact(packet, now);
         let changes = match packet.proto {
@@ -512,22 +528,30 @@ impl Flow {
 
     /// Whether it began with a reply of ICMP: RFC 792 has nobody send one that was not asked for.
     fn is_unasked(&self) -> bool {
-        self.first.is_reply()
+        self.first.is_reply() && !self.is_bare
     }
 
     fn is_closing(&self) -> bool {
         match &self.association {
             Some(association) => association.is_over(),
-            None => self.first.proto == TCP && matches!(self.tcp, Tcp::Closed | Tcp::Reset),
+            None => {
+                !self.is_bare
+                    && self.first.proto == TCP
+                    && matches!(self.tcp, Tcp::Closed | Tcp::Reset)
+            }
         }
     }
 
     fn deadline(&self, policy: ZonePolicy) -> u64 {
         let t = policy.timeouts;
-        if let Some(association) = &self.association {
+        let is_off = policy.tracking == Tracking::Off;
+        if let Some(association) = self.association.as_ref().filter(|_| !is_off) {
             return self.last.saturating_add(association.timeout(t));
         }
         let timeout = match (self.first.proto, self.sound[1] > 0) {
+            _ if is_off => 0,
+            (_, false) if self.is_bare => t.flow_first,
+            (_, true) if self.is_bare => t.flow_multiple,
             (TCP, _) => match self.tcp {
                 Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp => t.tcp_syn_sent,
                 Tcp::Answered => t.tcp_syn_recv,
@@ -573,7 +597,7 @@ impl Flow {
             }
             (true, _) => "closing",
             (false, 0) => "new",
-            (false, _) if self.first.proto == TCP && is_asking => "new",
+            (false, _) if self.first.proto == TCP && is_asking && !self.is_bare => "new",
             (false, _) => "open",
         };
         let (mut src, mut dst) = (self.first.src, self.first.dst);
@@ -632,6 +656,9 @@ impl Model {
         &mut self,
         packet: &Result<Seen, UntrackedReason>,
     ) -> (Verdict, Vec<Record>) {
+        if self.tracks_nothing() {
+            return (self.without_flow(UntrackedReason::TrackingOff, 0), vec![]);
+        }
         let mut packet = packet.clone();
         if let (Ok(seen), ChecksumCheck::Trusted) = (&mut packet, self.config.checksums) {
             seen.is_spoilt = false;
@@ -646,7 +673,7 @@ impl Model {
         }
         let key = self.key_of(seen);
         let policy = self.policy(key.zone);
-        let is_judged = policy.tcp == TcpWindowCheck::Strict;
+        let is_judged = judges(&policy);
         let Some(flow) = self.flows.get_mut(&key) else { return self.first(key, seen, is_judged) };
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN
             || seen.spoken.is_some_and(|spoken| spoken.is_init())
@@ -708,8 +735,14 @@ impl Model {
         self.take(key).record(key, EndReason::Evicted)
     }
 
+    fn tracks_nothing(&self) -> bool {
+        let zones = &self.config.zones;
+        let is_off = |policy: &ZonePolicy| policy.tracking == Tracking::Off;
+        is_off(&self.config.policy()) && zones.iter().all(|(_, policy)| is_off(policy))
+    }
+
     /// What holds in a zone.
-    fn policy(&self, zone: u16) -> ZonePolicy {
+    pub(crate) fn policy(&self, zone: u16) -> ZonePolicy {
         let named = self.config.zones.iter().rev().find(|(zones, _)| zones.contains(&zone));
         named.map_or(self.config.policy(), |(_, policy)| *policy)
     }
@@ -744,6 +777,15 @@ impl Model {
     /// The first packet of a flow.
     fn first(&mut self, key: Key, seen: &Seen, is_judged: bool) -> (Verdict, Vec<Record>) {
         let policy = self.policy(key.zone);
+        match policy.tracking {
+            Tracking::Off => {
+                return (self.without_flow(UntrackedReason::TrackingOff, key.zone), vec![]);
+            }
+            Tracking::Flows => {
+                return self.begin(key, seen, (CtState::NEW, Flow::begin_bare(seen, self.now)));
+            }
+            Tracking::Connections => {}
+        }
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
         if seen.proto == TCP && !opens && policy.pick_up == TcpPickup::Strict {
             self.stats.anomalies[Anomaly::TcpNoSyn as usize] += 1;
@@ -775,7 +817,23 @@ impl Model {
                 return (self.without_flow(UntrackedReason::Invalid, key.zone), vec![]);
             }
         }
-        let mut ended = vec![];
+        let is_none = seen.tcp_flags & RST != 0 || is_judged && !is_sound(seen.tcp_flags);
+        let begins = match seen.spoken {
+            Some(spoken) => !spoken.is_nothing(is_judged),
+            None => (seen.proto != TCP || !is_none) && !seen.is_reply(),
+        };
+        let state = if begins { CtState::NEW } else { CtState::INVALID };
+        self.begin(key, seen, (state, Flow::begin(seen, is_judged, self.now)))
+    }
+
+    /// A flow begins, if there is room.
+    fn begin(
+        &mut self,
+        key: Key,
+        seen: &Seen,
+        (state, flow): (CtState, Flow),
+    ) -> (Verdict, Vec<Record>) {
+        let (mut ended, policy) = (vec![], self.policy(key.zone));
         let room = self.room.check(&key, seen.src, policy, self.now).and_then(|oldest| {
             ended.extend(oldest.map(|oldest| self.evict(&oldest)));
             self.room.is_left(&key)
@@ -786,13 +844,8 @@ impl Model {
         self.room.began(&key, seen.src, self.now);
         self.stats.tracked += 1;
         self.stats.created += 1;
-        let is_none = seen.tcp_flags & RST != 0 || is_judged && !is_sound(seen.tcp_flags);
-        let begins = match seen.spoken {
-            Some(spoken) => !spoken.is_nothing(is_judged),
-            None => (seen.proto != TCP || !is_none) && !seen.is_reply(),
-        };
-        self.state = if begins { CtState::NEW } else { CtState::INVALID };
-        self.flows.insert(key, Flow::begin(seen, is_judged, self.now));
+        self.state = state;
+        self.flows.insert(key, flow);
         (Verdict::Forward, ended)
     }
 
@@ -857,11 +910,16 @@ impl Model {
     pub(crate) fn expired(&mut self, ended: &[Record], is_done: bool, late: u64) {
         for record in ended {
             let flow = self.take(&record.key);
-            let expected = flow.record(&record.key, flow.end_reason());
+            let policy = self.policy(record.key.zone);
+            let reason = match policy.tracking {
+                Tracking::Off => EndReason::Flushed,
+                Tracking::Flows | Tracking::Connections => flow.end_reason(),
+            };
+            let expected = flow.record(&record.key, reason);
             assert_eq!(*record, expected, "at {}", self.now);
-            let deadline = flow.deadline(self.policy(record.key.zone));
+            let deadline = flow.deadline(policy);
             assert!(deadline <= self.now, "early: {deadline} at {}, {record:?}", self.now);
-            self.stats.ended[flow.end_reason() as usize] += 1;
+            self.stats.ended[reason as usize] += 1;
         }
         if is_done {
             let due = |key: &Key, flow: &Flow| {
@@ -889,7 +947,7 @@ impl Model {
         for (key, flow) in std::mem::take(&mut self.flows) {
             let policy = self.policy(key.zone);
             let source = flow.first.src;
-            let resumed = flow.resume(policy.tcp == TcpWindowCheck::Strict);
+            let resumed = flow.resume(judges(&policy));
             over += u64::from(resumed.is_some());
             match resumed.filter(|flow| flow.deadline(policy) > self.now) {
                 Some(flow) => {
@@ -908,7 +966,7 @@ impl Model {
     pub(crate) fn reload(&mut self, config: &Config) {
         (self.config, self.reloaded) = (config.clone(), self.now);
         for (key, mut flow) in std::mem::take(&mut self.flows) {
-            flow.judge_anew(self.policy(key.zone).tcp == TcpWindowCheck::Strict);
+            flow.judge_anew(judges(&self.policy(key.zone)));
             self.flows.insert(key, flow);
         }
     }
@@ -918,4 +976,9 @@ impl Model {
         self.room.ended(key, flow.first.src);
         flow
     }
+}
+
+/// Whether numbers of TCP and SCTP are judged in a zone.
+fn judges(policy: &ZonePolicy) -> bool {
+    policy.tcp == TcpWindowCheck::Strict && policy.tracking == Tracking::Connections
 }

@@ -139,6 +139,7 @@ fn start(source: Source) -> anyhow::Result<(Runtime, Generator)> {
         rx_descriptors: DESCRIPTORS,
         tx_descriptors: DESCRIPTORS,
         zone: engine::ZoneSource::OuterVlan,
+        deepest: engine::Tracking::Connections,
         mtu: [None; 2],
         read_beside: [None, None],
         interface_mtu: [None; 2],

@@ -242,6 +242,7 @@ impl<'a> Stage<'a> {
             rx_descriptors: DESCRIPTORS,
             tx_descriptors: DESCRIPTORS,
             zone: engine::ZoneSource::OuterVlan,
+            deepest: engine::Tracking::Connections,
             mtu: [None; 2],
             read_beside: [None, None],
             interface_mtu: [None; 2],

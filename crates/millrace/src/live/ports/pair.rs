@@ -3,7 +3,7 @@
 
 use super::queue_lease::QueuePair;
 use dpdk::{Lcore, Mempool, Port, PortConfig, PortError, Queues};
-use engine::ZoneSource;
+use engine::{Tracking, ZoneSource};
 
 /// Two ports and the lcores of the workers between them: the configuration of one wire.
 pub(crate) struct PortPair {
@@ -16,6 +16,8 @@ pub(crate) struct PortPair {
     pub(crate) tx_descriptors: u16,
     /// Source of the zone of this pair's connections.
     pub(crate) zone: ZoneSource,
+    /// Deepest tracking in any zone of the pair.
+    pub(crate) deepest: Tracking,
     /// MTU to set for each port; `None` keeps the port's own.
     pub(crate) mtu: [Option<u16>; 2],
     /// Name of the Linux interface that each port reads beside the host's stack; `None` for others.
