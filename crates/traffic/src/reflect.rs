@@ -95,7 +95,8 @@ impl KeptPorts {
 const EXTENSIONS_MAX: usize = 8;
 
 impl Swap {
-    /// Exchanges the two ends of the frame, in place. With [`Swap::Ports`], an ICMP echo request becomes a reply.
+    /// Exchanges the two ends of the frame, in place. With [`Swap::Ports`], an ICMP echo request
+    /// becomes a reply.
     ///
     /// # Errors
     /// The ends cannot be exchanged. The frame is unchanged.
