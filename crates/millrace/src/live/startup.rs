@@ -18,6 +18,7 @@ use crate::live::query::client::{QueryClient, WorkerHandle};
 use crate::live::query::turns::Turns;
 use crate::live::runtime::{Running, Runtime};
 use crate::live::worker::handoff::{self, HandoffRings};
+use crate::live::worker::start_gate::StartGate;
 use crate::live::worker::{Worker, WorkerChannels};
 use checkpoint::{Place, Snapshots};
 use config::plan::{OffloadPlan, ZoneRules};
@@ -26,7 +27,7 @@ use engine::{FlowRecord, OffloadConfig, SteeringConfig, Tracking, ZoneSource};
 use rtrb::{Consumer, RingBuffer};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Capacity of the ring of flow records from a worker to the control thread.
 const RECORDS: usize = 1 << 16;
@@ -36,6 +37,7 @@ struct Startup<'a> {
     config: &'a engine::Config,
     offload: OffloadPlan,
     clock: Clock,
+    start_gate: Arc<StartGate>,
     stop: Arc<AtomicBool>,
     status: CheckpointStatus,
     checkpointer: Option<Checkpointer>,
@@ -78,11 +80,12 @@ impl Runtime {
         let clock = Clock::new(tsc(), tsc_hz(eal));
         let checkpointer = snapshots.map(|snapshots| Checkpointer::new(snapshots, clock, &status));
         let stop = Arc::new(AtomicBool::new(false));
-        let (ports, rules, workers, handles) = Default::default();
+        let (start_gate, ports, rules, workers, handles) = Default::default();
         let mut startup = Startup {
             config,
             offload,
             clock,
+            start_gate,
             stop,
             status,
             checkpointer,
@@ -151,6 +154,7 @@ impl Startup<'_> {
             limits,
             leases,
             handoff_rings,
+            start_gate: Arc::clone(&self.start_gate),
             stop: Arc::clone(&self.stop),
         };
         let (clock, status) = (self.clock, self.status.clone());
@@ -161,11 +165,12 @@ impl Startup<'_> {
     }
 
     /// Starts the workers, then the programming threads. All ports were configured before, so a
-    /// port that cannot be configured leaves no worker running.
+    /// port that cannot be configured leaves no worker running. A worker that panics ends the
+    /// process, so each of the others becomes ready.
     fn run(self, timeouts: Vec<String>) -> Runtime {
         let workers: Vec<_> = self.workers.into_iter().map(ReadyWorker::start).collect();
         let rules: Vec<_> = self.rules.into_iter().map(Rules::start).collect();
-        workers.iter().for_each(wait_until_ready);
+        self.start_gate.wait_for(workers.len());
         let (ports, offload, config) = (self.ports, self.offload, self.config);
         let queries = Arc::new(QueryClient {
             workers: self.handles,
@@ -182,6 +187,7 @@ impl Startup<'_> {
             subscriptions: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
         });
+        self.start_gate.open();
         let checkpoints = self.checkpointer.and_then(Checkpointer::start);
         let (stop, reset_events) = (self.stop, Vec::new());
         Runtime { ports, workers, rules, offload, queries, checkpoints, stop, reset_events }
@@ -193,13 +199,6 @@ impl ReadyWorker {
     fn start(self) -> Running {
         let Self { lcore, wire, work, counters, records } = self;
         Running { lcore: lcore.id(), wire, job: lcore.launch(work), counters, records }
-    }
-}
-
-/// Waits until a worker has allocated its table and finished its first round.
-fn wait_until_ready(worker: &Running) {
-    while worker.counters.read().is_empty() {
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

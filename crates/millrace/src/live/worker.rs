@@ -9,6 +9,7 @@
 pub(crate) mod handoff;
 pub(crate) mod held_packets;
 pub(crate) mod poll_gaps;
+pub(crate) mod start_gate;
 
 use crate::live::checkpointing::{CheckpointSource, CheckpointStatus};
 use crate::live::clock::Clock;
@@ -21,6 +22,7 @@ use crate::live::ports::queue_lease::{LeaseCommand, QueueLease, QueuePair};
 use crate::live::worker::handoff::HandoffRings;
 use crate::live::worker::held_packets::HeldPackets;
 use crate::live::worker::poll_gaps::PollGaps;
+use crate::live::worker::start_gate::StartGate;
 use checkpoint::Resume;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
 use engine::{Anomaly, BURST_MAX, Engine, FlowRecord, Verdict};
@@ -69,6 +71,7 @@ pub(crate) struct WorkerChannels {
     pub(crate) leases: [QueueLease; 2],
     /// Rings of hand-offs to and from the other workers of the wire.
     pub(crate) handoff_rings: HandoffRings,
+    pub(crate) start_gate: Arc<StartGate>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -110,8 +113,12 @@ impl Worker {
         self
     }
 
-    /// Forwards packets until the stop flag is set, then ends every connection.
+    /// Waits until all workers are ready. Forwards packets until the stop flag is set, then ends
+    /// every connection.
     pub(crate) fn run(mut self) -> WorkerReport {
+        // Warnings at the start need the memory of every table.
+        self.channels.counters.write(&self.snapshot());
+        self.channels.start_gate.pass(&self.channels.stop);
         let mut burst = Burst::new();
         let mut begin = tsc();
         let mut polled = begin;

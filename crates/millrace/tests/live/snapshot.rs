@@ -21,8 +21,11 @@ use testkit::capture::write_pcap;
 use testkit::host::{has_cpus, has_root_and};
 use testkit::process::{Process, wait_until};
 use testkit::scratch::Scratch;
+use wire::FrameBuilder;
 
 const PORT: u16 = 7007;
+/// Connections whose restoring takes a worker longer than a short run.
+const MANY: u32 = 400_000;
 
 /// A server that echoes all data.
 const SERVER: &str = "import selectors, socket, sys
@@ -375,4 +378,45 @@ fn connections_come_to_workers_that_know_them() {
             assert_eq!(sums[name], expected, "{name}, {times} times");
         }
     }
+}
+
+/// One worker restores many connections, and the other has none. If that one forwarded meanwhile,
+/// the run would count its packets, but its duration begins when both workers are ready.
+#[test]
+fn workers_begin_to_poll_together() {
+    if !has_cpus(2) {
+        return;
+    }
+    let kept = new_scratch("kept");
+    let setup = || {
+        let setup = Setup::new("together").without_flows().capacity(1 << 20);
+        setup.config(&snapshot(kept.folder(), 0)).pair("net_null0", "net_null1")
+    };
+    let first = setup();
+    let capture = first.path("many");
+    // Connections without a reply are not saved.
+    let frames = |i: u32| {
+        let [_, high, mid, low] = i.to_be_bytes();
+        let there = FrameBuilder::ipv4([10, high, mid, low], [192, 0, 2, 1]).udp(4096, 53);
+        [there.clone().build(), there.reversed().build()]
+    };
+    write_pcap(&capture, &(0..MANY).flat_map(frames).collect::<Vec<_>>());
+    let port = format!("net_pcap0,rx_pcap={capture}");
+    let mut bump = first.pair(&port, "net_null3,no-rx=1").start();
+    bump.wait_for_line("all connections", |line| line.flows == f64::from(MANY));
+    assert_eq!(bump.finish().status, Some(0));
+
+    let second = setup().pair("net_null2,no-rx=1", "net_null3,no-rx=1").duration("0.1");
+    let ended = second.run();
+    assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+    let summary = ended.summary();
+    let restored = count(&summary["snapshot"]["restored"]);
+    assert_eq!(restored, u64::from(MANY), "{}", ended.stderr);
+    let cycles = [0, 1].map(|worker| {
+        let worker = &summary["workers"][worker];
+        let of = ["busy_cycles", "idle_cycles", "stalled_cycles"].map(|kind| count(&worker[kind]));
+        of.iter().sum::<u64>()
+    });
+    // Both also forward while the last snapshot is written, which takes longer than the restoring.
+    assert!(10 * cycles[0] < 13 * cycles[1], "{cycles:?}");
 }

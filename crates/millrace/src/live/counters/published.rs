@@ -37,11 +37,6 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// True until the worker has published its counters, after its first round.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.busy_cycles + self.idle_cycles == 0
-    }
-
     fn plus(self, next: Self) -> Self {
         let pair = |i: usize| (self.sent[i].0 + next.sent[i].0, self.sent[i].1 + next.sent[i].1);
         let aside = [0, 1].map(|port| self.aside[port] + next.aside[port]);
