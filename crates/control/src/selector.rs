@@ -111,16 +111,10 @@ impl Request {
     /// Checks that the members fit the subject of the request.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let fault = |text: String| Err(Failure::Syntax(text));
-        let is_kept = matches!(self.ask, RequestKind::Flows | RequestKind::Offload);
-        if is_kept && self.limit.is_some_and(|limit| limit > LIMIT_MAX) {
-            return fault(format!("limit: must be at most {LIMIT_MAX}"));
-        }
+        self.check_limit()?;
         match (self.ask, &self.path) {
             (RequestKind::Reload, Some(path)) if !path.starts_with('/') => {
                 return fault("path: must be absolute (begin with /)".to_owned());
-            }
-            (RequestKind::Reload, _) if !self.filter().is_any() => {
-                return fault("reload: takes no conditions; it covers all zones".to_owned());
             }
             (RequestKind::Reload, _) | (_, None) => {}
             _ => return fault("path: only \"reload\" takes it".to_owned()),
@@ -132,6 +126,7 @@ impl Request {
             (RequestKind::Set, false) | (_, true) => {}
             _ => return fault("set_mark, set_label: only \"set\" takes them".to_owned()),
         }
+        self.check_conditions()?;
         let (name, changes) = match self.ask {
             RequestKind::Flush => ("flush", true),
             RequestKind::Set => ("set", true),
@@ -143,5 +138,43 @@ impl Request {
             (false, _, true) => fault("all: only \"flush\" and \"set\" take it".to_owned()),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that only requests that list items have a limit. A limit that `flush` or `set`
+    /// ignored would end or change more connections than the client wants.
+    fn check_limit(&self) -> Result<(), Failure> {
+        let text = match (self.ask, self.limit) {
+            (_, None) | (RequestKind::List, _) => return Ok(()),
+            (RequestKind::Flows | RequestKind::Offload, Some(limit)) if limit <= LIMIT_MAX => {
+                return Ok(());
+            }
+            (RequestKind::Flows | RequestKind::Offload, _) => {
+                format!("limit: must be at most {LIMIT_MAX}")
+            }
+            _ => "limit: only \"flows\", \"offload\" and \"list\" take it".to_owned(),
+        };
+        Err(Failure::Syntax(text))
+    }
+
+    /// Checks that only requests about connections have conditions.
+    fn check_conditions(&self) -> Result<(), Failure> {
+        let name = match self.ask {
+            _ if self.filter().is_any() => return Ok(()),
+            RequestKind::Instance => "instance",
+            RequestKind::Stats => "stats",
+            RequestKind::Zones => "zones",
+            RequestKind::Reload => "reload",
+            RequestKind::Flows
+            | RequestKind::Offload
+            | RequestKind::List
+            | RequestKind::Count
+            | RequestKind::Flush
+            | RequestKind::Set
+            | RequestKind::Events => return Ok(()),
+        };
+        Err(Failure::Syntax(format!(
+            "{name}: takes no conditions, such as \"zone\"; only \"flows\", \"offload\", \"list\", \
+             \"count\", \"flush\", \"set\" and \"events\" take them"
+        )))
     }
 }

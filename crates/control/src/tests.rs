@@ -95,6 +95,34 @@ fn a_request_is_answered_and_a_wrong_one_gets_the_reason() {
     assert!(!socket(&scratch).exists());
 }
 
+/// `flush` and `set` would otherwise end or change more connections than the client wants.
+#[test]
+fn a_member_that_a_request_does_not_take_is_refused() {
+    let limit = "limit: only \"flows\", \"offload\" and \"list\" take it";
+    let zone = "takes no conditions, such as \"zone\"; only \"flows\", \"offload\", \"list\"";
+    for (members, text) in [
+        (r#""ask":"flush","zone":1,"limit":1"#, limit),
+        (r#""ask":"set","zone":1,"set_mark":"1","limit":1"#, limit),
+        (r#""ask":"count","limit":1"#, limit),
+        (r#""ask":"events","limit":1"#, limit),
+        (r#""ask":"reload","limit":1"#, limit),
+        (r#""ask":"zones","zone":1"#, zone),
+        (r#""ask":"instance","zone":1"#, zone),
+        (r#""ask":"stats","dport":53"#, zone),
+        (r#""ask":"reload","mark":"1""#, zone),
+    ] {
+        let error = receive(format!("{{\"millrace\":1,{members}}}\n").as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(text), "{members}: {error}");
+    }
+    for members in [
+        r#""ask":"offload","zone":1,"limit":1"#,
+        r#""ask":"events","zone":1"#,
+        r#""ask":"list","zone":1,"limit":1"#,
+    ] {
+        receive(format!("{{\"millrace\":1,{members}}}\n").as_bytes()).unwrap();
+    }
+}
+
 #[test]
 fn no_more_clients_than_there_may_be_and_slow_ones_hold_up_nobody() {
     let scratch = new_scratch();
