@@ -2,6 +2,7 @@
 //! Finds the instance to query, sends it a request, and reads the answer.
 
 use super::deadline::{Deadline, connect_within};
+use super::server::TAKE_TIMEOUT;
 use super::{ErrorLine, Failure, InstanceLine, Line, Request, RequestKind, socket_path};
 use results::units;
 use serde_json::Value;
@@ -81,7 +82,11 @@ pub enum QueryError {
         error: ErrorLine,
     },
     /// The answer ends before its last line.
-    #[error("{path}: the answer is incomplete; the run may have ended")]
+    #[error(
+        "{path}: the answer is incomplete: the run may have ended, or the output was not read for \
+         {} s",
+        TAKE_TIMEOUT.as_secs()
+    )]
     Cut {
         /// Path of the socket.
         path: PathBuf,

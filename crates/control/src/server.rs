@@ -25,7 +25,7 @@ pub(super) const CLIENTS_MAX: usize = 8;
 /// Time in which a request must arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time in which the client must take the answer.
-const TAKE_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time that clients have to take a last message when the socket closes.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 

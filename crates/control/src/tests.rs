@@ -123,6 +123,14 @@ fn a_member_that_a_request_does_not_take_is_refused() {
     }
 }
 
+/// The instance closes the connection at its end, and if the client does not read.
+#[test]
+fn an_answer_that_breaks_off_names_both_causes() {
+    let error = QueryError::Cut { path: PathBuf::from("/run/millrace/1.sock") }.to_string();
+    assert!(error.contains("the run may have ended"), "{error}");
+    assert!(error.contains("the output was not read for 30 s"), "{error}");
+}
+
 #[test]
 fn no_more_clients_than_there_may_be_and_slow_ones_hold_up_nobody() {
     let scratch = new_scratch();
