@@ -222,6 +222,11 @@ fn read_request(line: &[u8]) -> Result<Request, Failure> {
     struct Head {
         millrace: u32,
     }
+    // Serde would also read an array, as the values of the members in their order.
+    if line.trim_ascii_start().first() != Some(&b'{') {
+        let form = r#"it must be a JSON object in one line, such as {"millrace":1,"ask":"count"}"#;
+        return Err(Failure::Syntax(form.to_owned()));
+    }
     let syntax = |error: serde_json::Error| Failure::Syntax(error.to_string());
     let head: Head = serde_json::from_slice(line).map_err(syntax)?;
     if head.millrace != VERSION {

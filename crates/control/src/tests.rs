@@ -75,6 +75,7 @@ fn a_request_is_answered_and_a_wrong_one_gets_the_reason() {
         "{\"millrace\":1,\"ask\":\"list\",\"path\":\"/bump.toml\"}\n",
         "{\"millrace\":1,\"ask\":\"flush\",\"all\":false}\n",
         "{\"millrace\":1,\"ask\":\"flush\",\"zone\":1,\"all\":true}\n",
+        "[1,\"count\"]\n",
         "\u{0}\u{1}\n",
     ] {
         assert_eq!(code(&scratch, wrong.as_bytes()), "syntax", "{wrong}");
@@ -121,6 +122,16 @@ fn a_member_that_a_request_does_not_take_is_refused() {
     ] {
         receive(format!("{{\"millrace\":1,{members}}}\n").as_bytes()).unwrap();
     }
+}
+
+#[test]
+fn a_line_that_is_no_object_gets_the_form_of_a_request() {
+    for line in ["[]", "null", "[1,\"count\"]", "5", "", "count"] {
+        let error = receive(format!("{line}\n").as_bytes()).unwrap_err().to_string();
+        let form = r#"a JSON object in one line, such as {"millrace":1,"ask":"count"}"#;
+        assert!(error.contains(form), "{line}: {error}");
+    }
+    receive(&b"  {\"millrace\":1,\"ask\":\"count\"}\n"[..]).unwrap();
 }
 
 /// The instance closes the connection at its end, and if the client does not read.
