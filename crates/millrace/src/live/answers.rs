@@ -111,14 +111,13 @@ fn query(request: &Request, has_rules: bool) -> Query {
 /// Collects lines of the connections with the most bytes; returns how many connections match.
 fn flows(queries: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
     let mut busiest = TopN::new(request.limit());
-    queries.flows(query(request, false), &mut |found| {
+    queries.flows(query(request, false), &mut |found, now| {
         let record = &found.flow.record;
-        busiest.offer(record.orig.bytes + record.reply.bytes, || found);
+        busiest.offer(record.orig.bytes + record.reply.bytes, || (found, now));
     })?;
     let ports = queries.ports()?;
-    let now = queries.time();
     let matched = busiest.offered();
-    lines.extend(busiest.into_sorted().map(|found| {
+    lines.extend(busiest.into_sorted().map(|(found, now)| {
         let line = flow_line(&found, &ports, now);
         Line::Flow(Box::new(line))
     }));
@@ -128,9 +127,8 @@ fn flows(queries: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Res
 /// Collects lines of the rules with the most packets per second; returns how many rules match.
 fn rules(queries: &QueryClient, request: &Request, lines: &mut Vec<Line>) -> Result<u64, Failure> {
     let names: Vec<_> = queries.port_names().collect();
-    let now = queries.time();
     let mut busiest = TopN::new(request.limit());
-    queries.flows(query(request, true), &mut |found| {
+    queries.flows(query(request, true), &mut |found, now| {
         for (direction, view) in found.flow.rules.iter().flatten().enumerate() {
             if !matches!(view.state, RuleState::None | RuleState::Candidate) {
                 let rate = (view.rate * 16.0) as u64;

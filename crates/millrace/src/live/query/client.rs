@@ -145,19 +145,22 @@ pub(crate) struct PortStatus {
 }
 
 impl QueryClient {
-    /// Passes all connections that match `query` to `found`, one worker after the other.
+    /// Passes all connections that match `query` to `found`, one worker after the other. Each comes
+    /// with the time at which its part of the walk ended: a whole walk may take seconds.
     pub(crate) fn flows(
         &self,
         query: Query,
-        found: &mut impl FnMut(ListedConn),
+        found: &mut impl FnMut(ListedConn, Nanos),
     ) -> Result<(), RunEnding> {
-        let mut walk = Walk::new(WalkKind::List(query));
-        let mut add = |item| {
-            if let WalkItem::Flow(flow) = item {
-                found(flow);
+        let (mut walk, mut part) = (Walk::new(WalkKind::List(query)), Vec::new());
+        while self.run_part(&mut walk, &mut |item| part.push(item))? {
+            let now = self.time();
+            for item in part.drain(..) {
+                if let WalkItem::Flow(flow) = item {
+                    found(flow, now);
+                }
             }
-        };
-        while self.run_part(&mut walk, &mut add)? {}
+        }
         Ok(())
     }
 
@@ -361,6 +364,52 @@ mod tests {
         let mut cursor = Cursor::default();
         engine.sweep(&Filter::default(), &mut cursor, 1);
         cursor
+    }
+
+    /// Returns a client of one worker without ports, with a clock that begins now.
+    fn client(commands: Producer<Command>) -> QueryClient {
+        QueryClient {
+            workers: vec![WorkerHandle::new(0, 0, commands)],
+            ports: Vec::new(),
+            rules: Vec::new(),
+            policy: String::new(),
+            bypass: String::new(),
+            snapshot_status: CheckpointStatus::default(),
+            zones: Mutex::new(Arc::new(ZoneRules::new(&Config::default(), Vec::new()))),
+            reloads: Turns::new(()),
+            has_labels: false,
+            started: Instant::now(),
+            clock: Clock::new(tsc(), 1_000_000_000),
+            subscriptions: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
+        }
+    }
+
+    /// With one time for all, the idle time of the first ones would include the whole walk.
+    #[test]
+    fn a_connection_comes_with_the_time_of_its_part_of_the_walk() {
+        let count = PART_RECORDS + 500;
+        let mut engine = Engine::new(&Config { capacity_ipv4: 4 * count, ..Config::default() });
+        for i in 0..count {
+            let source = (u32::from_be_bytes([10, 0, 0, 0]) + i).to_be_bytes();
+            let frame = FrameBuilder::ipv4(source, [192, 0, 2, 1]).udp(1, 53).build();
+            engine.process(1_000_000, &[BytesPacket::new(&frame)], &mut [Verdict::Forward]);
+        }
+        let (mut queue, commands) = CommandQueue::new();
+        let queries = client(commands);
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&has_ended);
+        let worker = std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                queue.serve(&mut engine, |_| unreachable!("no counters are read"));
+            }
+        });
+        let mut times = Vec::new();
+        queries.flows(Query::default(), &mut |_, now| times.push(now)).unwrap();
+        has_ended.store(true, Ordering::Relaxed);
+        worker.join().unwrap();
+        assert_eq!(times.len(), count as usize);
+        assert!(times.is_sorted() && times.first() < times.last(), "{:?}", times.first());
     }
 
     #[test]
