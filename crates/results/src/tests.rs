@@ -147,6 +147,26 @@ fn the_text_has_the_figures() {
     }
 }
 
+/// The sender shifted its schedule, and sent all packets that the shifted schedule has.
+#[test]
+fn a_rate_that_was_not_reached_is_a_share_of_the_rate() {
+    let mut results = results();
+    let print = |results: &Results| {
+        let mut out = Vec::new();
+        results.print(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert!(!print(&results).contains("not reached"));
+    results.put_off_s = 0.192 * results.duration_s;
+    let text = print(&results);
+    assert!(text.contains("\n19.2 % of the rate was not reached\n"), "{text}");
+    assert!(!text.contains("not sent"), "{text}");
+    results.senders.push(results.senders[0].clone());
+    let text = print(&results);
+    let line = "\n19.2 % of the rate was not reached by the slowest of 2 senders\n";
+    assert!(text.contains(line), "{text}");
+}
+
 #[test]
 fn lines_are_set_below_their_heading() {
     let results = results();

@@ -69,9 +69,8 @@ impl Results {
         for line in self.ports.iter().filter_map(PortResult::share_of_link) {
             writeln!(out, "{line}")?;
         }
-        if self.put_off_s > 0.0 && self.duration_s > 0.0 {
-            let share = 100.0 * self.put_off_s / self.duration_s;
-            writeln!(out, "the rate was not reached: {share:.1} % of the packets were not sent")?;
+        if let Some(line) = self.share_not_reached() {
+            writeln!(out, "{line}")?;
         }
         if self.unsent > 0 {
             writeln!(
@@ -104,6 +103,18 @@ impl Results {
         }
         self.pacing.print(out)?;
         self.print_noise(out)
+    }
+
+    /// Returns how much of the rate was not reached: the share of the run by which the sender that
+    /// was slowest postponed its schedule. Postponed packets do not count as `unsent`.
+    fn share_not_reached(&self) -> Option<String> {
+        let is_known = self.put_off_s > 0.0 && self.duration_s > 0.0;
+        let share = is_known.then(|| 100.0 * self.put_off_s / self.duration_s)?;
+        let by = match self.senders.len() {
+            0 | 1 => String::new(),
+            senders => format!(" by the slowest of {senders} senders"),
+        };
+        Some(format!("{share:.1} % of the rate was not reached{by}"))
     }
 
     /// Prints how traffic was spread over senders and receive queues, if there are several.
