@@ -24,7 +24,7 @@ pub use line::{
     InstanceLine, Line, OffloadLine, PortLine, RuleLine, ZoneLine,
 };
 pub use selector::{Bits, NoState, PrefixText, StateName};
-pub use server::{AnswerError, Answerer, LineWriter, OpenError, Server, receive};
+pub use server::{AnswerError, Answerer, LineWriter, OpenError, Server, check_path, receive};
 pub use socket_path::{default_path, folders, make_folder, user};
 
 use serde::{Deserialize, Serialize};

@@ -29,6 +29,10 @@ pub(super) const TAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time that clients have to take a last message when the socket closes.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Most bytes of the path of a socket: those of an address (unix(7)), without the zero at its end
+/// and what [`hidden`] adds with the longest process number, 4194304.
+const PATH_MAX: usize = 108 - 1 - "..4194304".len();
+
 /// Answers requests: a run, or a function.
 pub trait Answerer: Send + Sync {
     /// Writes the lines of the answer to `request` to `taker`.
@@ -129,6 +133,26 @@ pub enum OpenError {
     /// Something else is there.
     #[error("{0}: exists and is not a socket; remove it, or choose another path (--socket)")]
     NoSocket(PathBuf),
+    /// The path does not fit the address of a socket.
+    #[error(
+        "{path}: the path of a socket may have at most {PATH_MAX} bytes, but this one has {}; \
+         choose a shorter one (--socket)",
+        .path.as_os_str().len()
+    )]
+    TooLong {
+        /// Path of the socket.
+        path: PathBuf,
+    },
+    /// The folder of the socket cannot be used.
+    #[error("{path}: the folder {folder}: {error}; create it, or choose another path (--socket)")]
+    NoFolder {
+        /// Path of the socket.
+        path: PathBuf,
+        /// Path of the folder.
+        folder: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
     /// The system's error.
     #[error("{path}: {error}")]
     Io {
@@ -143,6 +167,7 @@ impl Server {
     /// Opens a socket that only this user and root can reach. Replaces a socket that no process
     /// listens at.
     pub fn open(path: &Path, answerer: Arc<dyn Answerer>) -> Result<Self, OpenError> {
+        check_path(path)?;
         let io = |error| OpenError::Io { path: path.to_owned(), error };
         let is_socket = fs::symlink_metadata(path).map(|found| found.file_type().is_socket());
         match (UnixStream::connect(path), is_socket) {
@@ -200,6 +225,22 @@ impl Drop for Server {
 
 fn file(found: &Metadata) -> (u64, u64) {
     (found.dev(), found.ino())
+}
+
+/// Checks that a socket can have this path: its length, and its folder. A run calls it before it
+/// starts DPDK and changes interfaces.
+pub fn check_path(path: &Path) -> Result<(), OpenError> {
+    if path.as_os_str().len() > PATH_MAX {
+        return Err(OpenError::TooLong { path: path.to_owned() });
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let error = match fs::metadata(folder) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => io::ErrorKind::NotADirectory.into(),
+        Err(error) => error,
+    };
+    Err(OpenError::NoFolder { path: path.to_owned(), folder: folder.to_owned(), error })
 }
 
 /// Returns a hidden name beside the path, with the number of this process.

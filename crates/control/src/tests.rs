@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use testkit::scratch::Scratch;
@@ -244,8 +244,26 @@ fn a_place_is_taken_over_only_from_the_dead() {
     assert_eq!(log.recv(&mut [0; 10]).unwrap(), 6);
     let long = scratch.folder().join("x".repeat(200));
     let error = Server::open(&long, Arc::new(echo)).err().unwrap().to_string();
-    assert!(error.contains("xxx"), "{error}");
+    assert!(error.contains("xxx: the path of a socket may have at most 98 bytes"), "{error}");
     assert_eq!(fs::read_dir(scratch.folder()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_path_that_no_socket_can_have_is_refused_with_the_way_out() {
+    let scratch = new_scratch();
+    let folder = scratch.folder();
+    let fill = 98 - folder.as_os_str().len() - 1;
+    let longest = folder.join("x".repeat(fill));
+    check_path(&longest).unwrap();
+    drop(Server::open(&longest, Arc::new(echo)).unwrap());
+    let error = check_path(&folder.join("x".repeat(fill + 1))).unwrap_err().to_string();
+    assert!(error.contains("at most 98 bytes, but this one has 99; choose a shorter"), "{error}");
+    check_path(Path::new("a.sock")).unwrap();
+    let error = check_path(&folder.join("none/a.sock")).unwrap_err().to_string();
+    assert!(error.contains("none: No such file") && error.contains("create it"), "{error}");
+    fs::write(folder.join("file"), "").unwrap();
+    let error = check_path(&folder.join("file/a.sock")).unwrap_err().to_string();
+    assert!(error.contains("file: not a directory"), "{error}");
 }
 
 /// Root queries sockets of any user.

@@ -67,6 +67,9 @@ Examples:
 
 Exit status: 0 good; 1 the run failed or its ledger is not balanced; 2 wrong use.";
 
+/// Context of an error at the control socket.
+const NO_SOCKET: &str = "cannot open the control socket";
+
 /// Parses a duration in seconds: a decimal number above 0.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
@@ -102,6 +105,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     let mut eal = plan.eal_config(Memory::free_hugepages_mb_of_this_host());
     eal.drivers.extend(twin_driver::require(&eal.ports)?);
+    check_socket(&plan.socket)?;
     let (outputs, mut sink) = args.output.open(Command::Run, args.plan.files())?;
     let signals = RunSignals::catch(args.plan.has_file()).context("cannot catch signals")?;
     let interfaces = prepare(&plan)?;
@@ -223,6 +227,12 @@ fn snapshots(plan: &Plan) -> Option<Snapshots> {
     }
 }
 
+/// Fails if the user named a path where there can be no control socket.
+fn check_socket(socket: &Socket) -> anyhow::Result<()> {
+    let Socket::At(path) = socket else { return Ok(()) };
+    control::check_path(path).context(NO_SOCKET)
+}
+
 /// Opens the control socket. Fails if the user named its path and it cannot be opened there. If the
 /// default path cannot be used, prints a warning and returns `None`.
 fn serve(socket: &Socket, live: &Runtime, reload: Arc<Reload>) -> anyhow::Result<Option<Server>> {
@@ -231,7 +241,7 @@ fn serve(socket: &Socket, live: &Runtime, reload: Arc<Reload>) -> anyhow::Result
         Socket::Off => return Ok(None),
         Socket::At(path) => {
             let open = Server::open(path, answerer);
-            return open.map(Some).context("cannot open the control socket");
+            return open.map(Some).context(NO_SOCKET);
         }
         Socket::Auto => control::default_path(std::process::id()),
     };

@@ -80,6 +80,25 @@ fn workers_without_a_queue_or_a_cpu_are_refused() {
     }
 }
 
+/// Opening DPDK and the interfaces takes seconds, and interrupts their traffic.
+#[test]
+fn a_place_for_no_socket_is_refused_before_dpdk_starts() {
+    let long = format!("/tmp/{}", "x".repeat(94));
+    let cases = [
+        ("/nowhere/x.sock", "/nowhere/x.sock: the folder /nowhere: No such file or directory"),
+        (&long, "may have at most 98 bytes, but this one has 99; choose a shorter one (--socket)"),
+    ];
+    for (socket, text) in cases {
+        let setup = Setup::new("socket").pair("net_null0", "net_null1");
+        let ended = setup.duration("0.1").args(&["--socket", socket]).run();
+        assert_eq!(ended.status, Some(1), "{}", ended.stderr);
+        assert!(ended.stderr.contains(text), "{}", ended.stderr);
+        // The line about the cpus of workers is printed when DPDK has started.
+        let all = std::fs::read_to_string(ended.path("err")).unwrap();
+        assert_eq!(all, ended.stderr);
+    }
+}
+
 #[test]
 fn what_is_no_device_gets_a_way_to_name_one() {
     let texts = ["--pair", "\"18:00\" is not a port", "write a Linux interface (eth1)"];
