@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Where the driver of the software NIC is. Nobody else's program needs it: they say `-d`.
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use std::env;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 /// Begins the devargs of its ports.
 const PREFIX: &str = "net_twin";
@@ -20,7 +21,7 @@ pub(crate) fn is_twin(devargs: &str) -> bool {
 ///
 /// # Errors
 ///
-/// It is not there.
+/// It is not there, or DPDK does not load it from there.
 pub(crate) fn require(ports: &[String]) -> anyhow::Result<Option<PathBuf>> {
     let Some(port) = ports.iter().find(|devargs| is_twin(devargs)) else {
         return Ok(None);
@@ -33,7 +34,29 @@ pub(crate) fn require(ports: &[String]) -> anyhow::Result<Option<PathBuf>> {
             path.display()
         );
     }
+    check_place(&path).with_context(|| format!("port {port}"))?;
     Ok(Some(path))
+}
+
+/// Fails if DPDK does not load a driver from this place, because every user may replace the file or
+/// a folder above it.
+pub(crate) fn check_place(driver: &Path) -> anyhow::Result<()> {
+    let Some(open) = writable_by_all(driver) else { return Ok(()) };
+    bail!(
+        "DPDK does not load the driver of the software NIC, {}, because every user may write to \
+         {}: move it to a folder that only root can write to, and set {VARIABLE} to its new path",
+        driver.display(),
+        open.display()
+    )
+}
+
+/// Returns the first part of a path, from the root on, that every user may write to. DPDK checks
+/// the same parts (`verify_perms` in eal_common_options.c).
+fn writable_by_all(path: &Path) -> Option<PathBuf> {
+    let path = path.canonicalize().ok()?;
+    let mode = |place: &Path| place.metadata().map_or(0, |found| found.permissions().mode());
+    let open = path.ancestors().filter(|place| mode(place) & 0o002 != 0).last();
+    open.map(Path::to_owned)
 }
 
 /// The driver, if it is there.
@@ -59,6 +82,24 @@ fn installed_for(program: Option<PathBuf>) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+
+    #[test]
+    fn a_folder_that_every_user_may_write_to_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = folder.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        std::fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
+        let driver = open.join("librte_net_twin.so");
+        std::fs::write(&driver, "").unwrap();
+        let found = writable_by_all(&driver).unwrap();
+        assert!(driver.canonicalize().unwrap().starts_with(&found), "{}", found.display());
+        let error = check_place(&driver).unwrap_err().to_string();
+        let words = format!("every user may write to {}: move it", found.display());
+        assert!(error.contains(&words) && error.contains(VARIABLE), "{error}");
+        assert_eq!(writable_by_all(Path::new("/bin/sh")), None);
+        assert_eq!(writable_by_all(Path::new("/nowhere")), None);
+    }
 
     #[test]
     fn the_driver_of_an_installed_program_is_below_its_prefix() {

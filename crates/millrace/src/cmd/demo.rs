@@ -81,7 +81,14 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         return rings::run(args);
     }
     match twin_driver::find() {
-        Some(driver) => twins::run(args, driver),
+        Some(driver) => match twin_driver::check_place(&driver) {
+            Ok(()) => twins::run(args, driver),
+            Err(error) => {
+                write_line(io::stderr(), format_args!("millrace: {error:#}"));
+                write_line(io::stderr(), "millrace: the demo has no offload");
+                rings::run(args)
+            }
+        },
         None => {
             write_line(
                 io::stderr(),

@@ -8,6 +8,8 @@ use crate::new_scratch;
 use crate::pairs::pcap_port;
 use crate::peer::Testpmd;
 use crate::records::{Record, conversations};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use testkit::capture::write_pcap;
 use testkit::host::{has_cpus, has_tools, twin_driver_or_skip};
@@ -134,6 +136,20 @@ fn a_driver_that_was_not_built_is_named() {
     launcher.arg("MILLRACE_TWIN=/nowhere/librte_net_twin.so");
     let setup = nowhere.launcher(launcher).pair("net_twin0,wire=w", "net_twin1,wire=w");
     setup.assert_refused(1, &["net_twin0,wire=w", "/nowhere/librte_net_twin.so", "make twin"]);
+}
+
+#[test]
+fn a_driver_in_a_folder_of_everybody_is_refused_with_the_folder() {
+    let setup = Setup::new("open");
+    let (folder, driver) = (setup.path("open"), setup.path("open/librte_net_twin.so"));
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+    fs::write(&driver, "").unwrap();
+    let mut launcher = Command::new("env");
+    launcher.arg(format!("MILLRACE_TWIN={driver}"));
+    let setup = setup.launcher(launcher).pair("net_twin0,wire=w", "net_twin1,wire=w");
+    let texts = ["port net_twin0,wire=w: ", "every user may write to /", "only root can write to"];
+    setup.assert_refused(1, &texts);
 }
 
 /// testpmd with four ports: 0 replays `frames`, 1 and 2 are the ends of a wire, 3 discards packets.
