@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Serves the control socket of a running instance: who may query it, how many clients at a time, and
-//! for how long.
+//! Serves the control socket of a running instance: who may query it, how many clients at a time,
+//! and for how long.
 //!
 //! One thread waits for clients. Each client has its own thread with its own deadline, so a slow
 //! client delays no other.
