@@ -232,8 +232,9 @@ impl<P: RulePort> Programmer<P> {
         tuples.iter().for_each(|tuple| self.unblock(tuple));
     }
 
-    /// Marks all rules as lost after a reset of the NIC itself. Unlike [`forget_rules`](Self::forget_rules), this
-    /// clears the list of rules that the port failed to remove: they are gone too.
+    /// Marks all rules as lost after a reset of the NIC itself. Unlike
+    /// [`forget_rules`](Self::forget_rules), this clears the list of rules that the port failed to
+    /// remove: they are gone too.
     pub fn forget_all_rules(&mut self, now: Nanos) {
         self.forget_rules();
         self.pace.reset();

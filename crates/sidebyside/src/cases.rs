@@ -2,6 +2,7 @@
 //! Lists the cases that compare Millrace with testpmd, and the thresholds of their figures.
 
 use crate::captures::Traffic;
+use engine::Tracking;
 use std::fmt;
 use std::ops::Range;
 use traffic::flood::Target;
@@ -24,6 +25,7 @@ pub(crate) struct Case {
     pub(crate) own_ports: bool,
     pub(crate) load: Load,
     pub(crate) source: PacketSource,
+    pub(crate) tracking: Tracking,
     pub(crate) thresholds: Vec<Threshold>,
 }
 
@@ -81,6 +83,7 @@ impl Case {
             own_ports: false,
             load,
             source,
+            tracking: Tracking::Connections,
             thresholds,
         }
     }
@@ -175,9 +178,12 @@ pub(crate) fn all() -> Vec<Case> {
     let traffic = Traffic::ShortTcp(SHORT_TUPLES);
     let threshold = Threshold::NetAtMost { must: 230.0, goal: 160.0 };
     cases.push(Case::with_one_worker(traffic, Load::PortReuse, vec![threshold]));
+    cases.extend(flows());
     cases.extend(marked());
     cases.extend(workers());
     cases.extend(floods());
+    let groups: Vec<String> = cases.iter().map(|case| case.group.clone()).collect();
+    cases.sort_by_key(|case| groups.iter().position(|group| *group == case.group));
     cases
 }
 
@@ -200,6 +206,32 @@ fn marked() -> impl Iterator<Item = Case> {
         ];
         [case("software", false, vec![]), case("marked", true, thresholds)]
     })
+}
+
+/// Returns the cases without states of connections: `tracking = "flows"` and `"off"`. Those of one
+/// way run in turns with the cases of [`marked`].
+fn flows() -> impl Iterator<Item = Case> {
+    let net = |must, goal| vec![Threshold::NetAtMost { must, goal }];
+    let case = |name: &str, tracking, traffic: Traffic, thresholds| Case {
+        name: format!("{name}-{}", traffic.name()),
+        tracking,
+        ..Case::with_one_worker(traffic, Load::Stable, thresholds)
+    };
+    let both_ways = [Protocol::Udp, Protocol::Tcp].into_iter().flat_map(move |protocol| {
+        let traffic = Traffic::Established(protocol, 10_000);
+        let flows = case("flows", Tracking::Flows, traffic, net(30.0, 24.0));
+        [flows, case("off", Tracking::Off, traffic, vec![])]
+    });
+    let one_way = Traffic::OneWay(10_000);
+    let twin = move |name: &str, is_marked, thresholds| Case {
+        source: PacketSource::Twin { is_marked },
+        ..case(name, Tracking::Flows, one_way, thresholds)
+    };
+    let of_twin = [
+        twin("flows-software", false, net(30.0, 24.0)),
+        twin("flows-marked", true, net(15.0, 10.0)),
+    ];
+    both_ways.chain(of_twin)
 }
 
 /// Returns the cases that compare two workers with one.

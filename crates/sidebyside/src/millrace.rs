@@ -6,6 +6,7 @@ use crate::cases::{Case, Load, PacketSource};
 use crate::figures::{Figures, Reading};
 use crate::process::Process;
 use crate::turns::{Dut, Readings};
+use engine::Tracking;
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;
@@ -142,6 +143,11 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, programs: usize) -> Stri
         Load::TableFull => format!("[table]\ncapacity = {OVERFLOWING_CAPACITY}\n"),
         Load::Stable | Load::PortReuse | Load::NewFlows => String::new(),
     };
+    let policy = match case.tracking {
+        Tracking::Connections => "",
+        Tracking::Flows => "[policy]\ntracking = \"flows\"\n",
+        Tracking::Off => "[policy]\ntracking = \"off\"\n",
+    };
     // The timeouts are as long as the measurement, so each flow's timer fires once. Millrace's
     // clock also runs during turns of others, and while they start, which takes longer with the
     // software NIC.
@@ -151,12 +157,16 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, programs: usize) -> Stri
         Load::NewFlows => RENEWED_TIMEOUT_S,
         Load::Stable | Load::PortReuse | Load::TableFull => f64::from(setup.seconds) * turns as f64,
     };
-    let keys = ["tcp_syn_sent", "tcp_established", "udp_first", "udp_multiple"];
-    let timeouts = keys.map(|key| format!("{key} = {idle_s}\n")).concat();
+    let mut keys = vec!["tcp_syn_sent", "tcp_established", "udp_first", "udp_multiple"];
+    if case.tracking == Tracking::Flows {
+        keys.extend(["flow_first", "flow_multiple"]);
+    }
+    let keys = keys.into_iter();
+    let timeouts: String = keys.map(|key| format!("{key} = {idle_s}\n")).collect();
     format!(
         "[eal]\nhuge = {huge}\nmemory_mb = {memory_mb}\nmbufs = {mbufs}\n\
          mbuf_data_bytes = {mbuf_data_bytes}\n\
-         {pairs}{table}{LIMITS}[offload]\n{offload}[timeouts]\n{timeouts}"
+         {pairs}{table}{policy}{LIMITS}[offload]\n{offload}[timeouts]\n{timeouts}"
     )
 }
 
@@ -196,7 +206,10 @@ fn deviations(summary: &Value, case: &Case) -> Vec<String> {
     let packets = number("/ledger/rx");
     let (created, full) = (number("/flows/created"), number("/flows/table_full"));
     let reused = number("/flows/ended/reuse");
-    let flows = (case.traffic.flows() * case.workers) as f64;
+    let flows = match case.tracking {
+        Tracking::Off => 0.0,
+        Tracking::Flows | Tracking::Connections => (case.traffic.flows() * case.workers) as f64,
+    };
     let connections = packets / f64::from(SHORT_TCP_PACKETS);
     let marked = summary.pointer("/offload/marked_share").and_then(Value::as_f64);
     let checks = [

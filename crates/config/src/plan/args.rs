@@ -67,37 +67,7 @@ impl PlanArgs {
     /// Returns the plan, or all problems. `mtu` returns the MTU of a Linux interface of the host.
     pub fn plan(&self, cpus: &Cpus, mtu: impl Fn(&str) -> Option<u32>) -> Result<Plan, Problems> {
         let (file, mut config) = read_file(self.config.as_deref());
-        if !self.pairs.is_empty() {
-            config.pairs.clear();
-        }
-        for (index, text) in self.pairs.iter().enumerate() {
-            let place = Place::Flag { flag: "--pair" };
-            let (a, b) = match split_pair(text) {
-                Ok((a, b)) => {
-                    (Some(Located { value: a, place }), Some(Located { value: b, place }))
-                }
-                Err(error) => {
-                    let key = format!("pair[{index}]");
-                    config.problems.push(Problem { place, key, fault: error.into() });
-                    (None, None)
-                }
-            };
-            let (workers, rx_descriptors, tx_descriptors) = (None, None, None);
-            let (zone, tracking) = (None, None);
-            let (mtu, found_mtu, found_nodes) = (None, 0, Vec::new());
-            config.pairs.push(Pair {
-                a,
-                b,
-                workers,
-                rx_descriptors,
-                tx_descriptors,
-                zone,
-                tracking,
-                mtu,
-                found_mtu,
-                found_nodes,
-            });
-        }
+        self.replace_pairs(&mut config);
         if let Some(value) = self.mtu {
             let mtu = Located { value, place: Place::Flag { flag: "--mtu" } };
             config.pairs.iter_mut().for_each(|pair| pair.mtu = Some(mtu.clone()));
@@ -141,6 +111,41 @@ impl PlanArgs {
             cpus.measure_load();
         }
         Plan::new(config, cpus).map_err(|list| Problems { file, list })
+    }
+
+    /// Replaces the pairs of the file by those of `--pair`, if there are any.
+    fn replace_pairs(&self, config: &mut Config) {
+        if !self.pairs.is_empty() {
+            config.pairs.clear();
+        }
+        for (index, text) in self.pairs.iter().enumerate() {
+            let place = Place::Flag { flag: "--pair" };
+            let (a, b) = match split_pair(text) {
+                Ok((a, b)) => {
+                    (Some(Located { value: a, place }), Some(Located { value: b, place }))
+                }
+                Err(error) => {
+                    let key = format!("pair[{index}]");
+                    config.problems.push(Problem { place, key, fault: error.into() });
+                    (None, None)
+                }
+            };
+            let (workers, rx_descriptors, tx_descriptors) = (None, None, None);
+            let (zone, tracking) = (None, None);
+            let (mtu, found_mtu, found_nodes) = (None, 0, Vec::new());
+            config.pairs.push(Pair {
+                a,
+                b,
+                workers,
+                rx_descriptors,
+                tx_descriptors,
+                zone,
+                tracking,
+                mtu,
+                found_mtu,
+                found_nodes,
+            });
+        }
     }
 }
 

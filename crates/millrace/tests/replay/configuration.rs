@@ -4,6 +4,7 @@
 use crate::{Run, SECOND_NS, START_NS, datagram, datagrams, new_scratch, run};
 use serde_json::Value;
 use testkit::capture::{Packet, Pcap};
+use wire::{FrameBuilder, tcp};
 
 /// Ports that no run could have: one device twice, and cpus that no machine has.
 const LIVE: &str = "\
@@ -143,4 +144,20 @@ fn packets_are_put_into_the_zones_of_the_file() {
     let none = || "0x0".to_owned();
     let wanted = [(1, 10, none()), (2, 17, none()), (3, 18, none())];
     assert_eq!(marked_with("zone-rules", config, &capture_of(both)), wanted);
+}
+
+#[test]
+fn the_depth_of_tracking_is_that_of_the_file() {
+    let tcp = || FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1000, 80);
+    let flags = [tcp::RST, tcp::SYN, tcp::RST, tcp::ACK];
+    let capture = || capture_of(flags.map(|flags| tcp().flags(flags).build()));
+    let summary = |tracking: &str| {
+        let config = format!("[policy]\ntracking = \"{tracking}\"\n");
+        summary_with("tracking", &config, &["--capacity", "10"], &capture())
+    };
+    // A SYN after an RST begins another connection. Without states it does not.
+    assert_eq!(summary("flows")["flows"]["created"], 1);
+    assert_eq!(summary("connections")["flows"]["created"], 2);
+    let off = summary("off");
+    assert_eq!((&off["flows"]["created"], &off["passed"]["tracking_off"]), (&0.into(), &4.into()));
 }
