@@ -190,12 +190,18 @@ fn without_a_driver_that_does_the_bump_is_shown_alone() {
     let scratch = new_scratch("demo-no-driver");
     let [nowhere, broken] = ["nowhere.so", "broken.so"].map(|name| scratch.path(name));
     fs::write(&broken, "no shared object").unwrap();
-    for (driver, words) in [(nowhere, "no software NIC was built"), (broken, "cannot be used")] {
+    // Where every user may write to a folder on the way, DPDK does not look into the file.
+    let causes = [
+        (nowhere, &[["no software NIC was built", "`make twin`"]][..]),
+        (broken, &[["cannot be used", "`make twin`"], ["every user may write to", "move it"]]),
+    ];
+    for (driver, causes) in causes {
         let mut command = twins(&scratch, "0.3");
         let output = command.env("MILLRACE_TWIN", driver).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{stderr}");
-        assert!(stderr.contains(words) && stderr.contains("`make twin`"), "{stderr}");
+        let is_named = |words: &[&str; 2]| words.iter().all(|words| stderr.contains(words));
+        assert!(causes.iter().any(is_named), "{stderr}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("generator: "), "{stderr}");
         assert!(!fs::exists(scratch.path("demo.html")).unwrap(), "there is no report");
     }
