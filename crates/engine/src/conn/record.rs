@@ -164,19 +164,26 @@ impl<const W: usize> ConnHot<W> {
             == 0
     }
 
+    /// True if the TCP flags of a packet do not matter, because the states of its flow are not
+    /// tracked. Also true for most packets of protocols without TCP flags.
+    #[inline(always)]
+    pub(crate) fn ignores_flags(&self, meta: PacketMeta) -> bool {
+        let bits = self.state_word.state_bits();
+        (bits & (State::FLAGLESS | State::OPEN) == State::FLAGLESS) & meta.is_usual()
+    }
+
     /// True for a packet of a flow without states that does no more than being counted.
     #[inline(always)]
     pub(crate) fn is_plain_of_flow(&self, meta: PacketMeta) -> bool {
-        let (direction, bits) = (meta.swapped() ^ self.originator(), self.state_word.state_bits());
-        bits & (State::FLAGLESS | State::OPEN | direction) == State::FLAGLESS && meta.is_usual()
+        let direction = meta.swapped() ^ self.originator();
+        self.ignores_flags(meta) && direction & self.state_word.state_bits() & 1 == 0
     }
 
     /// True for a packet of a [steady](Self::is_steady) connection that does no more than being
     /// counted. There a SYN does no more than an ACK.
     pub(crate) fn is_plain_of_steady(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
-        let is_flagless = self.state().is_flow() && meta.is_usual();
-        let flags = if is_flagless { 0 } else { meta.tcp_flags() & (FIN | RST) };
+        let flags = if self.ignores_flags(meta) { 0 } else { meta.tcp_flags() & (FIN | RST) };
         flags | direction & self.state_word.state_bits() & 1 == 0
     }
 
@@ -195,11 +202,9 @@ impl<const W: usize> ConnHot<W> {
     pub(crate) fn direction_of(&self, mark: u32, meta: PacketMeta) -> Option<usize> {
         let direction = mark ^ self.expected;
         // The first packet of the responder changes the state, so its mark does not suffice.
-        let bits = self.state_word.state_bits();
-        let more = u32::from(bits) & 1 | !1;
-        let flags = meta.tcp_flags();
-        let is_flagless = (bits & State::FLAGLESS != 0) & meta.is_usual();
-        let is_so = (direction & more == 0) & ((flags & (FIN | RST) == 0) | is_flagless);
+        let more = u32::from(self.state_word.state_bits()) & 1 | !1;
+        let is_plain = (meta.tcp_flags() & (FIN | RST) == 0) | self.ignores_flags(meta);
+        let is_so = (direction & more == 0) & is_plain;
         is_so.then_some(direction as usize)
     }
 

@@ -117,12 +117,9 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn is_more_by_flags(&self, (record, mark, meta): (u32, u32, PacketMeta)) -> bool {
         let (hot, flags) = (&self.table.hot[record as usize], meta.tcp_flags());
         // Without the window check, a SYN does no more than an ACK.
-        let more = match hot.checks_window() {
-            true => SYN_FIN_RST,
-            false if hot.state().is_flow() => 0,
-            false => FIN | RST,
-        };
-        meta != PacketMeta::UNUSUAL && (mark ^ hot.expected) & !1 == 0 && flags & more != 0
+        let more = if hot.checks_window() { SYN_FIN_RST } else { FIN | RST };
+        let is_of_mark = meta != PacketMeta::UNUSUAL && (mark ^ hot.expected) & !1 == 0;
+        is_of_mark && flags & more != 0 && !hot.ignores_flags(meta)
     }
 
     /// Applies the sequence numbers of a packet to the window, if they fit. False if they do not
