@@ -395,3 +395,16 @@ fn what_a_nic_does_not_take_again_is_forgotten() {
     world.rest();
     assert!(world.known.is_empty() && world.programmer.port().nic.is_empty());
 }
+
+#[test]
+fn a_withdrawn_request_is_not_refused_as_well() {
+    let mut world = World::new(ideal(1), "", 1);
+    world.install(0, 1);
+    world.rest();
+    (2..5).for_each(|flow| world.install(0, flow));
+    // The last one. The NIC is full at the first of the three, and one more waits.
+    world.remove(3);
+    world.rest();
+    let counts = world.programmer.counts();
+    assert_eq!((counts.full, counts.withdrawn, counts.resting), (1, 1, 1));
+}
