@@ -443,3 +443,22 @@ fn a_mark_that_was_not_read_is_no_miss_of_its_rule() {
     }
     assert_eq!(engine.offload_stats().lost_effect, 1);
 }
+
+/// No rule matches fragments.
+#[test]
+fn fragments_of_tcp_are_no_misses_of_its_rule() {
+    let (mut engine, layout) = of_timeouts(2, Timeouts::SHORT);
+    let ack = tcp_frame(1, tcp::ACK);
+    arrive(&mut engine, 0, &[(&ack, None)]);
+    let mark = obey(&mut engine, layout);
+    (1..4).for_each(|now| arrive(&mut engine, now, &[(&ack, mark)]));
+    for id in 0..512 {
+        let whole = FrameBuilder::ipv4([10, 0, 0, 1], [10, 9, 9, 9]).tcp(1, 80).flags(tcp::ACK);
+        let parts = whole.payload([0; 1400]).ip_id(id).fragments(1000);
+        let [first, second] = [0, 1].map(|part| parts[part].build());
+        arrive(&mut engine, 500_000_000, &[(&first, None), (&second, None)]);
+    }
+    assert_eq!(engine.stats().tracked, 4 + 1024);
+    let rules = engine.offload_stats();
+    assert_eq!((rules.effective, rules.lost_effect), (1, 0));
+}
