@@ -9,8 +9,8 @@
 
 use criterion::{Criterion, Throughput};
 use engine::{
-    BURST_MAX, Config, EndReason, EndpointMatch, Engine, Evict, MarkLayout, MarkVerification,
-    OffloadConfig, OffloadPolicy, RuleRequest, RuleResult, Verdict, ZoneRule,
+    BURST_MAX, BypassConfig, Config, EndReason, EndpointMatch, Engine, Evict, MarkLayout,
+    MarkVerification, OffloadConfig, OffloadPolicy, RuleRequest, RuleResult, Verdict, ZoneRule,
 };
 use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
@@ -270,7 +270,7 @@ fn marked(c: &mut Criterion) {
         admission: OffloadPolicy::After { packets: 1 },
         rules_max: 2 << 20,
         zone_rules_max: None,
-        bypass: [None; 2],
+        bypass: [BypassConfig::OFF; 2],
         slots: 1 << 20,
     };
     let both = |flow, flows| frames(flow, 0, flows);

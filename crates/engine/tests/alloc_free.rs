@@ -3,9 +3,10 @@
 //! end, not for a full table, not for packets that are wrong.
 
 use engine::{
-    BURST_MAX, ChecksumCheck, Config, Cursor, EndReason, Engine, Evict, Filter, MarkLayout,
-    MarkStats, MarkVerification, OffloadConfig, OffloadPolicy, Query, RuleId, RuleRequest,
-    RuleResult, Side, TcpWindowCheck, Timeouts, UntrackedReason, Verdict, ZonePolicies,
+    BURST_MAX, BypassConfig, ChecksumCheck, Config, Cursor, EndReason, Engine, Evict, Filter,
+    MarkLayout, MarkStats, MarkVerification, OffloadConfig, OffloadPolicy, Query, RuleId,
+    RuleRequest, RuleResult, Side, TcpWindowCheck, Timeouts, UntrackedReason, Verdict,
+    ZonePolicies,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -143,7 +144,7 @@ fn nothing_is_allocated(tcp: TcpWindowCheck, evict: Evict) {
         admission: OffloadPolicy::After { packets: 2 },
         rules_max: 1500,
         zone_rules_max: None,
-        bypass: [None; 2],
+        bypass: [BypassConfig::OFF; 2],
         slots: 1500,
     };
     let (capacity_ipv4, capacity_ipv6) = (2000, 100);

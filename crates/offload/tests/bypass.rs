@@ -3,8 +3,8 @@
 //! counters, and reset. What is not in the records is what the port lost, and that is told.
 
 use engine::{
-    BypassCount, Config, Engine, FiveTuple, MarkLayout, MarkVerification, OffloadConfig,
-    OffloadPolicy, Side, Verdict,
+    BypassConfig, BypassCount, Config, Engine, FiveTuple, MarkLayout, MarkVerification,
+    OffloadConfig, OffloadPolicy, Side, Verdict,
 };
 use offload::{
     CallPacer, Completion, Limits, Next, NicAction, Programmer, Refusal, RefusalClass, RuleNumber,
@@ -137,7 +137,7 @@ impl World {
             admission: OffloadPolicy::After { packets: 1 },
             rules_max: 64,
             zone_rules_max: None,
-            bypass: [Some(3); 2],
+            bypass: [BypassConfig { udp: Some(3), tcp: None }; 2],
         };
         let (capacity_ipv4, capacity_ipv6) = (64, 1);
         let config =

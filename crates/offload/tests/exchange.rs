@@ -6,8 +6,8 @@
 //! rtrb's, which has tests of its own; here they are queues under a lock that loom knows.
 
 use engine::{
-    Config, Engine, FiveTuple, FragmentLimits, MarkLayout, MarkVerification, OffloadConfig,
-    OffloadPolicy, RuleId, RuleRequest, RuleResult, Side, Verdict,
+    BypassConfig, Config, Engine, FiveTuple, FragmentLimits, MarkLayout, MarkVerification,
+    OffloadConfig, OffloadPolicy, RuleId, RuleRequest, RuleResult, Side, Verdict,
 };
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -206,7 +206,7 @@ fn parties(is_stubborn: bool, is_late: bool) -> (Worker, Programming) {
         admission: OffloadPolicy::After { packets: 1 },
         rules_max: 2,
         zone_rules_max: None,
-        bypass: [None; 2],
+        bypass: [BypassConfig::OFF; 2],
     };
     let (capacity_ipv4, capacity_ipv6) = (2, 1);
     // There is an engine for each order of events, and no fragment: memory for them takes most of

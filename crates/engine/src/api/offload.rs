@@ -39,11 +39,23 @@ pub struct OffloadConfig {
     pub rules_max: u32,
     /// Maximum number of rules of one zone and IP version, per side; `None`: no limit.
     pub zone_rules_max: Option<u32>,
-    /// Per side: number of packets after which the NIC forwards a direction of an open UDP
-    /// connection by itself, if it has a rule. `None`: never.
-    ///
-    /// TCP is never bypassed: Millrace must see its FIN and RST.
-    pub bypass: [Option<u32>; 2],
+    /// Per side: which directions the NIC forwards by itself.
+    pub bypass: [BypassConfig; 2],
+}
+
+/// Number of packets after which the NIC forwards a direction of an open connection by itself, if
+/// the direction is worth a rule. `None`: never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BypassConfig {
+    /// UDP.
+    pub udp: Option<u32>,
+    /// TCP. The rules must not match packets with SYN, FIN or RST.
+    pub tcp: Option<u32>,
+}
+
+impl BypassConfig {
+    /// No packet is bypassed.
+    pub const OFF: BypassConfig = BypassConfig { udp: None, tcp: None };
 }
 
 impl OffloadConfig {
@@ -113,6 +125,7 @@ pub enum RuleAction {
     /// The packets arrive with the mark of the rule.
     Mark,
     /// The NIC counts the packets and sends them out of the peer port itself; no worker sees them.
+    /// TCP packets with SYN, FIN or RST are excepted.
     Bypass,
 }
 

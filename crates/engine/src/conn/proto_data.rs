@@ -64,6 +64,6 @@ impl<const W: usize> ConnHot<W> {
     /// True if the numbers of TCP, or the tags of SCTP, are checked.
     #[inline(always)]
     pub(crate) fn checks_window(&self) -> bool {
-        self.state_word.scales() != WindowScales::UNCHECKED
+        self.state_word.scales().are_known()
     }
 }

@@ -330,6 +330,7 @@ impl<const W: usize> ConnHot<W> {
             state if state.is_closing() && self.is_fin() => EndReason::Fin,
             State::TcpClose | State::TcpStray => EndReason::Rst,
             state if state.is_over_for_sctp() => EndReason::Rst,
+            _ if self.state_for_timeout() == State::TcpOutOfSync => self.reason_when_unknown(),
             _ => EndReason::Idle,
         }
     }

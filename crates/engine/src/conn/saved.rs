@@ -41,7 +41,7 @@ impl<const W: usize> ConnHot<W> {
             orig: self.tally(cold, 0),
             reply: self.tally(cold, 1),
             state: self.state().saved()?,
-            scales: self.state_word.scales().saved().filter(|_| proto == PROTO_TCP),
+            scales: self.scales().saved().filter(|_| proto == PROTO_TCP),
             tags: self.saved_tags(),
             ct_mark: CtMark::default(),
         })

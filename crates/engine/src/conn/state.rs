@@ -189,6 +189,11 @@ impl State {
     pub(super) fn is_resumed(self) -> bool {
         self.side_seen_since_restart().is_some()
     }
+
+    /// True for a TCP connection that is beginning.
+    pub(super) fn is_handshake(self) -> bool {
+        matches!(self, State::TcpSynSent | State::TcpSynSent2 | State::TcpSynRecv)
+    }
 }
 
 impl State {

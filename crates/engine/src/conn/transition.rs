@@ -102,7 +102,8 @@ impl<const W: usize> ConnHot<W> {
     /// after a restart. Connections that are beginning or ending are not checked. When turned off,
     /// only flags count.
     pub(crate) fn set_window_check(&mut self, has_window_check: bool) {
-        if self.checks_window() == has_window_check {
+        let is_on = self.checks_window() || self.has_paused_window();
+        if is_on == has_window_check {
             return;
         }
         if !has_window_check {

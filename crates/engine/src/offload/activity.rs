@@ -6,7 +6,7 @@ use super::effect::{MISSES_MAX, RuleKind, SETTLING};
 use super::rules::{EvalState, FlowRules};
 use super::score::{RateSample, Score};
 use super::slots::{RuleEntry, RuleLifecycle};
-use crate::api::Side;
+use crate::api::{PROTO_TCP, Side};
 use crate::base::{Nanos, Tick};
 use crate::conn::ConnHot;
 
@@ -42,11 +42,12 @@ impl FlowRules {
     ) -> bool {
         let has_failed =
             self.evals[candidate.record as usize].no_bypass[usize::from(candidate.direction)];
-        let least = self.offload.bypass[side as usize];
+        let (bypass, proto) = (self.offload.bypass[side as usize], hot.key.proto());
+        let least = if proto == PROTO_TCP { bypass.tcp } else { bypass.udp };
         least.is_some_and(|least| packets >= least.into())
-            && hot.is_open_udp()
+            && hot.can_be_bypassed()
             && !has_failed
-            && !self.classes.is_suspended(side, RuleKind::Bypass, self.now)
+            && !self.classes.is_suspended(side, RuleKind::bypass_of(proto), self.now)
     }
 
     /// True if a direction with a mark rule should be bypassed. The mark rule is then removed
@@ -68,7 +69,7 @@ impl FlowRules {
 
     /// Notes a packet of a direction that the NIC should have forwarded. After too many, withdraws
     /// the rule for good.
-    pub(super) fn count_bypass_miss(&mut self, sample: RateSample) {
+    pub(super) fn count_bypass_miss(&mut self, sample: RateSample, proto: u8) {
         let (now, direction) = (Tick::of(self.now), usize::from(sample.direction & 1));
         let eval = &mut self.evals[sample.record as usize];
         let Some(state) = self.slots.get_mut(eval.slot) else { return };
@@ -88,7 +89,7 @@ impl FlowRules {
             self.stats.lost_effect += 1;
         } else {
             self.stats.ineffective += 1;
-            self.classes.no_effect(side, RuleKind::Bypass, self.now);
+            self.classes.no_effect(side, RuleKind::bypass_of(proto), self.now);
         }
         self.withdraw(slot, direction);
     }

@@ -27,8 +27,8 @@ impl FlowRules {
     pub(crate) fn add_bypass_count(
         &mut self,
         (record, rule): (u32, RuleId),
-        passed: BypassCount,
-        packets: u64,
+        (passed, packets): (BypassCount, u64),
+        proto: u8,
     ) {
         self.stats.passed.packets += passed.packets;
         self.stats.passed.bytes += passed.bytes;
@@ -45,7 +45,7 @@ impl FlowRules {
         of_rule.misses = 0;
         if of_rule.lifecycle.is_live() {
             self.update_score(slot, direction, rate);
-            self.take_effect(slot, direction, RuleKind::Bypass);
+            self.take_effect(slot, direction, RuleKind::bypass_of(proto));
         }
     }
 
@@ -68,6 +68,17 @@ impl FlowRules {
             }
         }
         is_waiting
+    }
+
+    /// True if the NIC may forward packets of a connection.
+    pub(crate) fn has_bypass(&self, record: u32) -> bool {
+        (0..2).any(|direction| self.is_bypassed(record, direction))
+    }
+
+    /// Withdraws the bypasses of a connection for good: it gets marks from now on.
+    pub(crate) fn end_bypass(&mut self, record: u32, now: Nanos) {
+        self.evals[record as usize].no_bypass = [true; 2];
+        self.withdraw_bypass(record, now);
     }
 
     /// Withdraws the bypasses of all connections, without waiting for their last counts.

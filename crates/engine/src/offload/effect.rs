@@ -36,8 +36,10 @@ pub(crate) enum RuleKind {
     Udp,
     /// Marks on TCP packets.
     Tcp,
-    /// Packets that the NIC forwards.
-    Bypass,
+    /// UDP packets that the NIC forwards.
+    BypassUdp,
+    /// TCP packets that the NIC forwards.
+    BypassTcp,
 }
 
 impl RuleKind {
@@ -45,16 +47,21 @@ impl RuleKind {
     pub(crate) fn marks_of(proto: u8) -> Self {
         if proto == PROTO_TCP { RuleKind::Tcp } else { RuleKind::Udp }
     }
+
+    /// Returns the kind of a bypass rule for this IP protocol, TCP or UDP.
+    pub(crate) fn bypass_of(proto: u8) -> Self {
+        if proto == PROTO_TCP { RuleKind::BypassTcp } else { RuleKind::BypassUdp }
+    }
 }
 
 /// Effect of all kinds of rules of one table, by side.
 #[derive(Clone, Debug)]
-pub(crate) struct RuleKinds([[KindHealth; 3]; 2]);
+pub(crate) struct RuleKinds([[KindHealth; 4]; 2]);
 
 impl RuleKinds {
     pub(crate) fn new() -> Self {
         let class = KindHealth { effective: 0, ineffective: 0, until: 0, next: ASIDE };
-        Self([[class; 3]; 2])
+        Self([[class; 4]; 2])
     }
 
     fn class(&mut self, side: Side, kind: RuleKind) -> &mut KindHealth {
@@ -68,7 +75,7 @@ impl RuleKinds {
 
     /// Returns how many kinds of mark rules of a side are set aside.
     pub(crate) fn suspended(&self, side: Side, now: Nanos) -> u32 {
-        let marks = &self.0[side as usize][..RuleKind::Bypass as usize];
+        let marks = &self.0[side as usize][..RuleKind::BypassUdp as usize];
         marks.iter().filter(|class| now < class.until).count() as u32
     }
 

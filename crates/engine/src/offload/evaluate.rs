@@ -42,7 +42,7 @@ impl FlowRules {
         hot.set_evaluated();
         let direction = usize::from(sample.direction & 1);
         if self.is_bypassed(sample.record, direction) {
-            return self.count_bypass_miss(sample);
+            return self.count_bypass_miss(sample, hot.key.proto());
         }
         let rate = self.rate(sample);
         let eval = self.evals[sample.record as usize];

@@ -44,7 +44,10 @@ impl FlowRules {
             // Marks of the rule before it are trusted as much as before.
             state.rules[usize::from(direction)].checks = old.checks;
         }
-        self.bypasses += u32::from(is_bypass);
+        if is_bypass {
+            hot.pause_window_check();
+            self.bypasses += 1;
+        }
         self.live[side as usize].add(score);
         self.zones.add(side, state.zone);
         self.stats.requested += 1;

@@ -6,7 +6,7 @@ use super::candidates::{CandidateId, CandidateQueue};
 use super::effect::RuleKinds;
 use super::interval::{EVAL_INTERVAL_MIN, EvalInterval};
 use super::score::{Histogram, Score};
-use super::slots::{MarkSlots, NO_SLOT, RuleEntry, RuleLifecycle};
+use super::slots::{MarkSlot, MarkSlots, NO_SLOT, RuleEntry, RuleLifecycle};
 use super::zone_share::Zones;
 use super::{slots, zone_share};
 use crate::api::{FiveTuple, OffloadConfig, OffloadStats, RuleId, RuleRequest, RuleResult, Side};
@@ -271,7 +271,8 @@ impl FlowRules {
         let Some(state) = self.slots.get(slot) else { return };
         let is_unverified = |rule: &RuleEntry| rule.lifecycle.is_live() && rule.checks > 0;
         let is_verified = !state.rules.iter().any(is_unverified);
-        let is_plain = self.tagging.is_untagged(hot.key.zone()) && hot.is_steady();
+        let is_plain =
+            self.tagging.is_untagged(hot.key.zone()) && hot.is_steady() && !hot.has_paused_window();
         let expected = self.slots.mark(slot) | u32::from(hot.originator());
         hot.expected = if is_verified && is_plain { expected } else { 0 };
     }
@@ -291,7 +292,7 @@ impl FlowRules {
         let rule = &slot.rules[usize::from(rule.direction & 1)];
         if !rule.lifecycle.is_live() {
             MarkCheck::Stale
-        } else if !hot.is_steady() || !hot.is_plain_of_steady(meta) {
+        } else if !hot.is_steady() || hot.has_paused_window() || !hot.is_plain_of_steady(meta) {
             // Such a packet must be tracked in its order in the burst. If the connection is
             // closing, a SYN before it may have begun another connection.
             MarkCheck::NotPlain
@@ -323,6 +324,26 @@ impl FlowRules {
         if hot.was_evaluated() {
             self.release_rules(record);
         }
+    }
+
+    /// Withdraws the rules of a connection whose place a new one with the same key takes. True if
+    /// the NIC may still forward packets: then the new connection keeps the slot until the rules
+    /// are gone, and gets their last counts.
+    pub(crate) fn reopen(&mut self, record: u32, now: Nanos) -> bool {
+        if !self.has_bypass(record) {
+            self.release_rules(record);
+            return false;
+        }
+        self.now = self.now.max(now);
+        let slot = self.evals[record as usize].slot;
+        self.evals[record as usize] = EvalState { slot, ..EvalState::NONE };
+        for direction in 0..2 {
+            let is_live = |slot: &MarkSlot| slot.rules[direction].lifecycle.is_live();
+            if self.slots.get(slot).is_some_and(is_live) {
+                self.withdraw(slot, direction);
+            }
+        }
+        true
     }
 
     #[inline(never)]
@@ -386,8 +407,11 @@ impl FlowRules {
             self.bypasses -= u32::from(lifecycle == RuleLifecycle::None);
             self.stats.bypasses += u64::from(matches!(result, RuleResult::Installed { .. }));
         }
-        let is_idle = self.slots.get(slot).is_some_and(|slot| !slot.has_rules());
+        let state = self.slots.get(slot);
+        let is_idle = state.is_some_and(|slot| !slot.has_rules());
         effect.without_rule = record.filter(|_| is_idle);
+        let is_left = state.is_some_and(|slot| slot.rules.iter().any(RuleEntry::is_forwarding));
+        effect.without_bypass = record.filter(|_| is_bypass && !is_left);
         if lifecycle == RuleLifecycle::None && record.is_none() {
             self.slots.settle(slot);
         }
@@ -411,6 +435,8 @@ pub(crate) struct ResultEffect {
     pub(crate) answered: Option<Side>,
     /// Record whose connection has a slot and no rule: [`FlowRules::release`] must follow.
     pub(crate) without_rule: Option<u32>,
+    /// Record of whose connection the NIC forwards no packets any more.
+    pub(crate) without_bypass: Option<u32>,
 }
 
 /// How far the mark of a packet is trusted.

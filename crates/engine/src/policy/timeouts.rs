@@ -51,7 +51,7 @@ impl AdaptiveTimeouts {
     /// Returns the timeout of a connection.
     #[inline(always)]
     pub(crate) fn of<const W: usize>(&self, hot: &ConnHot<W>) -> Nanos {
-        self.of_state(hot, hot.state())
+        self.of_state(hot, hot.state_for_timeout())
     }
 
     /// Returns the timeout of a connection if it were in this state.

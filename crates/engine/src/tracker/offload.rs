@@ -7,6 +7,7 @@ use crate::base::Nanos;
 use crate::offload::{
     Demand, EvalInterval, FlowRules, PendingEval, RateSample, ResultEffect, Score, SlotIndex,
 };
+use crate::packet::PacketView;
 
 /// Time between two checks whether a bypassed connection may end, in nanoseconds.
 pub(super) const RECALL_WAIT: Nanos = 20_000_000;
@@ -16,15 +17,38 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn add_bypass_count(&mut self, rule: RuleId, passed: BypassCount, now: Nanos) {
         let Some(rules) = self.rules.as_deref_mut() else { return };
         let Some(record) = rules.bypassed(rule) else { return };
+        // Until a connection leaves the embryonic list, words of its counters are links.
+        self.table.unlink_embryonic(record);
         let hot = &mut self.table.hot[record as usize];
         let cold = &mut self.table.cold.0[record as usize];
         hot.add_bypass_count(cold, rule.direction, passed, now);
-        rules.add_bypass_count((record, rule), passed, hot.totals(cold, rule.direction).0);
+        let packets = hot.totals(cold, rule.direction).0;
+        rules.add_bypass_count((record, rule), (passed, packets), hot.key.proto());
     }
 
     /// True if a connection whose timeout has passed must wait for the NIC's last count.
     pub(crate) fn bypass_pending(&mut self, record: u32, now: Nanos) -> bool {
         self.rules.as_deref_mut().is_some_and(|rules| rules.withdraw_bypass(record, now))
+    }
+
+    /// Withdraws the bypasses of a connection whose state this packet may change: SYN, FIN or RST.
+    pub(super) fn end_bypass(&mut self, record: u32, packet: &PacketView) {
+        let hot = &self.table.hot[record as usize];
+        let Some(rules) = self.rules.as_deref_mut().filter(|_| hot.was_evaluated()) else { return };
+        // A packet that changes nothing must not cost a rule.
+        if rules.has_bypass(record) && packet.is_intact(&hot.key) {
+            rules.end_bypass(record, packet.now);
+        }
+    }
+
+    /// Arms the timer of a connection whose numbers are unknown, after a FIN or RST. It lives on if
+    /// packets follow.
+    pub(super) fn shorten_unknown(&mut self, record: u32, now: Nanos) {
+        let hot = &self.table.hot[record as usize];
+        if hot.has_unknown_numbers() {
+            let timeout = self.timeouts.of(hot);
+            self.rearm_earlier(record, now.saturating_add(timeout));
+        }
     }
 
     /// Returns at which packets a direction is evaluated; `None` without rules.
@@ -102,6 +126,9 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn apply_result(&mut self, rule: RuleId, result: RuleResult) -> ResultEffect {
         let Some(rules) = &mut self.rules else { return ResultEffect::default() };
         let effect = rules.apply_result(rule, result);
+        if let Some(record) = effect.without_bypass {
+            self.table.hot[record as usize].resume_window_check();
+        }
         if let Some(record) = effect.without_rule {
             rules.release(record, &mut self.table.hot[record as usize]);
         }

@@ -53,9 +53,10 @@ impl<const W: usize> Tracker<W> {
     /// Begins a new connection in the record.
     fn restart(&mut self, record: u32, packet: &PacketView, cause: ReopenCause) {
         let hot = &mut self.table.hot[record as usize];
-        if let Some(rules) = &mut self.rules {
-            rules.end(record, hot);
-        }
+        let is_bypassed = match &mut self.rules {
+            Some(rules) if hot.was_evaluated() => rules.reopen(record, packet.now),
+            _ => false,
+        };
         self.pending_eval = self.pending_eval.filter(|due| !due.is_of(record));
         let pending = match cause {
             ReopenCause::AgreedSyn => self.pending_syns.of(record),
@@ -69,6 +70,10 @@ impl<const W: usize> Tracker<W> {
         match pending {
             Some(pending) => hot.begin_answered(pending.syn, packet),
             None => hot.begin(hot.key, packet),
+        }
+        if is_bypassed {
+            hot.set_evaluated();
+            hot.pause_window_check();
         }
         *cold = ConnCold::begin(packet.header_info, packet.now, cold.link);
         self.table.link_embryonic(record);

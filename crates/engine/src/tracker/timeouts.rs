@@ -52,7 +52,11 @@ impl<const W: usize> Tracker<W> {
         }
         hot.set_window_check(has_window_check);
         let is_seen = hot.state().proto_state() != before.proto_state();
-        if let Some(rules) = self.rules.as_ref().filter(|_| hot.state() != before) {
+        if let Some(rules) = self.rules.as_mut().filter(|_| hot.state() != before) {
+            if hot.was_evaluated() && rules.has_bypass(record) {
+                rules.withdraw_bypass(record, now);
+                hot.pause_window_check();
+            }
             rules.sync_mark(record, hot);
         }
         (self.rearm(record, now), is_seen.then(|| self.event(record, EventKind::Update)))

@@ -8,7 +8,7 @@ use crate::account::Accounts;
 use crate::api::Anomaly;
 use crate::base::{LinkStore, Micros, Nanos};
 use crate::conn::{Sampler, State, Transition};
-use crate::packet::{HeaderInfo, Key, PacketMeta, PacketView, SeqNumbers};
+use crate::packet::{FIN, HeaderInfo, Key, PacketMeta, PacketView, RST, SYN_FIN_RST, SeqNumbers};
 
 /// How a packet changed the state of a connection, and the state before.
 #[derive(Clone, Copy)]
@@ -55,6 +55,9 @@ impl<const W: usize> Tracker<W> {
         accounts: &mut Accounts,
     ) -> Step {
         let PacketView { meta, header_info: info, now, .. } = *packet;
+        if meta.tcp_flags() & SYN_FIN_RST != 0 {
+            self.end_bypass(record, packet);
+        }
         let hot = &mut self.table.hot[record as usize];
         let before = hot.state();
         let event = match hot.event(packet) {
@@ -74,6 +77,9 @@ impl<const W: usize> Tracker<W> {
             }
         };
         self.finish(record, (meta, info, now), transition, accounts);
+        if meta.tcp_flags() & (FIN | RST) != 0 {
+            self.shorten_unknown(record, now);
+        }
         Step::Tracked
     }
 
@@ -82,10 +88,14 @@ impl<const W: usize> Tracker<W> {
     #[inline(always)]
     pub(super) fn entered(&mut self, record: u32) {
         let hot = &mut self.table.hot[record as usize];
-        let state = hot.state();
         if let Some(rules) = &mut self.rules {
+            if hot.has_paused_window() && !rules.has_bypass(record) {
+                // A handshake kept the pause from ending with the last bypass.
+                hot.resume_window_check();
+            }
             rules.sync_mark(record, hot);
         }
+        let state = hot.state();
         if state.is_assured() {
             self.table.unlink_embryonic(record);
         }
@@ -132,6 +142,12 @@ impl<const W: usize> Tracker<W> {
         }
         if matches!(anomaly, Anomaly::TcpSyn | Anomaly::TcpSynOfOther) {
             self.store_pending_syn(record, packet);
+        }
+        let hot = &mut self.table.hot[record as usize];
+        let is_rst = anomaly == Anomaly::TcpRstInWindow && hot.has_unknown_numbers();
+        if is_rst && packet.is_intact(&hot.key) {
+            hot.note_rst(packet.meta, Micros::of(packet.now));
+            self.shorten_unknown(record, packet.now);
         }
         let evidence = Evidence::of_unmarked(packet.header_info);
         let sampler = self.eval_interval.filter(|_| evidence != Evidence::None).of(record);

@@ -3,9 +3,10 @@
 //! than it may, and each direction says why it has no rule.
 
 use engine::{
-    BURST_MAX, Config, ConnView, Cursor, EndReason, EndpointMatch, Engine, Filter, FlowRecord,
-    MarkLayout, MarkVerification, NoRuleReason, OffloadConfig, OffloadPolicy, Prefix, ProtoState,
-    Query, RuleRequest, RuleResult, RuleState, Side, SweepProgress, Timeouts, Verdict, ZoneStatus,
+    BURST_MAX, BypassConfig, Config, ConnView, Cursor, EndReason, EndpointMatch, Engine, Filter,
+    FlowRecord, MarkLayout, MarkVerification, NoRuleReason, OffloadConfig, OffloadPolicy, Prefix,
+    ProtoState, Query, RuleRequest, RuleResult, RuleState, Side, SweepProgress, Timeouts, Verdict,
+    ZoneStatus,
 };
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -101,7 +102,7 @@ fn with_rules(admission: OffloadPolicy) -> Engine {
         admission,
         rules_max: 100,
         zone_rules_max: None,
-        bypass: [None; 2],
+        bypass: [BypassConfig::OFF; 2],
         slots: 500,
     };
     Engine::new(&Config { offload: Some(offload), ..Config::default() })

@@ -4,6 +4,7 @@
 
 mod association;
 mod bypass;
+mod bypass_tcp;
 mod drift;
 mod drive;
 mod fragments;

@@ -3,9 +3,9 @@
 //! is, and whatever the NIC says of it.
 
 use engine::{
-    BURST_MAX, Config, ConnSnapshot, ConnView, CtState, Cursor, EndpointMatch, Engine, FiveTuple,
-    MarkLayout, MarkVerification, NoRuleReason, OffloadConfig, OffloadPolicy, Query,
-    RestoreOutcome, RuleRequest, RuleResult, Side, Verdict, ZoneRule, ZoneSource,
+    BURST_MAX, BypassConfig, Config, ConnSnapshot, ConnView, CtState, Cursor, EndpointMatch,
+    Engine, FiveTuple, MarkLayout, MarkVerification, NoRuleReason, OffloadConfig, OffloadPolicy,
+    Query, RestoreOutcome, RuleRequest, RuleResult, Side, Verdict, ZoneRule, ZoneSource,
 };
 use wire::{BytesPacket, FrameBuilder};
 
@@ -117,7 +117,7 @@ fn offload() -> OffloadConfig {
         admission: OffloadPolicy::After { packets: 1 },
         rules_max: 8,
         zone_rules_max: None,
-        bypass: [None; 2],
+        bypass: [BypassConfig::OFF; 2],
     }
 }
 

@@ -3,8 +3,8 @@
 //! every flow is. Time is made up, so what comes out is the same on any machine.
 
 use engine::{
-    BURST_MAX, Config, Engine, FiveTuple, MarkLayout, MarkVerification, OffloadConfig,
-    OffloadPolicy, Side, Timeouts, Verdict,
+    BURST_MAX, BypassConfig, Config, Engine, FiveTuple, MarkLayout, MarkVerification,
+    OffloadConfig, OffloadPolicy, Side, Timeouts, Verdict,
 };
 use offload::{
     CallPacer, Completion, Limits, Next, NicAction, Programmer, Refusal, RefusalClass, RuleNumber,
@@ -164,7 +164,7 @@ impl World {
             admission,
             rules_max,
             zone_rules_max,
-            bypass: [None; 2],
+            bypass: [BypassConfig::OFF; 2],
         };
         let all_flows = load.flows + if load.attack == Attack::Never { 0 } else { ATTACKERS };
         let config = Config {

@@ -8,7 +8,7 @@
 use crate::port::Port;
 use crate::traffic::Traffic;
 use engine::{
-    BURST_MAX, Config, ConnView, Cursor, Engine, FlowRecord, MarkLayout, MarkStats,
+    BURST_MAX, BypassConfig, Config, ConnView, Cursor, Engine, FlowRecord, MarkLayout, MarkStats,
     MarkVerification, Nanos, OffloadConfig, OffloadPolicy, OffloadStats, ProtoState, Query, RuleId,
     RuleRequest, RuleResult, Side, Stats, Timeouts, Verdict,
 };
@@ -122,7 +122,7 @@ impl Bump {
             admission: case.admission,
             rules_max: (case.room / u32::from(workers)).max(1),
             zone_rules_max: None,
-            bypass: [None; 2],
+            bypass: [BypassConfig::OFF; 2],
         };
         let worker = |number: u16| {
             let plain = config().of_worker(number.into());

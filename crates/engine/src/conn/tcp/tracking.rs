@@ -118,6 +118,9 @@ impl<const W: usize> ConnHot<W> {
     /// If the numbers of the beginning are missing, the connection is never checked.
     #[inline(never)]
     fn event_without_numbers(&mut self, packet: &PacketView) -> Result<Transition, Anomaly> {
+        if self.has_paused_window() {
+            return self.event_while_paused(packet);
+        }
         if self.checks_window() && self.state().is_first() == 1 {
             self.state_word = self.state_word.with_scales(WindowScales::UNCHECKED);
             self.window = TcpWindow::NONE;

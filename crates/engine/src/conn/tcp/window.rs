@@ -43,6 +43,10 @@ impl WindowScales {
     /// Stands for a connection without window check.
     pub(crate) const UNCHECKED: WindowScales = WindowScales(0xff);
 
+    /// Stands for a connection whose window check is paused, because the NIC forwards packets of
+    /// it that no worker sees.
+    pub(crate) const PAUSED: WindowScales = WindowScales(0xfe);
+
     /// Shifts of a connection whose handshake was not seen: the maximum.
     pub(crate) const UNKNOWN: WindowScales = WindowScales(SCALE_MAX << 4 | SCALE_MAX);
 
@@ -72,9 +76,15 @@ impl WindowScales {
         WindowScales(if direction == 0 { shift << 4 | of_peer } else { of_peer << 4 | shift })
     }
 
+    /// True unless the window check is off or paused.
+    #[inline(always)]
+    pub(crate) fn are_known(self) -> bool {
+        self.0 < Self::PAUSED.0
+    }
+
     /// Returns both shifts for a snapshot; `None` without window check.
     pub(crate) fn saved(self) -> Option<[u8; 2]> {
-        (self != Self::UNCHECKED).then_some([self.0 >> 4, self.0 & 0xf])
+        self.are_known().then_some([self.0 >> 4, self.0 & 0xf])
     }
 
     /// Returns the shifts of a snapshot; `None` if they are invalid.
@@ -113,6 +123,16 @@ fn distance(from: u32, to: u32) -> i64 {
 
 impl TcpWindow {
     pub(crate) const NONE: TcpWindow = TcpWindow { ends: [0; 2], acks: [0; 2], windows: [0; 2] };
+
+    /// Creates the window of a connection whose check is paused. It stores the shifts.
+    pub(crate) fn paused(scales: WindowScales) -> Self {
+        TcpWindow { ends: [scales.0.into(), 0], ..Self::NONE }
+    }
+
+    /// Returns the shifts that [`paused`](Self::paused) has stored.
+    pub(crate) fn scales_before_pause(&self) -> WindowScales {
+        WindowScales(self.ends[0] as u8)
+    }
 
     /// Creates a window from these numbers.
     #[cfg(test)]

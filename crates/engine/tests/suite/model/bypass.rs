@@ -3,9 +3,9 @@
 //! eyes is in the records all the same, whatever comes between its counts.
 
 use engine::{
-    BypassCount, Config, Cursor, Engine, Filter, FiveTuple, FlowRecord, FragmentLimits, MarkLayout,
-    MarkVerification, OffloadConfig, OffloadPolicy, Query, RuleAction, RuleId, RuleRequest,
-    RuleResult, RuleState, Side, SweepProgress, Timeouts, Verdict,
+    BypassConfig, BypassCount, Config, Cursor, Engine, Filter, FiveTuple, FlowRecord,
+    FragmentLimits, MarkLayout, MarkVerification, OffloadConfig, OffloadPolicy, Query, RuleAction,
+    RuleId, RuleRequest, RuleResult, RuleState, Side, SweepProgress, Timeouts, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -63,7 +63,7 @@ impl World {
             admission,
             rules_max: 64,
             zone_rules_max: None,
-            bypass: [Some(RELEASED); 2],
+            bypass: [BypassConfig { udp: Some(RELEASED), tcp: None }; 2],
         };
         let config = Config {
             capacity_ipv4: 64,

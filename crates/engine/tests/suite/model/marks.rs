@@ -9,9 +9,9 @@ use super::reference::Seen;
 use super::sequence::Said;
 use super::traffic::{Packet, Rng, Shape};
 use engine::{
-    BURST_MAX, Config, EndReason, Engine, Evict, FiveTuple, FragmentLimits, MarkLayout, MarkStats,
-    MarkVerification, OffloadConfig, OffloadPolicy, RuleRequest, RuleResult, Side, Timeouts,
-    Verdict, ZoneSource,
+    BURST_MAX, BypassConfig, Config, EndReason, Engine, Evict, FiveTuple, FragmentLimits,
+    MarkLayout, MarkStats, MarkVerification, OffloadConfig, OffloadPolicy, RuleRequest, RuleResult,
+    Side, Timeouts, Verdict, ZoneSource,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -109,7 +109,7 @@ fn with_offload(config: &Config, dice: &mut Rng, check: MarkVerification) -> (Co
         admission,
         rules_max,
         zone_rules_max: None,
-        bypass: [None; 2],
+        bypass: [BypassConfig::OFF; 2],
     };
     (Config { offload: Some(offload), ..config.clone() }, layout)
 }
@@ -273,7 +273,7 @@ fn of_check(capacity: u32, timeouts: Timeouts, check: MarkVerification) -> (Engi
         admission,
         rules_max: 8,
         zone_rules_max: None,
-        bypass: [None; 2],
+        bypass: [BypassConfig::OFF; 2],
     };
     let (capacity_ipv4, capacity_ipv6) = (capacity, capacity);
     let offload = Some(offload);

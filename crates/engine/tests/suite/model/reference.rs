@@ -542,6 +542,19 @@ impl Flow {
         }
     }
 
+    fn has_flag(&self, flag: u8) -> bool {
+        (self.orig.tcp_flags | self.reply.tcp_flags) & flag != 0
+    }
+
+    /// An RST of which nobody can say whether it was in the window.
+    fn hear_rst(&mut self, seen: &Seen, now: u64) {
+        if matches!(self.tcp, Tcp::Resumed(_)) && self.sequence.is_some() && !seen.is_spoilt {
+            let tally = if seen.src == self.first.src { &mut self.orig } else { &mut self.reply };
+            tally.tcp_flags |= RST;
+            self.last = now;
+        }
+    }
+
     fn deadline(&self, policy: ZonePolicy) -> u64 {
         let t = policy.timeouts;
         let is_off = policy.tracking == Tracking::Off;
@@ -555,6 +568,9 @@ impl Flow {
             (TCP, _) => match self.tcp {
                 Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp => t.tcp_syn_sent,
                 Tcp::Answered => t.tcp_syn_recv,
+                // Nothing says whether its FIN or RST was in the window.
+                Tcp::Resumed(_) if self.has_flag(RST) => t.tcp_established.min(drift::SHORT),
+                Tcp::Resumed(_) if self.has_flag(FIN) => t.tcp_fin_wait,
                 Tcp::Confirmed | Tcp::Resumed(_) => t.tcp_established,
                 Tcp::OutOfSync => t.tcp_established.min(drift::SHORT),
                 Tcp::HalfClosed | Tcp::LastAck => t.tcp_fin_wait,
@@ -580,6 +596,9 @@ impl Flow {
         }
         if self.tcp == Tcp::LastAck {
             return EndReason::Fin;
+        }
+        if matches!(self.tcp, Tcp::Resumed(_)) && self.has_flag(RST) {
+            return EndReason::Rst;
         }
         match (self.is_closing(), self.has_both_fin()) {
             (false, _) => EndReason::Idle,
@@ -770,6 +789,9 @@ impl Model {
             // Its flags are not the connection's.
             flow.tally(&Seen { tcp_flags: 0, ..seen.clone() });
             flow.ask(seen, invalid);
+            if invalid == Anomaly::TcpRstInWindow {
+                flow.hear_rst(seen, self.now);
+            }
         }
         Verdict::Forward
     }
