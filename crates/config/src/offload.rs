@@ -17,6 +17,7 @@ pub(crate) struct Offload {
     pub(crate) quarantine_ms: Option<Located<u32>>,
     pub(crate) api: Option<Located<RuleApi>>,
     pub(crate) bypass: Option<Located<Bypass>>,
+    pub(crate) bypass_tcp: Option<Located<Bypass>>,
 }
 
 impl Offload {
@@ -29,6 +30,7 @@ impl Offload {
             quarantine_ms: section.integer("quarantine_ms", 1..=60_000),
             api: section.choice("api", RULE_API),
             bypass: section.parsed("bypass", str::parse::<Bypass>),
+            bypass_tcp: section.parsed("bypass_tcp", str::parse::<Bypass>),
         };
         section.end();
         offload
@@ -102,13 +104,23 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Which directions the NIC forwards itself.
+/// Which directions of one protocol the NIC forwards itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bypass {
     /// No direction.
     Off,
-    /// Directions of open UDP connections with this many packets, that would otherwise get a mark.
+    /// Directions of open connections with this many packets, that would otherwise get a mark.
     After(u32),
+}
+
+impl Bypass {
+    /// Returns the number of packets; `None` if it is off.
+    pub fn packets(self) -> Option<u32> {
+        match self {
+            Bypass::Off => None,
+            Bypass::After(packets) => Some(packets),
+        }
+    }
 }
 
 /// Error: the text is not a value of `bypass`.

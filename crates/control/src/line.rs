@@ -78,12 +78,18 @@ pub struct PortLine {
     pub kinds_aside: u32,
     /// Width of its marks in bits; null if it takes no rules.
     pub mark_bits: Option<u32>,
-    /// `on` if it bypasses; `off` if not; empty from an older instance.
+    /// `on` if it bypasses UDP; `off` if not; empty from an older instance.
     #[serde(default)]
     pub bypass: String,
-    /// Why it does not bypass; null if it does, or from an older instance.
+    /// Why it does not bypass UDP; null if it does, or from an older instance.
     #[serde(default)]
     pub bypass_reason: Option<String>,
+    /// `on` if it bypasses TCP; `off` if not; empty from an older instance.
+    #[serde(default)]
+    pub bypass_tcp: String,
+    /// Why it does not bypass TCP; null if it does, or from an older instance.
+    #[serde(default)]
+    pub bypass_tcp_reason: Option<String>,
     /// Times to install a rule, in microseconds.
     pub insert_us: Value,
     /// Times to remove a rule, in microseconds.

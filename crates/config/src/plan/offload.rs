@@ -33,8 +33,10 @@ pub struct OffloadPlan {
     pub quarantine: Nanos,
     /// How rules are created.
     pub api: RuleApi,
-    /// Which directions the NIC forwards itself.
+    /// Which directions of UDP connections the NIC forwards itself.
     pub bypass: Bypass,
+    /// Which directions of TCP connections the NIC forwards itself.
+    pub bypass_tcp: Bypass,
 }
 
 impl OffloadPlan {
@@ -50,7 +52,18 @@ impl OffloadPlan {
         let quarantine = u64::from(quarantine_ms) * 1_000_000;
         let api = settings.take("api", written.api, RuleApi::Auto);
         let bypass = settings.take("bypass", written.bypass, Bypass::Off);
-        Self { policy, is_asked_for, rules_max, zone_rules_max, check, quarantine, api, bypass }
+        let bypass_tcp = settings.take("bypass_tcp", written.bypass_tcp, Bypass::Off);
+        Self {
+            policy,
+            is_asked_for,
+            rules_max,
+            zone_rules_max,
+            check,
+            quarantine,
+            api,
+            bypass,
+            bypass_tcp,
+        }
     }
 
     /// Returns a plan without rules.

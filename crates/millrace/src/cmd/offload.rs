@@ -77,8 +77,10 @@ fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
     writeln!(out, "  {threshold}; a rule must save its cost in {horizon}; marks of {bits} bits")?;
     let [insert, delete] = [&port.insert_us, &port.delete_us].map(times);
     writeln!(out, "  insert {insert}, delete {delete} (min / avg / max)")?;
-    if port.bypass == "on" {
-        writeln!(out, "  bypass is on: the NIC can forward packets to the peer port")?;
+    for (bypass, protocol) in [(&port.bypass, "UDP"), (&port.bypass_tcp, "TCP")] {
+        if bypass == "on" {
+            writeln!(out, "  bypass of {protocol} is on: the NIC can forward it to the peer port")?;
+        }
     }
     if *kinds_aside > 0 {
         writeln!(out, "  kinds of rules set aside, because they had no effect: {kinds_aside}")?;

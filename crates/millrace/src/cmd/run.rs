@@ -182,9 +182,10 @@ fn warn_at_start(live: &Runtime, wants_huge_pages: bool) {
             format!("millrace: port {port}: accepts no flow rules, nothing is offloaded: {reason}");
         write_line(io::stderr(), warning);
     }
-    for (port, reason) in live.without_bypass() {
+    for (port, protocol, reason) in live.without_bypass() {
         let warning = format!(
-            "millrace: port {port}: has no bypass, connections get marks instead: {reason}"
+            "millrace: port {port}: has no bypass for {protocol}, connections get marks instead: \
+             {reason}"
         );
         write_line(io::stderr(), warning);
     }

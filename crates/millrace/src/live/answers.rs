@@ -159,6 +159,8 @@ fn port_line(PortStatus { rules, state }: &PortStatus) -> PortLine {
         mark_bits: rules.mark_bits,
         bypass: rules.bypass.to_owned(),
         bypass_reason: rules.bypass_reason.clone(),
+        bypass_tcp: rules.bypass_tcp.to_owned(),
+        bypass_tcp_reason: rules.bypass_tcp_reason.clone(),
         insert_us: to_value(&rules.insert_us),
         delete_us: to_value(&rules.delete_us),
         rules: to_value(&rules.rules),

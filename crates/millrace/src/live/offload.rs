@@ -11,13 +11,15 @@ mod rule_dialect;
 mod thread;
 
 use crate::live::clock::Clock;
+use crate::live::offload::bypass::{ByProtocol, Bypass, WithoutBypass};
 use crate::live::offload::port_rules::{DEPTH, PortRules, RuleSpec, RuleSupport};
 use crate::live::ports::shared::SharedPort;
 use config::plan::OffloadPlan;
-use config::{Bypass, Policy, RuleApi};
+use config::{Policy, RuleApi};
 use dpdk::Port;
 use engine::{
-    Engine, MarkLayout, Nanos, OffloadConfig, OffloadPolicy, RuleId, RuleRequest, RuleResult, Side,
+    BypassConfig, Engine, MarkLayout, Nanos, OffloadConfig, OffloadPolicy, RuleId, RuleRequest,
+    RuleResult, Side,
 };
 use offload::{CallPacer, Limits, Programmer};
 use report::summary::OffloadPort;
@@ -93,16 +95,18 @@ impl RuleSetup {
         workers: usize,
     ) -> Self {
         let ports = ports.clone();
-        // Only UDP connections with packets of both directions are bypassed.
         let reading = (engine.timeouts.udp_multiple / READINGS).min(READING_MAX);
         let Some(admission) = admission(plan.policy) else {
             let support = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
             return Self { ports, support, offload: None, reading };
         };
         let support = probe_ports(&ports, plan);
-        let bypass = support.each_ref().map(|support| match (support, plan.bypass) {
-            (Ok(RuleSupport { bypass: Ok(_), .. }), Bypass::After(packets)) => Some(packets),
-            _ => None,
+        let bypass = support.each_ref().map(|support| match support {
+            Ok(RuleSupport { bypass: Bypass { without, .. }, .. }) => BypassConfig {
+                udp: plan.bypass.packets().filter(|_| without.udp.is_none()),
+                tcp: plan.bypass_tcp.packets().filter(|_| without.tcp.is_none()),
+            },
+            Err(_) => BypassConfig::OFF,
         });
         let widths = support.iter().flatten().map(|support| support.dialect.mark_bits);
         let offload = widths.min().map(|width| {
@@ -150,14 +154,22 @@ impl RuleSetup {
             let rings = ends.iter_mut().map(|end| end.connect(side)).collect();
             let id = port.lock().id();
             let limits = Limits { waiting: WAITING, quarantine: plan.quarantine, reading };
-            let no_bypass = support.bypass.as_ref().err().cloned();
+            let without_bypass = support.bypass.without.clone();
             let nic = PortRules::new(port, support, plan.rules_max);
             let pace = CallPacer::new(CALL_SHARE);
             let programmer = Programmer::new(nic, layout, workers as u16, limits, pace);
             let (held, status) = (None, Arc::new(StatusCell::default()));
             let queries = mpsc::channel();
-            let work =
-                Programming { name, no_bypass, programmer, rings, held, clock, status, queries };
+            let work = Programming {
+                name,
+                without_bypass,
+                programmer,
+                rings,
+                held,
+                clock,
+                status,
+                queries,
+            };
             Rules::Ready(Box::new(work), id)
         });
         let rules: Vec<_> = rules.collect();
@@ -170,8 +182,9 @@ impl RuleSetup {
 fn probe_ports(ports: &[SharedPort; 2], plan: &OffloadPlan) -> [Result<RuleSupport, String>; 2] {
     let numbers = ports.each_ref().map(|port| port.lock().id());
     [0, 1].map(|side: usize| {
-        let peer = (plan.bypass != Bypass::Off).then(|| numbers[1 - side]);
-        let spec = RuleSpec { api: plan.api, rules_max: plan.rules_max, peer };
+        let (peer, is_on) = (numbers[1 - side], |bypass| bypass != config::Bypass::Off);
+        let bypass = ByProtocol { udp: is_on(plan.bypass), tcp: is_on(plan.bypass_tcp) };
+        let spec = RuleSpec { api: plan.api, rules_max: plan.rules_max, peer, bypass };
         RuleSupport::of(&mut ports[side].lock(), spec)
     })
 }
@@ -312,10 +325,10 @@ impl Rules {
         if let Rules::Off { name, reason } = self { Some((name, reason)) } else { None }
     }
 
-    /// Returns the port's name and why it bypasses nothing although it takes rules.
-    pub(crate) fn no_bypass(&self) -> Option<(&str, &str)> {
+    /// Returns the port's name and why it has no bypass although it takes rules.
+    pub(crate) fn without_bypass(&self) -> Option<(&str, &WithoutBypass)> {
         let Rules::On(running) = self else { return None };
-        Some((running.name(), running.no_bypass()?))
+        Some((running.name(), running.without_bypass()))
     }
 
     /// Waits for the thread to end; returns the final figures.

@@ -137,12 +137,19 @@ impl Runtime {
         off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
     }
 
-    /// Returns the ports that take rules but no bypass rules although those are on, and the
-    /// reasons.
-    pub(crate) fn without_bypass(&self) -> Vec<(String, String)> {
-        let is_requested = self.offload.bypass != Bypass::Off;
-        let off = self.rules.iter().filter(|_| is_requested).filter_map(Rules::no_bypass);
-        off.map(|(port, reason)| (port.to_owned(), reason.to_owned())).collect()
+    /// Returns the ports that take rules but not the bypass rules that the configuration asks for:
+    /// name, protocol and reason.
+    pub(crate) fn without_bypass(&self) -> Vec<(String, &'static str, String)> {
+        let mut without = Vec::new();
+        for (port, reasons) in self.rules.iter().filter_map(Rules::without_bypass) {
+            let udp = (self.offload.bypass, "UDP", &reasons.udp);
+            let tcp = (self.offload.bypass_tcp, "TCP", &reasons.tcp);
+            for (bypass, protocol, reason) in [udp, tcp] {
+                let reason = reason.clone().filter(|_| bypass != Bypass::Off);
+                without.extend(reason.map(|reason| (port.to_owned(), protocol, reason)));
+            }
+        }
+        without
     }
 
     /// Returns events of the ports since the last call. The first call also reports what is wrong
@@ -204,9 +211,7 @@ impl Runtime {
             lcores.push(idle);
             reports.push((lcore, report));
         }
-        let policy = self.offload.policy.to_string();
-        let bypass = self.offload.bypass.to_string();
-        let offload = Offload { policy, bypass, ports, ..Offload::default() };
+        let offload = Offload { ports, ..summary::offload_settings(&self.offload) };
         let mut summary = summary::summary(&self.queries.ports, &reports, (duration, offload));
         summary.snapshot = self.queries.snapshot_status.read();
         RunResult { summary, lcores }

@@ -4,9 +4,20 @@
 use crate::live::counters::account::WorkerReport;
 use crate::live::ports::shared::SharedPort;
 use crate::live::rates::{percent, wire_mbps};
+use config::plan::OffloadPlan;
 use engine::Stats;
 use report::summary::{self, Ledger, Offload, Summary};
 use std::time::Duration;
+
+/// Returns the settings of offload, without any figures.
+pub(crate) fn offload_settings(plan: &OffloadPlan) -> Offload {
+    Offload {
+        policy: plan.policy.to_string(),
+        bypass: plan.bypass.to_string(),
+        bypass_tcp: plan.bypass_tcp.to_string(),
+        ..Offload::default()
+    }
+}
 
 /// Returns the summary of a run that has ended after `duration`.
 pub(crate) fn summary(

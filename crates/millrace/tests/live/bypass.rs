@@ -70,7 +70,8 @@ fn run_once(arguments: [&str; 2], workers: &str, bypass: &str) -> (Ended, Conver
     let setup = setup("bypass", &loops().to_string(), arguments).args(&["--workers", workers]);
     // The NIC's counters may be a second old (`stale-counters`).
     let silent_lines = if arguments[0].contains("stale") { 6 } else { 2 };
-    let setup = setup.config(&format!("[offload]\nbypass = \"{bypass}\"\n"));
+    let keys = ["bypass", "bypass_tcp"].map(|key| format!("{key} = \"{bypass}\"\n"));
+    let setup = setup.config(&format!("[offload]\n{}", keys.concat()));
     let ended = run_until_silent(setup, silent_lines);
     ended.assert_balanced();
     assert_no_rule_left(&ended.summary());
@@ -102,10 +103,11 @@ fn records_are_the_same_and_most_packets_pass_by_the_workers() {
         // The driver has separate counters of the packets that it forwards by itself.
         assert_eq!(sent(&summary) + count(&bypassed["packets"]), sent(&plain.summary()));
         assert_eq!(count(&bypassed["unsettled"]), 0);
-        // Both directions of each UDP connection with no or one tag.
-        assert!(count(&bypassed["rules"]) >= 8 * u64::from(HOSTS), "{bypassed}");
+        // Both directions of each UDP connection with no or one tag, and of TCP connections.
+        assert!(count(&bypassed["rules"]) >= 8 * u64::from(HOSTS) + 8, "{bypassed}");
         for port in ports(&summary) {
             assert_eq!((&port["bypass"], count(&port["rules"]["uncounted"])), (&"on".into(), 0));
+            assert_eq!(port["bypass_tcp"], "on");
             let shapes = port["shapes"].to_string();
             assert!(shapes.contains("eth / vlan / ipv6 / udp: count / represented_port"), "{port}");
         }
@@ -188,7 +190,7 @@ fn ports_of_no_switch_say_so_and_mark() {
             let port = format!("port net_twin{number},");
             let told = |line: &str| {
                 line.contains(&port)
-                    && line.contains("has no bypass, connections get marks instead: ")
+                    && line.contains("has no bypass for UDP, connections get marks instead: ")
                     && line.contains(words)
             };
             assert!(ended.stderr.lines().any(told), "{}", ended.stderr);
@@ -212,7 +214,7 @@ fn after_a_reset_the_nic_forwards_again() {
     }
     let (_, expected) = run_once([",switch=s"; 2], "1", "off");
     // Several times in a run, whatever its length.
-    let resets = format!(",switch=s,reset_after={}", 10 * loops());
+    let resets = format!(",switch=s,reset_after={}", 6 * loops());
     let (ended, conversations) = run_once([&resets, ",switch=s"], "1", "after 64");
     let summary = ended.summary();
     assert!(count(&summary["ports"][0]["resets"]) > 0, "{}", summary["ports"]);

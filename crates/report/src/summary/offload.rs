@@ -11,8 +11,10 @@ use std::io::{self, Write};
 pub struct Offload {
     /// Policy of rules, as in the configuration.
     pub policy: String,
-    /// Policy of bypass, as in the configuration.
+    /// Policy of bypass for UDP, as in the configuration.
     pub bypass: String,
+    /// The same for TCP.
+    pub bypass_tcp: String,
     /// Rules of each port; empty in `replay`.
     pub ports: Vec<OffloadPort>,
     /// Connections that got rules, over all workers.
@@ -42,10 +44,14 @@ pub struct OffloadPort {
     pub shapes: Vec<String>,
     /// Width of its marks in bits; null if it takes no rules.
     pub mark_bits: Option<u32>,
-    /// `on` if the NIC bypasses, else `off`.
+    /// `on` if the NIC bypasses UDP, else `off`.
     pub bypass: &'static str,
-    /// Why it does not bypass.
+    /// Why it does not.
     pub bypass_reason: Option<String>,
+    /// `on` if the NIC bypasses TCP, else `off`.
+    pub bypass_tcp: &'static str,
+    /// Why it does not.
+    pub bypass_tcp_reason: Option<String>,
     /// Counts of rules and requests.
     pub rules: RuleCounts,
     /// Threshold at the end of the run, in packets per second.
@@ -154,9 +160,17 @@ pub struct Marks {
 impl OffloadPort {
     /// Returns the figures of a port without rules.
     pub fn off(name: String, reason: String) -> Self {
-        let bypass_reason = Some(reason.clone());
-        let (state, bypass, reason) = ("off", "off", Some(reason));
-        Self { name, state, bypass, reason, bypass_reason, ..Self::default() }
+        let reason = Some(reason);
+        Self {
+            name,
+            state: "off",
+            bypass: "off",
+            bypass_reason: reason.clone(),
+            bypass_tcp: "off",
+            bypass_tcp_reason: reason.clone(),
+            reason,
+            ..Self::default()
+        }
     }
 
     /// Adds the state of one worker's rules. The threshold of a port is the highest of its workers.
@@ -245,7 +259,7 @@ impl Offload {
 
     /// Prints a line if a port bypasses.
     fn print_bypassed(&self, out: &mut impl Write) -> io::Result<()> {
-        if !self.ports.iter().any(|port| port.bypass == "on") {
+        if !self.ports.iter().any(|port| port.bypass == "on" || port.bypass_tcp == "on") {
             return Ok(());
         }
         let uncounted = self.ports.iter().map(|port| port.rules.uncounted).sum::<u64>();

@@ -383,8 +383,9 @@ fn frame(at: usize, end: usize, segment: Segment) -> Vec<u8> {
 }
 
 fn acts() -> impl Strategy<Value = Act> {
+    let data = (0..2_usize, 1..40_u8, 1..1400_usize);
     prop_oneof![
-        10 => (0..2_usize, 1..40_u8, 1..1400_usize).prop_map(|(end, n, len)| Act::Data(end, n, len)),
+        10 => data.prop_map(|(end, count, len)| Act::Data(end, count, len)),
         1 => (0..2_usize).prop_map(Act::Again),
         1 => (0..2_usize).prop_map(Act::Lost),
         1 => (0..2_usize).prop_map(Act::KeepAlive),

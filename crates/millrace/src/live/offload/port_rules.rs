@@ -8,7 +8,7 @@ mod api;
 
 pub(crate) use api::{Calls, DEPTH};
 
-use crate::live::offload::bypass::Bypass;
+use crate::live::offload::bypass::{ByProtocol, Bypass};
 use crate::live::offload::rule_dialect::{KINDS, RuleDialect, kind};
 use crate::live::ports::shared::SharedPort;
 use api::{Api, Completed, DriverError};
@@ -59,8 +59,10 @@ const BYPASS: usize = KINDS;
 pub(crate) struct RuleSpec {
     pub(crate) api: RuleApi,
     pub(crate) rules_max: u32,
-    /// Number of the port to bypass to; `None` if bypass is off.
-    pub(crate) peer: Option<u16>,
+    /// Number of the port to bypass to.
+    pub(crate) peer: u16,
+    /// Which protocols are to be bypassed.
+    pub(crate) bypass: ByProtocol<bool>,
 }
 
 /// Which rules a port takes, and how they are created.
@@ -70,8 +72,7 @@ pub(crate) struct RuleSupport {
     api: Api,
     /// Why rules are not created through a flow queue; `None` if they are.
     pub(crate) why_sync: Option<String>,
-    /// The bypass of the port, or why it has none.
-    pub(crate) bypass: Result<Bypass, String>,
+    pub(crate) bypass: Bypass,
 }
 
 impl RuleSupport {
@@ -87,10 +88,7 @@ impl RuleSupport {
             let _ = port.flow_destroy(made);
             Ok(())
         })?;
-        let bypass = match spec.peer {
-            Some(peer) => Bypass::of(port, peer),
-            None => Err("`bypass` is \"off\"".to_owned()),
-        };
+        let bypass = Bypass::of(port, spec.peer, spec.bypass);
         let (api, why_sync) = Api::best(port, &dialect, (spec.api, spec.rules_max));
         Ok(Self { dialect, spec, api, why_sync, bypass })
     }
@@ -103,13 +101,12 @@ impl RuleSupport {
 
     /// Returns a rule and its kind; `None` if the port takes none for such packets.
     fn rule(&self, tuple: &FiveTuple, action: NicAction) -> Option<(Rule, usize)> {
-        match (action, &self.bypass) {
-            (NicAction::Mark { mark, queue }, _) => {
+        match action {
+            NicAction::Mark { mark, queue } => {
                 let shape = self.dialect.shape(tuple)?;
                 Some((shape.rule(tuple, mark, queue), kind(tuple)))
             }
-            (NicAction::Peer, Ok(bypass)) => Some((bypass.rule(tuple)?, BYPASS)),
-            (NicAction::Peer, Err(_)) => None,
+            NicAction::Peer => Some((self.bypass.rule(tuple)?, BYPASS)),
         }
     }
 
@@ -120,8 +117,7 @@ impl RuleSupport {
 
     /// Returns the shapes of the rules, for each kind.
     pub(crate) fn shapes(&self) -> Vec<String> {
-        let forwarded = self.bypass.iter().flat_map(Bypass::shapes);
-        self.dialect.shapes().into_iter().chain(forwarded).collect()
+        self.dialect.shapes().into_iter().chain(self.bypass.shapes()).collect()
     }
 }
 
@@ -154,9 +150,7 @@ impl PortRules {
             self.needs_renewal = true;
             self.rules = [0; KINDS + 1];
             self.requested.clear();
-            if let Ok(bypass) = &mut self.support.bypass {
-                bypass.calls = Calls::default();
-            }
+            self.support.bypass.calls = Calls::default();
             self.immediate_results.clear();
         }
         was_reset
@@ -257,8 +251,8 @@ impl RulePort for PortRules {
             let message = "the port has `rules_max` rules already";
             return self.refuse(rule, RefusalClass::Full, message);
         }
-        let create = |port: &mut Port, support: &mut RuleSupport| match &mut support.bypass {
-            Ok(bypass) if kind == BYPASS => bypass.calls.create(port, rule, &request),
+        let create = |port: &mut Port, support: &mut RuleSupport| match kind {
+            BYPASS => support.bypass.calls.create(port, rule, &request),
             _ => support.api.create(port, rule, &request),
         };
         match self.call(create) {
@@ -272,9 +266,9 @@ impl RulePort for PortRules {
 
     fn destroy(&mut self, rule: RuleNumber) {
         let is_bypass = self.is_bypass(rule);
-        let destroy = |port: &mut Port, support: &mut RuleSupport| match &mut support.bypass {
-            Ok(bypass) if is_bypass => bypass.calls.destroy(port, rule),
-            _ => support.api.destroy(port, rule),
+        let destroy = |port: &mut Port, support: &mut RuleSupport| match is_bypass {
+            true => support.bypass.calls.destroy(port, rule),
+            false => support.api.destroy(port, rule),
         };
         if self.call(destroy).is_none() {
             // The reset has removed the rule.
@@ -283,14 +277,14 @@ impl RulePort for PortRules {
     }
 
     fn counted(&mut self, rule: RuleNumber) -> Option<BypassCount> {
-        self.call(|port, support| support.bypass.as_ref().ok()?.calls.count(port, rule)).flatten()
+        self.call(|port, support| support.bypass.calls.count(port, rule)).flatten()
     }
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
         done.append(&mut self.immediate_results);
         let poll = |port: &mut Port, support: &mut RuleSupport| {
             let (mut ended, polled) = support.api.poll(port);
-            ended.extend(support.bypass.iter_mut().flat_map(|bypass| bypass.calls.take_ended()));
+            ended.extend(support.bypass.calls.take_ended());
             (ended, polled)
         };
         let Some((ended, polled)) = self.call(poll) else { return };

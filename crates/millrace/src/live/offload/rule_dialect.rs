@@ -115,7 +115,7 @@ pub(crate) fn ports(tuple: &FiveTuple) -> Item {
     item(kind, &[(0, &tuple.sport.to_be_bytes()), (2, &tuple.dport.to_be_bytes())])
 }
 
-const TCP: u8 = 6;
+pub(crate) const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// Number of kinds of packets: two IP versions, two protocols, with and without a tag.

@@ -6,6 +6,7 @@
 //! and for the driver call in progress.
 
 use crate::live::clock::Clock;
+use crate::live::offload::bypass::WithoutBypass;
 use crate::live::offload::port_rules::PortRules;
 use dpdk::tsc;
 use engine::{Nanos, RuleId, RuleRequest, RuleResult};
@@ -36,8 +37,7 @@ const CLEARED: usize = 64;
 /// Everything that the programming thread works with.
 pub(crate) struct Programming {
     pub(crate) name: String,
-    /// Why the port takes no bypass rules; `None` if it takes some.
-    pub(crate) no_bypass: Option<String>,
+    pub(crate) without_bypass: WithoutBypass,
     pub(crate) programmer: Programmer<PortRules>,
     /// The rings of each worker.
     pub(crate) rings: Vec<PortEnd>,
@@ -66,7 +66,7 @@ pub(crate) struct StatusCell {
 /// A running programming thread.
 pub(crate) struct Running {
     name: String,
-    no_bypass: Option<String>,
+    without_bypass: WithoutBypass,
     thread: JoinHandle<OffloadPort>,
     status: Arc<StatusCell>,
     status_client: StatusClient,
@@ -76,11 +76,11 @@ impl Programming {
     /// Starts the programming thread of DPDK port number `port`.
     pub(crate) fn start(self, port: u16) -> io::Result<Running> {
         let (name, status) = (self.name.clone(), Arc::clone(&self.status));
-        let no_bypass = self.no_bypass.clone();
+        let without_bypass = self.without_bypass.clone();
         let status_client = self.queries.0.clone();
         let thread = std::thread::Builder::new().name(format!("rules of {port}"));
         let thread = thread.spawn(|| self.run())?;
-        Ok(Running { name, no_bypass, thread, status, status_client })
+        Ok(Running { name, without_bypass, thread, status, status_client })
     }
 
     fn run(mut self) -> OffloadPort {
@@ -193,6 +193,8 @@ impl Programming {
         });
         let leaked = leaked.collect();
         let nic = self.programmer.port();
+        let without_bypass = nic.support.bypass.without.clone();
+        let on_or_off = |reason: &Option<String>| if reason.is_none() { "on" } else { "off" };
         OffloadPort {
             name: self.name.clone(),
             state: "on",
@@ -200,8 +202,10 @@ impl Programming {
             api: Some(nic.support.api()),
             api_reason: nic.support.why_sync.clone(),
             shapes: nic.support.shapes(),
-            bypass: if nic.support.bypass.is_ok() { "on" } else { "off" },
-            bypass_reason: nic.support.bypass.as_ref().err().cloned(),
+            bypass: on_or_off(&without_bypass.udp),
+            bypass_reason: without_bypass.udp,
+            bypass_tcp: on_or_off(&without_bypass.tcp),
+            bypass_tcp_reason: without_bypass.tcp,
             mark_bits: Some(nic.support.dialect.mark_bits),
             rules: RuleCounts {
                 installed,
@@ -234,9 +238,9 @@ impl Running {
         &self.name
     }
 
-    /// Returns why the port takes no bypass rules; `None` if it takes some.
-    pub(crate) fn no_bypass(&self) -> Option<&str> {
-        self.no_bypass.as_deref()
+    /// Returns why the port has no bypass.
+    pub(crate) fn without_bypass(&self) -> &WithoutBypass {
+        &self.without_bypass
     }
 
     pub(crate) fn status_client(&self) -> StatusClient {

@@ -41,8 +41,8 @@ pub(crate) struct QueryClient {
     pub(crate) ports: Vec<SharedPort>,
     /// Handles of the rules of each port.
     pub(crate) rules: Vec<RulesHandle>,
-    pub(crate) policy: String,
-    pub(crate) bypass: String,
+    /// The settings of offload, without figures.
+    pub(crate) offload: Offload,
     pub(crate) snapshot_status: CheckpointStatus,
     pub(crate) zones: Mutex<Arc<ZoneRules>>,
     /// Reloads run one at a time, in the order of their requests.
@@ -207,8 +207,7 @@ impl QueryClient {
             self.worker_reports()?.into_iter().map(|(lcore, _, report)| (lcore, report)).collect();
         let ports =
             self.rules.iter().map(RulesHandle::query).collect::<Option<_>>().ok_or(RunEnding)?;
-        let (policy, bypass) = (self.policy.clone(), self.bypass.clone());
-        let offload = Offload { policy, bypass, ports, ..Offload::default() };
+        let offload = Offload { ports, ..self.offload.clone() };
         let duration = self.started.elapsed();
         let summary = summary::interim(&self.ports, &reports, (duration, offload));
         Ok(Summary { snapshot: self.snapshot_status.read(), ..summary })
@@ -236,7 +235,7 @@ impl QueryClient {
 
     /// Returns the policy of NIC rules, as written in the configuration.
     pub(crate) fn policy(&self) -> &str {
-        &self.policy
+        &self.offload.policy
     }
 
     /// Returns the zone configuration in force.
@@ -372,8 +371,7 @@ mod tests {
             workers: vec![WorkerHandle::new(0, 0, commands)],
             ports: Vec::new(),
             rules: Vec::new(),
-            policy: String::new(),
-            bypass: String::new(),
+            offload: Offload::default(),
             snapshot_status: CheckpointStatus::default(),
             zones: Mutex::new(Arc::new(ZoneRules::new(&Config::default(), Vec::new()))),
             reloads: Turns::new(()),
