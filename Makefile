@@ -70,9 +70,10 @@ prove-offload:
 ## prove-model: the engine against a naive reference, thirty times as often
 prove-attacks prove-model: prove-%:
 	MILLRACE_FULL=1 $(CARGO) test --release --locked -p engine --test suite $*:: -- --nocapture
-## prove-bypass: connections that a NIC forwards by itself, over LOOPS of their packets
+## prove-bypass: a NIC that forwards by itself, over LOOPS of packets; TRANSFERS of kernel TCP
 prove-bypass: deps-test twin
-	MILLRACE_TWIN="$(TWIN)" MILLRACE_LOOPS=$${LOOPS:-20000} $(PROVE) bypass
+	MILLRACE_TWIN="$(TWIN)" MILLRACE_LOOPS=$${LOOPS:-20000} \
+	MILLRACE_TRANSFERS=$${TRANSFERS:-10000} $(PROVE) bypass
 ## prove-conntrack: a million packets, each of them as Linux sees it; SESSIONS, SEED; needs root
 prove-conntrack: deps-test
 	MILLRACE_SESSIONS=$${SESSIONS:-20000} MILLRACE_SEED=$${SEED:-1} $(PROVE) the_kernel_says

@@ -163,10 +163,14 @@ impl Devargs {
         self.values("rx_pcap").filter(move |_| is_kept).map(Path::new)
     }
 
-    /// Returns the values of the arguments `key=value`.
+    /// Returns the values of the arguments `key=value`, also of a port in parentheses
+    /// (`lower=(net_af_packet0,iface=eth1)`).
     fn values<'a>(&'a self, key: &'a str) -> impl DoubleEndedIterator<Item = &'a str> {
         let arguments = self.arguments.split(',').filter_map(|argument| argument.split_once('='));
-        arguments.filter_map(move |(name, value)| (name == key).then_some(value))
+        let is_closing = |value: &str| value.ends_with(')') && !value.contains('(');
+        arguments.filter(move |(name, _)| *name == key).map(move |(_, value)| {
+            if is_closing(value) { value.trim_end_matches(')') } else { value }
+        })
     }
 }
 
@@ -308,6 +312,8 @@ mod tests {
         let interface = |text| Devargs::parse(text).unwrap().interface().map(str::to_owned);
         assert_eq!(interface("net_af_packet0,qpairs=1,iface=eth1"), Some("eth1".to_owned()));
         assert_eq!(interface("net_pcap0,rx_iface=eth1"), None);
+        let below = "net_twin0,lower=(net_af_packet0,iface=eth1),switch=s";
+        assert_eq!(interface(below), Some("eth1".to_owned()));
         assert_eq!(interface("net_null0"), None);
         assert_eq!(interface("eth1.7"), Some("eth1.7".to_owned()));
         let host = |text| Devargs::parse(text).unwrap().host_interface().map(str::to_owned);

@@ -12,6 +12,7 @@ mod associations;
 mod backends;
 mod bump;
 mod bypass;
+mod bypass_kernel;
 mod captures;
 mod compat;
 mod conntrack;
