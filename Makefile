@@ -4,6 +4,7 @@
 CARGO ?= cargo
 TARGET := $${CARGO_TARGET_DIR:-target}
 TWIN ?= $(HOME)/.local/lib/millrace/librte_net_twin.so
+export MILLRACE_TWIN = $(TWIN)
 BUILD_TWIN = $(CARGO) build --release --locked -p twin && scripts/build-twin "$(TARGET)" "$(TWIN)"
 HOST = $(shell uname -m)-unknown-linux-gnu
 MILLRACE := $(TARGET)/release/millrace
@@ -15,7 +16,7 @@ PROVE = $(CARGO) test --locked --package millrace --test live -- --nocapture
 ## run: the demo, without and with offload on a software NIC; CAPTURE=file.pcap: of its packets
 run: build
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
-	MILLRACE_TWIN="$(TWIN)" $(MILLRACE) demo $(if $(CAPTURE),--capture "$(CAPTURE)")
+	$(MILLRACE) demo $(if $(CAPTURE),--capture "$(CAPTURE)")
 
 ## build: the program, optimised
 build: deps-run
@@ -30,7 +31,7 @@ install uninstall:
 test: deps-test
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/release/libtwin.a" 5 || [ $$? -eq 3 ]
-	MILLRACE_TWIN="$(TWIN)" $(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked
 
 ## twin: the software NIC, a driver for any program of this DPDK; TWIN=file says where it goes
 twin: deps-run
@@ -46,7 +47,7 @@ check: deps-check
 bench: deps-bench build
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	$(CARGO) bench --locked -p engine -p offload --bench engine --bench admission
-	MILLRACE_TWIN="$(TWIN)" $(SIDEBYSIDE) $(BENCH_ARGS)
+	$(SIDEBYSIDE) $(BENCH_ARGS)
 
 ## pgo: the program with profile-guided optimisation, its figures beside those of `build`
 pgo: build
@@ -72,8 +73,7 @@ prove-attacks prove-model: prove-%:
 	MILLRACE_FULL=1 $(CARGO) test --release --locked -p engine --test suite $*:: -- --nocapture
 ## prove-bypass: a NIC that forwards by itself, over LOOPS of packets; TRANSFERS of kernel TCP
 prove-bypass: deps-test twin
-	MILLRACE_TWIN="$(TWIN)" MILLRACE_LOOPS=$${LOOPS:-20000} \
-	MILLRACE_TRANSFERS=$${TRANSFERS:-10000} $(PROVE) bypass
+	MILLRACE_LOOPS=$${LOOPS:-20000} MILLRACE_TRANSFERS=$${TRANSFERS:-10000} $(PROVE) bypass
 ## prove-conntrack: a million packets, each of them as Linux sees it; SESSIONS, SEED; needs root
 prove-conntrack: deps-test
 	MILLRACE_SESSIONS=$${SESSIONS:-20000} MILLRACE_SEED=$${SEED:-1} $(PROVE) the_kernel_says
@@ -87,7 +87,6 @@ fuzz: deps-run
 asan: deps-run
 	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly build --locked --package twin --target $(HOST)
 	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/$(HOST)/debug/libtwin.a" $${ASAN_SECONDS:-60} $(ASAN_SEED)
-
 ## smoke: SMOKE_SECONDS of kernel traffic, memif and link flaps through a bump; needs root
 smoke: deps-test build
 	MILLRACE="$(MILLRACE)" smoke/run.sh $${SMOKE_SECONDS:-120}

@@ -43,7 +43,8 @@ fn kernel_tcp_that_the_nic_forwards_completes_and_ends() {
     let setup = Setup::new("bypass-kernel").duration("3000").only_config(
         "[offload]\npolicy = \"after 4\"\nbypass_tcp = \"after 16\"\n\
          [policy]\npick_up = \"strict\"\ninvalid = \"drop\"\n\
-         [timeouts]\ntcp_established = 8\ntcp_fin_wait = 4\ntcp_time_wait = 1\ntcp_close = 1\nicmp_first = 1\n",
+         [timeouts]\ntcp_established = 8\ntcp_fin_wait = 4\ntcp_time_wait = 1\n\
+         tcp_close = 1\nicmp_first = 1\n",
     );
     let bump = setup.launcher(lan.bump.command("env")).pair(&a, &b).start();
     let python = |host: &Namespace, words: &[&str]| {
