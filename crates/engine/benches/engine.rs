@@ -10,7 +10,8 @@
 use criterion::{Criterion, Throughput};
 use engine::{
     BURST_MAX, BypassConfig, Config, EndReason, EndpointMatch, Engine, Evict, MarkLayout,
-    MarkVerification, OffloadConfig, OffloadPolicy, RuleRequest, RuleResult, Verdict, ZoneRule,
+    MarkVerification, OffloadConfig, OffloadPolicy, RuleRequest, RuleResult, Tracking, Verdict,
+    ZoneRule,
 };
 use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
@@ -72,10 +73,6 @@ fn first_frames(flow: Flow, from: u32, to: u32) -> Vec<Vec<u8>> {
 
 fn engine(capacity: u32) -> Engine {
     Engine::new(&config(capacity))
-}
-
-fn engine_with(capacity: u32, offload: Option<OffloadConfig>) -> Engine {
-    Engine::new(&Config { offload, ..config(capacity) })
 }
 
 fn config(capacity: u32) -> Config {
@@ -260,6 +257,11 @@ fn zone_rules(c: &mut Criterion) {
     }
 }
 
+/// Returns the depth of tracking that the name of a benchmark says.
+fn tracking(name: &str) -> Tracking {
+    if name.starts_with("flows_") { Tracking::Flows } else { Tracking::Connections }
+}
+
 /// Measures packets with NIC marks, where all, two thirds or none of the directions have a rule.
 fn marked(c: &mut Criterion) {
     let layout = MarkLayout::new(32, 2 << 20).expect("wide enough");
@@ -288,13 +290,19 @@ fn marked(c: &mut Criterion) {
         ("udp_ipv4_10k_in_cache", both(udp_v4, 10_000), 100),
         ("tcp_ipv4_10k_in_cache", both(tcp_v4, 10_000), 100),
         ("udp_ipv4_1m_out_of_cache", both(udp_v4, 1_000_000), 100),
+        ("tcp_ipv4_1m_out_of_cache", both(tcp_v4, 1_000_000), 100),
+        ("flows_udp_ipv4_10k_in_cache", both(udp_v4, 10_000), 100),
+        ("flows_tcp_ipv4_10k_in_cache", both(tcp_v4, 10_000), 100),
     ];
     for (name, frames, percent) in cases {
         let directions = frames.iter().map(|frame| &frame[TUPLE]).collect::<HashSet<_>>().len();
         let rules_max = directions as u32 * percent / 100;
         let with_rules = || {
             let offload = OffloadConfig { rules_max, ..offload };
-            let mut bench = Bench::new(engine_with(1 << 20, Some(offload)));
+            let deepest = tracking(name);
+            let config = Config { tracking: deepest, deepest, ..config(1 << 20) };
+            let engine = Engine::new(&Config { offload: Some(offload), ..config });
+            let mut bench = Bench::new(engine);
             for burst in (0..8).flat_map(|_| frames.chunks(BURST_MAX)) {
                 bench.burst(SECOND, burst);
                 bench.mark(layout);

@@ -180,6 +180,7 @@ pub(crate) fn all() -> Vec<Case> {
     cases.push(Case::with_one_worker(traffic, Load::PortReuse, vec![threshold]));
     cases.extend(flows());
     cases.extend(marked());
+    cases.extend(marked_tcp());
     cases.extend(workers());
     cases.extend(floods());
     let groups: Vec<String> = cases.iter().map(|case| case.group.clone()).collect();
@@ -205,6 +206,30 @@ fn marked() -> impl Iterator<Item = Case> {
             Threshold::MppsAtLeast { than: vec![than], must: times, goal: Some(times_goal) },
         ];
         [case("software", false, vec![]), case("marked", true, thresholds)]
+    })
+}
+
+/// Returns the cases of TCP segments with and without marks, whose windows are checked. Both replay
+/// the same packets of both directions.
+fn marked_tcp() -> impl Iterator<Item = Case> {
+    [10_000, 1_000_000].into_iter().flat_map(|flows| {
+        let traffic = Traffic::Established(Protocol::Tcp, flows);
+        let case = |way: &str, is_marked, thresholds| Case {
+            name: format!("{way}-{}", traffic.name()),
+            group: format!("twin-{}", traffic.name()),
+            source: PacketSource::Twin { is_marked },
+            ..Case::with_one_worker(traffic, Load::Stable, thresholds)
+        };
+        let software = case("software", false, vec![]);
+        let than = software.name.clone();
+        let thresholds = match flows {
+            10_000 => vec![
+                Threshold::NetAtMost { must: 35.0, goal: 25.0 },
+                Threshold::MppsAtLeast { than: vec![than], must: 1.15, goal: Some(1.4) },
+            ],
+            _ => vec![Threshold::NetRatioAtLeast { than, must: 2.0, goal: 2.5 }],
+        };
+        [software, case("marked", true, thresholds)]
     })
 }
 

@@ -43,7 +43,7 @@ pub(crate) const LIMITS: &str = "[limits]\nembryonic_percent = 100\nevict = \"no
 /// Capacity of the table for [`Load::TableFull`].
 const OVERFLOWING_CAPACITY: u32 = 1 << 16;
 /// Setting `rules_max` of the cases with marks: more than the largest of them needs.
-const RULES_MAX: u32 = (1 << 20) + 1;
+const RULES_MAX: u32 = (2 << 20) + 1;
 
 /// Number of lines to wait for in the warm-up; in cases with marks, of lines with all packets
 /// marked.
