@@ -13,6 +13,7 @@ mod headers;
 mod icmp;
 mod key;
 pub(crate) mod parse;
+mod plain_batch;
 mod sctp;
 mod tcp;
 mod view;
@@ -32,6 +33,7 @@ pub(crate) use headers::{
 };
 pub(crate) use icmp::{has_identifier, icmp_ports, is_error, is_reply};
 pub(crate) use key::{Key, Key4, Key6, KeyParts, L4Id, key4, key6, zone_proto};
+pub(crate) use plain_batch::{PlainBatch, PlainColumns, PlainRows};
 pub(crate) use sctp::{ChunkKind, Probe, SctpChunks};
 pub(crate) use tcp::{
     ACK, FIN, HeaderBuf, RST, SCALE_MAX, SYN, SYN_FIN_RST, SeqNumbers, TcpHeader, TcpSegment, URG,

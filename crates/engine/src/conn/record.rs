@@ -45,9 +45,16 @@ impl PackedCounters {
         PackedCounters(bytes | overhead | packets | u64::from(tcp_flags))
     }
 
+    /// Returns the counters after one packet more.
     #[inline(always)]
-    fn plus(self, meta: PacketMeta) -> Self {
+    pub(super) fn plus(self, meta: PacketMeta) -> Self {
         PackedCounters((self.0 | u64::from(meta.tcp_flags())).wrapping_add(meta.tally()))
+    }
+
+    /// True if a number has reached its top bit.
+    #[inline(always)]
+    pub(super) fn is_full(self) -> bool {
+        self.0 & Self::HIGH != 0
     }
 
     #[inline(always)]
@@ -251,7 +258,7 @@ impl<const W: usize> ConnHot<W> {
     pub(crate) fn count_anomaly(&mut self, meta: PacketMeta, sampler: impl Sampler) -> bool {
         let counters = &mut self.counters[self.direction(meta)];
         *counters = PackedCounters(counters.0.wrapping_add(meta.tally()));
-        counters.0 & PackedCounters::HIGH != 0 || sampler.is_sample_due(counters.packets())
+        counters.is_full() || sampler.is_sample_due(counters.packets())
     }
 
     /// Adds a packet to the counters of a known direction: 0 for the originator, 1 for the
@@ -271,7 +278,7 @@ impl<const W: usize> ConnHot<W> {
         self.state_word = self.state_word.at(now);
         let counters = self.counters[direction].plus(meta);
         self.counters[direction] = counters;
-        counters.0 & PackedCounters::HIGH != 0 || sampler.is_sample_due(counters.packets())
+        counters.is_full() || sampler.is_sample_due(counters.packets())
     }
 
     /// True if an evaluation for offload is due after the last counted packet of this end of the

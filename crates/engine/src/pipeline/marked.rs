@@ -10,9 +10,12 @@ mod conflicts;
 
 use crate::api::{MarkLayout, MarkStats, MarkVerification, OffloadConfig};
 use crate::base::{BURST_MAX, Micros, Nanos, SimdLevel};
+use crate::conn::{EIGHT, MarkedEight};
 use crate::offload::MarkCheck;
 use crate::packet::parse::{Lengths, parse, plain_all, uncounted};
-use crate::packet::{Batches, ETHERNET, FamilyBatch, Key, PacketMeta, SeqNumbers, prefetch_head};
+use crate::packet::{
+    Batches, ETHERNET, FamilyBatch, Key, PacketMeta, PlainBatch, SeqNumbers, prefetch_head,
+};
 use crate::policy::ZoneClassifier;
 use crate::tracker::Tracker;
 use conflicts::ConflictSet;
@@ -41,7 +44,7 @@ pub(crate) struct MarkedBatch {
     places: [u8; BURST_MAX],
     marks: [u32; BURST_MAX],
     records: [u32; BURST_MAX],
-    metas: [PacketMeta; BURST_MAX],
+    plain: PlainBatch,
     /// Number of packets of each IP version.
     of_v4: usize,
     of_v6: usize,
@@ -73,7 +76,7 @@ impl MarkedBatch {
             places: IN_ORDER,
             marks: [0; BURST_MAX],
             records: [0; BURST_MAX],
-            metas: [PacketMeta::EMPTY; BURST_MAX],
+            plain: PlainBatch::EMPTY,
             of_v4: 0,
             of_v6: 0,
             conflicts: ConflictSet::NONE,
@@ -236,23 +239,77 @@ impl MarkedBatch {
     ) where
         Batches: FamilyBatch<W>,
     {
-        let (from, until) = (run.start, run.end);
-        let metas = &mut self.metas[run.clone()];
-        sum.bytes += plain_all(&packets[run], W > 2, self.simd, metas);
-        let mut at = from;
+        let columns = self.plain.rows_mut(run.clone());
+        sum.bytes += plain_all(&packets[run.clone()], W > 2, self.simd, columns);
+        let is_by_eight = self.simd > SimdLevel::None && !self.is_in_order;
+        let mut at = run.start;
+        while at < run.end {
+            let until = if is_by_eight { run.end.min(at + EIGHT) } else { run.end };
+            let some = Run { run: at..until, sampled, moment };
+            match self.count_eight(&some, tracker) {
+                None => self.count_in_turn(packets, some, tracker, sum),
+                Some(counted) => {
+                    sum.counted += u64::from(counted.count_ones());
+                    let mut left = !counted;
+                    while left != 0 {
+                        let at = at + left.trailing_zeros() as usize % EIGHT;
+                        left &= left - 1;
+                        let one = Run { run: at..at + 1, ..some.clone() };
+                        self.count_in_turn(packets, one, tracker, sum);
+                    }
+                }
+            }
+            at = until;
+        }
+        self.conflicts.settle(tracker);
+    }
+
+    /// Counts eight packets side by side, as far as they change only counters; returns the set of
+    /// those. `None` if there are not eight, or if keys are compared.
+    #[inline(always)]
+    fn count_eight<const W: usize>(
+        &self,
+        Run { run, sampled, moment }: &Run,
+        tracker: &mut Tracker<W>,
+    ) -> Option<u8> {
+        if run.len() != EIGHT || sampled >> run.start & 0xff != 0 {
+            return None;
+        }
+        let packets = MarkedEight {
+            records: self.records.get(run.start..)?.first_chunk()?,
+            marks: self.marks.get(run.start..)?.first_chunk()?,
+            plain: self.plain.eight(run.start)?,
+            now: Micros::of(moment.now),
+        };
+        Some(tracker.count_eight(self.simd, packets))
+    }
+
+    /// Counts packets one after the other.
+    #[inline(never)]
+    fn count_in_turn<P: Packet, const W: usize>(
+        &mut self,
+        packets: &[P],
+        Run { run, sampled, moment }: Run,
+        tracker: &mut Tracker<W>,
+        sum: &mut MarkedTotals,
+    ) where
+        Batches: FamilyBatch<W>,
+    {
+        let (mut at, until) = (run.start, run.end);
         while at < until {
             let to_sample = ((sampled >> at).trailing_zeros() as usize).min(until - at);
             let some = at..at + to_sample;
             let named = (&self.records[some.clone()], &self.marks[some.clone()]);
-            let (of_run, metas) = (&packets[some.clone()], &self.metas[some]);
-            let numbers = |at: usize| SeqNumbers::of_plain(&of_run[at], metas[at], W > 2, ETHERNET);
-            let counted = tracker.count_marked(named, metas, Micros::of(moment.now), numbers);
+            let (first, plain) = (some.start, &self.plain);
+            let numbers = |at: usize| Some(plain.numbers(first + at));
+            let counted =
+                tracker.count_marked(named, &plain.metas[some], Micros::of(moment.now), numbers);
             sum.counted += counted as u64;
             at += counted;
             if at == until {
                 break;
             }
-            let named = (self.records[at], self.marks[at], self.metas[at]);
+            let named = (self.records[at], self.marks[at], self.plain.metas[at]);
             let is_sampled = sampled >> at & 1 != 0;
             if !is_sampled && tracker.is_more_by_flags(named) {
                 self.defer(named.0, tracker);
@@ -269,7 +326,6 @@ impl MarkedBatch {
                 sum.rest |= 1 << place;
             }
         }
-        self.conflicts.settle(tracker);
     }
 
     /// Checks one packet that was not counted at once. True if it was counted after all.

@@ -4,8 +4,8 @@
 
 use super::Tracker;
 use crate::api::{RuleId, Side};
-use crate::base::{Micros, Nanos};
-use crate::conn::Sampler;
+use crate::base::{Micros, Nanos, SimdLevel};
+use crate::conn::{EIGHT, MarkedEight, Sampler, count_eight};
 use crate::offload::{EvalInterval, MarkCheck, PendingEval};
 use crate::packet::{FIN, HeaderInfo, Key, PacketMeta, RST, SYN_FIN_RST, SeqNumbers};
 
@@ -83,6 +83,21 @@ impl<const W: usize> Tracker<W> {
             }
         }
         (counted, false)
+    }
+
+    /// Counts those of eight marked packets that change only counters. Returns the set of them: bit
+    /// `i` for packet `i`. It may be empty.
+    #[inline(always)]
+    pub(crate) fn count_eight(&mut self, simd: SimdLevel, packets: MarkedEight) -> u8 {
+        let Some(sampler) = self.eval_interval else { return 0 };
+        let set = count_eight(simd, &mut self.table.hot, packets, sampler.of_marked());
+        let mut rare = set.rare;
+        while rare != 0 {
+            let at = rare.trailing_zeros() as usize % EIGHT;
+            rare &= rare - 1;
+            self.handle_rare(packets.records[at], packets.marks[at] as u8 & 1, Evidence::Marked);
+        }
+        set.counted
     }
 
     /// Returns the key of the connection in `record`.

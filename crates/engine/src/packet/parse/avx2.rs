@@ -11,12 +11,11 @@
 // these intrinsics are unsafe even with the feature enabled. Newer versions report the blocks as
 // unnecessary.
 
+mod counted;
 mod words;
 
 use super::lengths::ETHERTYPE_VLAN;
 use super::sub_burst::{SubBurst, SubBurstOrder, next};
-#[cfg(avx512)]
-use super::{avx512, sub_burst};
 use crate::api::{PROTO_TCP, PROTO_UDP, VlanTags};
 use crate::base::SimdLevel;
 use crate::packet::descriptor::{ONE_PACKET, SWAPPED_SHIFT};
@@ -29,6 +28,7 @@ use core::arch::x86_64::{
     _mm256_cmpeq_epi64, _mm256_cmpgt_epi64, _mm256_or_si256, _mm256_shuffle_epi8,
     _mm256_shuffle_epi32, _mm256_slli_epi64, _mm256_srli_epi64, _mm256_sub_epi64,
 };
+pub(super) use counted::counted;
 use wire::Packet;
 use words::{
     Heads, Words, above, all, byte, equal, holds_for_all, or_all, pick, swapped_u16, to_array,
@@ -60,63 +60,6 @@ pub(super) fn parse<P: Packet>(
             _ => places,
         }
     }
-}
-
-/// Writes the counters of packets whose connection is known by a mark, side by side.
-///
-/// It stops at a group that is not untagged, plain and of this IP version. Returns the number of
-/// packets, which is 0 without AVX2, and the bytes of their frames.
-#[inline(always)]
-pub(super) fn metas<const V6: bool, P: Packet>(
-    packets: &[P],
-    vectors: SimdLevel,
-    metas: &mut [PacketMeta],
-) -> (usize, u64) {
-    // SAFETY: `detect` has found the vector extensions; AVX2 comes with AVX-512.
-    unsafe {
-        match vectors {
-            SimdLevel::None => (0, 0),
-            SimdLevel::Avx2 => metas_of::<V6, P>(packets, metas),
-            #[cfg(avx512)]
-            SimdLevel::Avx512 => {
-                let (read, bytes) = avx512::metas::<V6, P>(packets, metas);
-                let (packets, metas) = (&packets[read..], &mut metas[read..]);
-                // Half a group may be left. A call without packets costs some ten cycles.
-                if packets.len() < sub_burst::GROUP {
-                    return (read, bytes);
-                }
-                let (more, their_bytes) = metas_of::<V6, P>(packets, metas);
-                (read + more, bytes + their_bytes)
-            }
-        }
-    }
-}
-
-/// # Safety
-/// The processor must have AVX2.
-#[target_feature(enable = "avx2")]
-unsafe fn metas_of<const V6: bool, P: Packet>(
-    packets: &[P],
-    metas: &mut [PacketMeta],
-) -> (usize, u64) {
-    let mut read = 0;
-    // SAFETY: the caller guarantees AVX2.
-    let mut bytes = unsafe { all(0) };
-    for (four, metas) in packets.chunks_exact(4).zip(metas.chunks_exact_mut(4)) {
-        let Some(four) = four.first_chunk::<4>() else { break };
-        let group = SimdGroup { packets: four.each_ref(), places: [0; 4] };
-        // SAFETY: the caller guarantees AVX2.
-        let words = unsafe { if V6 { group.ipv6_metas() } else { group.ipv4_metas() } };
-        let Some((words, frames)) = words else { break };
-        // SAFETY: as above.
-        unsafe {
-            metas.copy_from_slice(&to_metas(words));
-            bytes = _mm256_add_epi64(bytes, frames);
-        }
-        read += 4;
-    }
-    // SAFETY: as above.
-    (read, unsafe { to_array(bytes) }.into_iter().sum())
 }
 
 /// # Safety
@@ -286,32 +229,6 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
         }
     }
 
-    /// Returns the counters of untagged IPv4 packets without the sender, and the bytes of their
-    /// frames.
-    ///
-    /// # Safety
-    /// The processor must have AVX2.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn ipv4_metas(&self) -> Option<(Words, Words)> {
-        let heads = self.heads::<IPV4_HEADS>(0)?;
-        // SAFETY: the caller guarantees AVX2.
-        unsafe { self.metas(&ipv4_headers(heads), 0) }
-    }
-
-    /// Returns the counters of untagged IPv6 packets without the sender, and the bytes of their
-    /// frames.
-    ///
-    /// # Safety
-    /// The processor must have AVX2.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn ipv6_metas(&self) -> Option<(Words, Words)> {
-        let heads = self.heads::<IPV6_HEADS>(0)?;
-        // SAFETY: the caller guarantees AVX2.
-        unsafe { self.metas(&ipv6_headers(heads), 0) }
-    }
-
     /// Returns the counters without the sender, and the bytes of the frames; `None` if a packet is
     /// not plain. `tag` is the length of the VLAN tag.
     ///
@@ -328,8 +245,7 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
             let overhead = _mm256_sub_epi64(bytes, ip_len);
             let frame_end = _mm256_add_epi64(ip_len, all((ETHERNET + tag) as u64));
             let is_tcp = equal(proto, PROTO_TCP.into());
-            let tcp_len = _mm256_and_si256(_mm256_srli_epi64::<34>(tcp), all(0xf0 >> 2));
-            let length_field = _mm256_blendv_epi8(swapped_u16(transport, 4), tcp_len, is_tcp);
+            let length_field = _mm256_blendv_epi8(swapped_u16(transport, 4), tcp_len(tcp), is_tcp);
             let more = _mm256_and_si256(is_tcp, all((TCP_MIN - UDP) as u64));
             let is_known = _mm256_or_si256(is_tcp, equal(proto, PROTO_UDP.into()));
             // All are far below 2^63, so the sign of a difference tells which one is less.
@@ -401,6 +317,17 @@ unsafe fn ipv6_headers(heads: Heads<IPV6_HEADS>) -> Headers {
             tcp,
         }
     }
+}
+
+/// Returns the length of TCP headers, by the words with the offset in byte 4.
+///
+/// # Safety
+/// The processor must have AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn tcp_len(tcp: Words) -> Words {
+    // SAFETY: the caller guarantees AVX2.
+    unsafe { _mm256_and_si256(_mm256_srli_epi64::<34>(tcp), all(0xf0 >> 2)) }
 }
 
 /// # Safety

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Parses the counters of packets whose connection is known by a mark, eight at a time with
+//! Parses the counters and numbers of packets whose connection is known by a mark, eight at a time with
 //! AVX-512.
 //!
 //! It takes half the instructions of AVX2.
@@ -11,15 +11,15 @@
 use crate::api::{PROTO_TCP, PROTO_UDP};
 use crate::packet::descriptor::ONE_PACKET;
 use crate::packet::{
-    BYTES_SHIFT, ETHERNET, IPV4_MIN, IPV6, OVERHEAD_MAX, OVERHEAD_SHIFT, PacketMeta, TCP_MIN, UDP,
+    BYTES_SHIFT, ETHERNET, IPV4_MIN, IPV6, OVERHEAD_MAX, OVERHEAD_SHIFT, PlainColumns, TCP_MIN, UDP,
 };
 use core::arch::x86_64::{
     __m512i, __mmask8, _mm_loadu_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_castsi128_si512,
-    _mm512_cmpeq_epi64_mask, _mm512_cmplt_epi64_mask, _mm512_inserti32x4, _mm512_mask_blend_epi64,
-    _mm512_maskz_and_epi64, _mm512_or_si512, _mm512_reduce_add_epi64, _mm512_set1_epi64,
-    _mm512_setr_epi64, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_slli_epi64,
-    _mm512_srli_epi64, _mm512_storeu_si512, _mm512_sub_epi64, _mm512_testn_epi64_mask,
-    _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
+    _mm512_cmpeq_epi64_mask, _mm512_cmplt_epi64_mask, _mm512_inserti32x4, _mm512_mask_blend_epi32,
+    _mm512_mask_blend_epi64, _mm512_maskz_and_epi64, _mm512_or_si512, _mm512_reduce_add_epi64,
+    _mm512_set1_epi64, _mm512_setr_epi64, _mm512_setzero_si512, _mm512_shuffle_epi8,
+    _mm512_slli_epi64, _mm512_srli_epi64, _mm512_storeu_si512, _mm512_sub_epi64,
+    _mm512_testn_epi64_mask, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 use wire::Packet;
 
@@ -42,34 +42,58 @@ struct Headers {
     tcp: Words,
 }
 
-/// Writes the counters of packets, eight at a time, up to a group that is not untagged, plain and
-/// of this IP version.
+/// Writes the counters and numbers of packets, eight at a time, up to a group that is not untagged,
+/// plain and of this IP version.
 ///
 /// Returns the number of packets, and the bytes of their frames.
 ///
 /// # Safety
 /// The processor must have AVX-512F and AVX-512BW.
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) unsafe fn metas<const V6: bool, P: Packet>(
+pub(super) unsafe fn counted<const V6: bool, P: Packet>(
     packets: &[P],
-    metas: &mut [PacketMeta],
+    PlainColumns { metas, seqs, sizes }: PlainColumns,
 ) -> (usize, u64) {
     let mut read = 0;
     let mut bytes = _mm512_setzero_si512();
-    for (eight, metas) in packets.chunks_exact(GROUP).zip(metas.chunks_exact_mut(GROUP)) {
+    let columns = metas.chunks_exact_mut(GROUP).zip(seqs.chunks_exact_mut(GROUP));
+    let columns = columns.zip(sizes.chunks_exact_mut(GROUP));
+    for (eight, ((metas, seqs), sizes)) in packets.chunks_exact(GROUP).zip(columns) {
         let Some(eight) = eight.first_chunk() else { break };
-        let headers = if V6 { ipv6(eight) } else { ipv4(eight) };
+        let Some(headers) = (if V6 { ipv6(eight) } else { ipv4(eight) }) else { break };
         let frames = numbers(eight.each_ref().map(P::frame_len));
         let wire = numbers(eight.each_ref().map(P::wire_len));
-        let Some(words) = headers.and_then(|headers| metas_of(&headers, frames, wire)) else {
-            break;
-        };
-        // SAFETY: the store is unaligned, and of the eight words that eight `PacketMeta` are.
-        unsafe { _mm512_storeu_si512(metas.as_mut_ptr().cast(), words) };
+        let Some(words) = metas_of(&headers, frames, wire) else { break };
+        let [of_seqs, of_sizes] = seq_numbers(&headers);
+        // SAFETY: the stores are unaligned, each of eight words; a `PacketMeta` is a word.
+        unsafe {
+            _mm512_storeu_si512(metas.as_mut_ptr().cast(), words);
+            _mm512_storeu_si512(seqs.as_mut_ptr().cast(), of_seqs);
+            _mm512_storeu_si512(sizes.as_mut_ptr().cast(), of_sizes);
+        }
         bytes = _mm512_add_epi64(bytes, frames);
         read += GROUP;
     }
     (read, _mm512_reduce_add_epi64(bytes) as u64)
+}
+
+/// Returns sequence numbers with acknowledgments, and windows with lengths of data, as
+/// [`PlainColumns`] has them.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn seq_numbers(headers: &Headers) -> [Words; 2] {
+    let Headers { l4_len, transport, tcp, .. } = *headers;
+    let numbers = _mm512_mask_blend_epi32(0b1010_1010_1010_1010, tcp, transport);
+    let len = _mm512_slli_epi64::<32>(_mm512_sub_epi64(l4_len, tcp_len(tcp)));
+    let seqs = pick(numbers, 0x0001_0203_0405_0607);
+    [seqs, _mm512_or_si512(swapped_u16::<6>(tcp), len)]
+}
+
+/// Returns the length of TCP headers, by the words with the offset in byte 4.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn tcp_len(tcp: Words) -> Words {
+    _mm512_and_si512(_mm512_srli_epi64::<34>(tcp), all(0xf0 >> 2))
 }
 
 #[inline]
@@ -119,8 +143,7 @@ fn metas_of(headers: &Headers, frames: Words, bytes: Words) -> Option<Words> {
     let overhead = _mm512_sub_epi64(bytes, ip_len);
     let frame_end = _mm512_add_epi64(ip_len, all(ETHERNET as u64));
     let (is_tcp, is_udp) = (equal(proto, PROTO_TCP.into()), equal(proto, PROTO_UDP.into()));
-    let tcp_len = _mm512_and_si512(_mm512_srli_epi64::<34>(tcp), all(0xf0 >> 2));
-    let length_field = _mm512_mask_blend_epi64(is_tcp, swapped_u16::<4>(transport), tcp_len);
+    let length_field = _mm512_mask_blend_epi64(is_tcp, swapped_u16::<4>(transport), tcp_len(tcp));
     let least = _mm512_mask_blend_epi64(is_tcp, all(UDP as u64), all(TCP_MIN as u64));
     // All are far below 2^63, so the sign of a difference tells which one is less.
     let differences = [
@@ -197,10 +220,15 @@ fn equal(words: Words, word: u64) -> __mmask8 {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn swapped_u16<const AT: u64>(words: Words) -> Words {
-    // Source of each byte, 0x80 for 0. The upper word of a pair is 8 bytes further.
-    let lower = 0x8080_8080_8080_0000 | AT << 8 | (AT + 1);
-    let upper = lower + 0x0808;
-    let [lower, upper] = [lower as i64, upper as i64];
+    pick(words, 0x8080_8080_8080_0000 | AT << 8 | (AT + 1))
+}
+
+/// Returns words of these bytes of each word: the source of each byte, 0x80 for 0.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn pick(words: Words, bytes: u64) -> Words {
+    // The upper word of a pair is 8 bytes further; 0x80 stays above 0x7f.
+    let [lower, upper] = [bytes as i64, (bytes | 0x0808_0808_0808_0808) as i64];
     let pick = _mm512_setr_epi64(lower, upper, lower, upper, lower, upper, lower, upper);
     _mm512_shuffle_epi8(words, pick)
 }

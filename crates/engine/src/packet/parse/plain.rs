@@ -9,7 +9,9 @@
 use super::avx2;
 use super::lengths::{Lengths, TRANSPORTS, Transport};
 use crate::base::SimdLevel;
-use crate::packet::{ETHERNET, IPV4_MIN, IPV6, OVERHEAD_MAX, PacketMeta, TCP_MIN};
+use crate::packet::{
+    ETHERNET, IPV4_MIN, IPV6, OVERHEAD_MAX, PacketMeta, PlainColumns, SeqNumbers, TCP_MIN,
+};
 use wire::Packet;
 
 /// EtherType, version and header length: bytes 12 to 14, in a word in network order.
@@ -68,7 +70,8 @@ fn start<'a, const N: usize>(
     }
 }
 
-/// Writes the counters of packets of one IP version, and returns the bytes of their frames.
+/// Writes the counters and numbers of packets of one IP version, and returns the bytes of their
+/// frames.
 ///
 /// Packets are parsed side by side where possible. A packet that is not plain, or has the other IP
 /// version, gets [`PacketMeta::UNUSUAL`].
@@ -77,40 +80,46 @@ pub(crate) fn plain_all<P: Packet>(
     packets: &[P],
     is_v6: bool,
     vectors: SimdLevel,
-    metas: &mut [PacketMeta],
+    mut columns: PlainColumns,
 ) -> u64 {
     let (mut read, mut bytes) = (0, 0);
     while read < packets.len() {
-        let (packets, metas) = (&packets[read..], &mut metas[read..]);
         #[cfg(target_arch = "x86_64")]
-        let (side_by_side, their_bytes) = match is_v6 {
-            false => avx2::metas::<false, P>(packets, vectors, metas),
-            true => avx2::metas::<true, P>(packets, vectors, metas),
+        let (side_by_side, their_bytes) = {
+            let (packets, columns) = (&packets[read..], columns.skip(read));
+            match is_v6 {
+                false => avx2::counted::<false, P>(packets, vectors, columns),
+                true => avx2::counted::<true, P>(packets, vectors, columns),
+            }
         };
         #[cfg(not(target_arch = "x86_64"))]
         let (side_by_side, their_bytes) = {
             let _ = vectors;
             (0, 0)
         };
-        // A group in which one packet is not plain, or the last packets.
-        let rest = packets.iter().zip(metas).skip(side_by_side).take(4);
-        read += side_by_side + rest.len();
+        read += side_by_side;
         bytes += their_bytes;
-        for (packet, meta) in rest {
-            *meta = plain(packet, is_v6);
+        // A group in which one packet is not plain, or the last packets.
+        for packet in packets[read..].iter().take(4) {
+            let (meta, numbers) = plain(packet, is_v6);
+            columns.set(read, meta, numbers);
             bytes += packet.frame_len() as u64;
+            read += 1;
         }
     }
     bytes
 }
 
-/// Returns the counters of one packet.
+/// Returns the counters and numbers of one packet.
 #[inline(never)]
-fn plain<P: Packet>(packet: &P, is_v6: bool) -> PacketMeta {
+fn plain<P: Packet>(packet: &P, is_v6: bool) -> (PacketMeta, SeqNumbers) {
     let lengths = Lengths { frame: packet.frame_len(), bytes: packet.wire_len() };
     let head = packet.head();
     let meta = if is_v6 { plain_ipv6(head, lengths) } else { plain_ipv4(head, lengths) };
-    meta.unwrap_or(PacketMeta::UNUSUAL)
+    let meta = meta.unwrap_or(PacketMeta::UNUSUAL);
+    // UDP may end before the numbers, which it does not have.
+    let numbers = SeqNumbers::of_plain(packet, meta, is_v6, ETHERNET);
+    (meta, numbers.unwrap_or_default())
 }
 
 #[inline(always)]

@@ -8,14 +8,16 @@
 use super::{FRAMES, KINDS};
 use super::{Segments, any_frame, run};
 use crate::api::ZoneSource;
-use crate::base::SimdLevel;
+use crate::base::{BURST_MAX, SimdLevel};
 #[cfg(target_arch = "x86_64")]
 use crate::packet::parse::avx2;
 #[cfg(all(target_arch = "x86_64", avx512))]
 use crate::packet::parse::avx512;
 use crate::packet::parse::general;
 use crate::packet::parse::plain::plain_all;
-use crate::packet::{BYTES_MAX, Batches, PacketMeta};
+use crate::packet::{
+    ACK, BYTES_MAX, Batches, ETHERNET, PacketMeta, PlainBatch, SYN_FIN_RST, SeqNumbers,
+};
 use proptest::prelude::*;
 use wire::FrameBuilder;
 
@@ -24,9 +26,23 @@ use wire::FrameBuilder;
 fn metas(frames: &[Vec<u8>], (is_v6, more): (bool, usize), vectors: SimdLevel) -> (Vec<u64>, u64) {
     let packets = frames.iter().map(|f| Segments::cut(f, f.len(), f.len() + more));
     let packets: Vec<_> = packets.collect();
-    let mut metas = vec![PacketMeta::EMPTY; packets.len()];
-    let bytes = plain_all(&packets, is_v6, vectors, &mut metas);
-    (metas.into_iter().map(|meta| meta.0).collect(), bytes)
+    // More than a burst, part by part.
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    for packets in packets.chunks(BURST_MAX) {
+        let mut batch = PlainBatch::EMPTY;
+        bytes += plain_all(packets, is_v6, vectors, batch.rows_mut(0..packets.len()));
+        for (at, packet) in packets.iter().enumerate() {
+            let (meta, numbers) = (batch.metas[at], batch.numbers(at));
+            let flags = meta.tcp_flags();
+            let is_segment = flags & ACK != 0 && flags & SYN_FIN_RST == 0;
+            if is_segment && meta != PacketMeta::UNUSUAL {
+                let expected = SeqNumbers::of_plain(packet, meta, is_v6, ETHERNET);
+                assert_eq!(Some(numbers), expected);
+            }
+            rows.push(meta.0);
+        }
+    }
+    (rows, bytes)
 }
 
 proptest! {
@@ -57,6 +73,13 @@ proptest! {
     }
 }
 
+/// Returns the counters of one packet.
+fn counted(packet: Segments, is_v6: bool) -> u64 {
+    let mut batch = PlainBatch::EMPTY;
+    plain_all(&[packet], is_v6, SimdLevel::None, batch.rows_mut(0..1));
+    batch.metas[0].0
+}
+
 /// Returns the counters by the general parser; `None` if the packet has no key.
 fn by_the_long_way(packet: &Segments, is_v6: bool) -> Option<u64> {
     let mut batches = Batches::new();
@@ -77,10 +100,9 @@ proptest! {
     ) {
         let cut = if is_whole { frame.len() } else { cut.index(frame.len() + 1) };
         let packet = Segments::cut(&frame, cut, frame.len());
-        let mut meta = [PacketMeta::EMPTY];
-        plain_all(&[packet], is_v6, SimdLevel::None, &mut meta);
+        let meta = counted(packet, is_v6);
         let found = by_the_long_way(&packet, is_v6);
-        prop_assert!(meta[0].0 == PacketMeta::UNUSUAL.0 || Some(meta[0].0) == found, "{found:x?}");
+        prop_assert!(meta == PacketMeta::UNUSUAL.0 || Some(meta) == found, "{found:x?}");
     }
 }
 
@@ -93,9 +115,7 @@ fn frames_that_are_shorter_than_headers_of_tcp_are_counted() {
         for (builder, is_v6) in [(v4, false), (v6, true)] {
             let frame = builder.payload(vec![1; bytes]).udp(1, 2).build();
             let packet = Segments::cut(&frame, frame.len(), frame.len());
-            let mut meta = [PacketMeta::EMPTY];
-            plain_all(&[packet], is_v6, SimdLevel::None, &mut meta);
-            assert_eq!(Some(meta[0].0), by_the_long_way(&packet, is_v6));
+            assert_eq!(Some(counted(packet, is_v6)), by_the_long_way(&packet, is_v6));
         }
     }
 }
@@ -105,13 +125,14 @@ fn frames_that_are_shorter_than_headers_of_tcp_are_counted() {
 fn read_side_by_side<const V6: bool>(frames: &[usize], vectors: SimdLevel) -> usize {
     let packet = |&i: &usize| Segments::cut(&FRAMES[i], FRAMES[i].len(), FRAMES[i].len());
     let packets: Vec<_> = frames.iter().map(packet).collect();
-    let mut metas = vec![PacketMeta::EMPTY; packets.len()];
+    let mut batch = PlainBatch::EMPTY;
+    let columns = batch.rows_mut(0..packets.len());
     match vectors {
         // SAFETY: `detect` has found AVX-512. Without the rest by AVX2, which would complete the
         // count.
         #[cfg(avx512)]
-        SimdLevel::Avx512 => unsafe { avx512::metas::<V6, _>(&packets, &mut metas).0 },
-        _ => avx2::metas::<V6, _>(&packets, vectors, &mut metas).0,
+        SimdLevel::Avx512 => unsafe { avx512::counted::<V6, _>(&packets, columns).0 },
+        _ => avx2::counted::<V6, _>(&packets, vectors, columns).0,
     }
 }
 
