@@ -117,16 +117,21 @@ impl Pipeline {
     ) {
         let mut gathered = [&packets[0]; BURST_MAX];
         let mut positions = [0_u8; BURST_MAX];
-        let mut len = 0;
-        for (packet, position) in packets.iter().zip(0..) {
+        let (mut len, mut left) = (0, rest);
+        while left != 0 {
+            let position = left.trailing_zeros();
+            left &= left - 1;
+            let Some(packet) = packets.get(position as usize) else { break };
             gathered[len % BURST_MAX] = packet;
-            positions[len % BURST_MAX] = position;
-            len += (rest >> position & 1) as usize;
+            positions[len % BURST_MAX] = position as u8;
+            len += 1;
         }
         let mut out = [Verdict::Forward; BURST_MAX];
         self.process_unmarked(context, &gathered[..len], (&mut out[..len], NoCtStates), done);
-        for (verdict, position) in out.into_iter().zip(positions).take(len) {
-            verdicts[usize::from(position)] = verdict;
+        if out.iter().fold(false, |any, verdict| any | (*verdict != Verdict::Forward)) {
+            for (verdict, position) in out.into_iter().zip(positions).take(len) {
+                verdicts[usize::from(position)] = verdict;
+            }
         }
         for held in self.intake.fragments.iter_mut().flat_map(|fragments| fragments.held_mut()) {
             held.position = positions[usize::from(held.position) % BURST_MAX];

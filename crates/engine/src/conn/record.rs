@@ -210,7 +210,8 @@ impl<const W: usize> ConnHot<W> {
         let direction = mark ^ self.expected;
         // The first packet of the responder changes the state, so its mark does not suffice.
         let more = u32::from(self.state_word.state_bits()) & 1 | !1;
-        let is_plain = (meta.tcp_flags() & (FIN | RST) == 0) | self.ignores_flags(meta);
+        // Few packets have these flags, so the processor predicts the branch.
+        let is_plain = meta.tcp_flags() & (FIN | RST) == 0 || self.ignores_flags(meta);
         let is_so = (direction & more == 0) & is_plain;
         is_so.then_some(direction as usize)
     }

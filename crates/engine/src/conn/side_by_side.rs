@@ -25,6 +25,8 @@ pub(crate) struct MarkedEight<'a> {
     pub(crate) marks: &'a [u32; EIGHT],
     pub(crate) plain: PlainRows<'a>,
     pub(crate) now: Micros,
+    /// Packets that are to be counted, bit `i` for packet `i`. The others may have any record.
+    pub(crate) wanted: u8,
 }
 
 /// Sets of packets of eight: bit `i` for packet `i`.
@@ -38,7 +40,7 @@ pub(crate) struct Counted {
 
 /// Counts those of eight packets that change only counters and the TCP window.
 ///
-/// It counts none if two packets have the same record, as the first may decide on the second.
+/// It counts no packet behind another one with the same record, which may decide on it.
 #[inline(always)]
 pub(crate) fn count_eight<const W: usize>(
     simd: SimdLevel,

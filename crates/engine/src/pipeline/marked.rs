@@ -22,6 +22,9 @@ use conflicts::ConflictSet;
 use std::ops::Range;
 use wire::Packet;
 
+/// Fewest packets that cost less side by side than one by one.
+const SIDE_BY_SIDE_MIN: usize = 3;
+
 /// A set of packets of a burst: bit `i` for packet `i`.
 pub(crate) type BurstMask = u64;
 
@@ -241,7 +244,10 @@ impl MarkedBatch {
     {
         let columns = self.plain.rows_mut(run.clone());
         sum.bytes += plain_all(&packets[run.clone()], W > 2, self.simd, columns);
-        let is_by_eight = self.simd > SimdLevel::None && !self.is_in_order;
+        // One by one is as fast without the window check; most packets of a burst are alike.
+        let is_by_eight = self.simd > SimdLevel::None
+            && !self.is_in_order
+            && self.records[run.clone()].first().is_some_and(|&of| tracker.checks_window_of(of));
         let mut at = run.start;
         while at < run.end {
             let until = if is_by_eight { run.end.min(at + EIGHT) } else { run.end };
@@ -250,9 +256,9 @@ impl MarkedBatch {
                 None => self.count_in_turn(packets, some, tracker, sum),
                 Some(counted) => {
                     sum.counted += u64::from(counted.count_ones());
-                    let mut left = !counted;
+                    let mut left = first(until - at) & !BurstMask::from(counted);
                     while left != 0 {
-                        let at = at + left.trailing_zeros() as usize % EIGHT;
+                        let at = at + left.trailing_zeros() as usize;
                         left &= left - 1;
                         let one = Run { run: at..at + 1, ..some.clone() };
                         self.count_in_turn(packets, one, tracker, sum);
@@ -264,15 +270,15 @@ impl MarkedBatch {
         self.conflicts.settle(tracker);
     }
 
-    /// Counts eight packets side by side, as far as they change only counters; returns the set of
-    /// those. `None` if there are not eight, or if keys are compared.
+    /// Counts up to eight packets side by side, as far as they change only counters and no keys are
+    /// compared; returns the set of those. `None` if they are few.
     #[inline(always)]
     fn count_eight<const W: usize>(
         &self,
         Run { run, sampled, moment }: &Run,
         tracker: &mut Tracker<W>,
     ) -> Option<u8> {
-        if run.len() != EIGHT || sampled >> run.start & 0xff != 0 {
+        if run.len() < SIDE_BY_SIDE_MIN || run.len() > EIGHT {
             return None;
         }
         let packets = MarkedEight {
@@ -280,6 +286,7 @@ impl MarkedBatch {
             marks: self.marks.get(run.start..)?.first_chunk()?,
             plain: self.plain.eight(run.start)?,
             now: Micros::of(moment.now),
+            wanted: (first(run.len()) & !(sampled >> run.start)) as u8,
         };
         Some(tracker.count_eight(self.simd, packets))
     }

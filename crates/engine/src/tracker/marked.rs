@@ -100,6 +100,12 @@ impl<const W: usize> Tracker<W> {
         set.counted
     }
 
+    /// True if the window of the connection in `record` is checked.
+    #[inline(always)]
+    pub(crate) fn checks_window_of(&self, record: u32) -> bool {
+        self.table.hot[record as usize].checks_window()
+    }
+
     /// Returns the key of the connection in `record`.
     pub(crate) fn key(&self, record: u32) -> &Key<W> {
         &self.table.hot[record as usize].key

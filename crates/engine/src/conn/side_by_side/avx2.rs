@@ -98,14 +98,19 @@ unsafe fn count<const W: usize>(
     packets: MarkedEight,
     sampler: impl Sampler,
 ) -> Counted {
-    // SAFETY: the caller guarantees AVX2. All records are inside the table.
+    if records.is_empty() {
+        return Counted::default();
+    }
+    // SAFETY: the caller guarantees AVX2. All records are inside the table, and those of lanes that
+    // are written differ.
     unsafe {
         let named = load(packets.records);
-        if !are_distinct(named) || !are_below(named, records.len()) {
-            return Counted::default();
-        }
-        let base = records.as_mut_ptr();
-        let records = packets.records.map(|record| base.add(record as usize));
+        let is_behind_another = mask(is_repeated(named));
+        let is_inside = !mask(is_at_least(named, records.len()));
+        let wanted = packets.wanted & is_inside & !is_behind_another;
+        // Other lanes read a record too, but change none. The table has one at least.
+        let (base, last) = (records.as_mut_ptr(), records.len() - 1);
+        let records = packets.records.map(|record| base.add((record as usize).min(last)));
         let columns = records.map(|record| record.cast::<u8>().add(ConnHot::<W>::COLUMNS));
         let mut fields = Columns::of(columns.map(|at| loadu(at)));
         let metas = low_halves(packets.plain.metas.as_ptr().cast());
@@ -113,31 +118,22 @@ unsafe fn count<const W: usize>(
         let is_plain = is_plain(fields.state, direction, metas);
         let scales = _mm256_and_si256(fields.state, all(0xff << SCALES_SHIFT));
         let is_unchecked = _mm256_cmpeq_epi32(scales, all(0xff << SCALES_SHIFT));
-        let are_unchecked = mask(is_unchecked) == u8::MAX;
-        let set = if are_unchecked {
-            mask(is_plain)
-        } else {
-            let segments = Segments::of(&packets, direction);
-            let is_ack = _mm256_cmpeq_epi32(
-                _mm256_and_si256(metas, all((SYN_FIN_RST | ACK).into())),
-                all(ACK.into()),
-            );
-            let fits = fields.follow(&segments, is_unchecked);
-            let fits = _mm256_or_si256(is_unchecked, _mm256_and_si256(fits, is_ack));
-            let set = mask(_mm256_and_si256(is_plain, fits));
-            fields.set_time(packets.now);
-            let rows = fields.rows();
-            for_each(set, |lane| storeu(columns[lane], rows[lane]));
-            set
-        };
+        let segments = Segments::of(&packets, direction);
+        let is_ack = _mm256_cmpeq_epi32(
+            _mm256_and_si256(metas, all((SYN_FIN_RST | ACK).into())),
+            all(ACK.into()),
+        );
+        let fits = fields.follow(&segments, is_unchecked);
+        let fits = _mm256_or_si256(is_unchecked, _mm256_and_si256(fits, is_ack));
+        let set = wanted & mask(_mm256_and_si256(is_plain, fits));
+        fields.set_time(packets.now);
+        let rows = fields.rows();
+        for_each(set, |lane| storeu(columns[lane], rows[lane]));
         let mut directions = [0_u32; EIGHT];
         _mm256_storeu_si256(directions.as_mut_ptr().cast(), direction);
         let mut rare = 0;
         for_each(set, |lane| {
             let hot = &mut *records[lane];
-            if are_unchecked {
-                hot.state_word = hot.state_word.at(packets.now);
-            }
             let counters = &mut hot.counters[directions[lane] as usize & 1];
             *counters = counters.plus(packets.plain.metas[lane]);
             let sampler = sampler.of(packets.records[lane]);
@@ -351,35 +347,37 @@ unsafe fn transposed([a, b, c, d, e, f, g, h]: [Lanes; 8]) -> [Lanes; 8] {
     }
 }
 
-/// True if no two numbers are the same.
+/// Sets the top bit where an earlier lane has the same number.
 ///
 /// # Safety
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn are_distinct(lanes: Lanes) -> bool {
+unsafe fn is_repeated(lanes: Lanes) -> Lanes {
     // SAFETY: the caller guarantees AVX2.
     unsafe {
-        // Any two lanes are at most four apart, in one of both directions.
-        let turned = |by: i32| {
-            let from = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), all(by));
-            _mm256_cmpeq_epi32(lanes, _mm256_permutevar8x32_epi32(lanes, from))
-        };
-        let near = _mm256_or_si256(turned(1), turned(2));
-        mask(_mm256_or_si256(near, _mm256_or_si256(turned(3), turned(4)))) == 0
+        let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        let mut is_any = all(0);
+        for by in 1..EIGHT as i32 {
+            // The top bit of `from` is set where there is no earlier lane.
+            let from = _mm256_sub_epi32(places, all(by));
+            let is_same = _mm256_cmpeq_epi32(lanes, _mm256_permutevar8x32_epi32(lanes, from));
+            is_any = _mm256_or_si256(is_any, _mm256_andnot_si256(from, is_same));
+        }
+        is_any
     }
 }
 
-/// True if all numbers are below `len`.
+/// Returns all ones where a number is `len` or more.
 ///
 /// # Safety
 /// The processor must have AVX2.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn are_below(lanes: Lanes, len: usize) -> bool {
+unsafe fn is_at_least(lanes: Lanes, len: usize) -> Lanes {
     let len = len.min(u32::MAX as usize) as u32;
     // SAFETY: the caller guarantees AVX2.
-    unsafe { mask(_mm256_cmpeq_epi32(_mm256_max_epu32(lanes, all(len as i32)), lanes)) == 0 }
+    unsafe { _mm256_cmpeq_epi32(_mm256_max_epu32(lanes, all(len as i32)), lanes) }
 }
 
 /// Returns the lower halves of eight words.
