@@ -19,7 +19,7 @@ use config::{Policy, RuleApi};
 use dpdk::Port;
 use engine::{
     BypassConfig, Engine, MarkLayout, Nanos, OffloadConfig, OffloadPolicy, RuleId, RuleRequest,
-    RuleResult, Side,
+    RuleResult, Side, Timeouts,
 };
 use offload::{CallPacer, Limits, Programmer};
 use report::summary::OffloadPort;
@@ -95,7 +95,10 @@ impl RuleSetup {
         workers: usize,
     ) -> Self {
         let ports = ports.clone();
-        let reading = (engine.timeouts.udp_multiple / READINGS).min(READING_MAX);
+        // A connection must not expire before its count is read.
+        let Timeouts { udp_multiple, flow_multiple, tcp_established, .. } = engine.timeouts;
+        let shortest = udp_multiple.min(flow_multiple).min(tcp_established);
+        let reading = (shortest / READINGS).min(READING_MAX);
         let Some(admission) = admission(plan.policy) else {
             let support = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
             return Self { ports, support, offload: None, reading };

@@ -5,7 +5,7 @@
 use engine::{
     BypassConfig, BypassCount, Config, Cursor, Engine, Filter, FiveTuple, FlowRecord,
     FragmentLimits, MarkLayout, MarkVerification, OffloadConfig, OffloadPolicy, Query, RuleAction,
-    RuleId, RuleRequest, RuleResult, RuleState, Side, SweepProgress, Timeouts, Verdict,
+    RuleId, RuleRequest, RuleResult, RuleState, Side, SweepProgress, Timeouts, Tracking, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -52,7 +52,7 @@ struct World {
 }
 
 impl World {
-    fn new(is_stubborn: bool, admission: OffloadPolicy) -> Self {
+    fn new(is_stubborn: bool, admission: OffloadPolicy, tracking: Tracking) -> Self {
         let slots = 16;
         let layout = MarkLayout::new(32, OffloadConfig::indices(slots)).unwrap();
         let offload = OffloadConfig {
@@ -69,6 +69,7 @@ impl World {
             capacity_ipv4: 64,
             capacity_ipv6: 64,
             offload: Some(offload),
+            tracking,
             timeouts: Timeouts::SHORT,
             fragments: FragmentLimits { hold: 0, ..FragmentLimits::default() },
             ..Config::default()
@@ -304,8 +305,9 @@ proptest! {
             OffloadPolicy::After { packets: 20 },
             OffloadPolicy::Measured { least: 2 },
         ]),
+        tracking in prop::sample::select(vec![Tracking::Connections, Tracking::Flows]),
     ) {
-        let mut world = World::new(is_stubborn, admission);
+        let mut world = World::new(is_stubborn, admission, tracking);
         play(&mut world, &steps);
         world.end();
         prop_assert_eq!(&world.recorded, &world.sent);
@@ -319,7 +321,11 @@ proptest! {
 
 /// Both directions of connection 0 are the NIC's.
 fn bypassed() -> World {
-    let mut world = World::new(false, OffloadPolicy::After { packets: 1 });
+    bypassed_with(Tracking::Connections)
+}
+
+fn bypassed_with(tracking: Tracking) -> World {
+    let mut world = World::new(false, OffloadPolicy::After { packets: 1 }, tracking);
     for _ in 0..4 {
         (0..2).for_each(|end| (0..64).for_each(|_| world.send((0, end), 20)));
         world.work(usize::MAX);
@@ -354,6 +360,15 @@ fn a_flow_lives_by_what_the_nic_counts() {
         }
     });
     assert_eq!(hits, all - tracked);
+}
+
+#[test]
+fn udp_without_states_is_bypassed_too() {
+    let mut world = bypassed_with(Tracking::Flows);
+    (0..2).for_each(|end| (0..100).for_each(|_| world.send((0, end), 20)));
+    world.tell_all();
+    world.end();
+    assert_eq!(world.recorded, world.sent);
 }
 
 #[test]
@@ -453,7 +468,7 @@ fn fragments_come_past_no_rule() {
 /// Fragments are worth no rule, and what came whole before keeps its own.
 #[test]
 fn fragments_are_missed_by_no_mark() {
-    let mut world = World::new(true, OffloadPolicy::After { packets: 20 });
+    let mut world = World::new(true, OffloadPolicy::After { packets: 20 }, Tracking::Connections);
     (0..256).for_each(|id| world.send_in_parts((0, 0), id));
     world.work(usize::MAX);
     assert!(world.nic.rules.is_empty());
