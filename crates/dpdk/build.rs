@@ -47,6 +47,8 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_rx_queue_setup",
     "rte_eth_stats_get",
     "rte_eth_tx_queue_setup",
+    "rte_eth_xstats_get_by_id",
+    "rte_eth_xstats_get_id_by_name",
     "rte_flow_actions_template_create",
     "rte_flow_actions_template_destroy",
     "rte_flow_async_create",

@@ -196,6 +196,18 @@ impl Ethdev {
         Ok(stats)
     }
 
+    /// Returns the extended statistic of this name; `None` if the driver has none.
+    pub(crate) fn extended_stat(&self, name: &CStr) -> Option<u64> {
+        let (mut number, mut value) = (0, 0);
+        // SAFETY: the ethdev is open; the C string is read, and a number is written.
+        let found =
+            unsafe { sys::rte_eth_xstats_get_id_by_name(self.id, name.as_ptr(), &mut number) };
+        Errno::check(found).ok()?;
+        // SAFETY: the ethdev is open; one number is read, and one is written.
+        let read = unsafe { sys::rte_eth_xstats_get_by_id(self.id, &number, &mut value, 1) };
+        (read == 1).then_some(value)
+    }
+
     /// Returns the time of the device's clock, in its ticks.
     pub(crate) fn read_clock(&self) -> Result<u64, Errno> {
         let mut ticks = 0;

@@ -7,6 +7,7 @@ use crate::ethdev::{self, Ethdev, KeepAlive};
 use crate::flow::{self, FlowError, LiveRules, RuleTables};
 use crate::{Eal, Mempool, PortSpread, RxQueue, SymmetricRss, TxQueue, log, parameters, spread};
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -377,6 +378,12 @@ impl Port {
             oerrors: stats.oerrors + losses.unsent,
             rx_nombuf: stats.rx_nombuf,
         }
+    }
+
+    /// Returns the extended statistic of this name, such as `c"tx_switch_packets"`; `None` if the
+    /// driver has none, or while the port is down.
+    pub fn extended_stat(&self, name: &CStr) -> Option<u64> {
+        if self.open.is_down() { None } else { self.open.extended_stat(name) }
     }
 
     /// Returns the state of the link without waiting. For a virtual device, it includes the state

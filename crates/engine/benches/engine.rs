@@ -277,7 +277,7 @@ fn marked(c: &mut Criterion) {
     };
     let both = |flow, flows| frames(flow, 0, flows);
     let mut article = Vec::new();
-    traffic::article::small_tcp(1, |_, frame| article.push(frame.to_vec()));
+    traffic::article::tcp_connections(1, |_, frame| article.push(frame.to_vec()));
     let cases = [
         ("udp_ipv4_1k_in_l2", both(udp_v4, 1_000), 100),
         ("udp_ipv4_1k_in_l2_two_thirds", both(udp_v4, 1_000), 67),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns what only `millrace demo` uses: packets to feed, and the comparison of two runs.
+//! Owns what only `millrace demo` uses: loads, packets to feed, and the comparison of runs.
 
 pub(crate) mod comparison;
 pub(crate) mod feed;
+pub(crate) mod load;

@@ -20,6 +20,8 @@ const INK: RGBColor = RGBColor(0, 0, 0);
 pub const OFF: Colour = RGBColor(0xb4, 0x53, 0x09);
 /// Colour of runs with offload.
 pub const ON: Colour = RGBColor(0x1d, 0x4e, 0xd8);
+/// Colour of runs in which the NIC forwards packets by itself.
+pub const BYPASS: Colour = RUNS[2];
 /// Colours of runs, in their order. The page has a light and a dark variant of each.
 pub const RUNS: [Colour; 8] = [
     ON,
@@ -272,6 +274,9 @@ impl Bar {
 /// Height of a bar with the space around it.
 const BAR: u32 = 34;
 const AROUND: u32 = 56;
+/// Least width of the names of bars, and the width of one of their characters.
+const NAMES: u32 = 112;
+const NAME_CHARACTER: u32 = 8;
 
 /// Draws horizontal bars, one below the other, each followed by its sum. The drawing is as wide as
 /// `charts` charts.
@@ -282,13 +287,15 @@ pub fn bars(unit: &str, charts: u32, bars: &[Bar]) -> Outcome {
     let count = bars.len() as f64;
     let top = upper_end(bars.iter().map(Bar::total).fold(0.0, f64::max) * 1.18);
     let size = (SIZE.0 * charts, BAR * bars.len() as u32 + AROUND);
+    let longest = bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or_default();
+    let names = (NAME_CHARACTER * longest as u32 + 16).max(NAMES);
     let mut svg = String::new();
     {
         let area: Area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
             .margin(8)
             .x_label_area_size(36)
-            .y_label_area_size(112)
+            .y_label_area_size(names)
             .build_cartesian_2d(0.0..top, count..0.0)
             .map_err(not_drawn)?;
         chart

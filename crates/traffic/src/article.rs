@@ -2,22 +2,22 @@
 //! Makes the loads of the FlowTable article, as rounds of frames that are sent repeatedly.
 //!
 //! [`imix`] is the load that TRex sends with `imix_fast_1g.yaml`. It has three frame sizes over
-//! 1194 UDP connections, and one SCTP connection by which TRex measures latency. [`small_tcp`]
-//! sends segments of 64 bytes in 1194 TCP connections. Both directions of a connection have equal
-//! numbers of frames, with source and destination exchanged.
+//! 1194 UDP connections, and one SCTP connection by which TRex measures latency. [`imix_up`] has
+//! nothing but SCTP in the other direction. [`small_tcp`] repeats one SYN and one SYN+ACK.
 //!
-//! The small TCP load of the article repeats SYN one way and SYN+ACK the other. That opens no
-//! connection, so a connection tracker finds none that is worth a rule. Here connections open.
+//! Two loads are not in the article: the connections of [`tcp_connections`] open, and
+//! [`many_flows`] do not fit into the caches.
 
 use crate::Side;
 use crate::endpoints::Endpoints;
+use crate::flood::{self, Target};
 use fastrand::Rng;
 use wire::FrameBuilder;
 use wire::ethernet::{Ethernet, MIN_FRAME};
 use wire::tcp::{ACK, SYN};
-use wire::{ipv4::Ipv4, udp::Udp};
+use wire::{ipv4::Ipv4, proto, udp::Udp};
 
-/// Number of UDP connections of [`imix`], and of TCP connections of [`small_tcp`].
+/// Number of UDP connections of [`imix`], and of TCP connections of [`tcp_connections`].
 pub const CONNECTIONS: u32 = 1194;
 
 /// Frame sizes of [`imix`] in bytes without FCS. With each, the frames that a connection of this
@@ -30,8 +30,12 @@ pub const IMIX: [(usize, u32); 3] = [(60, 7), (590, 5), (1514, 1)];
 /// about a thousand a second.
 pub const SCTP_FRAMES: u32 = 2;
 
-/// Segments that each side of a [`small_tcp`] connection sends in a round, after SYN and SYN+ACK.
+/// Segments that each side of a [`tcp_connections`] connection sends in a round, after SYN and
+/// SYN+ACK.
 pub const ACKS: u32 = 15;
+
+/// Segments of each side in a round of [`small_tcp`], all of them equal.
+pub const REPEATS: u32 = 1024;
 
 /// Client and server port of the SCTP connection, and bytes of its frames without FCS.
 const SCTP: ([u16; 2], usize) = ([0x8044, 0x0050], 62);
@@ -48,20 +52,49 @@ pub fn imix(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
         let frame = between(&ends).udp(sport, dport).payload(payload);
         round.extend(std::iter::repeat_n(both_ways(frame), times as usize));
     }
-    let ([sport, dport], len) = SCTP;
-    let probe = between(&Endpoints::ipv4(CONNECTIONS, rng)).sctp(sport, dport);
-    let chunks = vec![0; len - Ethernet::LEN - Ipv4::LEN - wire::sctp::Sctp::LEN];
-    let probe = both_ways(probe.payload(chunks));
+    let probe = probe(&Endpoints::ipv4(CONNECTIONS, rng));
     round.extend(std::iter::repeat_n(probe, SCTP_FRAMES as usize));
     rng.shuffle(&mut round);
     send(&round, &mut sink);
 }
 
-/// Passes one round of small TCP segments to `sink`, 64 bytes each with FCS.
+/// Passes one round of [`imix`] to `sink`, of whose frames down only those of SCTP are left.
+pub fn imix_up(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
+    imix(seed, |side, frame| {
+        let ip = Ipv4::new(&frame[Ethernet::LEN..]);
+        if side == Side::A || ip.is_some_and(|ip| ip.protocol() == proto::SCTP) {
+            sink(side, frame);
+        }
+    });
+}
+
+/// Passes one round of the article's small TCP to `sink`, 64 bytes each with FCS: the same SYN up
+/// and the same SYN+ACK down, [`REPEATS`] times. The connection never opens.
+pub fn small_tcp(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
+    let rng = &mut Rng::with_seed(seed);
+    let ends = Endpoints::ipv4(0, rng);
+    let [sport, dport] = ports(&ends);
+    let [seq, reply_seq] = [rng.u32(..), rng.u32(..)];
+    let there = between(&ends).tcp(sport, dport).pad_to(MIN_FRAME);
+    let back = there.clone().reversed().flags(SYN | ACK).seq(reply_seq).ack(seq.wrapping_add(1));
+    let both = [there.flags(SYN).seq(seq).build(), back.build()];
+    for _ in 0..REPEATS {
+        send(std::slice::from_ref(&both), &mut sink);
+    }
+}
+
+/// Passes one round of `count` UDP flows up to `sink`, with a frame of 64 bytes each (with FCS),
+/// and one SCTP frame down.
+pub fn many_flows(seed: u64, count: u32, mut sink: impl FnMut(Side, &[u8])) {
+    flood::packets(seed, Target::Random, count, &mut sink);
+    sink(Side::B, &probe(&Endpoints::ipv4(0, &mut Rng::with_seed(seed)))[1]);
+}
+
+/// Passes one round of TCP segments to `sink`, 64 bytes each with FCS.
 ///
 /// First come SYN and SYN+ACK of each connection, then [`ACKS`] segments of both sides. A
 /// repeated round changes no connection.
-pub fn small_tcp(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
+pub fn tcp_connections(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
     let rng = &mut Rng::with_seed(seed);
     let (mut begins, mut round) = (Vec::new(), Vec::new());
     for number in 0..CONNECTIONS {
@@ -81,6 +114,13 @@ pub fn small_tcp(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
     rng.shuffle(&mut round);
     send(&begins, &mut sink);
     send(&round, &mut sink);
+}
+
+/// Returns the frames of the SCTP connection, up and down.
+fn probe(ends: &Endpoints) -> [Vec<u8>; 2] {
+    let ([sport, dport], len) = SCTP;
+    let chunks = vec![0; len - Ethernet::LEN - Ipv4::LEN - wire::sctp::Sctp::LEN];
+    both_ways(between(ends).sctp(sport, dport).payload(chunks))
 }
 
 fn between(ends: &Endpoints) -> FrameBuilder {

@@ -9,10 +9,12 @@ mod twins;
 
 use crate::cmd::run::seconds;
 use crate::cpu_locks;
+use crate::demo::load::Load;
 use crate::placement::describe_placement;
 use crate::twin_driver;
 use ::report::output::{OutputArgs, write_line};
 use config::Policy;
+use engine::Tracking;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -22,10 +24,10 @@ use std::{env, io};
 /// Measure the bump on a software NIC, without and with offload
 ///
 /// Needs no NIC, no hugepages, no privilege and no configuration. The bump forwards between two
-/// ports of the software NIC, which receive the loads of the FlowTable article: IMIX over
-/// 2 x 1194 UDP flows, then small TCP. Each load runs twice. In the second run the NIC marks the
-/// packets of connections that have flow rules. Prints throughput, CPU utilisation and cycles per
-/// packet, and writes a report with plots.
+/// ports of the software NIC, which receive the three loads of the FlowTable article, and two more.
+/// Each load runs without offload, then with marks of the NIC, then with packets that the NIC
+/// forwards by itself, if it can. Prints throughput, CPU utilisation and cycles per packet beside
+/// the article's figures, and writes a report with plots.
 ///
 /// Without the software NIC (`make twin` builds it), and with --rings or --capture, the bump
 /// forwards between two rings in memory. A generator sends a mix of TCP, UDP and ICMP over IPv4 and
@@ -33,9 +35,16 @@ use std::{env, io};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
-    /// The NIC that the software NIC imitates: a name from `millrace nic personalities`, or a file
-    #[arg(long, value_name = "NAME", default_value = "x710")]
-    personality: String,
+    /// The NIC that the software NIC imitates: a name from `millrace nic personalities`, or a file.
+    /// Several, separated by commas, have a table each
+    #[arg(long, value_name = "NAME", default_value = "cx6dx", value_delimiter = ',')]
+    personality: Vec<String>,
+    /// Run this load only; may be repeated
+    #[arg(long, value_name = "NAME", value_enum)]
+    load: Vec<Load>,
+    /// Depth of tracking of all loads, instead of that which fits each
+    #[arg(long, value_name = "DEPTH", value_enum)]
+    tracking: Option<Depth>,
     /// Which connections get NIC rules in the runs with offload, as for `millrace run`
     #[arg(long, value_name = "POLICY", default_value = "after 8")]
     offload: Policy,
@@ -50,10 +59,10 @@ pub(crate) struct DemoArgs {
     rings: bool,
     /// Send the packets of this capture over and over, through rings
     #[arg(long, value_name = "FILE")]
-    #[arg(conflicts_with_all = ["personality", "offload", "speed", "report"])]
+    #[arg(conflicts_with_all = ["personality", "load", "tracking", "offload", "speed", "report"])]
     capture: Option<PathBuf>,
-    /// Seconds of each run; there are four runs, or one with rings
-    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    /// Seconds that are measured of each run; with rings, seconds of the only run
+    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
     duration: Duration,
     /// Seed of the traffic: another seed makes other traffic
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -62,12 +71,38 @@ pub(crate) struct DemoArgs {
     output: OutputArgs,
 }
 
+/// Depth of tracking, as in the configuration.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Depth {
+    /// One record for both directions of a flow, without states
+    Flows,
+    /// Connections with states, whose packets are checked
+    Connections,
+}
+
+impl DemoArgs {
+    /// Returns the loads to run, in their order.
+    fn loads(&self) -> Vec<Load> {
+        let is_asked_for = |load: &Load| self.load.is_empty() || self.load.contains(load);
+        Load::ALL.into_iter().filter(is_asked_for).collect()
+    }
+
+    /// Returns the depth of tracking for a load.
+    fn tracking(&self, load: Load) -> Tracking {
+        match self.tracking {
+            None => load.tracking(),
+            Some(Depth::Flows) => Tracking::Flows,
+            Some(Depth::Connections) => Tracking::Connections,
+        }
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   millrace demo
-      The article's table in 40 seconds, and millrace-demo.html.
-  millrace demo --personality cx6dx --speed none --report cx6dx.html
-      Another NIC, and as many packets as the worker can take.
+      The article's table in less than a minute, and millrace-demo.html.
+  millrace demo --personality x710,ntacc --load stateless --load small-tcp --speed none
+      Two other NICs, two loads, and as many packets as the worker can take.
   millrace demo --capture office.pcapng --duration 3
       Three seconds of the packets of a capture, without the software NIC.
 

@@ -4,11 +4,15 @@
 //! names.
 
 mod page;
+mod readings;
 mod table;
+mod why;
 
 pub(crate) use page::page;
+pub(crate) use readings::{Phases, Readings, RunTitle};
 
-use crate::live::{Rates, Totals};
+use crate::demo::load::{Load, Mode};
+use crate::live::Rates;
 use report::summary::{OffloadPort, Summary};
 use serde::{Serialize, Serializer};
 
@@ -21,27 +25,61 @@ pub(crate) struct Comparison {
     pub(crate) dpdk: String,
     /// Name of the processor; `None` if unknown.
     pub(crate) processor: Option<String>,
-    /// Name and title of the personality that the software NIC plays.
+    /// Name and title of the first personality that the software NIC plays.
     pub(crate) personality: String,
     pub(crate) title: String,
+    /// All of them, in the order of their runs.
+    pub(crate) personalities: Vec<Played>,
     /// Rate of each link; `none` for as fast as possible.
     pub(crate) speed: String,
     /// Which connections get rules in runs with offload.
     pub(crate) policy: String,
-    /// Length of each run in seconds.
+    /// Time that is measured of each run, in seconds.
     pub(crate) seconds: f64,
     /// Seed of the traffic.
     pub(crate) seed: u64,
     /// True if the user interrupted it.
     pub(crate) interrupted: bool,
+    /// Runs that make no sense, with the reason.
+    pub(crate) left_out: Vec<LeftOut>,
     pub(crate) runs: Vec<Run>,
 }
 
-/// One load, without or with offload.
+/// A personality that the software NIC plays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Played {
+    pub(crate) name: String,
+    pub(crate) title: String,
+}
+
+/// A mode in which loads are not run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LeftOut {
+    pub(crate) personality: String,
+    /// The load; `None` for all of them.
+    pub(crate) load: Option<Load>,
+    pub(crate) mode: Mode,
+    pub(crate) reason: String,
+}
+
+impl LeftOut {
+    /// Returns the mode of `title` as left out, for one load or all of them.
+    pub(crate) fn of(title: &RunTitle<'_>, load: Option<Load>, reason: &str) -> Self {
+        let (personality, mode) = (title.personality.to_owned(), title.mode);
+        Self { personality, load, mode, reason: reason.to_owned() }
+    }
+}
+
+/// One load in one mode.
 #[derive(Debug, Serialize)]
 pub(crate) struct Run {
-    pub(crate) load: &'static str,
+    pub(crate) personality: String,
+    pub(crate) load: Load,
+    pub(crate) mode: Mode,
+    /// True if the NIC had rules.
     pub(crate) offload: bool,
+    /// Depth of tracking, as in the configuration.
+    pub(crate) tracking: &'static str,
     /// Time of the run at which measuring began, in seconds; before that, rules were installed.
     pub(crate) measured_from_s: f64,
     /// Rates from then on.
@@ -91,52 +129,14 @@ pub(crate) struct Sample {
     pub(crate) rates: Rates,
 }
 
-/// The readings of a run so far.
-#[derive(Debug, Default)]
-pub(crate) struct Readings(Vec<Totals>);
-
-impl Readings {
-    /// Adds a reading.
-    pub(crate) fn push(&mut self, totals: Totals) {
-        self.0.push(totals);
-    }
-
-    /// Returns the rates between the last two readings.
-    pub(crate) fn latest(&self) -> Option<Rates> {
-        let [.., before, now] = self.0.as_slice() else { return None };
-        Some(now.since(before))
-    }
-
-    /// Returns the results of the run.
-    pub(crate) fn finish(self, load: &'static str, offload: bool, summary: Summary) -> Run {
-        let last = self.0.last().copied().unwrap_or_default();
-        // Rules are installed in the first half.
-        let half = self.0.iter().find(|totals| totals.at * 2 >= last.at).copied();
-        let from = half.filter(|half| half.at < last.at).unwrap_or_default();
-        let sample = |pair: &[Totals]| {
-            let at_s = pair[1].at.as_secs_f64();
-            Sample { at_s, rules: pair[1].rules, rates: pair[1].since(&pair[0]) }
-        };
-        Run {
-            load,
-            offload,
-            measured_from_s: from.at.as_secs_f64(),
-            measured: last.since(&from),
-            measured_stages: last.stages_per_packet_since(&from),
-            rules: last.rules,
-            programming: Programming::of(&summary.offload.ports),
-            samples: self.0.windows(2).map(sample).collect(),
-            summary,
-        }
-    }
-}
-
 impl Comparison {
-    /// Returns the loads in the order of their runs.
-    fn loads(&self) -> Vec<&'static str> {
-        let mut loads: Vec<_> = self.runs.iter().map(|run| run.load).collect();
-        loads.dedup();
-        loads
+    /// Returns the runs of each load of a personality, in their order.
+    fn loads<'a>(&'a self, played: &'a Played) -> impl Iterator<Item = Vec<&'a Run>> {
+        Load::ALL.into_iter().filter_map(|load| {
+            let is_its = |run: &&Run| run.personality == played.name && run.load == load;
+            let runs: Vec<_> = self.runs.iter().filter(is_its).collect();
+            (!runs.is_empty()).then_some(runs)
+        })
     }
 
     /// True if every ledger is balanced.
@@ -145,40 +145,39 @@ impl Comparison {
     }
 
     /// Returns sentences that qualify the figures.
-    fn caveats(&self) -> [String; 4] {
-        [
+    fn caveats(&self) -> Vec<String> {
+        let plays = self.personalities.iter().map(|Played { name, title }| {
             format!(
-                "The NIC is software: it takes rules, refuses and marks as this one does: {}.",
-                self.title
-            ),
+                "The NIC is software: it takes rules, refuses and marks as {name} does: {title}."
+            )
+        });
+        let of_all = [
             "Classification is free for the worker, as in hardware, except right after a rule \
-             change."
-                .to_owned(),
+             change.",
             "RX and TX are memory copies, cheaper than a real driver; compare rows only with each \
-             other."
-                .to_owned(),
-            format!("Rules take as long as the personality {} says.", self.personality),
-        ]
+             other.",
+            "Rules take as long as the personality says. What the NIC forwards by itself costs \
+             the worker no cpu.",
+        ];
+        plays.chain(of_all.map(str::to_owned)).collect()
     }
 
-    /// Returns the runs of a load without and with offload, if both exist and can be compared.
-    fn pair(&self, load: &str) -> Option<[&Run; 2]> {
-        let find = |offload| {
-            let mut runs = self.runs.iter();
-            runs.find(|run| run.load == load && run.offload == offload)
-        };
-        Some([find(false).filter(|run| run.has_sent())?, find(true)?])
+    /// Returns sentences about runs that were left out.
+    fn omissions(&self) -> impl Iterator<Item = String> {
+        self.left_out.iter().map(|LeftOut { personality, load, mode, reason }| {
+            let load = load.map_or("no load", Load::name);
+            let verb = if load == "no load" { "runs" } else { "does not run" };
+            format!("{personality}: {load} {verb} with {}: {reason}", mode.name())
+        })
     }
 }
 
-/// The effect of offload on a load: the run with it divided by the run without.
+/// The effect of a mode on a load: a run in it divided by the run without offload.
 #[derive(Clone, Copy, Debug)]
 struct Speedup {
     throughput: f64,
     cpu: f64,
     cycles: f64,
-    /// True if marked packets were counted in the run with offload.
-    is_marked: bool,
 }
 
 impl Speedup {
@@ -188,27 +187,30 @@ impl Speedup {
             throughput: over(|rates| rates.up_mbps + rates.down_mbps),
             cpu: over(|rates| rates.cpu_percent),
             cycles: over(|rates| rates.cycles_per_packet),
-            is_marked: on.measured.marked_percent > 0.0,
         }
     }
 }
 
-/// Note for a load of which no packets were marked.
-const NOTHING_MARKED: &str = "no packet was counted by a mark: what differs is the machine";
+/// Returns the pairs of a run without offload and one in another mode, of the runs of a load.
+fn pairs<'a>(runs: &[&'a Run]) -> Vec<[&'a Run; 2]> {
+    let off = runs.iter().find(|run| run.mode == Mode::Off && run.has_sent());
+    let others = runs.iter().filter(|run| run.mode != Mode::Off);
+    off.map(|off| others.map(|run| [*off, *run]).collect()).unwrap_or_default()
+}
 
-/// The article's results with the same loads, on hardware.
-const ARTICLE: &str = "The article had, with an X710 and one core of 2.6 GHz: IMIX 8707 + 8415 \
-     Mb/s without offload, 10000 + 9884 with it; small TCP 3390 Mb/s each way without, 5492 with \
-     it.";
+/// From this share on, the figures of a run say how much time other programs took from its worker.
+const TAKEN_PERCENT: f64 = 5.0;
 
 impl Run {
-    fn offload_word(&self) -> &'static str {
-        if self.offload { "on" } else { "off" }
-    }
-
     /// True if packets were sent while the run was measured.
     fn has_sent(&self) -> bool {
         self.measured.up_mbps + self.measured.down_mbps > 0.0
+    }
+
+    /// Returns a remark if the worker was kept from its cpu.
+    fn taken(&self) -> Option<String> {
+        let taken = self.measured.cpu_taken_percent;
+        (taken > TAKEN_PERCENT).then(|| format!("cpu taken away: {taken:.0} %"))
     }
 }
 

@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 
 /// Time between two turns of the control thread, which take flow records.
 const TURN: Duration = Duration::from_millis(5);
+/// Longest time that a reading of all counters should take, and how often a longer one is repeated.
+const READ_MAX: Duration = Duration::from_micros(300);
+const READ_AGAIN: usize = 4;
 
 /// A running instance: its ports, workers and programming threads.
 pub(crate) struct Runtime {
@@ -101,14 +104,45 @@ impl Runtime {
         Duration::from_nanos(self.queries.clock.span(longest.unwrap_or(0)))
     }
 
-    /// Returns the counters so far.
+    /// Returns the counters so far. A reading that was interrupted is repeated a few times, since
+    /// its counters would be younger than its time, and rates too high.
     pub(crate) fn totals(&self) -> Totals {
+        let mut totals = self.read_totals();
+        for _ in 0..READ_AGAIN {
+            if self.elapsed() - totals.at < READ_MAX {
+                break;
+            }
+            totals = self.read_totals();
+        }
+        totals
+    }
+
+    fn read_totals(&self) -> Totals {
+        let at = self.elapsed();
+        let bypassed = if self.offload.bypass == Bypass::Off {
+            [(0, 0); 2]
+        } else {
+            // Packets up leave through port B.
+            [1, 0].map(|side| self.bypassed_by(side))
+        };
         let workers = self.snapshots().into_iter().sum();
         let of_ports = self.rules.iter().map(Rules::inserted);
         let (inserts, insert_time) =
             of_ports.fold((0, Duration::ZERO), |sum, port| (sum.0 + port.0, sum.1 + port.1));
         let rules = self.rules().unwrap_or_default();
-        Totals { at: self.elapsed(), workers, rules, inserts, insert_time }
+        Totals { at, workers, bypassed, rules, inserts, insert_time }
+    }
+
+    /// Returns packets and bytes that the NIC itself has sent out of the ports of a side: A, B. The
+    /// counters are those of the software NIC. They are younger than those of rules, which a NIC
+    /// may report a second late.
+    fn bypassed_by(&self, side: usize) -> (u64, u64) {
+        let ports = self.ports.iter().skip(side).step_by(2);
+        ports.fold((0, 0), |(packets, bytes), watched| {
+            let port = watched.port.lock();
+            let read = |name| port.extended_stat(name).unwrap_or_default();
+            (packets + read(c"tx_switch_packets"), bytes + read(c"tx_switch_bytes"))
+        })
     }
 
     /// Returns the memory of all engines together.

@@ -12,6 +12,9 @@ pub(crate) struct Totals {
     /// Time of the reading, since the start of the run.
     pub(crate) at: Duration,
     pub(crate) workers: Snapshot,
+    /// Packets and frame bytes (without FCS) that the NIC forwarded by itself, by direction: up,
+    /// down. No worker received them.
+    pub(crate) bypassed: [(u64, u64); 2],
     /// Rules that the ports have now.
     pub(crate) rules: u64,
     /// Rules installed so far.
@@ -27,14 +30,20 @@ pub(crate) struct Rates {
     pub(crate) up_mbps: f64,
     /// Megabits per second on the wire, from port B to port A.
     pub(crate) down_mbps: f64,
-    /// Million packets per second received, both directions.
+    /// Million packets per second, both directions: those that workers received, and those that
+    /// the NIC forwarded by itself.
     pub(crate) mpps: f64,
-    /// Share of the workers' time that was busy, in percent.
+    /// Share of the workers' time that was busy, in percent, without the time that other programs
+    /// took.
     pub(crate) cpu_percent: f64,
-    /// Busy cycles per packet.
+    /// Share of the workers' time that other programs took, in percent.
+    pub(crate) cpu_taken_percent: f64,
+    /// Busy cycles per packet, of all packets in `mpps`.
     pub(crate) cycles_per_packet: f64,
     /// Share of packets counted by a mark of the NIC, in percent.
     pub(crate) marked_percent: f64,
+    /// Share of packets that the NIC forwarded by itself, in percent.
+    pub(crate) bypassed_percent: f64,
     /// Mean time to install a rule, in microseconds; `None` if none was installed.
     pub(crate) insert_us: Option<f64>,
 }
@@ -44,31 +53,42 @@ impl Totals {
     pub(crate) fn since(&self, before: &Self) -> Rates {
         let (now, then) = (&self.workers, &before.workers);
         let seconds = (self.at - before.at).as_secs_f64().max(f64::MIN_POSITIVE);
+        let more = |now: (u64, u64), then: (u64, u64)| (now.0 - then.0, now.1 - then.1);
         let [up_mbps, down_mbps] = [0, 1].map(|direction| {
-            let packets = now.sent[direction].0 - then.sent[direction].0;
-            wire_mbps(packets, now.sent[direction].1 - then.sent[direction].1, seconds)
+            let sent = more(now.sent[direction], then.sent[direction]);
+            let bypassed = more(self.bypassed[direction], before.bypassed[direction]);
+            wire_mbps(sent.0 + bypassed.0, sent.1 + bypassed.1, seconds)
         });
-        let received = now.received - then.received;
+        let (packets, bypassed) = self.packets_since(before);
         let busy = now.busy_cycles - then.busy_cycles;
+        let awake = busy + now.idle_cycles - then.idle_cycles;
+        let taken = now.stalled_cycles - then.stalled_cycles;
         let inserts = self.inserts - before.inserts;
         let insert_time = self.insert_time - before.insert_time;
         Rates {
             up_mbps,
             down_mbps,
-            mpps: received as f64 / seconds / 1e6,
-            cpu_percent: percent(busy, busy + now.idle_cycles - then.idle_cycles),
-            cycles_per_packet: busy as f64 / received.max(1) as f64,
-            marked_percent: percent(now.marked - then.marked, received),
+            mpps: packets as f64 / seconds / 1e6,
+            cpu_percent: percent(busy, awake),
+            cpu_taken_percent: percent(taken, awake + taken),
+            cycles_per_packet: busy as f64 / packets.max(1) as f64,
+            marked_percent: percent(now.marked - then.marked, packets),
+            bypassed_percent: percent(bypassed, packets),
             insert_us: (inserts > 0).then(|| insert_time.as_secs_f64() * 1e6 / inserts as f64),
         }
     }
-}
 
-impl Totals {
+    /// Returns the packets of workers and NIC since an earlier reading, and those of the NIC alone.
+    fn packets_since(&self, before: &Self) -> (u64, u64) {
+        let sum = |totals: &Self| totals.bypassed.iter().map(|direction| direction.0).sum::<u64>();
+        let bypassed = sum(self) - sum(before);
+        (self.workers.received - before.workers.received + bypassed, bypassed)
+    }
+
     /// Returns busy cycles per packet by stage since an earlier reading.
     pub(crate) fn stages_per_packet_since(&self, before: &Self) -> Vec<(&'static str, f64)> {
         let (now, then) = (&self.workers, &before.workers);
-        let packets = (now.received - then.received).max(1) as f64;
+        let packets = self.packets_since(before).0.max(1) as f64;
         let stages = now.sample.since(then.sample).split(now.busy_cycles - then.busy_cycles);
         stages.named().map(|(name, cycles)| (name, cycles as f64 / packets)).into()
     }
@@ -100,5 +120,22 @@ mod tests {
         (now.inserts, now.insert_time) = (4, Duration::from_millis(1));
         assert_eq!(now.since(&before).insert_us, Some(250.0));
         assert_eq!(now.since(&now).mpps, 0.0);
+    }
+
+    #[test]
+    fn packets_of_the_nic_are_packets() {
+        let mut before = Totals::default();
+        before.workers.received = 1_000_000;
+        let mut now = Totals { at: Duration::from_secs(1), ..before };
+        now.workers.received += 1_000_000;
+        (now.workers.marked, now.workers.busy_cycles) = (250_000, 8_000_000);
+        (now.workers.idle_cycles, now.workers.stalled_cycles) = (8_000_000, 4_000_000);
+        now.workers.sent = [(500_000, 30_000_000); 2];
+        now.bypassed = [(2_500_000, 150_000_000), (500_000, 30_000_000)];
+        let rates = now.since(&before);
+        assert_eq!((rates.up_mbps, rates.down_mbps), (2016.0, 672.0));
+        assert_eq!((rates.mpps, rates.cycles_per_packet), (4.0, 2.0));
+        assert_eq!((rates.marked_percent, rates.bypassed_percent), (6.25, 75.0));
+        assert_eq!((rates.cpu_percent, rates.cpu_taken_percent), (50.0, 20.0));
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests `millrace demo`. On rings, all packets of its generator come back and are in the ledger.
-//! On the software NIC, it runs each load without and with offload, and writes a table, JSON and a
-//! report.
+//! On the software NIC, it runs each load in each mode, and writes a table, JSON and a report.
 
 use crate::bump::{count, total, turn, without_placement};
 use crate::captures::{Talk, is_a};
@@ -105,47 +104,116 @@ fn a_demo_does_not_panic_when_nobody_reads_it() {
     assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""));
 }
 
+/// Loads with few flows, so that each run is short.
+const SHORT: [&str; 4] = ["stateful", "stateless", "small-tcp", "tcp-connections"];
+
+fn with_loads<'a>(command: &'a mut Command, loads: &[&str]) -> &'a mut Command {
+    loads.iter().fold(command, |command, load| command.args(["--load", load]))
+}
+
+/// Asserts what holds for every run, and returns its load, mode and depth of tracking.
+fn check(run: &Value) -> [&str; 3] {
+    let summary = &run["summary"];
+    assert_eq!(summary["ledger"]["balanced"], true);
+    assert_eq!(total(&summary["passed"]), 0, "{run}");
+    assert!(run["samples"].as_array().unwrap().len() > 10);
+    let measured = |name: &str| run["measured"][name].as_f64().unwrap();
+    let [up, down] = ["up_mbps", "down_mbps"].map(measured);
+    assert!(up > 0.0 && down > 0.0, "{run}");
+    // Packets that waited when measuring began may come in addition.
+    assert!(up < 1_010.0 && down < 1_010.0, "more than the link carries: {up} {down}");
+    let [load, mode, tracking] =
+        ["load", "mode", "tracking"].map(|name| run[name].as_str().unwrap());
+    assert_eq!(run["offload"] == true, mode != "off");
+    assert_eq!(run["programming"].is_object(), mode != "off", "{run}");
+    let [marked, bypassed] = ["marked_percent", "bypassed_percent"].map(measured);
+    assert!(mode == "off" || count(&run["rules"]) > 0, "{run}");
+    assert_eq!(marked + bypassed > 0.0, mode != "off", "{run}");
+    assert!(bypassed == 0.0 || mode == "bypass", "{run}");
+    let [stages, cycles] = [&run["measured_stages"], &run["measured"]["cycles_per_packet"]];
+    let sum = stages.as_object().unwrap().values().filter_map(Value::as_f64).sum::<f64>();
+    assert!((sum / cycles.as_f64().unwrap() - 1.0).abs() < 0.01, "{run}");
+    [load, mode, tracking]
+}
+
+/// Both directions of a connection are one flow; the SCTP connection is counted too.
+fn connections(load: &str) -> u64 {
+    match load {
+        "small TCP" => 1,
+        "TCP connections" => 1194,
+        _ => 1194 + 1,
+    }
+}
+
 #[test]
-fn each_load_is_run_without_and_with_offload() {
+fn each_load_is_run_in_each_mode() {
     let _turn = turn();
     if driver().is_none() {
         return;
     }
     let scratch = new_scratch("demo-twin");
     let flows = scratch.path("flows.jsonl");
-    let output = twins(&scratch, "1").args(["--speed", "1G", "--flows", &flows]).output().unwrap();
+    let mut command = twins(&scratch, "0.5");
+    with_loads(command.args(["--speed", "1G", "--flows", &flows]), &SHORT);
+    let output = command.output().unwrap();
     let stderr = without_placement(&String::from_utf8_lossy(&output.stderr));
     assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("The NIC is software"), "{text}");
+    assert!(text.contains("stateful does not run with bypass"), "{text}");
 
     let runs = runs(&scratch);
-    let names = runs.iter().map(|run| (run["load"].as_str().unwrap(), run["offload"] == true));
-    let expected = ["IMIX", "small TCP"].map(|load| [(load, false), (load, true)]);
-    assert!(names.eq(expected.as_flattened().iter().copied()), "{text}");
-    for run in &runs {
-        // Both directions of a connection are one flow; the SCTP connection is counted too.
-        let connections = if run["load"] == "IMIX" { 1194 + 1 } else { 1194 };
-        let summary = &run["summary"];
-        assert_eq!(count(&summary["flows"]["created"]), connections, "{run}");
-        assert_eq!(summary["ledger"]["balanced"], true);
-        assert_eq!(total(&summary["passed"]), 0, "{run}");
-        assert!(run["samples"].as_array().unwrap().len() > 10);
-        let [up, down] = ["up_mbps", "down_mbps"].map(|name| run["measured"][name].as_f64());
-        assert!(up.unwrap() > 0.0 && down.unwrap() > 0.0, "{run}");
-        let marked = run["measured"]["marked_percent"].as_f64().unwrap();
-        assert!(marked == 0.0 || run["offload"] == true, "{marked}");
-        let is_marked = marked > 0.0 && count(&run["rules"]) > 0;
-        assert!(is_marked || run["offload"] == false, "{run}");
-        assert_eq!(run["programming"].is_object(), run["offload"] == true, "{run}");
-        let [stages, cycles] = [&run["measured_stages"], &run["measured"]["cycles_per_packet"]];
-        let sum = stages.as_object().unwrap().values().filter_map(Value::as_f64).sum::<f64>();
-        assert!((sum / cycles.as_f64().unwrap() - 1.0).abs() < 0.01, "{run}");
-    }
+    let expected = [
+        ("stateful", &["off", "marks"][..], "flows"),
+        ("stateless", &["off", "marks", "bypass"], "flows"),
+        ("small TCP", &["off", "marks", "bypass"], "flows"),
+        ("TCP connections", &["off", "marks", "bypass"], "connections"),
+    ];
+    let expected = expected
+        .into_iter()
+        .flat_map(|(load, modes, tracking)| modes.iter().map(move |mode| [load, mode, tracking]));
+    assert!(runs.iter().map(check).eq(expected), "{text}");
+    let all = runs.iter().map(|run| {
+        let created = count(&run["summary"]["flows"]["created"]);
+        assert_eq!(created, connections(run["load"].as_str().unwrap()), "{run}");
+        created
+    });
     // One record for each connection of each run.
-    assert_eq!(scratch.read("flows.jsonl").lines().count(), 2 * (1195 + 1194));
+    let all: u64 = all.sum();
+    assert_eq!(scratch.read("flows.jsonl").lines().count() as u64, all);
+    // The NIC forwards nearly all of the UDP by itself, and it is counted to its connections.
+    let is_bypass = |run: &&Value| run["load"] == "stateless" && run["mode"] == "bypass";
+    let run = runs.iter().find(is_bypass).unwrap();
+    assert!(run["measured"]["bypassed_percent"].as_f64().unwrap() > 90.0, "{run}");
+    assert!(count(&run["summary"]["offload"]["bypassed"]["packets"]) > 0, "{run}");
     let page = scratch.read("demo.html");
     assert!(page.contains("Rules installed") && page.ends_with("</html>"));
+}
+
+#[test]
+fn loads_depth_and_personalities_are_chosen() {
+    let _turn = turn();
+    if driver().is_none() {
+        return;
+    }
+    let scratch = new_scratch("demo-chosen");
+    let mut command = twins(&scratch, "0.2");
+    command.args(["--personality", "ntacc,ideal", "--tracking", "connections"]);
+    let text = process::run(command.args(["--load", "small-tcp", "--speed", "100M"]));
+    let runs = runs(&scratch);
+    let names = runs.iter().map(|run| {
+        ["personality", "load", "mode", "tracking"].map(|name| run[name].as_str().unwrap())
+    });
+    let expected = [("ntacc", "off"), ("ntacc", "marks"), ("ideal", "off"), ("ideal", "marks")];
+    let expected = expected.into_iter().chain([("ideal", "bypass")]);
+    let expected = expected.map(|(name, mode)| [name, "small TCP", mode, "connections"]);
+    assert!(names.eq(expected), "{text}");
+    // A connection that never opens has no rule, since its marks would not be used.
+    assert!(runs.iter().all(|run| run["measured"]["marked_percent"] == 0.0), "{text}");
+    assert!(text.contains("no packet was counted by a mark"), "{text}");
+    assert!(text.contains("ntacc: no load runs with bypass: "), "{text}");
+    let page = scratch.read("demo.html");
+    assert!(page.contains("ntacc: Napatech") && page.contains("ideal: a NIC"), "{text}");
 }
 
 /// If a signal ends the demo, it writes a report of the runs so far.
@@ -177,9 +245,11 @@ fn every_personality_runs_the_demo_to_its_end() {
     for name in twin::personality::NAMES {
         let scratch = new_scratch(&format!("demo-{name}"));
         let mut command = twins(&scratch, "0.1");
-        process::run(command.args(["--personality", name]));
+        with_loads(command.args(["--personality", name]), &["stateless", "tcp-connections"]);
+        process::run(&mut command);
         let runs = runs(&scratch);
-        assert_eq!(runs.len(), 4, "{name}");
+        let modes = if ["ideal", "cx5", "cx6dx"].contains(&name) { 3 } else { 2 };
+        assert_eq!(runs.len(), 2 * modes, "{name}");
         assert!(runs.iter().all(|run| run["summary"]["ledger"]["balanced"] == true), "{name}");
     }
 }
@@ -215,15 +285,17 @@ fn files_are_written_whoever_reads_the_tables() {
         return;
     }
     let scratch = new_scratch("demo-unread");
-    let mut demo = twins(&scratch, "0.1").stdout(Stdio::piped()).spawn().unwrap();
+    let mut command = twins(&scratch, "0.1");
+    with_loads(&mut command, &["stateful"]);
+    let mut demo = command.stdout(Stdio::piped()).spawn().unwrap();
     drop(demo.stdout.take());
     assert_eq!(demo.wait().unwrap().code(), Some(0));
-    assert_eq!(runs(&scratch).len(), 4);
+    assert_eq!(runs(&scratch).len(), 2);
     assert!(scratch.read("demo.html").ends_with("</html>"));
 
     let report_at = |path: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        command.args(["demo", "--duration", "0.1", "--report", path]);
+        command.args(["demo", "--duration", "0.1", "--load", "stateful", "--report", path]);
         command
     };
     let text = process::run(&mut report_at("/dev/stdout"));

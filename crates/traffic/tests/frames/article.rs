@@ -6,7 +6,10 @@ use crate::seen::{Direction, see};
 use etherparse::{NetSlice, SlicedPacket};
 use std::collections::HashMap;
 use traffic::Side;
-use traffic::article::{ACKS, CONNECTIONS, IMIX, SCTP_FRAMES, imix, small_tcp};
+use traffic::article::{
+    ACKS, CONNECTIONS, IMIX, REPEATS, SCTP_FRAMES, imix, imix_up, many_flows, small_tcp,
+    tcp_connections,
+};
 use wire::tcp::{ACK, SYN};
 
 const SCTP: u8 = 132;
@@ -72,7 +75,7 @@ fn connections_open_and_go_on() {
     let mut flows = Flows::new();
     let mut expected_ack = None;
     let mut begun = 0;
-    small_tcp(5, |side, frame| {
+    tcp_connections(5, |side, frame| {
         let seen = see(frame).unwrap();
         let tcp = seen.tcp.unwrap();
         assert_eq!(frame.len(), 60);
@@ -95,6 +98,46 @@ fn connections_open_and_go_on() {
     assert_mirrored(&flows);
 }
 
+#[test]
+fn only_probes_come_down_in_the_mix_up() {
+    let (mut up, mut probes) = (0, 0);
+    imix_up(5, |side, frame| {
+        probes += u32::from(sctp(frame).is_some());
+        up += u32::from(side == Side::A);
+        assert!(side == Side::A || sctp(frame).is_some());
+    });
+    let of_udp: u32 = IMIX.iter().map(|(_, times)| times * CONNECTIONS / 3).sum();
+    assert_eq!((up, probes), (of_udp + SCTP_FRAMES, 2 * SCTP_FRAMES));
+}
+
+#[test]
+fn the_small_tcp_of_the_article_is_one_connection_that_never_opens() {
+    let mut frames: Vec<(Side, Vec<u8>)> = Vec::new();
+    small_tcp(5, |side, frame| frames.push((side, frame.to_vec())));
+    assert_eq!(frames.len(), 2 * REPEATS as usize);
+    assert!(frames.chunks(2).all(|both| both == &frames[..2]), "all are equal");
+    let [(_, syn), (_, syn_ack)] = &frames[..2] else { panic!("two frames") };
+    let [syn, syn_ack] = [syn, syn_ack].map(|frame| see(frame).unwrap());
+    assert_eq!(
+        (syn.direction.src, syn.direction.dst),
+        (syn_ack.direction.dst, syn_ack.direction.src)
+    );
+    let [syn, syn_ack] = [syn.tcp.unwrap(), syn_ack.tcp.unwrap()];
+    assert_eq!((syn.flags, syn_ack.flags), (SYN, SYN | ACK));
+    assert_eq!(syn_ack.ack, syn.seq.wrapping_add(1));
+}
+
+#[test]
+fn each_of_many_flows_has_a_frame() {
+    let (mut flows, mut down) = (Flows::new(), 0);
+    many_flows(5, 1000, |side, frame| match side {
+        Side::A => count(&mut flows, side, see(frame).unwrap().direction, frame),
+        Side::B => down += u32::from(sctp(frame).is_some()),
+    });
+    assert_eq!((flows.len(), down), (1000, 1));
+    assert!(flows.values().all(|(_, len, times)| (*len, *times) == (60, 1)));
+}
+
 /// Collects the frames of a load.
 fn frames(load: impl Fn(&mut dyn FnMut(Side, &[u8]))) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
@@ -104,7 +147,12 @@ fn frames(load: impl Fn(&mut dyn FnMut(Side, &[u8]))) -> Vec<Vec<u8>> {
 
 #[test]
 fn another_seed_has_other_flows_and_the_same_one_the_same() {
-    for load in [|seed| frames(|sink| imix(seed, sink)), |seed| frames(|s| small_tcp(seed, s))] {
+    for load in [
+        |seed| frames(|sink| imix(seed, sink)),
+        |seed| frames(|sink| small_tcp(seed, sink)),
+        |seed| frames(|sink| tcp_connections(seed, sink)),
+        |seed| frames(|sink| many_flows(seed, 10, sink)),
+    ] {
         assert_eq!(load(1), load(1));
         assert_ne!(load(1), load(2));
     }

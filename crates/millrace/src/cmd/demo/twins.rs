@@ -7,28 +7,26 @@
 use super::report::ReportFile;
 use super::{DemoArgs, choose_cpu, run_with_rings};
 use crate::cmd::run::secret;
-use crate::demo::comparison::Comparison;
-use crate::demo::comparison::Readings;
-use crate::demo::comparison::Run;
+use crate::demo::comparison::{Comparison, LeftOut, Phases, Played, Readings, Run, RunTitle};
+use crate::demo::load::Mode;
 use crate::live::{PortPair, Runtime};
 use crate::signals;
 use crate::start::start_eal;
 use ::twin::Personality;
 use anyhow::Context;
-use config::Policy;
 use config::plan::{OffloadPlan, engine_bytes};
+use config::{Bypass, Policy};
 use doctor::host::{Memory, Processor};
 use dpdk::{Eal, EalConfig, EalError, Lcore, Mempool, Port};
+use engine::{Evict, Tracking};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::output::{Command, write_line};
 use report::records::RecordSink;
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use traffic::{PcapWriter, Side, article};
 
 /// Mbufs for the bursts of a worker and for the caches of the pool. One less than a power of two.
 const MBUFS: u32 = 8191;
@@ -40,45 +38,11 @@ const EAL_MB: u32 = 64;
 const STEPS: u32 = 100;
 /// Least time between two readings.
 const STEP_MIN: Duration = Duration::from_millis(20);
-
-/// The packets that the ports receive.
-#[derive(Clone, Copy)]
-enum Load {
-    Imix,
-    SmallTcp,
-}
-
-impl Load {
-    const ALL: [Load; 2] = [Load::Imix, Load::SmallTcp];
-
-    fn name(self) -> &'static str {
-        match self {
-            Load::Imix => "IMIX",
-            Load::SmallTcp => "small TCP",
-        }
-    }
-
-    /// Writes two captures: the packets that arrive at each port.
-    fn write(self, seed: u64, paths: &[PathBuf; 2]) -> io::Result<()> {
-        let create = |path: &PathBuf| PcapWriter::new(BufWriter::new(File::create(path)?));
-        let mut captures = [create(&paths[0])?, create(&paths[1])?];
-        let mut result = Ok(());
-        let sink = |side: Side, frame: &[u8]| {
-            // The software NIC replays without the captures' times.
-            let written = captures[side as usize].write(0, frame);
-            result = std::mem::replace(&mut result, Ok(())).and(written);
-        };
-        match self {
-            Load::Imix => article::imix(seed, sink),
-            Load::SmallTcp => article::small_tcp(seed, sink),
-        }
-        result?;
-        captures.into_iter().try_for_each(|capture| capture.finish().map(|_| ()))
-    }
-}
+/// Packets after which a direction is bypassed, if the policy of rules names no number.
+const BYPASS_AFTER: u32 = 8;
 
 pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> {
-    let personality = Personality::named(&args.personality)?;
+    let personalities = personalities(&args.personality)?;
     Memory::refuse_more_than_there_is(engine_bytes(&engine::Config::default()))?;
     let report = ReportFile::open(args.report.as_deref())?;
     let inputs: Vec<_> = report.iter().map(|report| report.path().to_owned()).collect();
@@ -91,7 +55,7 @@ pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> 
         }
         stage => stage?,
     };
-    let mut comparison = describe(args, &personality);
+    let mut comparison = describe(args, &personalities);
     if outputs.report {
         // An error here is reported when the tables are printed. Files are written all the same.
         let _ = comparison.print_heading(&mut io::stdout().lock());
@@ -116,20 +80,73 @@ fn is_hugepage_shortage(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(EalError::NoHugepages { .. }))
 }
 
-fn describe(args: &DemoArgs, personality: &Personality) -> Comparison {
+/// Returns the personalities with these names, each once.
+fn personalities(names: &[String]) -> anyhow::Result<Vec<Played>> {
+    let mut personalities = Vec::new();
+    for name in names {
+        let Personality { title, .. } = Personality::named(name)?;
+        let played = Played { name: name.clone(), title };
+        if !personalities.contains(&played) {
+            personalities.push(played);
+        }
+    }
+    Ok(personalities)
+}
+
+fn describe(args: &DemoArgs, personalities: &[Played]) -> Comparison {
+    let Played { name, title } = personalities[0].clone();
     Comparison {
         version: env!("CARGO_PKG_VERSION"),
         dpdk: dpdk::version(),
         processor: Processor::name_of_this_host(),
-        personality: personality.name.clone(),
-        title: personality.title.clone(),
+        personality: name,
+        title,
+        personalities: personalities.to_vec(),
         speed: args.speed.clone(),
         policy: args.offload.to_string(),
         seconds: args.duration.as_secs_f64(),
         seed: args.seed,
         interrupted: false,
+        left_out: Vec::new(),
         runs: Vec::new(),
     }
+}
+
+/// Returns the word for a depth of tracking, as in the configuration.
+fn depth_name(tracking: Tracking) -> &'static str {
+    match tracking {
+        Tracking::Off => "off",
+        Tracking::Flows => "flows",
+        Tracking::Connections => "connections",
+    }
+}
+
+/// Returns which connections get rules in a run.
+fn plan(policy: Policy, RunTitle { load, mode, .. }: &RunTitle<'_>) -> OffloadPlan {
+    // Ports that take no rules say so.
+    let off = OffloadPlan { is_asked_for: true, ..OffloadPlan::off() };
+    let packets = if let Policy::After(packets) = policy { packets } else { BYPASS_AFTER };
+    let rules_max = off.rules_max.max(load.directions());
+    let policy = load.policy().unwrap_or(policy);
+    match mode {
+        Mode::Off => off,
+        Mode::Marks => OffloadPlan { policy, rules_max, ..off },
+        Mode::Bypass => OffloadPlan { policy, rules_max, bypass: Bypass::After(packets), ..off },
+    }
+}
+
+/// Returns why a port does not forward by itself, if a run in `mode` needs that.
+fn no_bypass(live: &Runtime, mode: Mode) -> Option<String> {
+    let reasons = live.without_rules().into_iter().chain(live.without_bypass());
+    reasons.filter(|_| mode == Mode::Bypass).map(|(_, reason)| reason).next()
+}
+
+/// How a run ended.
+enum Outcome {
+    /// It was measured, unless it was interrupted before.
+    Measured(Option<Box<Run>>),
+    /// The ports do not forward by themselves, for this reason.
+    NoBypass(String),
 }
 
 /// The state that all runs share.
@@ -158,24 +175,41 @@ impl<'a> Stage<'a> {
         let mempool = Mempool::new(&eal, "demo", MBUFS, DATA_BYTES, None)?;
         let lcores = eal.take_lcores();
         let style = ProgressStyle::with_template("{prefix:16} {bar:30} {msg}");
-        let bar = ProgressBar::new(u64::from(STEPS) * 2 * Load::ALL.len() as u64);
+        let runs = args.personality.len() * args.loads().len() * Mode::ALL.len();
+        let bar = ProgressBar::new(u64::from(STEPS) * runs as u64);
         let bar = bar.with_style(style.expect("the template is right"));
         Ok(Self { args, eal, mempool, lcores, bar })
     }
 
-    /// Runs each load without and with offload, until `interrupted` is set.
+    /// Runs each load in each mode with each personality, until `interrupted` is set.
     fn run_all(
         &mut self,
         comparison: &mut Comparison,
         sink: &mut RecordSink,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<()> {
-        for load in Load::ALL {
-            for offload in [false, true] {
-                if interrupted.load(Ordering::Relaxed) {
-                    continue;
+        for Played { name, .. } in &comparison.personalities.clone() {
+            let mut modes = Mode::ALL.to_vec();
+            for load in self.args.loads() {
+                for mode in modes.clone() {
+                    let tracking = depth_name(self.args.tracking(load));
+                    let title = RunTitle { personality: name, load, mode, tracking };
+                    if interrupted.load(Ordering::Relaxed) {
+                        continue;
+                    }
+                    if mode == Mode::Bypass && !load.is_answered() {
+                        let reason = "only connections that are answered are bypassed";
+                        comparison.left_out.push(LeftOut::of(&title, Some(load), reason));
+                        continue;
+                    }
+                    match self.run(&title, sink, interrupted)? {
+                        Outcome::Measured(run) => comparison.runs.extend(run.map(|run| *run)),
+                        Outcome::NoBypass(reason) => {
+                            modes.retain(|mode| *mode != Mode::Bypass);
+                            comparison.left_out.push(LeftOut::of(&title, None, &reason));
+                        }
+                    }
                 }
-                comparison.runs.push(self.run(load, offload, sink, interrupted)?);
             }
         }
         comparison.interrupted = interrupted.load(Ordering::Relaxed);
@@ -185,24 +219,29 @@ impl<'a> Stage<'a> {
 
     fn run(
         &mut self,
-        load: Load,
-        offload: bool,
+        title: &RunTitle<'_>,
         sink: &mut RecordSink,
         interrupted: &AtomicBool,
-    ) -> anyhow::Result<Run> {
-        let word = if offload { "on" } else { "off" };
-        self.bar.set_prefix(format!("{}, {word}", load.name()));
-        let wire = self.wire(load)?;
-        let config = engine::Config { secret: secret()?, ..engine::Config::default() };
-        let policy = if offload { self.args.offload } else { Policy::Off };
-        let plan = OffloadPlan { policy, ..OffloadPlan::off() };
+    ) -> anyhow::Result<Outcome> {
+        self.bar.set_prefix(format!("{}, {}", title.load.name(), title.mode.name()));
+        let wire = self.wire(title)?;
+        let config = engine::Config {
+            secret: secret()?,
+            // Flows that are never answered may fill the table.
+            embryonic_percent: 100,
+            evict: Evict::Nothing,
+            ..engine::Config::default()
+        };
+        let plan = plan(self.args.offload, title);
         let mut live = Runtime::start(&self.eal, vec![wire], (&config, plan, vec![]), None)?;
-        let mut readings = Readings::default();
+        let no_bypass = no_bypass(&live, title.mode);
+        let mut readings = Readings::new(Phases::of(self.args.duration, title.mode));
         let step = (self.args.duration / STEPS).max(STEP_MIN);
         let mut next = Duration::ZERO;
-        loop {
+        while no_bypass.is_none() {
             let now = live.elapsed();
-            let is_over = now >= self.args.duration || interrupted.load(Ordering::Relaxed);
+            let is_over =
+                readings.end().is_some_and(|end| now >= end) || interrupted.load(Ordering::Relaxed);
             if now >= next || is_over {
                 readings.push(live.totals());
                 self.show(&readings);
@@ -216,20 +255,25 @@ impl<'a> Stage<'a> {
         let finished = live.finish(sink);
         self.lcores = finished.lcores;
         sink.take_time();
-        Ok(readings.finish(load.name(), offload, finished.summary))
+        Ok(match no_bypass {
+            Some(reason) => Outcome::NoBypass(reason),
+            None => Outcome::Measured(readings.finish(title, finished.summary).map(Box::new)),
+        })
     }
 
     /// Opens two ports that receive a load, with the worker between them.
-    fn wire(&mut self, load: Load) -> anyhow::Result<PortPair> {
-        let DemoArgs { personality, speed, seed, .. } = self.args;
+    fn wire(&mut self, title: &RunTitle<'_>) -> anyhow::Result<PortPair> {
+        let DemoArgs { speed, seed, .. } = self.args;
+        let RunTitle { personality, load, .. } = title;
         let folder = tempfile::tempdir().context("cannot make a folder for captures")?;
         let paths = ["a.pcap", "b.pcap"].map(|name| folder.path().join(name));
         load.write(*seed, &paths).context("cannot write a capture")?;
+        let rates = load.rates(speed);
         // The driver reads the captures in probe, so they may be removed after it.
         let port = |number: usize| {
-            let capture = paths[number].display();
+            let (capture, rate) = (paths[number].display(), rates[number]);
             let devargs = format!(
-                "net_twin{number},replay={capture},loops=forever,speed={speed},\
+                "net_twin{number},replay={capture},loops=forever,speed={rate},switch=demo,\
                  personality={personality},seed={seed}"
             );
             Port::probe(&self.eal, &devargs)
@@ -242,7 +286,7 @@ impl<'a> Stage<'a> {
             rx_descriptors: DESCRIPTORS,
             tx_descriptors: DESCRIPTORS,
             zone: engine::ZoneSource::OuterVlan,
-            deepest: engine::Tracking::Connections,
+            deepest: self.args.tracking(*load),
             mtu: [None; 2],
             read_beside: [None, None],
             interface_mtu: [None; 2],
@@ -254,10 +298,11 @@ impl<'a> Stage<'a> {
         let Some(rates) = readings.latest() else { return };
         self.bar.inc(1);
         self.bar.set_message(format!(
-            "{:.1} Gb/s, cpu {:.0} %, {:.0} % marked",
+            "{:.1} Gb/s, cpu {:.0} %, {:.0} % marked, {:.0} % bypassed",
             (rates.up_mbps + rates.down_mbps) / 1e3,
             rates.cpu_percent,
-            rates.marked_percent
+            rates.marked_percent,
+            rates.bypassed_percent
         ));
     }
 }

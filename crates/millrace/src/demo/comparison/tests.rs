@@ -2,36 +2,59 @@
 //! Tests figures, table and page of a comparison of made-up runs.
 
 use super::*;
+use crate::demo::comparison::why::why;
 use crate::live::Totals;
-use report::summary::{Ledger, RuleCounts, Times, Worker};
+use report::summary::{Ledger, Refused, RuleCounts, Times, Worker};
 use results::page::is_ours;
 use results::plot;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::time::Duration;
 
-/// Returns readings of ten seconds, of which the first five are slow.
-fn readings(kpps: u64, rules: u64) -> Readings {
-    let mut readings = Readings::default();
+/// Returns readings of ten seconds, ten a second. Until the last rule is installed, after nearly
+/// five seconds, packets are slow. Of a hundred packets, `bypassed` are forwarded by the NIC.
+fn readings(kpps: u64, rules: u64, bypassed: u64) -> Readings {
+    let mode = if rules > 0 { Mode::Marks } else { Mode::Off };
+    let mut readings = Readings::new(Phases::of(Duration::from_secs(5), mode));
     let mut totals = Totals::default();
     readings.push(totals);
-    for second in 1..=10 {
-        let packets = kpps * if second <= 5 { 500 } else { 1000 };
-        for sent in &mut totals.workers.sent {
+    for tenth in 1..=100 {
+        let is_slow = rules > 0 && tenth <= 50;
+        let all = kpps * if is_slow { 50 } else { 100 };
+        let packets = all * (100 - bypassed) / 100;
+        for (sent, by_nic) in totals.workers.sent.iter_mut().zip(&mut totals.bypassed) {
             *sent = (sent.0 + packets, sent.1 + packets * 101);
+            *by_nic = (by_nic.0 + all - packets, by_nic.1 + (all - packets) * 101);
         }
         totals.workers.received += 2 * packets;
         totals.workers.busy_cycles += 2 * packets * 200;
-        totals.workers.idle_cycles += 100_000_000;
-        // A burst of 64 packets, with another split into stages in the first half.
-        let fetched = if second <= 5 { 9_000 } else { 1_280 };
+        totals.workers.idle_cycles += 10_000_000;
+        // A burst of 64 packets, with another split into stages while rules are installed.
+        let fetched = if is_slow { 9_000 } else { 1_280 };
         totals.workers.sample.add_burst(64, [0, fetched, 10_880, 12_800]);
-        totals.rules = rules.min(second * rules / 5);
+        totals.rules = rules.min(tenth * rules / 48);
         totals.inserts = totals.rules;
         totals.insert_time = Duration::from_micros(22 * totals.rules);
-        totals.at = Duration::from_secs(second);
+        totals.at = Duration::from_millis(100 * tenth);
         readings.push(totals);
     }
     readings
+}
+
+fn title(load: Load, mode: Mode) -> RunTitle<'static> {
+    let tracking = if load == Load::TcpConnections { "connections" } else { "flows" };
+    RunTitle { personality: "x<y", load, mode, tracking }
+}
+
+/// Returns a run in which a fifth of the packets has marks, if the mode has rules.
+fn run(load: Load, mode: Mode) -> Run {
+    let (kpps, bypassed) = match mode {
+        Mode::Off => (1000, 0),
+        Mode::Marks => (2000, 0),
+        Mode::Bypass => (2000, 75),
+    };
+    let rules = if mode.has_rules() { 100 } else { 0 };
+    let readings = readings(kpps, rules, bypassed);
+    readings.finish(&title(load, mode), summary(kpps)).unwrap()
 }
 
 fn summary(packets: u64) -> Summary {
@@ -41,22 +64,28 @@ fn summary(packets: u64) -> Summary {
 }
 
 fn comparison() -> Comparison {
-    let runs = ["IMIX", "small TCP"].into_iter().flat_map(|load| {
-        let off = readings(1000, 0).finish(load, false, summary(1000));
-        let on = readings(2000, 100).finish(load, true, summary(2000));
-        [off, on]
-    });
+    let of_load = |load| Mode::ALL.map(|mode| run(load, mode));
+    let runs = [Load::Stateless, Load::TcpConnections].into_iter().flat_map(of_load);
+    let (name, title) = ("x<y", "A </title><script>alert(1)</script> & more");
+    let played = Played { name: name.to_owned(), title: title.to_owned() };
     Comparison {
         version: "1.2.3",
         dpdk: "DPDK 22.11.0".to_owned(),
         processor: Some("A <b>&amp; \"C\" ]]> --".to_owned()),
-        personality: "x<y".to_owned(),
-        title: "A </title><script>alert(1)</script> & more".to_owned(),
+        personality: played.name.clone(),
+        title: played.title.clone(),
+        personalities: vec![played],
         speed: "10G".to_owned(),
         policy: "after 8".to_owned(),
-        seconds: 10.0,
+        seconds: 5.0,
         seed: 1,
         interrupted: false,
+        left_out: vec![LeftOut {
+            personality: name.to_owned(),
+            load: Some(Load::Stateful),
+            mode: Mode::Bypass,
+            reason: "nobody answers".to_owned(),
+        }],
         runs: runs.collect(),
     }
 }
@@ -83,17 +112,53 @@ fn stages_add_up_to_the_cycles_per_packet() {
 }
 
 #[test]
-fn the_second_half_is_measured() {
-    let run = readings(1000, 50).finish("IMIX", true, Summary::new());
+fn measuring_begins_after_the_last_rule() {
+    let run = readings(1000, 96, 0).finish(&title(Load::Stateless, Mode::Marks), Summary::new());
+    let run = run.unwrap();
     assert_eq!(run.measured_from_s, 5.0);
     assert_eq!((run.measured.mpps, run.measured.up_mbps), (2.0, 1000.0));
     assert_eq!((run.measured.cpu_percent, run.measured.cycles_per_packet), (80.0, 200.0));
-    assert_eq!((run.rules, run.measured.insert_us), (50, None), "all rules were made before");
-    assert_eq!(run.samples.len(), 10);
-    assert_eq!((run.samples[0].at_s, run.samples[0].rules), (1.0, 10));
+    assert_eq!((run.rules, run.measured.insert_us), (96, None), "all rules were made before");
+    assert_eq!(run.samples.len(), 100);
+    assert_eq!((run.samples[0].at_s, run.samples[0].rules), (0.1, 2));
     assert_eq!(run.samples[0].rates.insert_us, Some(22.0));
-    let nothing = Readings::default().finish("IMIX", false, Summary::new());
-    assert_eq!((nothing.samples.len(), nothing.measured.mpps), (0, 0.0));
+}
+
+#[test]
+fn a_run_that_ended_before_it_was_measured_has_no_row() {
+    let phases = Phases::of(Duration::from_secs(1), Mode::Marks);
+    let at = |ms, inserts| Totals {
+        at: Duration::from_millis(ms),
+        inserts,
+        rules: inserts,
+        ..Totals::default()
+    };
+    let mut readings = Readings::new(phases);
+    let finish =
+        |readings: Readings| readings.finish(&title(Load::SmallTcp, Mode::Marks), Summary::new());
+    assert!(finish(Readings::new(phases)).is_none());
+    (0..79).for_each(|tenth| readings.push(at(100 * tenth, tenth)));
+    assert_eq!(readings.end(), None, "rules are being installed");
+    readings.push(at(8_000, 80));
+    assert_eq!(readings.end(), Some(Duration::from_secs(9)), "long enough");
+    assert!(finish(readings).is_none(), "nothing was measured yet");
+
+    let mut readings = Readings::new(phases);
+    [(0, 0), (100, 2), (400, 2), (499, 2)]
+        .into_iter()
+        .for_each(|(ms, inserts)| readings.push(at(ms, inserts)));
+    assert_eq!(readings.end(), None, "too short");
+    readings.push(at(500, 2));
+    assert_eq!(readings.end(), Some(Duration::from_millis(1_500)));
+    readings.push(at(501, 2));
+    assert_eq!(finish(readings).unwrap().measured_from_s, 0.5);
+
+    // Without a rule, it waits longer for the first one.
+    for (mode, from) in [(Mode::Off, 500), (Mode::Marks, 1_000)] {
+        let mut readings = Readings::new(Phases::of(Duration::from_secs(1), mode));
+        (0..=10).for_each(|tenth| readings.push(at(100 * tenth, 0)));
+        assert_eq!(readings.end(), Some(Duration::from_millis(from + 1_000)));
+    }
 }
 
 #[test]
@@ -110,22 +175,66 @@ fn programming_is_of_both_ports() {
     assert_eq!(Programming::of(&[]), None);
 }
 
+/// The whole table of made-up runs.
+const TABLE: &str = include_str!("table.txt");
+
 #[test]
-fn the_table_has_a_row_for_each_run() {
+fn the_tables_are_as_they_were() {
+    let mut comparison = comparison();
+    comparison.runs[1].measured.cpu_taken_percent = 12.4;
     let mut out = Vec::new();
-    comparison().print(&mut out).unwrap();
+    comparison.print(&mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
-    let row = |load, offload| {
-        let start = format!("{load:<15} {offload:<8} ");
-        text.lines().find(|line| line.starts_with(&start)).unwrap().split_whitespace().collect()
+    assert_eq!(text, TABLE, "{text}");
+    let is_wide = |line: &&str| line.chars().count() > 120 && !line.contains("taken away");
+    assert_eq!(text.lines().find(is_wide), None);
+}
+
+#[test]
+fn each_personality_has_a_table() {
+    let mut comparison = comparison();
+    let other = Played { name: "other".to_owned(), title: "Another".to_owned() };
+    comparison.personalities.push(other);
+    let mut run = run(Load::SmallTcp, Mode::Off);
+    run.personality = "other".to_owned();
+    comparison.runs.push(run);
+    let mut out = Vec::new();
+    comparison.print(&mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let (first, second) = text.split_once("\nother: Another\n").unwrap();
+    assert!(first.contains("stateless       flows") && !first.contains("small TCP"), "{text}");
+    assert!(second.contains("small TCP       flows") && !second.contains("stateless  "), "{text}");
+    assert!(page(&comparison).unwrap().contains("other: Another"));
+}
+
+#[test]
+fn the_reason_is_that_of_the_stages_and_rules() {
+    let [mut off, mut marks] = [Mode::Off, Mode::Marks].map(|mode| run(Load::SmallTcp, mode));
+    off.measured_stages = vec![("rx", 99.0), ("mark", 0.0), ("lookup", 40.0), ("track", 60.0)];
+    let mut of_marks = |cycles: f64, marked: f64| {
+        marks.measured_stages = vec![("rx", 99.0), ("mark", cycles), ("parse", 1.0)];
+        marks.measured.marked_percent = marked;
+        why([&off, &marks]).join("; ")
     };
-    let off: Vec<&str> = row("IMIX", "off");
-    assert_eq!(off, ["IMIX", "off", "1000.0", "1000.0", "80.0", "2.00", "200.0"]);
-    let on: Vec<&str> = row("small TCP", "on");
-    assert_eq!(on[3..], ["2000.0", "2000.0", "88.9", "4.00", "200.0", "0.0", "%", "100"]);
-    assert!(text.contains("IMIX with offload: 2.00 x the throughput, 1.11 x the cpu"), "{text}");
-    assert!(text.contains(NOTHING_MARKED), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    let saving = of_marks(9.0, 50.0);
+    let expected = "marks save key, lookup and tracking: 100 -> 10 cycles a packet from";
+    assert!(saving.starts_with(expected) && !saving.contains("rules for"), "{saving}");
+    assert!(of_marks(99.0, 50.0).contains("as much as they save"));
+    assert!(of_marks(200.0, 50.0).contains("more than they save"));
+    assert!(of_marks(9.0, 0.0).contains("no packet was counted by a mark"));
+
+    let [off, mut bypass] = [Mode::Off, Mode::Bypass].map(|mode| run(Load::Stateless, mode));
+    let [forwarded, rules] = why([&off, &bypass]).try_into().unwrap();
+    let expected = "the NIC forwards 75.0 % of the packets by itself: 200 -> 50 cycles of the";
+    assert!(forwarded.starts_with(expected), "{forwarded}");
+    assert!(rules.starts_with("rules for 4.2 % of the flows: the others were not"), "{rules}");
+    let refused = Refused { full: 1, ..Refused::default() };
+    let rules = RuleCounts { refused, ..RuleCounts::default() };
+    bypass.summary.offload.ports = vec![OffloadPort { rules, ..OffloadPort::default() }];
+    bypass.measured.bypassed_percent = 0.0;
+    let [forwarded, rules] = why([&off, &bypass]).try_into().unwrap();
+    assert!(forwarded.contains("forwarded no packet"), "{forwarded}");
+    assert!(rules.ends_with("of the flows: the NIC has room for 100"), "{rules}");
 }
 
 #[test]
@@ -136,7 +245,7 @@ fn what_is_lost_is_reported() {
     assert!(!comparison.is_balanced());
     let mut out = Vec::new();
     comparison.print(&mut out).unwrap();
-    assert!(String::from_utf8(out).unwrap().contains("NOT BALANCED: IMIX, offload on"));
+    assert!(String::from_utf8(out).unwrap().contains("NOT BALANCED: stateless, marks"));
     assert!(page(&comparison).unwrap().contains("packets are missing"));
 }
 
@@ -154,21 +263,21 @@ fn the_page_has_every_series_and_needs_nothing_from_elsewhere() {
     let text = page(&comparison()).unwrap();
     assert!(is_ours(&text) && !is_ours("<!DOCTYPE html><html></html>"));
     let document = parse(&text);
-    // Throughput, cpu and cycles of both runs; marks, rules and programming of one.
+    // Throughput, cpu and cycles of three runs; marks, bypass, rules and programming of two.
     let is_series = |node: &Node<'_, '_>| {
-        let colours = [plot::OFF, plot::ON].map(plot::hex);
+        let colours = [plot::OFF, plot::ON, plot::BYPASS].map(plot::hex);
         node.tag_name().name() == "polyline"
             && node.attribute("stroke").is_some_and(|stroke| colours.contains(&stroke.to_owned()))
     };
     let series = |figure: Node<'_, '_>| figure.descendants().filter(is_series).count();
     let counts: Vec<usize> = named(document.root(), "figure").map(series).collect();
-    let of_load = [2, 2, 2, 1, 1, 1];
+    let of_load = [3, 3, 3, 2, 2, 2, 2];
     assert_eq!(counts, [&[0; 3][..], &of_load, &of_load].concat());
     for unit in ["Mb/s", "%", "rules", "µs", "cycles"] {
         let is_unit = |text: Node<'_, '_>| text.text().is_some_and(|text| text.trim() == unit);
         assert!(named(document.root(), "text").any(is_unit), "{unit}");
     }
-    assert_eq!(named(document.root(), "tr").count(), 1 + 4);
+    assert_eq!(named(document.root(), "tr").count(), 1 + 6 + 2);
     for forbidden in ["script", "link", "img", "iframe", "object"] {
         assert_eq!(named(document.root(), forbidden).count(), 0, "{forbidden}");
     }
@@ -188,7 +297,8 @@ fn the_page_escapes_what_others_wrote() {
         let mut nodes = named(document.root(), name);
         nodes.any(|node| node.text().is_some_and(|text| text.contains(words)))
     };
-    assert!(has("li", &comparison.title));
+    assert!(has("h2", &comparison.title) || has("h2", "x<y"));
+    assert!(text.contains("&lt;script&gt;") && !text.contains("<script>"));
     assert!(has("dd", comparison.processor.as_deref().unwrap()));
     assert!(has("dd", &comparison.personality));
 }
@@ -198,10 +308,13 @@ fn a_page_of_nothing_is_a_page() {
     let mut empty = comparison();
     empty.runs.clear();
     parse(&page(&empty).unwrap());
-    let mut short = comparison();
-    let nothing = |offload| Readings::default().finish("IMIX", offload, Summary::new());
-    short.runs = vec![nothing(false), nothing(true)];
-    let text = page(&short).unwrap();
+    let mut idle = comparison();
+    idle.runs.truncate(2);
+    for run in &mut idle.runs {
+        run.measured = Rates::default();
+        run.samples.clear();
+    }
+    let text = page(&idle).unwrap();
     parse(&text);
-    assert!(!text.contains("NaN") && short.pair("IMIX").is_none(), "nothing to compare with");
+    assert!(!text.contains("NaN"), "nothing to compare with");
 }
