@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
+use traffic::article;
 use traffic::flood::{self, Target};
 use traffic::scenario::{self, Protocol, SHORT_TCP_PACKETS};
 use traffic::{PcapWriter, Side};
@@ -24,6 +25,8 @@ pub(crate) enum Traffic {
     Flood(Target, u32),
     /// One packet of each of this many UDP flows: 64 bytes, including the frame check sequence.
     OneWay(u32),
+    /// Small TCP as in the FlowTable article: the same SYN and the same SYN+ACK, over and over.
+    SynSynAck,
 }
 
 impl Traffic {
@@ -35,16 +38,19 @@ impl Traffic {
             Traffic::ShortTcp(_) => "short-tcp".to_owned(),
             Traffic::Flood(target, _) => format!("flood-{}", target.name()),
             Traffic::OneWay(flows) => format!("one-way-{}", abbreviate(flows)),
+            Traffic::SynSynAck => "syn-synack".to_owned(),
         }
     }
 
     /// Returns the number of flows in the capture.
     pub(crate) fn flows(self) -> usize {
-        let (Traffic::Established(_, flows)
-        | Traffic::ShortTcp(flows)
-        | Traffic::Flood(_, flows)
-        | Traffic::OneWay(flows)) = self;
-        flows as usize
+        match self {
+            Traffic::Established(_, flows)
+            | Traffic::ShortTcp(flows)
+            | Traffic::Flood(_, flows)
+            | Traffic::OneWay(flows) => flows as usize,
+            Traffic::SynSynAck => 1,
+        }
     }
 
     /// Returns the number of packets in the capture.
@@ -53,6 +59,7 @@ impl Traffic {
             Traffic::Established(..) => 2 * self.flows(),
             Traffic::ShortTcp(_) => SHORT_TCP_PACKETS as usize * self.flows(),
             Traffic::Flood(..) | Traffic::OneWay(_) => self.flows(),
+            Traffic::SynSynAck => 2 * article::REPEATS as usize,
         }
     }
 
@@ -74,6 +81,7 @@ impl Traffic {
             Traffic::ShortTcp(connections) => scenario::short_tcp(SEED, connections, sink),
             Traffic::Flood(target, flows) => flood::packets(SEED, target, flows, sink),
             Traffic::OneWay(flows) => flood::packets(SEED, Target::Random, flows, sink),
+            Traffic::SynSynAck => article::small_tcp(SEED, sink),
         }
         result?;
         capture.finish()?;

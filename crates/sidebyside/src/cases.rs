@@ -181,6 +181,7 @@ pub(crate) fn all() -> Vec<Case> {
     cases.extend(flows());
     cases.extend(marked());
     cases.extend(marked_tcp());
+    cases.extend(small_tcp());
     cases.extend(workers());
     cases.extend(floods());
     let groups: Vec<String> = cases.iter().map(|case| case.group.clone()).collect();
@@ -231,6 +232,21 @@ fn marked_tcp() -> impl Iterator<Item = Case> {
         };
         [software, case("marked", true, thresholds)]
     })
+}
+
+/// Returns the small TCP of the FlowTable article, with its depth of tracking, without and with
+/// marks. The article has 1.62 times the packets with marks.
+fn small_tcp() -> [Case; 2] {
+    let traffic = Traffic::SynSynAck;
+    let name = |way: &str| format!("{way}-{}", traffic.name());
+    let case = |way, is_marked, thresholds| Case {
+        name: name(way),
+        source: PacketSource::Twin { is_marked },
+        tracking: Tracking::Flows,
+        ..Case::with_one_worker(traffic, Load::Stable, thresholds)
+    };
+    let times = Threshold::MppsAtLeast { than: vec![name("software")], must: 1.4, goal: None };
+    [case("software", false, vec![]), case("marked", true, vec![times])]
 }
 
 /// Returns the cases without states of connections: `tracking = "flows"` and `"off"`. Those of one

@@ -40,7 +40,7 @@ const EXCHANGED: usize = 8;
 /// Driver calls take at most half of the time: some NICs do not forward during a call.
 const CALL_SHARE: u32 = 128;
 
-/// Counters of bypass rules are read this many times in the timeout of a two-way UDP connection,
+/// Counters of bypass rules are read this many times in the shortest timeout of their connections,
 /// and at least every [`READING_MAX`].
 const READINGS: u64 = 8;
 const READING_MAX: Nanos = 1_000_000_000;
