@@ -48,9 +48,10 @@ pub(crate) struct DemoArgs {
     /// Which connections get NIC rules in the runs with offload, as for `millrace run`
     #[arg(long, value_name = "POLICY", default_value = "after 8")]
     offload: Policy,
-    /// Rate of each link, from 1M to 400G, or none for as fast as the worker takes it
-    #[arg(long, value_name = "RATE", default_value = "10G", value_parser = rate)]
-    speed: String,
+    /// Rate of each link, from 1M to 400G, or none for as fast as the worker takes it. By default
+    /// 10G for the loads of IMIX, and none for those of 64-byte packets
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    speed: Option<String>,
     /// Write the report to FILE instead of millrace-demo.html; only a report is overwritten
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -101,8 +102,8 @@ const EXAMPLES: &str = "\
 Examples:
   millrace demo
       The article's table in less than a minute, and millrace-demo.html.
-  millrace demo --personality x710,ntacc --load stateless --load small-tcp --speed none
-      Two other NICs, two loads, and as many packets as the worker can take.
+  millrace demo --personality x710,ntacc --load stateless --load small-tcp --speed 25G
+      Two other NICs, two loads, and faster links.
   millrace demo --capture office.pcapng --duration 3
       Three seconds of the packets of a capture, without the software NIC.
 

@@ -32,6 +32,9 @@ pub(crate) struct Comparison {
     pub(crate) personalities: Vec<Played>,
     /// Rate of each link; `none` for as fast as possible.
     pub(crate) speed: String,
+    /// False if packets of 64 bytes come without a limit instead.
+    #[serde(skip)]
+    pub(crate) is_speed_of_all: bool,
     /// Which connections get rules in runs with offload.
     pub(crate) policy: String,
     /// Time that is measured of each run, in seconds.

@@ -13,6 +13,9 @@ use traffic::{PcapWriter, Side, article};
 /// Flows of [`Load::ManyFlows`]: far more than the caches hold, and no more than a table holds.
 pub(crate) const MANY_FLOWS: u32 = 1_000_000;
 
+/// Rate of the links for loads of IMIX, if the user names none: that of the article.
+pub(crate) const USUAL_SPEED: &str = "10G";
+
 /// Rate of a link that carries nothing but probes, whatever the rate of the other one: about 1450
 /// of them a second.
 const PROBES_ONLY: &str = "1M";
@@ -77,9 +80,16 @@ impl Load {
         (self == Load::ManyFlows).then_some(Policy::All)
     }
 
-    /// Returns the rates of both links if `rate` is asked for.
-    pub(crate) fn rates(self, rate: &str) -> [&str; 2] {
-        [rate, if self.is_answered() { rate } else { PROBES_ONLY }]
+    /// Returns the rates of both links; `asked` is that of the user. On the article's machine,
+    /// small packets came faster than the worker took them. Most machines of today take a link of
+    /// 10 Gb/s full of them, so they come without a limit.
+    pub(crate) fn speeds(self, asked: Option<&str>) -> [&str; 2] {
+        let usual = match self {
+            Load::Stateful | Load::Stateless => USUAL_SPEED,
+            Load::SmallTcp | Load::TcpConnections | Load::ManyFlows => "none",
+        };
+        let speed = asked.unwrap_or(usual);
+        [speed, if self.is_answered() { speed } else { PROBES_ONLY }]
     }
 
     /// Writes two captures: the packets that arrive at each port.

@@ -8,7 +8,7 @@ use super::report::ReportFile;
 use super::{DemoArgs, choose_cpu, run_with_rings};
 use crate::cmd::run::secret;
 use crate::demo::comparison::{Comparison, LeftOut, Phases, Played, Readings, Run, RunTitle};
-use crate::demo::load::Mode;
+use crate::demo::load::{Mode, USUAL_SPEED};
 use crate::live::{PortPair, Runtime};
 use crate::signals;
 use crate::start::start_eal;
@@ -102,7 +102,8 @@ fn describe(args: &DemoArgs, personalities: &[Played]) -> Comparison {
         personality: name,
         title,
         personalities: personalities.to_vec(),
-        speed: args.speed.clone(),
+        speed: args.speed.clone().unwrap_or_else(|| USUAL_SPEED.to_owned()),
+        is_speed_of_all: args.speed.is_some(),
         policy: args.offload.to_string(),
         seconds: args.duration.as_secs_f64(),
         seed: args.seed,
@@ -268,12 +269,12 @@ impl<'a> Stage<'a> {
         let folder = tempfile::tempdir().context("cannot make a folder for captures")?;
         let paths = ["a.pcap", "b.pcap"].map(|name| folder.path().join(name));
         load.write(*seed, &paths).context("cannot write a capture")?;
-        let rates = load.rates(speed);
+        let speeds = load.speeds(speed.as_deref());
         // The driver reads the captures in probe, so they may be removed after it.
         let port = |number: usize| {
-            let (capture, rate) = (paths[number].display(), rates[number]);
+            let (capture, speed) = (paths[number].display(), speeds[number]);
             let devargs = format!(
-                "net_twin{number},replay={capture},loops=forever,speed={rate},switch=demo,\
+                "net_twin{number},replay={capture},loops=forever,speed={speed},switch=demo,\
                  personality={personality},seed={seed}"
             );
             Port::probe(&self.eal, &devargs)

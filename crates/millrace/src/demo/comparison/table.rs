@@ -15,7 +15,8 @@ impl Comparison {
             "none" => "as fast as it goes",
             speed => speed,
         };
-        writeln!(out, "bump between two ports of a NIC, one worker, {speed} each way")?;
+        let small = if self.is_speed_of_all { "" } else { "; 64-byte packets as fast as it goes" };
+        writeln!(out, "bump between two ports of a NIC, one worker, {speed} each way{small}")?;
         for caveat in self.caveats() {
             writeln!(out, "  {caveat}")?;
         }

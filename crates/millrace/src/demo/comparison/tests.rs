@@ -76,6 +76,7 @@ fn comparison() -> Comparison {
         title: played.title.clone(),
         personalities: vec![played],
         speed: "10G".to_owned(),
+        is_speed_of_all: false,
         policy: "after 8".to_owned(),
         seconds: 5.0,
         seed: 1,
