@@ -132,14 +132,18 @@ fn plan(policy: Policy, RunTitle { load, mode, .. }: &RunTitle<'_>) -> OffloadPl
     match mode {
         Mode::Off => off,
         Mode::Marks => OffloadPlan { policy, rules_max, ..off },
-        Mode::Bypass => OffloadPlan { policy, rules_max, bypass: Bypass::After(packets), ..off },
+        Mode::Bypass => {
+            let bypass = Bypass::After(packets);
+            OffloadPlan { policy, rules_max, bypass, bypass_tcp: bypass, ..off }
+        }
     }
 }
 
 /// Returns why a port does not forward by itself, if a run in `mode` needs that.
 fn no_bypass(live: &Runtime, mode: Mode) -> Option<String> {
-    let reasons = live.without_rules().into_iter().chain(live.without_bypass());
-    reasons.filter(|_| mode == Mode::Bypass).map(|(_, reason)| reason).next()
+    let bypass = live.without_bypass().into_iter().map(|(_, _, reason)| reason);
+    let mut reasons = live.without_rules().into_iter().map(|(_, reason)| reason).chain(bypass);
+    reasons.next().filter(|_| mode == Mode::Bypass)
 }
 
 /// How a run ended.
