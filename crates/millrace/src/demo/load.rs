@@ -27,7 +27,7 @@ pub(crate) enum Load {
     Stateful,
     /// IMIX both ways.
     Stateless,
-    /// The same SYN up and the same SYN+ACK down.
+    /// One SYN up and one SYN+ACK down, over and over.
     SmallTcp,
     /// Small segments of TCP connections that open.
     TcpConnections,
