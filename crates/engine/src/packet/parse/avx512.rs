@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Parses the counters and numbers of packets whose connection is known by a mark, eight at a time with
-//! AVX-512.
+//! Parses the counters and numbers of packets whose connection is known by a mark, eight at a time
+//! with AVX-512.
 //!
 //! It takes half the instructions of AVX2.
 
