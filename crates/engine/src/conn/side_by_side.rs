@@ -52,6 +52,8 @@ pub(crate) fn count_eight<const W: usize>(
     if simd > SimdLevel::None {
         return avx2::count_eight(records, packets, sampler);
     }
-    let _ = (simd, records, packets, sampler);
+    // Only vector code reads them.
+    let MarkedEight { plain: PlainRows { metas, seqs, sizes }, now, wanted, .. } = packets;
+    let _ = (simd, records, (metas, seqs, sizes), now, wanted, sampler);
     Counted::default()
 }

@@ -13,7 +13,7 @@ pub(crate) struct PlainBatch {
     sizes: [u64; BURST_MAX],
 }
 
-/// The same rows of each column of a [`PlainBatch`].
+/// Adjacent rows of a [`PlainBatch`], in a slice of each column.
 ///
 /// Only rows of TCP segments without SYN and FIN have numbers. Other rows have any.
 pub(crate) struct PlainColumns<'a> {

@@ -94,7 +94,7 @@ pub(crate) fn plain_all<P: Packet>(
         };
         #[cfg(not(target_arch = "x86_64"))]
         let (side_by_side, their_bytes) = {
-            let _ = vectors;
+            let _ = (vectors, columns.skip(read));
             (0, 0)
         };
         read += side_by_side;
