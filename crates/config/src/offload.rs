@@ -16,6 +16,7 @@ pub(crate) struct Offload {
     pub(crate) check: Option<Located<MarkVerification>>,
     pub(crate) quarantine_ms: Option<Located<u32>>,
     pub(crate) api: Option<Located<RuleApi>>,
+    pub(crate) marks: Option<Located<MarkPolicy>>,
     pub(crate) bypass: Option<Located<Bypass>>,
     pub(crate) bypass_tcp: Option<Located<Bypass>>,
 }
@@ -29,6 +30,7 @@ impl Offload {
             check: section.parsed("check", parse_check),
             quarantine_ms: section.integer("quarantine_ms", 1..=60_000),
             api: section.choice("api", RULE_API),
+            marks: section.choice("marks", MARK_POLICY),
             bypass: section.parsed("bypass", str::parse::<Bypass>),
             bypass_tcp: section.parsed("bypass_tcp", str::parse::<Bypass>),
         };
@@ -48,6 +50,18 @@ pub enum RuleApi {
 
 pub(crate) const RULE_API: &Choices<RuleApi> =
     &[("\"auto\"", RuleApi::Auto), ("\"sync\"", RuleApi::Sync)];
+
+/// When workers use marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkPolicy {
+    /// While they save time, as measured.
+    Auto,
+    /// Always.
+    Always,
+}
+
+pub(crate) const MARK_POLICY: &Choices<MarkPolicy> =
+    &[("\"auto\"", MarkPolicy::Auto), ("\"always\"", MarkPolicy::Always)];
 
 /// Which directions of connections get a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -84,6 +84,15 @@ pub struct PortLine {
     /// Why it does not bypass UDP; null if it does, or from an older instance.
     #[serde(default)]
     pub bypass_reason: Option<String>,
+    /// What workers do with marks: `used`, `ignored` or `no_rules`; empty from an older instance.
+    #[serde(default)]
+    pub mark_use: String,
+    /// Cycles per packet by mark when that was measured last; 0 if never.
+    #[serde(default)]
+    pub mark_cycles: f64,
+    /// The same in software.
+    #[serde(default)]
+    pub software_cycles: f64,
     /// `on` if it bypasses TCP; `off` if not; empty from an older instance.
     #[serde(default)]
     pub bypass_tcp: String,

@@ -272,6 +272,7 @@ fn marked(c: &mut Criterion) {
         admission: OffloadPolicy::After { packets: 1 },
         rules_max: 2 << 20,
         zone_rules_max: None,
+        chooses_marks: false,
         bypass: [BypassConfig::OFF; 2],
         slots: 1 << 20,
     };

@@ -47,8 +47,8 @@ pub(crate) use ip_proto::{
 };
 pub use mark_rule::MarkRule;
 pub use offload::{
-    BypassConfig, BypassCount, FiveTuple, MarkVerification, OffloadConfig, OffloadPolicy,
-    RuleAction, RuleRequest, RuleResult, Side,
+    BypassConfig, BypassCount, FiveTuple, MarkChoiceStatus, MarkUse, MarkVerification,
+    OffloadConfig, OffloadPolicy, RuleAction, RuleRequest, RuleResult, Side,
 };
 pub use proto_state::ProtoState;
 pub use query::{ConnView, Cursor, Query, SweepProgress, ZoneStatus};

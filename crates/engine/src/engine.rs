@@ -10,8 +10,8 @@ use crate::api::{
     Config, CtState, FlowRecord, MAX_CAPACITY, STALL_CYCLES, Side, Stage, Stats, Verdict,
 };
 use crate::base::{BURST_MAX, Nanos, whole_micros};
-use crate::offload::RuleBudget;
-use crate::pipeline::{Context, Pipeline};
+use crate::offload::{BurstRole, MarkChoice, RuleBudget};
+use crate::pipeline::{Context, Pipeline, has_marks};
 use crate::policy::ZonePolicies;
 use crate::tracker::Trackers;
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub struct Engine {
     pub(crate) pipeline: Pipeline,
     pub(crate) accounts: Accounts,
     pub(crate) budget: Option<RuleBudget>,
+    /// Whether marks are used; `None` if they always are.
+    pub(crate) mark_choice: Option<Box<MarkChoice>>,
     cycle_counter: fn() -> u64,
     pub(crate) now: Nanos,
     bursts: u32,
@@ -68,6 +70,10 @@ impl Engine {
             budget: config
                 .offload
                 .map(|offload| RuleBudget::new(offload.rules_max, offload.admission)),
+            mark_choice: config
+                .offload
+                .filter(|offload| offload.chooses_marks)
+                .map(|_| Box::new(MarkChoice::new())),
             cycle_counter: config.cycle_counter,
             now: 0,
             bursts: 0,
@@ -132,12 +138,35 @@ impl Engine {
         verdicts: &mut [Verdict],
     ) {
         let verdicts = self.arrive(side, now, packets.len(), verdicts);
+        if self.mark_choice.as_ref().is_some_and(|choice| choice.is_due(self.now)) {
+            return self.process_trial(packets, verdicts);
+        }
         self.bursts = self.bursts.wrapping_add(1);
         if self.bursts % SAMPLE_EVERY == 0 {
             return self.process_sampled(packets, verdicts);
         }
         let (pipeline, context) = self.parts();
         pipeline.process(context, packets, verdicts, &mut |_| ());
+    }
+
+    /// Tracks one burst that may be part of a trial of marks.
+    #[inline(never)]
+    fn process_trial<P: Packet>(&mut self, packets: &[P], verdicts: &mut [Verdict]) {
+        let (counter, now) = (self.cycle_counter, self.now);
+        let Some(choice) = &mut self.mark_choice else { return };
+        let role = choice.role(now, has_marks(packets));
+        if let BurstRole::WarmUp(way) | BurstRole::Measured(way) = role {
+            self.pipeline.mark_use = way;
+        }
+        let before = counter();
+        let (pipeline, context) = self.parts();
+        pipeline.process(context, packets, verdicts, &mut |_| ());
+        let spent = counter().wrapping_sub(before);
+        let Some(choice) = &mut self.mark_choice else { return };
+        if let BurstRole::Measured(way) = role {
+            choice.note(way, (spent, packets.len()), now);
+        }
+        self.pipeline.mark_use = choice.in_use();
     }
 
     /// Tracks one burst and measures the cycles that each stage of it takes.

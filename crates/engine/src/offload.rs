@@ -17,6 +17,7 @@ mod candidates;
 mod effect;
 mod evaluate;
 mod interval;
+mod mark_choice;
 mod requests;
 mod rules;
 mod score;
@@ -26,6 +27,7 @@ mod zone_share;
 
 pub(crate) use budget::RuleBudget;
 pub(crate) use interval::{EvalInterval, PendingEval};
+pub(crate) use mark_choice::{BurstRole, MarkChoice};
 pub(crate) use rules::{FlowRules, MarkCheck, ResultEffect};
 pub(crate) use score::{Demand, RateSample, Score};
 pub(crate) use slots::SlotIndex;

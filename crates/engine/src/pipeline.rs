@@ -19,7 +19,7 @@ mod track;
 mod verdicts;
 
 use crate::account::Accounts;
-use crate::api::{Config, Side, Stage, Tracking, Verdict};
+use crate::api::{Config, MarkUse, Side, Stage, Tracking, Verdict};
 use crate::base::{BURST_MAX, MemoryUse, Nanos};
 use crate::fragments::FragmentStore;
 use crate::packet::parse::PART;
@@ -46,6 +46,8 @@ pub(crate) struct Pipeline {
     zones: Arc<ZonePolicies>,
     /// Deepest tracking in any zone.
     deepest: Tracking,
+    /// What to do with marks in the next burst.
+    pub(crate) mark_use: MarkUse,
 }
 
 /// The parts of an engine that tracking a burst changes, and the time of the burst.
@@ -64,6 +66,7 @@ impl Pipeline {
             steering: Steering::new(config),
             zones,
             deepest: config.deepest,
+            mark_use: MarkUse::Used,
         }
     }
 
@@ -91,8 +94,11 @@ impl Pipeline {
         if !self.zones.tracks_any() || self.deepest == Tracking::Off {
             return context.accounts.pass_untracked(packets);
         }
-        let is_any_marked = || packets.iter().any(|packet| packet.mark_or_zero() != 0);
-        let Some(marked) = self.marked.as_mut().filter(|_| is_any_marked()) else {
+        let is_used = self.mark_use == MarkUse::Used;
+        let Some(marked) = self.marked.as_mut().filter(|_| is_used && has_marks(packets)) else {
+            if self.mark_use == MarkUse::Ignored {
+                self.ignore_marks(context.trackers, packets);
+            }
             packets.iter().for_each(prefetch_head);
             return self.process_unmarked(context, packets, (verdicts, NoCtStates), done);
         };
@@ -104,6 +110,16 @@ impl Pipeline {
             let context = Context { trackers, accounts, now };
             self.process_rest(context, (packets, rest), verdicts, done);
         }
+    }
+
+    /// Counts packets whose marks are not used. Their rules lose no credit for that.
+    #[inline(never)]
+    fn ignore_marks<P: Packet>(&mut self, trackers: &mut Trackers, packets: &[P]) {
+        let marks = packets.iter().filter(|packet| packet.mark_or_zero() != 0).count();
+        let Some(marked) = self.marked.as_mut().filter(|_| marks > 0) else { return };
+        marked.stats.ignored += marks as u64;
+        trackers.v4.set_unread_marks();
+        trackers.v6.set_unread_marks();
     }
 
     /// Tracks the packets at these places of a burst.
@@ -273,6 +289,12 @@ impl Pipeline {
     pub(crate) fn memory(&self) -> MemoryUse {
         self.fragments().map_or(MemoryUse::default(), |fragments| fragments.memory())
     }
+}
+
+/// True if a packet has a mark.
+#[inline(always)]
+pub(crate) fn has_marks<P: Packet>(packets: &[P]) -> bool {
+    packets.iter().any(|packet| packet.mark_or_zero() != 0)
 }
 
 /// Counts packets by their marks; returns those that must be processed without mark.

@@ -144,6 +144,7 @@ fn nothing_is_allocated(tcp: TcpWindowCheck, evict: Evict) {
         admission: OffloadPolicy::After { packets: 2 },
         rules_max: 1500,
         zone_rules_max: None,
+        chooses_marks: false,
         bypass: [BypassConfig::OFF; 2],
         slots: 1500,
     };

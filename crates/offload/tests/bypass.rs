@@ -137,6 +137,7 @@ impl World {
             admission: OffloadPolicy::After { packets: 1 },
             rules_max: 64,
             zone_rules_max: None,
+            chooses_marks: false,
             bypass: [BypassConfig { udp: Some(3), tcp: None }; 2],
         };
         let (capacity_ipv4, capacity_ipv6) = (64, 1);

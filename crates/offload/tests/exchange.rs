@@ -206,6 +206,7 @@ fn parties(is_stubborn: bool, is_late: bool) -> (Worker, Programming) {
         admission: OffloadPolicy::After { packets: 1 },
         rules_max: 2,
         zone_rules_max: None,
+        chooses_marks: false,
         bypass: [BypassConfig::OFF; 2],
     };
     let (capacity_ipv4, capacity_ipv6) = (2, 1);

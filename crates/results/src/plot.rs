@@ -22,6 +22,8 @@ pub const OFF: Colour = RGBColor(0xb4, 0x53, 0x09);
 pub const ON: Colour = RGBColor(0x1d, 0x4e, 0xd8);
 /// Colour of runs in which the NIC forwards packets by itself.
 pub const BYPASS: Colour = RUNS[2];
+/// Colour of runs in which the worker chooses.
+pub const AUTOMATIC: Colour = RUNS[3];
 /// Colours of runs, in their order. The page has a light and a dark variant of each.
 pub const RUNS: [Colour; 8] = [
     ON,

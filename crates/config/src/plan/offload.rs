@@ -2,7 +2,7 @@
 //! Plans NIC rules: which connections get them, how many, and their memory.
 
 use super::{PairPlan, Settings};
-use crate::{Bypass, Policy, RuleApi, sampled};
+use crate::{Bypass, MarkPolicy, Policy, RuleApi, sampled};
 use engine::{MarkLayout, MarkVerification, Nanos, OffloadConfig};
 
 /// Default number of rules of one port: more than all but a few NICs take.
@@ -33,6 +33,8 @@ pub struct OffloadPlan {
     pub quarantine: Nanos,
     /// How rules are created.
     pub api: RuleApi,
+    /// When workers use marks.
+    pub marks: MarkPolicy,
     /// Which directions of UDP connections the NIC forwards itself.
     pub bypass: Bypass,
     /// Which directions of TCP connections the NIC forwards itself.
@@ -51,6 +53,7 @@ impl OffloadPlan {
         let quarantine_ms = settings.take("quarantine_ms", written.quarantine_ms, QUARANTINE_MS);
         let quarantine = u64::from(quarantine_ms) * 1_000_000;
         let api = settings.take("api", written.api, RuleApi::Auto);
+        let marks = settings.take("marks", written.marks, MarkPolicy::Auto);
         let bypass = settings.take("bypass", written.bypass, Bypass::Off);
         let bypass_tcp = settings.take("bypass_tcp", written.bypass_tcp, Bypass::Off);
         Self {
@@ -61,6 +64,7 @@ impl OffloadPlan {
             check,
             quarantine,
             api,
+            marks,
             bypass,
             bypass_tcp,
         }

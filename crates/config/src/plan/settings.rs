@@ -5,8 +5,8 @@
 
 use crate::{
     Bypass, CHECKSUMS, Choices, Devargs, EVICT, FRAGMENTS, Folder, HUGE, Huge, INVALID, Located,
-    MALFORMED, PICK_UP, Place, Policy, RULE_API, RuleApi, Socket, TCP, TRACKING, WHEN_FULL, ZONE,
-    check_words,
+    MALFORMED, MARK_POLICY, MarkPolicy, PICK_UP, Place, Policy, RULE_API, RuleApi, Socket, TCP,
+    TRACKING, WHEN_FULL, ZONE, check_words,
 };
 use engine::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, MarkVerification,
@@ -294,6 +294,12 @@ impl Show for MarkVerification {
 impl Show for RuleApi {
     fn show(&self) -> Value {
         spelled(RULE_API, self)
+    }
+}
+
+impl Show for MarkPolicy {
+    fn show(&self) -> Value {
+        spelled(MARK_POLICY, self)
     }
 }
 

@@ -396,6 +396,7 @@ fn what_a_plan_says_of_rules_is_enough() {
         admission: engine::OffloadPolicy::After { packets: 8 },
         rules_max: offload.rules_per_worker(2),
         zone_rules_max: offload.zone_rules_per_worker(2),
+        chooses_marks: false,
         bypass: [engine::BypassConfig::OFF; 2],
     };
     let taken = |offload| {

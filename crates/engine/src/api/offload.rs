@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the types by which the engine and the owner of a port exchange NIC rules: configuration,
-//! requests, results.
+//! requests, results, and what a worker does with marks.
 
 use super::flow_mark::{MarkLayout, RuleId};
 use std::net::IpAddr;
@@ -39,8 +39,47 @@ pub struct OffloadConfig {
     pub rules_max: u32,
     /// Maximum number of rules of one zone and IP version, per side; `None`: no limit.
     pub zone_rules_max: Option<u32>,
+    /// True if the worker finds out itself whether marks save time, and uses them only then.
+    pub chooses_marks: bool,
     /// Per side: which directions the NIC forwards by itself.
     pub bypass: [BypassConfig; 2],
+}
+
+/// What a worker does with marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MarkUse {
+    /// Packets are counted by their marks.
+    #[default]
+    Used,
+    /// Marked packets are processed in software, because that costs less. Rules stay.
+    Ignored,
+    /// Marks cost more than they save: no rules are installed for them.
+    NoRules,
+}
+
+impl MarkUse {
+    /// Returns the name in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MarkUse::Used => "used",
+            MarkUse::Ignored => "ignored",
+            MarkUse::NoRules => "no_rules",
+        }
+    }
+}
+
+/// What a worker has found out about marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MarkChoiceStatus {
+    /// What it does with them.
+    pub in_use: MarkUse,
+    /// Cycles per packet of bursts with marks in the last trial, if marks are used; 0 if there was
+    /// no trial.
+    pub by_mark: f64,
+    /// The same if marks are ignored.
+    pub in_software: f64,
+    /// Number of changes so far.
+    pub switches: u64,
 }
 
 /// Number of packets after which the NIC forwards a direction of an open connection by itself, if

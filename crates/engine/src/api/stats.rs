@@ -5,7 +5,7 @@
 
 use super::anomaly::Anomaly;
 use super::flow_record::EndReason;
-use super::offload::BypassCount;
+use super::offload::{BypassCount, MarkChoiceStatus};
 use super::untracked_reason::UntrackedReason;
 use crate::base::Nanos;
 
@@ -121,6 +121,8 @@ pub struct MarkStats {
     pub stale: u64,
     /// The packet has another key than the record.
     pub mismatched: u64,
+    /// Marked packets that were processed in software, because that costs less.
+    pub ignored: u64,
     /// Packets whose key was compared. They are also in one of the other counters.
     pub checked: u64,
 }
@@ -204,4 +206,6 @@ pub struct OffloadStatus {
     /// Number of rule kinds (by IP version and protocol) that are not requested because they had no
     /// effect.
     pub kinds_aside: u32,
+    /// What the worker does with marks, and the figures that led to it.
+    pub marks: MarkChoiceStatus,
 }

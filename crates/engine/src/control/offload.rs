@@ -2,7 +2,9 @@
 //! Makes rule requests, applies their results, and rechecks rules. What both tables share is
 //! decided here.
 
-use crate::api::{MarkStats, OffloadStats, OffloadStatus, RuleId, RuleRequest, RuleResult, Side};
+use crate::api::{
+    MarkStats, MarkUse, OffloadStats, OffloadStatus, RuleId, RuleRequest, RuleResult, Side,
+};
 use crate::base::Nanos;
 use crate::engine::Engine;
 use crate::offload::{Demand, FlowRules, RuleBudget, Score};
@@ -59,6 +61,13 @@ impl Engine {
     /// bursts.
     pub fn recheck_rules(&mut self, now: Nanos, budget: usize) {
         self.advance(now);
+        let rules = Side::BOTH.into_iter().map(|side| self.live(side)).sum();
+        if let Some(choice) = &mut self.mark_choice {
+            choice.note_rules(rules);
+        }
+        let allows_marks = self.allows_marks();
+        self.trackers.v4.allow_marks(allows_marks, budget);
+        self.trackers.v6.allow_marks(allows_marks, budget);
         let Some(mut rule_budget) = self.budget.take() else { return };
         rule_budget.probe_capacity(self.now);
         let mut demands = Side::BOTH.map(|side| self.demand(side, &rule_budget));
@@ -89,6 +98,11 @@ impl Engine {
             None => Demand::none_above(lowest),
             Some(score) => Demand::places(rule_budget.in_flight_max(side), score, lowest),
         }
+    }
+
+    /// True if rules that set marks may be installed.
+    fn allows_marks(&self) -> bool {
+        self.mark_choice.as_ref().is_none_or(|choice| choice.in_use() != MarkUse::NoRules)
     }
 
     /// Returns the scores of the best candidates of both tables.
@@ -156,6 +170,7 @@ impl Engine {
             room: rule_budget.capacity(side),
             horizon_ns: rule_budget.payback_time(side),
             kinds_aside: of(self.trackers.v4.rules()) + of(self.trackers.v6.rules()),
+            marks: self.mark_choice.as_ref().map(|choice| choice.status()).unwrap_or_default(),
         }
     }
 }

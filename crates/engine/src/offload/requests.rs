@@ -21,6 +21,9 @@ impl FlowRules {
     ) -> Option<RuleRequest> {
         let CandidateId { record, direction } = candidate;
         let is_bypass = self.can_bypass((candidate, side), packets, hot);
+        if !is_bypass && !self.are_marks_allowed() {
+            return None;
+        }
         let eval = &mut self.evals[record as usize];
         if eval.slot == NO_SLOT {
             let Some(slot) = self.slots.take(record) else {

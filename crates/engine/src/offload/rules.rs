@@ -9,7 +9,9 @@ use super::score::{Histogram, Score};
 use super::slots::{MarkSlot, MarkSlots, NO_SLOT, RuleEntry, RuleLifecycle};
 use super::zone_share::Zones;
 use super::{slots, zone_share};
-use crate::api::{FiveTuple, OffloadConfig, OffloadStats, RuleId, RuleRequest, RuleResult, Side};
+use crate::api::{
+    BypassConfig, FiveTuple, OffloadConfig, OffloadStats, RuleId, RuleRequest, RuleResult, Side,
+};
 use crate::base::{HugeRegion, MemoryUse, Nanos, Tick};
 use crate::conn::ConnHot;
 use crate::packet::{Key, PacketMeta};
@@ -96,6 +98,10 @@ pub(crate) struct FlowRules {
     /// The slot that was rechecked last, and the time up to which rechecks are done.
     pub(super) last_rechecked: u32,
     pub(super) rechecked_at: Nanos,
+    /// True if rules that set marks may be installed.
+    allows_marks: bool,
+    /// Next slot to withdraw marks from, while they are not allowed.
+    next_without_marks: u32,
     /// Bypass rules that are not known to be gone.
     pub(crate) bypasses: u32,
     pub(super) stats: OffloadStats,
@@ -128,6 +134,8 @@ impl FlowRules {
             payback_time: [0; 2],
             last_rechecked: 0,
             rechecked_at: 0,
+            allows_marks: true,
+            next_without_marks: 0,
             bypasses: 0,
             stats: OffloadStats::default(),
         }
@@ -212,6 +220,36 @@ impl FlowRules {
         };
         rule.since = now;
         self.removes.push_back((rule_id, side));
+    }
+
+    /// Sets whether rules that set marks may be installed. If not, withdraws those of up to `budget`
+    /// slots.
+    pub(crate) fn allow_marks(&mut self, allows_marks: bool, budget: usize) {
+        if allows_marks {
+            (self.allows_marks, self.next_without_marks) = (true, 0);
+            return;
+        }
+        self.allows_marks = false;
+        let until = self.slots.used().min(self.next_without_marks.saturating_add(budget as u32));
+        for slot in self.next_without_marks..until {
+            for direction in 0..2 {
+                let rule = self.slots.get(slot).map(|slot| slot.rules[direction]);
+                if rule.is_some_and(|rule| !rule.is_bypass && rule.lifecycle.is_live()) {
+                    self.withdraw(slot, direction);
+                }
+            }
+        }
+        self.next_without_marks = until;
+    }
+
+    /// True if the NIC may forward packets by itself.
+    pub(crate) fn may_bypass(&self) -> bool {
+        self.offload.bypass.iter().any(|bypass| *bypass != BypassConfig::OFF)
+    }
+
+    /// True if a rule may set a mark now.
+    pub(crate) fn are_marks_allowed(&self) -> bool {
+        self.allows_marks
     }
 
     /// True if a NIC rule can distinguish packets of a zone from others.

@@ -78,6 +78,15 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
+    /// Sets whether rules that set marks may be installed: [`FlowRules::allow_marks`]. If no rule
+    /// may be installed at all, no direction is evaluated.
+    pub(crate) fn allow_marks(&mut self, allows_marks: bool, budget: usize) {
+        let Some(rules) = self.rules.as_deref_mut() else { return };
+        rules.allow_marks(allows_marks, budget);
+        let evaluates = allows_marks || rules.may_bypass();
+        self.eval_interval = evaluates.then(|| rules.eval_interval());
+    }
+
     /// Sets the mark that is enough for packets of this record; 0 for none. Returns the old one.
     #[inline(always)]
     pub(crate) fn set_expected_mark(&mut self, record: u32, mark: u32) -> u32 {

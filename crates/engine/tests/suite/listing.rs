@@ -102,6 +102,7 @@ fn with_rules(admission: OffloadPolicy) -> Engine {
         admission,
         rules_max: 100,
         zone_rules_max: None,
+        chooses_marks: false,
         bypass: [BypassConfig::OFF; 2],
         slots: 500,
     };

@@ -117,6 +117,7 @@ fn offload() -> OffloadConfig {
         admission: OffloadPolicy::After { packets: 1 },
         rules_max: 8,
         zone_rules_max: None,
+        chooses_marks: false,
         bypass: [BypassConfig::OFF; 2],
     }
 }

@@ -59,6 +59,23 @@ pub(crate) fn run(args: &OffloadArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns what workers do with marks, and why.
+fn mark_sentence(port: &PortLine) -> String {
+    let PortLine { mark_cycles, software_cycles, .. } = *port;
+    let (less, word) = match software_cycles - mark_cycles {
+        saved if saved >= 0.0 => (saved, "less"),
+        saved => (-saved, "more"),
+    };
+    let outcome = match port.mark_use.as_str() {
+        "used" => "used",
+        "ignored" => "not used",
+        _ => "not used, and no rules are installed for them",
+    };
+    format!(
+        "marks: {mark_cycles:.1} cycles a packet, {less:.1} {word} than in software here; {outcome}"
+    )
+}
+
 fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
     let PortLine { name, live, room, threshold_pps, horizon_s, kinds_aside, .. } = port;
     if port.state != "on" {
@@ -77,6 +94,9 @@ fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
     writeln!(out, "  {threshold}; a rule must save its cost in {horizon}; marks of {bits} bits")?;
     let [insert, delete] = [&port.insert_us, &port.delete_us].map(times);
     writeln!(out, "  insert {insert}, delete {delete} (min / avg / max)")?;
+    if port.mark_cycles > 0.0 {
+        writeln!(out, "  {}", mark_sentence(port))?;
+    }
     for (bypass, protocol) in [(&port.bypass, "UDP"), (&port.bypass_tcp, "TCP")] {
         if bypass == "on" {
             writeln!(out, "  bypass of {protocol} is on: the NIC can forward it to the peer port")?;

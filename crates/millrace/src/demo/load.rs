@@ -162,10 +162,12 @@ pub(crate) enum Mode {
     Marks,
     /// It forwards the packets of connections that have rules, as far as it can.
     Bypass,
+    /// It forwards what it can; the worker finds out itself whether marks are worth it.
+    Automatic,
 }
 
 impl Mode {
-    pub(crate) const ALL: [Mode; 3] = [Mode::Off, Mode::Marks, Mode::Bypass];
+    pub(crate) const ALL: [Mode; 4] = [Mode::Off, Mode::Marks, Mode::Bypass, Mode::Automatic];
 
     /// Returns the name in tables and JSON.
     pub(crate) fn name(self) -> &'static str {
@@ -173,6 +175,7 @@ impl Mode {
             Mode::Off => "off",
             Mode::Marks => "marks",
             Mode::Bypass => "bypass",
+            Mode::Automatic => "automatic",
         }
     }
 

@@ -15,7 +15,7 @@ use crate::live::offload::bypass::{ByProtocol, Bypass, WithoutBypass};
 use crate::live::offload::port_rules::{DEPTH, PortRules, RuleSpec, RuleSupport};
 use crate::live::ports::shared::SharedPort;
 use config::plan::OffloadPlan;
-use config::{Policy, RuleApi};
+use config::{MarkPolicy, Policy, RuleApi};
 use dpdk::Port;
 use engine::{
     BypassConfig, Engine, MarkLayout, Nanos, OffloadConfig, OffloadPolicy, RuleId, RuleRequest,
@@ -123,6 +123,7 @@ impl RuleSetup {
                 admission,
                 rules_max: plan.rules_per_worker(workers),
                 zone_rules_max: plan.zone_rules_per_worker(workers),
+                chooses_marks: plan.marks == MarkPolicy::Auto,
                 bypass,
             }
         });

@@ -164,6 +164,7 @@ impl World {
             admission,
             rules_max,
             zone_rules_max,
+            chooses_marks: false,
             bypass: [BypassConfig::OFF; 2],
         };
         let all_flows = load.flows + if load.attack == Attack::Never { 0 } else { ATTACKERS };

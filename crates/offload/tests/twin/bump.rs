@@ -122,6 +122,7 @@ impl Bump {
             admission: case.admission,
             rules_max: (case.room / u32::from(workers)).max(1),
             zone_rules_max: None,
+            chooses_marks: false,
             bypass: [BypassConfig::OFF; 2],
         };
         let worker = |number: u16| {

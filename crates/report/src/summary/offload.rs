@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Summarizes NIC rules, and the packets that they marked or forwarded.
 
-use engine::{BypassCount, MarkStats, OffloadStats, OffloadStatus};
+use engine::{BypassCount, MarkChoiceStatus, MarkStats, MarkUse, OffloadStats, OffloadStatus};
 use results::units;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -60,6 +60,13 @@ pub struct OffloadPort {
     pub room: u64,
     /// Kinds of rules set aside at the end of the run because they had no effect.
     pub kinds_aside: u32,
+    /// What workers do with marks at the end of the run; of several, what the last one does that
+    /// does not use them.
+    pub mark_use: &'static str,
+    /// Cycles per packet by mark when that was measured last; 0 if never.
+    pub mark_cycles: f64,
+    /// The same in software.
+    pub software_cycles: f64,
     /// Times of successful installs, in microseconds.
     pub insert_us: Times,
     /// Times of successful removals, in microseconds.
@@ -154,6 +161,7 @@ pub struct Marks {
     pub(crate) foreign: u64,
     pub(crate) stale: u64,
     pub(crate) mismatched: u64,
+    pub(crate) ignored: u64,
     pub(crate) checked: u64,
 }
 
@@ -179,6 +187,11 @@ impl OffloadPort {
         self.threshold_pps = self.threshold_pps.max(state.threshold);
         self.room += u64::from(state.room);
         self.kinds_aside = self.kinds_aside.max(state.kinds_aside);
+        let MarkChoiceStatus { in_use, by_mark, in_software, .. } = state.marks;
+        if self.mark_use.is_empty() || in_use != MarkUse::Used {
+            self.mark_use = in_use.name();
+            (self.mark_cycles, self.software_cycles) = (by_mark, in_software);
+        }
     }
 }
 
@@ -212,12 +225,13 @@ impl Bypassed {
 impl Marks {
     /// Adds the counts of one worker.
     pub fn add(&mut self, stats: &MarkStats) {
-        let MarkStats { counted, unusual, foreign, stale, mismatched, checked } = *stats;
+        let MarkStats { counted, unusual, foreign, stale, mismatched, ignored, checked } = *stats;
         self.counted += counted;
         self.unusual += unusual;
         self.foreign += foreign;
         self.stale += stale;
         self.mismatched += mismatched;
+        self.ignored += ignored;
         self.checked += checked;
     }
 }

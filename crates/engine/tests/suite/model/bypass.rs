@@ -63,6 +63,7 @@ impl World {
             admission,
             rules_max: 64,
             zone_rules_max: None,
+            chooses_marks: false,
             bypass: [BypassConfig { udp: Some(RELEASED), tcp: None }; 2],
         };
         let config = Config {

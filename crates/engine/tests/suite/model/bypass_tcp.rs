@@ -169,6 +169,7 @@ impl World {
             admission: OffloadPolicy::After { packets: 1 },
             rules_max: 64,
             zone_rules_max: None,
+            chooses_marks: false,
             bypass: [bypass; 2],
         };
         Self {

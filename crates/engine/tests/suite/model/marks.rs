@@ -109,6 +109,7 @@ fn with_offload(config: &Config, dice: &mut Rng, check: MarkVerification) -> (Co
         admission,
         rules_max,
         zone_rules_max: None,
+        chooses_marks: false,
         bypass: [BypassConfig::OFF; 2],
     };
     (Config { offload: Some(offload), ..config.clone() }, layout)
@@ -273,6 +274,7 @@ fn of_check(capacity: u32, timeouts: Timeouts, check: MarkVerification) -> (Engi
         admission,
         rules_max: 8,
         zone_rules_max: None,
+        chooses_marks: false,
         bypass: [BypassConfig::OFF; 2],
     };
     let (capacity_ipv4, capacity_ipv6) = (capacity, capacity);

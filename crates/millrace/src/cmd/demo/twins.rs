@@ -15,7 +15,7 @@ use crate::start::start_eal;
 use ::twin::Personality;
 use anyhow::Context;
 use config::plan::{OffloadPlan, engine_bytes};
-use config::{Bypass, Policy};
+use config::{Bypass, MarkPolicy, Policy};
 use doctor::host::{Memory, Processor};
 use dpdk::{Eal, EalConfig, EalError, Lcore, Mempool, Port};
 use engine::{Evict, Tracking};
@@ -131,10 +131,12 @@ fn plan(policy: Policy, RunTitle { load, mode, .. }: &RunTitle<'_>) -> OffloadPl
     let policy = load.policy().unwrap_or(policy);
     match mode {
         Mode::Off => off,
-        Mode::Marks => OffloadPlan { policy, rules_max, ..off },
-        Mode::Bypass => {
+        Mode::Marks => OffloadPlan { policy, rules_max, marks: MarkPolicy::Always, ..off },
+        Mode::Bypass | Mode::Automatic => {
             let bypass = Bypass::After(packets);
-            OffloadPlan { policy, rules_max, bypass, bypass_tcp: bypass, ..off }
+            let is_auto = *mode == Mode::Automatic;
+            let marks = if is_auto { MarkPolicy::Auto } else { MarkPolicy::Always };
+            OffloadPlan { policy, rules_max, marks, bypass, bypass_tcp: bypass, ..off }
         }
     }
 }

@@ -8,7 +8,9 @@ use crate::demo::comparison::{Comparison, Played, Run, Sample, Speedup, pairs};
 use crate::demo::load::Mode;
 use maud::{Markup, html};
 use results::page::{figure, legend, page_of};
-use results::plot::{BYPASS, Bar, Chart, Colour, Line, NotDrawn, OFF, ON, STAGES, Scale, bars};
+use results::plot::{
+    AUTOMATIC, BYPASS, Bar, Chart, Colour, Line, NotDrawn, OFF, ON, STAGES, Scale, bars,
+};
 
 /// Returns the page.
 pub(crate) fn page(comparison: &Comparison) -> Result<String, NotDrawn> {
@@ -113,6 +115,7 @@ fn colour(mode: Mode) -> Colour {
         Mode::Off => OFF,
         Mode::Marks => ON,
         Mode::Bypass => BYPASS,
+        Mode::Automatic => AUTOMATIC,
     }
 }
 

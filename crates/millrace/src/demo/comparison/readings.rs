@@ -26,10 +26,16 @@ pub(crate) struct Phases {
 /// Longest time until measuring begins, as a multiple of the time that is measured.
 const INSTALLING_MOST: u32 = 8;
 
+/// Time in which a worker has found out whether marks are worth it, and removed their rules if not.
+const CHOOSING: Duration = Duration::from_millis(4500);
+
 impl Phases {
     /// Returns the phases of a run in `mode` of which `measured` is measured.
     pub(crate) fn of(measured: Duration, mode: Mode) -> Self {
-        let least = (measured / 2).min(Duration::from_millis(500));
+        let least = match mode {
+            Mode::Automatic => (2 * measured).min(CHOOSING),
+            _ => (measured / 2).min(Duration::from_millis(500)),
+        };
         Self {
             least,
             without_rules: if mode.has_rules() { measured.max(least) } else { least },

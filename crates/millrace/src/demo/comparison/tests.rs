@@ -50,7 +50,7 @@ fn run(load: Load, mode: Mode) -> Run {
     let (kpps, bypassed) = match mode {
         Mode::Off => (1000, 0),
         Mode::Marks => (2000, 0),
-        Mode::Bypass => (2000, 75),
+        Mode::Bypass | Mode::Automatic => (2000, 75),
     };
     let rules = if mode.has_rules() { 100 } else { 0 };
     let readings = readings(kpps, rules, bypassed);

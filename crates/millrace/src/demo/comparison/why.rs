@@ -19,6 +19,7 @@ pub(super) fn why([off, on]: [&Run; 2]) -> Vec<String> {
             "no packet was counted by a mark: what differs is the machine".to_owned()
         }
         Mode::Marks => of_marks(off, on),
+        Mode::Automatic => return of_choice(on),
         Mode::Bypass if on.measured.bypassed_percent == 0.0 => {
             "the NIC forwarded no packet by itself".to_owned()
         }
@@ -32,6 +33,23 @@ pub(super) fn why([off, on]: [&Run; 2]) -> Vec<String> {
         }
     };
     [sentence].into_iter().chain(of_rules(on)).collect()
+}
+
+/// Returns what the worker has chosen, and the figures that led to it.
+fn of_choice(on: &Run) -> Vec<String> {
+    let ports = &on.summary.offload.ports;
+    let choice = ports.iter().find(|port| port.mark_cycles > 0.0);
+    let marks = choice.map(|port| {
+        let outcome = if port.mark_use == "used" { "used" } else { "not used" };
+        format!(
+            "marks are {outcome}: {:.0} cycles a packet by mark, {:.0} in software",
+            port.mark_cycles, port.software_cycles
+        )
+    });
+    let share = on.measured.bypassed_percent;
+    let bypass =
+        (share > 0.0).then(|| format!("the NIC forwards {share:.1} % of the packets by itself"));
+    bypass.into_iter().chain(marks).collect()
 }
 
 fn of_marks(off: &Run, on: &Run) -> String {

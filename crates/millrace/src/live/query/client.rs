@@ -16,7 +16,7 @@ use crate::live::query::turns::Turns;
 use crate::live::summary;
 use config::plan::ZoneRules;
 use dpdk::tsc;
-use engine::{ConnView, Cursor, Nanos, OffloadStatus, Query, RuleView, ZoneStatus};
+use engine::{ConnView, Cursor, MarkUse, Nanos, OffloadStatus, Query, RuleView, ZoneStatus};
 use report::summary::{Offload, OffloadPort, Summary};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -345,6 +345,11 @@ fn add_status(sum: OffloadStatus, next: OffloadStatus) -> OffloadStatus {
         threshold: sum.threshold.max(next.threshold),
         horizon_ns: sum.horizon_ns.max(next.horizon_ns),
         kinds_aside: sum.kinds_aside.max(next.kinds_aside),
+        marks: match sum.marks.in_use {
+            MarkUse::Used if next.marks.in_use != MarkUse::Used => next.marks,
+            MarkUse::Used if sum.marks.by_mark == 0.0 => next.marks,
+            _ => sum.marks,
+        },
     }
 }
 

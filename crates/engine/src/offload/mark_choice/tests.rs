@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Plays loads whose costs are known, and checks that the choice finds the cheaper way and keeps
+//! it.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A load: cycles of a burst by mark and in software, and the noise of a measurement in percent.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    by_mark: u64,
+    in_software: u64,
+    noise: u64,
+}
+
+/// A worker that takes a burst every hundred microseconds.
+struct Worker {
+    choice: MarkChoice,
+    now: Nanos,
+    random: u64,
+    /// Cycles so far.
+    spent: u64,
+}
+
+const BURST: Nanos = 100_000;
+const PACKETS: usize = 32;
+
+impl Worker {
+    fn new(seed: u64) -> Self {
+        Self { choice: MarkChoice::new(), now: 0, random: seed | 1, spent: 0 }
+    }
+
+    /// Returns a number from 0 to 99.
+    fn percent(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % 100
+    }
+
+    fn run(&mut self, load: Load, span: Nanos) {
+        let until = self.now + span;
+        while self.now < until {
+            self.now += BURST;
+            let has_marks = self.choice.in_use() != MarkUse::NoRules;
+            let role = match self.choice.is_due(self.now) {
+                true => self.choice.role(self.now, has_marks),
+                false => BurstRole::Usual,
+            };
+            let (way, is_measured) = match role {
+                BurstRole::Usual => (self.choice.in_use(), false),
+                BurstRole::WarmUp(way) => (way, false),
+                BurstRole::Measured(way) => (way, true),
+            };
+            let cost = if way == MarkUse::Used { load.by_mark } else { load.in_software };
+            let noise = self.percent() * load.noise / 100;
+            // An interrupt now and then.
+            let stall = if self.percent() == 0 { 20 * cost } else { 0 };
+            let cycles = cost + cost * noise / 100 + stall;
+            self.spent += cost;
+            if is_measured {
+                self.choice.note(way, (cycles, PACKETS), self.now);
+            }
+        }
+    }
+}
+
+const SECOND: Nanos = 1_000_000_000;
+
+fn loads() -> impl Strategy<Value = Load> {
+    (500..20_000_u64, 500..20_000_u64, 0..20_u64).prop_map(|(by_mark, in_software, noise)| Load {
+        by_mark,
+        in_software,
+        noise,
+    })
+}
+
+impl Load {
+    /// True if marks cost clearly less, or clearly more.
+    fn is_clear(self) -> Option<bool> {
+        match (self.by_mark * 100, self.in_software * 100) {
+            (marks, software) if marks < self.in_software * 90 => Some(software > 0),
+            (_, software) if software < self.by_mark * 90 => Some(false),
+            _ => None,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_cheaper_way_is_found_and_kept(
+        loads in prop::collection::vec(loads(), 1..5),
+        seed in any::<u64>(),
+    ) {
+        let mut worker = Worker::new(seed);
+        for load in loads {
+            // Long enough for the longest time without rules that these loads lead to.
+            worker.run(load, 400 * SECOND);
+            let switches = worker.choice.status().switches;
+            worker.run(load, 40 * SECOND);
+            if let Some(is_better) = load.is_clear() {
+                prop_assert_eq!(worker.choice.in_use() == MarkUse::Used, is_better, "{:?}", load);
+            }
+            // At most one attempt that fails: without rules, with rules, without.
+            prop_assert!(worker.choice.status().switches <= switches + 2, "{:?}", load);
+        }
+    }
+
+    #[test]
+    fn trials_cost_less_than_a_hundredth(load in loads(), seed in any::<u64>()) {
+        let mut worker = Worker::new(seed);
+        // At ten thousand bursts a second, trials are ten times as frequent as at full rate.
+        worker.run(load, 30 * SECOND);
+        let before = worker.spent;
+        worker.run(load, 600 * SECOND);
+        let bursts = 600 * SECOND / BURST;
+        let best = bursts * load.by_mark.min(load.in_software);
+        let worst = load.by_mark.max(load.in_software);
+        // Equal ways may both be kept.
+        if load.is_clear().is_some() {
+            let wasted = (worker.spent - before).saturating_sub(best);
+            let of_trials = bursts * worst * 2 * (WARM_UP + MEASURED) as u64 / 5_000;
+            prop_assert!(wasted <= of_trials, "{} of {}", wasted, best);
+        }
+    }
+}
+
+/// A change of load is followed within two seconds while there are rules.
+#[test]
+fn a_change_is_followed_within_two_seconds() {
+    let mut worker = Worker::new(1);
+    let [good, bad] = [(1000, 2000), (2000, 1000)].map(|(by_mark, in_software)| Load {
+        by_mark,
+        in_software,
+        noise: 5,
+    });
+    worker.run(good, 10 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::Used);
+    worker.run(bad, 2 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::Ignored);
+    worker.run(good, 2 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::Used);
+    assert_eq!(worker.choice.status().switches, 2);
+}
+
+/// A change of the cost in software brings rules back at once.
+#[test]
+fn a_dearer_packet_gives_marks_another_chance() {
+    let mut worker = Worker::new(1);
+    worker.run(Load { by_mark: 2000, in_software: 1000, noise: 5 }, 15 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::NoRules);
+    worker.run(Load { by_mark: 2000, in_software: 4000, noise: 5 }, 4 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::Used);
+}
+
+/// While rules are being installed, marks that lose are tried again and again.
+#[test]
+fn marks_keep_their_rules_while_those_grow() {
+    let mut worker = Worker::new(1);
+    let bad = Load { by_mark: 2000, in_software: 1000, noise: 5 };
+    for rules in 0..100 {
+        worker.choice.note_rules(100 + 10 * rules);
+        worker.run(bad, SECOND / 4);
+    }
+    assert_eq!(worker.choice.in_use(), MarkUse::Ignored);
+    worker.run(Load { by_mark: 900, ..bad }, 2 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::Used);
+}
+
+/// Without a counter of cycles, all costs are 0, and nothing changes.
+#[test]
+fn without_a_counter_marks_are_used() {
+    let mut worker = Worker::new(1);
+    worker.run(Load { by_mark: 0, in_software: 0, noise: 0 }, 30 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::Used);
+}
