@@ -12,7 +12,7 @@ pub enum Line {
     /// The instance that answers.
     Instance(InstanceLine),
     /// A port and the state of its rules.
-    Port(PortLine),
+    Port(Box<PortLine>),
     /// A rule of a port.
     Rule(RuleLine),
     /// A connection with its rules.

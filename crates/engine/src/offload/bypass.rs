@@ -6,9 +6,10 @@
 //! longer than `RECALL_MAX`.
 
 use super::effect::RuleKind;
-use super::rules::FlowRules;
+use super::rules::{EvalState, FlowRules};
 use super::score::Score;
-use crate::api::{BypassCount, RuleId};
+use super::slots::MarkSlot;
+use crate::api::{BypassConfig, BypassCount, RuleId};
 use crate::base::{Nanos, Tick};
 
 /// How long the removal of a rule may delay the end of its connection, in nanoseconds.
@@ -79,6 +80,31 @@ impl FlowRules {
     pub(crate) fn end_bypass(&mut self, record: u32, now: Nanos) {
         self.evals[record as usize].no_bypass = [true; 2];
         self.withdraw_bypass(record, now);
+    }
+
+    /// True if the NIC may forward packets by itself.
+    pub(crate) fn may_bypass(&self) -> bool {
+        self.offload.bypass.iter().any(|bypass| *bypass != BypassConfig::OFF)
+    }
+
+    /// Withdraws the rules of a connection whose place a new one with the same key takes. True if
+    /// the NIC may still forward packets: then the new connection keeps the slot until the rules
+    /// are gone, and gets their last counts.
+    pub(crate) fn reopen(&mut self, record: u32, now: Nanos) -> bool {
+        if !self.has_bypass(record) {
+            self.release_rules(record);
+            return false;
+        }
+        self.now = self.now.max(now);
+        let slot = self.evals[record as usize].slot;
+        self.evals[record as usize] = EvalState { slot, ..EvalState::NONE };
+        for direction in 0..2 {
+            let is_live = |slot: &MarkSlot| slot.rules[direction].lifecycle.is_live();
+            if self.slots.get(slot).is_some_and(is_live) {
+                self.withdraw(slot, direction);
+            }
+        }
+        true
     }
 
     /// Withdraws the bypasses of all connections, without waiting for their last counts.

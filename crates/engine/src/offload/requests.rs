@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Makes rule requests to the owner of the port, and confirms marks.
+//! Makes rule requests to the owner of the port, confirms marks, and allows them or not.
 
 use super::candidates::CandidateId;
 use super::effect::RuleKind;
@@ -77,5 +77,31 @@ impl FlowRules {
         // A marked packet of a bypassed direction is from before the bypass.
         !self.is_bypassed(record, direction)
             && self.take_effect(slot, direction, RuleKind::marks_of(hot.key.proto()))
+    }
+
+    /// Sets whether rules that set marks may be installed. If not, withdraws those of up to
+    /// `budget` slots.
+    pub(crate) fn allow_marks(&mut self, allows_marks: bool, budget: usize) {
+        if allows_marks {
+            (self.allows_marks, self.next_without_marks) = (true, 0);
+            return;
+        }
+        self.allows_marks = false;
+        let until = self.next_without_marks.saturating_add(budget as u32);
+        let until = until.min(self.slots.used());
+        for slot in self.next_without_marks..until {
+            for direction in 0..2 {
+                let rule = self.slots.get(slot).map(|slot| slot.rules[direction]);
+                if rule.is_some_and(|rule| !rule.is_bypass && rule.lifecycle.is_live()) {
+                    self.withdraw(slot, direction);
+                }
+            }
+        }
+        self.next_without_marks = until;
+    }
+
+    /// True if a rule may set a mark now.
+    pub(crate) fn are_marks_allowed(&self) -> bool {
+        self.allows_marks
     }
 }

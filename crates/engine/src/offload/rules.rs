@@ -6,12 +6,10 @@ use super::candidates::{CandidateId, CandidateQueue};
 use super::effect::RuleKinds;
 use super::interval::{EVAL_INTERVAL_MIN, EvalInterval};
 use super::score::{Histogram, Score};
-use super::slots::{MarkSlot, MarkSlots, NO_SLOT, RuleEntry, RuleLifecycle};
+use super::slots::{MarkSlots, NO_SLOT, RuleEntry, RuleLifecycle};
 use super::zone_share::Zones;
 use super::{slots, zone_share};
-use crate::api::{
-    BypassConfig, FiveTuple, OffloadConfig, OffloadStats, RuleId, RuleRequest, RuleResult, Side,
-};
+use crate::api::{FiveTuple, OffloadConfig, OffloadStats, RuleId, RuleRequest, RuleResult, Side};
 use crate::base::{HugeRegion, MemoryUse, Nanos, Tick};
 use crate::conn::ConnHot;
 use crate::packet::{Key, PacketMeta};
@@ -99,9 +97,9 @@ pub(crate) struct FlowRules {
     pub(super) last_rechecked: u32,
     pub(super) rechecked_at: Nanos,
     /// True if rules that set marks may be installed.
-    allows_marks: bool,
+    pub(super) allows_marks: bool,
     /// Next slot to withdraw marks from, while they are not allowed.
-    next_without_marks: u32,
+    pub(super) next_without_marks: u32,
     /// Bypass rules that are not known to be gone.
     pub(crate) bypasses: u32,
     pub(super) stats: OffloadStats,
@@ -222,36 +220,6 @@ impl FlowRules {
         self.removes.push_back((rule_id, side));
     }
 
-    /// Sets whether rules that set marks may be installed. If not, withdraws those of up to `budget`
-    /// slots.
-    pub(crate) fn allow_marks(&mut self, allows_marks: bool, budget: usize) {
-        if allows_marks {
-            (self.allows_marks, self.next_without_marks) = (true, 0);
-            return;
-        }
-        self.allows_marks = false;
-        let until = self.slots.used().min(self.next_without_marks.saturating_add(budget as u32));
-        for slot in self.next_without_marks..until {
-            for direction in 0..2 {
-                let rule = self.slots.get(slot).map(|slot| slot.rules[direction]);
-                if rule.is_some_and(|rule| !rule.is_bypass && rule.lifecycle.is_live()) {
-                    self.withdraw(slot, direction);
-                }
-            }
-        }
-        self.next_without_marks = until;
-    }
-
-    /// True if the NIC may forward packets by itself.
-    pub(crate) fn may_bypass(&self) -> bool {
-        self.offload.bypass.iter().any(|bypass| *bypass != BypassConfig::OFF)
-    }
-
-    /// True if a rule may set a mark now.
-    pub(crate) fn are_marks_allowed(&self) -> bool {
-        self.allows_marks
-    }
-
     /// True if a NIC rule can distinguish packets of a zone from others.
     pub(super) fn has_tag(&self, zone: u16) -> bool {
         self.tagging.tag(zone).is_some()
@@ -364,28 +332,8 @@ impl FlowRules {
         }
     }
 
-    /// Withdraws the rules of a connection whose place a new one with the same key takes. True if
-    /// the NIC may still forward packets: then the new connection keeps the slot until the rules
-    /// are gone, and gets their last counts.
-    pub(crate) fn reopen(&mut self, record: u32, now: Nanos) -> bool {
-        if !self.has_bypass(record) {
-            self.release_rules(record);
-            return false;
-        }
-        self.now = self.now.max(now);
-        let slot = self.evals[record as usize].slot;
-        self.evals[record as usize] = EvalState { slot, ..EvalState::NONE };
-        for direction in 0..2 {
-            let is_live = |slot: &MarkSlot| slot.rules[direction].lifecycle.is_live();
-            if self.slots.get(slot).is_some_and(is_live) {
-                self.withdraw(slot, direction);
-            }
-        }
-        true
-    }
-
     #[inline(never)]
-    fn release_rules(&mut self, record: u32) {
+    pub(super) fn release_rules(&mut self, record: u32) {
         let EvalState { slot, .. } =
             std::mem::replace(&mut self.evals[record as usize], EvalState::NONE);
         let Some(state) = self.slots.get(slot) else { return };

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &OffloadArgs) -> anyhow::Result<ExitCode> {
     let (mut ports, mut rules) = (Vec::new(), Vec::new());
     for line in lines {
         match line {
-            Line::Port(port) => ports.push(port),
+            Line::Port(port) => ports.push(*port),
             Line::Rule(rule) => rules.push(rule),
             _ => {}
         }

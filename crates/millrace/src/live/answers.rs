@@ -72,7 +72,7 @@ fn answer(
         RequestKind::Stats => lines.push(stats(queries)?),
         RequestKind::Flows => matched = flows(queries, request, &mut lines)?,
         RequestKind::Offload => {
-            lines.extend(queries.ports()?.iter().map(|port| Line::Port(port_line(port))));
+            lines.extend(queries.ports()?.iter().map(|port| Line::Port(Box::new(port_line(port)))));
             matched = rules(queries, request, &mut lines)?;
         }
     }

@@ -129,7 +129,7 @@ fn check(run: &Value) -> [&str; 3] {
     let [marked, bypassed] = ["marked_percent", "bypassed_percent"].map(measured);
     assert!(mode == "off" || count(&run["rules"]) > 0, "{run}");
     assert_eq!(marked + bypassed > 0.0, mode != "off", "{run}");
-    assert!(bypassed == 0.0 || mode == "bypass", "{run}");
+    assert!(bypassed == 0.0 || mode == "bypass" || mode == "automatic", "{run}");
     let [stages, cycles] = [&run["measured_stages"], &run["measured"]["cycles_per_packet"]];
     let sum = stages.as_object().unwrap().values().filter_map(Value::as_f64).sum::<f64>();
     assert!((sum / cycles.as_f64().unwrap() - 1.0).abs() < 0.01, "{run}");
@@ -164,10 +164,10 @@ fn each_load_is_run_in_each_mode() {
 
     let runs = runs(&scratch);
     let expected = [
-        ("stateful", &["off", "marks"][..], "flows"),
-        ("stateless", &["off", "marks", "bypass"], "flows"),
-        ("small TCP", &["off", "marks", "bypass"], "flows"),
-        ("TCP connections", &["off", "marks", "bypass"], "connections"),
+        ("stateful", &["off", "marks", "automatic"][..], "flows"),
+        ("stateless", &["off", "marks", "bypass", "automatic"], "flows"),
+        ("small TCP", &["off", "marks", "bypass", "automatic"], "flows"),
+        ("TCP connections", &["off", "marks", "bypass", "automatic"], "connections"),
     ];
     let expected = expected
         .into_iter()
@@ -204,8 +204,9 @@ fn loads_depth_and_personalities_are_chosen() {
     let names = runs.iter().map(|run| {
         ["personality", "load", "mode", "tracking"].map(|name| run[name].as_str().unwrap())
     });
-    let expected = [("ntacc", "off"), ("ntacc", "marks"), ("ideal", "off"), ("ideal", "marks")];
-    let expected = expected.into_iter().chain([("ideal", "bypass")]);
+    let of_ntacc = ["off", "marks", "automatic"].map(|mode| ("ntacc", mode));
+    let of_ideal = ["off", "marks", "bypass", "automatic"].map(|mode| ("ideal", mode));
+    let expected = of_ntacc.into_iter().chain(of_ideal);
     let expected = expected.map(|(name, mode)| [name, "small TCP", mode, "connections"]);
     assert!(names.eq(expected), "{text}");
     // A connection that never opens has no rule, since its marks would not be used.
@@ -248,7 +249,7 @@ fn every_personality_runs_the_demo_to_its_end() {
         with_loads(command.args(["--personality", name]), &["stateless", "tcp-connections"]);
         process::run(&mut command);
         let runs = runs(&scratch);
-        let modes = if ["ideal", "cx5", "cx6dx"].contains(&name) { 3 } else { 2 };
+        let modes = if ["ideal", "cx5", "cx6dx"].contains(&name) { 4 } else { 3 };
         assert_eq!(runs.len(), 2 * modes, "{name}");
         assert!(runs.iter().all(|run| run["summary"]["ledger"]["balanced"] == true), "{name}");
     }

@@ -64,7 +64,7 @@ fn summary(packets: u64) -> Summary {
 }
 
 fn comparison() -> Comparison {
-    let of_load = |load| Mode::ALL.map(|mode| run(load, mode));
+    let of_load = |load| [Mode::Off, Mode::Marks, Mode::Bypass].map(|mode| run(load, mode));
     let runs = [Load::Stateless, Load::TcpConnections].into_iter().flat_map(of_load);
     let (name, title) = ("x<y", "A </title><script>alert(1)</script> & more");
     let played = Played { name: name.to_owned(), title: title.to_owned() };
@@ -236,6 +236,15 @@ fn the_reason_is_that_of_the_stages_and_rules() {
     let [forwarded, rules] = why([&off, &bypass]).try_into().unwrap();
     assert!(forwarded.contains("forwarded no packet"), "{forwarded}");
     assert!(rules.ends_with("of the flows: the NIC has room for 100"), "{rules}");
+
+    let mut automatic = run(Load::Stateless, Mode::Automatic);
+    let port = OffloadPort { mark_cycles: 70.6, software_cycles: 50.0, ..OffloadPort::default() };
+    automatic.summary.offload.ports = vec![OffloadPort { mark_use: "no_rules", ..port }];
+    let expected = [
+        "the NIC forwards 75.0 % of the packets by itself",
+        "marks are not used: 71 cycles a packet by mark, 50 in software",
+    ];
+    assert_eq!(why([&off, &automatic]), expected);
 }
 
 #[test]
