@@ -90,7 +90,7 @@ pub struct PortLine {
     /// Cycles per packet by mark when that was measured last; 0 if never.
     #[serde(default)]
     pub mark_cycles: f64,
-    /// The same in software.
+    /// Cycles per packet in software when that was measured last; 0 if never.
     #[serde(default)]
     pub software_cycles: f64,
     /// `on` if it bypasses TCP; `off` if not; empty from an older instance.

@@ -76,7 +76,7 @@ pub struct MarkChoiceStatus {
     /// Cycles per packet of bursts with marks in the last trial, if marks are used; 0 if there was
     /// no trial.
     pub by_mark: f64,
-    /// The same if marks are ignored.
+    /// Cycles per packet of such bursts in software.
     pub in_software: f64,
     /// Number of changes so far.
     pub switches: u64,

@@ -13,7 +13,7 @@ pub struct Offload {
     pub policy: String,
     /// Policy of bypass for UDP, as in the configuration.
     pub bypass: String,
-    /// The same for TCP.
+    /// Policy of bypass for TCP, as in the configuration.
     pub bypass_tcp: String,
     /// Rules of each port; empty in `replay`.
     pub ports: Vec<OffloadPort>,
@@ -65,7 +65,7 @@ pub struct OffloadPort {
     pub mark_use: &'static str,
     /// Cycles per packet by mark when that was measured last; 0 if never.
     pub mark_cycles: f64,
-    /// The same in software.
+    /// Cycles per packet in software when that was measured last; 0 if never.
     pub software_cycles: f64,
     /// Times of successful installs, in microseconds.
     pub insert_us: Times,
