@@ -175,7 +175,10 @@ fn each_load_is_run_in_each_mode() {
     assert!(runs.iter().map(check).eq(expected), "{text}");
     let all = runs.iter().map(|run| {
         let created = count(&run["summary"]["flows"]["created"]);
-        assert_eq!(created, connections(run["load"].as_str().unwrap()), "{run}");
+        let connections = connections(run["load"].as_str().unwrap());
+        // A SYN and its answer begin a connection anew while the numbers are unknown.
+        let is_exact = ["off", "marks"].iter().any(|mode| run["mode"] == *mode);
+        assert!(created == connections || created > connections && !is_exact, "{run}");
         created
     });
     // One record for each connection of each run.
@@ -291,7 +294,7 @@ fn files_are_written_whoever_reads_the_tables() {
     let mut demo = command.stdout(Stdio::piped()).spawn().unwrap();
     drop(demo.stdout.take());
     assert_eq!(demo.wait().unwrap().code(), Some(0));
-    assert_eq!(runs(&scratch).len(), 2);
+    assert_eq!(runs(&scratch).len(), 3);
     assert!(scratch.read("demo.html").ends_with("</html>"));
 
     let report_at = |path: &str| {
