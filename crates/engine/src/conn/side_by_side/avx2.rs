@@ -79,14 +79,14 @@ impl<const W: usize> ConnHot<W> {
     };
 }
 
-/// Counts packets as [`super::count_eight`] does. The processor must have AVX2, or it counts wrong.
+/// Counts packets as [`super::count_eight`] does, which calls it only if the processor has AVX2.
 #[inline(always)]
 pub(super) fn count_eight<const W: usize>(
     records: &mut [ConnHot<W>],
     packets: MarkedEight,
     sampler: impl Sampler,
 ) -> Counted {
-    // SAFETY: `detect` has found AVX2.
+    // SAFETY: the caller has asked `detect`, which has found AVX2.
     unsafe { count(records, packets, sampler) }
 }
 
