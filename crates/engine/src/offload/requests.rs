@@ -21,7 +21,7 @@ impl FlowRules {
     ) -> Option<RuleRequest> {
         let CandidateId { record, direction } = candidate;
         let is_bypass = self.can_bypass((candidate, side), packets, hot);
-        if !is_bypass && !self.are_marks_allowed() {
+        if !is_bypass && !self.allows_marks {
             return None;
         }
         let eval = &mut self.evals[record as usize];
@@ -98,10 +98,5 @@ impl FlowRules {
             }
         }
         self.next_without_marks = until;
-    }
-
-    /// True if a rule may set a mark now.
-    pub(crate) fn are_marks_allowed(&self) -> bool {
-        self.allows_marks
     }
 }

@@ -26,8 +26,8 @@ use std::{env, io};
 /// Needs no NIC, no hugepages, no privilege and no configuration. The bump forwards between two
 /// ports of the software NIC, which receive the three loads of the FlowTable article, and two more.
 /// Each load runs without offload, then with marks of the NIC, then with packets that the NIC
-/// forwards by itself, if it can. Prints throughput, CPU utilisation and cycles per packet beside
-/// the article's figures, and writes a report with plots.
+/// forwards by itself, if it can, then as the worker chooses. Prints throughput, CPU utilisation
+/// and cycles per packet beside the article's figures, and writes a report with plots.
 ///
 /// Without the software NIC (`make twin` builds it), and with --rings or --capture, the bump
 /// forwards between two rings in memory. A generator sends a mix of TCP, UDP and ICMP over IPv4 and
