@@ -11,7 +11,8 @@ use crate::base::{Micros, Nanos};
 ///
 /// | bits | content |
 /// |---|---|
-/// | 47 | microseconds of the last packet |
+/// | 46 | microseconds of the last packet |
+/// | 1 | 1 if the numbers of TCP were learnt from one segment of each side |
 /// | 1 | 1 if the connection is embryonic |
 /// | 8 | window shifts |
 /// | 6 | state |
@@ -20,6 +21,8 @@ use crate::base::{Micros, Nanos};
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct StateWord(u64);
+
+const LEARNT: u64 = 1 << 46;
 
 const EMBRYONIC: u64 = 1 << 47;
 
@@ -96,6 +99,16 @@ impl StateWord {
         StateWord(self.0 | RULED)
     }
 
+    /// True if each side may have sent more than the numbers say: they were learnt from one segment
+    /// of each, either of which may have been a retransmission.
+    pub(super) fn has_learnt_numbers(self) -> bool {
+        self.0 & LEARNT != 0
+    }
+
+    pub(super) fn with_learnt_numbers(self) -> Self {
+        StateWord(self.0 | LEARNT)
+    }
+
     pub(super) fn is_embryonic(self) -> bool {
         self.0 & EMBRYONIC != 0
     }
@@ -113,7 +126,7 @@ mod tests {
     fn times_come_back_whatever_the_year() {
         const YEAR: Nanos = 365 * 24 * 3_600_000_000_000;
         for start in [0, 1_999, 7 * YEAR, 56 * YEAR + 1_234_567_000, u64::MAX - 9 * YEAR] {
-            for age in [0, 1, 999, 1_000, 3_600_000_000_000, 4 * YEAR] {
+            for age in [0, 1, 999, 1_000, 3_600_000_000_000, 2 * YEAR] {
                 let last = (start + age) / 1000 * 1000;
                 let vital = StateWord::begin(1).at(Micros::of(0)).at(Micros::of(start + age));
                 assert_eq!(vital.last_seen(start), last, "{start} {age}");
@@ -144,6 +157,8 @@ mod tests {
         let vital =
             vital.with_embryonic(true).at(Micros::of(u64::MAX)).with_scales(WindowScales(0));
         assert!(vital.is_embryonic() && vital.at(Micros::of(0)).is_embryonic());
-        assert!(!vital.with_embryonic(false).is_embryonic());
+        assert!(!vital.with_embryonic(false).is_embryonic() && !vital.has_learnt_numbers());
+        let vital = vital.with_learnt_numbers().at(Micros::of(u64::MAX)).at(Micros::of(0));
+        assert!(vital.has_learnt_numbers() && vital.micros() == Micros::of(0));
     }
 }

@@ -428,6 +428,27 @@ fn what_cannot_be_is_refused() {
     assert_eq!(engine.stats().active(), 1);
 }
 
+/// The first segments after a restart may be a repeated acknowledgment and the retransmission for
+/// it. What was sent before, up to the window, is acknowledged next.
+#[test]
+fn what_was_sent_before_the_restart_is_acknowledged_after_it() {
+    let mut before = Engine::new(&small());
+    process(&mut before, START, &handshake(&tcp(1)));
+    let mut after = restored(&small(), &saved_by(&before, 64), NOW);
+    let [there, back] = tcp(1).map(|side| side.flags(ACK));
+    let (there, back) = (there.ack(500), back.seq(500));
+    let retransmission = there.clone().seq(100).payload([0; 100]);
+    process(&mut after, NOW, &[back.clone().ack(100), retransmission, back.clone().ack(3100)]);
+    assert_eq!(after.stats().anomalies.iter().sum::<u64>(), 0);
+    // The window of the responder is 1000 units of 4 bytes.
+    process(&mut after, NOW, &[back.clone().ack(3100 + 4000 + 1)]);
+    assert_eq!(after.stats().anomalies[Anomaly::TcpAckBeyond as usize], 1);
+    let (fin, answer) = (there.clone().flags(FIN | ACK).seq(3100), back.flags(FIN | ACK).ack(3101));
+    process(&mut after, NOW, &[fin, answer, there.seq(3101).ack(501)]);
+    assert_eq!(after.stats().anomalies.iter().sum::<u64>(), 1);
+    assert_eq!(saved_by(&after, 64)[0].state, SnapshotState::TcpTimeWait);
+}
+
 #[test]
 fn a_zone_that_is_not_judged_takes_it_as_it_is() {
     let mut before = Engine::new(&small());

@@ -250,7 +250,7 @@ fn numbers_that_nobody_followed_are_learnt_anew() {
     process(&mut engine, START, &[talk.says(a + 300, b + 300), talk.answers(b + 300, a + 400)]);
     assert_eq!((irregular(&engine), list(&engine).len()), (0, 1));
     // Now they are known.
-    process(&mut engine, START, &[talk.says(a + 400, b + 1000)]);
+    process(&mut engine, START, &[talk.says(a + 400, b + 1_200_000_000)]);
     assert_eq!(engine.stats().anomalies[Anomaly::TcpAckBeyond as usize], 1);
     process(&mut engine, START, &[talk.there.flags(RST).seq(7)]);
     assert_eq!(irregular(&engine), 2);

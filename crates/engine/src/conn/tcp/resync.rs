@@ -20,6 +20,7 @@ impl<const W: usize> ConnHot<W> {
         answer: Segment,
     ) -> Transition {
         self.window = TcpWindow::answered_by(direction, segment.numbers, answer.numbers);
+        self.state_word = self.state_word.with_learnt_numbers();
         let peer = &mut self.counters[1 - (direction & 1)];
         peer.0 |= u64::from(segment.flags);
         Transition::entering(self.state_by_fins(direction, answer.flags), self.state())

@@ -66,7 +66,7 @@ impl<const W: usize> ConnHot<W> {
         let len = u32::from(len) + u32::from(more);
         let segment = SeqNumbers { seq, ack, window: 0, len };
         let is_data = has_valid_flags(flags) && flags & (RST | ACK) == ACK;
-        is_data && self.window.check(self.state_word.scales(), direction, segment).is_ok()
+        is_data && self.check_numbers(direction, segment).is_ok()
     }
 
     /// Applies a plain segment to the window like [`accepts`](Self::accepts), with the direction
@@ -227,7 +227,29 @@ impl<const W: usize> ConnHot<W> {
         if seen == Some(direction) {
             return self.state();
         }
+        self.state_word = self.state_word.with_learnt_numbers();
         self.state_by_fins(direction, flags)
+    }
+
+    /// Checks the numbers of a segment.
+    ///
+    /// If the numbers were learnt from one segment of each side, the peer may have sent more than
+    /// was seen since. Then an acknowledgment of all that this side has let it send is right.
+    ///
+    /// # Errors
+    /// [`Anomaly`] of the first bound that the segment violates.
+    #[inline(always)]
+    fn check_numbers(&self, direction: usize, numbers: SeqNumbers) -> Result<(), Anomaly> {
+        let scales = self.state_word.scales();
+        match self.window.check(scales, direction, numbers) {
+            Err(Anomaly::TcpAckBeyond)
+                if self.state_word.has_learnt_numbers()
+                    && self.window.has_offered(scales, direction, numbers.ack) =>
+            {
+                Ok(())
+            }
+            checked => checked,
+        }
     }
 
     /// Returns the state after a segment without SYN in answer to a SYN.
@@ -265,7 +287,10 @@ impl<const W: usize> ConnHot<W> {
         if state == State::TcpPickedUp {
             self.window.accept_ack(direction, numbers.ack);
         }
-        self.window.check(scales, direction, numbers)?;
+        self.check_numbers(direction, numbers)?;
+        if self.state_word.has_learnt_numbers() {
+            self.window.accept_ack(direction, numbers.ack);
+        }
         self.window.follow(scales, direction, numbers);
         if state == State::TcpClose {
             return Ok(state);

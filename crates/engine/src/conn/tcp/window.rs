@@ -269,6 +269,13 @@ impl TcpWindow {
         }
     }
 
+    /// True if this side has let its peer send data up to `ack`.
+    pub(crate) fn has_offered(&self, scales: WindowScales, direction: usize, ack: u32) -> bool {
+        let sender = direction & 1;
+        let room = i64::from(self.windows[sender]) << scales.of(sender);
+        (0..=room).contains(&distance(self.acks[sender], ack))
+    }
+
     /// Checks whether this side may send this segment, which has an ACK.
     ///
     /// # Errors

@@ -61,6 +61,7 @@ pub(crate) fn hear(
     match (fits, answers) {
         (true, true) => {
             *sequence = agreed;
+            sequence.agree();
             Heard::Agreed
         }
         (true, false) => {

@@ -51,6 +51,8 @@ pub(crate) struct Sequence {
     asked: u32,
     /// The window and the scale beside it.
     syn: (u16, Option<u8>),
+    /// Nobody knows all that was sent: each end was heard once, and that may have been said before.
+    is_learnt: bool,
 }
 
 /// From `a` to `b`, where numbers come round.
@@ -92,7 +94,12 @@ impl Sequence {
     pub(crate) fn asked(said: Said, flags: u8) -> Self {
         let mut ends = [End::default(); 2];
         ends[0].sent = said.end(flags);
-        Sequence { ends, asked: said.seq.wrapping_add(1), syn: (said.window, said.scale) }
+        Sequence {
+            ends,
+            asked: said.seq.wrapping_add(1),
+            syn: (said.window, said.scale),
+            is_learnt: false,
+        }
     }
 
     /// After any other first segment.
@@ -106,7 +113,7 @@ impl Sequence {
         };
         let peer =
             End { sent: said.ack, acked: said.seq, edge: edge(said.seq, FIELD_MAX), unit: LARGEST };
-        Sequence { ends: [first, peer], asked: 0, syn: (0, None) }
+        Sequence { ends: [first, peer], asked: 0, syn: (0, None), is_learnt: false }
     }
 
     /// After one segment of a connection of which nothing is known but the units.
@@ -126,7 +133,7 @@ impl Sequence {
             edge: edge(said.seq, FIELD_MAX, units[1 - from]),
             unit: units[1 - from],
         };
-        Sequence { ends, ..self.clone() }
+        Sequence { ends, is_learnt: false, ..self.clone() }
     }
 
     /// A segment of the other end and what this one says to it are all that counts.
@@ -141,6 +148,12 @@ impl Sequence {
             let edge = said.ack.wrapping_add((i64::from(said.window) * unit) as u32);
             self.ends[end] = End { sent: said.end(flags), acked: said.ack, edge, unit };
         }
+        self.is_learnt = true;
+    }
+
+    /// Both ends were heard after a restart, and agree.
+    pub(crate) fn agree(&mut self) {
+        self.is_learnt = true;
     }
 
     /// Whether the peer has acknowledged all up to this number of an end, and no more.
@@ -347,7 +360,12 @@ impl Sequence {
         if -news > FIELD_MAX * peer.unit {
             return Err(Anomaly::TcpOld);
         }
-        let missing = from_to(said.ack, peer.sent);
+        let room = from_to(sender.acked, sender.edge);
+        let is_allowed = (0..=room).contains(&from_to(sender.acked, said.ack));
+        let mut missing = from_to(said.ack, peer.sent);
+        if missing < 0 && self.is_learnt && is_allowed {
+            (self.ends[1 - from].sent, missing) = (said.ack, 0);
+        }
         if missing < 0 {
             return Err(Anomaly::TcpAckBeyond);
         }
