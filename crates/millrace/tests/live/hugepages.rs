@@ -49,6 +49,12 @@ impl Reserved {
         }
         None
     }
+
+    /// Returns more megabytes than the free hugepages have, also if the host had some before.
+    pub(crate) fn too_many_megabytes(&self) -> u64 {
+        const PAGE_MEGABYTES: u64 = 2;
+        (pages("free_hugepages").unwrap() + 2 * PAGES) * PAGE_MEGABYTES
+    }
 }
 
 impl Drop for Reserved {

@@ -11,8 +11,6 @@ use testkit::host::{has_root_and, skip};
 use testkit::process::{Process, mortal, wait_until};
 
 const FREE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
-/// Configuration that needs more hugepages than [`Reserved`] reserves.
-const TOO_MUCH: &str = "[eal]\nmemory_mb = 1500\n";
 
 /// A mount namespace with its own hugetlbfs. DPDK programs in it lock the hugetlbfs while they
 /// start.
@@ -73,9 +71,12 @@ fn a_run_that_insists_on_hugepages_is_refused_with_what_to_type() {
     if !has_root_and(&[]) {
         return;
     }
-    let setup = Setup::new("insist").config(TOO_MUCH).config("huge = true\n");
-    let Some(_reserved) = Reserved::new() else { return };
-    let texts = ["1500 MB of hugepages are needed (`eal.memory_mb`)", "sysctl -w vm.nr_hugepages="];
+    let setup = Setup::new("insist");
+    let Some(reserved) = Reserved::new() else { return };
+    let megabytes = reserved.too_many_megabytes();
+    let setup = setup.config(&format!("[eal]\nhuge = true\nmemory_mb = {megabytes}\n"));
+    let needed = format!("{megabytes} MB of hugepages are needed (`eal.memory_mb`)");
+    let texts = [needed.as_str(), "sysctl -w vm.nr_hugepages="];
     setup.pair("net_null0", "net_null1").assert_refused(1, &texts);
 }
 
@@ -86,9 +87,13 @@ fn a_run_that_loses_its_hugepages_holds_no_lock() {
     if !has_root_and(&["flock", "dpdk-testpmd"]) {
         return;
     }
-    let setup = Setup::new("race").config(TOO_MUCH);
-    let Some(_reserved) = Reserved::new() else { return };
-    let Some(mounts) = Mounts::new(setup.path("huge"), Some("6000")) else { return };
+    let setup = Setup::new("race");
+    let Some(reserved) = Reserved::new() else { return };
+    let megabytes = reserved.too_many_megabytes();
+    let Some(mounts) = Mounts::new(setup.path("huge"), Some(&megabytes.to_string())) else {
+        return;
+    };
+    let setup = setup.config(&format!("[eal]\nmemory_mb = {megabytes}\n"));
     let setup = setup.launcher_of(|program| mounts.command(program));
     let bump = setup.pair("net_null0", "net_null1,no-rx=1").start();
     let environment = fs::read_to_string(format!("/proc/{}/environ", bump.id())).unwrap();

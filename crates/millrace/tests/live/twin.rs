@@ -115,8 +115,11 @@ fn what_comes_to_another_worker_finds_its_connection() {
     ended.assert_balanced();
     let (summary, records) = (ended.summary(), ended.records());
     assert_eq!(records.len(), usize::from(CONNECTIONS));
+    // Queues are polled independently, so a packet of the second port may come first. Its sender is
+    // then the originator.
     let packets = |record: &Record| record.tallies().map(|tally| tally.packets);
-    assert!(records.iter().all(|record| packets(record) == [4, 3]), "{records:?}");
+    let is_whole = |record: &Record| [[4, 3], [3, 4]].contains(&packets(record));
+    assert!(records.iter().all(is_whole), "{records:?}");
     let sent = |direction: usize| count(&summary["directions"][direction]["packets"]);
     let of_each = u64::from(CONNECTIONS);
     assert_eq!([sent(0), sent(1)], [1000 + 5 * of_each, 2000 + 3 * of_each]);
