@@ -324,6 +324,7 @@ fn the_stages_that_are_shown_add_up_to_the_cycles_per_packet() {
         ("stateless", "flows", &["off", "marks", "bypass"]),
         ("small TCP", "flows", &["off", "marks", "bypass"]),
         ("TCP connections", "connections", &["off", "marks", "bypass"]),
+        ("long TCP", "connections", &["off", "marks", "bypass"]),
         ("many flows", "flows", &["off", "marks"]),
     ];
     let rows = rows.into_iter().flat_map(|(load, tracking, modes)| {

@@ -5,8 +5,8 @@
 //! 1194 UDP connections, and one SCTP connection by which TRex measures latency. [`imix_up`] has
 //! nothing but SCTP in the other direction. [`small_tcp`] repeats one SYN and one SYN+ACK.
 //!
-//! Two loads are not in the article: the connections of [`tcp_connections`] open, and
-//! [`many_flows`] do not fit into the caches.
+//! Three loads are not in the article: the connections of [`tcp_connections`] open, those of
+//! [`long_tcp`] last, and [`many_flows`] do not fit into the caches.
 
 use crate::Side;
 use crate::endpoints::Endpoints;
@@ -14,10 +14,11 @@ use crate::flood::{self, Target};
 use fastrand::Rng;
 use wire::FrameBuilder;
 use wire::ethernet::{Ethernet, MIN_FRAME};
-use wire::tcp::{ACK, SYN};
+use wire::tcp::{ACK, SYN, Tcp};
 use wire::{ipv4::Ipv4, proto, udp::Udp};
 
-/// Number of UDP connections of [`imix`], and of TCP connections of [`tcp_connections`].
+/// Number of UDP connections of [`imix`], and of TCP connections of [`tcp_connections`] and
+/// [`long_tcp`].
 pub const CONNECTIONS: u32 = 1194;
 
 /// Frame sizes of [`imix`] in bytes without FCS. With each, the frames that a connection of this
@@ -33,6 +34,9 @@ pub const SCTP_FRAMES: u32 = 2;
 /// Segments that each side of a [`tcp_connections`] connection sends in a round, after SYN and
 /// SYN+ACK.
 pub const ACKS: u32 = 15;
+
+/// Connections of [`long_tcp`] that never open. Their SYN and SYN+ACK are a twentieth of the frames.
+pub const UNOPENED: u32 = 272;
 
 /// Segments of each side in a round of [`small_tcp`], all of them equal.
 pub const REPEATS: u32 = 1024;
@@ -113,6 +117,32 @@ pub fn tcp_connections(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
     rng.shuffle(&mut begins);
     rng.shuffle(&mut round);
     send(&begins, &mut sink);
+    send(&round, &mut sink);
+}
+
+/// Passes one round of TCP to `sink`, shuffled: the frame sizes of [`imix`] as segments of
+/// connections that opened before, and SYN and SYN+ACK of [`UNOPENED`] others.
+pub fn long_tcp(seed: u64, mut sink: impl FnMut(Side, &[u8])) {
+    let rng = &mut Rng::with_seed(seed);
+    let mut round = Vec::new();
+    for number in 0..CONNECTIONS + UNOPENED {
+        let ends = Endpoints::ipv4(number, rng);
+        let [sport, dport] = ports(&ends);
+        let [seq, reply_seq] = [rng.u32(..), rng.u32(..)];
+        let there = between(&ends).tcp(sport, dport).seq(seq);
+        if number >= CONNECTIONS {
+            let there = there.pad_to(MIN_FRAME);
+            let back = there.clone().reversed().seq(reply_seq).ack(seq.wrapping_add(1));
+            round.push([there.flags(SYN).build(), back.flags(SYN | ACK).build()]);
+            continue;
+        }
+        let (len, times) = IMIX[number as usize % IMIX.len()];
+        let data = vec![0; len - Ethernet::LEN - Ipv4::LEN - Tcp::LEN];
+        let there = there.flags(ACK).ack(reply_seq).payload(data);
+        let back = there.clone().reversed().seq(reply_seq).ack(seq);
+        round.extend(std::iter::repeat_n([there.build(), back.build()], times as usize));
+    }
+    rng.shuffle(&mut round);
     send(&round, &mut sink);
 }
 

@@ -350,6 +350,24 @@ generation_of(const struct twin_port *port)
 	return __atomic_load_n(replay->generation, __ATOMIC_ACQUIRE);
 }
 
+/*
+ * Sends packets of the current block to other ports, and lets the burst end without a packet. So
+ * whoever polls can tell the time of what a NIC does by itself from the time of receiving. Returns
+ * the other packets of the block; all of them if the burst has packets already.
+ */
+static __rte_noinline uint64_t
+forward_first(struct twin_rxq *rxq, struct burst *burst, struct twin_sets sets, uint64_t mine)
+{
+	const uint64_t which = mine & sets.elsewhere;
+
+	if (burst->got != 0)
+		return mine;
+	give_back(rxq, burst);
+	burst->wire -= pass_unreceived(rxq, rxq->cursor.block, sets, which);
+	rxq->cursor.ahead &= ~which;
+	return mine & ~which;
+}
+
 /* Receives packets of the current block of the queue, all by verdicts of one generation. */
 static inline uint64_t
 receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_packet *packets)
@@ -374,12 +392,14 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 		attempt = *burst;
 		sets = block->sets;
 		mine = members[queue] & rxq->cursor.ahead;
-		all = mine & ~twin_aside(&sets);
+		all = (mine & sets.elsewhere) != 0 ? 0 : mine & ~twin_aside(&sets);
 		left = receive(rxq, &attempt, packets, all);
 		if (likely(!rte_seqlock_read_retry(&block->lock, number)))
 			break;
 		take_back(burst->mbufs + burst->got, attempt.got - burst->got);
 	}
+	if (unlikely((mine & sets.elsewhere) != 0))
+		return forward_first(rxq, burst, sets, mine);
 	*burst = attempt;
 	if (unlikely((all & ~left & sets.counted) != 0))
 		count(port, packets, all & ~left & sets.counted);
@@ -387,11 +407,8 @@ receive_judged(struct twin_rxq *rxq, struct burst *burst, const struct twin_pack
 	/* Only packets before the first one left: rules may change before the rest is played. */
 	if (left != 0)
 		aside &= ~(UINT64_MAX << __builtin_ctzll(left));
-	if (unlikely(aside != 0)) {
-		if ((aside & sets.elsewhere) != 0)
-			give_back(rxq, burst);
+	if (unlikely(aside != 0))
 		burst->wire -= pass_unreceived(rxq, place, sets, aside);
-	}
 	return left;
 }
 
@@ -407,7 +424,7 @@ play(struct twin_rxq *rxq, struct burst *burst)
 		fetch(replay, cursor->block, rxq - rxq->port->rxq);
 	left = receive_judged(rxq, burst, twin_packets_of(replay, cursor->block));
 	if (left != 0) {
-		cursor->ahead = UINT64_MAX << __builtin_ctzll(left);
+		cursor->ahead &= UINT64_MAX << __builtin_ctzll(left);
 		return false;
 	}
 	cursor->ahead = UINT64_MAX;

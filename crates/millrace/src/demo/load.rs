@@ -31,13 +31,21 @@ pub(crate) enum Load {
     SmallTcp,
     /// Small segments of TCP connections that open.
     TcpConnections,
+    /// IMIX as segments of TCP connections that last, and some SYN and SYN+ACK.
+    LongTcp,
     /// Small packets of very many UDP flows up; down nothing but probes.
     ManyFlows,
 }
 
 impl Load {
-    pub(crate) const ALL: [Load; 5] =
-        [Load::Stateful, Load::Stateless, Load::SmallTcp, Load::TcpConnections, Load::ManyFlows];
+    pub(crate) const ALL: [Load; 6] = [
+        Load::Stateful,
+        Load::Stateless,
+        Load::SmallTcp,
+        Load::TcpConnections,
+        Load::LongTcp,
+        Load::ManyFlows,
+    ];
 
     /// Returns the name in tables and JSON.
     pub(crate) fn name(self) -> &'static str {
@@ -46,6 +54,7 @@ impl Load {
             Load::Stateless => "stateless",
             Load::SmallTcp => "small TCP",
             Load::TcpConnections => "TCP connections",
+            Load::LongTcp => "long TCP",
             Load::ManyFlows => "many flows",
         }
     }
@@ -54,7 +63,7 @@ impl Load {
     /// states, and only connections that open have states worth tracking.
     pub(crate) fn tracking(self) -> Tracking {
         match self {
-            Load::TcpConnections => Tracking::Connections,
+            Load::TcpConnections | Load::LongTcp => Tracking::Connections,
             _ => Tracking::Flows,
         }
     }
@@ -68,7 +77,7 @@ impl Load {
     pub(crate) fn directions(self) -> u32 {
         match self {
             Load::Stateful => article::CONNECTIONS,
-            Load::Stateless | Load::TcpConnections => 2 * article::CONNECTIONS,
+            Load::Stateless | Load::TcpConnections | Load::LongTcp => 2 * article::CONNECTIONS,
             Load::SmallTcp => 2,
             Load::ManyFlows => MANY_FLOWS,
         }
@@ -85,7 +94,7 @@ impl Load {
     /// 10 Gb/s full of them, so they come without a limit.
     pub(crate) fn speeds(self, asked: Option<&str>) -> [&str; 2] {
         let usual = match self {
-            Load::Stateful | Load::Stateless => USUAL_SPEED,
+            Load::Stateful | Load::Stateless | Load::LongTcp => USUAL_SPEED,
             Load::SmallTcp | Load::TcpConnections | Load::ManyFlows => "none",
         };
         let speed = asked.unwrap_or(usual);
@@ -107,6 +116,7 @@ impl Load {
             Load::Stateless => article::imix(seed, sink),
             Load::SmallTcp => article::small_tcp(seed, sink),
             Load::TcpConnections => article::tcp_connections(seed, sink),
+            Load::LongTcp => article::long_tcp(seed, sink),
             Load::ManyFlows => article::many_flows(seed, MANY_FLOWS, sink),
         }
         result?;
@@ -119,7 +129,7 @@ impl Load {
             Load::Stateful => &STATEFUL,
             Load::Stateless => &STATELESS,
             Load::SmallTcp => &SMALL_TCP,
-            Load::TcpConnections | Load::ManyFlows => &[],
+            Load::TcpConnections | Load::LongTcp | Load::ManyFlows => &[],
         }
     }
 }

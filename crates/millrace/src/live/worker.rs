@@ -88,6 +88,8 @@ pub(crate) struct Worker {
     held_packets: HeldPackets,
     /// True if more timers may be due than the last call of `expire` processed.
     is_behind: bool,
+    /// True if the last turn received a full burst.
+    had_full_burst: bool,
 }
 
 impl Worker {
@@ -103,7 +105,17 @@ impl Worker {
         let paths = [(a.rx, b.tx), (b.rx, a.tx)];
         let paths = paths.map(|(rx, tx)| ForwardPath { rx: Some(rx), tx: Some(tx) });
         let held_packets = HeldPackets::new(engine.hold_slots());
-        Self { paths, engine, clock, channels, account, gaps, held_packets, is_behind: false }
+        Self {
+            paths,
+            engine,
+            clock,
+            channels,
+            account,
+            gaps,
+            held_packets,
+            is_behind: false,
+            had_full_burst: false,
+        }
     }
 
     /// Restores the connections of the previous run, aged until now.
@@ -189,8 +201,9 @@ impl Worker {
     }
 
     /// Polls both ports. `begin` and the result are readings of the cycle counter at start and end.
-    /// The counter is read once per burst, and once in a turn without packets. The time of another
-    /// empty poll is added to the next reading.
+    ///
+    /// The counter is read after each poll. After a turn with a full burst, the worker has no time
+    /// to lose: then it is not read after an empty poll, whose time is added to the next reading.
     #[inline(always)]
     fn poll_ports(&mut self, mut begin: u64, burst: &mut Burst) -> u64 {
         let mut in_turn = 0;
@@ -198,12 +211,13 @@ impl Worker {
             let received = self.forward(direction, begin, burst);
             in_turn += received;
             let is_last = direction + 1 == self.paths.len();
-            if received > 0 || is_last && in_turn == 0 {
+            if received > 0 || !self.had_full_burst || is_last && in_turn == 0 {
                 let now = tsc();
                 self.account.charge(now.wrapping_sub(begin), received);
                 begin = now;
             }
         }
+        self.had_full_burst = in_turn >= BURST_MAX;
         begin
     }
 

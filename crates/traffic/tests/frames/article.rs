@@ -7,8 +7,8 @@ use etherparse::{NetSlice, SlicedPacket};
 use std::collections::HashMap;
 use traffic::Side;
 use traffic::article::{
-    ACKS, CONNECTIONS, IMIX, REPEATS, SCTP_FRAMES, imix, imix_up, many_flows, small_tcp,
-    tcp_connections,
+    ACKS, CONNECTIONS, IMIX, REPEATS, SCTP_FRAMES, UNOPENED, imix, imix_up, long_tcp, many_flows,
+    small_tcp, tcp_connections,
 };
 use wire::tcp::{ACK, SYN};
 
@@ -99,6 +99,29 @@ fn connections_open_and_go_on() {
 }
 
 #[test]
+fn long_connections_have_nineteen_of_twenty_frames() {
+    let (mut long, mut unopened) = (Flows::new(), Flows::new());
+    long_tcp(5, |side, frame| {
+        let seen = see(frame).unwrap();
+        let is_syn = seen.tcp.unwrap().flags & SYN != 0;
+        let flows = if is_syn { &mut unopened } else { &mut long };
+        count(flows, side, seen.direction, frame);
+    });
+    assert_eq!(long.len(), 2 * CONNECTIONS as usize);
+    assert_eq!(unopened.len(), 2 * UNOPENED as usize);
+    assert!(unopened.values().all(|(_, len, times)| (*len, *times) == (60, 1)));
+    for (len, times) in IMIX {
+        let alike = long.values().filter(|(_, l, t)| (*l, *t) == (len, times)).count();
+        assert_eq!(alike, 2 * 398, "{len} bytes");
+    }
+    assert_mirrored(&long);
+    assert_mirrored(&unopened);
+    let frames: u32 = long.values().map(|(_, _, times)| times).sum();
+    let others = 2 * UNOPENED;
+    assert!((19..=20).contains(&((frames + others) / others)), "{others} of {frames}");
+}
+
+#[test]
 fn only_probes_come_down_in_the_mix_up() {
     let (mut up, mut probes) = (0, 0);
     imix_up(5, |side, frame| {
@@ -151,6 +174,7 @@ fn another_seed_has_other_flows_and_the_same_one_the_same() {
         |seed| frames(|sink| imix(seed, sink)),
         |seed| frames(|sink| small_tcp(seed, sink)),
         |seed| frames(|sink| tcp_connections(seed, sink)),
+        |seed| frames(|sink| long_tcp(seed, sink)),
         |seed| frames(|sink| many_flows(seed, 10, sink)),
     ] {
         assert_eq!(load(1), load(1));
