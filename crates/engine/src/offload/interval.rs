@@ -41,6 +41,12 @@ impl EvalInterval {
         MarkedInterval { mask: self.later.mask.max(EVAL_INTERVAL_MARKED_MIN - 1), ..self.later }
     }
 
+    /// Returns an interval with the same first evaluation, and as few later ones as of packets with
+    /// a mark.
+    pub(crate) fn with_few_later(self) -> Self {
+        EvalInterval { later: self.of_marked(), ..self }
+    }
+
     /// Returns the number of an evaluation: one for every [`EVAL_INTERVAL_MIN`] packets. It wraps.
     pub(crate) fn number(self, packets: u64, record: u32) -> u8 {
         ((packets + u64::from(record)) / u64::from(EVAL_INTERVAL_MIN)) as u8

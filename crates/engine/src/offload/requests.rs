@@ -79,6 +79,11 @@ impl FlowRules {
             && self.take_effect(slot, direction, RuleKind::marks_of(hot.key.proto()))
     }
 
+    /// True if a connection may get a rule of a kind that is allowed.
+    pub(crate) fn may_gain<const W: usize>(&self, hot: &ConnHot<W>) -> bool {
+        self.allows_marks || hot.can_be_bypassed()
+    }
+
     /// Sets whether rules that set marks may be installed. If not, withdraws those of up to
     /// `budget` slots.
     pub(crate) fn allow_marks(&mut self, allows_marks: bool, budget: usize) {

@@ -195,7 +195,9 @@ impl<const W: usize> Tracker<W> {
             Evidence::Unmarked => hot.is_sample_due(swapped, sampler),
             Evidence::None => false,
         };
-        let Some(rules) = self.rules.as_mut().filter(|_| is_due) else { return };
+        let Some(rules) = self.rules.as_mut().filter(|rules| is_due && rules.may_gain(hot)) else {
+            return;
+        };
         let due = PendingEval { record, direction: swapped & 1, side: rules.side() };
         if evidence == Evidence::Unmarked {
             return self.evaluate(due, false);
