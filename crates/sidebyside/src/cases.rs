@@ -2,6 +2,7 @@
 //! Lists the cases that compare Millrace with testpmd, and the thresholds of their figures.
 
 use crate::captures::Traffic;
+use crate::choice;
 use engine::Tracking;
 use std::fmt;
 use std::ops::Range;
@@ -34,9 +35,18 @@ pub(crate) struct Case {
 pub(crate) enum PacketSource {
     /// `net_pcap`, which loads the capture into packet buffers at start.
     Pcap,
-    /// The software NIC, which replays the capture. With `is_marked`, it has a rule for each flow
-    /// that marks its packets.
-    Twin { is_marked: bool },
+    /// The software NIC, which replays the capture. It plays this NIC; `None`: an ideal one.
+    Twin { rules: NicRules, personality: Option<&'static str> },
+}
+
+/// Rules that the NIC has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NicRules {
+    None,
+    /// A rule for each flow marks its packets, and every mark is used.
+    Marks,
+    /// The default settings of offload: the worker measures whether rules and marks pay.
+    Automatic,
 }
 
 /// Effect of the packets on the flow table.
@@ -65,6 +75,14 @@ pub(crate) enum Threshold {
     NetRatioAtLeast { than: String, must: f64, goal: f64 },
 }
 
+impl PacketSource {
+    /// Returns an ideal NIC, with a rule for each flow that marks its packets or without rules.
+    fn ideal_twin(is_marked: bool) -> Self {
+        let rules = if is_marked { NicRules::Marks } else { NicRules::None };
+        PacketSource::Twin { rules, personality: None }
+    }
+}
+
 impl Case {
     /// Returns a case with one worker, packets from `net_pcap`, and a group of its own.
     pub(crate) fn with_one_worker(
@@ -88,9 +106,17 @@ impl Case {
         }
     }
 
+    /// Returns the rules of the software NIC, if the case has one.
+    pub(crate) fn rules(&self) -> NicRules {
+        match self.source {
+            PacketSource::Twin { rules, .. } => rules,
+            PacketSource::Pcap => NicRules::None,
+        }
+    }
+
     /// True if the software NIC marks the packets of every connection.
     pub(crate) fn has_marks(&self) -> bool {
-        matches!(self.source, PacketSource::Twin { is_marked: true })
+        self.rules() == NicRules::Marks
     }
 
     /// True if the case needs the software NIC.
@@ -150,7 +176,7 @@ pub(crate) const WORKERS_MAX: usize = 2;
 /// Part of a case name: two workers, each with a pair of ports of its own.
 const OWN_PORTS: &str = "2p";
 /// Distinct five-tuples of the short connections.
-const SHORT_TUPLES: u32 = 28_000;
+pub(crate) const SHORT_TUPLES: u32 = 28_000;
 /// Flows of a flood: all of them fit into a table of the default size.
 const FLOOD_FLOWS: u32 = 1_000_000;
 /// Largest accepted ratio of cycles of a flood to those of random tuples. 10 % is more than the
@@ -182,6 +208,7 @@ pub(crate) fn all() -> Vec<Case> {
     cases.extend(marked());
     cases.extend(marked_tcp());
     cases.extend(small_tcp());
+    cases.extend(choice::cases());
     cases.extend(workers());
     cases.extend(floods());
     let groups: Vec<String> = cases.iter().map(|case| case.group.clone()).collect();
@@ -197,7 +224,7 @@ fn marked() -> impl Iterator<Item = Case> {
         let name = |way: &str| format!("{way}-{}", traffic.name());
         let case = |way, is_marked, thresholds| Case {
             name: name(way),
-            source: PacketSource::Twin { is_marked },
+            source: PacketSource::ideal_twin(is_marked),
             ..Case::with_one_worker(traffic, Load::Stable, thresholds)
         };
         let than = name("software");
@@ -218,7 +245,7 @@ fn marked_tcp() -> impl Iterator<Item = Case> {
         let case = |way: &str, is_marked, thresholds| Case {
             name: format!("{way}-{}", traffic.name()),
             group: format!("twin-{}", traffic.name()),
-            source: PacketSource::Twin { is_marked },
+            source: PacketSource::ideal_twin(is_marked),
             ..Case::with_one_worker(traffic, Load::Stable, thresholds)
         };
         let software = case("software", false, vec![]);
@@ -241,7 +268,7 @@ fn small_tcp() -> [Case; 2] {
     let name = |way: &str| format!("{way}-{}", traffic.name());
     let case = |way, is_marked, thresholds| Case {
         name: name(way),
-        source: PacketSource::Twin { is_marked },
+        source: PacketSource::ideal_twin(is_marked),
         tracking: Tracking::Flows,
         ..Case::with_one_worker(traffic, Load::Stable, thresholds)
     };
@@ -265,7 +292,7 @@ fn flows() -> impl Iterator<Item = Case> {
     });
     let one_way = Traffic::OneWay(10_000);
     let twin = move |name: &str, is_marked, thresholds| Case {
-        source: PacketSource::Twin { is_marked },
+        source: PacketSource::ideal_twin(is_marked),
         ..case(name, Tracking::Flows, one_way, thresholds)
     };
     let of_twin = [
@@ -281,11 +308,11 @@ fn flows() -> impl Iterator<Item = Case> {
 /// workers. Two workers run with ports of their own, and with queues of the same ports, where
 /// drivers may share data. With 1 k flows, capture and flows fit into the caches of a core.
 fn workers() -> impl Iterator<Item = Case> {
-    [1_000, 10_000, 100_000].into_iter().flat_map(|flows| {
-        let traffic = Traffic::Established(Protocol::Udp, flows);
+    let of_udp = [1_000, 10_000, 100_000].map(|flows| Traffic::Established(Protocol::Udp, flows));
+    of_udp.into_iter().chain([Traffic::Established(Protocol::Tcp, 100_000)]).flat_map(|traffic| {
         let of = |workers, first_cpu, name, thresholds| Case {
             name: format!("workers-{name}-{}", traffic.name()),
-            group: format!("workers-{flows}"),
+            group: format!("workers-{}", traffic.name()),
             workers,
             first_cpu,
             own_ports: name == OWN_PORTS,

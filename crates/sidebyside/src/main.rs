@@ -13,6 +13,7 @@
 mod calibration;
 mod captures;
 mod cases;
+mod choice;
 mod churn;
 mod figures;
 mod footprint;
@@ -35,7 +36,7 @@ mod turns;
 use anyhow::{Context, bail};
 use calibration::Calibration;
 use captures::Traffic;
-use cases::Case;
+use cases::{Case, NicRules, PacketSource};
 use clap::Parser;
 use hugepages::Hugepages;
 use machine::Machine;
@@ -187,7 +188,7 @@ impl Setup {
         let of_group = |group: &[Case]| -> usize {
             let floors = group.chunk_by(Case::has_same_floor).map(|cases| &cases[0]);
             let builds = 1 + usize::from(self.before.is_some());
-            let rules_mb = |case: &Case| if case.has_marks() { RULES_MB } else { 0 };
+            let rules_mb = |case: &Case| if case.rules() == NicRules::None { 0 } else { RULES_MB };
             let build_mb =
                 |case: &Case| case.workers * table_mb + rules_mb(case) + self.memory_mb(case);
             let builds_mb: usize = builds * group.iter().map(build_mb).sum::<usize>();
@@ -207,9 +208,13 @@ impl Setup {
         let queue = format!("rx_pcap={},", self.capture(case.traffic).display());
         let queues = queue.repeat(case.queues());
         let replay = self.capture(case.traffic);
-        let source = |i| match case.needs_twin() {
-            true => format!("net_twin{i},replay={},loops=forever", replay.display()),
-            false => format!("net_pcap{i},{queues}infinite_rx=1"),
+        let source = |i| match case.source {
+            PacketSource::Twin { personality, .. } => {
+                let personality = personality.map(|name| format!(",personality={name}"));
+                let personality = personality.unwrap_or_default();
+                format!("net_twin{i},replay={},loops=forever{personality}", replay.display())
+            }
+            PacketSource::Pcap => format!("net_pcap{i},{queues}infinite_rx=1"),
         };
         let pair = |i| [source(i), format!("net_null{i},no-rx=1")];
         (0..case.pairs()).map(pair).collect()

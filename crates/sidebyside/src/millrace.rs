@@ -2,7 +2,7 @@
 //! Runs Millrace on the same ports as testpmd, and measures it by the lines it prints every second.
 
 use crate::Setup;
-use crate::cases::{Case, Load, PacketSource};
+use crate::cases::{Case, Load, NicRules, PacketSource};
 use crate::figures::{Figures, Reading};
 use crate::process::Process;
 use crate::turns::{Dut, Readings};
@@ -49,6 +49,12 @@ const RULES_MAX: u32 = (2 << 20) + 1;
 /// marked.
 const WARM_UP_LINES: u32 = 2;
 
+/// Lines in a row with the same share of marked packets after which a choice has settled. Marks
+/// that do not pay lose their rules before.
+const SETTLED_LINES: u32 = 8;
+/// Most lines to wait for that.
+const SETTLING_LINES_MAX: u32 = 90;
+
 /// A running Millrace.
 pub(crate) struct Millrace {
     process: Process,
@@ -72,16 +78,7 @@ impl Millrace {
         let json = setup.dir.join(format!("{build}{}.json", case.name));
         fs::write(&config, configuration(setup, case, programs))?;
         let mut process = Process::start(&mut run_command(program, &config, &json))?;
-        match case.source {
-            // The first second is the warm-up.
-            PacketSource::Pcap => process.wait_for("a line per second", kpps)?,
-            PacketSource::Twin { is_marked } => {
-                let is_warm = |line: &str| kpps(line).filter(|_| !is_marked || is_marked_all(line));
-                // In the first pass of the capture after new rules, the model matches each packet.
-                (0..WARM_UP_LINES)
-                    .try_fold(0.0, |_, _| process.wait_for("a line with all marks", is_warm))?
-            }
-        };
+        warm_up(&mut process, case)?;
         let line_at = Instant::now();
         process.pause()?;
         Ok(Self { process, json, readings: Readings::default(), line_at })
@@ -96,6 +93,35 @@ impl Millrace {
         let summary: Value = serde_json::from_slice(&fs::read(&self.json)?)?;
         Ok(Run { figures, stages: stages(&summary), deviations: deviations(&summary, case) })
     }
+}
+
+/// Waits until the run of a case is as it will be measured.
+fn warm_up(process: &mut Process, case: &Case) -> anyhow::Result<()> {
+    let has_marks = case.has_marks();
+    let lines = match case.source {
+        PacketSource::Pcap => 1,
+        // In the first pass of the capture after new rules, the model matches each packet.
+        PacketSource::Twin { .. } => WARM_UP_LINES,
+    };
+    for _ in 0..lines {
+        let is_warm = |line: &str| kpps(line).filter(|_| !has_marks || marked(line) > Some(99.8));
+        process.wait_for("a line of a warm run", is_warm)?;
+    }
+    if case.rules() == NicRules::Automatic { settle(process) } else { Ok(()) }
+}
+
+/// Waits until an automatic choice has settled: the share of marked packets stays the same.
+fn settle(process: &mut Process) -> anyhow::Result<()> {
+    let (mut same, mut before) = (0, f64::NAN);
+    for _ in 0..SETTLING_LINES_MAX {
+        let share = process.wait_for("a line per second", marked)?;
+        same = if (share - before).abs() < 1.0 { same + 1 } else { 0 };
+        if same == SETTLED_LINES {
+            return Ok(());
+        }
+        before = share;
+    }
+    Ok(())
 }
 
 impl Dut for Millrace {
@@ -133,11 +159,12 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, programs: usize) -> Stri
     let pairs: String = setup.pairs(case).into_iter().zip(cpus).map(pair).collect();
     let (huge, memory_mb, mbufs) = (setup.huge, setup.memory_mb(case), setup.mbufs(case));
     let mbuf_data_bytes = setup.mbuf_data_bytes;
-    let offload = match case.source {
-        PacketSource::Twin { is_marked: true } => {
-            format!("policy = \"all\"\nrules_max = {RULES_MAX}\n")
+    let offload = match case.rules() {
+        NicRules::Marks => {
+            format!("policy = \"all\"\nmarks = \"always\"\nrules_max = {RULES_MAX}\n")
         }
-        _ => "policy = \"off\"\n".to_owned(),
+        NicRules::Automatic => "policy = \"measured\"\n".to_owned(),
+        NicRules::None => "policy = \"off\"\n".to_owned(),
     };
     let table = match case.load {
         Load::TableFull => format!("[table]\ncapacity = {OVERFLOWING_CAPACITY}\n"),
@@ -180,10 +207,11 @@ pub(crate) fn kpps(line: &str) -> Option<f64> {
     }
 }
 
-/// True if a line says that more than 99.8 % of the packets were counted by their mark.
-fn is_marked_all(line: &str) -> bool {
-    let marked = line.split_whitespace().nth(8).and_then(|word| word.parse::<f64>().ok());
-    marked.is_some_and(|percent| percent > 99.8)
+/// Returns the percentage of packets that were counted by their mark, from a line that Millrace
+/// prints every second.
+fn marked(line: &str) -> Option<f64> {
+    kpps(line)?;
+    line.split_whitespace().nth(8)?.parse().ok()
 }
 
 /// Returns the sum over all workers of the number at `pointer` in each worker's object.
@@ -214,7 +242,7 @@ fn deviations(summary: &Value, case: &Case) -> Vec<String> {
     let marked = summary.pointer("/offload/marked_share").and_then(Value::as_f64);
     let checks = [
         (
-            case.source != PacketSource::Twin { is_marked: true } || marked > Some(0.5),
+            !case.has_marks() || marked > Some(0.5),
             format!("share of packets with a mark: {marked:?}"),
         ),
         (summary["ledger"]["balanced"] == true, "the ledger is not balanced".to_owned()),
