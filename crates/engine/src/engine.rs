@@ -166,7 +166,7 @@ impl Engine {
         if let BurstRole::Measured(way) = role {
             choice.note(way, (spent, packets.len()), now);
         }
-        self.pipeline.mark_use = choice.in_use();
+        self.pipeline.mark_use = choice.way();
     }
 
     /// Tracks one burst and measures the cycles that each stage of it takes.

@@ -35,7 +35,8 @@ pub const SCTP_FRAMES: u32 = 2;
 /// SYN+ACK.
 pub const ACKS: u32 = 15;
 
-/// Connections of [`long_tcp`] that never open. Their SYN and SYN+ACK are a twentieth of the frames.
+/// Connections of [`long_tcp`] that never open. Their SYN and SYN+ACK are a twentieth of the
+/// frames.
 pub const UNOPENED: u32 = 272;
 
 /// Segments of each side in a round of [`small_tcp`], all of them equal.

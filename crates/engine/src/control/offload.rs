@@ -62,12 +62,15 @@ impl Engine {
     pub fn recheck_rules(&mut self, now: Nanos, budget: usize) {
         self.advance(now);
         let rules = Side::BOTH.into_iter().map(|side| self.live(side)).sum();
+        let mut evaluates = true;
         if let Some(choice) = &mut self.mark_choice {
             choice.note_rules(rules);
+            self.pipeline.mark_use = choice.way();
+            evaluates = choice.evaluates(self.now);
         }
         let allows_marks = self.allows_marks();
-        self.trackers.v4.allow_marks(allows_marks, budget);
-        self.trackers.v6.allow_marks(allows_marks, budget);
+        self.trackers.v4.allow_marks((allows_marks, evaluates), budget);
+        self.trackers.v6.allow_marks((allows_marks, evaluates), budget);
         let Some(mut rule_budget) = self.budget.take() else { return };
         rule_budget.probe_capacity(self.now);
         let mut demands = Side::BOTH.map(|side| self.demand(side, &rule_budget));

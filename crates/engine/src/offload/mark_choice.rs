@@ -16,8 +16,9 @@ const PERIOD: Nanos = 500_000_000;
 /// Bursts of one way that a trial measures.
 const MEASURED: usize = 256;
 
-/// Bursts of the other way before they are measured: their data has to come into the caches.
-const WARM_UP: usize = 256;
+/// Bursts of the way in use, and of the other way, before they are measured: their data has to come
+/// into the caches. The worker may have been without its cpu before.
+const WARM_UP: [usize; 2] = [1024, 256];
 
 /// Bursts without marks that a trial waits through.
 const WITHOUT_MARKS_MAX: usize = 4 * MEASURED;
@@ -29,7 +30,7 @@ const CLEARLY: u64 = 2;
 const WINS: u32 = 2;
 
 /// How long marks that are not used keep their rules, in nanoseconds.
-const KEPT: Nanos = 2_000_000_000;
+const KEPT: Nanos = 1_000_000_000;
 
 /// Marks that are not used keep their rules while the number of rules grows by this part in a
 /// period, in percent: their share may still be too small to pay.
@@ -38,12 +39,20 @@ const GROWTH: u32 = 2;
 /// Trials without rules before the cost in software is noted: the rules have to go first.
 const SETTLING: u32 = 4;
 
-/// First and longest time without rules, in nanoseconds. The time doubles with each vain attempt.
-const PAUSE: Nanos = 20_000_000_000;
-const PAUSE_MAX: Nanos = 600_000_000_000;
+/// First and longest time without rules, in nanoseconds. The time doubles with each vain attempt:
+/// while rules are installed, packets cost more.
+const PAUSE: Nanos = 60_000_000_000;
+const PAUSE_MAX: Nanos = 300_000_000_000;
 
-/// If the cost of a packet in software changes by this part, in percent, marks are tried again.
+/// If the cost of a packet in software changes by this part, in percent, in so many trials in a
+/// row, marks are tried again.
 const CHANGE: u64 = 25;
+const CHANGES: u32 = 2;
+
+/// Trials in a row without rules after which directions are evaluated seldom: in one of so many
+/// windows of 2^20 ns. Then few connections live long enough for a rule.
+const VAIN: u32 = 4;
+const WINDOWS: u64 = 8;
 
 /// What a burst is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +103,8 @@ pub(crate) struct MarkChoice {
     in_use: MarkUse,
     /// Costs of the way in use, and of the other one, in the trial that goes on.
     costs: [Costs; 2],
-    /// Bursts of warm-up left.
-    warm_up: usize,
+    /// Bursts of warm-up left, of the way in use and of the other one.
+    warm_up: [usize; 2],
     /// Bursts without marks in the trial so far.
     without_marks: usize,
     is_trial: bool,
@@ -110,6 +119,10 @@ pub(crate) struct MarkChoice {
     /// Trials until the cost in software is noted, and that cost.
     settling: u32,
     cost_before: u64,
+    /// Trials in a row in which that cost was another one.
+    changes: u32,
+    /// Trials in a row without rules, while rules may be installed.
+    vain: u32,
     /// Results of the last trial, in sixteenths of a cycle per packet; 0 if there was none.
     last: [u64; 2],
     switches: u64,
@@ -120,7 +133,7 @@ impl MarkChoice {
         Self {
             in_use: MarkUse::Used,
             costs: [Costs::NONE; 2],
-            warm_up: 0,
+            warm_up: [0; 2],
             without_marks: 0,
             is_trial: false,
             next_trial: PERIOD,
@@ -130,6 +143,8 @@ impl MarkChoice {
             rules: [0; 2],
             settling: 0,
             cost_before: 0,
+            changes: 0,
+            vain: 0,
             last: [0; 2],
             switches: 0,
         }
@@ -138,6 +153,21 @@ impl MarkChoice {
     /// Notes the number of rules that the NIC has or is to have.
     pub(crate) fn note_rules(&mut self, rules: u32) {
         self.rules[0] = rules;
+        if rules > 0 {
+            self.vain = 0;
+        }
+    }
+
+    /// Returns how a burst is processed that is not part of a trial. Without rules, no packet has a
+    /// mark.
+    #[inline(always)]
+    pub(crate) fn way(&self) -> MarkUse {
+        if self.rules[0] == 0 { MarkUse::NoRules } else { self.in_use }
+    }
+
+    /// True if directions are evaluated now.
+    pub(crate) fn evaluates(&self, now: Nanos) -> bool {
+        self.vain < VAIN || (now >> 20) % WINDOWS == 0
     }
 
     /// Returns which way is in use.
@@ -167,25 +197,39 @@ impl MarkChoice {
         }
         if self.in_use == MarkUse::NoRules {
             self.check_pause(now);
-            return BurstRole::Measured(self.in_use);
+            return match self.is_warming_up(0) {
+                true => BurstRole::Usual,
+                false => BurstRole::Measured(self.in_use),
+            };
         }
         if !has_marks {
             self.without_marks += 1;
             if self.without_marks == WITHOUT_MARKS_MAX {
+                self.vain += u32::from(self.rules[0] == 0);
                 self.end_trial(now);
                 self.give_up_if_overdue(now);
             }
+            return BurstRole::Usual;
+        }
+        if self.is_warming_up(0) {
             return BurstRole::Usual;
         }
         if !self.costs[0].is_full() {
             return BurstRole::Measured(self.in_use);
         }
         let other = if self.in_use == MarkUse::Used { MarkUse::Ignored } else { MarkUse::Used };
-        if self.warm_up > 0 {
-            self.warm_up -= 1;
-            return BurstRole::WarmUp(other);
+        match self.is_warming_up(1) {
+            true => BurstRole::WarmUp(other),
+            false => BurstRole::Measured(other),
         }
-        BurstRole::Measured(other)
+    }
+
+    /// True if a burst still warms up the caches for the way in use (0) or the other one (1).
+    fn is_warming_up(&mut self, way: usize) -> bool {
+        let left = &mut self.warm_up[way];
+        let is_left = *left > 0;
+        *left -= usize::from(is_left);
+        is_left
     }
 
     /// Notes the cycles of a burst that was to be measured in this way.
@@ -236,7 +280,7 @@ impl MarkChoice {
             self.enter(MarkUse::NoRules);
             self.deadline = now.saturating_add(self.pause);
             self.pause = (2 * self.pause).min(PAUSE_MAX);
-            (self.settling, self.cost_before) = (SETTLING, 0);
+            (self.settling, self.cost_before, self.changes) = (SETTLING, 0, 0);
         }
     }
 
@@ -252,8 +296,13 @@ impl MarkChoice {
             self.settling -= 1;
         } else if before == 0 {
             self.cost_before = cost;
-        } else if cost.abs_diff(before) * 100 > before * CHANGE {
-            self.try_again(now);
+        } else if cost.abs_diff(before) * 100 <= before * CHANGE {
+            self.changes = 0;
+        } else {
+            self.changes += 1;
+            if self.changes == CHANGES {
+                self.try_again(now);
+            }
         }
     }
 

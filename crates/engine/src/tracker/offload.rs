@@ -80,10 +80,10 @@ impl<const W: usize> Tracker<W> {
 
     /// Sets whether rules that set marks may be installed: [`FlowRules::allow_marks`].
     ///
-    /// If only bypasses may, directions are evaluated less often: a few packets more make no
-    /// difference to them, but each evaluation costs cache misses. If no rule may be installed at
-    /// all, no direction is evaluated.
-    pub(crate) fn allow_marks(&mut self, allows_marks: bool, budget: usize) {
+    /// Without `evaluates`, or if no rule may be installed at all, no direction is evaluated. If
+    /// only bypasses may be installed, directions are evaluated less often: a few packets more make
+    /// no difference to them, but each evaluation costs cache misses.
+    pub(crate) fn allow_marks(&mut self, (allows_marks, evaluates): (bool, bool), budget: usize) {
         let Some(rules) = self.rules.as_deref_mut() else { return };
         rules.allow_marks(allows_marks, budget);
         let interval = rules.eval_interval();
@@ -91,6 +91,7 @@ impl<const W: usize> Tracker<W> {
             true => Some(interval),
             false => rules.may_bypass().then(|| interval.with_few_later()),
         };
+        self.eval_interval = self.eval_interval.filter(|_| evaluates);
     }
 
     /// Sets the mark that is enough for packets of this record; 0 for none. Returns the old one.

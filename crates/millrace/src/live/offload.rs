@@ -35,8 +35,8 @@ type WorkerEnd = (Producer<RuleRequest>, Consumer<(RuleId, RuleResult)>);
 const RING: usize = 1024;
 /// New rules of one worker that may wait for one port.
 const WAITING: usize = 1024;
-/// Rule requests, and results, that a worker handles in one round of housekeeping.
-const EXCHANGED: usize = 8;
+/// Rule requests, and results, that a worker handles in one round of rules.
+const EXCHANGED: usize = 16;
 /// Driver calls take at most half of the time: some NICs do not forward during a call.
 const CALL_SHARE: u32 = 128;
 

@@ -40,8 +40,11 @@ const HANDOFFS: usize = 8 * BURST_MAX;
 /// does so once a round, and in every turn while more timers are due. So a backlog shrinks even
 /// under load. Ending a connection takes up to half a microsecond, in which no port is polled.
 const TIMERS: usize = 16;
-/// Rules rechecked in one round of housekeeping.
-const RULES: usize = 16;
+/// Rounds of housekeeping between two of rules. Requests and results may wait that long, and each
+/// round of rules costs time, also if there is nothing to do.
+const RULE_ROUNDS: u32 = 4;
+/// Rules rechecked in one round of rules.
+const RULES: usize = 64;
 /// Events handed to subscribers in one round, in addition to one per packet received in it.
 const EVENTS: usize = 16;
 /// One burst in this many is measured by stage. The engine measures the same bursts, unless the
@@ -134,7 +137,7 @@ impl Worker {
         let mut burst = Burst::new();
         let mut begin = tsc();
         let mut polled = begin;
-        let mut snapshot_at = 0;
+        let (mut snapshot_at, mut round) = (0, 0);
         while !self.channels.stop.load(Ordering::Relaxed) {
             let received_before = self.account.received;
             for turn in 0..TURNS {
@@ -147,10 +150,8 @@ impl Worker {
                 }
             }
             let now = self.clock.at(begin);
-            self.engine.recheck_rules(now, RULES);
-            let moved = self.process_handoffs()
-                + self.push_records()
-                + self.channels.rule_requests.exchange(&mut self.engine);
+            let moved =
+                self.process_handoffs() + self.push_records() + self.service_rules(&mut round, now);
             let (account, gaps, clock) = (&self.account, &self.gaps, &self.clock);
             let report = |engine: &Engine| WorkerReport::of(account, engine, gaps.summary(clock));
             let events = EVENTS + (self.account.received - received_before) as usize;
@@ -178,6 +179,18 @@ impl Worker {
             self.account.housekeeping_cycles += if was_busy { cycles } else { 0 };
         }
         self.finish()
+    }
+
+    /// Rechecks NIC rules, and exchanges requests and results of rules, in every
+    /// [`RULE_ROUNDS`]th round. Returns the number of requests and results.
+    #[inline(always)]
+    fn service_rules(&mut self, round: &mut u32, now: u64) -> usize {
+        *round = round.wrapping_add(1);
+        if *round % RULE_ROUNDS != 0 {
+            return 0;
+        }
+        self.engine.recheck_rules(now, RULES);
+        self.channels.rule_requests.exchange(&mut self.engine)
     }
 
     /// Ends connections whose timeout has passed, and hands over their records. `begin` and the

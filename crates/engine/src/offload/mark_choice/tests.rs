@@ -27,7 +27,9 @@ const PACKETS: usize = 32;
 
 impl Worker {
     fn new(seed: u64) -> Self {
-        Self { choice: MarkChoice::new(), now: 0, random: seed | 1, spent: 0 }
+        let mut choice = MarkChoice::new();
+        choice.note_rules(1);
+        Self { choice, now: 0, random: seed | 1, spent: 0 }
     }
 
     /// Returns a number from 0 to 99.
@@ -42,13 +44,13 @@ impl Worker {
         let until = self.now + span;
         while self.now < until {
             self.now += BURST;
-            let has_marks = self.choice.in_use() != MarkUse::NoRules;
+            let has_marks = self.choice.way() != MarkUse::NoRules;
             let role = match self.choice.is_due(self.now) {
                 true => self.choice.role(self.now, has_marks),
                 false => BurstRole::Usual,
             };
             let (way, is_measured) = match role {
-                BurstRole::Usual => (self.choice.in_use(), false),
+                BurstRole::Usual => (self.choice.way(), false),
                 BurstRole::WarmUp(way) => (way, false),
                 BurstRole::Measured(way) => (way, true),
             };
@@ -119,7 +121,7 @@ proptest! {
         // Equal ways may both be kept.
         if load.is_clear().is_some() {
             let wasted = (worker.spent - before).saturating_sub(best);
-            let of_trials = bursts * worst * 2 * (WARM_UP + MEASURED) as u64 / 5_000;
+            let of_trials = bursts * worst * 2 * (WARM_UP[1] + MEASURED) as u64 / 5_000;
             prop_assert!(wasted <= of_trials, "{} of {}", wasted, best);
         }
     }
