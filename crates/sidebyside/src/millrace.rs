@@ -49,11 +49,11 @@ const RULES_MAX: u32 = (2 << 20) + 1;
 /// marked.
 const WARM_UP_LINES: u32 = 2;
 
-/// Lines in a row with the same share of marked packets after which a choice has settled. Marks
-/// that do not pay lose their rules before.
+/// Lines in a row with the same share of marked packets and as many rules, after which a choice has
+/// settled. Marks that do not pay lose their rules before.
 const SETTLED_LINES: u32 = 8;
 /// Most lines to wait for that.
-const SETTLING_LINES_MAX: u32 = 90;
+const SETTLING_LINES_MAX: u32 = 150;
 
 /// A running Millrace.
 pub(crate) struct Millrace {
@@ -110,16 +110,19 @@ fn warm_up(process: &mut Process, case: &Case) -> anyhow::Result<()> {
     if case.rules() == NicRules::Automatic { settle(process) } else { Ok(()) }
 }
 
-/// Waits until an automatic choice has settled: the share of marked packets stays the same.
+/// Waits until an automatic choice has settled: the share of marked packets and the number of rules
+/// stay the same.
 fn settle(process: &mut Process) -> anyhow::Result<()> {
-    let (mut same, mut before) = (0, f64::NAN);
+    let (mut same, mut before) = (0, (f64::NAN, f64::NAN));
     for _ in 0..SETTLING_LINES_MAX {
-        let share = process.wait_for("a line per second", marked)?;
-        same = if (share - before).abs() < 1.0 { same + 1 } else { 0 };
+        let figures = |line: &str| Some((marked(line)?, rules(line)?));
+        let (share, rules) = process.wait_for("a line per second", figures)?;
+        let is_same = (share - before.0).abs() < 1.0 && (rules - before.1).abs() <= 0.002 * rules;
+        same = if is_same { same + 1 } else { 0 };
         if same == SETTLED_LINES {
             return Ok(());
         }
-        before = share;
+        before = (share, rules);
     }
     Ok(())
 }
@@ -212,6 +215,12 @@ pub(crate) fn kpps(line: &str) -> Option<f64> {
 fn marked(line: &str) -> Option<f64> {
     kpps(line)?;
     line.split_whitespace().nth(8)?.parse().ok()
+}
+
+/// Returns the number of rules, from a line that Millrace prints every second.
+fn rules(line: &str) -> Option<f64> {
+    kpps(line)?;
+    line.split_whitespace().nth(9)?.replace('_', "").parse().ok()
 }
 
 /// Returns the sum over all workers of the number at `pointer` in each worker's object.

@@ -49,6 +49,10 @@ const PAUSE_MAX: Nanos = 300_000_000_000;
 const CHANGE: u64 = 25;
 const CHANGES: u32 = 2;
 
+/// After such an attempt in vain, changes do not count for this time, in nanoseconds. It doubles
+/// with each, since the machine itself may be unsteady.
+const UNSTEADY: Nanos = 10_000_000_000;
+
 /// Trials in a row without rules after which directions are evaluated seldom: in one of so many
 /// windows of 2^20 ns. Then few connections live long enough for a rule.
 const VAIN: u32 = 4;
@@ -121,6 +125,9 @@ pub(crate) struct MarkChoice {
     cost_before: u64,
     /// Trials in a row in which that cost was another one.
     changes: u32,
+    /// When changes count again, and for how long they do not after the next attempt.
+    heeds_changes_at: Nanos,
+    unsteady: Nanos,
     /// Trials in a row without rules, while rules may be installed.
     vain: u32,
     /// Results of the last trial, in sixteenths of a cycle per packet; 0 if there was none.
@@ -144,6 +151,8 @@ impl MarkChoice {
             settling: 0,
             cost_before: 0,
             changes: 0,
+            heeds_changes_at: 0,
+            unsteady: UNSTEADY,
             vain: 0,
             last: [0; 2],
             switches: 0,
@@ -258,7 +267,7 @@ impl MarkChoice {
             self.enter(next);
             self.deadline = now.saturating_add(KEPT);
             if next == MarkUse::Used {
-                self.pause = PAUSE;
+                (self.pause, self.unsteady) = (PAUSE, UNSTEADY);
             }
         } else {
             self.give_up_if_overdue(now);
@@ -300,7 +309,9 @@ impl MarkChoice {
             self.changes = 0;
         } else {
             self.changes += 1;
-            if self.changes == CHANGES {
+            if self.changes >= CHANGES && now >= self.heeds_changes_at {
+                self.heeds_changes_at = now.saturating_add(self.unsteady);
+                self.unsteady = (2 * self.unsteady).min(PAUSE_MAX);
                 self.try_again(now);
             }
         }

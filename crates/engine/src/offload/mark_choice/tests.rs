@@ -155,6 +155,17 @@ fn a_dearer_packet_gives_marks_another_chance() {
     assert_eq!(worker.choice.in_use(), MarkUse::Used);
 }
 
+/// A machine that is faster and slower by turns does not bring rules back each time.
+#[test]
+fn an_unsteady_machine_causes_few_attempts() {
+    let mut worker = Worker::new(1);
+    for turn in 0..60 {
+        let in_software = if turn % 2 == 0 { 1000 } else { 1500 };
+        worker.run(Load { by_mark: 2 * in_software, in_software, noise: 5 }, 5 * SECOND);
+    }
+    assert!((1..=21).contains(&worker.choice.status().switches), "{:?}", worker.choice.status());
+}
+
 /// While rules are being installed, marks that lose are tried again and again.
 #[test]
 fn marks_keep_their_rules_while_those_grow() {
