@@ -201,6 +201,7 @@ extern const struct twin_source twin_no_source;
 uint16_t twin_rx(void *queue, struct rte_mbuf **packets, uint16_t count);
 uint16_t twin_rx_polling(void *queue, struct rte_mbuf **packets, uint16_t count);
 uint16_t twin_tx_swallow(void *queue, struct rte_mbuf **packets, uint16_t count);
+uint16_t twin_carry_swallow(struct twin_port *port, struct rte_mbuf **packets, uint16_t count);
 void twin_deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count);
 
 /* twin_wire.c */

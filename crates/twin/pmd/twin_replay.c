@@ -482,25 +482,11 @@ rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return burst.got;
 }
 
-/* Frees packets that rules of other ports send out here, as twin_tx_swallow does. */
-static uint16_t
-carry(struct twin_port *port, struct rte_mbuf **packets, uint16_t count)
-{
-	uint64_t bytes = 0;
-	uint16_t i;
-
-	for (i = 0; i < count; i++)
-		bytes += packets[i]->pkt_len;
-	rte_pktmbuf_free_bulk(packets, count);
-	twin_switch_count(port, count, bytes);
-	return count;
-}
-
 const struct twin_source twin_replay_source = {
 	.start = start,
 	.stop = stop,
 	.close = twin_store_free,
 	.rx = rx,
 	.tx = twin_tx_swallow,
-	.carry = carry,
+	.carry = twin_carry_swallow,
 };

@@ -247,3 +247,17 @@ twin_tx_swallow(void *queue, struct rte_mbuf **packets, uint16_t count)
 	txq->bytes += bytes;
 	return count;
 }
+
+/* Frees packets that rules of other ports send out here, as twin_tx_swallow does. */
+uint16_t
+twin_carry_swallow(struct twin_port *port, struct rte_mbuf **packets, uint16_t count)
+{
+	uint64_t bytes = 0;
+	uint16_t i;
+
+	for (i = 0; i < count; i++)
+		bytes += packets[i]->pkt_len;
+	rte_pktmbuf_free_bulk(packets, count);
+	twin_switch_count(port, count, bytes);
+	return count;
+}
