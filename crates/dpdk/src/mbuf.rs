@@ -100,6 +100,11 @@ impl wire::Packet for Mbuf {
         Segment(self.0).load::<u32>(sys::BIND_MBUF_MARK) & is_marked.wrapping_neg()
     }
 
+    #[inline(always)]
+    fn is_marked(&self) -> bool {
+        self.flags() & sys::BIND_FLAG_MARKED != 0
+    }
+
     fn copy_to(&self, buf: &mut [u8]) -> usize {
         let mut copied = 0;
         for segment in self.segments() {

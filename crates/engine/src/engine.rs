@@ -10,8 +10,8 @@ use crate::api::{
     Config, CtState, FlowRecord, MAX_CAPACITY, STALL_CYCLES, Side, Stage, Stats, Verdict,
 };
 use crate::base::{BURST_MAX, Nanos, whole_micros};
-use crate::offload::{BurstRole, MarkChoice, RuleBudget};
-use crate::pipeline::{Context, Pipeline, has_marks};
+use crate::offload::{BurstCounts, BurstRole, MarkChoice, RuleBudget};
+use crate::pipeline::{Context, Pipeline};
 use crate::policy::ZonePolicies;
 use crate::tracker::Trackers;
 use std::sync::Arc;
@@ -154,7 +154,8 @@ impl Engine {
     fn process_trial<P: Packet>(&mut self, packets: &[P], verdicts: &mut [Verdict]) {
         let (counter, now) = (self.cycle_counter, self.now);
         let Some(choice) = &mut self.mark_choice else { return };
-        let role = choice.role(now, has_marks(packets));
+        let marked = packets.iter().filter(|packet| packet.is_marked()).count();
+        let role = choice.role(now, BurstCounts { marked, packets: packets.len() });
         if let BurstRole::WarmUp(way) | BurstRole::Measured(way) = role {
             self.pipeline.mark_use = way;
         }

@@ -26,8 +26,8 @@ mod view;
 mod zone_share;
 
 pub(crate) use budget::RuleBudget;
-pub(crate) use interval::{EvalInterval, PendingEval};
-pub(crate) use mark_choice::{BurstRole, MarkChoice};
+pub(crate) use interval::{EvalInterval, Evaluations, PendingEval};
+pub(crate) use mark_choice::{BurstCounts, BurstRole, MarkChoice, RuleCounts};
 pub(crate) use rules::{FlowRules, MarkCheck, ResultEffect};
 pub(crate) use score::{Demand, RateSample, Score};
 pub(crate) use slots::SlotIndex;

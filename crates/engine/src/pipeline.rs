@@ -13,6 +13,7 @@ mod intake;
 mod lookup;
 mod marked;
 mod misses;
+mod mixed;
 mod pass;
 mod steering;
 mod track;
@@ -23,13 +24,13 @@ use crate::api::{Config, MarkUse, Side, Stage, Tracking, Verdict};
 use crate::base::{BURST_MAX, MemoryUse, Nanos};
 use crate::fragments::FragmentStore;
 use crate::packet::parse::PART;
-use crate::packet::{HandedOff, Handoff, Key, prefetch_head};
+use crate::packet::{Burst, HandedOff, Handoff, Key, prefetch_head};
 use crate::policy::{ZoneClassifier, ZonePolicies};
 use crate::tracker::Trackers;
 use in_order::track_in_order;
 use intake::Intake;
 use lookup::Lookups;
-use marked::{BurstContext, BurstMask, MarkedBatch};
+use marked::{BurstMask, MarkedBatch};
 use pass::Passes;
 use std::sync::Arc;
 use steering::Steering;
@@ -94,22 +95,20 @@ impl Pipeline {
         if !self.zones.tracks_any() || self.deepest == Tracking::Off {
             return context.accounts.pass_untracked(packets);
         }
-        let is_used = self.mark_use == MarkUse::Used;
-        let Some(marked) = self.marked.as_mut().filter(|_| is_used && has_marks(packets)) else {
-            if self.mark_use == MarkUse::Ignored {
-                self.ignore_marks(context.trackers, packets);
+        let set = match self.mark_use {
+            MarkUse::Used if self.marked.is_some() => prefetch_heads(packets),
+            _ => {
+                packets.iter().for_each(prefetch_head);
+                0
             }
-            packets.iter().for_each(prefetch_head);
-            return self.process_unmarked(context, packets, (verdicts, NoCtStates), done);
         };
-        let Context { trackers, accounts, now } = context;
-        let rest =
-            count_marked(marked, &self.intake.zone_rules, (trackers, accounts, now), packets);
-        done(Stage::Mark);
-        if rest != 0 {
-            let context = Context { trackers, accounts, now };
-            self.process_rest(context, (packets, rest), verdicts, done);
+        if set != 0 {
+            return self.process_marked(context, (packets, set), verdicts, done);
         }
+        if self.mark_use == MarkUse::Ignored {
+            self.ignore_marks(context.trackers, packets);
+        }
+        self.process_unmarked(context, packets, (verdicts, NoCtStates), done);
     }
 
     /// Counts packets whose marks are not used. Their rules lose no credit for that.
@@ -122,41 +121,6 @@ impl Pipeline {
         trackers.v6.set_unread_marks();
     }
 
-    /// Tracks the packets at these places of a burst.
-    #[inline(never)]
-    fn process_rest<P: Packet>(
-        &mut self,
-        context: Context,
-        (packets, rest): (&[P], BurstMask),
-        verdicts: &mut [Verdict],
-        done: &mut impl FnMut(Stage),
-    ) {
-        let mut gathered = [&packets[0]; BURST_MAX];
-        let mut positions = [0_u8; BURST_MAX];
-        let (mut len, mut left) = (0, rest);
-        while left != 0 {
-            let position = left.trailing_zeros();
-            left &= left - 1;
-            let Some(packet) = packets.get(position as usize) else { break };
-            gathered[len % BURST_MAX] = packet;
-            positions[len % BURST_MAX] = position as u8;
-            len += 1;
-        }
-        let mut out = [Verdict::Forward; BURST_MAX];
-        self.process_unmarked(context, &gathered[..len], (&mut out[..len], NoCtStates), done);
-        if out.iter().fold(false, |any, verdict| any | (*verdict != Verdict::Forward)) {
-            for (verdict, position) in out.into_iter().zip(positions).take(len) {
-                verdicts[usize::from(position)] = verdict;
-            }
-        }
-        for held in self.intake.fragments.iter_mut().flat_map(|fragments| fragments.held_mut()) {
-            held.position = positions[usize::from(held.position) % BURST_MAX];
-        }
-        for handed in self.steering.handed_mut() {
-            handed.position = positions[usize::from(handed.position) % BURST_MAX];
-        }
-    }
-
     /// Tracks packets without reading marks, and writes their connection states if they are
     /// requested.
     #[inline(always)]
@@ -167,39 +131,21 @@ impl Pipeline {
         (out, ct_states): (&mut [Verdict], S),
         done: &mut impl FnMut(Stage),
     ) {
-        let Self { intake, lookups, steering: others, zones, .. } = self;
-        let mut verdicts = Verdicts { out, ct_states, accounts, steering: others, zones, now };
+        let Self { intake, lookups, steering, zones, .. } = self;
+        let mut verdicts = Verdicts { out, ct_states, accounts, steering, zones, now };
         intake.batches.clear();
         lookups.clear();
         // Each part is parsed while the buckets of the part before it are being loaded.
         for (part, first) in packets.chunks(PART).zip((0..).step_by(PART)) {
-            intake.parse(part, first, &mut verdicts);
+            intake.parse(part, (first, 0), &mut verdicts);
+            if intake.batches.have_detached() {
+                intake.resolve_detached(&mut verdicts);
+            }
             done(Stage::Parse);
             lookups.advance(&intake.batches, trackers);
             done(Stage::Lookup);
         }
-        lookups.advance(&intake.batches, trackers);
-        // Packets that then turn out to belong to another counter are subtracted again.
-        let tracked = intake.batches.v4.len() + intake.batches.v6.len();
-        verdicts.accounts.stats.tracked += tracked as u64;
-        done(Stage::Lookup);
-        let burst = (packets, now);
-        let Intake { batches, fragments, .. } = intake;
-        if let Some(fragments) = fragments.as_mut().filter(|fragments| fragments.is_ready()) {
-            let passes = Passes::new(batches, lookups, trackers);
-            fragments.count_ready(passes, burst, &mut verdicts);
-            return done(Stage::Track);
-        }
-        let mut passes = Passes::new(batches, lookups, trackers);
-        if passes.are_near_a_limit() || verdicts.accounts.limits.is_near_limit(now) {
-            track_in_order(passes, burst, &mut verdicts, &mut |_, _, _, _| ());
-            return done(Stage::Track);
-        }
-        passes.v4.track(burst, &mut verdicts);
-        passes.v6.track(burst, &mut verdicts);
-        done(Stage::Track);
-        misses::admit(passes, burst, &mut verdicts);
-        done(Stage::Miss);
+        track_parsed((intake, lookups, trackers), (packets, now), &mut verdicts, done);
     }
 
     /// Tracks packets that arrived at other workers and were parsed there, packet by packet.
@@ -291,29 +237,44 @@ impl Pipeline {
     }
 }
 
-/// True if a packet has a mark.
+/// Tracks the packets that are in the batches, whose lookups lack only the last step.
 #[inline(always)]
-pub(crate) fn has_marks<P: Packet>(packets: &[P]) -> bool {
-    packets.iter().any(|packet| packet.mark_or_zero() != 0)
+fn track_parsed<P: Packet>(
+    (intake, lookups, trackers): (&mut Intake, &mut Lookups, &mut Trackers),
+    burst: Burst<P>,
+    verdicts: &mut Verdicts<impl CtStates>,
+    done: &mut impl FnMut(Stage),
+) {
+    lookups.advance(&intake.batches, trackers);
+    // Packets that then turn out to belong to another counter are subtracted again.
+    let tracked = intake.batches.v4.len() + intake.batches.v6.len();
+    verdicts.accounts.stats.tracked += tracked as u64;
+    done(Stage::Lookup);
+    let Intake { batches, fragments, .. } = intake;
+    if let Some(fragments) = fragments.as_mut().filter(|fragments| fragments.is_ready()) {
+        let passes = Passes::new(batches, lookups, trackers);
+        fragments.count_ready(passes, burst, verdicts);
+        return done(Stage::Track);
+    }
+    let mut passes = Passes::new(batches, lookups, trackers);
+    if passes.are_near_a_limit() || verdicts.accounts.limits.is_near_limit(burst.1) {
+        track_in_order(passes, burst, verdicts, &mut |_, _, _, _| ());
+        return done(Stage::Track);
+    }
+    passes.v4.track(burst, verdicts);
+    passes.v6.track(burst, verdicts);
+    done(Stage::Track);
+    misses::admit(passes, burst, verdicts);
+    done(Stage::Miss);
 }
 
-/// Counts packets by their marks; returns those that must be processed without mark.
-fn count_marked<P: Packet>(
-    marked: &mut MarkedBatch,
-    zoning: &ZoneClassifier,
-    (trackers, accounts, now): (&mut Trackers, &mut Accounts, Nanos),
-    packets: &[P],
-) -> BurstMask {
-    let Trackers { v4, v6 } = trackers;
-    marked.set_tight(v4.table.may_evict() || v6.table.may_evict());
-    let (counted_before, unread_before) = (marked.stats.counted, marked.stats.unusual);
-    let rest = marked.resolve_marks(packets, (v4, v6));
-    let (others, bytes) = marked.count(packets, (v4, v6), BurstContext { now, zoning });
-    if marked.stats.unusual != unread_before {
-        v4.set_unread_marks();
-        v6.set_unread_marks();
+/// Starts to load the headers of a burst. Returns the packets that have a mark.
+#[inline(always)]
+fn prefetch_heads<P: Packet>(packets: &[P]) -> BurstMask {
+    let mut set = 0;
+    for (i, packet) in packets.iter().enumerate() {
+        prefetch_head(packet);
+        set |= BurstMask::from(packet.is_marked()) << (i % BURST_MAX);
     }
-    accounts.stats.bytes += bytes;
-    accounts.stats.tracked += marked.stats.counted - counted_before;
-    rest | others
+    set
 }

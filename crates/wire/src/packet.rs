@@ -40,6 +40,13 @@ pub trait Packet {
         self.mark().unwrap_or(0)
     }
 
+    /// True if a flow rule of the NIC put a mark on the packet. Implementations avoid a branch, as
+    /// those of [`mark_or_zero`](Packet::mark_or_zero) do.
+    #[inline(always)]
+    fn is_marked(&self) -> bool {
+        self.mark().is_some()
+    }
+
     /// True if the NIC has verified the checksums of IP and transport. False if they are wrong or
     /// were not verified.
     #[inline(always)]
@@ -81,6 +88,11 @@ impl<P: Packet> Packet for &P {
     #[inline(always)]
     fn mark_or_zero(&self) -> u32 {
         (**self).mark_or_zero()
+    }
+
+    #[inline(always)]
+    fn is_marked(&self) -> bool {
+        (**self).is_marked()
     }
 
     #[inline(always)]
@@ -160,6 +172,10 @@ impl Packet for BytesPacket<'_> {
     #[inline(always)]
     fn mark_or_zero(&self) -> u32 {
         self.mark
+    }
+
+    fn is_marked(&self) -> bool {
+        self.mark != 0
     }
 
     fn copy_to(&self, buf: &mut [u8]) -> usize {

@@ -7,7 +7,7 @@ use crate::api::{
 };
 use crate::base::Nanos;
 use crate::engine::Engine;
-use crate::offload::{Demand, FlowRules, RuleBudget, Score};
+use crate::offload::{Demand, Evaluations, FlowRules, RuleBudget, RuleCounts, Score};
 
 impl Engine {
     /// Returns the next rule request to the port, if there is one.
@@ -61,18 +61,20 @@ impl Engine {
     /// bursts.
     pub fn recheck_rules(&mut self, now: Nanos, budget: usize) {
         self.advance(now);
-        let rules = Side::BOTH.into_iter().map(|side| self.live(side)).sum();
-        let mut evaluates = true;
-        if let Some(choice) = &mut self.mark_choice {
-            choice.note_rules(rules);
-            self.pipeline.mark_use = choice.way();
-            evaluates = choice.evaluates(self.now);
-        }
+        let evaluates = self.update_mark_choice();
         let allows_marks = self.allows_marks();
-        self.trackers.v4.allow_marks((allows_marks, evaluates), budget);
-        self.trackers.v6.allow_marks((allows_marks, evaluates), budget);
+        let is_frequent = allows_marks && !self.is_full();
+        let evaluations = match (evaluates, is_frequent) {
+            (false, _) => Evaluations::None,
+            (true, false) => Evaluations::Few,
+            (true, true) => Evaluations::All,
+        };
+        self.trackers.v4.allow_marks((allows_marks, evaluations), budget);
+        self.trackers.v6.allow_marks((allows_marks, evaluations), budget);
         let Some(mut rule_budget) = self.budget.take() else { return };
-        rule_budget.probe_capacity(self.now);
+        if allows_marks {
+            rule_budget.probe_capacity(self.now);
+        }
         let mut demands = Side::BOTH.map(|side| self.demand(side, &rule_budget));
         for rules in
             [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
@@ -85,6 +87,32 @@ impl Engine {
         self.trackers.v4.recheck_slots(turn, &mut demands);
         self.trackers.v6.recheck_slots(turn, &mut demands);
         self.budget = Some(rule_budget);
+    }
+
+    /// Gives the choice of marks the numbers of rules and connections. True if directions are
+    /// evaluated now.
+    fn update_mark_choice(&mut self) -> bool {
+        let rules = Side::BOTH.into_iter().map(|side| self.live(side)).sum();
+        let connections = self.accounts.stats.active();
+        let Some(choice) = &mut self.mark_choice else { return true };
+        let attainable = |side| {
+            let budget = self.budget.as_ref();
+            budget.map_or(0, |budget| budget.attainable(side, choice.horizon()))
+        };
+        let attainable = Side::BOTH.into_iter().map(attainable).sum();
+        choice.note_counts(RuleCounts { rules, attainable, connections });
+        self.pipeline.mark_use = choice.way();
+        choice.evaluates(self.now)
+    }
+
+    /// True if no side that has rules has room for another one.
+    fn is_full(&self) -> bool {
+        let is_full = |side| {
+            let (live, budget) = (self.live(side), self.budget.as_ref());
+            live == 0 || budget.is_none_or(|budget| budget.is_full(side, live))
+        };
+        Side::BOTH.into_iter().all(is_full)
+            && Side::BOTH.into_iter().any(|side| self.live(side) > 0)
     }
 
     /// Returns the demand of a side's candidates for the places of existing rules.

@@ -117,6 +117,13 @@ impl RuleBudget {
         all.clamp(PAYBACK_MIN, PAYBACK_MAX)
     }
 
+    /// Returns how many rules the NIC can have after this time, in nanoseconds, if it begins with
+    /// none.
+    pub(crate) fn attainable(&self, side: Side, time: Nanos) -> u64 {
+        let budget = &self.sides[side as usize];
+        u64::from(budget.room).min(time / budget.interval.max(1))
+    }
+
     /// Raises the assumed capacity of sides that were full, because the NIC may have room again.
     pub(crate) fn probe_capacity(&mut self, now: Nanos) {
         for budget in &mut self.sides {

@@ -200,6 +200,9 @@ impl FlowRules {
             // Under this policy, no rule is removed for its score.
             return 0;
         }
+        if self.live.iter().all(|live| live.total() == 0) {
+            return 0;
+        }
         let pass = self.payback_time.into_iter().min().unwrap_or(0).max(1);
         let due = (self.now - self.rechecked_at).saturating_mul(used.into()) / pass;
         if due > 0 {

@@ -12,7 +12,7 @@
 
 use super::score::Score;
 use crate::api::{MarkLayout, RuleId, Side};
-use crate::base::{HugeRegion, MemoryUse, Tick};
+use crate::base::{HugeRegion, MemoryUse, Tick, prefetch};
 use std::collections::VecDeque;
 
 /// Stands for no slot.
@@ -148,6 +148,20 @@ pub(crate) enum SlotIndex<'a> {
 
 impl SlotIndex<'_> {
     pub(crate) const NONE: SlotIndex<'static> = SlotIndex::Same(0);
+
+    /// True if the record of a slot has to be loaded.
+    #[inline(always)]
+    pub(crate) fn is_listed(self) -> bool {
+        matches!(self, SlotIndex::Listed(_))
+    }
+
+    /// Starts to load the record of a slot.
+    #[inline(always)]
+    pub(crate) fn prefetch(self, slot: usize) {
+        if let SlotIndex::Listed(records) = self {
+            prefetch(records.as_ptr().wrapping_add(slot).cast());
+        }
+    }
 
     /// Returns the record of a slot and true, or any record and false if there is no such slot. Has
     /// no branch.

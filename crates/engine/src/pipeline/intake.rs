@@ -3,9 +3,10 @@
 
 use super::fragments::remove_later_fragments;
 use super::handoff::hand_off_all_errors;
+use super::marked::BurstMask;
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::Config;
-use crate::base::SimdLevel;
+use crate::base::{BURST_MAX, SimdLevel};
 use crate::fragments::FragmentStore;
 use crate::packet::Batches;
 use crate::packet::parse::SubBurst;
@@ -31,31 +32,40 @@ impl Intake {
     }
 
     /// Sorts packets into batches; the first has position `first` in the burst. Packets without a
-    /// key get their verdict here.
+    /// key get their verdict here. Those in the set `counted` have got it before, and are not
+    /// counted again.
     #[inline(never)]
     pub(super) fn parse<P: Packet>(
         &mut self,
         packets: &[P],
-        first: usize,
+        (first, counted): (usize, BurstMask),
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
         let part =
             SubBurst { packets, first: first as u8, zone: self.zone_rules.from, simd: self.simd };
         let before = (self.batches.v4.len(), self.batches.v6.len());
         part.parse(&mut self.batches, &mut |position, reason| {
-            verdicts.keyless(position as u8, reason);
+            if counted >> (position % BURST_MAX) & 1 == 0 {
+                verdicts.keyless(position as u8, reason);
+            }
         });
         self.zone_rules.apply(&mut self.batches, before);
-        if self.batches.have_detached() {
-            self.resolve_detached(verdicts);
-        }
-        let bytes: usize = packets.iter().map(P::frame_len).sum();
+        let bytes: usize = match counted >> (first % BURST_MAX) {
+            0 => packets.iter().map(P::frame_len).sum(),
+            counted => {
+                let is_new = |(i, packet): (usize, &P)| match counted >> i & 1 {
+                    0 => packet.frame_len(),
+                    _ => 0,
+                };
+                packets.iter().enumerate().map(is_new).sum()
+            }
+        };
         verdicts.accounts.stats.bytes += bytes as u64;
     }
 
     /// Finds the connections of fragments, and hands off packets of other workers' connections.
     #[inline(never)]
-    fn resolve_detached(&mut self, verdicts: &mut Verdicts<impl CtStates>) {
+    pub(super) fn resolve_detached(&mut self, verdicts: &mut Verdicts<impl CtStates>) {
         hand_off_all_errors(&mut self.batches, verdicts);
         match &mut self.fragments {
             Some(fragments) => fragments.resolve(&mut self.batches, verdicts.now, verdicts),

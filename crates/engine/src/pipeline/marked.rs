@@ -13,9 +13,7 @@ use crate::base::{BURST_MAX, Micros, Nanos, SimdLevel};
 use crate::conn::{EIGHT, MarkedEight};
 use crate::offload::MarkCheck;
 use crate::packet::parse::{Lengths, parse, plain_all, uncounted};
-use crate::packet::{
-    Batches, ETHERNET, FamilyBatch, Key, PacketMeta, PlainBatch, SeqNumbers, prefetch_head,
-};
+use crate::packet::{Batches, ETHERNET, FamilyBatch, Key, PacketMeta, PlainBatch, SeqNumbers};
 use crate::policy::ZoneClassifier;
 use crate::tracker::Tracker;
 use conflicts::ConflictSet;
@@ -102,31 +100,34 @@ impl MarkedBatch {
     /// Finds the records that the marks of a burst name. Returns the packets that cannot be counted
     /// by their mark: those whose mark names no record. If packets are counted in order, also all
     /// packets behind the leading ones that [`keep_in_order`](Self::keep_in_order) keeps.
+    ///
+    /// `set` is the set of packets with a mark.
     #[inline(never)]
     pub(crate) fn resolve_marks<P: Packet>(
         &mut self,
-        packets: &[P],
+        (packets, set): (&[P], BurstMask),
         (v4, v6): (&Tracker<2>, &Tracker<5>),
     ) -> BurstMask {
-        let (slot, of_v4) = (self.slot_of(), v4.slot_index());
         let mut claimed = 0;
-        for (packet, (to_mark, to_record)) in
-            packets.iter().zip(self.marks.iter_mut().zip(&mut self.records))
-        {
-            prefetch_head(packet);
-            // 0 names no slot.
-            let mark = packet.mark_or_zero();
-            let Some(record) = of_v4.by(slot(mark)) else { break };
-            // The record is loaded while lengths and flags are read.
-            v4.table.prefetch_many(record);
-            (*to_mark, *to_record) = (mark, record);
-            claimed += 1;
+        let (slot, of_v4) = (self.slot_of(), v4.slot_index());
+        if set == first(packets.len()) && !of_v4.is_listed() {
+            for (packet, (to_mark, to_record)) in
+                packets.iter().zip(self.marks.iter_mut().zip(&mut self.records))
+            {
+                // 0 names no slot.
+                let mark = packet.mark_or_zero();
+                let Some(record) = of_v4.by(slot(mark)) else { break };
+                // The record is loaded while lengths and flags are read.
+                v4.table.prefetch_many(record);
+                (*to_mark, *to_record) = (mark, record);
+                claimed += 1;
+            }
         }
         (self.places, self.of_v4, self.of_v6) = (IN_ORDER, claimed, 0);
         if claimed == packets.len() {
             return 0;
         }
-        first(packets.len()) & !self.resolve_other_marks(packets, (v4, v6))
+        first(packets.len()) & !self.resolve_other_marks((packets, set), (v4, v6))
     }
 
     /// Returns the function that computes the IPv4 slot of a mark.
@@ -142,25 +143,34 @@ impl MarkedBatch {
     #[inline(never)]
     fn resolve_other_marks<P: Packet>(
         &mut self,
-        packets: &[P],
+        (packets, set): (&[P], BurstMask),
         (v4, v6): (&Tracker<2>, &Tracker<5>),
     ) -> BurstMask {
         let (slot, of_v4, of_v6) = (self.slot_of(), v4.slot_index(), v6.slot_index());
-        let (from, mut marked) = (self.of_v4, 0);
-        let mut claimed = first(from);
-        // No branch, because the processor could not predict it.
-        for (i, packet) in (from..BURST_MAX).zip(&packets[from..]) {
-            prefetch_head(packet);
-            let mark = packet.mark_or_zero();
+        let from = self.of_v4;
+        let (mut claimed, mut others) = (first(from), 0);
+        // The loop visits only packets with a mark: a branch on whether there is one could not be
+        // predicted. It starts to load where the slots name their records.
+        let (mut left, mut until) = (set & !claimed, from);
+        while left != 0 {
+            let place = left.trailing_zeros() as usize % BURST_MAX;
+            left &= left - 1;
+            let mark = packets[place].mark_or_zero();
+            of_v4.prefetch(slot(mark));
+            self.resolve_mark(until, (place, mark, 0));
+            until += 1;
+        }
+        for at in from..until.min(BURST_MAX) {
+            let (place, mark) = (usize::from(self.places[at]), self.marks[at]);
             let (record, is_named) = of_v4.by_or_any(slot(mark));
             v4.table.prefetch_many(record);
-            self.resolve_mark(self.of_v4, (i, mark, record));
+            self.resolve_mark(self.of_v4, (place, mark, record));
             self.of_v4 += usize::from(is_named);
-            claimed |= BurstMask::from(is_named) << i;
-            marked |= BurstMask::from(mark != 0) << i;
+            claimed |= BurstMask::from(is_named) << (place % BURST_MAX);
+            others |= BurstMask::from(mark != 0 && !is_named) << (place % BURST_MAX);
         }
         let v6_offset = self.v6_slot_offset as usize;
-        let mut left = marked & !claimed;
+        let mut left = others;
         while left != 0 {
             let i = left.trailing_zeros() as usize % BURST_MAX;
             left &= left - 1;

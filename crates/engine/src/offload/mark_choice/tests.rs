@@ -2,6 +2,7 @@
 //! Plays loads whose costs are known, and checks that the choice finds the cheaper way and keeps
 //! it.
 
+use super::trial::{MEASURED, WARM_UP};
 use super::*;
 use proptest::prelude::*;
 
@@ -20,7 +21,11 @@ struct Worker {
     random: u64,
     /// Cycles so far.
     spent: u64,
+    /// Packets of a burst that have a mark.
+    marked: usize,
 }
+
+const ONE_RULE: RuleCounts = RuleCounts { rules: 1, attainable: 1, connections: 1000 };
 
 const BURST: Nanos = 100_000;
 const PACKETS: usize = 32;
@@ -28,8 +33,8 @@ const PACKETS: usize = 32;
 impl Worker {
     fn new(seed: u64) -> Self {
         let mut choice = MarkChoice::new();
-        choice.note_rules(1);
-        Self { choice, now: 0, random: seed | 1, spent: 0 }
+        choice.note_counts(ONE_RULE);
+        Self { choice, now: 0, random: seed | 1, spent: 0, marked: PACKETS }
     }
 
     /// Returns a number from 0 to 99.
@@ -44,9 +49,12 @@ impl Worker {
         let until = self.now + span;
         while self.now < until {
             self.now += BURST;
-            let has_marks = self.choice.way() != MarkUse::NoRules;
+            let marked = match self.choice.way() {
+                MarkUse::NoRules => 0,
+                MarkUse::Used | MarkUse::Ignored => self.marked,
+            };
             let role = match self.choice.is_due(self.now) {
-                true => self.choice.role(self.now, has_marks),
+                true => self.choice.role(self.now, BurstCounts { marked, packets: PACKETS }),
                 false => BurstRole::Usual,
             };
             let (way, is_measured) = match role {
@@ -172,11 +180,52 @@ fn marks_keep_their_rules_while_those_grow() {
     let mut worker = Worker::new(1);
     let bad = Load { by_mark: 2000, in_software: 1000, noise: 5 };
     for rules in 0..100 {
-        worker.choice.note_rules(100 + 10 * rules);
+        let rules = 100 + 10 * rules;
+        worker.choice.note_counts(RuleCounts { rules, attainable: 2000, ..ONE_RULE });
         worker.run(bad, SECOND / 4);
     }
     assert_eq!(worker.choice.in_use(), MarkUse::Ignored);
     worker.run(Load { by_mark: 900, ..bad }, 2 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::Used);
+}
+
+/// A NIC that is slow, or has little room, can mark few packets of many equal flows. Its rules are
+/// not waited for.
+#[test]
+fn rules_that_can_never_mark_enough_are_given_up_at_once() {
+    let mut worker = Worker::new(1);
+    // Each burst has one marked packet: 3 %. Three times as many rules make 9 %.
+    worker.marked = 1;
+    let bad = Load { by_mark: 1100, in_software: 1000, noise: 5 };
+    for rules in 0..20 {
+        let rules = 100 + 10 * rules;
+        let attainable = 3 * u64::from(rules);
+        worker.choice.note_counts(RuleCounts { rules, attainable, ..ONE_RULE });
+        worker.run(bad, SECOND / 4);
+    }
+    assert_eq!(worker.choice.in_use(), MarkUse::NoRules);
+}
+
+/// Other connections give marks another chance, though packets cost what they cost before.
+#[test]
+fn other_connections_give_marks_another_chance() {
+    let mut worker = Worker::new(1);
+    let bad = Load { by_mark: 2000, in_software: 1000, noise: 5 };
+    worker.run(bad, 15 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::NoRules);
+    worker.choice.note_counts(RuleCounts { connections: 2000, ..ONE_RULE });
+    worker.run(Load { by_mark: 700, ..bad }, 4 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::Used);
+}
+
+/// Marks that save less than their rules cost are not used.
+#[test]
+fn marks_that_save_next_to_nothing_are_not_used() {
+    let mut worker = Worker::new(1);
+    worker.run(Load { by_mark: 1000, in_software: 1005, noise: 0 }, 10 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::NoRules);
+    let mut worker = Worker::new(1);
+    worker.run(Load { by_mark: 1000, in_software: 1040, noise: 0 }, 10 * SECOND);
     assert_eq!(worker.choice.in_use(), MarkUse::Used);
 }
 
