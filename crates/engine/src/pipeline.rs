@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs the passes over one burst of packets, and writes the verdict of each packet.
 //!
-//! Marked packets come first. The passes then parse, look up, count or track packets with a
-//! connection, and admit those without one, in packet order. Each pass is a loop over the burst
-//! that starts the loads that the next one needs.
+//! Packets with a mark are counted before the others are. The passes parse, look up, count or track
+//! packets with a connection, and admit those without one, in packet order. Each pass is a loop
+//! over the burst that starts the loads that the next one needs.
 
 mod admission;
 mod fragments;

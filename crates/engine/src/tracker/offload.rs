@@ -79,8 +79,8 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// Sets whether rules that set marks may be installed: [`FlowRules::allow_marks`], and how often
-    /// directions are evaluated. If no rule may be installed at all, none is.
+    /// Sets whether rules that set marks may be installed ([`FlowRules::allow_marks`]), and how
+    /// often directions are evaluated. If no rule may be installed at all, none is.
     pub(crate) fn allow_marks(
         &mut self,
         (allows_marks, evaluations): (bool, Evaluations),
