@@ -9,6 +9,7 @@ use crate::turns::{Dut, Readings};
 use engine::Tracking;
 use serde::Serialize;
 use serde_json::Value;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +26,38 @@ pub(crate) struct Run {
     /// Descriptions of what the run did otherwise than its case says.
     #[serde(rename = "doubts")]
     pub(crate) deviations: Vec<String>,
+    /// What an automatic choice was at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) choice: Option<Choice>,
+}
+
+/// An automatic choice of marks, as the port of the software NIC reports it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Choice {
+    /// `used`, `ignored` or `no_rules`.
+    mark_use: String,
+    /// How often it changed.
+    switches: u64,
+    /// Share of the packets of the whole run that had a mark.
+    marked_share: f64,
+}
+
+impl Choice {
+    fn of(summary: &Value) -> Self {
+        let port = &summary["offload"]["ports"][0];
+        Self {
+            mark_use: port["mark_use"].as_str().unwrap_or_default().to_owned(),
+            switches: port["mark_switches"].as_u64().unwrap_or_default(),
+            marked_share: summary["offload"]["marked_share"].as_f64().unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mark_use, switches, marked_share } = self;
+        write!(f, "marks {mark_use}, {switches} switches, {:.0} % marked", marked_share * 100.0)
+    }
 }
 
 /// Returns the megabytes of one worker's tables. They use hugepages too: three memory regions for
@@ -91,7 +124,9 @@ impl Millrace {
         self.process.resume()?;
         self.process.finish()?;
         let summary: Value = serde_json::from_slice(&fs::read(&self.json)?)?;
-        Ok(Run { figures, stages: stages(&summary), deviations: deviations(&summary, case) })
+        let choice = (case.rules() == NicRules::Automatic).then(|| Choice::of(&summary));
+        let (stages, deviations) = (stages(&summary), deviations(&summary, case));
+        Ok(Run { figures, stages, deviations, choice })
     }
 }
 

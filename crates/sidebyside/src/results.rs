@@ -122,12 +122,14 @@ impl Repetition {
         let (floor, millrace) = (self.floor.cycles, self.millrace.figures.cycles);
         let deviations =
             self.millrace.deviations.iter().map(|deviation| format!("  ! {deviation}"));
+        let choice = self.millrace.choice.as_ref().map(|choice| format!("  {choice}"));
         let before = self.cycles_ratio().map(|ratio| format!("  {ratio:.3} of the earlier build"));
         format!(
             "floor {floor:6.1}  Millrace {millrace:6.1}  net {:6.1} cycles/packet  on cpu {:3.0} %",
             self.net(),
             self.on_cpu() * 100.0
         ) + &before.unwrap_or_default()
+            + &choice.unwrap_or_default()
             + &deviations.collect::<String>()
     }
 }
