@@ -5,6 +5,7 @@
 
 mod cgroup;
 mod cpus;
+mod energy;
 pub mod locks;
 mod memory;
 mod nics;
@@ -13,6 +14,7 @@ mod processes;
 mod software;
 
 pub use cpus::{CPU_MAX, CpuList, CpuLoad, Cpus, Processor, format_cpus};
+pub use energy::{EnergyMeter, NoEnergy};
 pub(crate) use memory::{HugepagePool, NO_LIMIT};
 pub use memory::{Memory, start_again_without_hugepages};
 pub use nics::Nic;

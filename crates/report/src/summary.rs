@@ -5,11 +5,13 @@
 //! The ledger is its main part: every packet received was sent, dropped for a reason, or is still
 //! held. A run whose ledger is not balanced has failed.
 
+mod energy;
 mod offload;
 mod report;
 #[cfg(test)]
 mod tests;
 
+pub use energy::Energy;
 pub use offload::{Offload, OffloadPort, Refused, RuleCounts, Times};
 
 use engine::{Anomaly, EndReason, Stats, UntrackedReason};
@@ -49,6 +51,8 @@ pub struct Summary {
     pub offload: Offload,
     /// Connections saved from one run to the next.
     pub snapshot: Snapshot,
+    /// Energy of the processor packages.
+    pub energy: Energy,
 }
 
 /// Counters of one port, as DPDK has them.
@@ -262,6 +266,12 @@ impl Summary {
         self.flows.records_lost += stats.records_lost;
         let full = UntrackedReason::TableFull as usize;
         self.flows.table_full += stats.passed[full] + stats.dropped[full];
+    }
+
+    /// Sets the energy of the run, or the reason why it is unknown; ledger and `offload` must be
+    /// complete, since packets that the NIC forwarded by itself count too.
+    pub fn set_energy(&mut self, microjoules: Result<u64, impl ToString>) {
+        self.energy = Energy::of(microjoules, self.ledger.tx + self.offload.bypassed.packets);
     }
 
     /// Sets the ledger; `drops` must be complete.

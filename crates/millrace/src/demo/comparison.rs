@@ -13,7 +13,7 @@ pub(crate) use readings::{Phases, Readings, RunTitle};
 
 use crate::demo::load::{Load, Mode};
 use crate::live::Rates;
-use report::summary::{OffloadPort, Summary};
+use report::summary::{Energy, OffloadPort, Summary};
 use serde::{Serialize, Serializer};
 
 /// All results of a demonstration.
@@ -92,6 +92,8 @@ pub(crate) struct Run {
     pub(crate) measured_stages: Vec<(&'static str, f64)>,
     /// Rules of both ports at the end.
     pub(crate) rules: u64,
+    /// Energy of the processor packages from then on.
+    pub(crate) energy: Energy,
     /// Times to install rules; `None` if there were none.
     pub(crate) programming: Option<Programming>,
     /// Samples of the whole run.
@@ -194,7 +196,9 @@ impl Speedup {
     }
 }
 
-/// Returns the pairs of a run without offload and one in another mode, of the runs of a load.
+/// Returns the pairs of a run without offload and one in another mode, of the runs of a load. If
+/// the former sent nothing, there is nothing to compare with, and a pair only if the reason is
+/// that other programs took the cpu.
 fn pairs<'a>(runs: &[&'a Run]) -> Vec<[&'a Run; 2]> {
     let off = runs.iter().find(|run| run.mode == Mode::Off && run.has_sent());
     let others = runs.iter().filter(|run| run.mode != Mode::Off);

@@ -28,6 +28,8 @@ const TURN: Duration = Duration::from_millis(5);
 /// Longest time that a reading of all counters should take, and how often a longer one is repeated.
 const READ_MAX: Duration = Duration::from_micros(300);
 const READ_AGAIN: usize = 4;
+/// Time between two readings of the energy counters, which wrap after a minute or more.
+const ENERGY_EVERY: Duration = Duration::from_secs(1);
 
 /// A running instance: its ports, workers and programming threads.
 pub(crate) struct Runtime {
@@ -38,6 +40,8 @@ pub(crate) struct Runtime {
     pub(crate) rules: Vec<Rules>,
     pub(crate) offload: OffloadPlan,
     pub(crate) queries: Arc<QueryClient>,
+    /// When this thread last read the energy counters.
+    pub(crate) energy_read: Instant,
     pub(crate) checkpoints: Option<checkpointing::Running>,
     pub(crate) stop: Arc<AtomicBool>,
     /// Results of port resets that [`take_reset_events`](Self::take_reset_events) has not returned
@@ -64,8 +68,12 @@ pub(crate) struct RunResult {
 
 impl Runtime {
     /// Does one turn of the control thread: goes on with port resets, takes waiting flow records,
-    /// then sleeps for 5 ms.
+    /// then sleeps for 5 ms. Once a second, it reads the energy counters.
     pub(crate) fn turn(&mut self, sink: &mut RecordSink) {
+        if self.energy_read.elapsed() >= ENERGY_EVERY {
+            self.energy_read = Instant::now();
+            drop(self.queries.read_energy());
+        }
         for (watched, rules) in self.ports.iter_mut().zip(&self.rules) {
             self.reset_events.extend(watched.reset.step(rules.count()));
         }
@@ -114,7 +122,7 @@ impl Runtime {
             }
             totals = self.read_totals();
         }
-        totals
+        Totals { energy_uj: self.queries.read_energy().microjoules().ok(), ..totals }
     }
 
     fn read_totals(&self) -> Totals {
@@ -130,7 +138,7 @@ impl Runtime {
         let (inserts, insert_time) =
             of_ports.fold((0, Duration::ZERO), |sum, port| (sum.0 + port.0, sum.1 + port.1));
         let rules = self.rules().unwrap_or_default();
-        Totals { at, workers, bypassed, rules, inserts, insert_time }
+        Totals { at, workers, bypassed, rules, inserts, insert_time, energy_uj: None }
     }
 
     /// Returns packets and bytes that the NIC itself has sent out of the ports of a side: A, B. The
@@ -225,7 +233,7 @@ impl Runtime {
 
     /// Stops the workers, takes their last records and computes the ledger.
     pub(crate) fn finish(mut self, sink: &mut RecordSink) -> RunResult {
-        let duration = self.elapsed();
+        let (duration, energy) = (self.elapsed(), self.queries.energy());
         // Workers must not wait for ring space because a reader of records has stopped reading.
         sink.hurry();
         self.save_last(sink);
@@ -248,6 +256,7 @@ impl Runtime {
         let offload = Offload { ports, ..summary::offload_settings(&self.offload) };
         let mut summary = summary::summary(&self.queries.ports, &reports, (duration, offload));
         summary.snapshot = self.queries.snapshot_status.read();
+        summary.set_energy(energy);
         RunResult { summary, lcores }
     }
 

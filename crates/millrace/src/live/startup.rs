@@ -22,9 +22,11 @@ use crate::live::worker::start_gate::StartGate;
 use crate::live::worker::{Worker, WorkerChannels};
 use checkpoint::{Place, Snapshots};
 use config::plan::{OffloadPlan, ZoneRules};
+use doctor::host::EnergyMeter;
 use dpdk::{Eal, Lcore, PortError, tsc, tsc_hz};
 use engine::{FlowRecord, OffloadConfig, SteeringConfig, Tracking, ZoneSource};
 use rtrb::{Consumer, RingBuffer};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -172,6 +174,7 @@ impl Startup<'_> {
         let rules: Vec<_> = self.rules.into_iter().map(Rules::start).collect();
         self.start_gate.wait_for(workers.len());
         let (ports, offload, config) = (self.ports, self.offload, self.config);
+        let now = Instant::now();
         let queries = Arc::new(QueryClient {
             workers: self.handles,
             ports: ports.iter().map(|watched| watched.port.clone()).collect(),
@@ -181,7 +184,8 @@ impl Startup<'_> {
             zones: Mutex::new(Arc::new(ZoneRules::new(config, timeouts))),
             reloads: Turns::new(()),
             has_labels: config.labels,
-            started: Instant::now(),
+            started: now,
+            energy: Mutex::new(EnergyMeter::start(Path::new("/"), now)),
             clock: self.clock,
             subscriptions: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
@@ -189,7 +193,17 @@ impl Startup<'_> {
         self.start_gate.open();
         let checkpoints = self.checkpointer.and_then(Checkpointer::start);
         let (stop, reset_events) = (self.stop, Vec::new());
-        Runtime { ports, workers, rules, offload, queries, checkpoints, stop, reset_events }
+        Runtime {
+            ports,
+            workers,
+            rules,
+            offload,
+            queries,
+            energy_read: now,
+            checkpoints,
+            stop,
+            reset_events,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::live::counters::published::Snapshot;
 use crate::live::rates::{percent, wire_mbps};
+use report::summary::Energy;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(crate) struct Totals {
     pub(crate) inserts: u64,
     /// Total time to install them.
     pub(crate) insert_time: Duration,
+    /// Microjoules that the processor packages have used since the start; `None` if unknown.
+    pub(crate) energy_uj: Option<u64>,
 }
 
 /// Rates between two readings.
@@ -85,6 +88,17 @@ impl Totals {
         (self.workers.received - before.workers.received + bypassed, bypassed)
     }
 
+    /// Returns the energy since an earlier reading; unknown if that of the whole run is.
+    pub(crate) fn energy_since(&self, before: &Self, of_run: &Energy) -> Energy {
+        if of_run.package_j.is_none() {
+            return of_run.clone();
+        }
+        let sent = |totals: &Self| totals.workers.sent.iter().map(|way| way.0).sum::<u64>();
+        let packets = sent(self) - sent(before) + self.packets_since(before).1;
+        let used = self.energy_uj.zip(before.energy_uj).map(|(now, then)| now - then);
+        Energy::of(used.ok_or("the energy counter was not read"), packets)
+    }
+
     /// Returns busy cycles per packet by stage since an earlier reading.
     pub(crate) fn stages_per_packet_since(&self, before: &Self) -> Vec<(&'static str, f64)> {
         let (now, then) = (&self.workers, &before.workers);
@@ -137,5 +151,23 @@ mod tests {
         assert_eq!((rates.mpps, rates.cycles_per_packet), (4.0, 2.0));
         assert_eq!((rates.marked_percent, rates.bypassed_percent), (6.25, 75.0));
         assert_eq!((rates.cpu_percent, rates.cpu_taken_percent), (50.0, 20.0));
+    }
+
+    #[test]
+    fn energy_is_of_the_packets_between() {
+        let of_run = Energy::of(Ok::<_, String>(9), 1);
+        let mut before = Totals { energy_uj: Some(1_000_000), ..Totals::default() };
+        before.workers.sent = [(500, 0); 2];
+        let mut now = Totals { energy_uj: Some(3_000_000), ..before };
+        now.workers.sent = [(2_500_000, 0), (500_500, 0)];
+        now.bypassed = [(1_000_500, 0), (499_500, 0)];
+        let energy = now.energy_since(&before, &of_run);
+        let per_packet = 2e9 / (2_499_500 + 500_000 + 1_500_000) as f64;
+        assert_eq!((energy.package_j, energy.nj_per_packet), (Some(2.0), Some(per_packet)));
+        let unmoved = now.energy_since(&now, &of_run);
+        assert_eq!(unmoved.reason.as_deref(), Some("the energy counter did not change"));
+        // The sum lacks a package whose counter stood still for the whole run.
+        let unknown = Energy::unknown("a counter did not change");
+        assert_eq!(now.energy_since(&before, &unknown), unknown);
     }
 }

@@ -22,7 +22,7 @@ fn the_summary_has_the_members_that_tools_rely_on() {
     assert_members(
         &summary,
         "version dpdk duration_s ports workers directions cpu_util_percent drops passed invalid \
-         ignored ledger flows offload snapshot",
+         ignored ledger flows offload snapshot energy",
     );
     assert_eq!(summary["version"], env!("CARGO_PKG_VERSION"));
     assert!(summary["dpdk"].as_str().unwrap().starts_with("DPDK "), "{summary}");
@@ -60,6 +60,9 @@ fn the_summary_has_the_members_that_tools_rely_on() {
     assert_members(&summary["ledger"], "rx tx dropped held balanced");
     assert_members(&summary["flows"], "active created ended table_full records_lost");
     assert_members(&summary["flows"]["ended"], "idle fin rst reuse evicted flushed exit");
+    assert_members(&summary["energy"], "package_j nj_per_packet reason");
+    let is_known = summary["energy"]["nj_per_packet"].is_number();
+    assert_ne!(is_known, summary["energy"]["reason"].is_string(), "{summary}");
     let util = summary["cpu_util_percent"].as_f64().unwrap();
     assert!((0.0..=100.0).contains(&util), "{util}");
     // 64 bytes, and 24 more on the wire.

@@ -22,6 +22,7 @@ impl Summary {
         }
         self.print_snapshot(out)?;
         self.offload.print(out)?;
+        self.energy.print(out)?;
         self.print_stalls(out)?;
         self.print_ledger(out)
     }

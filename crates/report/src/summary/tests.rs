@@ -2,6 +2,7 @@
 //! Tests that engines add up, that the ledger is checked, and that the report omits zero counts.
 
 use super::*;
+use serde_json::json;
 
 fn stats() -> Stats {
     let mut stats = Stats { tracked: 10, created: 5, ..Stats::default() };
@@ -80,4 +81,40 @@ fn stalls_are_reported_where_they_spoil_the_figures() {
     assert!(report_of(5).contains("workers did not get their cpus for 5 % of the time\n"));
     assert!(!report_of(4).contains("did not get"));
     assert!(!report_of(0).contains("did not get"));
+}
+
+#[test]
+fn energy_is_of_all_packets_that_were_forwarded() {
+    let mut summary = Summary::new();
+    summary.balance(3_000_000, 3_000_000, 0);
+    summary.offload.bypassed.packets = 1_000_000;
+    summary.set_energy(Ok::<_, String>(2_000_000));
+    let line = "energy of the processor packages: 2.0 J, 500.0 nJ per packet sent\n";
+    assert!(report(&summary).contains(line));
+    let json = serde_json::to_value(&summary).unwrap();
+    let expected = json!({ "package_j": 2.0, "nj_per_packet": 500.0, "reason": null });
+    assert_eq!(json["energy"], expected);
+
+    let mut idle = Summary::new();
+    idle.set_energy(Ok::<_, String>(2_000_000));
+    assert!(report(&idle).contains("energy of the processor packages: 2.0 J\n"));
+    let json = serde_json::to_value(&idle).unwrap();
+    let expected =
+        json!({ "package_j": 2.0, "nj_per_packet": null, "reason": "no packet was sent" });
+    assert_eq!(json["energy"], expected);
+}
+
+#[test]
+fn unknown_energy_has_a_reason_and_no_line() {
+    for (microjoules, reason) in
+        [(Err("no counter"), "no counter"), (Ok(0), "the energy counter did not change")]
+    {
+        let mut summary = Summary::new();
+        summary.balance(9, 9, 0);
+        summary.set_energy(microjoules);
+        assert!(!report(&summary).contains("energy"));
+        let json = serde_json::to_value(&summary).unwrap();
+        let expected = json!({ "package_j": null, "nj_per_packet": null, "reason": reason });
+        assert_eq!(json["energy"], expected);
+    }
 }

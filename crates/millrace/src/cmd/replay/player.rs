@@ -7,7 +7,7 @@
 use capture::{Capture, CapturedPacket, Fault, Frame, LinkType};
 use engine::{BURST_MAX, Engine, Verdict};
 use report::records::RecordSink;
-use report::summary::Summary;
+use report::summary::{Energy, Summary};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::BytesPacket;
@@ -95,6 +95,7 @@ impl Player {
         summary.add_engine(self.engine.stats());
         summary.passed.add("link_type", "of a link type that is not read", self.unread);
         summary.balance(self.rx, self.tx, 0);
+        summary.energy = Energy::unknown("a replay is not measured");
         Ok((summary, self.records))
     }
 

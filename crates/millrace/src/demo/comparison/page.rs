@@ -101,7 +101,6 @@ fn gain(pair: [&Run; 2]) -> Markup {
             @for (name, ratio) in tiles {
                 div { b { (format!("{ratio:.2}×")) } (name) }
             }
-            @for sentence in why(pair) { p.note { (sentence) } }
         }
     }
 }
@@ -140,6 +139,9 @@ fn in_bars(runs: &[&Run]) -> Result<Markup, NotDrawn> {
     let names = runs.first().map(|run| run.measured_stages.as_slice());
     let names = names.unwrap_or_default().iter().map(|(name, _)| *name);
     let keys = names.zip(STAGES);
+    let is_known = runs.iter().any(|run| run.energy.nj_per_packet.is_some());
+    let energy = || bars("nJ", 1, &of(|run| run.energy.nj_per_packet.unwrap_or_default()));
+    let energy = is_known.then(energy).transpose()?;
     Ok(html! {
         h2 { "Side by side" }
         (modes(runs))
@@ -149,6 +151,9 @@ fn in_bars(runs: &[&Run]) -> Result<Markup, NotDrawn> {
         }
         (legend(keys))
         div.charts { (figure("Cycles of a packet by stage", &stages)) }
+        @if let Some(energy) = energy {
+            div.charts { (figure("Energy of the processor packages for a packet", &energy)) }
+        }
     })
 }
 

@@ -104,6 +104,7 @@ impl Readings {
             measured_from_s: from.at.as_secs_f64(),
             measured: last.since(from),
             measured_stages: last.stages_per_packet_since(from),
+            energy: last.energy_since(from, &summary.energy),
             rules: last.rules,
             programming: Programming::of(&summary.offload.ports),
             samples: self.all.windows(2).map(sample).collect(),

@@ -28,6 +28,7 @@ impl Comparison {
         for played in &self.personalities {
             self.print_table(played, out)?;
             self.print_stages(played, out)?;
+            self.print_energy(played, out)?;
             self.print_gains(played, out)?;
         }
         writeln!(out)?;
@@ -85,10 +86,22 @@ impl Comparison {
         Ok(())
     }
 
+    /// Prints a line for each run whose energy is known.
+    fn print_energy(&self, played: &Played, out: &mut impl Write) -> io::Result<()> {
+        let runs = self.runs.iter().filter(|run| run.personality == played.name);
+        let known = runs.filter_map(|run| Some((run, run.energy.nj_per_packet?)));
+        for (number, (run, nj)) in known.enumerate() {
+            if number == 0 {
+                writeln!(out, "\nenergy of the processor packages, nJ per packet sent")?;
+            }
+            writeln!(out, "{:<15} {:<9} {nj:>8.1}", run.load.name(), run.mode.name())?;
+        }
+        Ok(())
+    }
+
     fn print_gains(&self, played: &Played, out: &mut impl Write) -> io::Result<()> {
         writeln!(out)?;
         for pair in self.loads(played).flat_map(|runs| pairs(&runs)) {
-            let Speedup { throughput, cpu, cycles } = Speedup::of(pair);
             let (load, mode) = (pair[1].load.name(), pair[1].mode.name());
             writeln!(
                 out,

@@ -15,12 +15,13 @@ use crate::live::ports::shared::SharedPort;
 use crate::live::query::turns::Turns;
 use crate::live::summary;
 use config::plan::ZoneRules;
+use doctor::host::{EnergyMeter, NoEnergy};
 use dpdk::tsc;
 use engine::{ConnView, Cursor, MarkUse, Nanos, OffloadStatus, Query, RuleView, ZoneStatus};
 use report::summary::{Offload, OffloadPort, Summary};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time between two checks for a reply.
@@ -49,6 +50,8 @@ pub(crate) struct QueryClient {
     pub(crate) reloads: Turns<()>,
     pub(crate) has_labels: bool,
     pub(crate) started: Instant,
+    /// The energy since then. The mutex is held for one reading.
+    pub(crate) energy: Mutex<EnergyMeter>,
     /// The clock of the workers.
     pub(crate) clock: Clock,
     /// Subscriptions so far; the next one gets this number.
@@ -210,7 +213,9 @@ impl QueryClient {
         let offload = Offload { ports, ..self.offload.clone() };
         let duration = self.started.elapsed();
         let summary = summary::interim(&self.ports, &reports, (duration, offload));
-        Ok(Summary { snapshot: self.snapshot_status.read(), ..summary })
+        let mut summary = Summary { snapshot: self.snapshot_status.read(), ..summary };
+        summary.set_energy(self.energy());
+        Ok(summary)
     }
 
     /// Returns the state of all ports, in their order.
@@ -257,6 +262,18 @@ impl QueryClient {
     /// Returns how long the instance has run.
     pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Reads the energy counters. Must be called once a second, since they wrap.
+    pub(crate) fn read_energy(&self) -> MutexGuard<'_, EnergyMeter> {
+        let mut energy = self.energy.lock().unwrap_or_else(PoisonError::into_inner);
+        energy.read(Instant::now());
+        energy
+    }
+
+    /// Returns the microjoules of all processor packages since the start.
+    pub(crate) fn energy(&self) -> Result<u64, NoEnergy> {
+        self.read_energy().microjoules_of_each()
     }
 
     /// Returns lcore, wire and counters of each worker.
@@ -358,6 +375,7 @@ mod tests {
     use super::*;
     use crate::live::commands::queue::CommandQueue;
     use engine::{Config, Engine, Filter, Verdict};
+    use std::path::Path;
     use wire::{BytesPacket, FrameBuilder};
 
     /// Returns a cursor within a walk that ends connections.
@@ -382,6 +400,7 @@ mod tests {
             reloads: Turns::new(()),
             has_labels: false,
             started: Instant::now(),
+            energy: Mutex::new(EnergyMeter::start(Path::new("/"), Instant::now())),
             clock: Clock::new(tsc(), 1_000_000_000),
             subscriptions: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
