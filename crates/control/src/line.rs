@@ -93,6 +93,9 @@ pub struct PortLine {
     /// Cycles per packet in software when that was measured last; 0 if never.
     #[serde(default)]
     pub software_cycles: f64,
+    /// How often workers have changed what they do with marks; 0 from an older instance.
+    #[serde(default)]
+    pub mark_switches: u64,
     /// `on` if it bypasses TCP; `off` if not; empty from an older instance.
     #[serde(default)]
     pub bypass_tcp: String,

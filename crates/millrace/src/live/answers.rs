@@ -162,6 +162,7 @@ fn port_line(PortStatus { rules, state }: &PortStatus) -> PortLine {
         mark_use: state.marks.in_use.name().to_owned(),
         mark_cycles: state.marks.by_mark,
         software_cycles: state.marks.in_software,
+        mark_switches: state.marks.switches,
         bypass_tcp: rules.bypass_tcp.to_owned(),
         bypass_tcp_reason: rules.bypass_tcp_reason.clone(),
         insert_us: to_value(&rules.insert_us),

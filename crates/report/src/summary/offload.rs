@@ -67,6 +67,8 @@ pub struct OffloadPort {
     pub mark_cycles: f64,
     /// Cycles per packet in software when that was measured last; 0 if never.
     pub software_cycles: f64,
+    /// How often its workers have changed what they do with marks.
+    pub mark_switches: u64,
     /// Times of successful installs, in microseconds.
     pub insert_us: Times,
     /// Times of successful removals, in microseconds.
@@ -187,7 +189,8 @@ impl OffloadPort {
         self.threshold_pps = self.threshold_pps.max(state.threshold);
         self.room += u64::from(state.room);
         self.kinds_aside = self.kinds_aside.max(state.kinds_aside);
-        let MarkChoiceStatus { in_use, by_mark, in_software, .. } = state.marks;
+        let MarkChoiceStatus { in_use, by_mark, in_software, switches } = state.marks;
+        self.mark_switches += switches;
         if self.mark_use.is_empty() || in_use != MarkUse::Used {
             self.mark_use = in_use.name();
             (self.mark_cycles, self.software_cycles) = (by_mark, in_software);

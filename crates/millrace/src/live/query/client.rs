@@ -17,7 +17,9 @@ use crate::live::summary;
 use config::plan::ZoneRules;
 use doctor::host::{EnergyMeter, NoEnergy};
 use dpdk::tsc;
-use engine::{ConnView, Cursor, MarkUse, Nanos, OffloadStatus, Query, RuleView, ZoneStatus};
+use engine::{
+    ConnView, Cursor, MarkChoiceStatus, MarkUse, Nanos, OffloadStatus, Query, RuleView, ZoneStatus,
+};
 use report::summary::{Offload, OffloadPort, Summary};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -206,10 +208,16 @@ impl QueryClient {
 
     /// Returns the summary as if the run ended now.
     pub(crate) fn summary(&self) -> Result<Summary, RunEnding> {
+        let workers = self.worker_reports()?;
+        let ports = self.rules.iter().map(RulesHandle::query).collect::<Option<_>>();
+        let mut ports: Vec<OffloadPort> = ports.ok_or(RunEnding)?;
+        for (_, wire, report) in &workers {
+            for (port, state) in ports[2 * wire..].iter_mut().zip(&report.admission) {
+                port.add(state);
+            }
+        }
         let reports: Vec<_> =
-            self.worker_reports()?.into_iter().map(|(lcore, _, report)| (lcore, report)).collect();
-        let ports =
-            self.rules.iter().map(RulesHandle::query).collect::<Option<_>>().ok_or(RunEnding)?;
+            workers.into_iter().map(|(lcore, _, report)| (lcore, report)).collect();
         let offload = Offload { ports, ..self.offload.clone() };
         let duration = self.started.elapsed();
         let summary = summary::interim(&self.ports, &reports, (duration, offload));
@@ -362,10 +370,13 @@ fn add_status(sum: OffloadStatus, next: OffloadStatus) -> OffloadStatus {
         threshold: sum.threshold.max(next.threshold),
         horizon_ns: sum.horizon_ns.max(next.horizon_ns),
         kinds_aside: sum.kinds_aside.max(next.kinds_aside),
-        marks: match sum.marks.in_use {
-            MarkUse::Used if next.marks.in_use != MarkUse::Used => next.marks,
-            MarkUse::Used if sum.marks.by_mark == 0.0 => next.marks,
-            _ => sum.marks,
+        marks: MarkChoiceStatus {
+            switches: sum.marks.switches + next.marks.switches,
+            ..match sum.marks.in_use {
+                MarkUse::Used if next.marks.in_use != MarkUse::Used => next.marks,
+                MarkUse::Used if sum.marks.by_mark == 0.0 => next.marks,
+                _ => sum.marks,
+            }
         },
     }
 }
@@ -432,6 +443,16 @@ mod tests {
         worker.join().unwrap();
         assert_eq!(times.len(), count as usize);
         assert!(times.is_sorted() && times.first() < times.last(), "{:?}", times.first());
+    }
+
+    #[test]
+    fn changes_of_all_workers_are_counted() {
+        let worker = |in_use, switches| OffloadStatus {
+            marks: MarkChoiceStatus { in_use, switches, ..MarkChoiceStatus::default() },
+            ..OffloadStatus::default()
+        };
+        let sum = add_status(worker(MarkUse::Used, 2), worker(MarkUse::NoRules, 3));
+        assert_eq!((sum.marks.in_use, sum.marks.switches), (MarkUse::NoRules, 5));
     }
 
     #[test]
