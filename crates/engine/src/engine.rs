@@ -138,10 +138,11 @@ impl Engine {
         verdicts: &mut [Verdict],
     ) {
         let verdicts = self.arrive(side, now, packets.len(), verdicts);
+        // Bursts of trials count too: the caller measures the same sample of all its bursts.
+        self.bursts = self.bursts.wrapping_add(1);
         if self.mark_choice.as_ref().is_some_and(|choice| choice.is_due(self.now)) {
             return self.process_trial(packets, verdicts);
         }
-        self.bursts = self.bursts.wrapping_add(1);
         if self.bursts % SAMPLE_EVERY == 0 {
             return self.process_sampled(packets, verdicts);
         }
