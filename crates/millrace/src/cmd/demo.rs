@@ -110,7 +110,8 @@ Examples:
 The figures compare Millrace without offload to Millrace with it, on a software NIC. They are not
 those of a real NIC. With rings, the generator shares the machine with the worker.
 
-Exit status: 0 good; 1 a run failed, a packet was lost, or a ledger is not balanced; 2 wrong use.";
+Exit status: 0 good; 1 a run failed, a packet was lost, a ledger is not balanced, or other programs
+took so much of the worker's cpu that a comparison is missing; 2 wrong use.";
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     if args.rings || args.capture.is_some() {

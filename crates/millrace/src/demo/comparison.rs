@@ -149,6 +149,12 @@ impl Comparison {
         self.runs.iter().all(|run| run.summary.ledger.balanced)
     }
 
+    /// Returns how many pairs of runs have no comparison, because other programs took the cpu.
+    pub(crate) fn not_compared(&self) -> usize {
+        let loads = self.personalities.iter().flat_map(|played| self.loads(played));
+        loads.flat_map(|runs| pairs(&runs)).filter(|pair| not_comparable(*pair).is_some()).count()
+    }
+
     /// Returns sentences that qualify the figures.
     fn caveats(&self) -> Vec<String> {
         let plays = self.personalities.iter().map(|Played { name, title }| {
@@ -200,9 +206,15 @@ impl Speedup {
 /// the former sent nothing, there is nothing to compare with, and a pair only if the reason is
 /// that other programs took the cpu.
 fn pairs<'a>(runs: &[&'a Run]) -> Vec<[&'a Run; 2]> {
-    let off = runs.iter().find(|run| run.mode == Mode::Off && run.has_sent());
+    let is_one = |run: &&&Run| run.has_sent() || run.taken().is_some();
+    let off = runs.iter().filter(|run| run.mode == Mode::Off).find(is_one);
     let others = runs.iter().filter(|run| run.mode != Mode::Off);
     off.map(|off| others.map(|run| [*off, *run]).collect()).unwrap_or_default()
+}
+
+/// Returns why two runs have no comparison; `None` if they have one.
+fn not_comparable(pair: [&Run; 2]) -> Option<String> {
+    pair.iter().find_map(|run| Some(format!("{}: {}", run.mode.name(), run.taken()?)))
 }
 
 /// From this share on, the figures of a run say how much time other programs took from its worker.

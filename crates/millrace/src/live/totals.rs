@@ -73,7 +73,11 @@ impl Totals {
             down_mbps,
             mpps: packets as f64 / seconds / 1e6,
             cpu_percent: percent(busy, awake),
-            cpu_taken_percent: percent(taken, awake + taken),
+            // A worker adds up an interruption only once it has its cpu again.
+            cpu_taken_percent: match awake + taken {
+                0 if self.at > before.at => 100.0,
+                all => percent(taken, all),
+            },
             cycles_per_packet: busy as f64 / packets.max(1) as f64,
             marked_percent: percent(now.marked - then.marked, packets),
             bypassed_percent: percent(bypassed, packets),
@@ -133,7 +137,9 @@ mod tests {
 
         (now.inserts, now.insert_time) = (4, Duration::from_millis(1));
         assert_eq!(now.since(&before).insert_us, Some(250.0));
-        assert_eq!(now.since(&now).mpps, 0.0);
+        assert_eq!((now.since(&now).mpps, now.since(&now).cpu_taken_percent), (0.0, 0.0));
+        let later = Totals { at: at(6), ..now };
+        assert_eq!(later.since(&now).cpu_taken_percent, 100.0, "it has not run at all");
     }
 
     #[test]

@@ -33,6 +33,24 @@ fn runs(scratch: &Scratch) -> Vec<Value> {
     serde_json::from_value(all["runs"].take()).unwrap()
 }
 
+/// Message of a demo in which something else used the cpu of a run, as other tests may.
+const TAKEN: &str = "millrace: other programs took the worker's cpu";
+
+/// Runs a demo on the software NIC, and asserts that it succeeded, except for comparisons that are
+/// missing for that reason. Returns what it printed: standard output, and the other errors.
+#[track_caller]
+fn finish(command: &mut Command, scratch: &Scratch) -> [String; 2] {
+    let output = command.output().unwrap();
+    let stderr = without_placement(&String::from_utf8_lossy(&output.stderr));
+    let (taken, others): (Vec<_>, Vec<_>) =
+        stderr.lines().partition(|line| line.starts_with(TAKEN));
+    let is_taken = |run: &Value| run["measured"]["cpu_taken_percent"].as_f64().unwrap() > 5.0;
+    let missing = usize::from(runs(scratch).iter().any(is_taken));
+    let outcome = (output.status.code(), taken.len());
+    assert_eq!(outcome, (Some(missing as i32), missing), "{stderr}");
+    [String::from_utf8(output.stdout).unwrap(), others.join("\n")]
+}
+
 /// Returns the number before `what` in the generator's line.
 fn fed(report: &str, what: &str) -> u64 {
     let line = report.lines().find_map(|line| line.strip_prefix("generator: ")).unwrap();
@@ -156,10 +174,8 @@ fn each_load_is_run_in_each_mode() {
     let flows = scratch.path("flows.jsonl");
     let mut command = twins(&scratch, "0.5");
     with_loads(command.args(["--speed", "1G", "--flows", &flows]), &SHORT);
-    let output = command.output().unwrap();
-    let stderr = without_placement(&String::from_utf8_lossy(&output.stderr));
-    assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let [text, errors] = finish(&mut command, &scratch);
+    assert_eq!(errors, "");
     assert!(text.contains("The NIC is software"), "{text}");
     assert!(text.contains("stateful does not run with bypass"), "{text}");
 
@@ -207,7 +223,7 @@ fn loads_depth_and_personalities_are_chosen() {
     let scratch = new_scratch("demo-chosen");
     let mut command = twins(&scratch, "0.2");
     command.args(["--personality", "ntacc,ideal", "--tracking", "connections"]);
-    let text = process::run(command.args(["--load", "small-tcp", "--speed", "100M"]));
+    let [text, _] = finish(command.args(["--load", "small-tcp", "--speed", "100M"]), &scratch);
     let runs = runs(&scratch);
     let names = runs.iter().map(|run| {
         ["personality", "load", "mode", "tracking"].map(|name| run[name].as_str().unwrap())
@@ -219,7 +235,10 @@ fn loads_depth_and_personalities_are_chosen() {
     assert!(names.eq(expected), "{text}");
     // A connection that never opens has no rule, since its marks would not be used.
     assert!(runs.iter().all(|run| run["measured"]["marked_percent"] == 0.0), "{text}");
-    assert!(text.contains("no packet was counted by a mark"), "{text}");
+    let is_compared = text.lines().any(|line| {
+        line.starts_with("small TCP with marks: ") && line.contains(" x the throughput")
+    });
+    assert_eq!(text.contains("no packet was counted by a mark"), is_compared, "{text}");
     assert!(text.contains("ntacc: no load runs with bypass: "), "{text}");
     let page = scratch.read("demo.html");
     assert!(page.contains("ntacc: Napatech") && page.contains("ideal: a NIC"), "{text}");
@@ -255,7 +274,7 @@ fn every_personality_runs_the_demo_to_its_end() {
         let scratch = new_scratch(&format!("demo-{name}"));
         let mut command = twins(&scratch, "0.1");
         with_loads(command.args(["--personality", name]), &["stateless", "tcp-connections"]);
-        process::run(&mut command);
+        finish(&mut command, &scratch);
         let runs = runs(&scratch);
         let modes = if ["ideal", "cx5", "cx6dx"].contains(&name) { 4 } else { 3 };
         assert_eq!(runs.len(), 2 * modes, "{name}");
@@ -307,8 +326,8 @@ fn files_are_written_whoever_reads_the_tables() {
         command.args(["demo", "--duration", "0.1", "--load", "stateful", "--report", path]);
         command
     };
-    let text = process::run(&mut report_at("/dev/stdout"));
-    assert!(text.contains("</html>"), "{text}");
+    let text = report_at("/dev/stdout").output().unwrap().stdout;
+    assert!(String::from_utf8_lossy(&text).contains("</html>"));
     let mut command = report_at("/dev/full");
     let mut demo = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(demo.stdout.take());

@@ -4,7 +4,7 @@
 
 use crate::demo::comparison::table::{HEADINGS, OF_ARTICLE};
 use crate::demo::comparison::why::why;
-use crate::demo::comparison::{Comparison, Played, Run, Sample, Speedup, pairs};
+use crate::demo::comparison::{Comparison, Played, Run, Sample, Speedup, not_comparable, pairs};
 use crate::demo::load::Mode;
 use maud::{Markup, html};
 use results::page::{figure, legend, page_of};
@@ -98,8 +98,13 @@ fn gain(pair: [&Run; 2]) -> Markup {
     html! {
         section {
             h2 { (pair[1].load.name()) ", with " (pair[1].mode.name()) }
-            @for (name, ratio) in tiles {
-                div { b { (format!("{ratio:.2}×")) } (name) }
+            @if let Some(reason) = not_comparable(pair) {
+                p.note { "no comparison (" (reason) ")" }
+            } @else {
+                @for (name, ratio) in tiles {
+                    div { b { (format!("{ratio:.2}×")) } (name) }
+                }
+                @for sentence in why(pair) { p.note { (sentence) } }
             }
         }
     }

@@ -3,7 +3,7 @@
 //! and what each mode gained.
 
 use crate::demo::comparison::why::why;
-use crate::demo::comparison::{Comparison, Played, Run, Speedup, pairs};
+use crate::demo::comparison::{Comparison, Played, Run, Speedup, not_comparable, pairs};
 use crate::demo::load::Published;
 use results::units;
 use std::io::{self, Write};
@@ -103,6 +103,11 @@ impl Comparison {
         writeln!(out)?;
         for pair in self.loads(played).flat_map(|runs| pairs(&runs)) {
             let (load, mode) = (pair[1].load.name(), pair[1].mode.name());
+            if let Some(reason) = not_comparable(pair) {
+                writeln!(out, "{load} with {mode}: no comparison ({reason})")?;
+                continue;
+            }
+            let Speedup { throughput, cpu, cycles } = Speedup::of(pair);
             writeln!(
                 out,
                 "{load} with {mode}: {throughput:.2} x the throughput, {cpu:.2} x the cpu, \

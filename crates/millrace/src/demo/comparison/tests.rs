@@ -192,6 +192,53 @@ fn the_tables_are_as_they_were() {
 }
 
 #[test]
+fn runs_without_their_cpu_are_not_compared() {
+    let print = |comparison: &Comparison| {
+        let mut out = Vec::new();
+        comparison.print(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let mut comparison = comparison();
+    comparison.runs[1].measured.cpu_taken_percent = 5.0;
+    assert_eq!(comparison.not_compared(), 0);
+    assert!(!print(&comparison).contains("taken away"));
+    comparison.runs[1].measured.cpu_taken_percent = 5.6;
+    assert_eq!(comparison.not_compared(), 1);
+    let missing = "stateless with marks: no comparison (marks: cpu taken away: 6 %)\n";
+    assert!(print(&comparison).contains(missing));
+    let is_in_page = |words| page(&comparison).unwrap().contains(words);
+    assert!(is_in_page("no comparison (marks: cpu taken away: 6 %)") && is_in_page("2.00×"));
+
+    // Without the run in software, both of its pairs lack a part.
+    comparison.runs[0].measured.cpu_taken_percent = 80.0;
+    assert_eq!(comparison.not_compared(), 2);
+    assert!(!print(&comparison).contains("stateless with bypass: 2.00 x"));
+    comparison.runs[0].measured = Rates { cpu_taken_percent: 100.0, ..Rates::default() };
+    assert_eq!(comparison.not_compared(), 2, "also if it sent nothing at all");
+    // A run that ended before its first sample has no row, and nothing to compare.
+    comparison.runs.truncate(1);
+    assert_eq!(comparison.not_compared(), 0);
+}
+
+#[test]
+fn energy_is_shown_only_if_it_is_known() {
+    let mut comparison = comparison();
+    let is_in_page = |comparison: &Comparison| page(comparison).unwrap().contains("Energy of");
+    assert!(!is_in_page(&comparison));
+    comparison.runs[1].energy = Energy::of(Ok::<_, String>(3_000_000), 2_000_000);
+    let mut out = Vec::new();
+    comparison.print(&mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let (_, lines) = text.split_once("\nenergy of the processor packages, nJ per").unwrap();
+    let lines: Vec<_> = lines.lines().skip(1).take(2).collect();
+    assert_eq!(lines, ["stateless       marks       1500.0", ""]);
+    assert!(is_in_page(&comparison));
+    let json = serde_json::to_value(&comparison).unwrap();
+    assert_eq!(json["runs"][1]["energy"]["package_j"], 3.0);
+    assert!(json["runs"][0]["energy"]["nj_per_packet"].is_null());
+}
+
+#[test]
 fn each_personality_has_a_table() {
     let mut comparison = comparison();
     let other = Played { name: "other".to_owned(), title: "Another".to_owned() };
