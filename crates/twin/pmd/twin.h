@@ -31,6 +31,9 @@
 #define TWIN_QUEUES_MAX 64
 #define TWIN_RSS_KEY_LEN 40
 #define TWIN_RETA_SIZE 128
+/* Most packets that a port holds to reorder them, and most others that pass a held one. */
+#define TWIN_HELD_MAX 8
+#define TWIN_OTHERS_MAX 8
 
 struct twin_port;
 
@@ -141,6 +144,7 @@ struct twin_port {
 	struct twin_lower *lower;
 	struct twin_switch *eswitch; /* or NULL */
 	bool is_reachable; /* for packets of the switch; under its lock */
+	struct twin_reorder *reorder; /* or NULL */
 	struct twin_pipeline pipeline;
 	struct twin_pace pace;
 	struct rte_ether_addr mac;
@@ -203,6 +207,14 @@ uint16_t twin_rx_polling(void *queue, struct rte_mbuf **packets, uint16_t count)
 uint16_t twin_tx_swallow(void *queue, struct rte_mbuf **packets, uint16_t count);
 uint16_t twin_carry_swallow(struct twin_port *port, struct rte_mbuf **packets, uint16_t count);
 void twin_deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count);
+
+/* twin_reorder.c */
+int twin_reorder_open(struct twin_port *port, const struct twin_args *args);
+uint16_t twin_reorder(struct twin_reorder *reorder, struct rte_mbuf **packets, uint16_t count,
+		      struct rte_mbuf **out);
+uint16_t twin_reorder_held(const struct twin_port *port);
+void twin_reorder_stop(struct twin_port *port);
+void twin_reorder_close(struct twin_port *port);
 
 /* twin_wire.c */
 extern const struct twin_source twin_wire_source;

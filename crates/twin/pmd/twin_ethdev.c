@@ -86,6 +86,7 @@ end(struct twin_port *port)
 	twin_pipeline_stop(port);
 	port->source->stop(port);
 	twin_pipeline_close(port);
+	twin_reorder_stop(port);
 	twin_nic_set_started(port->nic, false);
 	twin_async_note_strays(port);
 }
@@ -236,6 +237,7 @@ close_port(struct rte_eth_dev *dev)
 	twin_switch_close(port);
 	port->source->close(port);
 	twin_async_close(port);
+	twin_reorder_close(port);
 	for (i = 0; port->rxq != NULL && i < TWIN_QUEUES_MAX; i++)
 		free_ring(&port->rxq[i]);
 	for (i = 0; port->txq != NULL && i < TWIN_QUEUES_MAX; i++)
@@ -375,6 +377,8 @@ plug_in(struct twin_port *port, const char *devargs)
 	port->reset_after = port->left = args.reset_after;
 	if (ret == 0)
 		ret = make_nic(port, &args);
+	if (ret == 0)
+		ret = twin_reorder_open(port, &args);
 	if (ret == 0 && args.eswitch != NULL)
 		ret = twin_switch_open(port, &args);
 	if (ret == 0 && args.wire != NULL) {

@@ -250,7 +250,9 @@ poll(struct twin_port *port)
 	/* The thread that has the lock receives for all queues. */
 	if (!rte_spinlock_trylock(&lower->rx_lock))
 		return 0;
-	count = rte_eth_rx_burst(lower->port_id, 0, packets, TWIN_BURST);
+	/* An empty queue has room for a burst, in which held packets may be. */
+	count = rte_eth_rx_burst(lower->port_id, 0, packets,
+				 TWIN_BURST - twin_reorder_held(port));
 	twin_deliver(port, packets, count);
 	rte_spinlock_unlock(&lower->rx_lock);
 	return count;

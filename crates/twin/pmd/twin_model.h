@@ -208,6 +208,8 @@ void twin_nic_set_started(const struct twin_nic *nic, bool is_started);
 void twin_nic_go_down(const struct twin_nic *nic);
 /* Brings the NIC back as new; false if that fails. */
 bool twin_nic_bring_back(const struct twin_nic *nic);
+/* Returns the probability that an arriving packet is held, and others pass it. */
+double twin_nic_reorder_chance(const struct twin_nic *nic);
 /* Sets whether the port is part of a switch. */
 void twin_nic_set_switch(const struct twin_nic *nic, bool has_switch);
 /* Sets the number of receive queues. */

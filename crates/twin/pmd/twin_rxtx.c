@@ -185,14 +185,39 @@ deliver_burst(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 	}
 }
 
-/* Classifies packets and puts them into queues. The caller no longer owns them. */
-void
-twin_deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
+static void
+deliver_all(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
 {
 	uint16_t i;
 
 	for (i = 0; i < count; i += TWIN_BURST)
 		deliver_burst(to, packets + i, RTE_MIN(count - i, TWIN_BURST));
+}
+
+static __rte_noinline void
+deliver_reordered(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
+{
+	struct rte_mbuf *out[TWIN_BURST + TWIN_HELD_MAX];
+	uint16_t i = 0, n;
+
+	do {
+		n = RTE_MIN(count - i, TWIN_BURST);
+		deliver_all(to, out, twin_reorder(to->reorder, packets + i, n, out));
+		i += n;
+	} while (i < count);
+}
+
+/*
+ * Classifies packets and puts them into queues. The caller no longer owns them. Without any, it
+ * delivers those that are held to reorder them.
+ */
+void
+twin_deliver(struct twin_port *to, struct rte_mbuf **packets, uint16_t count)
+{
+	if (unlikely(to->reorder != NULL))
+		deliver_reordered(to, packets, count);
+	else
+		deliver_all(to, packets, count);
 }
 
 static int

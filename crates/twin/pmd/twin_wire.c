@@ -277,10 +277,15 @@ static uint16_t
 rx(void *queue, struct rte_mbuf **packets, uint16_t count)
 {
 	struct twin_rxq *rxq = queue;
+	uint16_t got;
 
 	if (unlikely(__atomic_load_n(&rxq->is_far_timed, __ATOMIC_RELAXED)))
 		let_far_send(rxq->port);
-	return twin_rx(queue, packets, count);
+	got = twin_rx(queue, packets, count);
+	/* With a thread, that one does it. */
+	if (unlikely(got == 0 && rxq->port->reorder != NULL && !rxq->port->pipeline.is_running))
+		twin_deliver(rxq->port, NULL, 0);
+	return got;
 }
 
 static void

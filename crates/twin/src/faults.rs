@@ -41,11 +41,13 @@ pub enum Fault {
     ReceiveStall,
     /// A port that has reset itself does not come back when it is reset.
     ResetFails,
+    /// Packets that arrive later pass a packet. The driver does this.
+    Reorder,
 }
 
 impl Fault {
     /// All, with their names in devargs.
-    pub const ALL: [(Self, &'static str); 16] = [
+    pub const ALL: [(Self, &'static str); 17] = [
         (Self::NoMark, "no-mark"),
         (Self::MaskIgnored, "mask-ignored"),
         (Self::PhantomSuccess, "phantom-success"),
@@ -62,6 +64,7 @@ impl Fault {
         (Self::LostOnReset, "lost-on-reset"),
         (Self::ReceiveStall, "receive-stall"),
         (Self::ResetFails, "reset-fails"),
+        (Self::Reorder, "reorder"),
     ];
 
     /// Returns the probability of a fault for which the devargs give none.
@@ -162,7 +165,12 @@ impl Faults {
     }
 
     pub(crate) fn has(&self, fault: Fault) -> bool {
-        self.chances[fault as usize] > 0.0
+        self.chance(fault) > 0.0
+    }
+
+    /// Returns the probability of a fault.
+    pub(crate) fn chance(&self, fault: Fault) -> f64 {
+        self.chances[fault as usize]
     }
 }
 

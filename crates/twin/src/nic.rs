@@ -126,6 +126,11 @@ impl Nic {
         &self.personality
     }
 
+    /// Returns the probability that an arriving packet is held, and others pass it.
+    pub fn reorder_chance(&self) -> f64 {
+        self.faults.chance(Fault::Reorder)
+    }
+
     /// Returns the number of rules.
     pub fn len(&self) -> usize {
         self.rules.len() as usize

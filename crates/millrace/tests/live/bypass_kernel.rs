@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests the kernel's TCP through ports that forward it by themselves.
 //!
-//! The links lose packets, and Millrace drops what does not fit a connection. `make prove-bypass`
-//! makes ten thousand transfers.
+//! The links lose and reorder packets, and Millrace drops what does not fit a connection. `make
+//! prove-bypass` makes ten thousand transfers.
 
 use crate::bump::{Setup, count};
 use crate::lan::{ENDS, Lan};
@@ -37,7 +37,7 @@ fn kernel_tcp_that_the_nic_forwards_completes_and_ends() {
     [&lan.a, &lan.b].into_iter().for_each(|host| lose_packets(&host.namespace));
     let [a, b] = [0, 1].map(|end| {
         let below = format!("net_af_packet{end},iface={}", ENDS[end]);
-        format!("net_twin{end},lower=({below}),switch=s,personality=cx6dx")
+        format!("net_twin{end},lower=({below}),switch=s,personality=cx6dx,faults=reorder:0.01")
     });
     let setup = Setup::new("bypass-kernel").duration("3000").only_config(
         "[offload]\npolicy = \"after 4\"\nbypass_tcp = \"after 16\"\n\

@@ -47,6 +47,7 @@ mod probe;
 mod records;
 mod refusals;
 mod reload;
+mod reorder;
 mod resets;
 mod secret;
 mod sessions;

@@ -66,6 +66,17 @@ pub(crate) unsafe extern "C" fn twin_nic_set_switch(nic: *const TwinNic, has_swi
 ///
 /// `nic` is alive.
 #[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn twin_nic_reorder_chance(nic: *const TwinNic) -> f64 {
+    // SAFETY: by the contract above.
+    unsafe { &*nic }.read().reorder_chance()
+}
+
+/// See `pmd/twin_model.h`.
+///
+/// # Safety
+///
+/// `nic` is alive.
+#[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn twin_nic_set_queues(nic: *const TwinNic, queues: u16) {
     // SAFETY: by the contract above.
     unsafe { &*nic }.write().set_queues(queues);
