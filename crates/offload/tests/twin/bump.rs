@@ -6,11 +6,12 @@
 //! rules, and one that never heard of any. Whatever the NICs do, they must agree.
 
 use crate::port::Port;
+use crate::price::{self, Priced};
 use crate::traffic::Traffic;
 use engine::{
     BURST_MAX, BypassConfig, Config, ConnView, Cursor, Engine, FlowRecord, MarkLayout, MarkStats,
-    MarkVerification, Nanos, OffloadConfig, OffloadPolicy, OffloadStats, ProtoState, Query, RuleId,
-    RuleRequest, RuleResult, Side, Stats, Timeouts, Verdict,
+    MarkUse, MarkVerification, Nanos, OffloadConfig, OffloadPolicy, OffloadStats, ProtoState,
+    Query, RuleId, RuleRequest, RuleResult, Side, Stats, Timeouts, Verdict,
 };
 use offload::{CallPacer, Limits, Next, Programmer};
 use std::cell::Cell;
@@ -46,6 +47,8 @@ pub(crate) struct Case {
     pub(crate) connections: usize,
     /// Turns with data of the longest.
     pub(crate) longest: u32,
+    /// Workers choose whether they use marks, which pay and do not pay in turns of this length.
+    pub(crate) choice: Option<Nanos>,
 }
 
 /// What it came to.
@@ -60,6 +63,8 @@ pub(crate) struct Came {
     pub(crate) destroyed: u64,
     pub(crate) lost: u64,
     pub(crate) stuck: u64,
+    /// How often workers began to use marks, to ignore them, and to have no rules for them.
+    pub(crate) begun: [u64; 3],
 }
 
 const QUARANTINE: Nanos = 20_000_000;
@@ -93,6 +98,7 @@ struct End {
 struct Worker {
     ruled: Engine,
     plain: Engine,
+    mark_use: MarkUse,
 }
 
 /// Everything.
@@ -103,6 +109,7 @@ pub(crate) struct Bump {
     random: Random,
     restarts: Option<u64>,
     resets: bool,
+    choice: Option<Nanos>,
     now: Nanos,
     came: Came,
 }
@@ -122,7 +129,7 @@ impl Bump {
             admission: case.admission,
             rules_max: (case.room / u32::from(workers)).max(1),
             zone_rules_max: None,
-            chooses_marks: false,
+            chooses_marks: case.choice.is_some(),
             bypass: [BypassConfig::OFF; 2],
         };
         let worker = |number: u16| {
@@ -130,7 +137,7 @@ impl Bump {
             let first_index = OffloadConfig::indices(slots) * u32::from(number);
             let offload = Some(OffloadConfig { first_index, ..offload });
             let ruled = Engine::new(&Config { offload, ..plain.clone() });
-            Worker { ruled, plain: Engine::new(&plain) }
+            Worker { ruled, plain: Engine::new(&plain), mark_use: MarkUse::Used }
         };
         Self {
             ends: [0, 1].map(|side| End::new(case, layout, side)),
@@ -139,6 +146,7 @@ impl Bump {
             random: Random::new(!seed),
             restarts: case.restarts,
             resets: case.resets,
+            choice: case.choice,
             now: MS,
             came: Came::default(),
         }
@@ -189,7 +197,7 @@ impl Bump {
 
     /// One burst, if there is one.
     fn forward(&mut self, number: usize, side: Side) {
-        let Worker { ruled, plain } = &mut self.workers[number];
+        let Worker { ruled, plain, .. } = &mut self.workers[number];
         let received = &mut self.ends[side as usize].received[number];
         let burst: Vec<_> = received.drain(..received.len().min(BURST_MAX)).collect();
         if burst.is_empty() {
@@ -201,7 +209,10 @@ impl Bump {
             .collect();
         let mut verdicts = [[Verdict::Forward; BURST_MAX]; 2];
         let [of_ruled, of_plain] = &mut verdicts;
-        ruled.process_from(side, self.now, &packets, of_ruled);
+        let do_marks_pay = self.choice.is_none_or(|turn| self.now / turn % 2 == 0);
+        price::begin_burst(packets.len(), do_marks_pay);
+        let priced: Vec<_> = packets.iter().cloned().map(Priced).collect();
+        ruled.process_from(side, self.now, &priced, of_ruled);
         plain.process_from(side, self.now, &packets, of_plain);
         assert_eq!(verdicts[0], verdicts[1]);
     }
@@ -215,6 +226,7 @@ impl Bump {
             worker.agree_on_states();
         }
         worker.ruled.recheck_rules(self.now, 16);
+        self.came.note_mark_use(worker);
         for end in &mut self.ends {
             for _ in 0..EXCHANGED {
                 let Some((rule, answer)) = end.answers[number].pop_front() else { break };
@@ -236,7 +248,7 @@ impl Bump {
         while self.ends.iter().any(|end| end.received.iter().any(|queue| !queue.is_empty())) {
             self.work();
         }
-        for Worker { ruled, plain } in &mut self.workers {
+        for Worker { ruled, plain, .. } in &mut self.workers {
             while ruled.flush(BURST_MAX) | plain.flush(BURST_MAX) {}
         }
         // Late rules need 100 ms, ports in trouble rest for a second at a time.
@@ -253,7 +265,7 @@ impl Bump {
             self.came.lost += counts.lost;
             self.came.stuck += end.programmer.leaked().len() as u64;
         }
-        for Worker { ruled, plain } in &mut self.workers {
+        for Worker { ruled, plain, .. } in &mut self.workers {
             assert_eq!(without_cycles(ruled.stats()), without_cycles(plain.stats()));
             assert_eq!(ruled.stats().active(), 0);
             for side in [Side::A, Side::B] {
@@ -334,6 +346,7 @@ fn config() -> Config {
         capacity_ipv6: CAPACITY,
         timeouts,
         secret: [1, 2],
+        cycle_counter: price::counter,
         ..Config::default()
     }
 }
@@ -442,10 +455,20 @@ impl Came {
         self.destroyed += other.destroyed;
         self.lost += other.lost;
         self.stuck += other.stuck;
+        self.begun.iter_mut().zip(other.begun).for_each(|(sum, more)| *sum += more);
         self.count(other.marks, other.rules);
     }
 
+    fn note_mark_use(&mut self, worker: &mut Worker) {
+        let mark_use = worker.ruled.offload_state(Side::A).marks.in_use;
+        if mark_use != worker.mark_use {
+            worker.mark_use = mark_use;
+            self.begun[mark_use as usize] += 1;
+        }
+    }
+
     fn count(&mut self, marks: MarkStats, rules: OffloadStats) {
+        self.marks.ignored += marks.ignored;
         self.marks.counted += marks.counted;
         self.marks.unusual += marks.unusual;
         self.marks.foreign += marks.foreign;

@@ -3,7 +3,7 @@
 //! known about flows.
 
 use crate::bump::{Bump, Came, Case};
-use engine::{MarkVerification, OffloadPolicy};
+use engine::{MarkVerification, Nanos, OffloadPolicy};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -31,6 +31,9 @@ const HONEST: [&str; 12] = [
     "receive-stall:0.1",
 ];
 
+/// How long marks pay, and how long they do not: long enough for their rules to go.
+const CHOICE: Nanos = 10_000_000_000;
+
 /// Nothing goes wrong.
 const CALM: Case = Case {
     seed: 1,
@@ -46,6 +49,7 @@ const CALM: Case = Case {
     on_stop: "keep",
     connections: 100,
     longest: 60,
+    choice: None,
 };
 
 fn any_case() -> impl Strategy<Value = Case> {
@@ -120,6 +124,33 @@ fn no_rule_is_lost_in_a_long_time() {
     eprintln!("{cycles} cycles: {sum:?}");
     assert!(sum.stuck > 0 && sum.missed > 0, "faults strike");
     assert!(sum.marks.counted > sum.packets / 10, "marks are used");
+}
+
+/// Marks pay and do not pay in turns, so that workers use them, ignore them, and give them up. With
+/// other faults too few packets have marks that pay.
+#[test]
+fn the_choice_of_marks_changes_nothing() {
+    let faults = [
+        "late-deactivation:0.5",
+        "stale-counters",
+        "undeletable:0.001",
+        "create-refused:0.02",
+        "",
+        "no-mark:0.1+phantom-success:0.1",
+        "receive-stall:0.02",
+    ];
+    let mut sum = Came::default();
+    for seed in 0..scaled("MILLRACE_CASES", 150) / 75 {
+        let faults = faults[seed as usize % faults.len()].to_owned();
+        let case = Case { seed, faults, choice: Some(CHOICE), connections: 50, ..CALM };
+        let came = Bump::new(&case).run(750_000);
+        assert_eq!(came.created, came.destroyed + came.lost + came.stuck);
+        sum.add(came);
+    }
+    eprintln!("choice of marks: {sum:?}");
+    assert!(sum.begun.iter().all(|times| *times > 0), "{sum:?}");
+    assert!(sum.marks.counted > sum.packets / 50, "{sum:?}");
+    assert!(sum.marks.ignored > sum.packets / 50, "{sum:?}");
 }
 
 /// Ports that start anew under load have their rules again, and no mark is wrong.

@@ -5,4 +5,5 @@ mod account;
 mod bump;
 mod equivalence;
 mod port;
+mod price;
 mod traffic;
