@@ -73,7 +73,7 @@ prove-attacks prove-model: prove-%:
 	MILLRACE_FULL=1 $(CARGO) test --release --locked -p engine --test suite $*:: -- --nocapture
 ## prove-bypass: a NIC that forwards by itself, over LOOPS of packets; TRANSFERS of kernel TCP
 prove-bypass: deps-test twin
-	MILLRACE_LOOPS=$${LOOPS:-20000} MILLRACE_TRANSFERS=$${TRANSFERS:-10000} $(PROVE) bypass
+	MILLRACE_LOOPS=$${LOOPS:-20000} MILLRACE_TRANSFERS=$${TRANSFERS:-10000} $(PROVE) bypass handover
 ## prove-conntrack: a million packets, each of them as Linux sees it; SESSIONS, SEED; needs root
 prove-conntrack: deps-test
 	MILLRACE_SESSIONS=$${SESSIONS:-20000} MILLRACE_SEED=$${SEED:-1} $(PROVE) the_kernel_says

@@ -143,7 +143,7 @@ fn what_leaves_the_peer_port_is_the_same() {
     assert_eq!(counted(read_pcap(&ended.path("sent"))), expected);
 }
 
-fn ask(socket: &str, args: &[&str]) -> String {
+pub(crate) fn ask(socket: &str, args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
     let output = command.args(args).args(["--instance", socket]).output().unwrap();
     assert!(output.status.success(), "{args:?}: {output:?}");

@@ -25,6 +25,7 @@ mod endings;
 mod equivalence;
 mod fragments;
 mod generator;
+mod handover;
 mod hostile;
 mod hugepages;
 mod interfaces;
