@@ -21,8 +21,11 @@
 
 /* All drivers accept this number, or adjust it. */
 #define DESCRIPTORS 1024
-/* Attempts to take the lock of the lower port before packets of a switch are dropped. */
-#define TRIES 10000
+/*
+ * Attempts to take the lock of the lower port before packets of a switch are dropped: some tens of
+ * milliseconds, because the thread that has the lock may wait for its cpu meanwhile.
+ */
+#define TRIES 1000000
 
 /* The lower port has one queue of each direction, which all queues of the twin share. */
 struct twin_lower {

@@ -158,7 +158,7 @@ fn a_packet_is_overtaken_within_a_burst_of_the_worker_that_polls_the_nic() {
         });
         let disorder = measure(&format!("{workers} workers"), &ended);
         assert!(disorder.passed_by < BURST && disorder.passed < BURST, "{disorder:?}");
-        // With two workers, the NIC loses packets if one is away while it sends by the lower port.
+        // With two workers, the NIC loses packets if one is long away while it sends.
         let all = usize::from(rounds() * CONNECTIONS) * (BEFORE + AFTER) as usize;
         assert!(workers == "2" || disorder.left == all, "{disorder:?} of {all}");
     }
