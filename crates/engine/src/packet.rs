@@ -39,4 +39,4 @@ pub(crate) use tcp::{
     ACK, FIN, HeaderBuf, RST, SCALE_MAX, SYN, SYN_FIN_RST, SeqNumbers, TcpHeader, TcpSegment, URG,
     has_valid_flags, is_syn,
 };
-pub(crate) use view::{PacketView, prefetch_head};
+pub(crate) use view::{PacketView, prefetch_head, prefetch_heads};

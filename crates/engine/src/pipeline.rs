@@ -21,7 +21,7 @@ mod verdicts;
 
 use crate::account::Accounts;
 use crate::api::{Config, MarkUse, Side, Stage, Tracking, Verdict};
-use crate::base::{BURST_MAX, MemoryUse, Nanos};
+use crate::base::{MemoryUse, Nanos};
 use crate::fragments::FragmentStore;
 use crate::packet::parse::PART;
 use crate::packet::{Burst, HandedOff, Handoff, Key, prefetch_head};
@@ -30,7 +30,7 @@ use crate::tracker::Trackers;
 use in_order::track_in_order;
 use intake::Intake;
 use lookup::Lookups;
-use marked::{BurstMask, MarkedBatch};
+use marked::MarkedBatch;
 use pass::Passes;
 use std::sync::Arc;
 use steering::Steering;
@@ -95,19 +95,14 @@ impl Pipeline {
         if !self.zones.tracks_any() || self.deepest == Tracking::Off {
             return context.accounts.pass_untracked(packets);
         }
-        let set = match self.mark_use {
-            MarkUse::Used if self.marked.is_some() => prefetch_heads(packets),
-            _ => {
-                packets.iter().for_each(prefetch_head);
-                0
-            }
-        };
-        if set != 0 {
-            return self.process_marked(context, (packets, set), verdicts, done);
+        let is_used = self.mark_use == MarkUse::Used && self.marked.is_some();
+        if is_used && packets.iter().any(P::is_marked) {
+            return self.process_marked(context, packets, verdicts, done);
         }
         if self.mark_use == MarkUse::Ignored {
             self.ignore_marks(context.trackers, packets);
         }
+        packets.iter().for_each(prefetch_head);
         self.process_unmarked(context, packets, (verdicts, NoCtStates), done);
     }
 
@@ -266,15 +261,4 @@ fn track_parsed<P: Packet>(
     done(Stage::Track);
     misses::admit(passes, burst, verdicts);
     done(Stage::Miss);
-}
-
-/// Starts to load the headers of a burst. Returns the packets that have a mark.
-#[inline(always)]
-fn prefetch_heads<P: Packet>(packets: &[P]) -> BurstMask {
-    let mut set = 0;
-    for (i, packet) in packets.iter().enumerate() {
-        prefetch_head(packet);
-        set |= BurstMask::from(packet.is_marked()) << (i % BURST_MAX);
-    }
-    set
 }

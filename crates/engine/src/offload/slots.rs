@@ -137,11 +137,15 @@ impl MarkSlot {
     }
 }
 
+/// Most slots of a map that stays in the second-level cache, beside all else.
+const NEAR_MAX: u32 = 1 << 15;
+
 /// Maps slots to records.
 #[derive(Clone, Copy)]
 pub(crate) enum SlotIndex<'a> {
-    /// Record of each slot. A slot without a connection has any record here.
-    Listed(&'a [u32]),
+    /// Record of each slot, and the number of slots that were ever used. A slot without a
+    /// connection has any record here.
+    Listed(&'a [u32], u32),
     /// Each of this many slots belongs to the record with its number.
     Same(u32),
 }
@@ -149,16 +153,16 @@ pub(crate) enum SlotIndex<'a> {
 impl SlotIndex<'_> {
     pub(crate) const NONE: SlotIndex<'static> = SlotIndex::Same(0);
 
-    /// True if the record of a slot has to be loaded.
+    /// True if the map is so large that the record of a slot is rarely in the caches of a core.
     #[inline(always)]
-    pub(crate) fn is_listed(self) -> bool {
-        matches!(self, SlotIndex::Listed(_))
+    pub(crate) fn is_far(self) -> bool {
+        matches!(self, SlotIndex::Listed(_, used) if used > NEAR_MAX)
     }
 
     /// Starts to load the record of a slot.
     #[inline(always)]
     pub(crate) fn prefetch(self, slot: usize) {
-        if let SlotIndex::Listed(records) = self {
+        if let SlotIndex::Listed(records, _) = self {
             prefetch(records.as_ptr().wrapping_add(slot).cast());
         }
     }
@@ -168,7 +172,7 @@ impl SlotIndex<'_> {
     #[inline(always)]
     pub(crate) fn by_or_any(self, slot: usize) -> (u32, bool) {
         match self {
-            SlotIndex::Listed(records) => {
+            SlotIndex::Listed(records, _) => {
                 let is_one = slot < records.len();
                 (records.get(if is_one { slot } else { 0 }).copied().unwrap_or(0), is_one)
             }
@@ -183,7 +187,7 @@ impl SlotIndex<'_> {
     #[inline(always)]
     pub(crate) fn by(self, slot: usize) -> Option<u32> {
         match self {
-            SlotIndex::Listed(records) => records.get(slot).copied(),
+            SlotIndex::Listed(records, _) => records.get(slot).copied(),
             SlotIndex::Same(count) => (slot < count as usize).then_some(slot as u32),
         }
     }
@@ -255,7 +259,7 @@ impl MarkSlots {
     #[inline(always)]
     pub(crate) fn slot_index(&self) -> SlotIndex<'_> {
         match &self.records {
-            Some(records) => SlotIndex::Listed(records),
+            Some(records) => SlotIndex::Listed(records, self.used),
             None => SlotIndex::Same(self.slots.len() as u32),
         }
     }

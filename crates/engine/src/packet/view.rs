@@ -101,3 +101,15 @@ impl PacketView<'_> {
 pub(crate) fn prefetch_head<P: wire::Packet>(packet: &P) {
     prefetch(packet.head().as_ptr());
 }
+
+/// Starts to load the headers of the packets of a burst from this place on. Returns those of them
+/// that have a mark: bit `i` for packet `i` of the burst.
+#[inline(always)]
+pub(crate) fn prefetch_heads<P: wire::Packet>(packets: &[P], from: usize) -> u64 {
+    let mut set = 0;
+    for (place, packet) in packets.iter().enumerate().skip(from) {
+        prefetch_head(packet);
+        set |= u64::from(packet.is_marked()) << (place % 64);
+    }
+    set
+}

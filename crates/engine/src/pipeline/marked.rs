@@ -13,7 +13,10 @@ use crate::base::{BURST_MAX, Micros, Nanos, SimdLevel};
 use crate::conn::{EIGHT, MarkedEight};
 use crate::offload::MarkCheck;
 use crate::packet::parse::{Lengths, parse, plain_all, uncounted};
-use crate::packet::{Batches, ETHERNET, FamilyBatch, Key, PacketMeta, PlainBatch, SeqNumbers};
+use crate::packet::{
+    Batches, ETHERNET, FamilyBatch, Key, PacketMeta, PlainBatch, SeqNumbers, prefetch_head,
+    prefetch_heads,
+};
 use crate::policy::ZoneClassifier;
 use crate::tracker::Tracker;
 use conflicts::ConflictSet;
@@ -100,20 +103,19 @@ impl MarkedBatch {
     /// Finds the records that the marks of a burst name. Returns the packets that cannot be counted
     /// by their mark: those whose mark names no record. If packets are counted in order, also all
     /// packets behind the leading ones that [`keep_in_order`](Self::keep_in_order) keeps.
-    ///
-    /// `set` is the set of packets with a mark.
     #[inline(never)]
     pub(crate) fn resolve_marks<P: Packet>(
         &mut self,
-        (packets, set): (&[P], BurstMask),
+        packets: &[P],
         (v4, v6): (&Tracker<2>, &Tracker<5>),
     ) -> BurstMask {
-        let mut claimed = 0;
         let (slot, of_v4) = (self.slot_of(), v4.slot_index());
-        if set == first(packets.len()) && !of_v4.is_listed() {
+        let mut claimed = 0;
+        if !of_v4.is_far() {
             for (packet, (to_mark, to_record)) in
                 packets.iter().zip(self.marks.iter_mut().zip(&mut self.records))
             {
+                prefetch_head(packet);
                 // 0 names no slot.
                 let mark = packet.mark_or_zero();
                 let Some(record) = of_v4.by(slot(mark)) else { break };
@@ -127,7 +129,7 @@ impl MarkedBatch {
         if claimed == packets.len() {
             return 0;
         }
-        first(packets.len()) & !self.resolve_other_marks((packets, set), (v4, v6))
+        first(packets.len()) & !self.resolve_other_marks(packets, (v4, v6))
     }
 
     /// Returns the function that computes the IPv4 slot of a mark.
@@ -143,15 +145,26 @@ impl MarkedBatch {
     #[inline(never)]
     fn resolve_other_marks<P: Packet>(
         &mut self,
-        (packets, set): (&[P], BurstMask),
+        packets: &[P],
         (v4, v6): (&Tracker<2>, &Tracker<5>),
     ) -> BurstMask {
         let (slot, of_v4, of_v6) = (self.slot_of(), v4.slot_index(), v6.slot_index());
         let from = self.of_v4;
-        let (mut claimed, mut others) = (first(from), 0);
-        // The loop visits only packets with a mark: a branch on whether there is one could not be
-        // predicted. It starts to load where the slots name their records.
-        let (mut left, mut until) = (set & !claimed, from);
+        let (mut claimed, mut others, mut until) = (first(from), 0, from);
+        // Where the slots name their records starts to be loaded here.
+        for (place, packet) in (from..BURST_MAX).zip(&packets[from..]) {
+            prefetch_head(packet);
+            if !packet.is_marked() {
+                break;
+            }
+            let mark = packet.mark_or_zero();
+            of_v4.prefetch(slot(mark));
+            self.resolve_mark(until, (place, mark, 0));
+            until += 1;
+        }
+        // From the first packet without a mark on, a branch on whether there is one could not be
+        // predicted. So the loop visits only packets with a mark.
+        let mut left = prefetch_heads(packets, until);
         while left != 0 {
             let place = left.trailing_zeros() as usize % BURST_MAX;
             left &= left - 1;

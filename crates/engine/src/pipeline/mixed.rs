@@ -63,12 +63,12 @@ impl<'a, P> Unmarked<'a, P> {
 }
 
 impl Pipeline {
-    /// Tracks a burst in which the packets of `set` have a mark.
+    /// Tracks a burst in which packets have a mark.
     #[inline(always)]
     pub(super) fn process_marked<P: Packet>(
         &mut self,
         context: Context,
-        (packets, set): (&[P], BurstMask),
+        packets: &[P],
         verdicts: &mut [Verdict],
         done: &mut impl FnMut(Stage),
     ) {
@@ -78,7 +78,7 @@ impl Pipeline {
         };
         marked.set_tight(v4.table.may_evict() || v6.table.may_evict());
         let unusual_before = marked.stats.unusual;
-        let rest = marked.resolve_marks((packets, set), (v4, v6));
+        let rest = marked.resolve_marks(packets, (v4, v6));
         if marked.stats.unusual != unusual_before {
             v4.set_unread_marks();
             v6.set_unread_marks();

@@ -23,7 +23,7 @@ impl Costs {
 
     fn add(&mut self, cycles: u64, packets: usize) {
         if let Some(cost) = self.of_bursts.get_mut(self.len) {
-            *cost = (cycles * 16 / packets.max(1) as u64).min(u32::MAX.into()) as u32;
+            *cost = (cycles.saturating_mul(16) / packets.max(1) as u64).min(u32::MAX.into()) as u32;
             self.len += 1;
         }
     }
