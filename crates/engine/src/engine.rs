@@ -140,7 +140,7 @@ impl Engine {
         let verdicts = self.arrive(side, now, packets.len(), verdicts);
         // Bursts of trials count too: the caller measures the same sample of all its bursts.
         self.bursts = self.bursts.wrapping_add(1);
-        if self.mark_choice.as_ref().is_some_and(|choice| choice.is_due(self.now)) {
+        if self.mark_choice.as_mut().is_some_and(|choice| choice.is_due(self.now)) {
             return self.process_trial(packets, verdicts);
         }
         if self.bursts % SAMPLE_EVERY == 0 {

@@ -19,6 +19,12 @@ use trial::{Trial, TrialStep};
 /// Time from one trial to the next, in nanoseconds.
 const PERIOD: Nanos = 500_000_000;
 
+/// After a gap of this length between two bursts, in nanoseconds, no burst is part of a trial for
+/// some time: the worker was without its cpu or without packets, and its data has to come into the
+/// caches.
+const AWAY: Nanos = 5_000_000;
+const REFILL: Nanos = 20_000_000;
+
 /// Marks come into use if they save more than this part of the cycles, in percent, and are used
 /// until they save less than the other part.
 const TO_BEGIN: u64 = 5;
@@ -68,6 +74,9 @@ pub(crate) struct MarkChoice {
     in_use: MarkUse,
     trial: Trial,
     is_trial: bool,
+    /// When the last burst came, and when the caches are filled again after a gap.
+    last_burst: Nanos,
+    refilled_at: Nanos,
     /// When the next trial begins, and when marks that are not used lose their rules.
     next_trial: Nanos,
     deadline: Nanos,
@@ -90,6 +99,8 @@ impl MarkChoice {
             in_use: MarkUse::Used,
             trial: Trial::NONE,
             is_trial: false,
+            last_burst: 0,
+            refilled_at: 0,
             next_trial: PERIOD,
             deadline: 0,
             pause: Pause::NONE,
@@ -140,10 +151,14 @@ impl MarkChoice {
         MarkChoiceStatus { in_use: self.in_use, by_mark, in_software, switches: self.switches }
     }
 
-    /// True if the next burst may be part of a trial.
+    /// Notes a burst. True if it may be part of a trial.
     #[inline(always)]
-    pub(crate) fn is_due(&self, now: Nanos) -> bool {
-        self.is_trial || now >= self.next_trial
+    pub(crate) fn is_due(&mut self, now: Nanos) -> bool {
+        let before = std::mem::replace(&mut self.last_burst, now);
+        if now.saturating_sub(before) > AWAY {
+            self.refilled_at = now.saturating_add(REFILL);
+        }
+        (self.is_trial || now >= self.next_trial) && now >= self.refilled_at
     }
 
     /// Returns the role of a burst.
@@ -170,9 +185,7 @@ impl MarkChoice {
             TrialStep::WarmUpOther => BurstRole::WarmUp(other),
             TrialStep::MeasureOther => BurstRole::Measured(other),
             TrialStep::GiveUp => {
-                self.vain += u32::from(self.counts.rules == 0);
-                self.end_trial(now);
-                self.give_up_if_overdue(now);
+                self.end_without_marks(now);
                 BurstRole::Usual
             }
         }
@@ -208,6 +221,24 @@ impl MarkChoice {
                 return;
             }
         };
+        self.count_win(next, is_better, now);
+    }
+
+    /// Ends a trial in which hardly any packet had a mark.
+    fn end_without_marks(&mut self, now: Nanos) {
+        self.vain += u32::from(self.counts.rules == 0);
+        self.end_trial(now);
+        match self.in_use {
+            MarkUse::Used => {
+                let is_useless = self.counts.rules > 0 && !self.may_be_useful();
+                self.count_win(MarkUse::Ignored, is_useless, now);
+            }
+            MarkUse::Ignored | MarkUse::NoRules => self.give_up_if_overdue(now),
+        }
+    }
+
+    /// Counts a trial that the way `next` has won, if `is_better`. Changes to it after some.
+    fn count_win(&mut self, next: MarkUse, is_better: bool, now: Nanos) {
         self.wins = if is_better { self.wins + 1 } else { 0 };
         if self.wins == WINS {
             self.enter(next);

@@ -12,10 +12,12 @@ const LONGEST: Nanos = 300_000_000_000;
 /// Trials without rules before the load is noted: the rules have to go first.
 const SETTLING: u32 = 4;
 
-/// If the cost of a packet in software, or the number of connections, changes by this part, in
-/// percent, in so many trials in a row, marks are tried again.
-const CHANGE: u64 = 25;
-const CHANGES: u32 = 2;
+/// If the number of connections, or the cost of a packet in software, changes by this part, in
+/// percent, in so many trials in a row, marks are tried again. The cost also changes with what
+/// others do to the caches of the machine, by a third and for a second.
+const OTHER_CONNECTIONS: u64 = 25;
+const OTHER_COST: u64 = 50;
+const CHANGES: [u32; 2] = [2, 4];
 
 /// A smaller change of the number of connections does not count.
 const CONNECTIONS_MIN: u64 = 64;
@@ -33,11 +35,15 @@ pub(super) struct LoadSeen {
 }
 
 impl LoadSeen {
-    fn differs_from(self, other: LoadSeen) -> bool {
-        let is_far = |a: u64, b: u64| a.abs_diff(b) * 100 > b * CHANGE;
+    /// True if there are other numbers of connections, and if packets have another cost.
+    fn differences(self, other: LoadSeen) -> [bool; 2] {
+        let is_far = |a: u64, b: u64, part: u64| a.abs_diff(b) * 100 > b * part;
         let more = self.connections.abs_diff(other.connections);
-        is_far(self.cost, other.cost)
-            || more > CONNECTIONS_MIN && is_far(self.connections, other.connections)
+        [
+            more > CONNECTIONS_MIN
+                && is_far(self.connections, other.connections, OTHER_CONNECTIONS),
+            is_far(self.cost, other.cost, OTHER_COST),
+        ]
     }
 }
 
@@ -49,8 +55,8 @@ pub(super) struct Pause {
     /// Trials until the load is noted, and that load.
     settling: u32,
     load: Option<LoadSeen>,
-    /// Trials in a row in which the load was another one.
-    changes: u32,
+    /// Trials in a row in which the number of connections, and the cost, was another one.
+    changes: [u32; 2],
     /// When changes count again, and for how long they do not after the next attempt.
     heeds_changes_at: Nanos,
     unsteady: Nanos,
@@ -62,7 +68,7 @@ impl Pause {
         until: 0,
         settling: 0,
         load: None,
-        changes: 0,
+        changes: [0; 2],
         heeds_changes_at: 0,
         unsteady: UNSTEADY,
     };
@@ -71,7 +77,7 @@ impl Pause {
     pub(super) fn begin(&mut self, now: Nanos) {
         self.until = now.saturating_add(self.length);
         self.length = (2 * self.length).min(LONGEST);
-        (self.settling, self.load, self.changes) = (SETTLING, None, 0);
+        (self.settling, self.load, self.changes) = (SETTLING, None, [0; 2]);
     }
 
     pub(super) fn is_over(&self, now: Nanos) -> bool {
@@ -95,8 +101,11 @@ impl Pause {
             return false;
         }
         let before = *self.load.get_or_insert(load);
-        self.changes = if load.differs_from(before) { self.changes + 1 } else { 0 };
-        if self.changes < CHANGES || now < self.heeds_changes_at {
+        for (changes, differs) in self.changes.iter_mut().zip(load.differences(before)) {
+            *changes = if differs { *changes + 1 } else { 0 };
+        }
+        let has_changed = self.changes.iter().zip(CHANGES).any(|(changes, max)| *changes >= max);
+        if !has_changed || now < self.heeds_changes_at {
             return false;
         }
         self.heeds_changes_at = now.saturating_add(self.unsteady);

@@ -159,7 +159,7 @@ fn a_dearer_packet_gives_marks_another_chance() {
     let mut worker = Worker::new(1);
     worker.run(Load { by_mark: 2000, in_software: 1000, noise: 5 }, 15 * SECOND);
     assert_eq!(worker.choice.in_use(), MarkUse::NoRules);
-    worker.run(Load { by_mark: 2000, in_software: 4000, noise: 5 }, 4 * SECOND);
+    worker.run(Load { by_mark: 2000, in_software: 4000, noise: 5 }, 5 * SECOND);
     assert_eq!(worker.choice.in_use(), MarkUse::Used);
 }
 
@@ -168,7 +168,7 @@ fn a_dearer_packet_gives_marks_another_chance() {
 fn an_unsteady_machine_causes_few_attempts() {
     let mut worker = Worker::new(1);
     for turn in 0..60 {
-        let in_software = if turn % 2 == 0 { 1000 } else { 1500 };
+        let in_software = if turn % 2 == 0 { 1000 } else { 1600 };
         worker.run(Load { by_mark: 2 * in_software, in_software, noise: 5 }, 5 * SECOND);
     }
     assert!((1..=21).contains(&worker.choice.status().switches), "{:?}", worker.choice.status());
@@ -206,6 +206,25 @@ fn rules_that_can_never_mark_enough_are_given_up_at_once() {
     assert_eq!(worker.choice.in_use(), MarkUse::NoRules);
 }
 
+/// If hardly any burst has a marked packet, nothing can be measured. Rules that can never mark
+/// enough are given up then too.
+#[test]
+fn rules_that_mark_nothing_are_given_up() {
+    let mut worker = Worker::new(1);
+    worker.marked = 0;
+    let counts = RuleCounts { rules: 100, attainable: 300, ..ONE_RULE };
+    worker.choice.note_counts(counts);
+    let bad = Load { by_mark: 1100, in_software: 1000, noise: 5 };
+    worker.run(bad, 10 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::NoRules);
+    // Connections that are too short for a rule leave the choice as it is.
+    let mut worker = Worker::new(1);
+    worker.marked = 0;
+    worker.choice.note_counts(RuleCounts { rules: 0, ..counts });
+    worker.run(bad, 10 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::Used);
+}
+
 /// Other connections give marks another chance, though packets cost what they cost before.
 #[test]
 fn other_connections_give_marks_another_chance() {
@@ -216,6 +235,20 @@ fn other_connections_give_marks_another_chance() {
     worker.choice.note_counts(RuleCounts { connections: 2000, ..ONE_RULE });
     worker.run(Load { by_mark: 700, ..bad }, 4 * SECOND);
     assert_eq!(worker.choice.in_use(), MarkUse::Used);
+}
+
+/// A worker that others keep from its cpu for most of the time still finds the cheaper way, and
+/// does not measure while its caches are cold.
+#[test]
+fn trials_wait_until_the_caches_are_filled_again() {
+    let mut worker = Worker::new(1);
+    for _ in 0..100 {
+        worker.now += 2 * SECOND / 10;
+        worker.run(Load { by_mark: 500, in_software: 5000, noise: 5 }, REFILL - BURST);
+        worker.run(Load { by_mark: 2000, in_software: 1000, noise: 5 }, SECOND / 10);
+    }
+    assert_eq!(worker.choice.in_use(), MarkUse::NoRules);
+    assert!(worker.choice.status().in_software < 2000.0 / PACKETS as f64);
 }
 
 /// Marks that save less than their rules cost are not used.
