@@ -63,8 +63,7 @@ impl Engine {
         self.advance(now);
         let evaluates = self.update_mark_choice();
         let allows_marks = self.allows_marks();
-        let is_frequent = allows_marks && !self.is_full();
-        let evaluations = match (evaluates, is_frequent) {
+        let evaluations = match (evaluates, allows_marks) {
             (false, _) => Evaluations::None,
             (true, false) => Evaluations::Few,
             (true, true) => Evaluations::All,
@@ -103,16 +102,6 @@ impl Engine {
         choice.note_counts(RuleCounts { rules, attainable, connections });
         self.pipeline.mark_use = choice.way();
         choice.evaluates(self.now)
-    }
-
-    /// True if no side that has rules has room for another one.
-    fn is_full(&self) -> bool {
-        let is_full = |side| {
-            let (live, budget) = (self.live(side), self.budget.as_ref());
-            live == 0 || budget.is_none_or(|budget| budget.is_full(side, live))
-        };
-        Side::BOTH.into_iter().all(is_full)
-            && Side::BOTH.into_iter().any(|side| self.live(side) > 0)
     }
 
     /// Returns the demand of a side's candidates for the places of existing rules.

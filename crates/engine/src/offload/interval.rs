@@ -21,9 +21,8 @@ impl OffloadPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evaluations {
     None,
-    /// As often as those with a mark. If a direction can get no more than a bypass, or only the
-    /// place of another one, a few packets more make no difference to it, but each evaluation costs
-    /// cache misses.
+    /// As often as those with a mark. If a direction can get no more than a bypass, a few packets
+    /// more make no difference to it, but each evaluation costs cache misses.
     Few,
     All,
 }
