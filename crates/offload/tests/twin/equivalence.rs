@@ -142,7 +142,8 @@ fn the_choice_of_marks_changes_nothing() {
     let mut sum = Came::default();
     for seed in 0..scaled("MILLRACE_CASES", 150) / 75 {
         let faults = faults[seed as usize % faults.len()].to_owned();
-        let case = Case { seed, faults, choice: Some(CHOICE), connections: 50, ..CALM };
+        let case =
+            Case { seed, faults, choice: Some(CHOICE), connections: 50, longest: 2000, ..CALM };
         let came = Bump::new(&case).run(750_000);
         assert_eq!(came.created, came.destroyed + came.lost + came.stuck);
         sum.add(came);

@@ -7,7 +7,7 @@ use wire::{BytesPacket, Packet};
 
 /// Cycles of a packet, and what is added for each time that its header is asked for.
 const BASE: u64 = 4000;
-const OF_HEADER: i64 = 200;
+const OF_HEADER: i64 = 800;
 
 thread_local! {
     static CYCLES: Cell<u64> = const { Cell::new(0) };
