@@ -7,7 +7,7 @@ use crate::api::{
 };
 use crate::base::Nanos;
 use crate::engine::Engine;
-use crate::offload::{Demand, Evaluations, FlowRules, RuleBudget, RuleCounts, Score};
+use crate::offload::{Demand, FlowRules, RuleBudget, RuleCounts, Score};
 
 impl Engine {
     /// Returns the next rule request to the port, if there is one.
@@ -63,13 +63,8 @@ impl Engine {
         self.advance(now);
         let evaluates = self.update_mark_choice();
         let allows_marks = self.allows_marks();
-        let evaluations = match (evaluates, allows_marks) {
-            (false, _) => Evaluations::None,
-            (true, false) => Evaluations::Few,
-            (true, true) => Evaluations::All,
-        };
-        self.trackers.v4.allow_marks((allows_marks, evaluations), budget);
-        self.trackers.v6.allow_marks((allows_marks, evaluations), budget);
+        self.trackers.v4.allow_marks((allows_marks, evaluates), budget);
+        self.trackers.v6.allow_marks((allows_marks, evaluates), budget);
         let Some(mut rule_budget) = self.budget.take() else { return };
         if allows_marks {
             rule_budget.probe_capacity(self.now);

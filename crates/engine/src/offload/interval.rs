@@ -17,16 +17,6 @@ impl OffloadPolicy {
     }
 }
 
-/// How often directions are evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Evaluations {
-    None,
-    /// As often as those with a mark. If a direction can get no more than a bypass, a few packets
-    /// more make no difference to it, but each evaluation costs cache misses.
-    Few,
-    All,
-}
-
 /// At which packets of a direction the worker evaluates whether it is worth a rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EvalInterval {

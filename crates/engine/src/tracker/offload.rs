@@ -5,8 +5,7 @@ use super::Tracker;
 use crate::api::{BypassCount, RuleId, RuleRequest, RuleResult, Side};
 use crate::base::Nanos;
 use crate::offload::{
-    Demand, EvalInterval, Evaluations, FlowRules, PendingEval, RateSample, ResultEffect, Score,
-    SlotIndex,
+    Demand, EvalInterval, FlowRules, PendingEval, RateSample, ResultEffect, Score, SlotIndex,
 };
 use crate::packet::PacketView;
 
@@ -79,22 +78,20 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// Sets whether rules that set marks may be installed ([`FlowRules::allow_marks`]), and how
-    /// often directions are evaluated. If no rule may be installed at all, none is.
-    pub(crate) fn allow_marks(
-        &mut self,
-        (allows_marks, evaluations): (bool, Evaluations),
-        budget: usize,
-    ) {
+    /// Sets whether rules that set marks may be installed: [`FlowRules::allow_marks`].
+    ///
+    /// Without `evaluates`, or if no rule may be installed at all, no direction is evaluated. If
+    /// only bypasses may be installed, directions are evaluated less often: a few packets more make
+    /// no difference to them, but each evaluation costs cache misses.
+    pub(crate) fn allow_marks(&mut self, (allows_marks, evaluates): (bool, bool), budget: usize) {
         let Some(rules) = self.rules.as_deref_mut() else { return };
         rules.allow_marks(allows_marks, budget);
         let interval = rules.eval_interval();
-        let interval = match evaluations {
-            Evaluations::None => None,
-            Evaluations::Few => Some(interval.with_few_later()),
-            Evaluations::All => Some(interval),
+        self.eval_interval = match allows_marks {
+            true => Some(interval),
+            false => rules.may_bypass().then(|| interval.with_few_later()),
         };
-        self.eval_interval = interval.filter(|_| allows_marks || rules.may_bypass());
+        self.eval_interval = self.eval_interval.filter(|_| evaluates);
     }
 
     /// Sets the mark that is enough for packets of this record; 0 for none. Returns the old one.
