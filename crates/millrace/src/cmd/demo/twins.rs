@@ -77,8 +77,8 @@ pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> 
         write_line(
             io::stderr(),
             format_args!(
-                "millrace: other programs took the worker's cpu, so {not_compared} comparisons \
-                 are missing: repeat the demo while nothing else runs"
+                "millrace: other programs took the worker's cpu, so comparisons are missing \
+                 ({not_compared}): repeat the demo while nothing else runs"
             ),
         );
     }
