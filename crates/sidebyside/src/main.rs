@@ -69,7 +69,7 @@ struct Args {
     /// Measure Millrace beside Open vSwitch and Linux instead; needs root
     #[arg(long)]
     peers: bool,
-    /// Run only cases whose name contains NAME; may be repeated
+    /// Run only cases whose name contains NAME, or is NAME if =NAME is given; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Print the names of the cases and exit
@@ -234,7 +234,11 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_selected = |name: &str| {
-        args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()))
+        let matches = |only: &String| match only.strip_prefix('=') {
+            Some(whole) => name == whole,
+            None => name.contains(only.as_str()),
+        };
+        args.only.is_empty() || args.only.iter().any(matches)
     };
     let mut cases = cases::all();
     cases.retain(|case| is_selected(&case.name));
@@ -244,12 +248,13 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.list {
         cases.iter().for_each(|case| println!("{}", case.name));
-        [footprint::NAME].iter().chain(&TWIN_CASES).for_each(|name| println!("{name}"));
+        let others = [footprint::NAME].into_iter().chain(TWIN_CASES);
+        others.filter(|name| is_selected(name)).for_each(|name| println!("{name}"));
         return Ok(ExitCode::SUCCESS);
     }
     let selected_twins = TWIN_CASES.map(is_selected);
     if cases.is_empty() && !with_footprint && selected_twins == [false; TWIN_CASES.len()] {
-        bail!("no case has any of {:?} in its name; --list prints all names", args.only);
+        bail!("no case is meant by --only {:?}; --list prints all names", args.only);
     }
 
     let interrupted = interrupted()?;
