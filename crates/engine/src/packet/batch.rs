@@ -63,22 +63,22 @@ impl<const W: usize> Batch<W> {
         self.len += 1;
     }
 
-    /// Appends four packets. `words` are the keys, column by column.
+    /// Appends `N` packets. `words` are the keys, column by column.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    pub(crate) fn push_four(
+    pub(crate) fn push_group<const N: usize>(
         &mut self,
-        words: [[u64; 4]; W],
-        metas: [PacketMeta; 4],
-        infos: [HeaderInfo; 4],
+        words: [[u64; N]; W],
+        metas: [PacketMeta; N],
+        infos: [HeaderInfo; N],
     ) {
-        let at = self.len.min(BURST_MAX - 4);
+        let at = self.len.min(BURST_MAX - N);
         for (column, words) in self.keys.iter_mut().zip(words) {
-            column[at..at + 4].copy_from_slice(&words);
+            column[at..at + N].copy_from_slice(&words);
         }
-        self.metas[at..at + 4].copy_from_slice(&metas);
-        self.headers[at..at + 4].copy_from_slice(&infos);
-        self.len += 4;
+        self.metas[at..at + N].copy_from_slice(&metas);
+        self.headers[at..at + N].copy_from_slice(&infos);
+        self.len += N;
     }
 
     /// Returns the key of the first packet, and its word for the counters.

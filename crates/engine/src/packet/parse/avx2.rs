@@ -14,6 +14,8 @@
 mod counted;
 mod words;
 
+#[cfg(avx512)]
+use super::avx512;
 use super::lengths::ETHERTYPE_VLAN;
 use super::sub_burst::{SubBurst, SubBurstOrder, next};
 use crate::api::{PROTO_TCP, PROTO_UDP, VlanTags};
@@ -70,6 +72,11 @@ unsafe fn run<const V6: bool, const TAG: usize, P: Packet>(
     mut places: SubBurstOrder,
     batches: &mut Batches,
 ) -> SubBurstOrder {
+    #[cfg(avx512)]
+    if part.simd == SimdLevel::Avx512 && TAG == 0 {
+        // SAFETY: `detect` has found AVX-512.
+        places = unsafe { avx512::keyed::<V6, P>(part, places, batches) };
+    }
     while let Some((group, rest)) = SimdGroup::next(part.packets, places) {
         // SAFETY: the caller guarantees AVX2.
         if unsafe { group.parse::<V6, TAG>(part, batches) }.is_none() {
@@ -142,10 +149,10 @@ impl<'a, P: Packet> SimdGroup<'a, P> {
             let zones = words(zones.map(|zone| u64::from(zone) << 32));
             if V6 {
                 let (words, metas) = self.ipv6::<TAG>(zones)?;
-                batches.v6.push_four(words, metas, infos);
+                batches.v6.push_group(words, metas, infos);
             } else {
                 let (words, metas) = self.ipv4::<TAG>(zones)?;
-                batches.v4.push_four(words, metas, infos);
+                batches.v4.push_group(words, metas, infos);
             }
         }
         Some(())
