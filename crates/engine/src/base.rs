@@ -6,21 +6,21 @@
 
 mod columns;
 mod cuckoo;
+mod keyed_hash;
 mod list;
 mod memory;
 mod simd;
-mod siphash;
 mod time;
 mod timer_wheel;
 
 pub use columns::BURST_MAX;
 pub(crate) use columns::Columns;
 pub(crate) use cuckoo::{CuckooIndex, NO_RECORD};
+pub(crate) use keyed_hash::{KeyDomain, KeyedHasher, derive};
 pub(crate) use list::{Links, List, NONE};
 pub use memory::MemoryUse;
 pub(crate) use memory::{HugeRegion, prefetch};
 pub(crate) use simd::SimdLevel;
-pub(crate) use siphash::{KeyDomain, KeyedHasher, derive};
 pub use time::Nanos;
 pub(crate) use time::{Micros, Tick, whole_micros};
 pub(crate) use timer_wheel::{LinkStore, TimerLink, TimerWheel};

@@ -2,7 +2,7 @@
 //! Compares the index with a map: after any order of operations, it holds the inserted entries.
 
 use super::*;
-use crate::base::siphash::KeyedHasher;
+use crate::base::keyed_hash::KeyedHasher;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

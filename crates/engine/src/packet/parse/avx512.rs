@@ -25,10 +25,7 @@ use core::arch::x86_64::{
 pub(super) use counted::counted;
 pub(super) use keyed::keyed;
 use wire::Packet;
-use words::{Heads, Words, all, equal, numbers, swapped_u16};
-
-/// Number of packets that are parsed side by side.
-const GROUP: usize = 8;
+use words::{GROUP, Heads, Words, all, equal, numbers, swapped_u16};
 
 /// Bytes of a frame up to the end of the TCP header.
 const IPV4_HEAD: usize = ETHERNET + IPV4_MIN + TCP_MIN;

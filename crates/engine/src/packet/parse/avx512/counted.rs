@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Parses the counters and numbers of packets whose connection is known by a mark, eight at a time.
 
-use super::words::{Heads, Words, pick, swapped_u16};
-use super::{GROUP, Headers, ipv4_headers, ipv6_headers, tcp_len};
+use super::words::{GROUP, Heads, Words, pick, swapped_u16};
+use super::{Headers, ipv4_headers, ipv6_headers, tcp_len};
 use crate::packet::PlainColumns;
 use core::arch::x86_64::{
     _mm512_add_epi64, _mm512_mask_blend_epi32, _mm512_or_si512, _mm512_reduce_add_epi64,

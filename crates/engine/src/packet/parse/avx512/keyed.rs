@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Parses the keys and counters of packets whose connection is looked up, eight at a time.
 
-use super::words::{Heads, Words, all, pick};
-use super::{GROUP, Headers, IPV4_HEAD, IPV6_HEAD, ipv4_headers, ipv6_headers, metas};
+use super::words::{GROUP, Heads, Words, all, pick};
+use super::{Headers, IPV4_HEAD, IPV6_HEAD, ipv4_headers, ipv6_headers, metas};
 use crate::packet::descriptor::SWAPPED_SHIFT;
 use crate::packet::parse::sub_burst::{SubBurst, SubBurstOrder};
 use crate::packet::{Batches, HeaderInfo, IPV4_MIN, IPV6, PacketMeta, zone_proto};

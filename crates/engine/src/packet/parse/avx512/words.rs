@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the vector of one word of each of eight packets, and its operations.
 
-use super::GROUP;
 use core::arch::x86_64::{
     __m512i, __mmask8, _mm_loadl_epi64, _mm_loadu_si128, _mm_unpacklo_epi64,
     _mm512_castsi128_si512, _mm512_cmpeq_epi64_mask, _mm512_inserti32x4, _mm512_set1_epi64,
     _mm512_setr_epi64, _mm512_shuffle_epi8, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 use wire::Packet;
+
+/// Number of packets that are parsed side by side.
+pub(super) const GROUP: usize = 8;
 
 /// One word of each packet.
 pub(super) type Words = __m512i;

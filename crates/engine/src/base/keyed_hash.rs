@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Computes SipHash-1-3 of a burst of keys.
+//! Hashes a burst of keys with a secret: AES-128 for IPv4 keys where the processor has it in
+//! vectors, else SipHash-1-3.
 //!
 //! Each table has its own secret of 128 bits, so an attacker cannot prepare keys that share a
 //! bucket. Linear hashes (CRC32c, XOR folds, Toeplitz) cannot be keyed for that purpose. Hashing
@@ -7,6 +8,8 @@
 //! fill the execution units. The vector version is chosen at run time.
 #![allow(unsafe_code)]
 
+#[cfg(all(target_arch = "x86_64", avx512))]
+mod aes;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(all(target_arch = "x86_64", avx512))]
@@ -21,12 +24,15 @@ use std::ops::Range;
 /// Up to this number of keys, hashing one key after the other is as fast as vectors.
 const SCALAR_MAX: usize = 4;
 
-/// A keyed hash function.
+/// A keyed hash function, which is a pseudorandom function for keys of one length.
 #[derive(Clone)]
 pub(crate) struct KeyedHasher {
-    /// Hash state before the first word: the secret, mixed with SipHash's constants.
+    /// SipHash's state before the first word: the secret, mixed with constants.
     init: [u64; 4],
     vectors: SimdLevel,
+    /// Hashes keys of two words.
+    #[cfg(all(target_arch = "x86_64", avx512))]
+    aes: Option<aes::AesKey>,
 }
 
 impl KeyedHasher {
@@ -38,7 +44,12 @@ impl KeyedHasher {
             a ^ 0x6c79_6765_6e65_7261,
             b ^ 0x7465_6462_7974_6573,
         ];
-        Self { init, vectors: SimdLevel::detect() }
+        Self {
+            init,
+            vectors: SimdLevel::detect(),
+            #[cfg(all(target_arch = "x86_64", avx512))]
+            aes: aes::AesKey::new(secret),
+        }
     }
 
     /// Writes the hashes of the keys in `range`.
@@ -61,6 +72,11 @@ impl KeyedHasher {
         for start in range.step_by(LANES) {
             // The last group may overlap the one before, so some keys are hashed twice.
             let start = start.min(BURST_MAX - LANES);
+            #[cfg(all(target_arch = "x86_64", avx512))]
+            if let (true, Some(aes)) = (W == 2, &self.aes) {
+                aes.hash_many([&words[0], &words[W - 1]], start, hashes);
+                continue;
+            }
             match self.vectors {
                 SimdLevel::None => unreachable!("{start} is done above"),
                 #[cfg(target_arch = "x86_64")]
@@ -73,9 +89,13 @@ impl KeyedHasher {
         }
     }
 
-    /// Returns the hash of one key (Aumasson and Bernstein, "SipHash: a fast short-input PRF",
-    /// 2012).
+    /// Returns the hash of one key: AES, or SipHash (Aumasson and Bernstein, "SipHash: a fast
+    /// short-input PRF", 2012).
     pub(crate) fn hash_one<const W: usize>(&self, words: &[u64; W]) -> u64 {
+        #[cfg(all(target_arch = "x86_64", avx512))]
+        if let (true, Some(aes)) = (W == 2, &self.aes) {
+            return aes.hash_one([words[0], words[W - 1]]);
+        }
         let mut v = self.init;
         for word in words.iter().copied().chain([length_block::<W>()]) {
             v[3] ^= word;
@@ -143,13 +163,14 @@ mod tests {
 
     const SECRET: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 
-    fn reference<const W: usize>(words: [u64; W]) -> u64 {
+    fn siphash<const W: usize>(words: [u64; W]) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(SECRET[0], SECRET[1]);
         words.iter().for_each(|word| hasher.write(&word.to_le_bytes()));
         hasher.finish()
     }
 
-    fn agrees<const W: usize>() {
+    /// Asserts that every range of a burst of keys has the hashes of the reference.
+    fn agrees<const W: usize>(hasher: &KeyedHasher, reference: impl Fn([u64; W]) -> u64) {
         let mut words = [[0; BURST_MAX]; W];
         for i in 0..BURST_MAX {
             for (w, word) in words.iter_mut().enumerate() {
@@ -158,6 +179,17 @@ mod tests {
         }
         let expected: [u64; BURST_MAX] =
             std::array::from_fn(|i| reference(words.each_ref().map(|column| column[i])));
+        for range in (0..=BURST_MAX).flat_map(|end| (0..=end).map(move |start| start..end)) {
+            let mut hashes = [0; BURST_MAX];
+            hasher.hash_burst(&words, range.clone(), &mut hashes);
+            for i in range {
+                assert_eq!(hashes[i], expected[i], "{:?}", hasher.vectors);
+            }
+        }
+    }
+
+    #[test]
+    fn every_path_is_siphash_1_3() {
         let found = SimdLevel::detect();
         let all = [
             SimdLevel::None,
@@ -166,14 +198,14 @@ mod tests {
             found,
         ];
         for vectors in all {
-            let hasher = KeyedHasher { vectors, ..KeyedHasher::new(SECRET) };
-            for range in (0..=BURST_MAX).flat_map(|end| (0..=end).map(move |start| start..end)) {
-                let mut hashes = [0; BURST_MAX];
-                hasher.hash_burst(&words, range.clone(), &mut hashes);
-                for i in range {
-                    assert_eq!(hashes[i], expected[i], "{vectors:?}");
-                }
-            }
+            let hasher = KeyedHasher {
+                vectors,
+                #[cfg(all(target_arch = "x86_64", avx512))]
+                aes: None,
+                ..KeyedHasher::new(SECRET)
+            };
+            agrees::<2>(&hasher, siphash);
+            agrees::<5>(&hasher, siphash);
         }
     }
 
@@ -193,9 +225,26 @@ mod tests {
         assert_eq!(all.len(), 2 * 32 + 2 + 2);
     }
 
+    #[cfg(all(target_arch = "x86_64", avx512))]
     #[test]
-    fn every_path_is_siphash_1_3() {
-        agrees::<2>();
-        agrees::<5>();
+    fn keys_of_two_words_are_hashed_with_aes_128() {
+        use ::aes::Aes128;
+        use ::aes::cipher::{BlockCipherEncrypt as _, KeyInit as _};
+
+        let hasher = KeyedHasher::new(SECRET);
+        if hasher.aes.is_none() {
+            return eprintln!("skipped: the processor has no AES in vectors");
+        }
+        let cipher = Aes128::new(&bytes(SECRET).into());
+        agrees::<2>(&hasher, |key| {
+            let mut block = bytes(key).into();
+            cipher.encrypt_block(&mut block);
+            u64::from_le_bytes(*block.first_chunk().unwrap())
+        });
+        agrees::<5>(&hasher, siphash);
+    }
+
+    fn bytes([low, high]: [u64; 2]) -> [u8; 16] {
+        (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
     }
 }
