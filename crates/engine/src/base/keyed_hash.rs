@@ -231,6 +231,8 @@ mod tests {
         use ::aes::Aes128;
         use ::aes::cipher::{BlockCipherEncrypt as _, KeyInit as _};
 
+        let bytes =
+            |[low, high]: [u64; 2]| (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
         let hasher = KeyedHasher::new(SECRET);
         if hasher.aes.is_none() {
             return eprintln!("skipped: the processor has no AES in vectors");
@@ -242,9 +244,5 @@ mod tests {
             u64::from_le_bytes(*block.first_chunk().unwrap())
         });
         agrees::<5>(&hasher, siphash);
-    }
-
-    fn bytes([low, high]: [u64; 2]) -> [u8; 16] {
-        (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
     }
 }
