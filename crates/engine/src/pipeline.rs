@@ -24,7 +24,7 @@ use crate::api::{Config, MarkUse, Side, Stage, Tracking, Verdict};
 use crate::base::{MemoryUse, Nanos};
 use crate::fragments::FragmentStore;
 use crate::packet::parse::PART;
-use crate::packet::{Burst, HandedOff, Handoff, Key, prefetch_head};
+use crate::packet::{Burst, HandedOff, Handoff, Key, prefetch_head, prefetch_heads};
 use crate::policy::{ZoneClassifier, ZonePolicies};
 use crate::tracker::Trackers;
 use in_order::track_in_order;
@@ -99,19 +99,20 @@ impl Pipeline {
         if is_used && packets.iter().any(P::is_marked) {
             return self.process_marked(context, packets, verdicts, done);
         }
-        if self.mark_use == MarkUse::Ignored {
-            self.ignore_marks(context.trackers, packets);
+        match self.mark_use {
+            MarkUse::Ignored => {
+                let marked = prefetch_heads(packets, 0).count_ones();
+                self.ignore_marks(context.trackers, marked);
+            }
+            MarkUse::Used | MarkUse::NoRules => packets.iter().for_each(prefetch_head),
         }
-        packets.iter().for_each(prefetch_head);
         self.process_unmarked(context, packets, (verdicts, NoCtStates), done);
     }
 
     /// Counts packets whose marks are not used. Their rules lose no credit for that.
-    #[inline(never)]
-    fn ignore_marks<P: Packet>(&mut self, trackers: &mut Trackers, packets: &[P]) {
-        let marks = packets.iter().filter(|packet| packet.mark_or_zero() != 0).count();
-        let Some(marked) = self.marked.as_mut().filter(|_| marks > 0) else { return };
-        marked.stats.ignored += marks as u64;
+    fn ignore_marks(&mut self, trackers: &mut Trackers, packets: u32) {
+        let Some(marked) = self.marked.as_mut().filter(|_| packets > 0) else { return };
+        marked.stats.ignored += u64::from(packets);
         trackers.v4.set_unread_marks();
         trackers.v6.set_unread_marks();
     }

@@ -86,14 +86,16 @@ impl Engine {
     /// Gives the choice of marks the numbers of rules and connections. True if directions are
     /// evaluated now.
     fn update_mark_choice(&mut self) -> bool {
-        let rules = Side::BOTH.into_iter().map(|side| self.live(side)).sum();
+        let live = Side::BOTH.map(|side| (side, self.live(side)));
         let connections = self.accounts.stats.active();
         let Some(choice) = &mut self.mark_choice else { return true };
-        let attainable = |side| {
-            let budget = self.budget.as_ref();
+        // A side without rules has no use for them so far.
+        let attainable = |(side, live): (Side, u32)| {
+            let budget = self.budget.as_ref().filter(|_| live > 0);
             budget.map_or(0, |budget| budget.attainable(side, choice.horizon()))
         };
-        let attainable = Side::BOTH.into_iter().map(attainable).sum();
+        let attainable = live.into_iter().map(attainable).sum();
+        let rules = live.into_iter().map(|(_, live)| live).sum();
         choice.note_counts(RuleCounts { rules, attainable, connections });
         self.pipeline.mark_use = choice.way();
         choice.evaluates(self.now)

@@ -38,14 +38,17 @@ const KEPT: Nanos = 1_000_000_000;
 
 /// Marks that are not used keep their rules while the number of rules grows by this part in a
 /// period, in percent, if in the end enough packets may have a mark: at least [`USEFUL`] of a
-/// thousand. If fewer have one, their share of the work is too small to pay.
+/// thousand. If fewer have one, marks lose: bursts of packets with and without a mark cost more.
 const GROWTH: u32 = 2;
-const USEFUL: u64 = 250;
+const USEFUL: u64 = 500;
 
-/// Trials in a row without rules after which directions are evaluated seldom: in one of so many
-/// windows of 2^20 ns. Then few connections live long enough for a rule.
+/// Trials in a row without rules, after which few connections seem to live long enough for a rule.
 const VAIN: u32 = 4;
-const WINDOWS: u64 = 8;
+
+/// Then, and while marks are ignored, directions are evaluated in one of so many windows of 2^20 ns
+/// only, since each evaluation costs cache misses.
+const WINDOWS_IN_VAIN: u64 = 8;
+const WINDOWS_IGNORED: u64 = 4;
 
 /// What a burst is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +139,12 @@ impl MarkChoice {
 
     /// True if directions are evaluated now.
     pub(crate) fn evaluates(&self, now: Nanos) -> bool {
-        self.vain < VAIN || (now >> 20) % WINDOWS == 0
+        let windows = match self.in_use {
+            _ if self.vain >= VAIN => WINDOWS_IN_VAIN,
+            MarkUse::Ignored => WINDOWS_IGNORED,
+            MarkUse::Used | MarkUse::NoRules => 1,
+        };
+        (now >> 20) % windows == 0
     }
 
     /// Returns which way is in use.

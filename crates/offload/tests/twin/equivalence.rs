@@ -143,7 +143,7 @@ fn the_choice_of_marks_changes_nothing() {
     for seed in 0..scaled("MILLRACE_CASES", 150) / 75 {
         let faults = faults[seed as usize % faults.len()].to_owned();
         let case =
-            Case { seed, faults, choice: Some(CHOICE), connections: 50, longest: 2000, ..CALM };
+            Case { seed, faults, choice: Some(CHOICE), connections: 50, longest: 4000, ..CALM };
         let came = Bump::new(&case).run(750_000);
         assert_eq!(came.created, came.destroyed + came.lost + came.stuck);
         sum.add(came);
