@@ -269,3 +269,16 @@ fn without_a_counter_marks_are_used() {
     worker.run(Load { by_mark: 0, in_software: 0, noise: 0 }, 30 * SECOND);
     assert_eq!(worker.choice.in_use(), MarkUse::Used);
 }
+
+/// An evaluation costs cache misses, and marks that are ignored do not pay for them.
+#[test]
+fn directions_are_evaluated_in_a_quarter_of_the_time_while_marks_are_ignored() {
+    let windows =
+        |choice: &MarkChoice| (0..64).filter(|window| choice.evaluates(window << 20)).count();
+    let mut worker = Worker::new(1);
+    assert_eq!(windows(&worker.choice), 64);
+    while worker.choice.in_use() == MarkUse::Used {
+        worker.run(Load { by_mark: 2000, in_software: 1000, noise: 5 }, BURST);
+    }
+    assert_eq!((worker.choice.in_use(), windows(&worker.choice)), (MarkUse::Ignored, 16));
+}
