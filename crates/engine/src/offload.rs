@@ -26,7 +26,7 @@ mod view;
 mod zone_share;
 
 pub(crate) use budget::RuleBudget;
-pub(crate) use interval::{EvalInterval, PendingEval};
+pub(crate) use interval::{EvalInterval, MarkedInterval, PendingEval};
 pub(crate) use mark_choice::{BurstCounts, BurstRole, MarkChoice, RuleCounts};
 pub(crate) use rules::{FlowRules, MarkCheck, ResultEffect};
 pub(crate) use score::{Demand, RateSample, Score};

@@ -30,7 +30,7 @@ use crate::tracker::Trackers;
 use in_order::track_in_order;
 use intake::Intake;
 use lookup::Lookups;
-use marked::MarkedBatch;
+use marked::{BurstMask, MarkedBatch};
 use pass::Passes;
 use std::sync::Arc;
 use steering::Steering;
@@ -87,7 +87,7 @@ impl Pipeline {
     #[inline(always)]
     pub(crate) fn process<P: Packet>(
         &mut self,
-        context: Context,
+        mut context: Context,
         packets: &[P],
         verdicts: &mut [Verdict],
         done: &mut impl FnMut(Stage),
@@ -101,20 +101,26 @@ impl Pipeline {
         }
         match self.mark_use {
             MarkUse::Ignored => {
-                let marked = prefetch_heads(packets, 0).count_ones();
-                self.ignore_marks(context.trackers, marked);
+                let marked = prefetch_heads(packets, 0);
+                self.ignore_marks(&mut context, (packets, marked));
             }
             MarkUse::Used | MarkUse::NoRules => packets.iter().for_each(prefetch_head),
         }
         self.process_unmarked(context, packets, (verdicts, NoCtStates), done);
     }
 
-    /// Counts packets whose marks are not used. Their rules lose no credit for that.
-    fn ignore_marks(&mut self, trackers: &mut Trackers, packets: u32) {
-        let Some(marked) = self.marked.as_mut().filter(|_| packets > 0) else { return };
-        marked.stats.ignored += u64::from(packets);
-        trackers.v4.set_unread_marks();
-        trackers.v6.set_unread_marks();
+    /// Counts the packets of a set, whose marks are not used. Their rules lose no credit for that.
+    #[inline(always)]
+    fn ignore_marks<P: Packet>(
+        &mut self,
+        Context { trackers: Trackers { v4, v6 }, .. }: &mut Context,
+        (packets, set): (&[P], BurstMask),
+    ) {
+        let Some(marked) = self.marked.as_mut().filter(|_| set != 0) else { return };
+        marked.stats.ignored += u64::from(set.count_ones());
+        v4.set_unread_marks();
+        v6.set_unread_marks();
+        marked.verify_one((packets, set), (v4, v6), &self.intake.zone_rules);
     }
 
     /// Tracks packets without reading marks, and writes their connection states if they are

@@ -25,7 +25,7 @@ use crate::api::{
     ChecksumCheck, Config, CtState, OffloadConfig, Side, TcpPickup, TcpWindowCheck, Tracking,
 };
 use crate::base::{MemoryUse, Nanos};
-use crate::offload::{EvalInterval, FlowRules, PendingEval};
+use crate::offload::{EvalInterval, FlowRules, MarkedInterval, PendingEval};
 use crate::packet::PacketMeta;
 use crate::policy::{AdaptiveTimeouts, ZonePolicies, ZoneTags};
 use crate::table::Table;
@@ -75,7 +75,11 @@ pub(crate) struct Tracker<const W: usize> {
     misfits: OutOfSync,
     /// NIC rules; `None` if offload is off.
     rules: Option<Box<FlowRules>>,
+    /// When a direction is evaluated by its packets without a mark; `None` while none is.
     eval_interval: Option<EvalInterval>,
+    /// When one is by its packets with a mark; `None` if offload is off. Marked packets can be
+    /// counted also while others are not evaluated.
+    marked_interval: Option<MarkedInterval>,
     /// The marked direction that is due for evaluation. It is evaluated when the next one is due,
     /// so that the memory that the evaluation reads can be prefetched.
     pending_eval: Option<PendingEval>,
@@ -93,6 +97,7 @@ impl<const W: usize> Tracker<W> {
         Self {
             table: Table::new(capacity, config),
             eval_interval: rules.as_ref().map(|rules| rules.eval_interval()),
+            marked_interval: rules.as_ref().map(|rules| rules.eval_interval().of_marked()),
             rules,
             pending_eval: None,
             timeouts: AdaptiveTimeouts::new(capacity, config, zones),

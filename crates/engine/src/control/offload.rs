@@ -89,11 +89,9 @@ impl Engine {
         let live = Side::BOTH.map(|side| (side, self.live(side)));
         let connections = self.accounts.stats.active();
         let Some(choice) = &mut self.mark_choice else { return true };
-        // A side without rules has no use for them so far.
-        let attainable = |(side, live): (Side, u32)| {
-            let budget = self.budget.as_ref().filter(|_| live > 0);
-            budget.map_or(0, |budget| budget.attainable(side, choice.horizon()))
-        };
+        let (budget, horizon) = (self.budget.as_ref(), choice.horizon());
+        let attainable =
+            |of_side| budget.map_or(0, |budget: &RuleBudget| budget.attainable(of_side, horizon));
         let attainable = live.into_iter().map(attainable).sum();
         let rules = live.into_iter().map(|(_, live)| live).sum();
         choice.note_counts(RuleCounts { rules, attainable, connections });

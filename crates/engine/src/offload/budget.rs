@@ -118,10 +118,11 @@ impl RuleBudget {
     }
 
     /// Returns how many rules the NIC can have after this time, in nanoseconds, if it begins with
-    /// none.
-    pub(crate) fn attainable(&self, side: Side, time: Nanos) -> u64 {
+    /// none. A side that has no rule now has no use for any.
+    pub(crate) fn attainable(&self, (side, live): (Side, u32), time: Nanos) -> u64 {
         let budget = &self.sides[side as usize];
-        u64::from(budget.room).min(time / budget.interval.max(1))
+        let room = if live > 0 { budget.room } else { 0 };
+        u64::from(room).min(time / budget.interval.max(1))
     }
 
     /// Raises the assumed capacity of sides that were full, because the NIC may have room again.
@@ -171,6 +172,10 @@ mod tests {
         assert_eq!(budget.in_flight_max(Side::A), AHEAD_MIN as u32);
         assert_eq!(budget.in_flight_max(Side::B), AHEAD_MAX as u32);
         assert_eq!(budget.payback_time(Side::A), PAYBACK_MAX);
+        assert_eq!(budget.attainable((Side::A, 1), 60_000_000_000) / 100, 54);
+        // No flow of the other side wants a rule, so its room says nothing.
+        assert_eq!(budget.attainable((Side::B, 0), 60_000_000_000), 0);
+        assert_eq!(budget.attainable((Side::B, 1), 60_000_000_000), 1 << 20);
         assert!(budget.payback_time(Side::B) < 2_000_000_000);
     }
 

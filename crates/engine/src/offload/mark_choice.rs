@@ -210,7 +210,6 @@ impl MarkChoice {
 
     /// Ends a trial.
     fn decide(&mut self, now: Nanos) {
-        self.end_trial(now);
         let [of_this, of_other] = self.trial.take_medians();
         let (next, is_better) = match self.in_use {
             MarkUse::Used => {
@@ -226,16 +225,16 @@ impl MarkChoice {
                 if self.pause.note(load, now) {
                     self.try_again(now);
                 }
-                return;
+                return self.end_trial(now);
             }
         };
         self.count_win(next, is_better, now);
+        self.end_trial(now);
     }
 
     /// Ends a trial in which hardly any packet had a mark.
     fn end_without_marks(&mut self, now: Nanos) {
         self.vain += u32::from(self.counts.rules == 0);
-        self.end_trial(now);
         match self.in_use {
             MarkUse::Used => {
                 let is_useless = self.counts.rules > 0 && !self.may_be_useful();
@@ -243,6 +242,7 @@ impl MarkChoice {
             }
             MarkUse::Ignored | MarkUse::NoRules => self.give_up_if_overdue(now),
         }
+        self.end_trial(now);
     }
 
     /// Counts a trial that the way `next` has won, if `is_better`. Changes to it after some.
@@ -261,12 +261,12 @@ impl MarkChoice {
 
     fn end_trial(&mut self, now: Nanos) {
         (self.is_trial, self.next_trial) = (false, now.saturating_add(PERIOD));
+        self.rules_before = self.counts.rules;
     }
 
     /// Takes the rules from marks that have not been used for some time.
     fn give_up_if_overdue(&mut self, now: Nanos) {
         let (rules, before) = (self.counts.rules, self.rules_before);
-        self.rules_before = rules;
         if rules > before + before * GROWTH / 100 && self.may_be_useful() {
             self.deadline = now.saturating_add(KEPT);
         }
@@ -277,10 +277,12 @@ impl MarkChoice {
     }
 
     /// True if enough packets may have a mark once all rules are installed that can be. The busiest
-    /// directions get their rules first, so each further rule marks fewer packets.
+    /// directions get their rules first, so each further rule marks fewer packets. Rules that are
+    /// newer than the last trial may not have marked a packet yet, and do not count.
     fn may_be_useful(&self) -> bool {
         let RuleCounts { rules, attainable, .. } = self.counts;
-        self.trial.marked_permille() * attainable >= USEFUL * u64::from(rules)
+        let rules = u64::from(rules.min(self.rules_before));
+        self.trial.marked_permille() * attainable >= USEFUL * rules
     }
 
     fn enter(&mut self, next: MarkUse) {

@@ -6,7 +6,7 @@ use super::effect::RuleKind;
 use super::rules::FlowRules;
 use super::score::Score;
 use super::slots::{NO_SLOT, RuleEntry, RuleLifecycle};
-use crate::api::{MarkVerification, RuleAction, RuleRequest, Side};
+use crate::api::{MarkVerification, RuleAction, RuleId, RuleRequest, Side};
 use crate::base::Tick;
 use crate::conn::ConnHot;
 
@@ -57,6 +57,16 @@ impl FlowRules {
         self.update_expected_mark(slot, hot);
         let action = if is_bypass { RuleAction::Bypass } else { RuleAction::Mark };
         Some(RuleRequest::Install { rule, side, tuple: self.tuple(&hot.key, direction), action })
+    }
+
+    /// True if marks of this rule, whose slot named this record, are not trusted yet.
+    pub(crate) fn is_unverified(&self, record: u32, rule: RuleId) -> bool {
+        let of_rule = self.slots.of_rule(rule).and_then(|slot| self.slots.get(slot));
+        let Some(slot) = of_rule.filter(|slot| slot.record() == Some(record)) else {
+            return false;
+        };
+        let rule = &slot.rules[usize::from(rule.direction & 1)];
+        rule.lifecycle.is_live() && rule.checks > 0
     }
 
     /// Notes that a packet with a mark of this record had its key. True if it is the first of its

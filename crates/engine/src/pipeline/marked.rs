@@ -7,14 +7,15 @@
 //! it costs a lookup, and is counted in [`MarkStats`].
 
 mod conflicts;
+mod verification;
 
 use crate::api::{MarkLayout, MarkStats, MarkVerification, OffloadConfig};
 use crate::base::{BURST_MAX, Micros, Nanos, SimdLevel};
 use crate::conn::{EIGHT, MarkedEight};
 use crate::offload::MarkCheck;
-use crate::packet::parse::{Lengths, parse, plain_all, uncounted};
+use crate::packet::parse::{Lengths, plain_all, uncounted};
 use crate::packet::{
-    Batches, ETHERNET, FamilyBatch, Key, PacketMeta, PlainBatch, SeqNumbers, prefetch_head,
+    Batches, ETHERNET, FamilyBatch, PacketMeta, PlainBatch, SeqNumbers, prefetch_head,
     prefetch_heads,
 };
 use crate::policy::ZoneClassifier;
@@ -42,6 +43,8 @@ pub(crate) struct MarkedBatch {
     is_in_order: bool,
     /// Packets until the next sample. Only packets whose mark names a record count.
     until_check: u32,
+    /// Number of the burst, which selects the packet that [`verify_one`](Self::verify_one) takes.
+    turn: u32,
     simd: SimdLevel,
     /// Columns of the packets whose marks name a record: first all of IPv4, then all of IPv6, each
     /// in their order. They hold the place in the burst, the mark, the record, and what is counted.
@@ -76,6 +79,7 @@ impl MarkedBatch {
             check,
             is_in_order: check == MarkVerification::Always,
             until_check: 0,
+            turn: 0,
             simd: SimdLevel::detect(),
             places: IN_ORDER,
             marks: [0; BURST_MAX],
@@ -423,39 +427,6 @@ impl MarkedBatch {
         self.stats.unusual += 1;
         self.conflicts.add(record, tracker);
     }
-
-    /// True if a packet has the key of a record, and this direction.
-    fn has_key<P: Packet, const W: usize>(
-        &mut self,
-        packet: &P,
-        zoning: &ZoneClassifier,
-        (record, direction): (u32, u8),
-        tracker: &Tracker<W>,
-    ) -> bool
-    where
-        Batches: FamilyBatch<W>,
-    {
-        self.batches.clear();
-        let parsed = parse(packet, 0, zoning.from, &mut self.batches);
-        zoning.apply(&mut self.batches, (0, 0));
-        let first = parsed.ok().and_then(|()| self.batches.batch().first());
-        first.is_some_and(|(key, read): (Key<W>, PacketMeta)| {
-            tracker.table.holds(record, &key) && read.swapped() == direction
-        })
-    }
-
-    /// Returns which of the next `len` packets have their keys compared for the sample.
-    #[inline(always)]
-    fn sample(&mut self, len: usize) -> BurstMask {
-        let MarkVerification::Sampled { one_in, .. } = self.check else { return 0 };
-        let mut sampled = 0;
-        while (self.until_check as usize) < len {
-            sampled |= 1 << self.until_check;
-            self.until_check = self.until_check.saturating_add(one_in.max(1));
-        }
-        self.until_check -= len as u32;
-        sampled
-    }
 }
 
 /// Adjacent packets of one IP version, and what is needed to count them.
@@ -491,3 +462,6 @@ const IN_ORDER: [u8; BURST_MAX] = {
 pub(crate) fn first(count: usize) -> BurstMask {
     if count >= BURST_MAX { BurstMask::MAX } else { (1 << count) - 1 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use super::Tracker;
 use crate::api::{RuleId, Side};
 use crate::base::{Micros, Nanos, SimdLevel};
 use crate::conn::{EIGHT, MarkedEight, Sampler, count_eight};
-use crate::offload::{EvalInterval, MarkCheck, PendingEval};
+use crate::offload::{MarkCheck, PendingEval};
 use crate::packet::{FIN, HeaderInfo, Key, PacketMeta, RST, SYN_FIN_RST, SeqNumbers};
 
 /// What a counted packet shows about the NIC rule of its direction.
@@ -66,10 +66,9 @@ impl<const W: usize> Tracker<W> {
         now: Micros,
         numbers: impl Fn(usize) -> Option<SeqNumbers>,
     ) -> (usize, bool) {
-        let (Some(sampler), hot) = (self.eval_interval, &mut *self.table.hot) else {
+        let (Some(sampler), hot) = (self.marked_interval, &mut *self.table.hot) else {
             return (0, false);
         };
-        let sampler = sampler.of_marked();
         let mut counted = 0;
         for ((&record, &mark), &meta) in records.iter().zip(marks).zip(metas) {
             let Some(hot) = hot.get_mut(record as usize) else { break };
@@ -89,8 +88,8 @@ impl<const W: usize> Tracker<W> {
     /// `i` for packet `i`. It may be empty.
     #[inline(always)]
     pub(crate) fn count_eight(&mut self, simd: SimdLevel, packets: MarkedEight) -> u8 {
-        let Some(sampler) = self.eval_interval else { return 0 };
-        let set = count_eight(simd, &mut self.table.hot, packets, sampler.of_marked());
+        let Some(sampler) = self.marked_interval else { return 0 };
+        let set = count_eight(simd, &mut self.table.hot, packets, sampler);
         let mut rare = set.rare;
         while rare != 0 {
             let at = rare.trailing_zeros() as usize % EIGHT;
@@ -159,8 +158,8 @@ impl<const W: usize> Tracker<W> {
     /// Counts a packet that changes only counters of the connection in `record`.
     #[inline(always)]
     pub(crate) fn count_one(&mut self, record: u32, meta: PacketMeta, now: Micros) {
-        let sampler = self.eval_interval.map(EvalInterval::of_marked);
-        if self.table.hot[record as usize].count(meta, now, sampler.of(record)) {
+        let sampler = self.marked_interval.of(record);
+        if self.table.hot[record as usize].count(meta, now, sampler) {
             self.handle_rare(record, meta.swapped(), Evidence::Marked);
         }
     }
@@ -186,13 +185,9 @@ impl<const W: usize> Tracker<W> {
         if hot.is_full() {
             hot.carry_counters(&mut self.table.cold.0[record as usize]);
         }
-        let (sampler, later) = (
-            self.eval_interval.of(record),
-            self.eval_interval.map(EvalInterval::of_marked).of(record),
-        );
         let is_due = match evidence {
-            Evidence::Marked => hot.is_sample_due(swapped, later),
-            Evidence::Unmarked => hot.is_sample_due(swapped, sampler),
+            Evidence::Marked => hot.is_sample_due(swapped, self.marked_interval.of(record)),
+            Evidence::Unmarked => hot.is_sample_due(swapped, self.eval_interval.of(record)),
             Evidence::None => false,
         };
         let Some(rules) = self.rules.as_mut().filter(|rules| is_due && rules.may_gain(hot)) else {

@@ -57,6 +57,15 @@ impl<const W: usize> Tracker<W> {
         self.eval_interval
     }
 
+    /// True if this mark, which names the record, is not trusted yet. With
+    /// [`MarkVerification::Always`](crate::MarkVerification::Always), none ever is.
+    pub(crate) fn is_unverified(&self, record: u32, (mark, rule): (u32, RuleId)) -> bool {
+        // If the record alone decides, the slot, which is rarely in the cache, is not loaded.
+        let is_expected = (mark ^ self.table.hot[record as usize].expected) & !1 == 0;
+        let rules = self.rules.as_ref().filter(|_| !is_expected);
+        rules.is_some_and(|rules| rules.is_unverified(record, rule))
+    }
+
     /// Notes that a packet with the mark of this record had its key. True if it is the first of its
     /// rule.
     pub(crate) fn confirm_mark(&mut self, record: u32, direction: u8) -> bool {

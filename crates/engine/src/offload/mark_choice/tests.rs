@@ -206,6 +206,26 @@ fn rules_that_can_never_mark_enough_are_given_up_at_once() {
     assert_eq!(worker.choice.in_use(), MarkUse::NoRules);
 }
 
+/// Rules that were installed since the last trial have hardly marked a packet yet, so that few are
+/// marked says nothing of them.
+#[test]
+fn the_newest_rules_are_waited_for() {
+    let mut worker = Worker::new(1);
+    worker.marked = 1;
+    let counts = RuleCounts { rules: 100, attainable: 20_000, ..ONE_RULE };
+    worker.choice.note_counts(counts);
+    let bad = Load { by_mark: 1100, in_software: 1000, noise: 5 };
+    while worker.choice.in_use() == MarkUse::Used {
+        worker.run(bad, BURST);
+    }
+    worker.choice.note_counts(RuleCounts { rules: 12_000, ..counts });
+    worker.run(bad, KEPT + SECOND / 2);
+    assert_eq!(worker.choice.in_use(), MarkUse::Ignored);
+    worker.marked = PACKETS;
+    worker.run(Load { by_mark: 900, ..bad }, 2 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::Used);
+}
+
 /// If hardly any burst has a marked packet, nothing can be measured. Rules that can never mark
 /// enough are given up then too.
 #[test]
