@@ -3,7 +3,7 @@
 
 use super::section::Section;
 use super::{Choices, Located};
-use engine::MarkVerification;
+use engine::{BypassAfter, MarkVerification};
 use std::fmt;
 use std::str::FromStr;
 
@@ -125,14 +125,17 @@ pub enum Bypass {
     Off,
     /// Directions of open connections with this many packets, that would otherwise get a mark.
     After(u32),
+    /// Directions with as many packets as pay for a rule, as measured.
+    Auto,
 }
 
 impl Bypass {
-    /// Returns the number of packets; `None` if it is off.
-    pub fn packets(self) -> Option<u32> {
+    /// Returns it as the engine's setting.
+    pub fn for_engine(self) -> BypassAfter {
         match self {
-            Bypass::Off => None,
-            Bypass::After(packets) => Some(packets),
+            Bypass::Off => BypassAfter::Never,
+            Bypass::After(packets) => BypassAfter::Packets(packets),
+            Bypass::Auto => BypassAfter::Payback,
         }
     }
 }
@@ -140,8 +143,8 @@ impl Bypass {
 /// Error: the text is not a value of `bypass`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a value of bypass; write \"off\", or \"after N\" (N packets) with N of at \
-     least 1"
+    "{0:?} is not a value of bypass; write \"off\", \"auto\", or \"after N\" (N packets) with N of \
+     at least 1"
 )]
 pub struct BypassWords(String);
 
@@ -150,6 +153,7 @@ impl FromStr for Bypass {
 
     fn from_str(text: &str) -> Result<Self, BypassWords> {
         match text.parse() {
+            _ if text == "auto" => Ok(Bypass::Auto),
             Ok(Policy::Off) => Ok(Bypass::Off),
             Ok(Policy::After(packets)) => Ok(Bypass::After(packets)),
             _ => Err(BypassWords(text.to_owned())),
@@ -162,6 +166,7 @@ impl fmt::Display for Bypass {
         match self {
             Bypass::Off => f.write_str("off"),
             Bypass::After(packets) => write!(f, "after {packets}"),
+            Bypass::Auto => f.write_str("auto"),
         }
     }
 }
@@ -226,7 +231,7 @@ mod tests {
 
     #[test]
     fn bypass_is_read_as_it_is_shown() {
-        for bypass in [Bypass::Off, Bypass::After(1), Bypass::After(AFTER_MAX)] {
+        for bypass in [Bypass::Off, Bypass::After(1), Bypass::After(AFTER_MAX), Bypass::Auto] {
             assert_eq!(bypass.to_string().parse(), Ok(bypass));
         }
         for text in ["", "on", "all", "measured", "rate > 3", "after", "after 0"] {

@@ -102,6 +102,13 @@ pub struct PortLine {
     /// Why it does not bypass TCP; null if it does, or from an older instance.
     #[serde(default)]
     pub bypass_tcp_reason: Option<String>,
+    /// Packets that pay for a rule by which the NIC forwards; 0 from an older instance.
+    #[serde(default)]
+    pub payback_packets: u32,
+    /// Time of a packet in the worker, in nanoseconds, without receiving and sending; 0 if not
+    /// known.
+    #[serde(default)]
+    pub packet_ns: f64,
     /// Times to install a rule, in microseconds.
     pub insert_us: Value,
     /// Times to remove a rule, in microseconds.

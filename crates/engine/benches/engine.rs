@@ -112,7 +112,7 @@ impl Bench {
             let ports = [tuple.sport.to_be_bytes(), tuple.dport.to_be_bytes()].concat();
             let tuple = [&src.octets()[..], &dst.octets(), &ports].concat();
             self.marks.insert(tuple, layout.encode(rule));
-            self.engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
+            self.engine.apply_result(rule, RuleResult::Installed { pace: 1000, took: 100 });
         }
     }
 

@@ -47,7 +47,7 @@ pub(crate) use ip_proto::{
 };
 pub use mark_rule::MarkRule;
 pub use offload::{
-    BypassConfig, BypassCount, FiveTuple, MarkChoiceStatus, MarkUse, MarkVerification,
+    BypassAfter, BypassConfig, BypassCount, FiveTuple, MarkChoiceStatus, MarkUse, MarkVerification,
     OffloadConfig, OffloadPolicy, RuleAction, RuleRequest, RuleResult, Side,
 };
 pub use proto_state::ProtoState;

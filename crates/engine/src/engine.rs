@@ -10,7 +10,7 @@ use crate::api::{
     Config, CtState, FlowRecord, MAX_CAPACITY, STALL_CYCLES, Side, Stage, Stats, Verdict,
 };
 use crate::base::{BURST_MAX, Nanos, whole_micros};
-use crate::offload::{BurstCounts, BurstRole, MarkChoice, RuleBudget};
+use crate::offload::{BurstCounts, BurstRole, MarkChoice, PacketCost, RuleBudget};
 use crate::pipeline::{Context, Pipeline};
 use crate::policy::ZonePolicies;
 use crate::tracker::Trackers;
@@ -39,7 +39,9 @@ pub struct Engine {
     pub(crate) budget: Option<RuleBudget>,
     /// Whether marks are used; `None` if they always are.
     pub(crate) mark_choice: Option<Box<MarkChoice>>,
-    cycle_counter: fn() -> u64,
+    pub(crate) cycle_counter: fn() -> u64,
+    /// What packets cost the worker.
+    pub(crate) packet_cost: PacketCost,
     pub(crate) now: Nanos,
     bursts: u32,
     /// Next record to flush, by IP version.
@@ -75,6 +77,7 @@ impl Engine {
                 .filter(|offload| offload.chooses_marks)
                 .map(|_| Box::new(MarkChoice::new())),
             cycle_counter: config.cycle_counter,
+            packet_cost: PacketCost::UNKNOWN,
             now: 0,
             bursts: 0,
             flushed: (0, 0),

@@ -20,8 +20,8 @@ mod table;
 mod tracker;
 
 pub use api::{
-    Anomaly, BypassConfig, BypassCount, ChecksumCheck, Config, ConnSnapshot, ConnView, CtMark,
-    CtState, Cursor, DirectionCounters, EndReason, EndpointMatch, EventKind, Evict, Filter,
+    Anomaly, BypassAfter, BypassConfig, BypassCount, ChecksumCheck, Config, ConnSnapshot, ConnView,
+    CtMark, CtState, Cursor, DirectionCounters, EndReason, EndpointMatch, EventKind, Evict, Filter,
     FiveTuple, FlowEvent, FlowRecord, FlowState, FragmentLimits, InvalidFragments, InvalidPackets,
     MAX_CAPACITY, MAX_DATAGRAMS, MAX_HOLD, MalformedPackets, MarkChange, MarkChoiceStatus,
     MarkLayout, MarkRule, MarkStats, MarkUse, MarkVerification, MaskedBits, MaskedBitsError,

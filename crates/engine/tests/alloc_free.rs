@@ -86,7 +86,7 @@ fn answer_all(engine: &mut Engine) {
     while let Some(request) = engine.next_request() {
         match request {
             RuleRequest::Install { rule, .. } => {
-                engine.apply_result(rule, RuleResult::Installed { pace: 1000 })
+                engine.apply_result(rule, RuleResult::Installed { pace: 1000, took: 100 })
             }
             RuleRequest::Remove { rule, .. } => engine.apply_result(rule, RuleResult::Removed),
         }

@@ -3,8 +3,8 @@
 //! counters, and reset. What is not in the records is what the port lost, and that is told.
 
 use engine::{
-    BypassConfig, BypassCount, Config, Engine, FiveTuple, MarkLayout, MarkVerification,
-    OffloadConfig, OffloadPolicy, Side, Verdict,
+    BypassAfter, BypassConfig, BypassCount, Config, Engine, FiveTuple, MarkLayout,
+    MarkVerification, OffloadConfig, OffloadPolicy, Side, Verdict,
 };
 use offload::{
     CallPacer, Completion, Limits, Next, NicAction, Programmer, Refusal, RefusalClass, RuleNumber,
@@ -138,7 +138,7 @@ impl World {
             rules_max: 64,
             zone_rules_max: None,
             chooses_marks: false,
-            bypass: [BypassConfig { udp: Some(3), tcp: None }; 2],
+            bypass: [BypassConfig { udp: BypassAfter::Packets(3), tcp: BypassAfter::Never }; 2],
         };
         let (capacity_ipv4, capacity_ipv6) = (64, 1);
         let config =

@@ -82,19 +82,32 @@ pub struct MarkChoiceStatus {
     pub switches: u64,
 }
 
-/// Number of packets after which the NIC forwards a direction of an open connection by itself, if
-/// the direction is worth a rule. `None`: never.
+/// After how many packets the NIC forwards a direction of an open connection by itself, if the
+/// direction is worth a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BypassAfter {
+    /// It never does.
+    #[default]
+    Never,
+    /// After this many.
+    Packets(u32),
+    /// After as many as pay for the rule, as measured: if as many follow, the worker saves more
+    /// time than it took to install and remove the rule.
+    Payback,
+}
+
+/// Which directions the NIC forwards by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BypassConfig {
     /// UDP.
-    pub udp: Option<u32>,
+    pub udp: BypassAfter,
     /// TCP. The rules must not match packets with SYN, FIN or RST.
-    pub tcp: Option<u32>,
+    pub tcp: BypassAfter,
 }
 
 impl BypassConfig {
     /// No packet is bypassed.
-    pub const OFF: BypassConfig = BypassConfig { udp: None, tcp: None };
+    pub const OFF: BypassConfig = BypassConfig { udp: BypassAfter::Never, tcp: BypassAfter::Never };
 }
 
 impl OffloadConfig {
@@ -202,6 +215,8 @@ pub enum RuleResult {
     Installed {
         /// Time until the NIC could install the next rule, in nanoseconds.
         pace: u32,
+        /// Time of a cpu that the installation took, in nanoseconds.
+        took: u32,
     },
     /// The NIC has no room for the rule.
     Full,

@@ -66,6 +66,7 @@ impl Engine {
         self.trackers.v4.allow_marks((allows_marks, evaluates), budget);
         self.trackers.v6.allow_marks((allows_marks, evaluates), budget);
         let Some(mut rule_budget) = self.budget.take() else { return };
+        self.update_payback(&rule_budget);
         if allows_marks {
             rule_budget.probe_capacity(self.now);
         }
@@ -97,6 +98,22 @@ impl Engine {
         choice.note_counts(RuleCounts { rules, attainable, connections });
         self.pipeline.mark_use = choice.way();
         choice.evaluates(self.now)
+    }
+
+    /// Measures how many packets pay for a bypass.
+    fn update_payback(&mut self, rule_budget: &RuleBudget) {
+        if !self.packet_cost.is_due(self.now) {
+            return;
+        }
+        self.packet_cost.measure((self.now, (self.cycle_counter)()), &self.accounts.stats);
+        for rules in
+            [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
+        {
+            for side in Side::BOTH {
+                let packets = self.packet_cost.payback_packets(rule_budget.effort(side));
+                rules.set_payback_packets(side, packets);
+            }
+        }
     }
 
     /// Returns the demand of a side's candidates for the places of existing rules.
@@ -186,6 +203,8 @@ impl Engine {
             horizon_ns: rule_budget.payback_time(side),
             kinds_aside: of(self.trackers.v4.rules()) + of(self.trackers.v6.rules()),
             marks: self.mark_choice.as_ref().map(|choice| choice.status()).unwrap_or_default(),
+            payback_packets: self.packet_cost.payback_packets(rule_budget.effort(side)),
+            packet_ns: self.packet_cost.nanos(),
         }
     }
 }

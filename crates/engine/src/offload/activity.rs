@@ -6,7 +6,7 @@ use super::effect::{MISSES_MAX, RuleKind, SETTLING};
 use super::rules::{EvalState, FlowRules};
 use super::score::{RateSample, Score};
 use super::slots::{RuleEntry, RuleLifecycle};
-use crate::api::{PROTO_TCP, Side};
+use crate::api::{BypassAfter, PROTO_TCP, Side};
 use crate::base::{Nanos, Tick};
 use crate::conn::ConnHot;
 
@@ -43,8 +43,12 @@ impl FlowRules {
         let has_failed =
             self.evals[candidate.record as usize].no_bypass[usize::from(candidate.direction)];
         let (bypass, proto) = (self.offload.bypass[side as usize], hot.key.proto());
-        let least = if proto == PROTO_TCP { bypass.tcp } else { bypass.udp };
-        least.is_some_and(|least| packets >= least.into())
+        let least = match if proto == PROTO_TCP { bypass.tcp } else { bypass.udp } {
+            BypassAfter::Never => u64::MAX,
+            BypassAfter::Packets(least) => least.into(),
+            BypassAfter::Payback => self.payback_packets[side as usize].into(),
+        };
+        packets >= least
             && hot.can_be_bypassed()
             && !has_failed
             && !self.classes.is_suspended(side, RuleKind::bypass_of(proto), self.now)

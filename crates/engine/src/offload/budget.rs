@@ -35,6 +35,8 @@ struct SideBudget {
     in_flight: u32,
     /// Average time from one rule to the next while requests are in flight, in nanoseconds.
     interval: Nanos,
+    /// Average time of a cpu that an installation took, in nanoseconds; 0 before the first one.
+    effort: Nanos,
     grew_at: Nanos,
     /// End of the back-off: no request is made before this time.
     not_before: Nanos,
@@ -54,6 +56,7 @@ impl RuleBudget {
             room: rules_max,
             in_flight: 0,
             interval: INTERVAL,
+            effort: 0,
             grew_at: 0,
             not_before: 0,
         };
@@ -103,11 +106,18 @@ impl RuleBudget {
                 budget.grew_at = now;
             }
             RuleResult::Postponed => budget.not_before = now.saturating_add(AHEAD),
-            RuleResult::Installed { pace } => {
+            RuleResult::Installed { pace, took } => {
                 budget.interval = (7 * budget.interval + u64::from(pace)) / 8;
+                let before = if budget.effort == 0 { took.into() } else { budget.effort };
+                budget.effort = (7 * before + u64::from(took)) / 8;
             }
             RuleResult::Refused | RuleResult::Removed | RuleResult::Passed(_) => {}
         }
+    }
+
+    /// Returns the time of a cpu that it takes to install a rule, in nanoseconds; 0 if not known.
+    pub(crate) fn effort(&self, side: Side) -> Nanos {
+        self.sides[side as usize].effort
     }
 
     /// Returns the time in which a rule should pay, in nanoseconds.
@@ -165,9 +175,9 @@ mod tests {
         let mut budget = RuleBudget::new(1 << 20, OffloadPolicy::Measured { least: 8 });
         for _ in 0..100 {
             budget.on_request(Side::A);
-            budget.on_result(Side::A, RuleResult::Installed { pace: 11_000_000 }, 0, 1);
+            budget.on_result(Side::A, RuleResult::Installed { pace: 11_000_000, took: 100 }, 0, 1);
             budget.on_request(Side::B);
-            budget.on_result(Side::B, RuleResult::Installed { pace: 1_000 }, 0, 1);
+            budget.on_result(Side::B, RuleResult::Installed { pace: 1_000, took: 100 }, 0, 1);
         }
         assert_eq!(budget.in_flight_max(Side::A), AHEAD_MIN as u32);
         assert_eq!(budget.in_flight_max(Side::B), AHEAD_MAX as u32);

@@ -5,6 +5,7 @@
 use super::candidates::{CandidateId, CandidateQueue};
 use super::effect::RuleKinds;
 use super::interval::{EVAL_INTERVAL_MIN, EvalInterval};
+use super::payback::PAYBACK_UNKNOWN;
 use super::score::{Histogram, Score};
 use super::slots::{MarkSlots, NO_SLOT, RuleEntry, RuleLifecycle};
 use super::zone_share::Zones;
@@ -93,6 +94,8 @@ pub(crate) struct FlowRules {
     /// Least score of a candidate, and payback time in nanoseconds, by side.
     pub(super) threshold: [Score; 2],
     pub(super) payback_time: [Nanos; 2],
+    /// Packets that pay for a bypass, by side, as measured.
+    pub(super) payback_packets: [u32; 2],
     /// The slot that was rechecked last, and the time up to which rechecks are done.
     pub(super) last_rechecked: u32,
     pub(super) rechecked_at: Nanos,
@@ -130,6 +133,7 @@ impl FlowRules {
             has_unread_marks: false,
             threshold: [Score::ZERO; 2],
             payback_time: [0; 2],
+            payback_packets: [PAYBACK_UNKNOWN; 2],
             last_rechecked: 0,
             rechecked_at: 0,
             allows_marks: true,
@@ -177,6 +181,11 @@ impl FlowRules {
     pub(crate) fn set_threshold(&mut self, side: Side, threshold: Score, payback_time: Nanos) {
         self.threshold[side as usize] = threshold;
         self.payback_time[side as usize] = payback_time;
+    }
+
+    /// Sets the number of packets that pay for a bypass.
+    pub(crate) fn set_payback_packets(&mut self, side: Side, packets: u32) {
+        self.payback_packets[side as usize] = packets;
     }
 
     pub(crate) fn threshold(&self, side: Side) -> Score {

@@ -133,7 +133,7 @@ fn a_direction_says_how_its_rule_stands() {
         panic!("it is a candidate")
     };
     assert_eq!(find(&engine, 1).rules.unwrap()[0].state, RuleState::Requested);
-    engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
+    engine.apply_result(rule, RuleResult::Installed { pace: 1000, took: 100 });
     let [orig, reply] = find(&engine, 1).rules.unwrap();
     assert_eq!((orig.state, orig.reason, orig.hits), (RuleState::Installed, None, 0));
     assert!(orig.since.unwrap().abs_diff(asked_at) < SECOND / 100, "{orig:?}");
@@ -198,7 +198,7 @@ fn a_sweep_ends_what_is_meant_and_withdraws_its_rules() {
     }
     let mut rules = vec![];
     while let Some(RuleRequest::Install { rule, tuple, .. }) = engine.next_request() {
-        engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
+        engine.apply_result(rule, RuleResult::Installed { pace: 1000, took: 100 });
         rules.push((tuple.sport, rule));
     }
     assert_eq!(rules.len(), 2);

@@ -136,7 +136,7 @@ fn offloaded(zone: ZoneSource, packet: &FrameBuilder) -> (Engine, Vec<FiveTuple>
             if tuple.dport == 53 {
                 (mark, _) = (Some(offload.layout.encode(rule)), tuples.push(tuple));
             }
-            engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
+            engine.apply_result(rule, RuleResult::Installed { pace: 1000, took: 100 });
         }
     }
     (engine, tuples)

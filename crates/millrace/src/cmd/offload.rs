@@ -82,6 +82,21 @@ fn mark_sentence(port: &PortLine) -> String {
     )
 }
 
+/// Returns how many packets pay for a bypass, and why.
+fn payback_sentence(port: &PortLine) -> String {
+    let packets = units::thousands(port.payback_packets.into());
+    if port.packet_ns == 0.0 {
+        return format!(
+            "a bypass pays after {packets} packets, as a guess: nothing is measured yet"
+        );
+    }
+    format!(
+        "a bypass pays after {packets} packets: then {:.1} ns a packet have taken as long as to \
+         install and remove it",
+        port.packet_ns
+    )
+}
+
 fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
     let PortLine { name, live, room, threshold_pps, horizon_s, kinds_aside, .. } = port;
     if port.state != "on" {
@@ -107,6 +122,9 @@ fn print_port(out: &mut impl Write, port: &PortLine) -> io::Result<()> {
         if bypass == "on" {
             writeln!(out, "  bypass of {protocol} is on: the NIC can forward it to the peer port")?;
         }
+    }
+    if [&port.bypass, &port.bypass_tcp].into_iter().any(|bypass| bypass == "on") {
+        writeln!(out, "  {}", payback_sentence(port))?;
     }
     if *kinds_aside > 0 {
         writeln!(out, "  kinds of rules set aside, because they had no effect: {kinds_aside}")?;
@@ -146,17 +164,37 @@ fn row(rule: &RuleLine) -> [String; 8] {
 mod tests {
     use super::*;
 
+    /// Returns a port that takes rules, with these members.
+    fn port(members: Value) -> PortLine {
+        let mut line = json!({
+            "name": "0000:18:00.0", "state": "on",
+            "insert_us": null, "delete_us": null, "rules": null,
+        });
+        let zero = ["installed", "live", "room", "threshold_pps", "horizon_s", "kinds_aside"];
+        zero.iter().for_each(|name| line[name] = json!(0));
+        for (name, value) in members.as_object().unwrap() {
+            line[name] = value.clone();
+        }
+        serde_json::from_value(line).unwrap()
+    }
+
+    #[test]
+    fn a_bypass_says_when_it_pays() {
+        let measured = port(json!({ "payback_packets": 1_640, "packet_ns": 50.12 }));
+        let expected = "a bypass pays after 1_640 packets: then 50.1 ns a packet have taken as \
+                        long as to install and remove it";
+        assert_eq!(payback_sentence(&measured), expected);
+        let unknown = payback_sentence(&port(json!({ "payback_packets": 1024 })));
+        assert!(unknown.contains("1_024 packets, as a guess"), "{unknown}");
+    }
+
     #[test]
     fn a_choice_that_has_changed_says_how_often() {
         let sentence = |mark_switches: u64, mark_use: &str| {
-            let zero = ["installed", "live", "room", "threshold_pps", "horizon_s", "kinds_aside"];
-            let mut line = json!({
-                "name": "0000:18:00.0", "state": "on", "mark_use": mark_use, "mark_cycles": 71.3,
-                "software_cycles": 61.5, "mark_switches": mark_switches,
-                "insert_us": null, "delete_us": null, "rules": null,
-            });
-            zero.iter().for_each(|name| line[name] = json!(0));
-            mark_sentence(&serde_json::from_value(line).unwrap())
+            mark_sentence(&port(json!({
+                "mark_use": mark_use, "mark_cycles": 71.3, "software_cycles": 61.5,
+                "mark_switches": mark_switches,
+            })))
         };
         let unused = "marks: 71.3 cycles a packet, 9.8 more than in software here; not used";
         assert_eq!(sentence(0, "ignored"), unused);

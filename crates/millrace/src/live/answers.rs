@@ -163,6 +163,8 @@ fn port_line(PortStatus { rules, state }: &PortStatus) -> PortLine {
         mark_cycles: state.marks.by_mark,
         software_cycles: state.marks.in_software,
         mark_switches: state.marks.switches,
+        payback_packets: state.payback_packets,
+        packet_ns: state.packet_ns,
         bypass_tcp: rules.bypass_tcp.to_owned(),
         bypass_tcp_reason: rules.bypass_tcp_reason.clone(),
         insert_us: to_value(&rules.insert_us),

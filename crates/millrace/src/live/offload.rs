@@ -18,8 +18,8 @@ use config::plan::OffloadPlan;
 use config::{MarkPolicy, Policy, RuleApi};
 use dpdk::Port;
 use engine::{
-    BypassConfig, Engine, MarkLayout, Nanos, OffloadConfig, OffloadPolicy, RuleId, RuleRequest,
-    RuleResult, Side, Timeouts,
+    BypassAfter, BypassConfig, Engine, MarkLayout, Nanos, OffloadConfig, OffloadPolicy, RuleId,
+    RuleRequest, RuleResult, Side, Timeouts,
 };
 use offload::{CallPacer, Limits, Programmer};
 use report::summary::OffloadPort;
@@ -104,10 +104,14 @@ impl RuleSetup {
             return Self { ports, support, offload: None, reading };
         };
         let support = probe_ports(&ports, plan);
+        let able = |bypass: config::Bypass, is_able: bool| match is_able {
+            true => bypass.for_engine(),
+            false => BypassAfter::Never,
+        };
         let bypass = support.each_ref().map(|support| match support {
             Ok(RuleSupport { bypass: Bypass { without, .. }, .. }) => BypassConfig {
-                udp: plan.bypass.packets().filter(|_| without.udp.is_none()),
-                tcp: plan.bypass_tcp.packets().filter(|_| without.tcp.is_none()),
+                udp: able(plan.bypass, without.udp.is_none()),
+                tcp: able(plan.bypass_tcp, without.tcp.is_none()),
             },
             Err(_) => BypassConfig::OFF,
         });

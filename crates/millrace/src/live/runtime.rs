@@ -127,7 +127,8 @@ impl Runtime {
 
     fn read_totals(&self) -> Totals {
         let at = self.elapsed();
-        let bypassed = if self.offload.bypass == Bypass::Off {
+        let OffloadPlan { bypass, bypass_tcp, .. } = &self.offload;
+        let bypassed = if [*bypass, *bypass_tcp] == [Bypass::Off; 2] {
             [(0, 0); 2]
         } else {
             // Packets up leave through port B.

@@ -75,8 +75,9 @@ impl<P: RulePort> Programmer<P> {
             // With `depth` operations in flight, one ends in this part of an operation's time.
             let share = until.saturating_sub(handle.begun) / self.depth() as u64;
             let pace = self.pace.interval(self.operation_time).max(share);
-            let pace = pace.min(u32::MAX.into()) as u32;
-            self.answer(handle.worker, rule, RuleResult::Installed { pace });
+            let [pace, took] =
+                [pace, self.operation_time].map(|nanos| nanos.min(u32::MAX.into()) as u32);
+            self.answer(handle.worker, rule, RuleResult::Installed { pace, took });
         }
         if self.blocked.contains_key(&handle.request.tuple) {
             self.replaced.push_back(rule);

@@ -69,6 +69,12 @@ pub struct OffloadPort {
     pub software_cycles: f64,
     /// How often its workers have changed what they do with marks.
     pub mark_switches: u64,
+    /// Packets that pay for a rule by which the NIC forwards, as measured last; 0 if the port takes
+    /// no rules.
+    pub payback_packets: u32,
+    /// Time of a packet in the worker, in nanoseconds, without receiving and sending; 0 if not
+    /// known.
+    pub packet_ns: f64,
     /// Times of successful installs, in microseconds.
     pub insert_us: Times,
     /// Times of successful removals, in microseconds.
@@ -189,6 +195,8 @@ impl OffloadPort {
         self.threshold_pps = self.threshold_pps.max(state.threshold);
         self.room += u64::from(state.room);
         self.kinds_aside = self.kinds_aside.max(state.kinds_aside);
+        self.payback_packets = self.payback_packets.max(state.payback_packets);
+        self.packet_ns = self.packet_ns.max(state.packet_ns);
         let MarkChoiceStatus { in_use, by_mark, in_software, switches } = state.marks;
         self.mark_switches += switches;
         if self.mark_use.is_empty() || in_use != MarkUse::Used {

@@ -49,7 +49,7 @@ impl OneFlow {
         let Some(RuleRequest::Install { rule, side: Side::A, .. }) = engine.next_request() else {
             panic!("no rule is requested")
         };
-        engine.apply_result(rule, RuleResult::Installed { pace: 1 });
+        engine.apply_result(rule, RuleResult::Installed { pace: 1, took: 100 });
         let mark = offload.layout.encode(rule);
         Self { engine, frame, mark }
     }

@@ -3,7 +3,7 @@
 //! eyes is in the records all the same, whatever comes between its counts.
 
 use engine::{
-    BypassConfig, BypassCount, Config, Cursor, Engine, Filter, FiveTuple, FlowRecord,
+    BypassAfter, BypassConfig, BypassCount, Config, Cursor, Engine, Filter, FiveTuple, FlowRecord,
     FragmentLimits, MarkLayout, MarkVerification, OffloadConfig, OffloadPolicy, Query, RuleAction,
     RuleId, RuleRequest, RuleResult, RuleState, Side, SweepProgress, Timeouts, Tracking, Verdict,
 };
@@ -64,7 +64,8 @@ impl World {
             rules_max: 64,
             zone_rules_max: None,
             chooses_marks: false,
-            bypass: [BypassConfig { udp: Some(RELEASED), tcp: None }; 2],
+            bypass: [BypassConfig { udp: BypassAfter::Packets(RELEASED), tcp: BypassAfter::Never };
+                2],
         };
         let config = Config {
             capacity_ipv4: 64,
@@ -151,7 +152,7 @@ impl World {
         self.tcp_bypasses += u32::from(action == RuleAction::Bypass && tuple.proto != proto::UDP);
         let rule = Rule { id, action, counted: BypassCount::default() };
         assert!(self.nic.rules.insert(tuple, rule).is_none(), "one rule at a time");
-        self.engine.apply_result(id, RuleResult::Installed { pace: 1000 });
+        self.engine.apply_result(id, RuleResult::Installed { pace: 1000, took: 100 });
     }
 
     fn remove(&mut self, id: RuleId) {

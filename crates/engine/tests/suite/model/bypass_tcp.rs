@@ -4,9 +4,9 @@
 //! connection for the same reason.
 
 use engine::{
-    BypassConfig, BypassCount, Config, EndReason, Engine, FiveTuple, FlowRecord, InvalidPackets,
-    MarkLayout, MarkVerification, OffloadConfig, OffloadPolicy, RuleAction, RuleId, RuleRequest,
-    RuleResult, Side, Timeouts, Tracking, Verdict,
+    BypassAfter, BypassConfig, BypassCount, Config, EndReason, Engine, FiveTuple, FlowRecord,
+    InvalidPackets, MarkLayout, MarkVerification, OffloadConfig, OffloadPolicy, RuleAction, RuleId,
+    RuleRequest, RuleResult, Side, Timeouts, Tracking, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -160,7 +160,7 @@ impl World {
     fn new(tracking: Tracking) -> Self {
         let slots = 16;
         let layout = MarkLayout::new(32, OffloadConfig::indices(slots)).unwrap();
-        let bypass = BypassConfig { udp: None, tcp: Some(AFTER) };
+        let bypass = BypassConfig { udp: BypassAfter::Never, tcp: BypassAfter::Packets(AFTER) };
         let offload = OffloadConfig {
             layout,
             first_index: 0,
@@ -295,7 +295,9 @@ impl World {
                 RuleRequest::Install { rule: id, tuple, action, .. } => {
                     let rule = Rule { id, action, counted: BypassCount::default() };
                     assert!(self.rules.insert(tuple, rule).is_none(), "one rule at a time");
-                    self.with_nic.engine.apply_result(id, RuleResult::Installed { pace: 1000 });
+                    self.with_nic
+                        .engine
+                        .apply_result(id, RuleResult::Installed { pace: 1000, took: 100 });
                 }
                 RuleRequest::Remove { rule, .. } => {
                     self.tell(rule);

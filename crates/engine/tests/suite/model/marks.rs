@@ -73,7 +73,7 @@ impl Nic {
                 }
                 RuleRequest::Install { rule, tuple, .. } => {
                     self.rules.insert(tuple, self.layout.encode(rule));
-                    (rule, RuleResult::Installed { pace: 1000 })
+                    (rule, RuleResult::Installed { pace: 1000, took: 100 })
                 }
                 RuleRequest::Remove { rule, .. } => {
                     let gone = self.layout.encode(rule);
@@ -300,7 +300,7 @@ fn obey(engine: &mut Engine, layout: MarkLayout) -> Option<u32> {
         match request {
             RuleRequest::Install { rule, .. } => {
                 mark = Some(layout.encode(rule));
-                engine.apply_result(rule, RuleResult::Installed { pace: 1000 });
+                engine.apply_result(rule, RuleResult::Installed { pace: 1000, took: 100 });
             }
             RuleRequest::Remove { rule, .. } => engine.apply_result(rule, RuleResult::Removed),
         }

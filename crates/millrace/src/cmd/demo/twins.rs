@@ -38,7 +38,8 @@ const EAL_MB: u32 = 64;
 const STEPS: u32 = 100;
 /// Least time between two readings.
 const STEP_MIN: Duration = Duration::from_millis(20);
-/// Packets after which a direction is bypassed, if the policy of rules names no number.
+/// Packets after which a direction is bypassed in [`Mode::Bypass`], if the policy of rules names no
+/// number.
 const BYPASS_AFTER: u32 = 8;
 
 pub(super) fn run(args: &DemoArgs, driver: PathBuf) -> anyhow::Result<ExitCode> {
@@ -136,14 +137,17 @@ fn depth_name(tracking: Tracking) -> &'static str {
 fn plan(policy: Policy, RunTitle { load, mode, .. }: &RunTitle<'_>) -> OffloadPlan {
     // Ports that take no rules say so.
     let off = OffloadPlan { is_asked_for: true, ..OffloadPlan::off() };
-    let packets = if let Policy::After(packets) = policy { packets } else { BYPASS_AFTER };
+    let bypass = match (policy, mode) {
+        (_, Mode::Automatic) => Bypass::Auto,
+        (Policy::After(packets), _) => Bypass::After(packets),
+        _ => Bypass::After(BYPASS_AFTER),
+    };
     let rules_max = off.rules_max.max(load.directions());
     let policy = load.policy().unwrap_or(policy);
     match mode {
         Mode::Off => off,
         Mode::Marks => OffloadPlan { policy, rules_max, marks: MarkPolicy::Always, ..off },
         Mode::Bypass | Mode::Automatic => {
-            let bypass = Bypass::After(packets);
             let is_auto = *mode == Mode::Automatic;
             let marks = if is_auto { MarkPolicy::Auto } else { MarkPolicy::Always };
             OffloadPlan { policy, rules_max, marks, bypass, bypass_tcp: bypass, ..off }

@@ -370,6 +370,8 @@ fn add_status(sum: OffloadStatus, next: OffloadStatus) -> OffloadStatus {
         threshold: sum.threshold.max(next.threshold),
         horizon_ns: sum.horizon_ns.max(next.horizon_ns),
         kinds_aside: sum.kinds_aside.max(next.kinds_aside),
+        payback_packets: sum.payback_packets.max(next.payback_packets),
+        packet_ns: sum.packet_ns.max(next.packet_ns),
         marks: MarkChoiceStatus {
             switches: sum.marks.switches + next.marks.switches,
             ..match sum.marks.in_use {
