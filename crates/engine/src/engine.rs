@@ -7,7 +7,7 @@ mod memory;
 
 use crate::account::Accounts;
 use crate::api::{
-    Config, CtState, FlowRecord, MAX_CAPACITY, STALL_CYCLES, Side, Stage, Stats, Verdict,
+    Config, CtState, FlowRecord, MAX_CAPACITY, MarkUse, STALL_CYCLES, Side, Stage, Stats, Verdict,
 };
 use crate::base::{BURST_MAX, Nanos, whole_micros};
 use crate::offload::{BurstCounts, BurstRole, MarkChoice, PacketCost, RuleBudget};
@@ -162,6 +162,11 @@ impl Engine {
         let role = choice.role(now, BurstCounts { marked, packets: packets.len() });
         if let BurstRole::WarmUp(way) | BurstRole::Measured(way) = role {
             self.pipeline.mark_use = way;
+        }
+        if role == BurstRole::Measured(MarkUse::Ignored) {
+            // It is measured as if there were no rules: that is what marks have to beat.
+            self.pipeline.ignore_marks(&mut self.trackers, marked as u64);
+            self.pipeline.mark_use = MarkUse::NoRules;
         }
         let before = counter();
         let (pipeline, context) = self.parts();

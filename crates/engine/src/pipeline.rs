@@ -102,25 +102,28 @@ impl Pipeline {
         match self.mark_use {
             MarkUse::Ignored => {
                 let marked = prefetch_heads(packets, 0);
-                self.ignore_marks(&mut context, (packets, marked));
+                self.ignore_marks(context.trackers, marked.count_ones().into());
+                self.verify_rules(&mut context, (packets, marked));
             }
             MarkUse::Used | MarkUse::NoRules => packets.iter().for_each(prefetch_head),
         }
         self.process_unmarked(context, packets, (verdicts, NoCtStates), done);
     }
 
-    /// Counts the packets of a set, whose marks are not used. Their rules lose no credit for that.
-    #[inline(always)]
-    fn ignore_marks<P: Packet>(
-        &mut self,
-        Context { trackers: Trackers { v4, v6 }, .. }: &mut Context,
-        (packets, set): (&[P], BurstMask),
-    ) {
-        let Some(marked) = self.marked.as_mut().filter(|_| set != 0) else { return };
-        marked.stats.ignored += u64::from(set.count_ones());
-        v4.set_unread_marks();
-        v6.set_unread_marks();
-        marked.verify_one((packets, set), (v4, v6), &self.intake.zone_rules);
+    /// Counts packets of this burst whose marks are not used. Their rules lose no credit for that.
+    pub(crate) fn ignore_marks(&mut self, trackers: &mut Trackers, packets: u64) {
+        let Some(marked) = self.marked.as_mut().filter(|_| packets > 0) else { return };
+        marked.stats.ignored += packets;
+        trackers.v4.set_unread_marks();
+        trackers.v6.set_unread_marks();
+    }
+
+    /// Verifies a new rule by one of the marked packets, now and then.
+    fn verify_rules<P: Packet>(&mut self, context: &mut Context, marked: (&[P], BurstMask)) {
+        let Context { trackers: Trackers { v4, v6 }, .. } = context;
+        if let Some(batch) = &mut self.marked {
+            batch.verify_one(marked, (v4, v6), &self.intake.zone_rules);
+        }
     }
 
     /// Tracks packets without reading marks, and writes their connection states if they are

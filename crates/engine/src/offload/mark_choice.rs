@@ -30,6 +30,9 @@ const REFILL: Nanos = 20_000_000;
 const TO_BEGIN: u64 = 5;
 const TO_STAY: u64 = 2;
 
+/// Ways cost about as much if one costs less than this part of the other, in percent.
+const CLOSE: u64 = 160;
+
 /// Trials in a row that a way must win.
 const WINS: u32 = 2;
 
@@ -173,7 +176,7 @@ impl MarkChoice {
     pub(crate) fn role(&mut self, now: Nanos, counts: BurstCounts) -> BurstRole {
         if !self.is_trial {
             self.is_trial = true;
-            self.trial.begin();
+            self.trial.begin(self.are_close());
         }
         let (this, other) = match self.in_use {
             MarkUse::Used => (MarkUse::Used, MarkUse::Ignored),
@@ -185,7 +188,7 @@ impl MarkChoice {
             }
             self.trial.next_alone()
         } else {
-            self.trial.next(counts)
+            self.trial.next(counts, now)
         };
         match step {
             TrialStep::WarmUp => BurstRole::Usual,
@@ -206,6 +209,12 @@ impl MarkChoice {
         if is_full && (is_other || way == MarkUse::NoRules) {
             self.decide(now);
         }
+    }
+
+    /// True if both ways cost about as much in the last trial.
+    fn are_close(&self) -> bool {
+        let [by_mark, in_software] = self.last;
+        by_mark.max(in_software) * 100 < by_mark.min(in_software) * CLOSE
     }
 
     /// Ends a trial.

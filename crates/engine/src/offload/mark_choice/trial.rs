@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Measures one trial: bursts in the way that is in use, then as many in the other way.
 
+use crate::base::Nanos;
+
 /// Bursts of one way that a trial measures.
 pub(super) const MEASURED: usize = 256;
 
 /// Bursts of the way in use, and of the other way, before they are measured: their data has to come
 /// into the caches. The worker may have been without its cpu before.
-pub(super) const WARM_UP: [usize; 2] = [1024, 256];
+pub(super) const WARM_UP: [usize; 2] = [1024, 1024];
+
+/// Bursts of the other way before they are measured, if both ways cost about as much. Then cold
+/// caches could decide, and so many bursts of the way that costs more cost little.
+pub(super) const LONG_WARM_UP: usize = 8192;
+
+/// Longest time that bursts of the other way are not measured, in nanoseconds: a change has to be
+/// followed soon also where bursts are rare.
+const WARM_UP_MAX: Nanos = 25_000_000;
 
 /// Bursts without marks that a trial waits through.
 const WITHOUT_MARKS_MAX: usize = 4 * MEASURED;
@@ -71,6 +81,8 @@ pub(super) struct Trial {
     costs: [Costs; 2],
     /// Bursts of warm-up left, of the way in use and of the other one.
     warm_up: [usize; 2],
+    /// When the other way is measured at the latest, once it is being warmed up.
+    warm_at: Option<Nanos>,
     /// Bursts without marks.
     without_marks: usize,
     /// Packets with a mark, and all packets.
@@ -82,23 +94,27 @@ impl Trial {
     pub(super) const NONE: Trial = Trial {
         costs: [Costs::NONE; 2],
         warm_up: WARM_UP,
+        warm_at: None,
         without_marks: 0,
         marked: 0,
         packets: 0,
     };
 
-    pub(super) fn begin(&mut self) {
-        (self.warm_up, self.without_marks, self.marked, self.packets) = (WARM_UP, 0, 0, 0);
-        (self.costs[0].len, self.costs[1].len) = (0, 0);
+    /// Begins a trial of two ways that cost about as much, if `are_close`.
+    pub(super) fn begin(&mut self, are_close: bool) {
+        let of_other = if are_close { LONG_WARM_UP } else { WARM_UP[1] };
+        (self.warm_up, self.without_marks, self.marked, self.packets) =
+            ([WARM_UP[0], of_other], 0, 0, 0);
+        (self.warm_at, self.costs[0].len, self.costs[1].len) = (None, 0, 0);
     }
 
     /// Returns the next step if only the way in use is measured.
     pub(super) fn next_alone(&mut self) -> TrialStep {
-        if self.is_warming_up(0) { TrialStep::WarmUp } else { TrialStep::Measure }
+        if self.is_warming_up() { TrialStep::WarmUp } else { TrialStep::Measure }
     }
 
     /// Returns the next step if both ways are measured. Only bursts with marks differ by the way.
-    pub(super) fn next(&mut self, counts: BurstCounts) -> TrialStep {
+    pub(super) fn next(&mut self, counts: BurstCounts, now: Nanos) -> TrialStep {
         self.marked += counts.marked as u64;
         self.packets += counts.packets as u64;
         if counts.marked == 0 {
@@ -106,23 +122,30 @@ impl Trial {
             let is_over = self.without_marks == WITHOUT_MARKS_MAX;
             return if is_over { TrialStep::GiveUp } else { TrialStep::WarmUp };
         }
-        if self.is_warming_up(0) {
+        if self.is_warming_up() {
             TrialStep::WarmUp
         } else if !self.costs[0].is_full() {
             TrialStep::Measure
-        } else if self.is_warming_up(1) {
+        } else if self.is_warming_up_other(now) {
             TrialStep::WarmUpOther
         } else {
             TrialStep::MeasureOther
         }
     }
 
-    /// True if a burst still warms up the caches for the way in use (0) or the other one (1).
-    fn is_warming_up(&mut self, way: usize) -> bool {
-        let left = &mut self.warm_up[way];
-        let is_left = *left > 0;
-        *left -= usize::from(is_left);
-        is_left
+    /// True if a burst still warms up the caches for the way in use.
+    fn is_warming_up(&mut self) -> bool {
+        let left = self.warm_up[0];
+        self.warm_up[0] = left.saturating_sub(1);
+        left > 0
+    }
+
+    /// True if a burst still warms up the caches for the other way.
+    fn is_warming_up_other(&mut self, now: Nanos) -> bool {
+        let until = *self.warm_at.get_or_insert(now.saturating_add(WARM_UP_MAX));
+        let left = if now < until { self.warm_up[1] } else { 0 };
+        self.warm_up[1] = left.saturating_sub(1);
+        left > 0
     }
 
     /// Adds the cycles of a burst that was processed in the way in use (0) or the other one (1).

@@ -72,8 +72,8 @@ impl OneFlow {
 #[test]
 fn rules_are_verified_while_their_marks_are_ignored() {
     let mut flow = OneFlow::new(offload());
-    flow.send(20, MarkUse::Ignored);
-    assert_eq!((flow.checked(), flow.engine.mark_stats().ignored), (FIRST.into(), 20));
+    flow.send(80, MarkUse::Ignored);
+    assert_eq!((flow.checked(), flow.engine.mark_stats().ignored), (FIRST.into(), 80));
     assert_eq!(flow.engine.offload_stats().effective, 1);
     flow.send(20, MarkUse::Used);
     // The first packet is one of the sample.
@@ -98,11 +98,11 @@ fn only_packets_of_the_rule_verify_it() {
         &mut flow.frame,
         FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(8, 53).build(),
     );
-    flow.send(20, MarkUse::Ignored);
+    flow.send(80, MarkUse::Ignored);
     assert_eq!((flow.checked(), flow.engine.offload_stats().effective), (20, 0));
     flow.frame = of_flow;
     flow.mark ^= 1 << 31;
-    flow.send(20, MarkUse::Ignored);
+    flow.send(80, MarkUse::Ignored);
     assert_eq!((flow.checked(), flow.engine.offload_stats().effective), (20, 0));
 }
 

@@ -14,13 +14,16 @@ use crate::policy::ZoneClassifier;
 use crate::tracker::Tracker;
 use wire::Packet;
 
+/// Bursts from one verification to the next. Each takes two or three cache misses.
+const VERIFY_EVERY: u32 = 4;
+
 /// Spreads the turns over all places of a burst, whatever the number of bursts after which packets
 /// repeat: 2^32 by the golden ratio.
 const SPREAD: u32 = 0x9e37_79b9;
 
 impl MarkedBatch {
-    /// Verifies the rule of one of the marked packets of a burst, if it is new. Call it before the
-    /// packets are tracked: they may end connections.
+    /// Verifies the rule of one of the marked packets of a burst, if it is new, in one of
+    /// [`VERIFY_EVERY`] bursts. Call it before the packets are tracked: they may end connections.
     #[inline(never)]
     pub(crate) fn verify_one<P: Packet>(
         &mut self,
@@ -28,10 +31,10 @@ impl MarkedBatch {
         (v4, v6): (&mut Tracker<2>, &mut Tracker<5>),
         zoning: &ZoneClassifier,
     ) {
-        if self.check == MarkVerification::Always {
+        self.turn = self.turn.wrapping_add(1);
+        if self.turn % VERIFY_EVERY != 0 || self.check == MarkVerification::Always {
             return;
         }
-        self.turn = self.turn.wrapping_add(1);
         let turn = self.turn.wrapping_mul(SPREAD) >> (u32::BITS - BurstMask::BITS.ilog2());
         let place = (marked.rotate_right(turn).trailing_zeros() + turn) % BurstMask::BITS;
         let Some(packet) = packets.get(place as usize) else { return };
