@@ -208,7 +208,8 @@ pub struct OffloadStatus {
     pub kinds_aside: u32,
     /// What the worker does with marks, and the figures that led to it.
     pub marks: MarkChoiceStatus,
-    /// Number of packets that pay for a rule by which the NIC forwards a direction; 0 if not known.
+    /// Number of packets that pay for a rule by which the NIC forwards a direction; a guess until
+    /// rules and packets have been measured.
     pub payback_packets: u32,
     /// Time that a packet takes in the worker, in nanoseconds, without the port's part; 0 if not
     /// known.

@@ -85,9 +85,10 @@ fn mark_sentence(port: &PortLine) -> String {
 /// Returns how many packets pay for a bypass, and why.
 fn payback_sentence(port: &PortLine) -> String {
     let packets = units::thousands(port.payback_packets.into());
-    if port.packet_ns == 0.0 {
+    let has_rules = port.insert_us["avg"].as_f64().is_some_and(|avg| avg > 0.0);
+    if port.packet_ns == 0.0 || !has_rules {
         return format!(
-            "a bypass pays after {packets} packets, as a guess: nothing is measured yet"
+            "a bypass pays after {packets} packets, as a guess: no rule is measured yet"
         );
     }
     format!(
@@ -180,12 +181,18 @@ mod tests {
 
     #[test]
     fn a_bypass_says_when_it_pays() {
-        let measured = port(json!({ "payback_packets": 1_640, "packet_ns": 50.12 }));
+        let measured = port(json!({
+            "payback_packets": 1_640, "packet_ns": 50.12, "insert_us": { "avg": 41.1 },
+        }));
         let expected = "a bypass pays after 1_640 packets: then 50.1 ns a packet have taken as \
                         long as to install and remove it";
         assert_eq!(payback_sentence(&measured), expected);
-        let unknown = payback_sentence(&port(json!({ "payback_packets": 1024 })));
-        assert!(unknown.contains("1_024 packets, as a guess"), "{unknown}");
+        // Before a packet was measured, and before a rule was.
+        for packet_ns in [0.0, 50.12] {
+            let members = json!({ "payback_packets": 1024, "packet_ns": packet_ns });
+            let unknown = payback_sentence(&port(members));
+            assert!(unknown.contains("1_024 packets, as a guess"), "{unknown}");
+        }
     }
 
     #[test]
