@@ -11,6 +11,7 @@
 mod control;
 mod devargs;
 mod fragments;
+mod lists;
 mod marks;
 mod offload;
 pub mod plan;
@@ -26,6 +27,7 @@ pub(crate) use control::Control;
 pub use control::Socket;
 pub use devargs::{Devargs, PairError, af_packet_sizes, nodes_of, split_pair};
 pub(crate) use fragments::Fragments;
+pub(crate) use lists::{Acl, List, Set};
 pub(crate) use marks::Mark;
 pub use offload::{Bypass, MarkPolicy, Policy, RuleApi};
 pub(crate) use offload::{MARK_POLICY, Offload, RULE_API, check_words, sampled};
@@ -72,6 +74,9 @@ pub struct Config {
     pub(crate) zones: Vec<Zone>,
     pub(crate) zone_rules: Vec<ZoneRule>,
     pub(crate) marks: Vec<Mark>,
+    pub(crate) acl: Acl,
+    pub(crate) sets: Vec<Set>,
+    pub(crate) lists: Vec<List>,
     pub(crate) offload: Offload,
     pub(crate) control: Control,
     pub(crate) snapshot: Snapshot,
@@ -256,6 +261,9 @@ impl Config {
             zones: root.sections("zone").into_iter().map(Zone::read).collect(),
             zone_rules: root.sections("zone_rule").into_iter().map(ZoneRule::read).collect(),
             marks: root.sections("mark").into_iter().map(Mark::read).collect(),
+            acl: root.section("acl").map(Acl::read).unwrap_or_default(),
+            sets: root.sections("set").into_iter().map(Set::read).collect(),
+            lists: root.sections("list").into_iter().map(List::read).collect(),
             offload: root.section("offload").map(Offload::read).unwrap_or_default(),
             control: root.section("control").map(Control::read).unwrap_or_default(),
             snapshot: root.section("snapshot").map(Snapshot::read).unwrap_or_default(),

@@ -8,6 +8,7 @@ mod args;
 mod changes;
 mod eal;
 mod fragments;
+mod lists;
 mod marks;
 mod memory;
 mod offload;
@@ -32,6 +33,7 @@ use crate::{Config, Devargs, Fault, Huge, Located, Place, Problem, Socket};
 use doctor::host::Cpus;
 use engine::{ChecksumCheck, Nanos, Timeouts, ZoneSource};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Default descriptors of a queue: about 100 us of small packets at 10 Gb/s.
 const DESCRIPTORS: u16 = 1024;
@@ -74,6 +76,8 @@ pub struct PairPlan {
     pub(crate) zone: Option<u16>,
     /// Deepest tracking in any zone of the pair.
     pub deepest: engine::Tracking,
+    /// Access lists of its ports; `None` without any.
+    pub access: Option<Arc<engine::AccessLists>>,
     /// MTU to set for both ports; `None` leaves it as it is.
     pub mtu: Option<u16>,
     /// Largest frame payload that is known to arrive, in bytes; packet buffers must hold it.
@@ -108,7 +112,7 @@ impl Plan {
         };
 
         let mut settings = Settings::default();
-        let pairs: Vec<_> = std::mem::take(&mut config.pairs)
+        let mut pairs: Vec<_> = std::mem::take(&mut config.pairs)
             .into_iter()
             .zip(workers)
             .filter_map(|(pair, cpus)| plan_pair(pair, cpus, &mut settings))
@@ -118,7 +122,13 @@ impl Plan {
         let offload = std::mem::take(&mut config.offload);
         let control = std::mem::take(&mut config.control);
         let snapshot = std::mem::take(&mut config.snapshot);
+        let acl = std::mem::take(&mut config.acl);
+        let lists = (std::mem::take(&mut config.sets), std::mem::take(&mut config.lists));
         let (mut engine, zone_timeouts) = plan_engine(config, &mut settings)?;
+        let lists = lists::plan_lists(acl, lists, pairs.len(), &mut settings)?;
+        for (pair, access) in pairs.iter_mut().zip(lists.of_pairs) {
+            pair.access = access;
+        }
         engine.huge_pages = eal.huge != Huge::No;
         let offload = OffloadPlan::new(offload, &mut settings);
         settings.open("control");
@@ -189,6 +199,7 @@ fn plan_pair(pair: crate::Pair, cpus: Vec<u32>, settings: &mut Settings) -> Opti
         deepest: pair.tracking.map_or(engine::Tracking::Connections, |tracking| {
             settings.require("tracking", tracking)
         }),
+        access: None,
         mtu: pair.mtu.map(|mtu| settings.require("mtu", mtu)),
         largest_mtu,
     })

@@ -97,6 +97,30 @@ pub(crate) enum Fault {
     MissingMark,
     #[error("there are {found} sections [[mark]]; at most {most} are allowed")]
     TooManyMarks { found: usize, most: usize },
+    #[error("missing; give the list or set a name")]
+    MissingListName,
+    #[error("missing; write networks, file, or both")]
+    MissingNetworks,
+    #[error("missing; write permit, permit+reflect, deny, or count")]
+    MissingAction,
+    #[error("the name {name:?} exists already")]
+    ListNameTwice { name: String },
+    #[error("{found} rules; at most {most} are allowed in a list")]
+    TooManyRules { found: usize, most: usize },
+    #[error("{found} networks; at most {most} are allowed in a set")]
+    TooManyNetworks { found: usize, most: usize },
+    #[error("there are only {pairs} pairs; they count from 0")]
+    NoSuchPair { pairs: usize },
+    #[error("{0}")]
+    Rule(String),
+    #[error("rule on line {line}, {error}")]
+    RuleLine { line: usize, error: String },
+    #[error(
+        "the list {other:?} is bound to the same port and direction; put all rules in one list"
+    )]
+    SameListPlace { other: String },
+    #[error("the searches need {needed} MB; memory_mb in [acl] allows {most}")]
+    ListMemory { needed: u64, most: u32 },
     #[error("connections have no labels; write labels = true in [table]")]
     NoLabels,
     #[error(transparent)]

@@ -153,12 +153,35 @@ impl<'a> Section<'a> {
         self.parsed(key, |text| Ok::<_, Fault>(text.to_owned()))
     }
 
-    /// Reads a string. Its absence is a problem.
-    pub(crate) fn required(&self, key: &'static str) -> Option<Located<String>> {
+    /// Reads a string. Its absence is this problem.
+    pub(crate) fn named(&self, key: &'static str, if_missing: Fault) -> Option<Located<String>> {
         if !self.table.contains_key(key) {
-            self.missing(key, Fault::MissingName);
+            self.missing(key, if_missing);
         }
         self.text(key)
+    }
+
+    /// Returns the place where the section begins.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Reads words: a string, a whole number, or a list of them, which is joined by commas.
+    pub(crate) fn words(&self, key: &'static str) -> Option<Located<String>> {
+        let value = self.get(key)?;
+        let path = self.path_of(key);
+        let word = |item: &Spanned<DeValue>| match item.get_ref() {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(integer) if integer.radix() == 10 => {
+                Some(integer.as_str().replace('_', ""))
+            }
+            _ => self.wrong_type(item, &path, "a string, a whole number, or a list of them"),
+        };
+        let words = match value.get_ref() {
+            DeValue::Array(array) => array.iter().map(word).collect::<Option<Vec<_>>>()?.join(","),
+            _ => word(value)?,
+        };
+        Some(self.written(value, words))
     }
 
     /// Adds a problem unless at least one of these keys is there.

@@ -134,12 +134,13 @@ fn one_fault_reads_as_a_sentence() {
 
 #[test]
 fn what_a_file_says_cannot_break_a_line() {
-    let text = "\"a\\nb\" = 1\n[table]\nzone = \"\\u001b[2J\"\n[eal]\nhuge = [1,\n2]\n";
+    let text = "\"a\\nb c d\" = 1\n[table]\nzone = \"\\u001b[2J\"\n[eal]\nhuge = [1,\n2]\n";
     let problems = Problems { file: "m.toml".to_owned(), list: Config::read(text).problems };
     assert_eq!(
         problems.to_string(),
-        "m.toml:1:1: a\\nb: no such key; allowed: eal, pair, table, policy, limits, fragments, \
-         timeouts, timeout_policy, zone, zone_rule, mark, offload, control, snapshot\n\
+        "m.toml:1:1: a\\nb c d: no such key; allowed: eal, pair, table, policy, limits, fragments, \
+         timeouts, timeout_policy, zone, zone_rule, mark, acl, set, list, offload, control, \
+         snapshot\n\
          m.toml:3:8: table.zone: \"\\u{1b}[2J\" is not a valid value; allowed: \"none\", \
          \"outer-vlan\", \"inner-vlan\"\n\
          m.toml:5:8: eal.huge: [1,\\n2] is not a valid value; allowed: \"auto\", true, false"

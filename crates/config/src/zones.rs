@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Reads limits of connections, and the settings of zones.
 
+use super::problem::Fault;
 use super::section::Section;
 use super::{Choices, Located, PICK_UP, TCP, TRACKING, Timeouts, WHEN_FULL};
 use engine::{Evict, TcpPickup, TcpWindowCheck, Tracking, WhenFull};
@@ -63,7 +64,10 @@ impl Limits {
 
 impl TimeoutPolicy {
     pub(super) fn read(section: Section) -> Self {
-        let policy = Self { name: section.required("name"), timeouts: Timeouts::of(&section) };
+        let policy = Self {
+            name: section.named("name", Fault::MissingName),
+            timeouts: Timeouts::of(&section),
+        };
         section.end();
         policy
     }

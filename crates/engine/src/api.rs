@@ -4,6 +4,7 @@
 //! These are configuration, verdicts, records, events, filters, NIC rule requests and results, and
 //! statistics. They only parse, print and compare. This room imports only `base`.
 
+mod access;
 mod anomaly;
 mod behaviour;
 mod config;
@@ -28,6 +29,7 @@ mod untracked_reason;
 mod verdict;
 mod zone;
 
+pub use access::{AccessError, AccessLists, ListBinding, ListDirection, RuleHits};
 pub use anomaly::Anomaly;
 pub use behaviour::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,

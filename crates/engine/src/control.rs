@@ -4,6 +4,7 @@
 //!
 //! The top floor: imports every room, and no room imports it.
 
+mod access;
 mod events;
 mod list;
 mod marks;

@@ -11,6 +11,7 @@ mod fragment;
 mod handoff;
 mod headers;
 mod icmp;
+mod icmp_header;
 mod key;
 pub(crate) mod parse;
 mod plain_batch;
@@ -32,6 +33,7 @@ pub(crate) use headers::{
     ROUTING, SCTP, TCP_MIN, UDP, VLAN_TAG, extension_len, total_len4, zone_of,
 };
 pub(crate) use icmp::{has_identifier, icmp_ports, is_error, is_reply};
+pub(crate) use icmp_header::IcmpHeader;
 pub(crate) use key::{Key, Key4, Key6, KeyParts, L4Id, key4, key6, zone_proto};
 pub(crate) use plain_batch::{PlainBatch, PlainColumns, PlainRows};
 pub(crate) use sctp::{ChunkKind, Probe, SctpChunks};

@@ -20,7 +20,7 @@ mod track;
 mod verdicts;
 
 use crate::account::Accounts;
-use crate::api::{Config, MarkUse, Side, Stage, Tracking, Verdict};
+use crate::api::{AccessLists, Config, MarkUse, Side, Stage, Tracking, Verdict};
 use crate::base::{MemoryUse, Nanos};
 use crate::fragments::FragmentStore;
 use crate::packet::parse::PART;
@@ -45,6 +45,8 @@ pub(crate) struct Pipeline {
     marked: Option<Box<MarkedBatch>>,
     steering: Steering,
     zones: Arc<ZonePolicies>,
+    /// Access lists; `None` without any.
+    access: Option<Arc<AccessLists>>,
     /// Deepest tracking in any zone.
     deepest: Tracking,
     /// What to do with marks in the next burst.
@@ -66,6 +68,7 @@ impl Pipeline {
             marked: config.offload.map(|offload| Box::new(MarkedBatch::new(&offload))),
             steering: Steering::new(config),
             zones,
+            access: config.access.clone(),
             deepest: config.deepest,
             mark_use: MarkUse::Used,
         }
@@ -79,7 +82,13 @@ impl Pipeline {
             fragments.clear();
         }
         self.steering.clear();
-        context.accounts.drops.has_all_packets = self.steering.has_all_connections();
+        let drops = &mut context.accounts.drops;
+        drops.has_all_packets = self.steering.has_all_connections();
+        if let Some(lists) = &self.access {
+            let judges = side.filter(|side| lists.is_bound(*side));
+            drops.judges = judges.is_some();
+            drops.denies_unjudged = judges.is_some_and(|side| lists.denies_unjudged(side));
+        }
     }
 
     /// Tracks a burst. Counts packets with a mark first; the others, and those whose mark is not
@@ -92,7 +101,8 @@ impl Pipeline {
         verdicts: &mut [Verdict],
         done: &mut impl FnMut(Stage),
     ) {
-        if !self.zones.tracks_any() || self.deepest == Tracking::Off {
+        let is_tracked = self.zones.tracks_any() && self.deepest != Tracking::Off;
+        if !is_tracked && !context.accounts.drops.judges {
             return context.accounts.pass_untracked(packets);
         }
         let is_used = self.mark_use == MarkUse::Used && self.marked.is_some();
@@ -136,8 +146,9 @@ impl Pipeline {
         (out, ct_states): (&mut [Verdict], S),
         done: &mut impl FnMut(Stage),
     ) {
-        let Self { intake, lookups, steering, zones, .. } = self;
-        let mut verdicts = Verdicts { out, ct_states, accounts, steering, zones, now };
+        let Self { intake, lookups, steering, zones, access, .. } = self;
+        let access = access.as_deref();
+        let mut verdicts = Verdicts { out, ct_states, accounts, steering, zones, access, now };
         intake.batches.clear();
         lookups.clear();
         // Each part is parsed while the buckets of the part before it are being loaded.
@@ -160,7 +171,7 @@ impl Pipeline {
         (packets, handoffs): (&[P], &[Handoff]),
         out: &mut [Verdict],
     ) {
-        let Self { intake: Intake { batches, .. }, lookups, steering: others, zones, .. } = self;
+        let Self { intake: Intake { batches, .. }, lookups, steering, zones, access, .. } = self;
         batches.clear();
         lookups.clear();
         for (position, handoff) in (0..).zip(handoffs) {
@@ -184,8 +195,8 @@ impl Pipeline {
         lookups.advance(batches, trackers);
         accounts.stats.taken += packets.len() as u64;
         accounts.stats.tracked += packets.len() as u64;
-        let mut verdicts =
-            Verdicts { out, ct_states: NoCtStates, accounts, steering: others, zones, now };
+        let (ct_states, access) = (NoCtStates, access.as_deref());
+        let mut verdicts = Verdicts { out, ct_states, accounts, steering, zones, access, now };
         let passes = Passes::new(batches, lookups, trackers);
         track_in_order(passes, (packets, now), &mut verdicts, &mut |_, _, _, _| ());
     }

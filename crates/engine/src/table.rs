@@ -5,6 +5,7 @@
 //! The table decides nothing: the tracker admits, changes and ends connections. A record is in use
 //! if and only if it is in the index and its timer is armed.
 
+mod access;
 mod columns;
 mod embryonic;
 mod records;
@@ -16,6 +17,7 @@ use crate::base::{
 };
 use crate::conn::{ConnCold, ConnHot};
 use crate::packet::Key;
+pub(crate) use access::{AccessColumn, ConnAccess, DirectionAccess};
 use columns::{ColdColumn, MarkColumns};
 pub(crate) use embryonic::{EMBRYONIC_BYTES, EmbryonicList};
 use std::ops::Range;
@@ -26,6 +28,8 @@ pub(crate) struct Table<const W: usize> {
     pub(crate) hot: HugeRegion<ConnHot<W>>,
     pub(crate) cold: ColdColumn,
     pub(crate) markings: MarkColumns,
+    /// `None` without access lists.
+    pub(crate) access: Option<AccessColumn>,
     pub(crate) wheel: TimerWheel,
     pub(crate) hasher: KeyedHasher,
     pub(crate) embryonic: EmbryonicList,
@@ -46,6 +50,7 @@ impl<const W: usize> Table<W> {
             hot: HugeRegion::new(len, ConnHot::FREE, huge),
             cold: ColdColumn(HugeRegion::new(len, ConnCold::FREE, huge)),
             markings: MarkColumns::new(len, config),
+            access: AccessColumn::new(len, config),
             wheel: TimerWheel::new(),
             hasher: KeyedHasher::new(derive(config.secret, KeyDomain::Table(W as u64))),
             embryonic: EmbryonicList::new(capacity, config),
@@ -59,7 +64,8 @@ impl<const W: usize> Table<W> {
     pub(crate) fn memory(&self) -> MemoryUse {
         let wheel = MemoryUse { bytes: self.wheel.bytes(), ..MemoryUse::default() };
         let parts = [self.index.memory(), self.hot.memory(), self.cold.0.memory(), wheel];
-        parts.into_iter().chain([self.markings.memory()]).sum()
+        let access = self.access.as_ref().map(AccessColumn::memory);
+        parts.into_iter().chain([self.markings.memory()]).chain(access).sum()
     }
 
     /// Hashes the keys in `range` of a burst and prefetches their buckets.

@@ -3,6 +3,7 @@
 //!
 //! When a connection changes or ends, the tracker also updates its NIC rules.
 
+mod access;
 mod admit;
 mod agreed_syn;
 mod expire;

@@ -194,7 +194,19 @@ fn planned_keys() -> BTreeSet<String> {
          peer_address = \"::1\"\npeer_port = 1\nzone = 1\n";
     let others = planned_keys_of(&format!("{PAIR}{marks}")).into_iter();
     let is_other = |key: &String| key.starts_with("[[mark]]") || key.starts_with("[[zone_rule]]");
-    all.into_iter().chain(others.filter(is_other)).collect()
+    let lists = "[[set]]\nname = \"s\"\nnetworks = [\"::1\"]\nfile = \"/dev/null\"\n\
+         [[list]]\nname = \"l\"\npair = 0\nport = \"a\"\nrules = \"\"\nfile = \"/dev/null\"\n\
+         [[list.rule]]\naction = \"deny\"\nfamily = \"ipv6\"\nsrc = \"::1\"\ndst = \"::1\"\n\
+         proto = \"tcp\"\nsport = 1\ndport = 1\ntcp_flags = \"syn\"\nfragment = \"none\"\n\
+         zone = 1\nct = \"new\"\nmark = \"1\"\n\
+         [[list.rule]]\naction = \"deny\"\nproto = \"icmp\"\nicmp_type = 8\nicmp_code = 0\n";
+    let new_from = planned_keys_of(&format!("{PAIR}[acl]\nnew_from = \"a\"\n"));
+    let of_lists = planned_keys_of(&format!("{PAIR}{lists}")).into_iter().chain(new_from);
+    let is_of_lists = |key: &String| {
+        ["[acl]", "[[set]]", "[[list"].iter().any(|section| key.starts_with(section))
+    };
+    let others = others.filter(is_other).chain(of_lists.filter(is_of_lists));
+    all.into_iter().chain(others).collect()
 }
 
 fn planned_keys_of(text: &str) -> BTreeSet<String> {
@@ -214,6 +226,11 @@ fn planned_keys_of(text: &str) -> BTreeSet<String> {
                     "none".to_owned()
                 }
                 None if section == "[[mark]]" => "none".to_owned(),
+                None if section == "[acl]" => "none".to_owned(),
+                None if ["[[set]]", "[[list]]"].contains(&section) && key != "name" => {
+                    "none".to_owned()
+                }
+                None if section == "[[list.rule]]" && key != "action" => "none".to_owned(),
                 None if section == "[[zone_rule]]" && key != "zone" => "none".to_owned(),
                 None => "required".to_owned(),
             };
@@ -229,9 +246,11 @@ fn planned_keys_of(text: &str) -> BTreeSet<String> {
 #[test]
 fn every_key_is_documented_with_its_default() {
     let rows = rows("docs/configuration.md");
-    let keys = rows.iter().filter(|row| row.heading.starts_with('[')).map(|row| {
+    let keys = rows.iter().filter(|row| row.heading.starts_with('[')).flat_map(|row| {
         let default = row.cells[2].split(':').next().unwrap();
-        format!("{} {}: {default}", row.heading, row.cells[0].trim_matches('`'))
+        quoted(&row.cells[0])
+            .into_iter()
+            .map(move |key| format!("{} {key}: {default}", row.heading))
     });
     assert_same("keys", &keys.collect(), &planned_keys());
 }
@@ -274,6 +293,7 @@ fn every_reason_is_documented() {
         | UntrackedReason::SourceFull
         | UntrackedReason::NewRate => "full",
         UntrackedReason::Invalid | UntrackedReason::Unrelated => "invalid",
+        UntrackedReason::Denied => "denied",
         reason if reason.is_malformed() => "malformed",
         reason if reason.is_odd_fragment() => "odd fragment",
         _ => "passed",

@@ -19,9 +19,10 @@ const SHIM_LINES_MAX: usize = 150;
 
 /// Crates with their allowed dependencies on other crates of the workspace, and the largest number
 /// of external ones.
-const CRATES: [(&str, &[&str], usize); 19] = [
+const CRATES: [(&str, &[&str], usize); 20] = [
     ("wire", &[], 0),
-    ("engine", &["wire"], 1),
+    ("acl", &["wire"], 1),
+    ("engine", &["acl", "wire"], 1),
     ("traffic", &["wire"], 5),
     ("generator", &["dpdk", "traffic", "wire"], 2),
     ("sockets", &["generator", "traffic", "wire"], 3),
@@ -30,7 +31,7 @@ const CRATES: [(&str, &[&str], usize); 19] = [
     ("dpdk", &["wire"], 4),
     ("capture", &[], 3),
     ("checkpoint", &["engine"], 3),
-    ("config", &["capture", "doctor", "dpdk", "engine", "wire"], 6),
+    ("config", &["acl", "capture", "doctor", "dpdk", "engine", "wire"], 6),
     ("control", &["engine", "results"], 5),
     ("report", &["engine", "results", "wire"], 8),
     ("doctor", &["results"], 2),
@@ -309,7 +310,7 @@ fn pure_crates_touch_nothing() {
     ];
     let mut complaints = Vec::new();
     for file in files().iter().filter(|file| file.is(&[".rs"])) {
-        let pure = ["wire", "engine", "traffic", "results"];
+        let pure = ["wire", "acl", "engine", "traffic", "results"];
         let is_in = |name: &&str| file.path.starts_with(&format!("crates/{name}/src/"));
         if pure.iter().any(is_in) {
             for (number, line) in file.product_lines() {

@@ -370,7 +370,7 @@ impl Show for ZoneSource {
 }
 
 /// Returns the spelling of a choice, which is both TOML and JSON.
-fn spelled<T: PartialEq>(choices: &Choices<T>, value: &T) -> Value {
+pub(crate) fn spelled<T: PartialEq>(choices: &Choices<T>, value: &T) -> Value {
     let spelling = choices.iter().find(|(_, choice)| choice == value).map(|(spelling, _)| spelling);
     spelling.and_then(|text| serde_json::from_str(text).ok()).expect("every value has a spelling")
 }

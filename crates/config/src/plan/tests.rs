@@ -451,3 +451,61 @@ fn hugepages_are_taken_where_enough_are_free() {
     assert!(!no_huge("true", 0));
     assert!(no_huge("false", 1 << 20));
 }
+
+/// Lists are read from text, tables and files; faults are named with their list and line.
+#[test]
+fn faults_of_access_lists_are_named() {
+    let told = |rest: &str| {
+        let text = format!("[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n{rest}");
+        let line = |Problem { key, fault, .. }: &Problem| format!("{key}: {fault}");
+        let plan = Plan::new(Config::read(&text), &cpus(0..2));
+        plan.err().map(|problems| problems.iter().map(line).collect::<Vec<_>>().join("\n"))
+    };
+    let list = "[[list]]\nname = \"l\"\nport = \"a\"\n";
+    assert_eq!(told(list), None);
+    assert_eq!(told("[acl]\nnew_from = \"a\"\n"), None);
+    for (text, says) in [
+        ("[[list]]\nport = \"a\"\n", "list[0].name: missing; give the list or set a name"),
+        (&format!("{list}{list}"), "list[1].name: the name \"l\" exists already"),
+        (
+            &format!("{list}[[list]]\nname = \"m\"\nport = \"A\"\n"),
+            "the list \"l\" is bound to the same port",
+        ),
+        (&format!("{list}[acl]\nnew_from = \"a\"\n"), "is bound to the same port"),
+        (&format!("{list}pair = 1\n"), "list[0].pair: there are only 1 pairs"),
+        (
+            &format!("{list}rules = \"permit\\n\\ndeny dport 90-80\"\n"),
+            "list[0].rules: rule on line 3, column 12: the range 90-80",
+        ),
+        (&format!("{list}rules = \"deny src @no\"\n"), "there is no set \"no\""),
+        (&format!("{list}file = \"/nowhere\"\n"), "list[0].file: /nowhere cannot be read"),
+        (
+            &format!("{list}[[list.rule]]\naction = \"drop\"\n"),
+            "list[0].rule[0].action: \"drop\" is no action; write permit,",
+        ),
+        (
+            &format!("{list}[[list.rule]]\nsrc = \"any\"\n"),
+            "list[0].rule[0].action: missing; write permit,",
+        ),
+        (
+            &format!("{list}[[list.rule]]\naction = \"deny\"\ndport = [80, 70000]\n"),
+            "list[0].rule[0].dport: \"70000\" is no port",
+        ),
+        (
+            &format!("{list}[[list.rule]]\naction = \"deny\"\nicmp_type = 8\n"),
+            "list[0].rule[0]: icmp-type and icmp-code need proto",
+        ),
+        (
+            &format!("{list}[[list.rule]]\naction = \"deny\"\ncolour = 8\n"),
+            "list[0].rule[0].colour: no such key",
+        ),
+        ("[[set]]\nname = \"s\"\n", "set[0].networks: missing; write networks, file, or both"),
+        (
+            "[[set]]\nname = \"s\"\nnetworks = [\"10.0.0.1/8\"]\n",
+            "set[0].networks: 10.0.0.1/8 has bits behind its prefix",
+        ),
+    ] {
+        let found = told(text).unwrap_or_default();
+        assert!(found.contains(says), "{text}\n{found}");
+    }
+}

@@ -3,6 +3,7 @@
 //!
 //! Every value has a default. No value is read from elsewhere.
 
+use super::access::AccessLists;
 use super::behaviour::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,
     TcpWindowCheck, Tracking, WhenFull,
@@ -14,6 +15,7 @@ use super::steering::SteeringConfig;
 use super::timeouts::Timeouts;
 use super::zone::{ZonePolicy, ZoneRule, ZoneSource};
 use crate::base::{KeyDomain, derive};
+use std::sync::Arc;
 
 /// Configuration of one [`Engine`](crate::Engine). It determines all memory, which is allocated at
 /// start.
@@ -91,6 +93,8 @@ pub struct Config {
     pub cycle_counter: fn() -> u64,
     /// NIC rules for the busiest connections, if the port supports them.
     pub offload: Option<OffloadConfig>,
+    /// Access lists of the pair's ports; `None` without any.
+    pub access: Option<Arc<AccessLists>>,
 }
 
 impl Config {
@@ -149,6 +153,7 @@ impl Default for Config {
             secret: [0, 0],
             cycle_counter: || 0,
             offload: None,
+            access: None,
         }
     }
 }

@@ -151,6 +151,14 @@ pub enum Side {
 }
 
 impl Side {
+    /// Returns the other side.
+    pub(crate) fn other(self) -> Side {
+        match self {
+            Side::A => Side::B,
+            Side::B => Side::A,
+        }
+    }
+
     pub(crate) const BOTH: [Side; 2] = [Side::A, Side::B];
 }
 

@@ -81,11 +81,13 @@ pub enum UntrackedReason {
     WorkerBusy,
     /// The packet's zone is not tracked (`tracking = "off"`).
     TrackingOff,
+    /// An access list denies the packet.
+    Denied,
 }
 
 impl UntrackedReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [UntrackedReason; 28] = [
+    pub const ALL: [UntrackedReason; 29] = [
         UntrackedReason::NonIp,
         UntrackedReason::Llc,
         UntrackedReason::VlanDepth,
@@ -114,6 +116,7 @@ impl UntrackedReason {
         UntrackedReason::Unrelated,
         UntrackedReason::WorkerBusy,
         UntrackedReason::TrackingOff,
+        UntrackedReason::Denied,
     ];
 
     /// Returns the name in `--json`, metrics and documentation.
@@ -147,6 +150,7 @@ impl UntrackedReason {
             UntrackedReason::Unrelated => "unrelated",
             UntrackedReason::WorkerBusy => "worker_busy",
             UntrackedReason::TrackingOff => "tracking_off",
+            UntrackedReason::Denied => "denied",
         }
     }
 
@@ -191,6 +195,7 @@ impl UntrackedReason {
             UntrackedReason::Unrelated => "ICMP error about no known connection",
             UntrackedReason::WorkerBusy => "the worker of its connection had no room for it",
             UntrackedReason::TrackingOff => "its zone is not tracked",
+            UntrackedReason::Denied => "an access list denies it",
         }
     }
 

@@ -30,14 +30,14 @@ impl Tick {
     }
 }
 
-/// Lower 46 bits of the microseconds since the Unix epoch, as stored in a record.
+/// Lower 45 bits of the microseconds since the Unix epoch, as stored in a record.
 ///
-/// They wrap after 2.2 years; no connection lives that long.
+/// They wrap after 1.1 years; no connection lives that long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Micros(pub(crate) u64);
 
 impl Micros {
-    pub(crate) const MASK: u64 = (1 << 46) - 1;
+    pub(crate) const MASK: u64 = (1 << 45) - 1;
 
     #[inline(always)]
     pub(crate) fn of(now: Nanos) -> Self {

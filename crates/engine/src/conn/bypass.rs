@@ -17,9 +17,10 @@ use crate::packet::{ETHERNET, FIN, PacketMeta, PacketView, RST, VLAN_TAG, has_va
 
 impl<const W: usize> ConnHot<W> {
     /// True if the NIC may forward packets of the connection: it is TCP or UDP, both sides have
-    /// sent packets, and neither has begun to end it.
+    /// sent packets, neither has begun to end it, and no access list checks each packet.
     pub(crate) fn can_be_bypassed(&self) -> bool {
         match self.state() {
+            _ if self.is_checked() => false,
             State::UdpMultiple | State::TcpEstablished => true,
             State::FlowMultiple => matches!(self.key.proto(), PROTO_TCP | PROTO_UDP),
             _ => false,

@@ -143,6 +143,21 @@ impl<const W: usize> ConnHot<W> {
         self.state_word.was_evaluated()
     }
 
+    /// True if access lists check each packet of the connection: one direction is denied, or the
+    /// decision varies from packet to packet.
+    #[inline(always)]
+    pub(crate) fn is_checked(&self) -> bool {
+        self.state_word.is_checked()
+    }
+
+    /// Sets whether access lists check each packet. While they do, no mark suffices to count one.
+    pub(crate) fn set_checked(&mut self, is_checked: bool) {
+        self.state_word = self.state_word.with_checked(is_checked);
+        if is_checked {
+            self.expected = 0;
+        }
+    }
+
     /// Marks the connection as evaluated for a NIC rule.
     pub(crate) fn set_evaluated(&mut self) {
         self.state_word = self.state_word.with_evaluated();
@@ -167,16 +182,17 @@ impl<const W: usize> ConnHot<W> {
     #[inline(always)]
     pub(crate) fn is_plain(&self, meta: PacketMeta) -> bool {
         let direction = meta.swapped() ^ self.originator();
-        meta.tcp_flags() & SYN_FIN_RST | (direction | State::OPEN) & self.state_word.state_bits()
-            == 0
+        let more = direction | State::OPEN | StateWord::CHECKED_BIT;
+        meta.tcp_flags() & SYN_FIN_RST | more & self.state_word.checked_state_bits() == 0
     }
 
     /// True if the TCP flags of a packet do not matter, because the states of its flow are not
     /// tracked. Also true for most packets of protocols without TCP flags.
     #[inline(always)]
     pub(crate) fn ignores_flags(&self, meta: PacketMeta) -> bool {
-        let bits = self.state_word.state_bits();
-        (bits & (State::FLAGLESS | State::OPEN) == State::FLAGLESS) & meta.is_usual()
+        let bits = self.state_word.checked_state_bits();
+        let counts = State::FLAGLESS | State::OPEN | StateWord::CHECKED_BIT;
+        (bits & counts == State::FLAGLESS) & meta.is_usual()
     }
 
     /// True for a packet of a flow without states that does no more than being counted.
@@ -194,10 +210,11 @@ impl<const W: usize> ConnHot<W> {
         flags | direction & self.state_word.state_bits() & 1 == 0
     }
 
-    /// True if only flags and first answers can change the state.
+    /// True if only flags and first answers can change the state, and no access list checks each
+    /// packet.
     pub(crate) fn is_steady(&self) -> bool {
         let state = self.state();
-        !state.is_open() && !state.is_closing()
+        !state.is_open() && !state.is_closing() && !self.is_checked()
     }
 
     /// Returns the direction of a packet with this mark, 0 for the originator and 1 for the

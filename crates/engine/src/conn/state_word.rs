@@ -11,16 +11,19 @@ use crate::base::{Micros, Nanos};
 ///
 /// | bits | content |
 /// |---|---|
-/// | 46 | microseconds of the last packet |
+/// | 45 | microseconds of the last packet |
+/// | 1 | 1 if the connection was evaluated for a NIC rule |
 /// | 1 | 1 if the numbers of TCP were learnt from one segment of each side |
 /// | 1 | 1 if the connection is embryonic |
 /// | 8 | window shifts |
 /// | 6 | state |
 /// | 1 | 1 if the originator is the second end of the key |
-/// | 1 | 1 if the connection was evaluated for a NIC rule |
+/// | 1 | 1 if access lists check its packets |
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct StateWord(u64);
+
+const EVALUATED: u64 = 1 << 45;
 
 const LEARNT: u64 = 1 << 46;
 
@@ -34,7 +37,7 @@ const STATE_MASK: u64 = 0x3f << STATE_SHIFT;
 
 const SWAPPED_SHIFT: u32 = 62;
 
-const RULED: u64 = 1 << 63;
+const CHECKED: u64 = 1 << 63;
 
 impl StateWord {
     /// State word of a record that is not in use.
@@ -92,11 +95,30 @@ impl StateWord {
 
     #[inline(always)]
     pub(super) fn was_evaluated(self) -> bool {
-        self.0 & RULED != 0
+        self.0 & EVALUATED != 0
     }
 
     pub(super) fn with_evaluated(self) -> Self {
-        StateWord(self.0 | RULED)
+        StateWord(self.0 | EVALUATED)
+    }
+
+    /// Returns the bits of the [`State`] and above them, as [`Self::CHECKED_BIT`], whether access
+    /// lists check each packet.
+    #[inline(always)]
+    pub(super) fn checked_state_bits(self) -> u8 {
+        (self.0 >> STATE_SHIFT) as u8
+    }
+
+    /// Bit of [`checked_state_bits`](Self::checked_state_bits).
+    pub(super) const CHECKED_BIT: u8 = (CHECKED >> STATE_SHIFT) as u8;
+
+    #[inline(always)]
+    pub(super) fn is_checked(self) -> bool {
+        self.0 & CHECKED != 0
+    }
+
+    pub(super) fn with_checked(self, is_checked: bool) -> Self {
+        StateWord(self.0 & !CHECKED | u64::from(is_checked) * CHECKED)
     }
 
     /// True if each side may have sent more than the numbers say: they were learnt from one segment
@@ -126,7 +148,7 @@ mod tests {
     fn times_come_back_whatever_the_year() {
         const YEAR: Nanos = 365 * 24 * 3_600_000_000_000;
         for start in [0, 1_999, 7 * YEAR, 56 * YEAR + 1_234_567_000, u64::MAX - 9 * YEAR] {
-            for age in [0, 1, 999, 1_000, 3_600_000_000_000, 2 * YEAR] {
+            for age in [0, 1, 999, 1_000, 3_600_000_000_000, YEAR] {
                 let last = (start + age) / 1000 * 1000;
                 let vital = StateWord::begin(1).at(Micros::of(0)).at(Micros::of(start + age));
                 assert_eq!(vital.last_seen(start), last, "{start} {age}");
@@ -160,5 +182,9 @@ mod tests {
         assert!(!vital.with_embryonic(false).is_embryonic() && !vital.has_learnt_numbers());
         let vital = vital.with_learnt_numbers().at(Micros::of(u64::MAX)).at(Micros::of(0));
         assert!(vital.has_learnt_numbers() && vital.micros() == Micros::of(0));
+        let vital = vital.with_checked(true).at(Micros::of(u64::MAX)).with_state(State::UdpFirst);
+        assert!(vital.is_checked() && vital.orig_swapped() == 1 && vital.was_evaluated());
+        assert_eq!(vital.state_bits(), State::UdpFirst as u8);
+        assert!(!vital.with_checked(false).is_checked());
     }
 }

@@ -34,6 +34,12 @@ impl<const W: usize> ConnHot<W> {
         (self.tally(cold, direction).packets, cold.start)
     }
 
+    /// Returns packets and frame bytes of a direction, 0 for the originator's.
+    pub(crate) fn packets_and_bytes(&self, cold: &ConnCold, direction: usize) -> [u64; 2] {
+        let tally = self.tally(cold, direction);
+        [tally.packets, tally.bytes]
+    }
+
     /// Returns the flow record without mark and label, which are not in the two records.
     pub(crate) fn record(&self, cold: &ConnCold, end_reason: EndReason) -> FlowRecord {
         let parts = self.key.parts();

@@ -187,6 +187,11 @@ impl<const W: usize> Batch<W> {
         self.reaches[usize::from(position) % BURST_MAX] = reach;
     }
 
+    /// True if the packet at this index is a fragment.
+    pub(crate) fn is_fragment(&self, at: usize) -> bool {
+        self.fragments >> (at % BURST_MAX) & 1 == 1
+    }
+
     /// Returns the packet at this index if it is a later fragment.
     pub(crate) fn later_fragment(&self, at: usize) -> Option<LaterFragment> {
         let HeaderInfo { position, .. } = self.headers[at];

@@ -113,6 +113,11 @@ impl PacketMeta {
         (self.0 >> BYTES_SHIFT) as u32 - overhead
     }
 
+    /// Returns the number of bytes of the frame.
+    pub(crate) fn frame_bytes(self) -> u64 {
+        self.0 >> BYTES_SHIFT
+    }
+
     /// Returns what is added to the counters: one packet, its overhead and its bytes, each in its
     /// place.
     #[inline(always)]

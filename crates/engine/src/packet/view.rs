@@ -16,6 +16,8 @@ pub(crate) struct PacketView<'a> {
     pub(crate) meta: PacketMeta,
     pub(crate) header_info: &'a HeaderInfo,
     pub(crate) now: Nanos,
+    /// True for a fragment.
+    pub(crate) is_fragment: bool,
     /// The port at which it arrived, if there are two.
     pub(crate) side: Option<Side>,
     /// TCP header, if the zone has a window check and the capture has the header.
@@ -35,6 +37,7 @@ impl PacketView<'_> {
             meta,
             header_info: info,
             now,
+            is_fragment: true,
             side,
             header,
             chunks,

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Decides whether a connection may begin, by policy, checksum and limits. An access list would
-//! belong here.
+//! Decides whether a connection may begin, by access lists, policy, checksum and limits.
 //!
 //! Two kinds of packets come here: packets without a connection, and packets that begin a new
-//! connection with the key of an existing one. Other packets of existing connections are not
-//! checked. Whether the table has room is decided later, in [`Tracker::admit`].
+//! connection with the key of an existing one. Of other packets of existing connections, a few are
+//! judged by the [access lists](access). Whether the table has room is decided later, in
+//! [`Tracker::admit`].
+
+pub(super) mod access;
 
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::{Anomaly, CtState, Tracking};
 use crate::packet::{Key, PacketView};
+use crate::policy::Judgement;
 use crate::tracker::{ReopenCause, Step, Tracker};
+use access::{Candidate, judge_new};
 
 /// Replaces the connection in `record` by a new one with the same key, if the limits allow it, and
 /// counts the packet for the new one. Writes the verdict of the packet.
@@ -20,13 +24,21 @@ pub(super) fn reopen<const W: usize>(
     verdicts: &mut Verdicts<impl CtStates>,
 ) {
     let position = packet.header_info.position;
+    let key = *tracker.key(record);
+    let ct = |_: &Tracker<W>| CtState::NEW;
+    let candidate = Candidate::of(packet);
+    let Ok(judgement) = judge_new(tracker, (&key, ct), candidate, verdicts) else { return };
     let originators = tracker.originators(record, packet, cause);
-    let (key, limits) = (tracker.key(record), &mut verdicts.accounts.limits);
-    let zone = key.zone();
-    let step = match limits.check_next(key, originators, packet.now) {
+    let (zone, limits) = (key.zone(), &mut verdicts.accounts.limits);
+    let step = match limits.check_next(&key, originators, packet.now) {
         Ok(()) => tracker.reopen(record, packet, cause, verdicts.accounts),
         Err(reason) => Step::NoRoom(reason),
     };
+    if let Some(judgement) = judgement {
+        access::note_new(tracker, (&judgement, step == Step::Tracked), packet, |tracker| {
+            tracker.begin_access_of(record, &judgement);
+        });
+    }
     verdicts.write(position, zone, step, || tracker.ct_state(record, packet.meta));
 }
 
@@ -40,15 +52,28 @@ pub(super) fn begin<const W: usize>(
 ) {
     let position = packet.header_info.position;
     let zone = key.zone();
-    match tracker.tracking(zone) {
-        Tracking::Off => return verdicts.tracking_off(position),
-        Tracking::Flows => return begin_flow(tracker, (hash, key), packet, verdicts),
+    let tracking = tracker.tracking(zone);
+    let ct = |tracker: &Tracker<W>| ct_of_first(tracker, &key, packet);
+    let candidate = Candidate::of(packet);
+    let Ok(judgement) = judge_new(tracker, (&key, ct), candidate, verdicts) else { return };
+    let judgement = judgement.as_ref();
+    match tracking {
+        Tracking::Off => {
+            access::count_passed(tracker, judgement, packet);
+            return verdicts.tracking_off(position);
+        }
+        Tracking::Flows => {
+            let step = admit(tracker, (hash, key, judgement), packet, verdicts);
+            return verdicts.write(position, zone, step, || CtState::NEW);
+        }
         Tracking::Connections => {}
     }
     if let Some(anomaly) = packet.unsolicited(&key).filter(|_| !tracker.allows_pickup(zone)) {
+        access::count_passed(tracker, judgement, packet);
         return verdicts.cannot_start(position, anomaly);
     }
     if !packet.is_intact(&key) {
+        access::count_passed(tracker, judgement, packet);
         return verdicts.cannot_start(position, Anomaly::Checksum);
     }
     // No connection begins with such a packet. Unless the policy drops it, it gets a record in a
@@ -56,36 +81,59 @@ pub(super) fn begin<const W: usize>(
     if packet.anomaly(&key).is_some_and(|anomaly| verdicts.drop_or_count(position, anomaly)) {
         return;
     }
-    let step = admit(tracker, (hash, key), packet, verdicts);
+    let step = admit(tracker, (hash, key, judgement), packet, verdicts);
     let is_none = || packet.starts_nothing(&key);
     let state = || if is_none() { CtState::INVALID } else { CtState::NEW };
     verdicts.write(position, zone, step, state);
 }
 
-/// Begins a flow whose states are not tracked, if the limits allow it. Writes the verdict of the
-/// packet.
-fn begin_flow<const W: usize>(
+/// Returns the relation to connections of a packet that has none.
+fn ct_of_first<const W: usize>(tracker: &Tracker<W>, key: &Key<W>, packet: &PacketView) -> CtState {
+    let zone = key.zone();
+    match tracker.tracking(zone) {
+        Tracking::Off => return CtState::UNTRACKED,
+        Tracking::Flows => return CtState::NEW,
+        Tracking::Connections => {}
+    }
+    let cannot_begin = !tracker.allows_pickup(zone) && packet.unsolicited(key).is_some();
+    match cannot_begin || packet.starts_nothing(key) || !packet.is_intact(key) {
+        true => CtState::INVALID,
+        false => CtState::NEW,
+    }
+}
+
+/// Writes the verdict of a later fragment whose connection is not in the table.
+pub(super) fn pass_fragment<const W: usize>(
     tracker: &mut Tracker<W>,
-    (hash, key): (u64, Key<W>),
+    key: &Key<W>,
     packet: &PacketView,
     verdicts: &mut Verdicts<impl CtStates>,
 ) {
-    let (position, zone) = (packet.header_info.position, key.zone());
-    let step = admit(tracker, (hash, key), packet, verdicts);
-    verdicts.write(position, zone, step, || CtState::NEW);
+    let ct = |_: &Tracker<W>| CtState::UNTRACKED;
+    let candidate = Candidate::of(packet);
+    if let Ok(judgement) = judge_new(tracker, (key, ct), candidate, verdicts) {
+        access::count_passed(tracker, judgement.as_ref(), packet);
+        verdicts.no_connection(packet.header_info.position);
+    }
 }
 
 /// Makes a record for a packet without connection, if the limits allow it.
 #[inline(always)]
 fn admit<const W: usize>(
     tracker: &mut Tracker<W>,
-    (hash, key): (u64, Key<W>),
+    (hash, key, judgement): (u64, Key<W>, Option<&Judgement>),
     packet: &PacketView,
     verdicts: &mut Verdicts<impl CtStates>,
 ) -> Step {
     let limits = &mut verdicts.accounts.limits;
-    match limits.check(verdicts.zones, (&key, packet.meta.swapped()), verdicts.now) {
+    let step = match limits.check(verdicts.zones, (&key, packet.meta.swapped()), verdicts.now) {
         Ok(()) => tracker.admit(hash, key, packet, verdicts.accounts),
         Err(reason) => Step::NoRoom(reason),
+    };
+    if let Some(judgement) = judgement {
+        access::note_new(tracker, (judgement, step == Step::Tracked), packet, |tracker| {
+            tracker.begin_access((hash, &key), judgement);
+        });
     }
+    step
 }

@@ -2,6 +2,7 @@
 //! Finds the connections of fragments, holds those that came before the first of their datagram,
 //! and passes or drops those without a connection.
 
+use super::admission::access;
 use super::in_order::track_in_order;
 use super::pass::Passes;
 use super::verdicts::{CtStates, Verdicts};
@@ -169,6 +170,12 @@ impl<const W: usize> FamilyDatagrams<W> {
                 verdicts.accounts.stats.held -= 1;
                 let (meta, reach) = (waiting.meta.sent_by(*swapped), extent.reach(waiting.end));
                 let fragment = LaterFragment { meta, position: *position, reach };
+                if access::denies_held(tracker, key, meta, &mut verdicts) {
+                    verdicts.accounts.stats.dropped[UntrackedReason::Denied as usize] += 1;
+                    hold.release(at as u16, Verdict::Drop);
+                    at = next;
+                    continue;
+                }
                 let step = tracker.track_held(key, fragment, verdicts.now, verdicts.accounts);
                 let verdict = match step {
                     Some(step) => {

@@ -9,7 +9,7 @@ use super::pass::{Pass, Passes};
 use super::track::view;
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::Tracking;
-use crate::packet::{Burst, HeaderInfo, Key};
+use crate::packet::{Burst, HeaderInfo, Key, PacketView};
 use wire::Packet;
 
 impl<const W: usize> Pass<'_, W> {
@@ -34,17 +34,19 @@ impl<const W: usize> Pass<'_, W> {
         let key = Key::from_words(&self.batch.keys, i);
         let (mut gathered, hash) = (None, self.lookup.hashes[i]);
         if let Some(record) = self.tracker.table.find(hash, &key) {
-            return self.track_found((i, record), burst, verdicts);
+            return self.track_known((i, record), burst, verdicts);
         }
         let HeaderInfo { position, .. } = self.batch.headers[i];
         if self.batch.headers[i].quoted().is_some() {
-            if self.tracker.tracking(key.zone()) == Tracking::Off {
+            if self.tracker.tracking(key.zone()) == Tracking::Off && verdicts.access.is_none() {
                 return verdicts.tracking_off(position);
             }
-            return self.relate_error(i, None, verdicts);
+            return self.relate_error((i, None), burst, verdicts);
         }
         if self.batch.headers[i].is_later_fragment() {
-            return verdicts.no_connection(position);
+            let packet =
+                PacketView::of_fragment(self.batch.metas[i], &self.batch.headers[i], burst.1);
+            return admission::pass_fragment(self.tracker, &key, &packet, verdicts);
         }
         let packet = view(self, i, burst, &mut gathered);
         admission::begin(self.tracker, (hash, key), &packet, verdicts);

@@ -139,9 +139,10 @@ impl Pipeline {
         out: &mut [Verdict],
         done: &mut impl FnMut(Stage),
     ) {
-        let Self { intake, lookups, steering, zones, .. } = self;
+        let Self { intake, lookups, steering, zones, access, .. } = self;
         let (ct_states, now) = (NoCtStates, *now);
-        let mut verdicts = Verdicts { out, ct_states, accounts, steering, zones, now };
+        let access = access.as_deref();
+        let mut verdicts = Verdicts { out, ct_states, accounts, steering, zones, access, now };
         intake.batches.clear();
         lookups.clear();
         for (part, first) in packets.chunks(PART).zip((0..).step_by(PART)) {
@@ -163,9 +164,10 @@ impl Pipeline {
         out: &mut [Verdict],
         done: &mut impl FnMut(Stage),
     ) {
-        let Self { intake, lookups, steering, zones, .. } = self;
+        let Self { intake, lookups, steering, zones, access, .. } = self;
         let ct_states = NoCtStates;
-        let mut verdicts = Verdicts { out, ct_states, accounts, steering, zones, now };
+        let access = access.as_deref();
+        let mut verdicts = Verdicts { out, ct_states, accounts, steering, zones, access, now };
         if intake.batches.have_detached() {
             intake.resolve_detached(&mut verdicts);
             lookups.advance(&intake.batches, trackers);

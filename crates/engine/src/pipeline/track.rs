@@ -2,6 +2,7 @@
 //! Runs the pass over packets of known connections: counts most of them, tracks the others.
 
 use super::admission;
+use super::admission::access::{self, Candidate, QuotingError};
 use super::pass::Pass;
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::{PROTO_SCTP, PROTO_TCP};
@@ -114,10 +115,30 @@ impl<const W: usize> Pass<'_, W> {
             candidate if tracker.table.holds(candidate, &key) => Some(candidate),
             _ => tracker.table.find(lookup.hashes[i], &key),
         };
-        let Some(record) = record else { return lookup.miss(i) };
+        match record {
+            Some(record) => self.track_known((i, record), (packets, now), verdicts),
+            None => lookup.miss(i),
+        }
+    }
+
+    /// Tracks packet `i`, whose connection is in `record`, if the access lists permit it.
+    pub(super) fn track_known<P: Packet>(
+        &mut self,
+        (i, record): (usize, u32),
+        (packets, now): Burst<P>,
+        verdicts: &mut Verdicts<impl CtStates>,
+    ) {
+        let Self { batch, tracker, .. } = self;
         let (meta, info) = (batch.metas[i], &batch.headers[i]);
+        if verdicts.access.is_some() && info.quoted().is_none() {
+            let candidate = Candidate { meta, info, is_fragment: batch.is_fragment(i) };
+            if access::denies_known(tracker, record, candidate, verdicts) {
+                return;
+            }
+        }
         if let Some(packet) = packets.get(usize::from(info.position)) {
-            let seen = FastPathPacket { packet, meta, info, now };
+            let is_fragment = batch.is_fragment(i);
+            let seen = FastPathPacket { packet, meta, info, now, is_fragment };
             match tracker.track_fast(record, &seen, verdicts.accounts) {
                 Some(Step::Tracked) => {
                     let state = || tracker.ct_state(record, meta);
@@ -143,7 +164,7 @@ impl<const W: usize> Pass<'_, W> {
         let (meta, HeaderInfo { position, .. }) = (self.batch.metas[i], self.batch.headers[i]);
         let zone = self.tracker.zone(record);
         let step = if self.batch.headers[i].quoted().is_some() {
-            return self.relate_error(i, Some(record), verdicts);
+            return self.relate_error((i, Some(record)), burst, verdicts);
         } else if let Some(fragment) = self.batch.later_fragment(i) {
             self.tracker.track_later_fragment(record, fragment, burst.1, verdicts.accounts)
         } else {
@@ -163,10 +184,10 @@ impl<const W: usize> Pass<'_, W> {
     /// Writes the verdict of packet `i`, an ICMP error, by the record of the packet that it quotes.
     /// It is processed in its order among the packets of that connection: those before it have been
     /// tracked, those behind it not.
-    pub(super) fn relate_error(
-        &self,
-        i: usize,
-        record: Option<u32>,
+    pub(super) fn relate_error<P: Packet>(
+        &mut self,
+        (i, record): (usize, Option<u32>),
+        (packets, _): Burst<P>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
         let (meta, info) = (self.batch.metas[i], &self.batch.headers[i]);
@@ -174,6 +195,15 @@ impl<const W: usize> Pass<'_, W> {
         let is_related = record.map(|record| self.tracker.has_sent(record, meta, seq));
         // The error goes to the sender of the quoted packet.
         let is_reply = record.is_some_and(|record| !self.tracker.is_reply(record, meta));
+        if verdicts.access.is_some() {
+            let frame =
+                packets.get(usize::from(info.position)).map_or(&[][..], |frame| frame.head());
+            let error = QuotingError { info, meta, is_related: is_related == Some(true), is_reply };
+            let zone = Key::from_words(&self.batch.keys, i).zone();
+            if access::denies_error((self.tracker, record), (&error, frame, zone), verdicts) {
+                return;
+            }
+        }
         verdicts.error(info.position, is_related, is_reply);
     }
 
@@ -208,6 +238,7 @@ pub(super) fn view<'a, P: Packet, const W: usize>(
         meta,
         header_info: info,
         now,
+        is_fragment: batch.is_fragment(i),
         side: tracker.side(),
         header,
         chunks,

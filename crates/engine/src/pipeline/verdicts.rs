@@ -3,7 +3,7 @@
 
 use super::steering::Steering;
 use crate::account::Accounts;
-use crate::api::{Anomaly, CtState, UntrackedReason, Verdict, WhenFull};
+use crate::api::{AccessLists, Anomaly, CtState, UntrackedReason, Verdict, WhenFull};
 use crate::base::Nanos;
 use crate::packet::{HandedOff, Handoff};
 use crate::policy::ZonePolicies;
@@ -60,14 +60,17 @@ pub(crate) struct Verdicts<'a, S> {
     pub(crate) accounts: &'a mut Accounts,
     pub(crate) steering: &'a mut Steering,
     pub(crate) zones: &'a ZonePolicies,
+    /// Access lists, if there are any.
+    pub(crate) access: Option<&'a AccessLists>,
     pub(crate) now: Nanos,
 }
 
 impl<S: CtStates> Verdicts<'_, S> {
     /// Returns these verdicts without writing connection states.
     pub(super) fn without_ct_states(&mut self) -> Verdicts<'_, NoCtStates> {
-        let Self { out, accounts, steering, zones, now, .. } = self;
-        Verdicts { out, ct_states: NoCtStates, accounts, steering, zones, now: *now }
+        let Self { out, accounts, steering, zones, access, now, .. } = self;
+        let (ct_states, access, now) = (NoCtStates, *access, *now);
+        Verdicts { out, ct_states, accounts, steering, zones, access, now }
     }
 
     /// Writes the connection state of a packet that was counted for its connection.
@@ -132,6 +135,11 @@ impl<S: CtStates> Verdicts<'_, S> {
     /// Passes a packet whose zone is not tracked.
     pub(super) fn tracking_off(&mut self, position: u8) {
         self.untracked(position, UntrackedReason::TrackingOff, false);
+    }
+
+    /// Drops a packet that an access list denies.
+    pub(super) fn denied(&mut self, position: u8) {
+        self.untracked(position, UntrackedReason::Denied, true);
     }
 
     /// Passes a fragment whose connection is not in the table.

@@ -13,6 +13,10 @@ pub(crate) struct DropPolicy {
     odd_fragments: bool,
     /// True if no connection of these packets can be on another worker.
     pub(crate) has_all_packets: bool,
+    /// True if access lists judge the packets of this burst.
+    pub(crate) judges: bool,
+    /// True if they drop IP packets that cannot be compared with rules.
+    pub(crate) denies_unjudged: bool,
 }
 
 impl DropPolicy {
@@ -22,12 +26,16 @@ impl DropPolicy {
             invalid: config.invalid == InvalidPackets::Drop,
             odd_fragments: config.odd_fragments == InvalidFragments::Drop,
             has_all_packets: config.has_all_packets,
+            judges: false,
+            denies_unjudged: false,
         }
     }
 
     /// True if a packet without a flow key is dropped.
     pub(crate) fn drops_keyless(self, reason: UntrackedReason) -> bool {
         match reason {
+            UntrackedReason::NonIp | UntrackedReason::Llc => false,
+            _ if self.denies_unjudged => true,
             UntrackedReason::Unrelated => self.invalid,
             _ if reason.is_odd_fragment() => self.odd_fragments,
             _ => reason.is_malformed() && self.malformed,

@@ -82,6 +82,7 @@ impl<const W: usize> Tracker<W> {
     /// Removes a connection, whose timer is already disarmed, from the table.
     pub(crate) fn end(&mut self, record: u32, hash: u64, reason: EndReason) -> FlowRecord {
         let flow = self.record(record, reason);
+        self.end_access(record);
         self.pending_syns.end(record);
         self.misfits.end(record);
         self.table.unlink_embryonic(record);

@@ -20,6 +20,8 @@ pub(crate) struct FastPathPacket<'a, P> {
     pub(crate) meta: PacketMeta,
     pub(crate) info: &'a HeaderInfo,
     pub(crate) now: Nanos,
+    /// True for a fragment.
+    pub(crate) is_fragment: bool,
 }
 
 impl<P: Packet> FastPathPacket<'_, P> {
@@ -34,9 +36,17 @@ impl<P: Packet> FastPathPacket<'_, P> {
     /// Returns the view of this packet for the tracker. It arrived at this side, and its checksum
     /// is right or is not to be verified.
     pub(crate) fn view(&self, side: Option<Side>) -> PacketView<'_> {
-        let &FastPathPacket { meta, info, now, .. } = self;
-        let (header, checksum_source) = (self.header(), ChecksumSource::Trusted);
-        PacketView { meta, header_info: info, now, side, header, chunks: None, checksum_source }
+        let &FastPathPacket { meta, info, now, is_fragment, .. } = self;
+        PacketView {
+            meta,
+            header_info: info,
+            now,
+            is_fragment,
+            side,
+            header: self.header(),
+            chunks: None,
+            checksum_source: ChecksumSource::Trusted,
+        }
     }
 
     /// True if its checksum is right, or is not to be verified. False also if that takes more work

@@ -40,6 +40,7 @@ impl<const W: usize> Tracker<W> {
             true => accounts.end(self.record(record, EndReason::Reuse)),
             false => accounts.count_end(EndReason::Reuse, key.zone(), || key.end(orig)),
         }
+        self.end_access(record);
         if let Some(oldest) = self.make_room_for_reuse(record) {
             accounts.end(oldest);
         }

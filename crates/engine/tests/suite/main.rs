@@ -2,6 +2,7 @@
 //! All tests of the engine's public interface but one in one program: each program has a copy of
 //! the packet path of its own to compile. `alloc_free` has its own allocator, so it stays apart.
 
+mod access;
 mod attacks;
 mod fixtures;
 mod floods;

@@ -334,6 +334,7 @@ fn start(
             tx_descriptors: pair.tx_descriptors,
             zone,
             deepest: pair.deepest,
+            access: pair.access,
             mtu: [&pair.a, &pair.b].map(|port| interfaces.mtu(port, pair.mtu)),
             read_beside: [&pair.a, &pair.b].map(|port| interfaces.read_beside(port)),
             interface_mtu: [&pair.a, &pair.b].map(|port| interfaces.interface_mtu(port)),

@@ -24,7 +24,7 @@ use checkpoint::{Place, Snapshots};
 use config::plan::{OffloadPlan, ZoneRules};
 use doctor::host::EnergyMeter;
 use dpdk::{Eal, Lcore, PortError, tsc, tsc_hz};
-use engine::{FlowRecord, OffloadConfig, SteeringConfig, Tracking, ZoneSource};
+use engine::{AccessLists, FlowRecord, OffloadConfig, SteeringConfig, Tracking, ZoneSource};
 use rtrb::{Consumer, RingBuffer};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -58,6 +58,9 @@ struct ReadyWorker {
     counters: Arc<PublishedCounters>,
     records: Consumer<FlowRecord>,
 }
+
+/// Zones of a pair, deepest tracking in any of them, and access lists.
+type PairPolicy = (ZoneSource, Tracking, Option<Arc<AccessLists>>);
 
 /// The settings of a worker in which it differs from the other workers of its pair.
 struct WorkerParts {
@@ -121,7 +124,8 @@ impl Startup<'_> {
         for (((((lcore, queues), offload), rule_requests), place), handoff) in of_workers {
             let leases = owners.each_mut().map(lease_queue);
             let parts = WorkerParts { queues, offload, rule_requests, place, handoff, leases };
-            self.add_worker((lcore, number, workers), (wire.zone, wire.deepest, limits), parts);
+            let policy = (wire.zone, wire.deepest, wire.access.clone());
+            self.add_worker((lcore, number, workers), (policy, limits), parts);
         }
         let of_ports = ports.into_iter().zip(owners).zip(wire.read_beside);
         self.ports.extend(of_ports.map(|((port, owners), read_beside)| {
@@ -135,7 +139,7 @@ impl Startup<'_> {
     fn add_worker(
         &mut self,
         (lcore, wire, workers): (Lcore, usize, usize),
-        (zone, deepest, limits): (ZoneSource, Tracking, [Option<FrameLimits>; 2]),
+        ((zone, deepest, access), limits): (PairPolicy, [Option<FrameLimits>; 2]),
         parts: WorkerParts,
     ) {
         let WorkerParts { queues, offload, rule_requests, place, handoff, leases } = parts;
@@ -146,7 +150,7 @@ impl Startup<'_> {
         let (commands, producer) = CommandQueue::new();
         self.handles.push(WorkerHandle::new(lcore.id(), wire, producer));
         let config = engine_config(self.config, self.workers.len(), workers);
-        let config = engine::Config { offload, steering, zone, deepest, ..config };
+        let config = engine::Config { offload, steering, zone, deepest, access, ..config };
         let channels = WorkerChannels {
             counters: Arc::clone(&counters),
             records: record_ring,

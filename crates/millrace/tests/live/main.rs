@@ -7,6 +7,7 @@
 //! starts end with it, also if it fails. A test that lacks something (root, a tool, a second cpu)
 //! prints what is missing on standard error, and does nothing.
 
+mod access;
 mod af_xdp;
 mod associations;
 mod backends;

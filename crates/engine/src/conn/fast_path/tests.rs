@@ -105,6 +105,7 @@ fn it_says_what_the_long_way_says() {
         let info = HeaderInfo::plain(0, 20);
         let header = TcpHeader::of_whole(&frame, &info).unwrap();
         let packet = PacketView {
+            is_fragment: false,
             meta,
             header_info: &info,
             now: 0,

@@ -140,6 +140,7 @@ fn start(source: Source) -> anyhow::Result<(Runtime, Generator)> {
         tx_descriptors: DESCRIPTORS,
         zone: engine::ZoneSource::OuterVlan,
         deepest: engine::Tracking::Connections,
+        access: None,
         mtu: [None; 2],
         read_beside: [None, None],
         interface_mtu: [None; 2],

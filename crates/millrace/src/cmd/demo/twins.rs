@@ -308,6 +308,7 @@ impl<'a> Stage<'a> {
             tx_descriptors: DESCRIPTORS,
             zone: engine::ZoneSource::OuterVlan,
             deepest: self.args.tracking(*load),
+            access: None,
             mtu: [None; 2],
             read_beside: [None, None],
             interface_mtu: [None; 2],

@@ -3,7 +3,8 @@
 
 use super::queue_lease::QueuePair;
 use dpdk::{Lcore, Mempool, Port, PortConfig, PortError, Queues};
-use engine::{Tracking, ZoneSource};
+use engine::{AccessLists, Tracking, ZoneSource};
+use std::sync::Arc;
 
 /// Two ports and the lcores of the workers between them: the configuration of one wire.
 pub(crate) struct PortPair {
@@ -18,6 +19,8 @@ pub(crate) struct PortPair {
     pub(crate) zone: ZoneSource,
     /// Deepest tracking in any zone of the pair.
     pub(crate) deepest: Tracking,
+    /// Access lists of its ports; `None` without any.
+    pub(crate) access: Option<Arc<AccessLists>>,
     /// MTU to set for each port; `None` keeps the port's own.
     pub(crate) mtu: [Option<u16>; 2],
     /// Name of the Linux interface that each port reads beside the host's stack; `None` for others.

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Owns access lists: their rules, the text form of a rule, and the search for the rule that
+//! decides about a packet.
+//!
+//! A list is an ordered sequence of rules and a default. The first rule that matches a packet
+//! decides, as in VPP, Open vSwitch and nftables. [`AccessList::decide`] compares a packet with one
+//! rule after the other: it is the definition. [`Search`] finds the same rule in a few steps,
+//! however many rules there are.
+//!
+//! There is no I/O, no clock and no packet here: the caller fills in a [`Packet`] from its headers.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod compare;
+mod criteria;
+mod linear;
+mod packet;
+mod ranges;
+mod rule;
+mod search;
+mod text;
+
+pub use compare::{Overlap, find_overlaps};
+pub use criteria::{AddressSet, Addresses, Criteria, Family, MaskedValue};
+pub use ipnet::IpNet;
+pub use linear::Decision;
+pub use packet::{CtStates, Fragment, Packet};
+pub use ranges::Ranges;
+pub use rule::{AccessList, Action, Rule};
+pub use search::{Found, Search, SearchSize, TooManyRegions};
+pub use text::{RuleError, parse_addresses, parse_field, parse_rule};

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Builds the trees of a list.
+//!
+//! A region that spans the threshold of a node is in both children. If rules name different
+//! fields, say one half sources and the other half destinations, nearly all regions would be. So
+//! if one tree has too many copies, rules that name different fields get trees of their own.
+
+use super::regions::{Check, Region};
+use super::tree::{Forest, LEAF, Node, Tree};
+use std::collections::BTreeMap;
+
+/// Regions of a leaf that need not be divided: each is a cache line, and they lie side by side.
+const LEAF_MAX: usize = 8;
+
+/// Most nodes on a path.
+const DEPTH_MAX: u32 = 48;
+
+/// Copies of regions that a tree may have, for each of its regions, and in any case.
+const COPIES: usize = 3;
+const COPIES_MIN: usize = 256;
+
+/// Builds the trees of these regions, which are in the order of their rules.
+pub(super) fn build_trees<const W: usize>(forest: &mut Forest<W>, regions: &[(Region<W>, Check)]) {
+    let all: Vec<u32> = (0..regions.len() as u32).collect();
+    if all.is_empty() || Builder::new(forest, regions, all.len()).build_tree(all.clone()) {
+        return;
+    }
+    forest.clear();
+    let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for member in all {
+        groups.entry(regions[member as usize].0.limited_dimensions()).or_default().push(member);
+    }
+    for group in groups.into_values() {
+        Builder::new(forest, regions, group.len()).build_tree(group);
+    }
+    forest.trees.sort_by_key(|tree| tree.first_rule);
+}
+
+impl<const W: usize> Region<W> {
+    /// Returns the dimensions, bit by bit, in which the region is not everything.
+    fn limited_dimensions(&self) -> u32 {
+        let limited = (0..).zip(&self.span).filter(|(_, span)| **span != u32::MAX);
+        limited.fold(0, |bits, (dimension, _): (u32, _)| bits | 1 << dimension)
+    }
+
+    /// True if the region contains all of `part`.
+    fn covers(&self, part: &Region<W>) -> bool {
+        (0..W).all(|at| self.low[at] <= part.low[at] && part.high(at) <= self.high(at))
+    }
+
+    /// Returns the two parts on both sides of a threshold.
+    fn halves(&self, Cut { dimension, threshold }: Cut) -> [Region<W>; 2] {
+        let mut halves = [*self; 2];
+        let high = self.high(dimension);
+        halves[0].span[dimension] = threshold - 1 - self.low[dimension];
+        halves[1].low[dimension] = threshold;
+        halves[1].span[dimension] = high - threshold;
+        halves
+    }
+}
+
+/// Where a region is cut in two: below the threshold, and from it on.
+#[derive(Clone, Copy)]
+struct Cut {
+    dimension: usize,
+    threshold: u32,
+}
+
+struct Builder<'a, const W: usize> {
+    forest: &'a mut Forest<W>,
+    regions: &'a [(Region<W>, Check)],
+    /// Copies that may still be made.
+    copies_left: usize,
+    /// True if there were too many copies to divide further.
+    is_over: bool,
+}
+
+impl<'a, const W: usize> Builder<'a, W> {
+    fn new(forest: &'a mut Forest<W>, regions: &'a [(Region<W>, Check)], members: usize) -> Self {
+        let copies_left = COPIES * members + COPIES_MIN;
+        Self { forest, regions, copies_left, is_over: false }
+    }
+
+    /// Builds the tree of these regions. Returns false if some of its leaves are larger than they
+    /// should be, because there would be too many copies.
+    fn build_tree(mut self, members: Vec<u32>) -> bool {
+        let first_rule = self.regions[members[0] as usize].1.rule;
+        let root = self.build(members, &Region::EVERYTHING, 0);
+        self.forest.trees.push(Tree { root, first_rule });
+        !self.is_over
+    }
+
+    /// Builds the node of this part of the space, with the members that have points in it. Returns
+    /// its number.
+    fn build(&mut self, mut members: Vec<u32>, part: &Region<W>, depth: u32) -> u32 {
+        self.leave_out_unreachable(&mut members, part);
+        let halves = self.divide(&members, part, depth);
+        let number = self.forest.nodes.len() as u32;
+        let Some((cut, [below, above])) = halves else {
+            let first = self.forest.places.len() as u32;
+            for member in &members {
+                let (place, check) = self.regions[*member as usize];
+                self.forest.places.push(place);
+                self.forest.checks.push(check);
+            }
+            let children = [first, first + members.len() as u32];
+            self.forest.nodes.push(Node { dimension: LEAF, threshold: 0, children });
+            return number;
+        };
+        let [low, high] = part.halves(cut);
+        let dimension = cut.dimension as u32;
+        let node = Node { dimension, threshold: cut.threshold, children: [0; 2] };
+        self.forest.nodes.push(node);
+        let below = self.build(below, &low, depth + 1);
+        let above = self.build(above, &high, depth + 1);
+        self.forest.nodes[number as usize].children = [below, above];
+        number
+    }
+
+    /// Removes all regions behind the first one that matches every point of this part.
+    fn leave_out_unreachable(&self, members: &mut Vec<u32>, part: &Region<W>) {
+        let decides = |member: &u32| {
+            let (place, check) = &self.regions[*member as usize];
+            check.is_of_region_alone() && place.covers(part)
+        };
+        if let Some(last) = members.iter().position(decides) {
+            members.truncate(last + 1);
+        }
+    }
+
+    /// Returns the best cut of this part, and the members of each half; `None` if the part is to be
+    /// a leaf.
+    fn divide(
+        &mut self,
+        members: &[u32],
+        part: &Region<W>,
+        depth: u32,
+    ) -> Option<(Cut, [Vec<u32>; 2])> {
+        if members.len() <= LEAF_MAX || depth >= DEPTH_MAX {
+            return None;
+        }
+        let cut = self.best_cut(members, part)?;
+        let place = |member: &u32| &self.regions[*member as usize].0;
+        let is_below = |member: &u32| place(member).low[cut.dimension] < cut.threshold;
+        let is_above = |member: &u32| place(member).high(cut.dimension) >= cut.threshold;
+        let below: Vec<u32> = members.iter().copied().filter(is_below).collect();
+        let above: Vec<u32> = members.iter().copied().filter(is_above).collect();
+        let copies = below.len() + above.len() - members.len();
+        if copies > self.copies_left {
+            self.is_over = true;
+            return None;
+        }
+        self.copies_left -= copies;
+        Some((cut, [below, above]))
+    }
+
+    /// Returns the cut with the smallest halves, among those at the median of the ends of the
+    /// members' ranges in each dimension. `None` if none is worth it.
+    fn best_cut(&self, members: &[u32], part: &Region<W>) -> Option<Cut> {
+        let mut best: Option<(usize, Cut)> = None;
+        let mut ends = Vec::with_capacity(2 * members.len());
+        for dimension in 0..W {
+            let (first, last) = (part.low[dimension], part.high(dimension));
+            ends.clear();
+            for member in members {
+                let place = &self.regions[*member as usize].0;
+                let (low, high) = (place.low[dimension], place.high(dimension));
+                ends.extend((low > first).then_some(low));
+                ends.extend((high < last).then(|| high + 1));
+            }
+            if ends.is_empty() {
+                continue;
+            }
+            let middle = ends.len() / 2;
+            let (_, threshold, _) = ends.select_nth_unstable(middle);
+            let cut = Cut { dimension, threshold: *threshold };
+            let (below, above) = self.count_halves(members, cut);
+            let is_worth_it =
+                below.max(above) < members.len() && 2 * (below + above) <= 3 * members.len();
+            let cost = below * below + above * above;
+            if is_worth_it && best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, cut));
+            }
+        }
+        best.map(|(_, cut)| cut)
+    }
+
+    fn count_halves(&self, members: &[u32], cut: Cut) -> (usize, usize) {
+        let (mut below, mut above) = (0, 0);
+        for member in members {
+            let place = &self.regions[*member as usize].0;
+            below += usize::from(place.low[cut.dimension] < cut.threshold);
+            above += usize::from(place.high(cut.dimension) >= cut.threshold);
+        }
+        (below, above)
+    }
+}

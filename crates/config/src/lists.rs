@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Reads `[acl]`, `[[set]]` and `[[list]]`: access lists and the sets of networks that they name.
+
+use super::Choices;
+use super::problem::{Fault, Located, Place};
+use super::section::Section;
+use acl::Action;
+use engine::{ListDirection, Side};
+
+/// `[acl]`: settings of all access lists.
+#[derive(Default)]
+pub(crate) struct Acl {
+    pub(crate) new_from: Option<Located<Side>>,
+    pub(crate) memory_mb: Option<Located<u32>>,
+}
+
+/// A `[[set]]`: networks under one name.
+pub(crate) struct Set {
+    /// `None` only if there is a problem.
+    pub(crate) name: Option<Located<String>>,
+    pub(crate) networks: Option<Located<Vec<String>>>,
+    pub(crate) file: Option<Located<String>>,
+}
+
+/// A `[[list]]`: rules, and the port whose packets they judge.
+pub(crate) struct List {
+    /// `None` only if there is a problem.
+    pub(crate) name: Option<Located<String>>,
+    /// Index of the pair; all pairs if it is missing.
+    pub(crate) pair: Option<Located<u32>>,
+    pub(crate) port: Option<Located<Side>>,
+    pub(crate) direction: Option<Located<ListDirection>>,
+    pub(crate) default: Option<Located<Action>>,
+    /// Rules as text, a rule on each line.
+    pub(crate) rules: Option<Located<String>>,
+    /// File with such text.
+    pub(crate) file: Option<Located<String>>,
+    /// `[[list.rule]]`.
+    pub(crate) rule_tables: Vec<RuleTable>,
+}
+
+/// A `[[list.rule]]`.
+pub(crate) struct RuleTable {
+    pub(crate) place: Place,
+    /// `None` only if there is a problem.
+    pub(crate) action: Option<Located<String>>,
+    pub(crate) family: Option<Located<String>>,
+    /// The fields that are written, by name.
+    pub(crate) fields: Vec<(&'static str, Located<String>)>,
+}
+
+/// Fields of a rule, as keys.
+const FIELDS: [&str; 12] = [
+    "src",
+    "dst",
+    "proto",
+    "sport",
+    "dport",
+    "icmp_type",
+    "icmp_code",
+    "tcp_flags",
+    "fragment",
+    "zone",
+    "ct",
+    "mark",
+];
+
+pub(crate) const PORT: &Choices<Side> =
+    &[("\"a\"", Side::A), ("\"b\"", Side::B), ("\"A\"", Side::A), ("\"B\"", Side::B)];
+pub(crate) const DIRECTION: &Choices<ListDirection> =
+    &[("\"in\"", ListDirection::In), ("\"out\"", ListDirection::Out)];
+pub(crate) const DEFAULT_ACTION: &Choices<Action> =
+    &[("\"deny\"", Action::Deny), ("\"permit\"", Action::Permit)];
+
+impl Acl {
+    pub(super) fn read(section: Section) -> Self {
+        let acl = Self {
+            new_from: section.choice("new_from", PORT),
+            memory_mb: section.integer("memory_mb", 1..=1 << 16),
+        };
+        section.end();
+        acl
+    }
+}
+
+impl Set {
+    pub(super) fn read(section: Section) -> Self {
+        section.one_of(["networks", "file"], Fault::MissingNetworks);
+        let set = Self {
+            name: section.named("name", Fault::MissingListName),
+            networks: section.strings("networks"),
+            file: section.text("file"),
+        };
+        section.end();
+        set
+    }
+}
+
+impl List {
+    pub(super) fn read(section: Section) -> Self {
+        let list = Self {
+            name: section.named("name", Fault::MissingListName),
+            pair: section.integer("pair", 0..=1023),
+            port: section.choice("port", PORT),
+            direction: section.choice("direction", DIRECTION),
+            default: section.choice("default", DEFAULT_ACTION),
+            rules: section.text("rules"),
+            file: section.text("file"),
+            rule_tables: section.sections("rule").into_iter().map(RuleTable::read).collect(),
+        };
+        section.end();
+        list
+    }
+}
+
+impl RuleTable {
+    fn read(section: Section) -> Self {
+        let field = |name: &&'static str| Some((*name, section.words(name)?));
+        let rule = Self {
+            place: section.place(),
+            action: section.named("action", Fault::MissingAction),
+            family: section.text("family"),
+            fields: FIELDS.iter().filter_map(field).collect(),
+        };
+        section.end();
+        rule
+    }
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Plans access lists: reads their rules and sets, and binds them to the ports of each pair.
+
+use super::Settings;
+use crate::lists::{Acl, DEFAULT_ACTION, DIRECTION, List, PORT, RuleTable, Set};
+use crate::plan::settings::{Show, spelled};
+use crate::{Fault, Located, Place, Problem, read_whole};
+use acl::{AccessList, Action, AddressSet, Criteria, Family, Rule, parse_addresses, parse_rule};
+use engine::{AccessError, AccessLists, ListBinding, ListDirection, Side};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Default limit of the memory of all searches of a pair, in MB.
+const MEMORY_MB: u32 = 256;
+
+/// The access lists of each pair.
+#[derive(Debug, Default)]
+pub(super) struct ListPlan {
+    /// By pair; `None` for a pair without lists.
+    pub(super) of_pairs: Vec<Option<Arc<AccessLists>>>,
+}
+
+/// A list, and the pair that it is for; `None` for all pairs.
+struct Bound {
+    binding: ListBinding,
+    pair: Option<u32>,
+    place: Place,
+}
+
+/// Collects the lists of a configuration, and its problems.
+#[derive(Default)]
+struct Reader {
+    sets: HashMap<String, Arc<AddressSet>>,
+    lists: Vec<Bound>,
+    problems: Vec<Problem>,
+}
+
+/// Returns the access lists of each pair, or all problems.
+pub(super) fn plan_lists(
+    acl: Acl,
+    (sets, lists): (Vec<Set>, Vec<List>),
+    pairs: usize,
+    settings: &mut Settings,
+) -> Result<ListPlan, Vec<Problem>> {
+    let mut reader = Reader::default();
+    if acl.new_from.is_some() || acl.memory_mb.is_some() || !lists.is_empty() {
+        settings.open("acl");
+    }
+    let place = acl.new_from.as_ref().map_or(Place::Whole {}, |new_from| new_from.place);
+    if let Some(from) = acl.new_from.map(|from| settings.require("new_from", from)) {
+        reader.lists.extend(new_from(from, place));
+    }
+    let memory_mb = match acl.memory_mb.is_some() || !lists.is_empty() || !reader.lists.is_empty() {
+        true => settings.take("memory_mb", acl.memory_mb, MEMORY_MB),
+        false => MEMORY_MB,
+    };
+    for (index, set) in sets.into_iter().enumerate() {
+        reader.read_set(index, set, settings);
+    }
+    for (index, list) in lists.into_iter().enumerate() {
+        reader.read_list((index, pairs), list, settings);
+    }
+    if !reader.problems.is_empty() {
+        return Err(reader.problems);
+    }
+    let of_pair = |pair| build(&reader.lists, pair as u32, memory_mb);
+    let built: Vec<_> = (0..pairs).map(of_pair).collect();
+    let (mut plan, mut problems) = (ListPlan::default(), Vec::new());
+    for pair in built {
+        match pair {
+            Ok(lists) => plan.of_pairs.push(lists),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(plan) } else { Err(problems) }
+}
+
+/// Neighbour discovery of IPv6 (RFC 4861) and group membership (RFC 3376, 2710, 3810), which are no
+/// connections. Neighbours of IPv4 are found by ARP, which lists do not judge.
+const NEIGHBOURS: [&str; 2] = ["permit proto 2", "permit proto icmpv6 icmp-type 130-137,143"];
+
+/// Returns the lists of `new_from`: connections begin with packets that arrive at this side.
+fn new_from(from: Side, place: Place) -> [Bound; 2] {
+    let list = |name: &str, rule: &str| {
+        let rules = NEIGHBOURS.into_iter().chain([rule]);
+        let rules = rules.filter_map(|rule| parse_rule(rule, &|_| None).ok()).collect();
+        Arc::new(AccessList { name: name.into(), rules, default: Action::Deny })
+    };
+    let to = if from == Side::A { Side::B } else { Side::A };
+    let bound = |list, side| Bound {
+        binding: ListBinding { list, places: vec![(side, ListDirection::In)] },
+        pair: None,
+        place,
+    };
+    [
+        bound(list("new_from", "permit+reflect ct new"), from),
+        bound(list("new_from (answers)", "permit ct established,related,reply"), to),
+    ]
+}
+
+/// Builds the lists of one pair.
+fn build(lists: &[Bound], pair: u32, memory_mb: u32) -> Result<Option<Arc<AccessLists>>, Problem> {
+    let own: Vec<_> =
+        lists.iter().filter(|bound| bound.pair.is_none_or(|number| number == pair)).collect();
+    if own.is_empty() {
+        return Ok(None);
+    }
+    let bindings: Vec<_> = own.iter().map(|bound| bound.binding.clone()).collect();
+    let problem = |at: usize, fault| {
+        let (place, key) = (own[at].place, format!("list {:?}", own[at].binding.list.name));
+        Problem { place, key, fault }
+    };
+    let lists = AccessLists::new(&bindings).map_err(|error| match error {
+        AccessError::SamePlace([first, second]) => {
+            let other = own[first].binding.list.name.clone();
+            problem(second, Fault::SameListPlace { other })
+        }
+        AccessError::TooManyRegions(at, error) => {
+            problem(at, Fault::Rule(format!("rule {}: {error}", error.rule)))
+        }
+    })?;
+    let needed = lists.bytes().div_ceil(1 << 20) as u64;
+    if needed > memory_mb.into() {
+        let fault = Fault::ListMemory { needed, most: memory_mb };
+        return Err(problem(0, fault));
+    }
+    Ok(Some(Arc::new(lists)))
+}
+
+impl Reader {
+    fn problem(&mut self, place: Place, key: String, fault: Fault) {
+        self.problems.push(Problem { place, key, fault });
+    }
+
+    fn read_set(&mut self, index: usize, set: Set, settings: &mut Settings) {
+        let Some(name) = set.name else { return };
+        settings.open_element("set");
+        let place = name.place;
+        let name = settings.require("name", name);
+        let mut networks = Vec::new();
+        if let Some(Located { value, place }) = &set.networks {
+            settings.note("networks", value.clone(), (*place).into());
+            self.add_networks(&mut networks, value.iter().map(String::as_str), |problem| {
+                (*place, format!("set[{index}].networks"), Fault::Rule(problem))
+            });
+        }
+        if let Some(file) = set.file {
+            let (place, path) = (file.place, settings.require("file", file));
+            let key = format!("set[{index}].file");
+            if let Some(text) = self.read_file(&path, (place, &key)) {
+                let lines = text.lines().map(without_comment).filter(|line| !line.is_empty());
+                self.add_networks(&mut networks, lines, |problem| {
+                    (place, key.clone(), Fault::Rule(format!("{path}: {problem}")))
+                });
+            }
+        }
+        if networks.len() > AddressSet::NETWORKS_MAX {
+            let most = AddressSet::NETWORKS_MAX;
+            let fault = Fault::TooManyNetworks { found: networks.len(), most };
+            self.problem(place, format!("set[{index}]"), fault);
+        }
+        let set = Arc::new(AddressSet { name: name.clone(), networks });
+        if self.sets.insert(name.clone(), set).is_some() {
+            self.problem(place, format!("set[{index}].name"), Fault::ListNameTwice { name });
+        }
+    }
+
+    fn add_networks<'a>(
+        &mut self,
+        networks: &mut Vec<acl::IpNet>,
+        texts: impl Iterator<Item = &'a str>,
+        problem: impl Fn(String) -> (Place, String, Fault),
+    ) {
+        for text in texts {
+            match parse_addresses(text, &|_| None) {
+                Ok(addresses) => networks.extend(addresses.networks().unwrap_or_default()),
+                Err(message) => {
+                    let (place, key, fault) = problem(message);
+                    return self.problem(place, key, fault);
+                }
+            }
+        }
+    }
+
+    fn read_file(&mut self, path: &str, (place, key): (Place, &str)) -> Option<String> {
+        let text =
+            read_whole(Path::new(path)).map_err(|error| error.to_string()).and_then(|bytes| {
+                String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
+            });
+        match text {
+            Ok(text) => Some(text),
+            Err(error) => {
+                let fault = Fault::Rule(format!("{path} cannot be read: {error}"));
+                self.problem(place, key.to_owned(), fault);
+                None
+            }
+        }
+    }
+
+    fn read_list(&mut self, (index, pairs): (usize, usize), list: List, settings: &mut Settings) {
+        let Some(name) = list.name else { return };
+        settings.open_element("list");
+        let place = name.place;
+        let name = settings.require("name", name);
+        if self.lists.iter().any(|other| other.binding.list.name == name) {
+            let key = format!("list[{index}].name");
+            self.problem(place, key, Fault::ListNameTwice { name: name.clone() });
+        }
+        let pair_place = list.pair.as_ref().map_or(place, |pair| pair.place);
+        let pair = list.pair.map(|pair| settings.require("pair", pair));
+        if pair.is_some_and(|pair| pair as usize >= pairs) {
+            self.problem(pair_place, format!("list[{index}].pair"), Fault::NoSuchPair { pairs });
+        }
+        let side = list.port.map(|port| settings.require("port", port));
+        let direction = settings.take("direction", list.direction, ListDirection::In);
+        let default = settings.take("default", list.default, Action::Deny);
+        let mut rules = Vec::new();
+        if let Some(Located { value, place }) = list.rules {
+            let key = format!("list[{index}].rules");
+            self.add_lines(&mut rules, &value, |line, error| (place, key.clone(), line, error));
+            settings.note("rules", value, place.into());
+        }
+        if let Some(file) = list.file {
+            let (place, path) = (file.place, settings.require("file", file));
+            let key = format!("list[{index}].file");
+            if let Some(text) = self.read_file(&path, (place, &key)) {
+                self.add_lines(&mut rules, &text, |line, error| {
+                    (place, key.clone(), line, format!("{path}: {error}"))
+                });
+            }
+        }
+        for (number, table) in list.rule_tables.into_iter().enumerate() {
+            let key = format!("list[{index}].rule[{number}]");
+            rules.extend(self.read_table(&key, table, settings));
+        }
+        if rules.len() > AccessList::RULES_MAX {
+            let (found, most) = (rules.len(), AccessList::RULES_MAX);
+            self.problem(place, format!("list[{index}]"), Fault::TooManyRules { found, most });
+        }
+        let list = Arc::new(AccessList { name, rules, default });
+        let places = side.map(|side| (side, direction)).into_iter().collect();
+        self.lists.push(Bound { binding: ListBinding { list, places }, pair, place });
+    }
+
+    /// Adds the rules of a text, one on each line, without empty lines and comments.
+    fn add_lines(
+        &mut self,
+        rules: &mut Vec<Rule>,
+        text: &str,
+        problem: impl Fn(usize, String) -> (Place, String, usize, String),
+    ) {
+        let sets = std::mem::take(&mut self.sets);
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = without_comment(line);
+            if line.is_empty() {
+                continue;
+            }
+            match parse_rule(line, &|name| sets.get(name).cloned()) {
+                Ok(rule) => rules.push(rule),
+                Err(error) => {
+                    let (place, key, line, error) = problem(number, error.to_string());
+                    self.problem(place, key, Fault::RuleLine { line, error });
+                }
+            }
+        }
+        self.sets = sets;
+    }
+
+    fn read_table(&mut self, key: &str, table: RuleTable, settings: &mut Settings) -> Option<Rule> {
+        settings.open_element("list.rule");
+        let action = table.action?;
+        let known = Action::ALL.iter().find(|(_, name)| *name == action.value);
+        let Some((action, _)) = known else {
+            let names = Action::ALL.map(|(_, name)| name).join(", ");
+            let fault = Fault::Rule(format!("{:?} is no action; write {names}", action.value));
+            self.problem(action.place, format!("{key}.action"), fault);
+            return None;
+        };
+        settings.note("action", action.name().to_owned(), table.place.into());
+        let mut criteria = Criteria::ANY;
+        if let Some(family) = table.family {
+            let known = Family::ALL.iter().find(|(_, name)| *name == family.value);
+            let Some((found, _)) = known else {
+                let fault = Fault::Rule("must be \"ipv4\" or \"ipv6\"".to_owned());
+                self.problem(family.place, format!("{key}.family"), fault);
+                return None;
+            };
+            criteria.family = Some(*found);
+            settings.require("family", family);
+        }
+        for (name, Located { value, place }) in table.fields {
+            let find = |name: &str| self.sets.get(name).cloned();
+            if let Err(message) = acl::parse_field(&mut criteria, name, &value, &find) {
+                self.problem(place, format!("{key}.{name}"), Fault::Rule(message));
+                return None;
+            }
+            settings.note(name, value, place.into());
+        }
+        if let Err(message) = criteria.complete() {
+            self.problem(table.place, key.to_owned(), Fault::Rule(message));
+            return None;
+        }
+        Some(Rule { criteria, action: *action })
+    }
+}
+
+/// Returns a line without its comment, which begins with `#`.
+fn without_comment(line: &str) -> &str {
+    line.split('#').next().unwrap_or_default().trim()
+}
+
+impl Show for Side {
+    fn show(&self) -> serde_json::Value {
+        spelled(PORT, self)
+    }
+}
+
+impl Show for ListDirection {
+    fn show(&self) -> serde_json::Value {
+        spelled(DIRECTION, self)
+    }
+}
+
+impl Show for Action {
+    fn show(&self) -> serde_json::Value {
+        spelled(DEFAULT_ACTION, self)
+    }
+}

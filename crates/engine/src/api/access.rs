@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Owns the access lists of a pair, ready to be searched, and the counters of their rules.
+
+use super::offload::Side;
+use crate::base::Nanos;
+use acl::{AccessList, CtStates, Search, TooManyRegions};
+use std::fmt;
+use std::sync::Arc;
+
+/// Which packets of a port a list is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListDirection {
+    /// Packets that arrive at the port.
+    In,
+    /// Packets that are to leave through the port.
+    Out,
+}
+
+/// A list, and the ports that it is bound to.
+#[derive(Clone, Debug)]
+pub struct ListBinding {
+    /// The list.
+    pub list: Arc<AccessList>,
+    /// Ports and directions. At most one list is bound to each.
+    pub places: Vec<(Side, ListDirection)>,
+}
+
+/// Error: these lists cannot be bound together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessError {
+    /// Two lists, by index, have the same port and direction.
+    SamePlace([usize; 2]),
+    /// The list with this index has too many combinations.
+    TooManyRegions(usize, TooManyRegions),
+}
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AccessError::SamePlace([first, second]) => {
+                write!(f, "lists {first} and {second} are bound to the same port and direction")
+            }
+            AccessError::TooManyRegions(list, error) => write!(f, "list {list}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AccessError {}
+
+/// A list with its search.
+#[derive(Debug)]
+pub(crate) struct SearchedList {
+    pub(crate) list: Arc<AccessList>,
+    pub(crate) search: Search,
+    /// Number of its first rule among the rules of all lists. Its default follows the last rule.
+    pub(crate) first_rule: u32,
+}
+
+/// The access lists of a pair. A packet is first judged by the list for arriving packets of its
+/// port, then by the list for leaving packets of the other port. Both must permit it.
+#[derive(Debug)]
+pub struct AccessLists {
+    pub(crate) lists: Vec<SearchedList>,
+    /// Indices of the lists that judge packets which arrive at port A, and at port B.
+    pub(crate) chains: [[Option<usize>; 2]; 2],
+    rules: u32,
+    /// True if a rule depends on the relation of a packet to connections.
+    pub(crate) mentions_ct: bool,
+}
+
+impl AccessLists {
+    /// Builds the searches of these lists.
+    ///
+    /// # Errors
+    /// [`AccessError`] if two lists have the same place, or a search would be too large.
+    pub fn new(bindings: &[ListBinding]) -> Result<Self, AccessError> {
+        let mut lists = Vec::with_capacity(bindings.len());
+        let mut chains = [[None; 2]; 2];
+        let mut rules = 0;
+        for (index, ListBinding { list, places }) in bindings.iter().enumerate() {
+            let search =
+                Search::new(list).map_err(|error| AccessError::TooManyRegions(index, error))?;
+            lists.push(SearchedList { list: list.clone(), search, first_rule: rules });
+            rules += list.rules.len() as u32 + 1;
+            for &(side, direction) in places {
+                let place = match direction {
+                    ListDirection::In => &mut chains[side as usize][0],
+                    ListDirection::Out => &mut chains[1 - side as usize][1],
+                };
+                if let Some(other) = place.replace(index) {
+                    return Err(AccessError::SamePlace([other, index]));
+                }
+            }
+        }
+        let mut all = bindings.iter().flat_map(|binding| &binding.list.rules);
+        let mentions_ct = all.any(|rule| rule.criteria.ct != CtStates::ANY);
+        Ok(Self { lists, chains, rules, mentions_ct })
+    }
+
+    /// Returns the lists.
+    pub fn lists(&self) -> impl Iterator<Item = &Arc<AccessList>> {
+        self.lists.iter().map(|searched| &searched.list)
+    }
+
+    /// Returns the number of counters: one for each rule of each list, in their order, and one for
+    /// the default of each list behind its last rule.
+    pub fn counters(&self) -> usize {
+        self.rules as usize
+    }
+
+    /// Returns the memory of all searches, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.lists.iter().map(|searched| searched.search.size().bytes).sum()
+    }
+}
+
+/// Packets that a rule, or the default of a list, has decided about or counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleHits {
+    /// Number of packets.
+    pub packets: u64,
+    /// Frame bytes without FCS.
+    pub bytes: u64,
+    /// Time of the last packet; 0 if there was none.
+    pub last: Nanos,
+}
+
+impl RuleHits {
+    /// Adds the counters of another worker.
+    pub fn merge(&mut self, other: RuleHits) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.last = self.last.max(other.last);
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Asks the access lists about packets: without a connection, of a connection whose decision is
+//! open or varies, and ICMP errors.
+//!
+//! Packets of a connection whose directions are both permitted are never compared with a list.
+
+use super::super::verdicts::{CtStates, Verdicts};
+use crate::api::{AccessLists, CtState, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Side};
+use crate::base::Nanos;
+use crate::packet::{HeaderInfo, IcmpHeader, Key, KeyParts, PacketMeta, PacketView};
+use crate::policy::{Judgement, NO_RULE};
+use crate::table::DirectionAccess;
+use crate::tracker::Tracker;
+use acl::Fragment;
+
+/// The lists that judge the packets of a burst, and the side at which it arrived.
+pub(super) type Lists<'a> = (&'a AccessLists, Side);
+
+/// A packet of a batch.
+#[derive(Clone, Copy)]
+pub(in crate::pipeline) struct Candidate<'a> {
+    pub(in crate::pipeline) meta: PacketMeta,
+    pub(in crate::pipeline) info: &'a HeaderInfo,
+    /// True for a fragment.
+    pub(in crate::pipeline) is_fragment: bool,
+}
+
+/// Returns the lists that judge packets of the burst, if any do.
+#[inline(always)]
+fn lists<'a, S>(side: Option<Side>, verdicts: &Verdicts<'a, S>) -> Option<Lists<'a>> {
+    let lists = verdicts.access?;
+    side.filter(|side| lists.is_bound(*side)).map(|side| (lists, side))
+}
+
+impl<'a> Candidate<'a> {
+    /// Returns the packet of a view.
+    pub(super) fn of(packet: &PacketView<'a>) -> Self {
+        let PacketView { meta, header_info: info, is_fragment, .. } = *packet;
+        Self { meta, info, is_fragment }
+    }
+
+    /// Returns the fields that rules are compared with.
+    fn fields<const W: usize>(&self, key: &Key<W>, (ct, mark): (CtState, u32)) -> acl::Packet {
+        let KeyParts { low, high, low_port, high_port, zone, proto } = key.parts();
+        let (mut ends, mut ports) = ([low, high], [low_port, high_port]);
+        if self.meta.swapped() == 1 {
+            ends.reverse();
+            ports.reverse();
+        }
+        let has_header = !self.info.is_later_fragment();
+        let has_ports = matches!(proto, PROTO_TCP | PROTO_UDP | PROTO_SCTP);
+        acl::Packet {
+            src: ends[0],
+            dst: ends[1],
+            proto,
+            // A later fragment has those of its datagram, if the connection is known.
+            ports: has_ports.then_some(ports).filter(|_| has_header || ports != [0; 2]),
+            icmp: (proto == Key::<W>::ICMP && has_header).then(|| self.info.icmp.to_be_bytes()),
+            tcp_flags: (proto == PROTO_TCP && has_header).then(|| self.meta.tcp_flags()),
+            fragment: match (has_header, self.is_fragment) {
+                (true, false) => Fragment::None,
+                (true, true) => Fragment::First,
+                (false, _) => Fragment::Later,
+            },
+            zone,
+            ct: states(ct),
+            mark,
+        }
+    }
+}
+
+/// Returns the states for rules.
+fn states(ct: CtState) -> acl::CtStates {
+    let pairs = CtState::ALL.iter().zip(acl::CtStates::ALL);
+    let mut found = pairs.filter(|((state, _), _)| ct.contains(*state)).map(|(_, (own, _))| own);
+    let first = found.next().unwrap_or(acl::CtStates::UNTRACKED);
+    found.fold(first, |states, own| states | own)
+}
+
+/// The packet is denied, and has its verdict.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Denied;
+
+/// Judges a packet without a connection, which has this relation to connections. Returns the
+/// judgement if the packet may pass; `Ok(None)` if no list judges it.
+///
+/// # Errors
+/// [`Denied`] if a list denies it.
+#[inline(always)]
+pub(super) fn judge_new<const W: usize>(
+    tracker: &mut Tracker<W>,
+    (key, ct): (&Key<W>, impl FnOnce(&Tracker<W>) -> CtState),
+    candidate: Candidate,
+    verdicts: &mut Verdicts<impl CtStates>,
+) -> Result<Option<Judgement>, Denied> {
+    let Some(lists) = lists(tracker.side(), verdicts) else { return Ok(None) };
+    let fields = candidate.fields(key, (ct(tracker), 0));
+    let judgement = judge(tracker, lists, (&fields, candidate.meta), verdicts.now);
+    match judgement.permits {
+        true => Ok(Some(judgement)),
+        false => {
+            verdicts.denied(candidate.info.position);
+            Err(Denied)
+        }
+    }
+}
+
+/// Judges a packet. Counts it for rules that only count, and, if it is denied, for those that
+/// decided.
+#[inline(never)]
+fn judge<const W: usize>(
+    tracker: &mut Tracker<W>,
+    (lists, side): Lists,
+    (fields, meta): (&acl::Packet, PacketMeta),
+    now: Nanos,
+) -> Judgement {
+    let judgement = lists.judge(side, fields);
+    if judgement.varies {
+        lists.for_each_counting(side, (fields, &judgement), &mut |rule| {
+            tracker.count_hit([rule, NO_RULE], meta, now);
+        });
+    }
+    if !judgement.permits {
+        tracker.count_hit(judgement.rules, meta, now);
+    }
+    judgement
+}
+
+/// Notes the judgement that permitted the first packet of a connection. If the connection has
+/// begun, calls `begin`, and the connection counts the packet for the rules; otherwise, and if the
+/// decision varies from packet to packet, it is counted here.
+pub(super) fn note_new<const W: usize>(
+    tracker: &mut Tracker<W>,
+    (judgement, has_begun): (&Judgement, bool),
+    packet: &PacketView,
+    begin: impl FnOnce(&mut Tracker<W>),
+) {
+    if has_begun {
+        begin(tracker);
+    }
+    if !has_begun || judgement.decision() == DirectionAccess::Varies {
+        tracker.count_hit(judgement.rules, packet.meta, packet.now);
+    }
+}
+
+/// Counts a packet that passes and that no connection counts for the rules that permitted it.
+pub(super) fn count_passed<const W: usize>(
+    tracker: &mut Tracker<W>,
+    judgement: Option<&Judgement>,
+    packet: &PacketView,
+) {
+    if let Some(judgement) = judgement {
+        tracker.count_hit(judgement.rules, packet.meta, packet.now);
+    }
+}
+
+/// True if the lists deny a packet of the connection in `record`. Its verdict is written then.
+#[inline(always)]
+pub(in crate::pipeline) fn denies_known<const W: usize>(
+    tracker: &mut Tracker<W>,
+    record: u32,
+    candidate: Candidate,
+    verdicts: &mut Verdicts<impl CtStates>,
+) -> bool {
+    if !tracker.needs_access_check(record, candidate.meta) {
+        return false;
+    }
+    // An answer may arrive where no list is bound, and end the time in which its connection is new.
+    let (Some(lists), Some(side)) = (verdicts.access, tracker.side()) else { return false };
+    let lists = (lists, side);
+    let is_denied = !judge_known(tracker, record, (candidate, lists), verdicts.now);
+    if is_denied {
+        verdicts.denied(candidate.info.position);
+    }
+    is_denied
+}
+
+/// True if the lists deny a fragment that has waited for the first one of its connection.
+pub(in crate::pipeline) fn denies_held<const W: usize>(
+    tracker: &mut Tracker<W>,
+    key: &Key<W>,
+    meta: PacketMeta,
+    verdicts: &mut Verdicts<impl CtStates>,
+) -> bool {
+    let Some(lists) = lists(tracker.side(), verdicts) else { return false };
+    let hash = tracker.table.hasher.hash_one(&key.0);
+    let Some(record) = tracker.table.find(hash, key) else { return false };
+    let info = &HeaderInfo::later_fragment(0);
+    let candidate = Candidate { meta, info, is_fragment: true };
+    tracker.needs_access_check(record, meta)
+        && !judge_known(tracker, record, (candidate, lists), verdicts.now)
+}
+
+/// Judges a packet of the connection in `record`, unless that is decided. True if it may pass.
+#[inline(never)]
+fn judge_known<const W: usize>(
+    tracker: &mut Tracker<W>,
+    record: u32,
+    (candidate, lists): (Candidate, Lists),
+    now: Nanos,
+) -> bool {
+    let meta = candidate.meta;
+    let (access, direction) = (tracker.access(record), tracker.direction(record, meta));
+    match access.decisions[direction] {
+        DirectionAccess::Permitted => return true,
+        DirectionAccess::Denied => {
+            tracker.count_hit(access.rules[direction], meta, now);
+            return false;
+        }
+        DirectionAccess::Undecided | DirectionAccess::Varies => {}
+    }
+    let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
+    let fields = candidate.fields(&key, (tracker.ct_state(record, meta), mark));
+    let judgement = judge(tracker, lists, (&fields, meta), now);
+    if judgement.reflects {
+        tracker.reflect_access(record, &judgement);
+        return true;
+    }
+    let is_answer = direction == 1 && tracker.is_unanswered(record);
+    if is_answer && judgement.permits && lists.0.mentions_ct {
+        judge_answered(tracker, record, (candidate, lists));
+    }
+    if access.decisions[direction] == DirectionAccess::Undecided {
+        tracker.decide_access(record, direction, (judgement.decision(), judgement.rules));
+    }
+    if judgement.permits && judgement.varies {
+        tracker.count_hit(judgement.rules, meta, now);
+    }
+    judgement.permits
+}
+
+/// Decides anew about the packets of the originator, whose connection has its first answer: they
+/// are no longer new. They arrive at the other side.
+fn judge_answered<const W: usize>(
+    tracker: &mut Tracker<W>,
+    record: u32,
+    (answer, (lists, side)): (Candidate, Lists),
+) {
+    let side = side.other();
+    if !lists.is_bound(side) {
+        return;
+    }
+    let meta = answer.meta.sent_by(answer.meta.swapped() ^ 1);
+    let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
+    let fields = Candidate { meta, ..answer }.fields(&key, (CtState::ESTABLISHED, mark));
+    let judgement = lists.judge(side, &fields);
+    // If they are to reflect the connection, their next packet does.
+    let decision = if judgement.reflects { DirectionAccess::Varies } else { judgement.decision() };
+    tracker.decide_access(record, 0, (decision, judgement.rules));
+}
+
+/// An ICMP error of a batch.
+pub(in crate::pipeline) struct QuotingError<'a> {
+    pub(in crate::pipeline) info: &'a HeaderInfo,
+    pub(in crate::pipeline) meta: PacketMeta,
+    /// True if it is about a packet that the connection has had.
+    pub(in crate::pipeline) is_related: bool,
+    /// True if it goes to the originator.
+    pub(in crate::pipeline) is_reply: bool,
+}
+
+/// True if the lists deny an ICMP error that quotes a packet of the connection in `record`, if it
+/// is known. Its verdict is written then.
+#[inline(never)]
+pub(in crate::pipeline) fn denies_error<const W: usize>(
+    (tracker, record): (&mut Tracker<W>, Option<u32>),
+    (error, frame, zone): (&QuotingError, &[u8], u16),
+    verdicts: &mut Verdicts<impl CtStates>,
+) -> bool {
+    let Some(lists) = lists(tracker.side(), verdicts) else { return false };
+    if error.is_related && record.is_some_and(|record| tracker.access(record).reflects) {
+        return false;
+    }
+    let ct = match (error.is_related, error.is_reply) {
+        (true, true) => CtState::RELATED | CtState::REPLY,
+        (true, false) => CtState::RELATED,
+        (false, _) => CtState::INVALID,
+    };
+    let Some(header) = IcmpHeader::of_frame(frame) else {
+        // The parser has read it, so this is a frame whose headers lie in several segments.
+        let is_denied = verdicts.accounts.drops.denies_unjudged;
+        if is_denied {
+            verdicts.denied(error.info.position);
+        }
+        return is_denied;
+    };
+    let fields = acl::Packet {
+        src: header.src,
+        dst: header.dst,
+        proto: Key::<W>::ICMP,
+        icmp: Some(header.icmp),
+        zone,
+        ct: states(ct),
+        ..acl::Packet::EMPTY
+    };
+    let judgement = judge(tracker, lists, (&fields, error.meta), verdicts.now);
+    match judgement.permits {
+        true => tracker.count_hit(judgement.rules, error.meta, verdicts.now),
+        false => verdicts.denied(error.info.position),
+    }
+    !judgement.permits
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Judges a packet by the access lists of its way through the pair.
+
+use crate::api::{AccessLists, Side};
+use acl::{Action, Decision, Packet};
+
+/// Stands for no counter of a rule.
+pub(crate) const NO_RULE: u32 = u32::MAX;
+
+/// What the lists say about a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    /// Counters of the rules that decided: of the list for arriving packets, and of the list for
+    /// leaving ones. [`NO_RULE`] if there is no such list, or the packet did not come so far.
+    pub(crate) rules: [u32; 2],
+    pub(crate) permits: bool,
+    /// True if all packets of its connection pass, in both directions.
+    pub(crate) reflects: bool,
+    /// True if another packet of its connection and direction may be judged otherwise, or if a rule
+    /// only counts it.
+    pub(crate) varies: bool,
+}
+
+impl Judgement {
+    /// Judgement without any list.
+    const PERMIT: Judgement =
+        Judgement { rules: [NO_RULE; 2], permits: true, reflects: false, varies: false };
+}
+
+impl AccessLists {
+    /// True if packets that arrive at this side are judged.
+    #[inline(always)]
+    pub(crate) fn is_bound(&self, side: Side) -> bool {
+        self.chains[side as usize] != [None; 2]
+    }
+
+    /// True if a packet that cannot be compared with rules is dropped: the default of a list denies
+    /// it.
+    pub(crate) fn denies_unjudged(&self, side: Side) -> bool {
+        let lists = self.chains[side as usize].iter().flatten();
+        lists.into_iter().any(|list| !self.lists[*list].list.default.permits())
+    }
+
+    /// Judges a packet that arrives at this side.
+    #[inline(never)]
+    pub(crate) fn judge(&self, side: Side, packet: &Packet) -> Judgement {
+        let mut judgement = Judgement::PERMIT;
+        for (index, counter) in self.chains[side as usize].iter().zip(&mut judgement.rules) {
+            let Some(searched) = index.and_then(|index| self.lists.get(index)) else { continue };
+            let found = searched.search.find(packet);
+            let rules = searched.list.rules.len() as u32;
+            *counter = searched.first_rule + found.rule.unwrap_or(rules);
+            let action = searched.list.action(found.rule);
+            judgement.varies |= found.varies;
+            judgement.reflects |= action == Action::PermitReflect;
+            if !action.permits() {
+                (judgement.permits, judgement.reflects) = (false, false);
+                break;
+            }
+        }
+        judgement
+    }
+
+    /// Calls `count` with the counter of each rule that only counts this packet.
+    pub(crate) fn for_each_counting(
+        &self,
+        side: Side,
+        (packet, judgement): (&Packet, &Judgement),
+        count: &mut impl FnMut(u32),
+    ) {
+        for (index, counter) in self.chains[side as usize].iter().zip(judgement.rules) {
+            let searched = index.and_then(|index| self.lists.get(index));
+            let Some(searched) = searched.filter(|_| counter != NO_RULE) else { continue };
+            let rule = counter - searched.first_rule;
+            let is_default = rule as usize == searched.list.rules.len();
+            let decision =
+                Decision { rule: (!is_default).then_some(rule), action: searched.list.default };
+            for rule in searched.list.counting(decision, packet) {
+                count(searched.first_rule + rule);
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Stores what access lists have decided about each connection, and the counters of their rules.
+
+use crate::api::{Config, RuleHits};
+use crate::base::{HugeRegion, MemoryUse, Nanos};
+
+/// What the lists say about the packets of one direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum DirectionAccess {
+    /// They were not asked yet.
+    Undecided,
+    /// All packets pass.
+    Permitted,
+    /// All packets are dropped.
+    Denied,
+    /// It depends on the packet.
+    Varies,
+}
+
+/// What the lists have decided about a connection: one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct ConnAccess {
+    /// By direction, the originator's first: the counters of the rules that decided.
+    pub(crate) rules: [[u32; 2]; 2],
+    /// Packets and bytes of each direction that these counters have already.
+    pub(crate) settled: [[u64; 2]; 2],
+    pub(crate) decisions: [DirectionAccess; 2],
+    /// True if a rule permits both directions, and related ICMP errors.
+    pub(crate) reflects: bool,
+}
+
+const _: () = assert!(size_of::<ConnAccess>() == 64);
+
+impl ConnAccess {
+    /// No list was asked.
+    pub(crate) const NONE: ConnAccess = ConnAccess {
+        rules: [[u32::MAX; 2]; 2],
+        settled: [[0; 2]; 2],
+        decisions: [DirectionAccess::Undecided; 2],
+        reflects: false,
+    };
+
+    /// These rules have decided about packets of the originator.
+    pub(crate) fn begun(rules: [u32; 2], decision: DirectionAccess) -> Self {
+        let mut access = Self::NONE;
+        (access.rules[0], access.decisions[0]) = (rules, decision);
+        access
+    }
+
+    /// These rules permit both directions. `settled` are the packets and bytes so far.
+    pub(crate) fn reflected(rules: [u32; 2], settled: [[u64; 2]; 2]) -> Self {
+        let decisions = [DirectionAccess::Permitted; 2];
+        ConnAccess { rules: [rules; 2], settled, decisions, reflects: true }
+    }
+
+    /// True if packets of a direction have to be compared with the lists, or dropped.
+    pub(crate) fn is_checked(&self) -> bool {
+        let needs_check = |decision: &DirectionAccess| {
+            matches!(decision, DirectionAccess::Denied | DirectionAccess::Varies)
+        };
+        self.decisions.iter().any(needs_check)
+    }
+}
+
+/// The decisions about all connections of a table, and the counters of all rules.
+pub(crate) struct AccessColumn {
+    pub(crate) conns: HugeRegion<ConnAccess>,
+    pub(crate) hits: Vec<RuleHits>,
+}
+
+impl AccessColumn {
+    /// Allocates the column of a table with `len` records; `None` if there are no lists.
+    pub(super) fn new(len: usize, config: &Config) -> Option<Self> {
+        let lists = config.access.as_ref()?;
+        Some(Self {
+            conns: HugeRegion::new(len, ConnAccess::NONE, config.huge_pages),
+            hits: vec![RuleHits::default(); lists.counters()],
+        })
+    }
+
+    /// Adds packets to the counters of these rules.
+    pub(crate) fn add(&mut self, rules: [u32; 2], [packets, bytes]: [u64; 2], now: Nanos) {
+        for rule in rules {
+            if let Some(hits) = self.hits.get_mut(rule as usize) {
+                hits.merge(RuleHits { packets, bytes, last: now });
+            }
+        }
+    }
+
+    pub(crate) fn memory(&self) -> MemoryUse {
+        self.conns.memory()
+    }
+}

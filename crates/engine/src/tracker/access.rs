@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Keeps the decisions of access lists with their connections, and counts packets for the rules.
+//!
+//! A packet that its connection counts is not counted for its rule at once: when the connection
+//! ends, or someone asks, the counters of the connection are added to those of the rule.
+
+use super::Tracker;
+use crate::api::RuleHits;
+use crate::base::Nanos;
+use crate::packet::{Key, PacketMeta};
+use crate::policy::Judgement;
+use crate::table::{ConnAccess, DirectionAccess};
+
+impl Judgement {
+    /// Returns what it says about the packets of one direction of a connection. Once the connection
+    /// is reflected, its packets need not match the rule.
+    pub(crate) fn decision(&self) -> DirectionAccess {
+        match (self.varies && !self.reflects, self.permits) {
+            (true, _) => DirectionAccess::Varies,
+            (false, true) => DirectionAccess::Permitted,
+            (false, false) => DirectionAccess::Denied,
+        }
+    }
+}
+
+impl<const W: usize> Tracker<W> {
+    /// Returns what the lists have decided about the connection in `record`.
+    pub(crate) fn access(&self, record: u32) -> ConnAccess {
+        let column = self.table.access.as_ref();
+        column.map_or(ConnAccess::NONE, |column| column.conns[record as usize])
+    }
+
+    /// True if access lists have to be asked about a packet of the connection in `record`: they
+    /// check each packet, or it is the first answer.
+    #[inline(always)]
+    pub(crate) fn needs_access_check(&self, record: u32, meta: PacketMeta) -> bool {
+        let hot = &self.table.hot[record as usize];
+        hot.is_checked() || hot.state().is_first() as usize & hot.direction(meta) == 1
+    }
+
+    /// True if the connection in `record` has no answer yet.
+    pub(crate) fn is_unanswered(&self, record: u32) -> bool {
+        self.table.hot[record as usize].state().is_first() == 1
+    }
+
+    /// Returns the direction of a packet of the connection in `record`: 0 if the originator sent
+    /// it, 1 for the responder.
+    pub(crate) fn direction(&self, record: u32, meta: PacketMeta) -> usize {
+        self.table.hot[record as usize].direction(meta)
+    }
+
+    /// Notes the judgement about the first packet of the connection with this key, which has just
+    /// begun.
+    #[inline(never)]
+    pub(crate) fn begin_access(&mut self, (hash, key): (u64, &Key<W>), judgement: &Judgement) {
+        if let Some(record) = self.table.find(hash, key) {
+            self.begin_access_of(record, judgement);
+        }
+    }
+
+    /// Notes the judgement about the first packet of the connection that has begun in `record`.
+    pub(crate) fn begin_access_of(&mut self, record: u32, judgement: &Judgement) {
+        let access = match judgement.reflects {
+            true => ConnAccess::reflected(judgement.rules, [[0; 2]; 2]),
+            false => ConnAccess::begun(judgement.rules, judgement.decision()),
+        };
+        self.write_access(record, access);
+    }
+
+    /// Permits both directions of the connection in `record`, by a rule that reflects it. Packets
+    /// so far are counted for the rules that decided before.
+    pub(crate) fn reflect_access(&mut self, record: u32, judgement: &Judgement) {
+        self.settle_access(record);
+        let settled = self.access(record).settled;
+        self.write_access(record, ConnAccess::reflected(judgement.rules, settled));
+    }
+
+    /// Notes what the lists say about a direction of the connection in `record`, and the counters
+    /// of the rules that decided. Packets so far are counted for the rules that decided before.
+    pub(crate) fn decide_access(
+        &mut self,
+        record: u32,
+        direction: usize,
+        (decision, rules): (DirectionAccess, [u32; 2]),
+    ) {
+        self.settle_access(record);
+        let mut access = self.access(record);
+        access.decisions[direction] = decision;
+        access.rules[direction] = rules;
+        self.write_access(record, access);
+    }
+
+    fn write_access(&mut self, record: u32, access: ConnAccess) {
+        if let Some(column) = &mut self.table.access {
+            column.conns[record as usize] = access;
+            self.table.hot[record as usize].set_checked(access.is_checked());
+        }
+    }
+
+    /// Counts for their rules the packets that the connection in `record` has counted since the
+    /// last time.
+    pub(crate) fn settle_access(&mut self, record: u32) {
+        let Some(column) = &mut self.table.access else { return };
+        let (hot, cold) = (&self.table.hot[record as usize], &self.table.cold.0[record as usize]);
+        let mut access = column.conns[record as usize];
+        for direction in 0..2 {
+            let [packets, bytes] = hot.packets_and_bytes(cold, direction);
+            let [before, bytes_before] = access.settled[direction];
+            access.settled[direction] = [packets, bytes];
+            let is_of_rule = access.decisions[direction] == DirectionAccess::Permitted;
+            if is_of_rule && packets > before {
+                let more = [packets - before, bytes - bytes_before];
+                column.add(access.rules[direction], more, hot.last_seen(cold));
+            }
+        }
+        column.conns[record as usize] = access;
+    }
+
+    /// Counts the packets of the connection in `record` for their rules, if there is one.
+    pub(crate) fn settle_live(&mut self, record: u32) {
+        if !self.table.hot[record as usize].is_free() {
+            self.settle_access(record);
+        }
+    }
+
+    /// Counts the packets of the connection in `record`, which ends, for their rules. What was
+    /// decided about it does not hold for the next one there.
+    #[inline(always)]
+    pub(super) fn end_access(&mut self, record: u32) {
+        if self.table.access.is_some() {
+            self.settle_access(record);
+            if let Some(column) = &mut self.table.access {
+                column.conns[record as usize] = ConnAccess::NONE;
+            }
+        }
+    }
+
+    /// Counts one packet for these rules.
+    pub(crate) fn count_hit(&mut self, rules: [u32; 2], meta: PacketMeta, now: Nanos) {
+        if let Some(column) = &mut self.table.access {
+            column.add(rules, [1, meta.frame_bytes()], now);
+        }
+    }
+
+    /// Returns the counters of all rules; none without lists.
+    pub(crate) fn rule_hits(&self) -> &[RuleHits] {
+        self.table.access.as_ref().map_or(&[], |column| &column.hits)
+    }
+}

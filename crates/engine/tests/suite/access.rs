@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Access lists: each packet gets the verdict that comparing it with every rule would give it, and
+//! each rule counts the packets that it decided about.
+
+use acl::{AccessList, Action, Packet, parse_rule};
+use engine::{
+    AccessLists, Config, Cursor, Engine, ListBinding, ListDirection, RuleHits, Side, Tracking,
+    UntrackedReason, Verdict,
+};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::{BytesPacket, FrameBuilder};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn list(name: &str, default: Action, rules: &[&str]) -> Arc<AccessList> {
+    let rules = rules.iter().map(|rule| parse_rule(rule, &|_| None).unwrap()).collect();
+    Arc::new(AccessList { name: name.into(), rules, default })
+}
+
+fn bind(list: Arc<AccessList>, side: Side, direction: ListDirection) -> ListBinding {
+    ListBinding { list, places: vec![(side, direction)] }
+}
+
+fn config(bindings: &[ListBinding], tracking: Tracking) -> Config {
+    let access = Some(Arc::new(AccessLists::new(bindings).unwrap()));
+    let (capacity_ipv4, capacity_ipv6) = (1000, 1000);
+    Config { capacity_ipv4, capacity_ipv6, access, tracking, ..Config::default() }
+}
+
+/// The two lines that people want first: connections begin at port A only.
+fn from_a_only() -> Vec<ListBinding> {
+    let a = list("a", Action::Deny, &["permit+reflect ct new"]);
+    let b = list("b", Action::Deny, &["permit ct established,related,reply"]);
+    vec![bind(a, Side::A, ListDirection::In), bind(b, Side::B, ListDirection::In)]
+}
+
+/// True for each packet that passes.
+fn send(engine: &mut Engine, side: Side, packets: &[FrameBuilder]) -> Vec<bool> {
+    let frames: Vec<_> = packets.iter().map(FrameBuilder::build).collect();
+    let packets: Vec<_> = frames.iter().map(|frame| BytesPacket::new(frame)).collect();
+    let mut verdicts = vec![Verdict::Hold; packets.len()];
+    engine.process_from(side, SECOND, &packets, &mut verdicts);
+    verdicts.iter().map(|verdict| *verdict == Verdict::Forward).collect()
+}
+
+fn hits(engine: &mut Engine, counters: usize) -> Vec<RuleHits> {
+    let mut cursor = Cursor::default();
+    while engine.settle_rules(&mut cursor, 64) {}
+    let mut hits = vec![RuleHits::default(); counters];
+    engine.add_rule_hits(&mut hits);
+    hits
+}
+
+fn udp(src: u8, dst: u8, sport: u16, dport: u16) -> FrameBuilder {
+    FrameBuilder::ipv4([10, 0, 0, src], [10, 0, 1, dst]).udp(sport, dport)
+}
+
+#[test]
+fn connections_begin_at_one_port_only() {
+    let mut engine = Engine::new(&config(&from_a_only(), Tracking::Connections));
+    let query = udp(1, 2, 4000, 53);
+    assert_eq!(
+        send(&mut engine, Side::B, &[query.clone().reversed()]),
+        [false],
+        "nothing was asked"
+    );
+    assert_eq!(send(&mut engine, Side::A, &[query.clone(), query.clone()]), [true, true]);
+    let stranger = udp(9, 2, 4000, 53).reversed();
+    assert_eq!(send(&mut engine, Side::B, &[query.clone().reversed(), stranger]), [true, false]);
+    assert_eq!(send(&mut engine, Side::A, std::slice::from_ref(&query)), [true], "no longer new");
+    // ICMP errors about the connection pass, others do not.
+    let error = |quoted: &FrameBuilder| {
+        FrameBuilder::ipv4([10, 9, 9, 9], [10, 0, 0, 1]).icmp_error(3, 3, &quoted.build_packet())
+    };
+    let errors = [error(&query), error(&udp(1, 2, 4001, 53))];
+    assert_eq!(send(&mut engine, Side::B, &errors), [true, false]);
+    let dropped = engine.stats().dropped[UntrackedReason::Denied as usize];
+    assert_eq!(dropped, 3);
+    let hits = hits(&mut engine, 4);
+    assert_eq!(hits.iter().map(|hits| hits.packets).collect::<Vec<_>>(), [4, 0, 0, 3]);
+}
+
+/// A SYN of the other side for the addresses of a closed connection opens nothing.
+#[test]
+fn a_reused_connection_is_judged_by_the_port_of_its_syn() {
+    let mut engine = Engine::new(&config(&from_a_only(), Tracking::Connections));
+    let tcp = |flags, seq| {
+        FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 2]).tcp(4000, 80).flags(flags).seq(seq)
+    };
+    let [syn, rst] = [tcp(2, 100), tcp(4, 101)];
+    assert_eq!(send(&mut engine, Side::A, &[syn.clone(), rst]), [true, true]);
+    let reversed = syn.clone().reversed().seq(5000);
+    assert_eq!(send(&mut engine, Side::B, &[reversed]), [false]);
+    assert_eq!(send(&mut engine, Side::A, &[tcp(2, 9000)]), [true]);
+}
+
+/// Without reflection, the list of the other port decides about answers, and of a denied answer
+/// nothing is left.
+#[test]
+fn answers_are_judged_by_their_own_list() {
+    let a = list("a", Action::Deny, &["permit src 10.0.0.0/24"]);
+    let b = list("b", Action::Permit, &["deny proto udp sport 53"]);
+    let bindings = [bind(a, Side::A, ListDirection::In), bind(b, Side::B, ListDirection::In)];
+    let mut engine = Engine::new(&config(&bindings, Tracking::Connections));
+    let (query, other) = (udp(1, 2, 4000, 53), udp(1, 2, 4000, 54));
+    assert_eq!(send(&mut engine, Side::A, &[query.clone(), other.clone()]), [true, true]);
+    let answers = [query.clone().reversed(), other.clone().reversed(), query.clone().reversed()];
+    assert_eq!(send(&mut engine, Side::B, &answers), [false, true, false]);
+    assert_eq!(send(&mut engine, Side::A, &[query.clone(), other]), [true, true]);
+    let packets: Vec<_> = hits(&mut engine, 4).iter().map(|hits| hits.packets).collect();
+    assert_eq!(packets, [4, 0, 2, 1]);
+}
+
+/// Rules on fields of a packet are compared with each packet of a connection.
+#[test]
+fn rules_on_flags_are_compared_with_every_packet() {
+    let a = list(
+        "a",
+        Action::Permit,
+        &["count proto tcp tcp-flags psh", "deny proto tcp tcp-flags urg"],
+    );
+    let mut engine = Engine::new(&config(&[bind(a, Side::B, ListDirection::Out)], Tracking::Flows));
+    let tcp = |flags| FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 2]).tcp(4000, 80).flags(flags);
+    let packets = [tcp(0x10), tcp(0x18), tcp(0x30), tcp(0x38), tcp(0x10)];
+    assert_eq!(send(&mut engine, Side::A, &packets), [true, true, false, false, true]);
+    let packets: Vec<_> = hits(&mut engine, 3).iter().map(|hits| hits.packets).collect();
+    assert_eq!(packets, [2, 2, 3]);
+}
+
+/// What cannot be compared with rules is dropped if the default denies; what is no IP passes.
+#[test]
+fn a_denying_default_drops_what_it_cannot_judge() {
+    let a = list("a", Action::Deny, &["permit"]);
+    let mut engine =
+        Engine::new(&config(&[bind(a, Side::A, ListDirection::In)], Tracking::Connections));
+    let mut cut = udp(1, 2, 3, 4).build();
+    cut.truncate(30);
+    let mut arp = cut.clone();
+    arp[12..14].copy_from_slice(&[8, 6]);
+    let packets = [&cut, &arp].map(|frame| BytesPacket::new(frame));
+    let mut verdicts = [Verdict::Hold; 2];
+    engine.process_from(Side::A, SECOND, &packets, &mut verdicts);
+    assert_eq!(verdicts, [Verdict::Drop, Verdict::Forward]);
+    engine.process_from(Side::B, SECOND, &packets, &mut verdicts);
+    assert_eq!(verdicts, [Verdict::Forward, Verdict::Forward], "no list is bound there");
+}
+
+// Random lists and packets against a model that compares every packet with every rule.
+
+/// Words of random rules, few enough that they meet packets.
+fn rule_text() -> impl Strategy<Value = String> {
+    let word = |words: &[&str]| {
+        prop::sample::select(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    };
+    let action = word(&["permit", "permit", "deny", "permit+reflect", "count"]);
+    let src =
+        word(&["", " src 10.0.0.0/31", " src 10.0.0.1", " src 10.0.1.0/24", " src fd00::/64"]);
+    let dst = word(&["", "", " dst 10.0.1.1", " dst 10.0.0.0/16", " dst fd00:0:0:1::/64"]);
+    let proto = word(&[
+        "",
+        " proto udp",
+        " proto udp dport 1-2",
+        " proto tcp",
+        " proto tcp tcp-flags psh/psh+urg",
+        " proto tcp sport 1",
+    ]);
+    let ct = word(&["", "", "", " ct new", " ct established", " ct reply", " ct new,reply"]);
+    (action, src, dst, proto, ct).prop_map(|(a, b, c, d, e)| format!("{a}{b}{c}{d}{e}"))
+}
+
+fn random_list() -> impl Strategy<Value = Arc<AccessList>> {
+    let rules = prop::collection::vec(rule_text(), 0..6);
+    (rules, any::<bool>()).prop_map(|(rules, permits)| {
+        let parsed = rules.iter().filter_map(|rule| parse_rule(rule, &|_| None).ok()).collect();
+        let default = if permits { Action::Permit } else { Action::Deny };
+        Arc::new(AccessList { name: "random".into(), rules: parsed, default })
+    })
+}
+
+/// A packet between hosts of side A, 10.0.0.0/24, and of side B, 10.0.1.0/24.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    is_v6: bool,
+    is_tcp: bool,
+    from_a: bool,
+    hosts: [u8; 2],
+    ports: [u16; 2],
+    flags: u8,
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    let flags = prop::sample::select(vec![0x10, 0x18, 0x30, 0x38]);
+    let ends = ([0..3_u8, 0..2_u8], [1..4_u16, 1..3_u16]);
+    (any::<(bool, bool, bool)>(), ends, flags).prop_map(
+        |((is_v6, is_tcp, from_a), (hosts, ports), flags)| Sent {
+            is_v6,
+            is_tcp,
+            from_a,
+            hosts,
+            ports,
+            flags,
+        },
+    )
+}
+
+/// Bursts, each from side A or not.
+fn bursts() -> impl Strategy<Value = Vec<(bool, Vec<Sent>)>> {
+    let burst = prop::collection::vec(sent(), 1..20);
+    prop::collection::vec((any::<bool>(), burst), 1..12)
+}
+
+impl Sent {
+    fn side(&self) -> Side {
+        if self.from_a { Side::A } else { Side::B }
+    }
+
+    fn frame(&self) -> FrameBuilder {
+        let [a, b] = self.hosts;
+        let base = match self.is_v6 {
+            false => FrameBuilder::ipv4([10, 0, 0, a], [10, 0, 1, b]),
+            true => FrameBuilder::ipv6(
+                [0xfd00, 0, 0, 0, 0, 0, 0, a.into()],
+                [0xfd00, 0, 0, 1, 0, 0, 0, b.into()],
+            ),
+        };
+        let [of_a, of_b] = self.ports;
+        let frame = match self.is_tcp {
+            false => base.udp(of_a, of_b),
+            true => base.tcp(of_a, of_b).flags(self.flags),
+        };
+        if self.from_a { frame } else { frame.reversed() }
+    }
+
+    /// The fields of the packet, with this relation to its connection.
+    fn fields(&self, ct: acl::CtStates) -> Packet {
+        let [a, b]: [IpAddr; 2] = match self.is_v6 {
+            false => [[10, 0, 0, self.hosts[0]].into(), [10, 0, 1, self.hosts[1]].into()],
+            true => [(0, self.hosts[0]), (1, self.hosts[1])]
+                .map(|(net, host)| [0xfd00, 0, 0, net, 0, 0, 0, u16::from(host)].into()),
+        };
+        let (mut ends, mut ports) = ([a, b], self.ports);
+        if !self.from_a {
+            ends.reverse();
+            ports.reverse();
+        }
+        let tcp_flags = self.is_tcp.then_some(self.flags);
+        let proto = if self.is_tcp { 6 } else { 17 };
+        Packet {
+            src: ends[0],
+            dst: ends[1],
+            proto,
+            ports: Some(ports),
+            tcp_flags,
+            ct,
+            ..Packet::EMPTY
+        }
+    }
+}
+
+/// A connection of the model.
+struct Conn {
+    from_a: bool,
+    is_answered: bool,
+    /// Counters of the rules that reflect it, if they do.
+    reflected_by: Option<Vec<usize>>,
+}
+
+/// Lists of each way, in their order, with the number of their first counter.
+struct Model {
+    ways: [Vec<(Arc<AccessList>, usize)>; 2],
+    conns: HashMap<(bool, bool, [u8; 2], [u16; 2]), Conn>,
+    hits: Vec<u64>,
+    tracking: Tracking,
+}
+
+impl Model {
+    /// Compares a packet with every rule. Returns whether it passes, the counters of the rules that
+    /// decided, and whether one reflects.
+    fn judge(&mut self, fields: &Packet, from_a: bool) -> (bool, Vec<usize>, bool) {
+        let (mut deciding, mut reflects) = (vec![], false);
+        for (list, first) in &self.ways[usize::from(!from_a)] {
+            let decision = list.decide(fields);
+            for rule in list.counting(decision, fields) {
+                self.hits[first + rule as usize] += 1;
+            }
+            deciding.push(first + decision.rule.map_or(list.rules.len(), |rule| rule as usize));
+            reflects |= decision.action == Action::PermitReflect;
+            if !decision.action.permits() {
+                return (false, deciding, false);
+            }
+        }
+        (true, deciding, reflects)
+    }
+
+    fn process(&mut self, sent: &Sent) -> bool {
+        let key = (sent.is_v6, sent.is_tcp, sent.hosts, sent.ports);
+        let is_off = self.tracking == Tracking::Off;
+        let conn = self.conns.get(&key);
+        let ct = match conn {
+            _ if is_off => acl::CtStates::UNTRACKED,
+            None => acl::CtStates::NEW,
+            Some(conn) if conn.from_a != sent.from_a => {
+                acl::CtStates::ESTABLISHED | acl::CtStates::REPLY
+            }
+            Some(conn) if conn.is_answered => acl::CtStates::ESTABLISHED,
+            Some(_) => acl::CtStates::NEW,
+        };
+        let reflected = conn.and_then(|conn| conn.reflected_by.clone());
+        let (passes, deciding, reflects) = match reflected {
+            Some(rules) => (true, rules, false),
+            None => self.judge(&sent.fields(ct), sent.from_a),
+        };
+        for rule in &deciding {
+            self.hits[*rule] += 1;
+        }
+        if passes && !is_off {
+            let conn = self.conns.entry(key).or_insert(Conn {
+                from_a: sent.from_a,
+                is_answered: false,
+                reflected_by: None,
+            });
+            conn.is_answered |= conn.from_a != sent.from_a;
+            if reflects && conn.reflected_by.is_none() {
+                conn.reflected_by = Some(deciding);
+            }
+        }
+        passes
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(crate::sized(1500, 100_000)))]
+
+    #[test]
+    fn every_packet_is_judged_as_if_compared_with_every_rule(
+        lists in prop::collection::vec(random_list(), 4),
+        bound in any::<[bool; 4]>(),
+        bursts in bursts(),
+        tracking in prop::sample::select(vec![
+            Tracking::Connections, Tracking::Connections, Tracking::Flows, Tracking::Off,
+        ]),
+    ) {
+        let places = [
+            (Side::A, ListDirection::In),
+            (Side::B, ListDirection::Out),
+            (Side::B, ListDirection::In),
+            (Side::A, ListDirection::Out),
+        ];
+        let mut model = Model {
+            ways: [vec![], vec![]],
+            conns: HashMap::new(),
+            hits: vec![],
+            tracking,
+        };
+        let mut bindings = vec![];
+        for (at, list) in lists.iter().enumerate().filter(|(at, _)| bound[*at]) {
+            model.ways[at / 2].push((list.clone(), model.hits.len()));
+            model.hits.resize(model.hits.len() + list.rules.len() + 1, 0);
+            bindings.push(bind(list.clone(), places[at].0, places[at].1));
+        }
+        let mut engine = Engine::new(&config(&bindings, tracking));
+        for (from_a, burst) in &bursts {
+            let burst: Vec<_> =
+                burst.iter().map(|sent| Sent { from_a: *from_a, ..*sent }).collect();
+            let frames: Vec<_> = burst.iter().map(Sent::frame).collect();
+            let found = send(&mut engine, burst[0].side(), &frames);
+            let expected: Vec<_> = burst.iter().map(|sent| model.process(sent)).collect();
+            prop_assert_eq!(found, expected, "{:?}", burst);
+        }
+        let found = hits(&mut engine, model.hits.len());
+        let found: Vec<_> = found.iter().map(|hits| hits.packets).collect();
+        prop_assert_eq!(found, model.hits);
+    }
+}
