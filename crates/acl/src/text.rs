@@ -8,6 +8,7 @@
 //! The text of VPP's `show acl-plugin acl` is read too: `0: ipv4 permit+reflect src 10.0.0.0/8 dst
 //! 0.0.0.0/0 proto 6 sport 0-65535 dport 80-80 tcpflags 2 mask 18`.
 
+mod packet;
 mod values;
 mod write;
 

@@ -74,7 +74,8 @@ pub struct Config {
     pub(crate) zones: Vec<Zone>,
     pub(crate) zone_rules: Vec<ZoneRule>,
     pub(crate) marks: Vec<Mark>,
-    pub(crate) acl: Acl,
+    /// `None` without the section.
+    pub(crate) acl: Option<Acl>,
     pub(crate) sets: Vec<Set>,
     pub(crate) lists: Vec<List>,
     pub(crate) offload: Offload,
@@ -261,7 +262,7 @@ impl Config {
             zones: root.sections("zone").into_iter().map(Zone::read).collect(),
             zone_rules: root.sections("zone_rule").into_iter().map(ZoneRule::read).collect(),
             marks: root.sections("mark").into_iter().map(Mark::read).collect(),
-            acl: root.section("acl").map(Acl::read).unwrap_or_default(),
+            acl: root.section("acl").map(Acl::read),
             sets: root.sections("set").into_iter().map(Set::read).collect(),
             lists: root.sections("list").into_iter().map(List::read).collect(),
             offload: root.section("offload").map(Offload::read).unwrap_or_default(),

@@ -111,6 +111,11 @@ pub(crate) enum Fault {
     TooManyNetworks { found: usize, most: usize },
     #[error("there are only {pairs} pairs; they count from 0")]
     NoSuchPair { pairs: usize },
+    #[error(
+        "access lists need a restart: the instance has been started without any. An empty [acl] \
+         at the start is enough to add lists later"
+    )]
+    NoLists,
     #[error("{0}")]
     Rule(String),
     #[error("rule on line {line}, {error}")]

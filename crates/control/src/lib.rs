@@ -20,8 +20,8 @@ mod tests;
 
 pub use client::{Answer, Instance, InstanceArgs, QueryError, ReplyTimeout};
 pub use line::{
-    ConnectionLine, CountsLine, DirectionLine, EndLine, ErrorLine, EventLine, FlowLine,
-    InstanceLine, Line, OffloadLine, PortLine, RuleLine, ZoneLine,
+    AccessRuleLine, ConnectionLine, CountsLine, DirectionLine, EndLine, ErrorLine, EventLine,
+    FlowLine, InstanceLine, Line, OffloadLine, PortLine, RuleLine, ZoneLine,
 };
 pub use selector::{Bits, NoState, PrefixText, StateName};
 pub use server::{AnswerError, Answerer, LineWriter, OpenError, Server, check_path, receive};
@@ -121,6 +121,8 @@ pub enum RequestKind {
     Events,
     /// Reads the configuration again.
     Reload,
+    /// Lists the rules of access lists and their counters.
+    Lists,
 }
 
 impl Request {

@@ -21,6 +21,8 @@ pub enum Line {
     Connection(Box<ConnectionLine>),
     /// A zone.
     Zone(ZoneLine),
+    /// A rule of an access list, or its default.
+    AccessRule(AccessRuleLine),
     /// An event of a connection.
     Event(Box<EventLine>),
     /// This many events are missing at this place.
@@ -310,6 +312,27 @@ pub struct ZoneLine {
     pub when_full: String,
     /// Name of its timeout policy.
     pub timeouts: String,
+}
+
+/// A rule of an access list, or the default of one, and the packets that it has decided about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AccessRuleLine {
+    /// Index of the pair.
+    pub pair: u32,
+    /// Name of the list.
+    pub list: String,
+    /// Ports and directions of the list, such as `a in`.
+    pub places: Vec<String>,
+    /// Index of the rule; null for the default.
+    pub rule: Option<u32>,
+    /// The rule as text.
+    pub text: String,
+    /// Packets that it has decided about; for `count`, that it has counted.
+    pub packets: u64,
+    /// Frame bytes of these packets.
+    pub bytes: u64,
+    /// Seconds since the last packet; null if there was none.
+    pub last_s: Option<f64>,
 }
 
 /// The end of a complete answer.

@@ -164,6 +164,7 @@ impl Request {
             RequestKind::Stats => "stats",
             RequestKind::Zones => "zones",
             RequestKind::Reload => "reload",
+            RequestKind::Lists => "lists",
             RequestKind::Flows
             | RequestKind::Offload
             | RequestKind::List

@@ -242,6 +242,14 @@ impl Pipeline {
         std::mem::replace(&mut self.zones, zones)
     }
 
+    /// Replaces the access lists; returns the old ones. Does nothing without any.
+    pub(crate) fn set_access(&mut self, lists: Arc<AccessLists>) -> Arc<AccessLists> {
+        match &mut self.access {
+            Some(access) => std::mem::replace(access, lists),
+            None => lists,
+        }
+    }
+
     /// Makes the parser use these SIMD instructions.
     #[cfg(test)]
     pub(crate) fn set_simd(&mut self, level: crate::base::SimdLevel) {

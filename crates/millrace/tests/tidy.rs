@@ -43,7 +43,8 @@ const CRATES: [(&str, &[&str], usize); 20] = [
 ];
 
 /// Crates that `millrace` may depend on.
-const MILLRACE: [&str; 16] = [
+const MILLRACE: [&str; 17] = [
+    "acl",
     "capture",
     "checkpoint",
     "config",

@@ -124,7 +124,7 @@ pub(super) fn tcp_flags(text: &str) -> Result<MaskedValue<u8>, String> {
     Ok(MaskedValue { value, mask })
 }
 
-fn flag_bits(text: &str) -> Result<u8, String> {
+pub(super) fn flag_bits(text: &str) -> Result<u8, String> {
     if let Some(number) = number(text) {
         return Ok(number);
     }

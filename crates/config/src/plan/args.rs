@@ -49,6 +49,21 @@ pub struct PlanArgs {
 }
 
 impl PlanArgs {
+    /// Returns the arguments that name this configuration file and nothing else.
+    pub fn of_file(path: PathBuf) -> Self {
+        Self {
+            config: Some(path),
+            pairs: Vec::new(),
+            workers: None,
+            mtu: None,
+            cpus: None,
+            tracking: None,
+            offload: None,
+            socket: None,
+            no_socket: false,
+        }
+    }
+
     /// Returns the configuration file, if there is one.
     pub fn files(&self) -> &[PathBuf] {
         self.config.as_slice()

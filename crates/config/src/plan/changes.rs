@@ -5,10 +5,13 @@ use super::Settings;
 use crate::{Fault, Place, Problem};
 use std::collections::HashMap;
 
-/// Sections in which every value may change, and single values of other sections. Engines get all
-/// of them together, as `engine::ZonePolicies`.
-const SECTIONS: [&str; 4] = ["timeouts", "timeout_policy", "zone", "mark"];
+/// Sections in which every value may change, and single values of other sections. Engines get them
+/// as `engine::ZonePolicies` and `engine::AccessUpdate`.
+const SECTIONS: [&str; 7] = ["timeouts", "timeout_policy", "zone", "mark", "acl", "set", "list"];
 const VALUES: [&str; 4] = ["table.when_full", "policy.tracking", "policy.tcp", "policy.pick_up"];
+
+/// A value that every configuration with access lists has.
+const HAS_LISTS: &str = "acl.memory_mb";
 
 /// Shown for a value that only one of the two configurations has.
 const NONE: &str = "none";
@@ -19,6 +22,12 @@ impl Settings {
         let (running, wanted) = (self.values(), wanted.values());
         let [of_running, of_wanted] = [&running, &wanted]
             .map(|values| values.iter().cloned().collect::<HashMap<String, String>>());
+        let has_lists = |of: &[(String, String)]| of.iter().any(|(key, _)| key == HAS_LISTS);
+        let lists = (!has_lists(&running) && has_lists(&wanted)).then(|| Problem {
+            place: Place::Whole {},
+            key: "acl".to_owned(),
+            fault: Fault::NoLists,
+        });
         let new = wanted.iter().map(|(key, _)| key);
         let gone = running.iter().map(|(key, _)| key).filter(|key| !of_wanted.contains_key(*key));
         let value = |of: &HashMap<String, String>, key: &str| {
@@ -33,7 +42,7 @@ impl Settings {
                 fault: Fault::TakesRestart { wanted, running },
             })
         };
-        new.chain(gone).filter_map(fault).collect()
+        new.chain(gone).filter_map(fault).chain(lists).collect()
     }
 }
 

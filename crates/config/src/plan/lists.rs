@@ -38,23 +38,22 @@ struct Reader {
 
 /// Returns the access lists of each pair, or all problems.
 pub(super) fn plan_lists(
-    acl: Acl,
+    acl: Option<Acl>,
     (sets, lists): (Vec<Set>, Vec<List>),
     pairs: usize,
     settings: &mut Settings,
 ) -> Result<ListPlan, Vec<Problem>> {
     let mut reader = Reader::default();
-    if acl.new_from.is_some() || acl.memory_mb.is_some() || !lists.is_empty() {
-        settings.open("acl");
+    if acl.is_none() && lists.is_empty() {
+        return Ok(ListPlan { of_pairs: vec![None; pairs] });
     }
+    let acl = acl.unwrap_or_default();
+    settings.open("acl");
     let place = acl.new_from.as_ref().map_or(Place::Whole {}, |new_from| new_from.place);
     if let Some(from) = acl.new_from.map(|from| settings.require("new_from", from)) {
         reader.lists.extend(new_from(from, place));
     }
-    let memory_mb = match acl.memory_mb.is_some() || !lists.is_empty() || !reader.lists.is_empty() {
-        true => settings.take("memory_mb", acl.memory_mb, MEMORY_MB),
-        false => MEMORY_MB,
-    };
+    let memory_mb = settings.take("memory_mb", acl.memory_mb, MEMORY_MB);
     for (index, set) in sets.into_iter().enumerate() {
         reader.read_set(index, set, settings);
     }
@@ -69,7 +68,7 @@ pub(super) fn plan_lists(
     let (mut plan, mut problems) = (ListPlan::default(), Vec::new());
     for pair in built {
         match pair {
-            Ok(lists) => plan.of_pairs.push(lists),
+            Ok(lists) => plan.of_pairs.push(Some(lists)),
             Err(problem) => problems.push(problem),
         }
     }
@@ -100,12 +99,9 @@ fn new_from(from: Side, place: Place) -> [Bound; 2] {
 }
 
 /// Builds the lists of one pair.
-fn build(lists: &[Bound], pair: u32, memory_mb: u32) -> Result<Option<Arc<AccessLists>>, Problem> {
+fn build(lists: &[Bound], pair: u32, memory_mb: u32) -> Result<Arc<AccessLists>, Problem> {
     let own: Vec<_> =
         lists.iter().filter(|bound| bound.pair.is_none_or(|number| number == pair)).collect();
-    if own.is_empty() {
-        return Ok(None);
-    }
     let bindings: Vec<_> = own.iter().map(|bound| bound.binding.clone()).collect();
     let problem = |at: usize, fault| {
         let (place, key) = (own[at].place, format!("list {:?}", own[at].binding.list.name));
@@ -125,7 +121,7 @@ fn build(lists: &[Bound], pair: u32, memory_mb: u32) -> Result<Option<Arc<Access
         let fault = Fault::ListMemory { needed, most: memory_mb };
         return Err(problem(0, fault));
     }
-    Ok(Some(Arc::new(lists)))
+    Ok(Arc::new(lists))
 }
 
 impl Reader {

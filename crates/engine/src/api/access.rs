@@ -4,6 +4,7 @@
 use super::offload::Side;
 use crate::base::Nanos;
 use acl::{AccessList, CtStates, Search, TooManyRegions};
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -97,6 +98,29 @@ impl AccessLists {
         Ok(Self { lists, chains, rules, mentions_ct })
     }
 
+    /// True if both have the same lists with the same rules, bound to the same ports.
+    pub fn is_same(&self, other: &AccessLists) -> bool {
+        self.chains == other.chains && self.lists().eq(other.lists())
+    }
+
+    /// Returns the places that the list with this index is bound to.
+    pub fn places(&self, list: usize) -> Vec<(Side, ListDirection)> {
+        let places = [
+            (Side::A, ListDirection::In),
+            (Side::B, ListDirection::Out),
+            (Side::B, ListDirection::In),
+            (Side::A, ListDirection::Out),
+        ];
+        let bound = self.chains.iter().flatten().zip(places);
+        bound.filter(|(index, _)| **index == Some(list)).map(|(_, place)| place).collect()
+    }
+
+    /// Returns the lists that judge packets which arrive at this side, in their order.
+    pub fn way(&self, side: Side) -> impl Iterator<Item = &AccessList> {
+        let lists = self.chains[side as usize].iter().flatten();
+        lists.map(|index| &*self.lists[*index].list)
+    }
+
     /// Returns the lists.
     pub fn lists(&self) -> impl Iterator<Item = &Arc<AccessList>> {
         self.lists.iter().map(|searched| &searched.list)
@@ -112,6 +136,44 @@ impl AccessLists {
     pub fn bytes(&self) -> usize {
         self.lists.iter().map(|searched| searched.search.size().bytes).sum()
     }
+}
+
+/// Access lists that are to replace others in an engine, with the memory that this takes.
+#[derive(Debug)]
+pub struct AccessUpdate {
+    pub(crate) lists: Arc<AccessLists>,
+    /// Counters of the new rules, for IPv4 and IPv6.
+    pub(crate) hits: [Vec<RuleHits>; 2],
+    /// New counter of each old rule; beyond all counters if it is gone.
+    pub(crate) from_old: [Arc<[u32]>; 2],
+}
+
+impl AccessUpdate {
+    /// Prepares an update for one engine. A rule keeps its counter if the list with its name has
+    /// the same rule before and after.
+    pub fn new(old: &AccessLists, lists: Arc<AccessLists>) -> Self {
+        let hits = vec![RuleHits::default(); lists.counters()];
+        let from_old: Arc<[u32]> = same_rules(old, &lists).into();
+        Self { lists, hits: [hits.clone(), hits], from_old: [from_old.clone(), from_old] }
+    }
+}
+
+/// Returns the counter in `new` of each rule in `old`; `u32::MAX` for rules that are gone.
+fn same_rules(old: &AccessLists, new: &AccessLists) -> Vec<u32> {
+    let mut by_text: HashMap<(&str, String), VecDeque<u32>> = HashMap::new();
+    for (counter, list, text) in rule_texts(new) {
+        by_text.entry((list, text)).or_default().push_back(counter);
+    }
+    let mut taken = |list, text| by_text.get_mut(&(list, text)).and_then(VecDeque::pop_front);
+    rule_texts(old).map(|(_, list, text)| taken(list, text).unwrap_or(u32::MAX)).collect()
+}
+
+/// Returns the counter, the list and the text of each rule and default, in the order of counters.
+fn rule_texts(lists: &AccessLists) -> impl Iterator<Item = (u32, &str, String)> {
+    lists.lists.iter().flat_map(|SearchedList { list, first_rule, .. }| {
+        let rules = list.rules.iter().map(ToString::to_string).chain([String::new()]);
+        (*first_rule..).zip(rules).map(|(counter, text)| (counter, list.name.as_str(), text))
+    })
 }
 
 /// Packets that a rule, or the default of a list, has decided about or counted.

@@ -1,14 +1,58 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads the counters of access lists.
+//! Replaces access lists, and reads the counters of their rules.
 
 use super::place::Place;
-use crate::api::{Cursor, RuleHits};
+use crate::api::{AccessUpdate, Cursor, RuleHits};
 use crate::engine::Engine;
+use crate::tracker::Trackers;
 
 impl Engine {
+    /// Replaces the access lists between two bursts: each packet is judged by one version of all
+    /// lists. Returns what the caller is to free. Does nothing if the engine began without lists.
+    ///
+    /// A [walk](Self::open_access) must follow. Until it reaches a connection, what the old lists
+    /// have decided about it holds.
+    pub fn set_access(&mut self, update: AccessUpdate) -> AccessUpdate {
+        let AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6] } = update;
+        let columns = (&mut self.trackers.v4.table.access, &mut self.trackers.v6.table.access);
+        let (Some(of_v4), Some(of_v6)) = columns else {
+            return AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6] };
+        };
+        let ((v4, map_v4), (v6, map_v6)) = (of_v4.replace(v4, map_v4), of_v6.replace(v6, map_v6));
+        let lists = self.pipeline.set_access(lists);
+        AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6] }
+    }
+
+    /// Continues a walk after which the lists in force now decide about each connection: its next
+    /// packet is compared with them. Visits up to `budget` places, and adds the number of
+    /// connections to `opened`. False once the walk is complete.
+    pub fn open_access(&mut self, cursor: &mut Cursor, budget: u32, opened: &mut u64) -> bool {
+        let now = self.now;
+        self.each_record(cursor, budget, &mut |trackers, is_v6, record| {
+            *opened += 1;
+            match is_v6 {
+                false => trackers.v4.open_access(record, now),
+                true => trackers.v6.open_access(record, now),
+            }
+        })
+    }
+
     /// Continues a walk that adds the packets of all connections to the counters of the rules that
     /// permitted them. Visits up to `budget` places. False once the walk is complete.
     pub fn settle_rules(&mut self, cursor: &mut Cursor, budget: u32) -> bool {
+        self.each_record(cursor, budget, &mut |trackers, is_v6, record| match is_v6 {
+            false => trackers.v4.settle_live(record),
+            true => trackers.v6.settle_live(record),
+        })
+    }
+
+    /// Visits up to `budget` places. False once all were visited.
+    fn each_record(
+        &mut self,
+        cursor: &mut Cursor,
+        budget: u32,
+        visit: &mut impl FnMut(&mut Trackers, bool, u32),
+    ) -> bool {
         for _ in 0..budget {
             let record = match self.place(cursor) {
                 Place::Record(record) => record,
@@ -16,10 +60,7 @@ impl Engine {
                 Place::End => return false,
             };
             cursor.next += 1;
-            match cursor.is_v6 {
-                false => self.trackers.v4.settle_live(record),
-                true => self.trackers.v6.settle_live(record),
-            }
+            visit(&mut self.trackers, cursor.is_v6, record);
         }
         true
     }

@@ -3,6 +3,7 @@
 
 use crate::api::{Config, RuleHits};
 use crate::base::{HugeRegion, MemoryUse, Nanos};
+use std::sync::Arc;
 
 /// What the lists say about the packets of one direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,10 @@ pub(crate) struct ConnAccess {
     pub(crate) decisions: [DirectionAccess; 2],
     /// True if a rule permits both directions, and related ICMP errors.
     pub(crate) reflects: bool,
+    /// True if the next packet of either direction decides anew about both.
+    pub(crate) is_open: bool,
+    /// Number of the change of lists since which `rules` are right.
+    pub(crate) epoch: u16,
 }
 
 const _: () = assert!(size_of::<ConnAccess>() == 64);
@@ -40,6 +45,8 @@ impl ConnAccess {
         settled: [[0; 2]; 2],
         decisions: [DirectionAccess::Undecided; 2],
         reflects: false,
+        is_open: false,
+        epoch: 0,
     };
 
     /// These rules have decided about packets of the originator.
@@ -52,7 +59,7 @@ impl ConnAccess {
     /// These rules permit both directions. `settled` are the packets and bytes so far.
     pub(crate) fn reflected(rules: [u32; 2], settled: [[u64; 2]; 2]) -> Self {
         let decisions = [DirectionAccess::Permitted; 2];
-        ConnAccess { rules: [rules; 2], settled, decisions, reflects: true }
+        ConnAccess { rules: [rules; 2], settled, decisions, reflects: true, ..Self::NONE }
     }
 
     /// True if packets of a direction have to be compared with the lists, or dropped.
@@ -60,7 +67,7 @@ impl ConnAccess {
         let needs_check = |decision: &DirectionAccess| {
             matches!(decision, DirectionAccess::Denied | DirectionAccess::Varies)
         };
-        self.decisions.iter().any(needs_check)
+        self.is_open || self.decisions.iter().any(needs_check)
     }
 }
 
@@ -68,6 +75,10 @@ impl ConnAccess {
 pub(crate) struct AccessColumn {
     pub(crate) conns: HugeRegion<ConnAccess>,
     pub(crate) hits: Vec<RuleHits>,
+    /// Number of changes of the lists so far.
+    pub(crate) epoch: u16,
+    /// New counters of the rules before the last change.
+    from_old: Arc<[u32]>,
 }
 
 impl AccessColumn {
@@ -77,7 +88,35 @@ impl AccessColumn {
         Some(Self {
             conns: HugeRegion::new(len, ConnAccess::NONE, config.huge_pages),
             hits: vec![RuleHits::default(); lists.counters()],
+            epoch: 0,
+            from_old: Arc::new([]),
         })
+    }
+
+    /// Replaces the counters, and adds the old ones to those of the same rules. Returns the old
+    /// counters and the old map.
+    pub(crate) fn replace(
+        &mut self,
+        mut hits: Vec<RuleHits>,
+        from_old: Arc<[u32]>,
+    ) -> (Vec<RuleHits>, Arc<[u32]>) {
+        for (old, rule) in self.hits.iter().zip(from_old.iter()) {
+            if let Some(new) = hits.get_mut(*rule as usize) {
+                new.merge(*old);
+            }
+        }
+        self.epoch = self.epoch.wrapping_add(1);
+        (std::mem::replace(&mut self.hits, hits), std::mem::replace(&mut self.from_old, from_old))
+    }
+
+    /// Returns the counters of the rules that decided about a direction of a connection, in the
+    /// numbers of today.
+    pub(crate) fn rules_of(&self, access: &ConnAccess, direction: usize) -> [u32; 2] {
+        let today = |rule: u32| self.from_old.get(rule as usize).copied().unwrap_or(u32::MAX);
+        match access.epoch == self.epoch {
+            true => access.rules[direction],
+            false => access.rules[direction].map(today),
+        }
     }
 
     /// Adds packets to the counters of these rules.

@@ -91,10 +91,46 @@ impl<const W: usize> Tracker<W> {
     }
 
     fn write_access(&mut self, record: u32, access: ConnAccess) {
-        if let Some(column) = &mut self.table.access {
-            column.conns[record as usize] = access;
-            self.table.hot[record as usize].set_checked(access.is_checked());
+        let Some(column) = &mut self.table.access else { return };
+        column.conns[record as usize] = ConnAccess { epoch: column.epoch, ..access };
+        let hot = &mut self.table.hot[record as usize];
+        let was_checked = hot.is_checked();
+        hot.set_checked(access.is_checked());
+        if let Some(rules) = self.rules.as_mut().filter(|_| was_checked && !hot.is_checked()) {
+            rules.sync_mark(record, hot);
         }
+    }
+
+    /// True if the lists have changed since they decided about the connection in `record`.
+    pub(crate) fn has_old_access(&self, record: u32) -> bool {
+        let column = self.table.access.as_ref();
+        column.is_some_and(|column| column.conns[record as usize].epoch != column.epoch)
+    }
+
+    /// Makes the next packet of the connection in `record` decide anew about both directions. The
+    /// NIC forwards no more packets of it by itself.
+    pub(crate) fn open_access(&mut self, record: u32, now: Nanos) {
+        if self.table.access.is_none() || self.table.hot[record as usize].is_free() {
+            return;
+        }
+        self.settle_access(record);
+        let settled = self.access(record).settled;
+        self.write_access(record, ConnAccess { settled, is_open: true, ..ConnAccess::NONE });
+        if let Some(rules) = self.rules.as_deref_mut().filter(|rules| rules.has_bypass(record)) {
+            rules.end_bypass(record, now);
+        }
+    }
+
+    /// Notes what the lists say about both directions of a connection that was
+    /// [open](Self::open_access).
+    pub(crate) fn close_access(
+        &mut self,
+        record: u32,
+        decisions: [DirectionAccess; 2],
+        rules: [[u32; 2]; 2],
+    ) {
+        let settled = self.access(record).settled;
+        self.write_access(record, ConnAccess { rules, settled, decisions, ..ConnAccess::NONE });
     }
 
     /// Counts for their rules the packets that the connection in `record` has counted since the
@@ -110,7 +146,8 @@ impl<const W: usize> Tracker<W> {
             let is_of_rule = access.decisions[direction] == DirectionAccess::Permitted;
             if is_of_rule && packets > before {
                 let more = [packets - before, bytes - bytes_before];
-                column.add(access.rules[direction], more, hot.last_seen(cold));
+                let rules = column.rules_of(&access, direction);
+                column.add(rules, more, hot.last_seen(cold));
             }
         }
         column.conns[record as usize] = access;

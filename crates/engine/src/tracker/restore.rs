@@ -87,6 +87,8 @@ impl<const W: usize> Tracker<W> {
         });
         self.table.hot[record as usize] = hot;
         self.table.cold.0[record as usize] = cold;
+        // It is not known at which side it began: its next packet shows that.
+        self.open_access(record, now);
         self.table.markings.begin(record);
         if ct_mark != CtMark::default() {
             self.table.set_ct_mark(record, ct_mark);

@@ -4,8 +4,8 @@
 
 use acl::{AccessList, Action, Packet, parse_rule};
 use engine::{
-    AccessLists, Config, Cursor, Engine, ListBinding, ListDirection, RuleHits, Side, Tracking,
-    UntrackedReason, Verdict,
+    AccessLists, AccessUpdate, Config, Cursor, Engine, ListBinding, ListDirection, RuleHits, Side,
+    Tracking, UntrackedReason, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -264,6 +264,8 @@ impl Sent {
 struct Conn {
     from_a: bool,
     is_answered: bool,
+    /// True until its next packet after a change of lists.
+    is_open: bool,
     /// Counters of the rules that reflect it, if they do.
     reflected_by: Option<Vec<usize>>,
 }
@@ -295,9 +297,25 @@ impl Model {
         (true, deciding, reflects)
     }
 
+    /// After a change of lists, a connection is reflected if it would be when it began.
+    fn decide_anew(&mut self, key: (bool, bool, [u8; 2], [u16; 2]), sent: &Sent) {
+        let Some(from_a) = self.conns.get(&key).filter(|conn| conn.is_open).map(|conn| conn.from_a)
+        else {
+            return;
+        };
+        let first = Sent { from_a, ..*sent };
+        let hits = self.hits.clone();
+        let (_, deciding, reflects) = self.judge(&first.fields(acl::CtStates::NEW), from_a);
+        self.hits = hits;
+        let conn = self.conns.get_mut(&key).unwrap();
+        conn.is_open = false;
+        conn.reflected_by = reflects.then_some(deciding);
+    }
+
     fn process(&mut self, sent: &Sent) -> bool {
         let key = (sent.is_v6, sent.is_tcp, sent.hosts, sent.ports);
         let is_off = self.tracking == Tracking::Off;
+        self.decide_anew(key, sent);
         let conn = self.conns.get(&key);
         let ct = match conn {
             _ if is_off => acl::CtStates::UNTRACKED,
@@ -320,6 +338,7 @@ impl Model {
             let conn = self.conns.entry(key).or_insert(Conn {
                 from_a: sent.from_a,
                 is_answered: false,
+                is_open: false,
                 reflected_by: None,
             });
             conn.is_answered |= conn.from_a != sent.from_a;
@@ -331,38 +350,99 @@ impl Model {
     }
 }
 
+/// Lists of the four places, and which of them are bound.
+type Lists = (Vec<Arc<AccessList>>, [bool; 4]);
+
+fn lists() -> impl Strategy<Value = Lists> {
+    (prop::collection::vec(random_list(), 4), any::<[bool; 4]>())
+}
+
+fn bindings((lists, bound): &Lists) -> Vec<ListBinding> {
+    let places = [
+        (Side::A, ListDirection::In),
+        (Side::B, ListDirection::Out),
+        (Side::B, ListDirection::In),
+        (Side::A, ListDirection::Out),
+    ];
+    let named = |at: usize| {
+        let AccessList { rules, default, .. } = &*lists[at];
+        Arc::new(AccessList { name: at.to_string(), rules: rules.clone(), default: *default })
+    };
+    let binding = |at: usize| bind(named(at), places[at].0, places[at].1);
+    (0..4).filter(|at| bound[*at]).map(binding).collect()
+}
+
+impl Model {
+    /// Puts other lists into force. A rule keeps its counter if its list has it still.
+    fn set_lists(&mut self, bindings: &[ListBinding]) {
+        let texts = |ways: &[Vec<(Arc<AccessList>, usize)>; 2]| {
+            let mut texts = vec![];
+            for (list, first) in ways.iter().flatten() {
+                let rules = list.rules.iter().map(ToString::to_string).chain([String::new()]);
+                texts.extend(
+                    (*first..).zip(rules).map(|(at, text)| ((list.name.clone(), text), at)),
+                );
+            }
+            texts
+        };
+        let before = texts(&self.ways);
+        self.ways = [vec![], vec![]];
+        let mut counters = 0;
+        for ListBinding { list, .. } in bindings {
+            let way = list.name.parse::<usize>().unwrap() / 2;
+            self.ways[way].push((list.clone(), counters));
+            counters += list.rules.len() + 1;
+        }
+        let mut hits = vec![0; counters];
+        let mut free = texts(&self.ways);
+        for (text, at) in before {
+            if let Some(found) = free.iter().position(|(other, _)| *other == text) {
+                hits[free.remove(found).1] = self.hits[at];
+            }
+        }
+        self.hits = hits;
+        for conn in self.conns.values_mut() {
+            (conn.reflected_by, conn.is_open) = (None, true);
+        }
+    }
+}
+
+/// Replaces the lists of an engine, and visits all its connections.
+fn set_lists(engine: &mut Engine, old: &Arc<AccessLists>, bindings: &[ListBinding]) {
+    let new = Arc::new(AccessLists::new(bindings).unwrap());
+    engine.set_access(AccessUpdate::new(old, new));
+    let (mut cursor, mut opened) = (Cursor::default(), 0);
+    while engine.open_access(&mut cursor, 8, &mut opened) {}
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::sized(1500, 100_000)))]
 
     #[test]
     fn every_packet_is_judged_as_if_compared_with_every_rule(
-        lists in prop::collection::vec(random_list(), 4),
-        bound in any::<[bool; 4]>(),
+        (first, then) in (lists(), lists()),
+        changes_at in 0..16_usize,
         bursts in bursts(),
         tracking in prop::sample::select(vec![
             Tracking::Connections, Tracking::Connections, Tracking::Flows, Tracking::Off,
         ]),
     ) {
-        let places = [
-            (Side::A, ListDirection::In),
-            (Side::B, ListDirection::Out),
-            (Side::B, ListDirection::In),
-            (Side::A, ListDirection::Out),
-        ];
         let mut model = Model {
             ways: [vec![], vec![]],
             conns: HashMap::new(),
             hits: vec![],
             tracking,
         };
-        let mut bindings = vec![];
-        for (at, list) in lists.iter().enumerate().filter(|(at, _)| bound[*at]) {
-            model.ways[at / 2].push((list.clone(), model.hits.len()));
-            model.hits.resize(model.hits.len() + list.rules.len() + 1, 0);
-            bindings.push(bind(list.clone(), places[at].0, places[at].1));
-        }
-        let mut engine = Engine::new(&config(&bindings, tracking));
-        for (from_a, burst) in &bursts {
+        let of_first = bindings(&first);
+        model.set_lists(&of_first);
+        let config = config(&of_first, tracking);
+        let mut engine = Engine::new(&config);
+        for (number, (from_a, burst)) in bursts.iter().enumerate() {
+            if number == changes_at {
+                let of_then = bindings(&then);
+                set_lists(&mut engine, config.access.as_ref().unwrap(), &of_then);
+                model.set_lists(&of_then);
+            }
             let burst: Vec<_> =
                 burst.iter().map(|sent| Sent { from_a: *from_a, ..*sent }).collect();
             let frames: Vec<_> = burst.iter().map(Sent::frame).collect();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the subcommands: one file each, with its arguments and its function `run`.
 
+pub(crate) mod acl;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;

@@ -2,6 +2,7 @@
 //! Answers the requests of clients about a running instance.
 
 mod connections;
+mod lists;
 
 use crate::live::query::client::{ListedConn, PortStatus, QueryClient, RunEnding};
 use crate::live::reload_plan::Reload;
@@ -66,6 +67,10 @@ fn answer(
         }
         RequestKind::Zones => {
             lines = connections::zones(queries)?;
+            matched = lines.len() as u64;
+        }
+        RequestKind::Lists => {
+            lines = lists::lists(queries)?;
             matched = lines.len() as u64;
         }
         RequestKind::Instance => lines.push(Line::Instance(instance(queries))),

@@ -3,6 +3,7 @@
 //! flow. The file is checked as a whole, with the options and cpus of the start.
 
 use crate::live::query::client::QueryClient;
+use crate::live::query::reload::NewPolicy;
 use crate::netdev;
 use config::Problems;
 use config::plan::{PlanArgs, Settings, ZoneRules};
@@ -32,12 +33,13 @@ impl Reload {
         Self { args: args.clone(), file, cpus, settings }
     }
 
-    /// Returns the zone rules of `file`, or of the configuration file from the start.
+    /// Returns the zone rules and access lists of `file`, or of the configuration file from the
+    /// start.
     ///
     /// # Errors
     ///
     /// If there is no file, if it is refused, or if it changes a setting that needs a restart.
-    pub(crate) fn read(&self, file: Option<&Path>) -> Result<ZoneRules, Failure> {
+    pub(crate) fn read(&self, file: Option<&Path>) -> Result<NewPolicy, Failure> {
         let path = file.or(self.file.as_deref()).ok_or(Failure::NoFile)?.to_owned();
         let name = path.display().to_string();
         // Reading a pipe or a device might never end.
@@ -50,7 +52,9 @@ impl Reload {
         if !list.is_empty() {
             return Err(refused(Problems { file: name, list }));
         }
-        Ok(ZoneRules::new(&plan.engine, plan.zone_timeouts))
+        let zones = ZoneRules::new(&plan.engine, plan.zone_timeouts);
+        let access = plan.pairs.into_iter().map(|pair| pair.access).collect();
+        Ok(NewPolicy { zones, access })
     }
 }
 

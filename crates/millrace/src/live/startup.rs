@@ -47,6 +47,8 @@ struct Startup<'a> {
     rules: Vec<Rules>,
     workers: Vec<ReadyWorker>,
     handles: Vec<WorkerHandle>,
+    /// Access lists of each wire.
+    access: Vec<Option<Arc<AccessLists>>>,
 }
 
 /// A worker that has not been started.
@@ -98,6 +100,7 @@ impl Runtime {
             rules,
             workers,
             handles,
+            access: Vec::new(),
         };
         for (number, wire) in wires.into_iter().enumerate() {
             startup.add_wire(number, wire)?;
@@ -112,6 +115,7 @@ impl Startup<'_> {
         offload::prepare([&mut wire.a, &mut wire.b], &self.offload);
         let queues = wire.configure()?;
         let (workers, limits) = (wire.workers.len(), FrameLimits::of(&wire));
+        self.access.push(wire.access.clone());
         let handoffs = handoff::of_workers(&wire);
         let ports = [wire.a, wire.b].map(SharedPort::new);
         let rule_setup = RuleSetup::of(&ports, &self.offload, self.config, workers);
@@ -186,6 +190,7 @@ impl Startup<'_> {
             offload: crate::live::summary::offload_settings(&offload),
             snapshot_status: self.status,
             zones: Mutex::new(Arc::new(ZoneRules::new(config, timeouts))),
+            access: Mutex::new(self.access),
             reloads: Turns::new(()),
             has_labels: config.labels,
             started: now,

@@ -4,8 +4,10 @@
 
 use crate::bump::{Setup, count, total};
 use crate::lan::{Host, Lan};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use testkit::host::has_root_and;
-use testkit::process::wait_until;
+use testkit::process::{Process, wait_until};
 
 const TOOLS: [&str; 7] = ["ip", "unshare", "nsenter", "setpriv", "python3", "ping", "ethtool"];
 
@@ -67,6 +69,90 @@ fn python(host: &Host, program: &str, args: &[&str]) -> String {
     String::from_utf8(output.unwrap().stdout).unwrap().trim().to_owned()
 }
 
+/// Opens a connection to each of two ports, and sends a byte over both for each line of its input.
+/// Prints which of them came back.
+const TWO: &str = "import socket, sys
+both = [socket.create_connection((sys.argv[1], port), 2) for port in (80, 81)]
+print('open', flush=True)
+for line in sys.stdin:
+    came = []
+    for s in both:
+        s.settimeout(1.5)
+        try:
+            s.sendall(b'x')
+            came.append(s.recv(1) == b'x')
+        except OSError:
+            came.append(False)
+    print(came, flush=True)";
+
+/// Sends back what it receives, on two ports.
+const ECHO: &str = "import socket, threading
+def serve(port):
+    s = socket.create_server(('', port))
+    print('ready', flush=True)
+    while True:
+        c, _ = s.accept()
+        echo = lambda c: [c.sendall(d) for d in iter(lambda: c.recv(9), b'')]
+        threading.Thread(target=echo, args=[c]).start()
+threading.Thread(target=serve, args=[80]).start()
+serve(81)";
+
+/// A reload cuts the connections that the new lists deny, and no others. The counters of rules
+/// survive it.
+#[test]
+fn a_reload_cuts_what_the_new_lists_deny() {
+    if !has_root_and(&TOOLS) {
+        return;
+    }
+    let Some(lan) = Lan::with_cables() else { return };
+    let list = "[[list]]\nname = \"l\"\nport = \"a\"\ndefault = \"permit\"\n";
+    let first = format!("{list}rules = \"permit+reflect proto tcp\"\n");
+    let setup = Setup::new("cut").config(&first);
+    let [a, b] = Lan::ports();
+    let socket = setup.path("control.sock");
+    lan.set_up();
+    let setup = setup.launcher(lan.bump.command("env")).args(&["--socket", &socket]);
+    let bump = setup.pair(&a, &b).start();
+    lan.assign_addresses();
+    let piped = |host: &Host, program: &str, args: &[&str]| {
+        let mut command = host.namespace.command("python3");
+        command.args(["-c", program]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Process::spawn(&mut command)
+    };
+    let mut server = piped(&lan.b, ECHO, &[]);
+    assert_eq!(server.first_line().trim(), "ready");
+    wait_until("A reaches B", || lan.a.namespace.succeeds(&format!("ping -c 1 -W 1 {}", lan.b.v4)));
+    let mut client = piped(&lan.a, TWO, &[lan.b.v4]);
+    let mut lines = BufReader::new(client.child().stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "open");
+    let mut exchange = || {
+        writeln!(client.child().stdin.as_mut().unwrap(), "again").unwrap();
+        lines.next().unwrap().unwrap()
+    };
+    assert_eq!(exchange(), "[True, True]");
+    let ask = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let output = command.args(args).args(["--instance", &socket]).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let hits = |rule: usize| {
+        let text = ask(&["acl", "show", "--json"]);
+        let rules = serde_json::from_str::<serde_json::Value>(&text).unwrap()["rules"].clone();
+        count(&rules[rule]["packets"])
+    };
+    let of_tcp = hits(0);
+    assert!(of_tcp >= 8, "{of_tcp}");
+    let then = format!("{list}rules = \"deny proto tcp dport 80\\npermit+reflect proto tcp\"\n");
+    let config = std::fs::read_to_string(bump.path("bump.toml")).unwrap().replace(&first, &then);
+    std::fs::write(bump.path("then.toml"), config).unwrap();
+    ask(&["ct", "reload", &bump.path("then.toml")]);
+    assert_eq!(exchange(), "[False, True]");
+    assert!(hits(0) >= 1 && hits(1) > of_tcp, "{}", ask(&["acl", "show"]));
+    drop((client, server));
+    bump.finish().assert_balanced();
+}
+
 fn connections_begin_at_port_a_only(name: &str, config: &str) {
     if !has_root_and(&TOOLS) {
         return;
@@ -79,8 +165,8 @@ fn connections_begin_at_port_a_only(name: &str, config: &str) {
     lan.assign_addresses();
     let serve = |host: &Host| {
         let mut command = host.namespace.command("python3");
-        command.args(["-c", SERVER, "80"]).stdout(std::process::Stdio::piped());
-        let mut server = testkit::process::Process::spawn(&mut command);
+        command.args(["-c", SERVER, "80"]).stdout(Stdio::piped());
+        let mut server = Process::spawn(&mut command);
         assert_eq!(server.first_line().trim(), "ready");
         server
     };

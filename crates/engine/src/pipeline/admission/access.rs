@@ -93,7 +93,9 @@ pub(super) fn judge_new<const W: usize>(
     candidate: Candidate,
     verdicts: &mut Verdicts<impl CtStates>,
 ) -> Result<Option<Judgement>, Denied> {
-    let Some(lists) = lists(tracker.side(), verdicts) else { return Ok(None) };
+    // Where no list is bound, the answer is stored too: lists may be bound later.
+    let (Some(lists), Some(side)) = (verdicts.access, tracker.side()) else { return Ok(None) };
+    let lists = (lists, side);
     let fields = candidate.fields(key, (ct(tracker), 0));
     let judgement = judge(tracker, lists, (&fields, candidate.meta), verdicts.now);
     match judgement.permits {
@@ -200,6 +202,12 @@ fn judge_known<const W: usize>(
     now: Nanos,
 ) -> bool {
     let meta = candidate.meta;
+    if tracker.has_old_access(record) {
+        tracker.open_access(record, now);
+    }
+    if tracker.access(record).is_open {
+        judge_open(tracker, record, (candidate, lists));
+    }
     let (access, direction) = (tracker.access(record), tracker.direction(record, meta));
     match access.decisions[direction] {
         DirectionAccess::Permitted => return true,
@@ -247,6 +255,43 @@ fn judge_answered<const W: usize>(
     // If they are to reflect the connection, their next packet does.
     let decision = if judgement.reflects { DirectionAccess::Varies } else { judgement.decision() };
     tracker.decide_access(record, 0, (decision, judgement.rules));
+}
+
+/// Decides anew about both directions of a connection. The packet shows at which side its
+/// originator is.
+///
+/// If a rule would reflect the connection when it began, it does so now. Otherwise each direction
+/// is judged by the state that the connection has.
+fn judge_open<const W: usize>(
+    tracker: &mut Tracker<W>,
+    record: u32,
+    (packet, (lists, side)): (Candidate, Lists),
+) {
+    let is_reply = tracker.direction(record, packet.meta) == 1;
+    let side = if is_reply { side.other() } else { side };
+    let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
+    let orig = packet.meta.swapped() ^ u8::from(is_reply);
+    let judge = |side, swapped, ct| {
+        let meta = packet.meta.sent_by(swapped);
+        lists.judge(side, &Candidate { meta, ..packet }.fields(&key, (ct, mark)))
+    };
+    let begun = judge(side, orig, CtState::NEW);
+    if begun.reflects {
+        return tracker.reflect_access(record, &begun);
+    }
+    // A packet that is to reflect the connection does so when it comes.
+    let decision = |judgement: &Judgement| match judgement.reflects {
+        true => DirectionAccess::Varies,
+        false => judgement.decision(),
+    };
+    if tracker.is_unanswered(record) {
+        let decisions = [decision(&begun), DirectionAccess::Undecided];
+        return tracker.close_access(record, decisions, [begun.rules, [NO_RULE; 2]]);
+    }
+    let established = judge(side, orig, CtState::ESTABLISHED);
+    let reply = judge(side.other(), orig ^ 1, CtState::ESTABLISHED | CtState::REPLY);
+    let decisions = [decision(&established), decision(&reply)];
+    tracker.close_access(record, decisions, [established.rules, reply.rules]);
 }
 
 /// An ICMP error of a batch.

@@ -7,7 +7,9 @@
 
 use crate::live::commands::subscribers::{Subscriber, Subscribers};
 use crate::live::counters::account::WorkerReport;
-use engine::{ConnView, Cursor, Engine, Filter, MarkChange, Nanos, Query, ZoneStatus};
+use engine::{
+    AccessUpdate, ConnView, Cursor, Engine, Filter, MarkChange, Nanos, Query, RuleHits, ZoneStatus,
+};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
@@ -32,6 +34,10 @@ pub(crate) enum Command {
     Unsubscribe(u64, Producer<Reply>),
     /// Replaces the zone policies.
     Zones(Arc<engine::ZonePolicies>, Producer<Reply>),
+    /// Replaces the access lists.
+    Access(AccessUpdate, Producer<Reply>),
+    /// Adds the counters of the rules of access lists to these.
+    RuleHits(Vec<RuleHits>, Producer<Reply>),
 }
 
 /// The purpose of a walk.
@@ -47,6 +53,10 @@ pub(crate) enum WalkKind {
     Mark(Filter, MarkChange),
     /// Reviews connections: applies the policies in force in their zones now.
     Review,
+    /// Makes the access lists in force now decide about connections.
+    OpenAccess,
+    /// Counts the packets of connections for the rules of access lists.
+    SettleRules,
     /// Lists zones that have connections, or had some recently. The walk has one part only.
     Zones,
 }
@@ -76,6 +86,10 @@ pub(crate) enum Reply {
     Unsubscribed(Option<Subscriber>),
     /// The zone policies that were replaced.
     Zones(Arc<engine::ZonePolicies>),
+    /// The access lists that were replaced.
+    Access(AccessUpdate),
+    /// The counters with those of the worker.
+    RuleHits(Vec<RuleHits>),
 }
 
 /// The end of a part of a walk.
@@ -170,6 +184,11 @@ impl CommandQueue {
                 (Reply::Unsubscribed(self.subscribers.remove(id, engine)), replies)
             }
             Command::Zones(zones, replies) => (Reply::Zones(engine.set_zones(zones)), replies),
+            Command::Access(update, replies) => (Reply::Access(engine.set_access(update)), replies),
+            Command::RuleHits(mut counters, replies) => {
+                engine.add_rule_hits(&mut counters);
+                (Reply::RuleHits(counters), replies)
+            }
         };
         // The ring is new and has room for one reply.
         let _ = replies.push(reply);
@@ -247,6 +266,8 @@ impl Walk {
                 written.more
             }
             WalkKind::Review => engine.review(cursor, budget as u32, matched),
+            WalkKind::OpenAccess => engine.open_access(cursor, budget as u32, matched),
+            WalkKind::SettleRules => engine.settle_rules(cursor, budget as u32),
             WalkKind::Zones => false,
         };
         self.records_left -= budget as u32;

@@ -18,7 +18,8 @@ use config::plan::ZoneRules;
 use doctor::host::{EnergyMeter, NoEnergy};
 use dpdk::tsc;
 use engine::{
-    ConnView, Cursor, MarkChoiceStatus, MarkUse, Nanos, OffloadStatus, Query, RuleView, ZoneStatus,
+    AccessLists, ConnView, Cursor, MarkChoiceStatus, MarkUse, Nanos, OffloadStatus, Query,
+    RuleHits, RuleView, ZoneStatus,
 };
 use report::summary::{Offload, OffloadPort, Summary};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -48,6 +49,8 @@ pub(crate) struct QueryClient {
     pub(crate) offload: Offload,
     pub(crate) snapshot_status: CheckpointStatus,
     pub(crate) zones: Mutex<Arc<ZoneRules>>,
+    /// Access lists of each wire; `None` without any.
+    pub(crate) access: Mutex<Vec<Option<Arc<AccessLists>>>>,
     /// Reloads run one at a time, in the order of their requests.
     pub(crate) reloads: Turns<()>,
     pub(crate) has_labels: bool,
@@ -251,6 +254,32 @@ impl QueryClient {
         &self.offload.policy
     }
 
+    /// Returns the access lists of each wire.
+    pub(crate) fn access(&self) -> Vec<Option<Arc<AccessLists>>> {
+        self.access.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the counters of the access lists of each wire; none for a wire without lists. Waits
+    /// until the packets of all connections are in them.
+    pub(crate) fn rule_hits(&self) -> Result<Vec<Vec<RuleHits>>, RunEnding> {
+        let _turn = self.reloads.take();
+        let mut walk = Walk::new(WalkKind::SettleRules);
+        while self.run_part(&mut walk, &mut |_| ())? {}
+        let counters = |lists: &Option<Arc<AccessLists>>| {
+            vec![RuleHits::default(); lists.as_ref().map_or(0, |lists| lists.counters())]
+        };
+        let mut hits: Vec<_> = self.access().iter().map(counters).collect();
+        for worker in &self.workers {
+            let Some(of_wire) = hits.get_mut(worker.wire) else { continue };
+            let counters = std::mem::take(of_wire);
+            match worker.request(|replies| Command::RuleHits(counters, replies))? {
+                Reply::RuleHits(counters) => *of_wire = counters,
+                _ => return Err(RunEnding),
+            }
+        }
+        Ok(hits)
+    }
+
     /// Returns the zone configuration in force.
     pub(crate) fn zones(&self) -> Arc<ZoneRules> {
         Arc::clone(&self.zones.lock().unwrap_or_else(PoisonError::into_inner))
@@ -410,6 +439,7 @@ mod tests {
             offload: Offload::default(),
             snapshot_status: CheckpointStatus::default(),
             zones: Mutex::new(Arc::new(ZoneRules::new(&Config::default(), Vec::new()))),
+            access: Mutex::new(Vec::new()),
             reloads: Turns::new(()),
             has_labels: false,
             started: Instant::now(),

@@ -1,26 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replaces the zone configuration of the workers of a running instance.
+//! Replaces zone configuration and access lists of the workers of a running instance.
 
 use crate::live::commands::queue::{Command, Reply, WalkKind};
 use crate::live::query::client::{QueryClient, RunEnding, Walk};
 use config::plan::ZoneRules;
+use engine::{AccessLists, AccessUpdate};
 use std::sync::{Arc, PoisonError};
 
+/// What a reload replaces.
+pub(crate) struct NewPolicy {
+    pub(crate) zones: ZoneRules,
+    /// Access lists of each pair.
+    pub(crate) access: Vec<Option<Arc<AccessLists>>>,
+}
+
 impl QueryClient {
-    /// Replaces the zone configuration of all workers, one after the other, then reviews the
-    /// existing connections. Returns how many of these have an earlier timeout now.
+    /// Replaces zone configuration and access lists of all workers, one after the other, then
+    /// reviews the existing connections. Returns how many of these have an earlier timeout now.
     ///
     /// Concurrent calls run in turn, and each reads its configuration when its turn comes. So the
     /// file that was written last takes effect.
     pub(crate) fn reload<E: From<RunEnding>>(
         &self,
-        read: impl FnOnce() -> Result<ZoneRules, E>,
+        read: impl FnOnce() -> Result<NewPolicy, E>,
     ) -> Result<u64, E> {
         let _turn = self.reloads.take();
         Ok(self.apply(read()?)?)
     }
 
-    fn apply(&self, rules: ZoneRules) -> Result<u64, RunEnding> {
+    fn apply(&self, NewPolicy { zones: rules, access }: NewPolicy) -> Result<u64, RunEnding> {
         for worker in &self.workers {
             self.check()?;
             // The old configuration is freed here, not by a worker.
@@ -32,6 +40,34 @@ impl QueryClient {
         *self.zones.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         let mut walk = Walk::new(WalkKind::Review);
         while self.run_part(&mut walk, &mut |_| ())? {}
+        self.apply_access(access)?;
         Ok(walk.matched)
+    }
+
+    /// Replaces the access lists of pairs whose lists have changed.
+    fn apply_access(&self, wanted: Vec<Option<Arc<AccessLists>>>) -> Result<(), RunEnding> {
+        let running = self.access();
+        let mut has_changed = false;
+        for worker in &self.workers {
+            let lists = [&running, &wanted].map(|of| of.get(worker.wire).and_then(Option::as_ref));
+            let [Some(old), Some(new)] = lists else { continue };
+            if old.is_same(new) {
+                continue;
+            }
+            has_changed = true;
+            self.check()?;
+            // The update allocates here, and the old lists are freed here, not by a worker.
+            let update = AccessUpdate::new(old, Arc::clone(new));
+            match worker.request(|replies| Command::Access(update, replies))? {
+                Reply::Access(old) => drop(old),
+                _ => return Err(RunEnding),
+            }
+        }
+        if has_changed {
+            *self.access.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
+            let mut walk = Walk::new(WalkKind::OpenAccess);
+            while self.run_part(&mut walk, &mut |_| ())? {}
+        }
+        Ok(())
     }
 }
