@@ -6,7 +6,7 @@
 //! if one tree has too many copies, rules that name different fields get trees of their own.
 
 use super::regions::{Check, Region};
-use super::tree::{Forest, LEAF, Node, Tree};
+use super::tree::{Cut, Forest, LEAF, Node, Tree};
 use std::collections::BTreeMap;
 
 /// Regions of a leaf that need not be divided: each is a cache line, and they lie side by side.
@@ -59,11 +59,10 @@ impl<const W: usize> Region<W> {
     }
 }
 
-/// Where a region is cut in two: below the threshold, and from it on.
-#[derive(Clone, Copy)]
-struct Cut {
-    dimension: usize,
-    threshold: u32,
+/// A part of the space that is divided, or is a leaf with this number.
+enum Part {
+    Leaf(u32),
+    Halves(Cut, Box<[Part; 2]>),
 }
 
 struct Builder<'a, const W: usize> {
@@ -85,36 +84,56 @@ impl<'a, const W: usize> Builder<'a, W> {
     /// should be, because there would be too many copies.
     fn build_tree(mut self, members: Vec<u32>) -> bool {
         let first_rule = self.regions[members[0] as usize].1.rule;
-        let root = self.build(members, &Region::EVERYTHING, 0);
+        let whole = self.build(members, &Region::EVERYTHING, 0);
+        let root = self.add_node(&whole);
         self.forest.trees.push(Tree { root, first_rule });
         !self.is_over
     }
 
-    /// Builds the node of this part of the space, with the members that have points in it. Returns
-    /// its number.
-    fn build(&mut self, mut members: Vec<u32>, part: &Region<W>, depth: u32) -> u32 {
+    /// Divides this part of the space, in which the members have points.
+    fn build(&mut self, mut members: Vec<u32>, part: &Region<W>, depth: u32) -> Part {
         self.leave_out_unreachable(&mut members, part);
-        let halves = self.divide(&members, part, depth);
-        let number = self.forest.nodes.len() as u32;
-        let Some((cut, [below, above])) = halves else {
+        let Some((cut, [below, above])) = self.divide(&members, part, depth) else {
             let first = self.forest.places.len() as u32;
             for member in &members {
                 let (place, check) = self.regions[*member as usize];
                 self.forest.places.push(place);
                 self.forest.checks.push(check);
             }
-            let children = [first, first + members.len() as u32];
-            self.forest.nodes.push(Node { dimension: LEAF, threshold: 0, children });
-            return number;
+            self.forest.leaves.push([first, first + members.len() as u32]);
+            return Part::Leaf(self.forest.leaves.len() as u32 - 1);
         };
         let [low, high] = part.halves(cut);
-        let dimension = cut.dimension as u32;
-        let node = Node { dimension, threshold: cut.threshold, children: [0; 2] };
-        self.forest.nodes.push(node);
         let below = self.build(below, &low, depth + 1);
         let above = self.build(above, &high, depth + 1);
-        self.forest.nodes[number as usize].children = [below, above];
-        number
+        Part::Halves(cut, Box::new([below, above]))
+    }
+
+    /// Adds the nodes of a part; returns the child that stands for it.
+    fn add_node(&mut self, part: &Part) -> u32 {
+        let (cut, halves) = match part {
+            Part::Leaf(leaf) => return leaf | LEAF,
+            Part::Halves(cut, halves) => (cut, halves),
+        };
+        let number = self.forest.nodes.len();
+        // A half that is a leaf takes two quarters, so its cut does not matter.
+        let cut_of = |half: &Part| match half {
+            Part::Leaf(_) => Cut { dimension: 0, threshold: 0 },
+            Part::Halves(cut, _) => *cut,
+        };
+        let cuts = [*cut, cut_of(&halves[0]), cut_of(&halves[1])];
+        self.forest.nodes.push(Node::new(cuts, [0; 4]));
+        let [a, b] = self.add_quarters(&halves[0]);
+        let [c, d] = self.add_quarters(&halves[1]);
+        self.forest.nodes[number] = Node::new(cuts, [a, b, c, d]);
+        number as u32
+    }
+
+    fn add_quarters(&mut self, half: &Part) -> [u32; 2] {
+        match half {
+            Part::Leaf(leaf) => [leaf | LEAF; 2],
+            Part::Halves(_, quarters) => [self.add_node(&quarters[0]), self.add_node(&quarters[1])],
+        }
     }
 
     /// Removes all regions behind the first one that matches every point of this part.

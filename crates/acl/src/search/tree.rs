@@ -8,19 +8,49 @@ use super::{Found, SearchSize, TooManyRegions};
 use crate::criteria::Family;
 use crate::rule::AccessList;
 
-/// Dimension of a node that is a leaf.
-pub(super) const LEAF: u32 = u32::MAX;
+/// Bit of a child that is a leaf; the other bits are the number of the leaf.
+pub(super) const LEAF: u32 = 1 << 31;
 
-/// A node. Inner nodes lead to the first child if the point is below `threshold` in `dimension`,
-/// else to the second. A leaf has the range of its regions in `children`.
+/// A cut of a part of the space: points below the threshold, and those from it on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
-    pub(super) dimension: u32,
+pub(super) struct Cut {
+    pub(super) dimension: usize,
     pub(super) threshold: u32,
-    pub(super) children: [u32; 2],
 }
 
-/// A tree, by the number of its root.
+/// A node: a cut, a cut of each half, and the four quarters that they make. Each step of a walk
+/// waits for its node to come from the cache, so a step decides two cuts.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
+pub(super) struct Node {
+    thresholds: [u32; 3],
+    dimensions: [u8; 4],
+    /// The quarters, lowest first: numbers of nodes, or of leaves with [`LEAF`].
+    children: [u32; 4],
+}
+
+const _: () = assert!(size_of::<Node>() == 32);
+
+impl Node {
+    /// Creates a node from its three cuts: of the whole, of the lower half, of the upper half.
+    pub(super) fn new(cuts: [Cut; 3], children: [u32; 4]) -> Self {
+        let [a, b, c] = cuts.map(|cut| cut.dimension as u8);
+        let dimensions = [a, b, c, 0];
+        Node { thresholds: cuts.map(|cut| cut.threshold), dimensions, children }
+    }
+
+    /// Returns the quarter in which a point lies.
+    #[inline(always)]
+    fn child<const W: usize>(&self, at: &[u32; W]) -> u32 {
+        let is_above =
+            |cut: usize| at[usize::from(self.dimensions[cut]) % W] >= self.thresholds[cut];
+        let [whole, lower, upper] = [is_above(0), is_above(1), is_above(2)];
+        let half = if whole { upper } else { lower };
+        self.children[usize::from(whole) * 2 + usize::from(half)]
+    }
+}
+
+/// A tree, by its root: the number of a node, or of a leaf with [`LEAF`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tree {
     pub(super) root: u32,
@@ -35,6 +65,8 @@ pub(super) struct Forest<const W: usize> {
     /// In the order of their first rules.
     pub(super) trees: Vec<Tree>,
     pub(super) nodes: Vec<Node>,
+    /// Ranges of the regions of each leaf.
+    pub(super) leaves: Vec<[u32; 2]>,
     pub(super) places: Vec<Region<W>>,
     pub(super) checks: Vec<Check>,
     pub(super) sets: SetIndex,
@@ -44,8 +76,14 @@ impl<const W: usize> Forest<W> {
     pub(super) fn new(list: &AccessList, family: Family) -> Result<Self, TooManyRegions> {
         let regions = Regions::of(list, family)?;
         let sets = SetIndex::new(&regions.sets, family == Family::Ipv6);
-        let mut forest =
-            Self { trees: vec![], nodes: vec![], places: vec![], checks: vec![], sets };
+        let mut forest = Self {
+            trees: vec![],
+            nodes: vec![],
+            leaves: vec![],
+            places: vec![],
+            checks: vec![],
+            sets,
+        };
         build_trees(&mut forest, &regions.all);
         Ok(forest)
     }
@@ -81,18 +119,18 @@ impl<const W: usize> Forest<W> {
     /// Returns the range of regions of the leaf in which the point lies.
     #[inline(always)]
     fn leaf(&self, root: u32, point: &Point<W>) -> [u32; 2] {
-        let mut node = &self.nodes[root as usize];
-        while node.dimension != LEAF {
-            let is_above = point.at[node.dimension as usize % W] >= node.threshold;
-            node = &self.nodes[node.children[usize::from(is_above)] as usize];
+        let mut child = root;
+        while child & LEAF == 0 {
+            child = self.nodes[child as usize].child(&point.at);
         }
-        node.children
+        self.leaves[(child & !LEAF) as usize]
     }
 
     /// Removes all trees.
     pub(super) fn clear(&mut self) {
         self.trees.clear();
         self.nodes.clear();
+        self.leaves.clear();
         self.places.clear();
         self.checks.clear();
     }
@@ -100,6 +138,7 @@ impl<const W: usize> Forest<W> {
     pub(super) fn size(&self) -> SearchSize {
         let parts = [
             size_of_val(&self.nodes[..]),
+            size_of_val(&self.leaves[..]),
             size_of_val(&self.places[..]),
             size_of_val(&self.checks[..]),
             self.sets.bytes(),
@@ -113,11 +152,12 @@ impl<const W: usize> Forest<W> {
     }
 
     /// Returns the most steps from a node on. The depth of a tree is bounded.
-    fn steps_below(&self, node: u32) -> usize {
-        let Node { dimension, children: [a, b], .. } = self.nodes[node as usize];
-        match dimension {
-            LEAF => (b - a) as usize,
-            _ => 1 + self.steps_below(a).max(self.steps_below(b)),
+    fn steps_below(&self, child: u32) -> usize {
+        if child & LEAF != 0 {
+            let [first, end] = self.leaves[(child & !LEAF) as usize];
+            return (end - first) as usize;
         }
+        let children = self.nodes[child as usize].children;
+        1 + children.map(|child| self.steps_below(child)).into_iter().max().unwrap_or(0)
     }
 }

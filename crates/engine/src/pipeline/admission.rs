@@ -35,9 +35,10 @@ pub(super) fn reopen<const W: usize>(
         Err(reason) => Step::NoRoom(reason),
     };
     if let Some(judgement) = judgement {
-        access::note_new(tracker, (&judgement, step == Step::Tracked), packet, |tracker| {
-            tracker.begin_access_of(record, &judgement);
-        });
+        if step == Step::Tracked {
+            tracker.begin_access(record, &judgement);
+        }
+        access::count_new(tracker, (&judgement, step == Step::Tracked), packet);
     }
     verdicts.write(position, zone, step, || tracker.ct_state(record, packet.meta));
 }
@@ -127,13 +128,11 @@ fn admit<const W: usize>(
 ) -> Step {
     let limits = &mut verdicts.accounts.limits;
     let step = match limits.check(verdicts.zones, (&key, packet.meta.swapped()), verdicts.now) {
-        Ok(()) => tracker.admit(hash, key, packet, verdicts.accounts),
+        Ok(()) => tracker.admit((hash, key), packet, judgement, verdicts.accounts),
         Err(reason) => Step::NoRoom(reason),
     };
     if let Some(judgement) = judgement {
-        access::note_new(tracker, (judgement, step == Step::Tracked), packet, |tracker| {
-            tracker.begin_access((hash, &key), judgement);
-        });
+        access::count_new(tracker, (judgement, step == Step::Tracked), packet);
     }
     step
 }

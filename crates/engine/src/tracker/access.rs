@@ -7,7 +7,7 @@
 use super::Tracker;
 use crate::api::RuleHits;
 use crate::base::Nanos;
-use crate::packet::{Key, PacketMeta};
+use crate::packet::PacketMeta;
 use crate::policy::Judgement;
 use crate::table::{ConnAccess, DirectionAccess};
 
@@ -32,10 +32,18 @@ impl<const W: usize> Tracker<W> {
 
     /// True if access lists have to be asked about a packet of the connection in `record`: they
     /// check each packet, or it is the first answer.
+    ///
+    /// `judges_answers`: false if no list can deny the first answer, or needs to know of it.
     #[inline(always)]
-    pub(crate) fn needs_access_check(&self, record: u32, meta: PacketMeta) -> bool {
+    pub(crate) fn needs_access_check(
+        &self,
+        record: u32,
+        meta: PacketMeta,
+        judges_answers: bool,
+    ) -> bool {
         let hot = &self.table.hot[record as usize];
-        hot.is_checked() || hot.state().is_first() as usize & hot.direction(meta) == 1
+        let is_answer = hot.state().is_first() as usize & hot.direction(meta) == 1;
+        hot.is_checked() || judges_answers && is_answer
     }
 
     /// True if the connection in `record` has no answer yet.
@@ -49,17 +57,9 @@ impl<const W: usize> Tracker<W> {
         self.table.hot[record as usize].direction(meta)
     }
 
-    /// Notes the judgement about the first packet of the connection with this key, which has just
-    /// begun.
-    #[inline(never)]
-    pub(crate) fn begin_access(&mut self, (hash, key): (u64, &Key<W>), judgement: &Judgement) {
-        if let Some(record) = self.table.find(hash, key) {
-            self.begin_access_of(record, judgement);
-        }
-    }
-
     /// Notes the judgement about the first packet of the connection that has begun in `record`.
-    pub(crate) fn begin_access_of(&mut self, record: u32, judgement: &Judgement) {
+    #[inline(never)]
+    pub(crate) fn begin_access(&mut self, record: u32, judgement: &Judgement) {
         let access = match judgement.reflects {
             true => ConnAccess::reflected(judgement.rules, [[0; 2]; 2]),
             false => ConnAccess::begun(judgement.rules, judgement.decision()),

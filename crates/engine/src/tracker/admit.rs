@@ -9,15 +9,17 @@ use crate::api::{Tracking, UntrackedReason};
 use crate::base::{Micros, TimerLink};
 use crate::conn::{ConnCold, Sampler};
 use crate::packet::{Key, PacketView};
+use crate::policy::Judgement;
 
 impl<const W: usize> Tracker<W> {
-    /// Makes a record for a new connection, counts its first packet and emits its event. If there
-    /// is no room, the oldest embryonic connection ends first, if the configuration says so.
+    /// Makes a record for a new connection, counts its first packet and emits its event. Notes the
+    /// judgement of access lists, if there are any. If there is no room, the oldest embryonic
+    /// connection ends first, if the configuration says so.
     pub(crate) fn admit(
         &mut self,
-        hash: u64,
-        key: Key<W>,
+        (hash, key): (u64, Key<W>),
         packet: &PacketView,
+        judgement: Option<&Judgement>,
         accounts: &mut Accounts,
     ) -> Step {
         if let Some(evicted) = self.make_room() {
@@ -26,6 +28,9 @@ impl<const W: usize> Tracker<W> {
         let Some(record) = self.insert(hash, key, packet) else {
             return Step::NoRoom(UntrackedReason::TableFull);
         };
+        if let Some(judgement) = judgement {
+            self.begin_access(record, judgement);
+        }
         accounts.count_new((&key, packet.meta.swapped()), packet.now);
         self.emit_new(record, accounts);
         Step::Tracked

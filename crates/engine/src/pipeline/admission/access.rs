@@ -128,18 +128,13 @@ fn judge<const W: usize>(
     judgement
 }
 
-/// Notes the judgement that permitted the first packet of a connection. If the connection has
-/// begun, calls `begin`, and the connection counts the packet for the rules; otherwise, and if the
-/// decision varies from packet to packet, it is counted here.
-pub(super) fn note_new<const W: usize>(
+/// Counts the first packet of a connection for the rules that permitted it, unless the connection
+/// has begun and counts it for them.
+pub(super) fn count_new<const W: usize>(
     tracker: &mut Tracker<W>,
     (judgement, has_begun): (&Judgement, bool),
     packet: &PacketView,
-    begin: impl FnOnce(&mut Tracker<W>),
 ) {
-    if has_begun {
-        begin(tracker);
-    }
     if !has_begun || judgement.decision() == DirectionAccess::Varies {
         tracker.count_hit(judgement.rules, packet.meta, packet.now);
     }
@@ -164,11 +159,12 @@ pub(in crate::pipeline) fn denies_known<const W: usize>(
     candidate: Candidate,
     verdicts: &mut Verdicts<impl CtStates>,
 ) -> bool {
-    if !tracker.needs_access_check(record, candidate.meta) {
+    let (Some(lists), Some(side)) = (verdicts.access, tracker.side()) else { return false };
+    // An answer may arrive where no list is bound, and end the time in which its connection is new.
+    let judges_answers = lists.mentions_ct || lists.is_bound(side);
+    if !tracker.needs_access_check(record, candidate.meta, judges_answers) {
         return false;
     }
-    // An answer may arrive where no list is bound, and end the time in which its connection is new.
-    let (Some(lists), Some(side)) = (verdicts.access, tracker.side()) else { return false };
     let lists = (lists, side);
     let is_denied = !judge_known(tracker, record, (candidate, lists), verdicts.now);
     if is_denied {
@@ -189,7 +185,7 @@ pub(in crate::pipeline) fn denies_held<const W: usize>(
     let Some(record) = tracker.table.find(hash, key) else { return false };
     let info = &HeaderInfo::later_fragment(0);
     let candidate = Candidate { meta, info, is_fragment: true };
-    tracker.needs_access_check(record, meta)
+    tracker.needs_access_check(record, meta, true)
         && !judge_known(tracker, record, (candidate, lists), verdicts.now)
 }
 
