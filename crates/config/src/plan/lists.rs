@@ -44,7 +44,7 @@ pub(super) fn plan_lists(
     settings: &mut Settings,
 ) -> Result<ListPlan, Vec<Problem>> {
     let mut reader = Reader::default();
-    if acl.is_none() && lists.is_empty() {
+    if acl.is_none() && lists.is_empty() && sets.is_empty() {
         return Ok(ListPlan { of_pairs: vec![None; pairs] });
     }
     let acl = acl.unwrap_or_default();
@@ -180,6 +180,13 @@ impl Reader {
     }
 
     fn read_file(&mut self, path: &str, (place, key): (Place, &str)) -> Option<String> {
+        // Reading a pipe or a device might never end.
+        let is_file = std::fs::metadata(path).map_or(true, |found| found.is_file());
+        if !is_file && path != "/dev/null" {
+            let fault = Fault::Rule(format!("{path} is not a regular file"));
+            self.problem(place, key.to_owned(), fault);
+            return None;
+        }
         let text =
             read_whole(Path::new(path)).map_err(|error| error.to_string()).and_then(|bytes| {
                 String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
