@@ -72,11 +72,15 @@ pub fn parse_rule(
     }
     let mut criteria = Criteria::ANY;
     let mut action = None;
-    while let Some(((_, word), behind)) = rest.split_first() {
+    while let Some(((column, word), behind)) = rest.split_first() {
         if let Some((family, _)) = Family::ALL.iter().find(|(_, name)| name == word) {
-            criteria.family = Some(*family);
+            if criteria.family.replace(*family).is_some() {
+                return Err(error(*column, "the rule has an IP version already".to_owned()));
+            }
         } else if let Some((found, _)) = Action::ALL.iter().find(|(_, name)| name == word) {
-            action = Some(*found);
+            if action.replace(*found).is_some() {
+                return Err(error(*column, "the rule has an action already".to_owned()));
+            }
         } else {
             break;
         }
@@ -103,17 +107,18 @@ fn parse_fields(
     line: &str,
     find_set: &dyn Fn(&str) -> Option<Arc<AddressSet>>,
 ) -> Result<(), RuleError> {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Vec<String> = Vec::new();
     while let Some(((column, name), behind)) = rest.split_first() {
         let Some(((at, value), behind)) = behind.split_first() else {
             let column = line.chars().count() + 1;
             return Err(RuleError { column, message: format!("{name} has no value") });
         };
-        if seen.contains(name) {
+        let spelling = name.replace('_', "-");
+        if seen.contains(&spelling) {
             let message = format!("{name} is written twice; write its values in one list");
             return Err(RuleError { column: *column, message });
         }
-        seen.push(name);
+        seen.push(spelling);
         rest = behind;
         let outcome = match parse_vpp_field(criteria, name, value) {
             ControlFlow::Break(outcome) => outcome,

@@ -220,6 +220,36 @@ fn large_lists_take_few_steps() {
     assert!(steps[3] < 4 * steps[0] + 60, "{steps:?}");
 }
 
+/// Rules that name different fields get trees of their own.
+#[test]
+fn rules_of_different_fields_take_few_steps() {
+    let mut random = 88_172_645_463_325_252_u64;
+    let mut next = |below: u32| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 32) as u32 % below
+    };
+    let mut rule = |_| {
+        let mut text = "deny".to_owned();
+        for field in ["src", "dst", "sport", "dport", "zone"] {
+            let value = match field {
+                "src" | "dst" => Ipv4Addr::from_bits(next(u32::MAX)).to_string(),
+                _ => next(60_000).to_string(),
+            };
+            if next(2) == 0 {
+                text += &format!(" {field} {value}");
+            }
+        }
+        rule_of(&text)
+    };
+    let rules: Vec<_> =
+        (0..10_000).map(&mut rule).filter(|rule| *rule != rule_of("deny")).collect();
+    let list = AccessList { name: "mixed".into(), rules, default: Action::Permit };
+    let size = Search::new(&list).unwrap().size();
+    assert!(size.steps < 600, "{size:?}");
+}
+
 /// A set of many networks is one region, and its networks may overlap.
 #[test]
 fn a_set_of_many_networks_is_one_region() {

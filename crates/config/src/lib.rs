@@ -52,10 +52,15 @@ const FILE_MAX: u64 = 16 << 20;
 
 /// Reads a file of at most [`FILE_MAX`] bytes.
 fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    read_at_most(path, FILE_MAX)
+}
+
+/// Reads a file of at most `max` bytes.
+fn read_at_most(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_MAX + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > FILE_MAX {
-        true => Err(io::Error::other(format!("it is larger than {} MiB", FILE_MAX >> 20))),
+    File::open(path)?.take(max + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > max {
+        true => Err(io::Error::other(format!("it is larger than {} MiB", max >> 20))),
         false => Ok(bytes),
     }
 }

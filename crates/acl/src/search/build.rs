@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// Regions of a leaf that need not be divided: each is a cache line, and they lie side by side.
 const LEAF_MAX: usize = 8;
 
+/// A leaf with more regions makes rules that name different fields get trees of their own.
+const LARGE_LEAF: usize = 32;
+
 /// Most nodes on a path.
 const DEPTH_MAX: u32 = 48;
 
@@ -158,7 +161,10 @@ impl<'a, const W: usize> Builder<'a, W> {
         if members.len() <= LEAF_MAX || depth >= DEPTH_MAX {
             return None;
         }
-        let cut = self.best_cut(members, part)?;
+        let Some(cut) = self.best_cut(members, part) else {
+            self.is_over |= members.len() > LARGE_LEAF;
+            return None;
+        };
         let place = |member: &u32| &self.regions[*member as usize].0;
         let is_below = |member: &u32| place(member).low[cut.dimension] < cut.threshold;
         let is_above = |member: &u32| place(member).high(cut.dimension) >= cut.threshold;

@@ -4,8 +4,10 @@
 use super::Settings;
 use crate::lists::{Acl, DEFAULT_ACTION, DIRECTION, List, PORT, RuleTable, Set};
 use crate::plan::settings::{Show, spelled};
-use crate::{Fault, Located, Place, Problem, read_whole};
-use acl::{AccessList, Action, AddressSet, Criteria, Family, Rule, parse_addresses, parse_rule};
+use crate::{Fault, Located, Place, Problem, read_at_most};
+use acl::{
+    AccessList, Action, AddressSet, Addresses, Criteria, Family, Rule, parse_addresses, parse_rule,
+};
 use engine::{AccessError, AccessLists, ListBinding, ListDirection, Side};
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,6 +15,9 @@ use std::sync::Arc;
 
 /// Default limit of the memory of all searches of a pair, in MB.
 const MEMORY_MB: u32 = 256;
+
+/// Most bytes of a file of rules or networks: a million IPv6 networks fit.
+const LIST_FILE_MAX: u64 = 128 << 20;
 
 /// The access lists of each pair.
 #[derive(Debug, Default)]
@@ -145,7 +150,8 @@ impl Reader {
             let (place, path) = (file.place, settings.require("file", file));
             let key = format!("set[{index}].file");
             if let Some(text) = self.read_file(&path, (place, &key)) {
-                let lines = text.lines().map(without_comment).filter(|line| !line.is_empty());
+                let lines = text.lines().map(|line| without_comment(line).trim());
+                let lines = lines.filter(|line| !line.is_empty());
                 self.add_networks(&mut networks, lines, |problem| {
                     (place, key.clone(), Fault::Rule(format!("{path}: {problem}")))
                 });
@@ -169,8 +175,16 @@ impl Reader {
         problem: impl Fn(String) -> (Place, String, Fault),
     ) {
         for text in texts {
-            match parse_addresses(text, &|_| None) {
-                Ok(addresses) => networks.extend(addresses.networks().unwrap_or_default()),
+            let addresses = match text.starts_with('@') {
+                true => Err("a set has no other sets in it; write their networks".to_owned()),
+                false => parse_addresses(text, &|_| None),
+            };
+            let addresses = addresses.and_then(|addresses| match addresses {
+                Addresses::Networks(found) => Ok(found),
+                _ => Err(format!("{text:?} is no network; for all addresses, write no field")),
+            });
+            match addresses {
+                Ok(found) => networks.extend(found),
                 Err(message) => {
                     let (place, key, fault) = problem(message);
                     return self.problem(place, key, fault);
@@ -187,8 +201,9 @@ impl Reader {
             self.problem(place, key.to_owned(), fault);
             return None;
         }
-        let text =
-            read_whole(Path::new(path)).map_err(|error| error.to_string()).and_then(|bytes| {
+        let text = read_at_most(Path::new(path), LIST_FILE_MAX)
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| {
                 String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
             });
         match text {
@@ -256,7 +271,7 @@ impl Reader {
         let sets = std::mem::take(&mut self.sets);
         for (number, line) in (1..).zip(text.lines()) {
             let line = without_comment(line);
-            if line.is_empty() {
+            if line.trim().is_empty() {
                 continue;
             }
             match parse_rule(line, &|name| sets.get(name).cloned()) {
@@ -310,7 +325,7 @@ impl Reader {
 
 /// Returns a line without its comment, which begins with `#`.
 fn without_comment(line: &str) -> &str {
-    line.split('#').next().unwrap_or_default().trim()
+    line.split('#').next().unwrap_or_default().trim_end()
 }
 
 impl Show for Side {

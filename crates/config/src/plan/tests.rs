@@ -499,6 +499,8 @@ fn faults_of_access_lists_are_named() {
             &format!("{list}[[list.rule]]\naction = \"deny\"\ncolour = 8\n"),
             "list[0].rule[0].colour: no such key",
         ),
+        ("[[set]]\nname = \"s\"\nnetworks = [\"any\"]\n", "set[0].networks: \"any\" is no network"),
+        ("[[set]]\nname = \"s\"\nnetworks = [\"@t\"]\n", "a set has no other sets in it"),
         ("[[set]]\nname = \"s\"\n", "set[0].networks: missing; write networks, file, or both"),
         (
             "[[set]]\nname = \"s\"\nnetworks = [\"10.0.0.1/8\"]\n",

@@ -3,7 +3,7 @@
 
 use super::offload::Side;
 use crate::base::Nanos;
-use acl::{AccessList, CtStates, Search, TooManyRegions};
+use acl::{AccessList, Action, CtStates, Rule, Search, TooManyRegions};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -55,6 +55,21 @@ pub(crate) struct SearchedList {
     pub(crate) search: Search,
     /// Number of its first rule among the rules of all lists. Its default follows the last rule.
     pub(crate) first_rule: u32,
+    /// Rules that only count.
+    pub(crate) count_rules: Vec<u32>,
+    /// True if a rule or the default denies.
+    pub(crate) denies: bool,
+}
+
+impl SearchedList {
+    fn new(list: &Arc<AccessList>, first_rule: u32) -> Result<Self, TooManyRegions> {
+        let search = Search::new(list)?;
+        let counts = |(_, rule): &(u32, &Rule)| rule.action == Action::Count;
+        let count_rules = (0..).zip(&list.rules).filter(counts).map(|(index, _)| index).collect();
+        let denies =
+            !list.default.permits() || list.rules.iter().any(|rule| rule.action == Action::Deny);
+        Ok(Self { list: list.clone(), search, first_rule, count_rules, denies })
+    }
 }
 
 /// The access lists of a pair. A packet is first judged by the list for arriving packets of its
@@ -79,9 +94,8 @@ impl AccessLists {
         let mut chains = [[None; 2]; 2];
         let mut rules = 0;
         for (index, ListBinding { list, places }) in bindings.iter().enumerate() {
-            let search =
-                Search::new(list).map_err(|error| AccessError::TooManyRegions(index, error))?;
-            lists.push(SearchedList { list: list.clone(), search, first_rule: rules });
+            let searched = SearchedList::new(list, rules);
+            lists.push(searched.map_err(|error| AccessError::TooManyRegions(index, error))?);
             rules += list.rules.len() as u32 + 1;
             for &(side, direction) in places {
                 let place = match direction {
@@ -171,7 +185,8 @@ fn same_rules(old: &AccessLists, new: &AccessLists) -> Vec<u32> {
 /// Returns the counter, the list and the text of each rule and default, in the order of counters.
 fn rule_texts(lists: &AccessLists) -> impl Iterator<Item = (u32, &str, String)> {
     lists.lists.iter().flat_map(|SearchedList { list, first_rule, .. }| {
-        let rules = list.rules.iter().map(ToString::to_string).chain([String::new()]);
+        let default = format!("default {}", list.default);
+        let rules = list.rules.iter().map(ToString::to_string).chain([default]);
         (*first_rule..).zip(rules).map(|(counter, text)| (counter, list.name.as_str(), text))
     })
 }

@@ -45,6 +45,8 @@ pub(crate) struct HeldFragment {
     pub(crate) meta: PacketMeta,
     /// Offset in the datagram, in bytes, behind its last byte.
     pub(crate) end: u16,
+    /// True if access lists drop the packet unless its connection is found.
+    pub(crate) is_denied_alone: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -75,7 +77,7 @@ impl HoldQueue {
         let len = if budget == 0 { 0 } else { usize::from(budget) + BURST_MAX };
         let owner = DatagramId { is_v6: false, datagram: NONE };
         let slot = Slot {
-            waiting: HeldFragment { meta: PacketMeta::EMPTY, end: 0 },
+            waiting: HeldFragment { meta: PacketMeta::EMPTY, end: 0, is_denied_alone: false },
             since: 0,
             owner,
             next: NONE,

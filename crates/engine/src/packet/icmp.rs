@@ -3,7 +3,7 @@
 //!
 //! There are errors, and exchanges of a request and its reply, which have an identifier.
 
-use super::key::L4Id;
+use super::key::{Key, L4Id};
 use crate::api::{PROTO_ICMP, PROTO_ICMPV6};
 
 /// True if a message is an error about a packet that it quotes (RFC 792, RFC 4443).
@@ -35,6 +35,17 @@ pub(crate) fn is_reply(proto: u8, kind: u8) -> bool {
 /// True if a message has an identifier.
 pub(crate) fn has_identifier(proto: u8, kind: u8) -> bool {
     counterpart(proto, kind).is_some()
+}
+
+impl<const W: usize> Key<W> {
+    /// Returns type and code of ICMP in what one end sends: the second end if `swapped` is 1.
+    pub(crate) fn icmp(&self, swapped: u8) -> [u8; 2] {
+        let [kind, code] = self.parts().high_port.to_be_bytes();
+        match swapped {
+            0 => [kind, code],
+            _ => [counterpart(self.proto(), kind).unwrap_or(kind), code],
+        }
+    }
 }
 
 /// Returns what takes the place of ports in the key.

@@ -80,6 +80,7 @@ pub(super) fn begin<const W: usize>(
     // No connection begins with such a packet. Unless the policy drops it, it gets a record in a
     // stray state (`TcpStray`, `IcmpStray` or `SctpStray`).
     if packet.anomaly(&key).is_some_and(|anomaly| verdicts.drop_or_count(position, anomaly)) {
+        access::count_passed(tracker, judgement, packet);
         return;
     }
     let step = admit(tracker, (hash, key, judgement), packet, verdicts);

@@ -92,7 +92,8 @@ impl FragmentStore {
                     self.expire_oldest_held(verdicts.accounts);
                 }
                 let (known, hold) = self.of();
-                let waiting = HeldFragment { meta, end: header.span.end };
+                let is_denied_alone = verdicts.accounts.drops.denies_unjudged;
+                let waiting = HeldFragment { meta, end: header.span.end, is_denied_alone };
                 match known.datagrams.hold(number, hold, (waiting, now)) {
                     Ok(slot) => {
                         self.held.push(HeldPacket { position, slot });
@@ -227,12 +228,16 @@ fn release_held(
 ) {
     let mut at = first;
     hold.end_wait(first);
-    while let Some((_, next)) = hold.packet(at) {
+    // The lists that judge a packet are those of its own burst.
+    let of_this_burst = accounts.drops.denies_unjudged;
+    while let Some((waiting, next)) = hold.packet(at) {
         accounts.stats.held -= 1;
+        accounts.drops.denies_unjudged = waiting.is_denied_alone;
         let verdict = accounts.drop_or_pass(reason);
         hold.release(at as u16, verdict);
         at = next;
     }
+    accounts.drops.denies_unjudged = of_this_burst;
 }
 
 /// Removes later fragments from both batches, and hands off first fragments of other workers'

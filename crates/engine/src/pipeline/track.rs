@@ -5,7 +5,7 @@ use super::admission;
 use super::admission::access::{self, Candidate, QuotingError};
 use super::pass::Pass;
 use super::verdicts::{CtStates, Verdicts};
-use crate::api::{PROTO_SCTP, PROTO_TCP};
+use crate::api::{PROTO_SCTP, PROTO_TCP, Tracking};
 use crate::base::{BURST_MAX, Micros, NO_RECORD};
 use crate::conn::{NoSampling, Sampler};
 use crate::packet::{
@@ -202,6 +202,9 @@ impl<const W: usize> Pass<'_, W> {
             let zone = Key::from_words(&self.batch.keys, i).zone();
             if access::denies_error((self.tracker, record), (&error, frame, zone), verdicts) {
                 return;
+            }
+            if self.tracker.tracking(zone) == Tracking::Off {
+                return verdicts.tracking_off(info.position);
             }
         }
         verdicts.error(info.position, is_related, is_reply);

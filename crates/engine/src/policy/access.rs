@@ -2,7 +2,7 @@
 //! Judges a packet by the access lists of its way through the pair.
 
 use crate::api::{AccessLists, Side};
-use acl::{Action, Decision, Packet};
+use acl::{Action, Packet};
 
 /// Stands for no counter of a rule.
 pub(crate) const NO_RULE: u32 = u32::MAX;
@@ -34,11 +34,11 @@ impl AccessLists {
         self.chains[side as usize] != [None; 2]
     }
 
-    /// True if a packet that cannot be compared with rules is dropped: the default of a list denies
-    /// it.
+    /// True if a packet that cannot be compared with rules is dropped: a rule that might match it
+    /// denies, or the default of a list.
     pub(crate) fn denies_unjudged(&self, side: Side) -> bool {
         let lists = self.chains[side as usize].iter().flatten();
-        lists.into_iter().any(|list| !self.lists[*list].list.default.permits())
+        lists.into_iter().any(|list| self.lists[*list].denies)
     }
 
     /// Judges a packet that arrives at this side.
@@ -71,12 +71,11 @@ impl AccessLists {
         for (index, counter) in self.chains[side as usize].iter().zip(judgement.rules) {
             let searched = index.and_then(|index| self.lists.get(index));
             let Some(searched) = searched.filter(|_| counter != NO_RULE) else { continue };
-            let rule = counter - searched.first_rule;
-            let is_default = rule as usize == searched.list.rules.len();
-            let decision =
-                Decision { rule: (!is_default).then_some(rule), action: searched.list.default };
-            for rule in searched.list.counting(decision, packet) {
-                count(searched.first_rule + rule);
+            let end = counter - searched.first_rule;
+            for &rule in searched.count_rules.iter().take_while(|rule| **rule < end) {
+                if searched.list.rules[rule as usize].criteria.matches(packet) {
+                    count(searched.first_rule + rule);
+                }
             }
         }
     }

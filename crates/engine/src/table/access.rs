@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Stores what access lists have decided about each connection, and the counters of their rules.
 
-use crate::api::{Config, RuleHits};
+use crate::api::{Config, RuleHits, Side};
 use crate::base::{HugeRegion, MemoryUse, Nanos};
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ pub(crate) struct ConnAccess {
     pub(crate) reflects: bool,
     /// True if the next packet of either direction decides anew about both.
     pub(crate) is_open: bool,
+    /// Side at which the originator's first packet arrived; `None` for a restored connection.
+    pub(crate) side: Option<Side>,
     /// Number of the change of lists since which `rules` are right.
     pub(crate) epoch: u16,
 }
@@ -46,6 +48,7 @@ impl ConnAccess {
         decisions: [DirectionAccess::Undecided; 2],
         reflects: false,
         is_open: false,
+        side: None,
         epoch: 0,
     };
 

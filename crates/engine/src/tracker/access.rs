@@ -64,15 +64,16 @@ impl<const W: usize> Tracker<W> {
             true => ConnAccess::reflected(judgement.rules, [[0; 2]; 2]),
             false => ConnAccess::begun(judgement.rules, judgement.decision()),
         };
-        self.write_access(record, access);
+        self.write_access(record, ConnAccess { side: self.side, ..access });
     }
 
     /// Permits both directions of the connection in `record`, by a rule that reflects it. Packets
     /// so far are counted for the rules that decided before.
     pub(crate) fn reflect_access(&mut self, record: u32, judgement: &Judgement) {
         self.settle_access(record);
-        let settled = self.access(record).settled;
-        self.write_access(record, ConnAccess::reflected(judgement.rules, settled));
+        let ConnAccess { settled, side, .. } = self.access(record);
+        let access = ConnAccess::reflected(judgement.rules, settled);
+        self.write_access(record, ConnAccess { side, ..access });
     }
 
     /// Notes what the lists say about a direction of the connection in `record`, and the counters
@@ -114,8 +115,8 @@ impl<const W: usize> Tracker<W> {
             return;
         }
         self.settle_access(record);
-        let settled = self.access(record).settled;
-        self.write_access(record, ConnAccess { settled, is_open: true, ..ConnAccess::NONE });
+        let ConnAccess { settled, side, .. } = self.access(record);
+        self.write_access(record, ConnAccess { settled, side, is_open: true, ..ConnAccess::NONE });
         if let Some(rules) = self.rules.as_deref_mut().filter(|rules| rules.has_bypass(record)) {
             rules.end_bypass(record, now);
         }
@@ -129,8 +130,9 @@ impl<const W: usize> Tracker<W> {
         decisions: [DirectionAccess; 2],
         rules: [[u32; 2]; 2],
     ) {
-        let settled = self.access(record).settled;
-        self.write_access(record, ConnAccess { rules, settled, decisions, ..ConnAccess::NONE });
+        let ConnAccess { settled, side, .. } = self.access(record);
+        let access = ConnAccess { rules, settled, decisions, side, ..ConnAccess::NONE };
+        self.write_access(record, access);
     }
 
     /// Counts for their rules the packets that the connection in `record` has counted since the

@@ -76,6 +76,7 @@ impl<const W: usize> Tracker<W> {
                 return Err(RestoreOutcome::Refused);
             }
             self.table.wheel.disarm(&mut self.table.cold, record);
+            self.end_access(record);
         }
         let record = match known {
             Some(record) => record,

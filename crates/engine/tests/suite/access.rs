@@ -4,8 +4,8 @@
 
 use acl::{AccessList, Action, Packet, parse_rule};
 use engine::{
-    AccessLists, AccessUpdate, Config, Cursor, Engine, ListBinding, ListDirection, RuleHits, Side,
-    Tracking, UntrackedReason, Verdict,
+    AccessLists, AccessUpdate, Config, Cursor, Engine, FragmentLimits, ListBinding, ListDirection,
+    RuleHits, Side, Tracking, UntrackedReason, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -146,6 +146,82 @@ fn a_denying_default_drops_what_it_cannot_judge() {
     assert_eq!(verdicts, [Verdict::Drop, Verdict::Forward]);
     engine.process_from(Side::B, SECOND, &packets, &mut verdicts);
     assert_eq!(verdicts, [Verdict::Forward, Verdict::Forward], "no list is bound there");
+}
+
+fn ping(kind: u8) -> FrameBuilder {
+    let ends = ([10, 0, 0, 1], [10, 0, 1, 2]);
+    let (src, dst) = if kind == 8 { ends } else { (ends.1, ends.0) };
+    FrameBuilder::ipv4(src, dst).icmp(kind, 0, [0, 7, 0, 1])
+}
+
+/// The answer to a ping has another type than the ping, and decides about both directions.
+#[test]
+fn icmp_types_are_those_of_each_direction() {
+    let a = list("a", Action::Deny, &["permit proto icmp icmp-type 8"]);
+    let b = list("b", Action::Deny, &["permit proto icmp icmp-type 0 ct reply"]);
+    let bindings = [bind(a, Side::A, ListDirection::In), bind(b, Side::B, ListDirection::In)];
+    let mut engine = Engine::new(&config(&bindings, Tracking::Connections));
+    for _ in 0..3 {
+        assert_eq!(send(&mut engine, Side::A, &[ping(8)]), [true]);
+        assert_eq!(send(&mut engine, Side::B, &[ping(0)]), [true]);
+    }
+}
+
+/// After a change of lists, whichever packet comes first, a connection goes on that the lists would
+/// reflect when it began.
+#[test]
+fn a_change_cuts_no_connection_that_would_be_reflected() {
+    let with = |more: &str| {
+        let rules = [
+            "permit+reflect proto icmp icmp-type 8",
+            "permit+reflect proto tcp tcp-flags syn/syn+ack",
+            more,
+        ];
+        let a = list("a", Action::Deny, &rules);
+        let b = list("b", Action::Deny, &[]);
+        [bind(a, Side::A, ListDirection::In), bind(b, Side::B, ListDirection::In)]
+    };
+    let tcp = |flags, seq, ack| {
+        FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 2])
+            .tcp(4000, 80)
+            .flags(flags)
+            .seq(seq)
+            .ack(ack)
+    };
+    let config = config(&with("deny"), Tracking::Connections);
+    let mut engine = Engine::new(&config);
+    let handshake = [tcp(2, 100, 0), tcp(0x12, 900, 101).reversed(), tcp(0x10, 101, 901)];
+    for (packet, side) in handshake.into_iter().zip([Side::A, Side::B, Side::A]) {
+        assert_eq!(send(&mut engine, side, &[packet]), [true]);
+    }
+    assert_eq!(send(&mut engine, Side::A, &[ping(8)]), [true]);
+    set_lists(&mut engine, config.access.as_ref().unwrap(), &with("deny proto udp"));
+    // Packets with a forged source, from the wrong side, decide nothing.
+    send(&mut engine, Side::B, &[tcp(0x10, 101, 901)]);
+    assert_eq!(
+        send(&mut engine, Side::B, &[ping(0), tcp(0x10, 901, 101).reversed()]),
+        [true, true]
+    );
+    assert_eq!(send(&mut engine, Side::A, &[ping(8), tcp(0x10, 101, 901)]), [true, true]);
+}
+
+/// A fragment gets the verdict of its datagram, in whatever order they arrive.
+#[test]
+fn fragments_of_a_denied_datagram_are_denied() {
+    let a = list("a", Action::Permit, &["deny proto udp dport 4000"]);
+    let config = config(&[bind(a, Side::A, ListDirection::In)], Tracking::Connections);
+    let config = Config { fragments: FragmentLimits { hold: 8, ..config.fragments }, ..config };
+    let mut engine = Engine::new(&config);
+    let datagram = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 2]).ip_id(5).udp(1, 4000);
+    let [first, second, third]: [FrameBuilder; 3] =
+        datagram.payload([1; 88]).fragments(32).try_into().ok().unwrap();
+    send(&mut engine, Side::A, &[second]);
+    let slot = engine.held()[0].slot;
+    assert_eq!(send(&mut engine, Side::A, &[first]), [false]);
+    let release = engine.next_release().unwrap();
+    assert_eq!(release.slot, slot);
+    assert_eq!(release.verdict, Verdict::Drop);
+    assert_eq!(send(&mut engine, Side::A, &[third]), [false]);
 }
 
 // Random lists and packets against a model that compares every packet with every rule.
@@ -303,7 +379,7 @@ impl Model {
         else {
             return;
         };
-        let first = Sent { from_a, ..*sent };
+        let first = Sent { from_a, flags: 2, ..*sent };
         let hits = self.hits.clone();
         let (_, deciding, reflects) = self.judge(&first.fields(acl::CtStates::NEW), from_a);
         self.hits = hits;
@@ -378,7 +454,8 @@ impl Model {
         let texts = |ways: &[Vec<(Arc<AccessList>, usize)>; 2]| {
             let mut texts = vec![];
             for (list, first) in ways.iter().flatten() {
-                let rules = list.rules.iter().map(ToString::to_string).chain([String::new()]);
+                let default = format!("default {}", list.default);
+                let rules = list.rules.iter().map(ToString::to_string).chain([default]);
                 texts.extend(
                     (*first..).zip(rules).map(|(at, text)| ((list.name.clone(), text), at)),
                 );

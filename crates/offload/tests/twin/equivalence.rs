@@ -31,8 +31,9 @@ const HONEST: [&str; 12] = [
     "receive-stall:0.1",
 ];
 
-/// How long marks pay, and how long they do not: long enough for their rules to go.
-const CHOICE: Nanos = 10_000_000_000;
+/// How long marks pay, and how long they do not: long enough for their rules to go, and for a
+/// dearer packet to bring them back.
+const CHOICE: Nanos = 18_000_000_000;
 
 /// Nothing goes wrong.
 const CALM: Case = Case {
@@ -144,7 +145,7 @@ fn the_choice_of_marks_changes_nothing() {
         let faults = faults[seed as usize % faults.len()].to_owned();
         let case =
             Case { seed, faults, choice: Some(CHOICE), connections: 50, longest: 4000, ..CALM };
-        let came = Bump::new(&case).run(750_000);
+        let came = Bump::new(&case).run(1_400_000);
         assert_eq!(came.created, came.destroyed + came.lost + came.stuck);
         sum.add(came);
     }

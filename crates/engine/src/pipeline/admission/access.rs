@@ -5,9 +5,9 @@
 //! Packets of a connection whose directions are both permitted are never compared with a list.
 
 use super::super::verdicts::{CtStates, Verdicts};
-use crate::api::{AccessLists, CtState, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Side};
+use crate::api::{AccessLists, CtState, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Side, Tracking};
 use crate::base::Nanos;
-use crate::packet::{HeaderInfo, IcmpHeader, Key, KeyParts, PacketMeta, PacketView};
+use crate::packet::{HeaderInfo, IcmpHeader, Key, KeyParts, PacketMeta, PacketView, SYN};
 use crate::policy::{Judgement, NO_RULE};
 use crate::table::DirectionAccess;
 use crate::tracker::Tracker;
@@ -55,7 +55,7 @@ impl<'a> Candidate<'a> {
             proto,
             // A later fragment has those of its datagram, if the connection is known.
             ports: has_ports.then_some(ports).filter(|_| has_header || ports != [0; 2]),
-            icmp: (proto == Key::<W>::ICMP && has_header).then(|| self.info.icmp.to_be_bytes()),
+            icmp: (proto == Key::<W>::ICMP && has_header).then(|| key.icmp(self.meta.swapped())),
             tcp_flags: (proto == PROTO_TCP && has_header).then(|| self.meta.tcp_flags()),
             fragment: match (has_header, self.is_fragment) {
                 (true, false) => Fragment::None,
@@ -181,10 +181,18 @@ pub(in crate::pipeline) fn denies_held<const W: usize>(
     verdicts: &mut Verdicts<impl CtStates>,
 ) -> bool {
     let Some(lists) = lists(tracker.side(), verdicts) else { return false };
-    let hash = tracker.table.hasher.hash_one(&key.0);
-    let Some(record) = tracker.table.find(hash, key) else { return false };
     let info = &HeaderInfo::later_fragment(0);
     let candidate = Candidate { meta, info, is_fragment: true };
+    let hash = tracker.table.hasher.hash_one(&key.0);
+    let Some(record) = tracker.table.find(hash, key) else {
+        // The first fragment began no connection, perhaps because a list denied it.
+        let fields = candidate.fields(key, (CtState::UNTRACKED, 0));
+        let judgement = judge(tracker, lists, (&fields, meta), verdicts.now);
+        if judgement.permits {
+            tracker.count_hit(judgement.rules, meta, verdicts.now);
+        }
+        return !judgement.permits;
+    };
     tracker.needs_access_check(record, meta, true)
         && !judge_known(tracker, record, (candidate, lists), verdicts.now)
 }
@@ -253,25 +261,30 @@ fn judge_answered<const W: usize>(
     tracker.decide_access(record, 0, (decision, judgement.rules));
 }
 
-/// Decides anew about both directions of a connection. The packet shows at which side its
-/// originator is.
+/// Decides anew about both directions of a connection. If it is not known at which side it began,
+/// because it was restored, the packet shows that.
 ///
-/// If a rule would reflect the connection when it began, it does so now. Otherwise each direction
-/// is judged by the state that the connection has.
+/// If a rule would reflect the connection by its first packet, for TCP a SYN, it does so now.
+/// Otherwise each direction is judged by the state that the connection has.
 fn judge_open<const W: usize>(
     tracker: &mut Tracker<W>,
     record: u32,
     (packet, (lists, side)): (Candidate, Lists),
 ) {
     let is_reply = tracker.direction(record, packet.meta) == 1;
-    let side = if is_reply { side.other() } else { side };
+    let side_of_packet = if is_reply { side.other() } else { side };
+    let side = tracker.access(record).side.unwrap_or(side_of_packet);
     let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
     let orig = packet.meta.swapped() ^ u8::from(is_reply);
-    let judge = |side, swapped, ct| {
+    let fields = |swapped, ct| {
         let meta = packet.meta.sent_by(swapped);
-        lists.judge(side, &Candidate { meta, ..packet }.fields(&key, (ct, mark)))
+        Candidate { meta, ..packet }.fields(&key, (ct, mark))
     };
-    let begun = judge(side, orig, CtState::NEW);
+    let judge = |side, swapped, ct| lists.judge(side, &fields(swapped, ct));
+    let mut first = fields(orig, CtState::NEW);
+    first.fragment = Fragment::None;
+    first.tcp_flags = (key.proto() == PROTO_TCP).then_some(SYN);
+    let begun = lists.judge(side, &first);
     if begun.reflects {
         return tracker.reflect_access(record, &begun);
     }
@@ -312,7 +325,9 @@ pub(in crate::pipeline) fn denies_error<const W: usize>(
     if error.is_related && record.is_some_and(|record| tracker.access(record).reflects) {
         return false;
     }
+    let is_off = tracker.tracking(zone) == Tracking::Off;
     let ct = match (error.is_related, error.is_reply) {
+        _ if is_off => CtState::UNTRACKED,
         (true, true) => CtState::RELATED | CtState::REPLY,
         (true, false) => CtState::RELATED,
         (false, _) => CtState::INVALID,
