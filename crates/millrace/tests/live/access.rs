@@ -87,15 +87,16 @@ for line in sys.stdin:
 
 /// Sends back what it receives, on two ports.
 const ECHO: &str = "import socket, threading
-def serve(port):
-    s = socket.create_server(('', port))
-    print('ready', flush=True)
+def echo(c):
+    for data in iter(lambda: c.recv(9), b''):
+        c.sendall(data)
+def serve(s):
     while True:
-        c, _ = s.accept()
-        echo = lambda c: [c.sendall(d) for d in iter(lambda: c.recv(9), b'')]
-        threading.Thread(target=echo, args=[c]).start()
-threading.Thread(target=serve, args=[80]).start()
-serve(81)";
+        threading.Thread(target=echo, args=[s.accept()[0]], daemon=True).start()
+both = [socket.create_server(('', port)) for port in (80, 81)]
+print('ready', flush=True)
+threading.Thread(target=serve, args=[both[0]], daemon=True).start()
+serve(both[1])";
 
 /// A reload cuts the connections that the new lists deny, and no others. The counters of rules
 /// survive it.

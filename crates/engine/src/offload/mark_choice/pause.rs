@@ -12,12 +12,13 @@ const LONGEST: Nanos = 300_000_000_000;
 /// Trials without rules before the load is noted: the rules have to go first.
 const SETTLING: u32 = 4;
 
-/// If the number of connections, or the cost of a packet in software, changes by this part, in
-/// percent, in so many trials in a row, marks are tried again. What others do to the caches and the
-/// clock of the machine changes the cost too, by more than half and for seconds.
+/// If the number of connections changes by this part, in percent, in so many trials in a row, marks
+/// are tried again. Also if the cost of a packet in software becomes twice or half as much, or
+/// changes by its part. What others do to the caches and the clock of the machine changes the cost
+/// too, by more than half and for seconds.
 const OTHER_CONNECTIONS: u64 = 25;
 const OTHER_COST: u64 = 50;
-const CHANGES: [u32; 2] = [2, 20];
+const CHANGES: [u32; 3] = [2, 4, 20];
 
 /// A smaller change of the number of connections does not count.
 const CONNECTIONS_MIN: u64 = 64;
@@ -35,13 +36,15 @@ pub(super) struct LoadSeen {
 }
 
 impl LoadSeen {
-    /// True if there are other numbers of connections, and if packets have another cost.
-    fn differences(self, other: LoadSeen) -> [bool; 2] {
+    /// True if there are other numbers of connections, if packets cost twice or half as much, and
+    /// if they have another cost.
+    fn differences(self, other: LoadSeen) -> [bool; 3] {
         let is_far = |a: u64, b: u64, part: u64| a.abs_diff(b) * 100 > b * part;
         let more = self.connections.abs_diff(other.connections);
         [
             more > CONNECTIONS_MIN
                 && is_far(self.connections, other.connections, OTHER_CONNECTIONS),
+            self.cost > 2 * other.cost || 2 * self.cost < other.cost,
             is_far(self.cost, other.cost, OTHER_COST),
         ]
     }
@@ -55,8 +58,8 @@ pub(super) struct Pause {
     /// Trials until the load is noted, and that load.
     settling: u32,
     load: Option<LoadSeen>,
-    /// Trials in a row in which the number of connections, and the cost, was another one.
-    changes: [u32; 2],
+    /// Trials in a row in which each of [`LoadSeen::differences`] held.
+    changes: [u32; 3],
     /// When changes count again, and for how long they do not after the next attempt.
     heeds_changes_at: Nanos,
     unsteady: Nanos,
@@ -68,7 +71,7 @@ impl Pause {
         until: 0,
         settling: 0,
         load: None,
-        changes: [0; 2],
+        changes: [0; 3],
         heeds_changes_at: 0,
         unsteady: UNSTEADY,
     };
@@ -77,7 +80,7 @@ impl Pause {
     pub(super) fn begin(&mut self, now: Nanos) {
         self.until = now.saturating_add(self.length);
         self.length = (2 * self.length).min(LONGEST);
-        (self.settling, self.load, self.changes) = (SETTLING, None, [0; 2]);
+        (self.settling, self.load, self.changes) = (SETTLING, None, [0; 3]);
     }
 
     pub(super) fn is_over(&self, now: Nanos) -> bool {

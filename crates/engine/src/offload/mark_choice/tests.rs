@@ -155,13 +155,20 @@ fn a_change_is_followed_within_two_seconds() {
     assert_eq!(worker.choice.status().switches, 2);
 }
 
-/// A lasting change of the cost in software brings rules back before the time without them is over.
+/// A large change of the cost in software brings rules back at once, a smaller one if it lasts.
 #[test]
 fn a_dearer_packet_gives_marks_another_chance() {
     let mut worker = Worker::new(1);
     worker.run(Load { by_mark: 2000, in_software: 1000, noise: 5 }, 15 * SECOND);
     assert_eq!(worker.choice.in_use(), MarkUse::NoRules);
-    worker.run(Load { by_mark: 2000, in_software: 4000, noise: 5 }, 15 * SECOND);
+    worker.run(Load { by_mark: 2000, in_software: 4000, noise: 5 }, 5 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::Used);
+    let mut worker = Worker::new(1);
+    worker.run(Load { by_mark: 2000, in_software: 1000, noise: 5 }, 15 * SECOND);
+    let dearer = Load { by_mark: 800, in_software: 1700, noise: 5 };
+    worker.run(dearer, 5 * SECOND);
+    assert_eq!(worker.choice.in_use(), MarkUse::NoRules);
+    worker.run(dearer, 10 * SECOND);
     assert_eq!(worker.choice.in_use(), MarkUse::Used);
 }
 

@@ -284,6 +284,7 @@ fn judge_open<const W: usize>(
     let mut first = fields(orig, CtState::NEW);
     first.fragment = Fragment::None;
     first.tcp_flags = (key.proto() == PROTO_TCP).then_some(SYN);
+    first.icmp = (key.proto() == Key::<W>::ICMP).then(|| key.icmp(orig));
     let begun = lists.judge(side, &first);
     if begun.reflects {
         return tracker.reflect_access(record, &begun);
