@@ -31,7 +31,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A TCP segment without flags from and to the unspecified address, to begin from.
+    /// A whole IPv4 packet of protocol 0 between unspecified addresses, to fill in.
     pub const EMPTY: Packet = Packet {
         src: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         dst: IpAddr::V4(Ipv4Addr::UNSPECIFIED),

@@ -3,7 +3,8 @@
 //!
 //! A region that spans the threshold of a node is in both children. If rules name different
 //! fields, say one half sources and the other half destinations, nearly all regions would be. So
-//! if one tree has too many copies, rules that name different fields get trees of their own.
+//! if one tree has too many copies or large leaves, rules that name different fields get trees of
+//! their own.
 
 use super::regions::{Check, Region};
 use super::tree::{Cut, Forest, LEAF, Node, Tree};
@@ -73,7 +74,7 @@ struct Builder<'a, const W: usize> {
     regions: &'a [(Region<W>, Check)],
     /// Copies that may still be made.
     copies_left: usize,
-    /// True if there were too many copies to divide further.
+    /// True if a part was not divided further: there were too many copies, or no cut was worth it.
     is_over: bool,
 }
 
@@ -84,7 +85,7 @@ impl<'a, const W: usize> Builder<'a, W> {
     }
 
     /// Builds the tree of these regions. Returns false if some of its leaves are larger than they
-    /// should be, because there would be too many copies.
+    /// should be.
     fn build_tree(mut self, members: Vec<u32>) -> bool {
         let first_rule = self.regions[members[0] as usize].1.rule;
         let whole = self.build(members, &Region::EVERYTHING, 0);

@@ -95,8 +95,10 @@ pub(super) fn judge_new<const W: usize>(
 ) -> Result<Option<Judgement>, Denied> {
     // Where no list is bound, the answer is stored too: lists may be bound later.
     let (Some(lists), Some(side)) = (verdicts.access, tracker.side()) else { return Ok(None) };
+    // To find the state verifies a checksum, and often no rule asks for it.
+    let ct = if lists.mentions_ct { ct(tracker) } else { CtState::NEW };
     let lists = (lists, side);
-    let fields = candidate.fields(key, (ct(tracker), 0));
+    let fields = candidate.fields(key, (ct, 0));
     let judgement = judge(tracker, lists, (&fields, candidate.meta), verdicts.now);
     match judgement.permits {
         true => Ok(Some(judgement)),

@@ -10,11 +10,12 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Change timeouts and policies of zones while packets flow; no connection is lost
+/// Change timeouts, policies of zones and access lists while packets flow
 ///
 /// The instance reads its configuration again. Timeouts, [[timeout_policy]], [[zone]], `tcp` and
-/// `pick_up` in [policy] and `when_full` in [table] take effect at once, also for existing
-/// connections. Any other change needs a restart: the instance reports it and changes nothing.
+/// `pick_up` in [policy], `when_full` in [table], [acl], [[set]] and [[list]] take effect at once,
+/// also for existing connections. No connection is lost, unless a new list denies it. Any other
+/// change needs a restart: the instance reports it and changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ReloadArgs {
