@@ -2,12 +2,14 @@
 //! Owns counters, the queues of flow records and events, and the counts behind connection limits.
 
 mod events;
+mod list_marks;
 
 use crate::api::{Config, EndReason, FlowEvent, FlowRecord, Stats};
 use crate::base::Nanos;
 use crate::packet::Key;
 use crate::policy::{DropPolicy, Limits};
 use events::EventQueue;
+pub(crate) use list_marks::{ListMarks, NamedRule};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -23,6 +25,8 @@ pub(crate) struct Accounts {
     pub(crate) limits: Limits,
     /// Which packets are dropped rather than counted to their connection.
     pub(crate) drops: DropPolicy,
+    /// Marks of access lists' rules, if the NIC may have such rules.
+    pub(crate) list_marks: Option<Box<ListMarks>>,
     keeps_records: bool,
 }
 
@@ -34,7 +38,26 @@ impl Accounts {
             events: EventQueue::new(),
             limits: Limits::new(config),
             drops: DropPolicy::new(config),
+            list_marks: config
+                .list_marks
+                .as_ref()
+                .zip(config.access.as_deref())
+                .map(|(marks, lists)| Box::new(ListMarks::new(marks, lists))),
             keeps_records: config.records,
+        }
+    }
+
+    /// Notes whether the lists found the rule that a mark names.
+    pub(crate) fn note_check(&mut self, rule: u32, is_right: bool) {
+        if let Some(marks) = &mut self.list_marks {
+            marks.note_check(rule, is_right);
+        }
+    }
+
+    /// Sets whether all marks of access lists' rules are compared with the lists.
+    pub(crate) fn set_list_marks_checked(&mut self, are_checked: bool) {
+        if let Some(marks) = &mut self.list_marks {
+            marks.checks_all = are_checked;
         }
     }
 

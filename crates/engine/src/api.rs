@@ -17,6 +17,7 @@ mod flow_mark;
 mod flow_record;
 mod fragment_limits;
 mod ip_proto;
+mod list_marks;
 mod mark_rule;
 mod offload;
 mod proto_state;
@@ -29,6 +30,7 @@ mod untracked_reason;
 mod verdict;
 mod zone;
 
+pub(crate) use access::RuleVerdict;
 pub use access::{AccessError, AccessLists, AccessUpdate, ListBinding, ListDirection, RuleHits};
 pub use anomaly::Anomaly;
 pub use behaviour::{
@@ -47,6 +49,7 @@ pub use fragment_limits::{FragmentLimits, MAX_DATAGRAMS, MAX_HOLD};
 pub(crate) use ip_proto::{
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, has_ports,
 };
+pub use list_marks::{ListMarkConfig, ListMarkStats};
 pub use mark_rule::MarkRule;
 pub use offload::{
     BypassAfter, BypassConfig, BypassCount, FiveTuple, MarkChoiceStatus, MarkUse, MarkVerification,

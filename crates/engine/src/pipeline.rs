@@ -10,21 +10,23 @@ mod fragments;
 mod handoff;
 mod in_order;
 mod intake;
+mod list_marks;
 mod lookup;
 mod marked;
 mod misses;
 mod mixed;
 mod pass;
 mod steering;
+mod subset;
 mod track;
 mod verdicts;
 
-use crate::account::Accounts;
+use crate::account::{Accounts, ListMarks};
 use crate::api::{AccessLists, Config, MarkUse, Side, Stage, Tracking, Verdict};
 use crate::base::{MemoryUse, Nanos};
 use crate::fragments::FragmentStore;
 use crate::packet::parse::PART;
-use crate::packet::{Burst, HandedOff, Handoff, Key, prefetch_head, prefetch_heads};
+use crate::packet::{Burst, HandedOff, Handoff, Key, PlainBatch, prefetch_head, prefetch_heads};
 use crate::policy::{ZoneClassifier, ZonePolicies};
 use crate::tracker::Trackers;
 use in_order::track_in_order;
@@ -49,6 +51,8 @@ pub(crate) struct Pipeline {
     access: Option<Arc<AccessLists>>,
     /// Deepest tracking in any zone.
     deepest: Tracking,
+    /// Counters of packets that marks of access lists decide about; scratch memory.
+    plain: Box<PlainBatch>,
     /// What to do with marks in the next burst.
     pub(crate) mark_use: MarkUse,
 }
@@ -70,6 +74,7 @@ impl Pipeline {
             zones,
             access: config.access.clone(),
             deepest: config.deepest,
+            plain: Box::new(PlainBatch::EMPTY),
             mark_use: MarkUse::Used,
         }
     }
@@ -106,16 +111,27 @@ impl Pipeline {
             return context.accounts.pass_untracked(packets);
         }
         let is_used = self.mark_use == MarkUse::Used && self.marked.is_some();
-        if is_used && packets.iter().any(P::is_marked) {
-            return self.process_marked(context, packets, verdicts, done);
+        let list_marks = context.accounts.list_marks.as_deref();
+        match list_marks {
+            Some(_) if !is_tracked && packets.iter().any(P::is_marked) => {
+                return self.process_listed(context, packets, verdicts, done);
+            }
+            Some(_) if !is_tracked => {}
+            _ if is_used && has_connection_marks(packets, list_marks) => {
+                return self.process_marked(context, packets, verdicts, done);
+            }
+            _ => {}
         }
         match self.mark_use {
-            MarkUse::Ignored => {
-                let marked = prefetch_heads(packets, 0);
+            MarkUse::Ignored if is_tracked => {
+                let all = prefetch_heads(packets, 0);
+                let marked = all & !of_lists(packets, list_marks);
                 self.ignore_marks(context.trackers, marked.count_ones().into());
                 self.verify_rules(&mut context, (packets, marked));
             }
-            MarkUse::Used | MarkUse::NoRules => packets.iter().for_each(prefetch_head),
+            MarkUse::Ignored | MarkUse::Used | MarkUse::NoRules => {
+                packets.iter().for_each(prefetch_head)
+            }
         }
         self.process_unmarked(context, packets, (verdicts, NoCtStates), done);
     }
@@ -259,6 +275,28 @@ impl Pipeline {
     pub(crate) fn memory(&self) -> MemoryUse {
         self.fragments().map_or(MemoryUse::default(), |fragments| fragments.memory())
     }
+}
+
+/// True if a packet has a mark that may name a connection.
+#[inline(always)]
+fn has_connection_marks<P: Packet>(packets: &[P], list_marks: Option<&ListMarks>) -> bool {
+    match list_marks {
+        None => packets.iter().any(P::is_marked),
+        Some(lists) => packets.iter().any(|packet| {
+            let mark = packet.mark_or_zero();
+            mark != 0 && !lists.is_of_list(mark)
+        }),
+    }
+}
+
+/// Returns the packets whose mark names a rule of access lists.
+#[inline(always)]
+fn of_lists<P: Packet>(packets: &[P], list_marks: Option<&ListMarks>) -> BurstMask {
+    let Some(lists) = list_marks else { return 0 };
+    let bits = packets.iter().zip(0..BurstMask::BITS);
+    bits.fold(0, |all, (packet, bit)| {
+        all | BurstMask::from(lists.is_of_list(packet.mark_or_zero())) << bit
+    })
 }
 
 /// Tracks the packets that are in the batches, whose lookups lack only the last step.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the access lists of a pair, ready to be searched, and the counters of their rules.
 
+use super::list_marks;
 use super::offload::Side;
 use crate::base::Nanos;
 use acl::{AccessList, Action, CtStates, Rule, Search, TooManyRegions};
@@ -82,6 +83,21 @@ pub struct AccessLists {
     rules: u32,
     /// True if a rule depends on the relation of a packet to connections.
     pub(crate) mentions_ct: bool,
+    /// What each rule decides alone about packets that arrive at port A, and at port B.
+    verdicts: [Vec<RuleVerdict>; 2],
+    epoch: u32,
+}
+
+/// What a rule decides about packets that arrive at a port, if it is known to be the first that
+/// matches them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RuleVerdict {
+    /// Another list judges them too, or the rule only counts, or is of another port's list.
+    Open,
+    Permit,
+    /// They pass, and so do all packets of their connection.
+    Reflect,
+    Deny,
 }
 
 impl AccessLists {
@@ -109,7 +125,30 @@ impl AccessLists {
         }
         let mut all = bindings.iter().flat_map(|binding| &binding.list.rules);
         let mentions_ct = all.any(|rule| rule.criteria.ct != CtStates::ANY);
-        Ok(Self { lists, chains, rules, mentions_ct })
+        let verdicts = chains.map(|chain| rule_verdicts((&lists, rules), chain));
+        Ok(Self { lists, chains, rules, mentions_ct, verdicts, epoch: 0 })
+    }
+
+    /// Returns these lists with a number that no earlier lists of the run have.
+    pub fn with_epoch(self, epoch: u32) -> Self {
+        Self { epoch, ..self }
+    }
+
+    /// Returns the trust in the mark of each rule at first.
+    pub(crate) fn new_trust(&self) -> Vec<u8> {
+        list_marks::new_trust(self.counters())
+    }
+
+    /// Returns the number of these lists among those of the run.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Returns what a rule, by its counter, decides alone about packets that arrive at this side.
+    #[inline(always)]
+    pub(crate) fn verdict_of(&self, side: Side, rule: u32) -> RuleVerdict {
+        let verdict = self.verdicts[side as usize].get(rule as usize);
+        verdict.copied().unwrap_or(RuleVerdict::Open)
     }
 
     /// True if both have the same lists with the same rules, bound to the same ports.
@@ -152,6 +191,27 @@ impl AccessLists {
     }
 }
 
+/// Returns what each rule decides alone about packets that the lists of `chain` judge.
+fn rule_verdicts(
+    (lists, rules): (&[SearchedList], u32),
+    chain: [Option<usize>; 2],
+) -> Vec<RuleVerdict> {
+    let mut verdicts = vec![RuleVerdict::Open; rules as usize];
+    let Some(first) = chain.iter().flatten().next() else { return verdicts };
+    let is_alone = chain.contains(&None);
+    let SearchedList { list, first_rule, .. } = &lists[*first];
+    let actions = list.rules.iter().map(|rule| rule.action).chain([list.default]);
+    for (verdict, action) in verdicts.iter_mut().skip(*first_rule as usize).zip(actions) {
+        *verdict = match action {
+            Action::Deny => RuleVerdict::Deny,
+            Action::Permit if is_alone => RuleVerdict::Permit,
+            Action::PermitReflect if is_alone => RuleVerdict::Reflect,
+            Action::Permit | Action::PermitReflect | Action::Count => RuleVerdict::Open,
+        };
+    }
+    verdicts
+}
+
 /// Access lists that are to replace others in an engine, with the memory that this takes.
 #[derive(Debug)]
 pub struct AccessUpdate {
@@ -160,6 +220,8 @@ pub struct AccessUpdate {
     pub(crate) hits: [Vec<RuleHits>; 2],
     /// New counter of each old rule; beyond all counters if it is gone.
     pub(crate) from_old: [Arc<[u32]>; 2],
+    /// Of each rule, the number of marked packets that are still compared with the lists.
+    pub(crate) trust: Vec<u8>,
 }
 
 impl AccessUpdate {
@@ -168,7 +230,8 @@ impl AccessUpdate {
     pub fn new(old: &AccessLists, lists: Arc<AccessLists>) -> Self {
         let hits = vec![RuleHits::default(); lists.counters()];
         let from_old: Arc<[u32]> = same_rules(old, &lists).into();
-        Self { lists, hits: [hits.clone(), hits], from_old: [from_old.clone(), from_old] }
+        let trust = lists.new_trust();
+        Self { lists, hits: [hits.clone(), hits], from_old: [from_old.clone(), from_old], trust }
     }
 }
 

@@ -9,6 +9,7 @@ use super::behaviour::{
     TcpWindowCheck, Tracking, WhenFull,
 };
 use super::fragment_limits::FragmentLimits;
+use super::list_marks::ListMarkConfig;
 use super::mark_rule::MarkRule;
 use super::offload::OffloadConfig;
 use super::steering::SteeringConfig;
@@ -95,6 +96,8 @@ pub struct Config {
     pub offload: Option<OffloadConfig>,
     /// Access lists of the pair's ports; `None` without any.
     pub access: Option<Arc<AccessLists>>,
+    /// Marks of the lists' rules; `None` if the NIC has no such rules.
+    pub list_marks: Option<ListMarkConfig>,
 }
 
 impl Config {
@@ -154,6 +157,7 @@ impl Default for Config {
             cycle_counter: || 0,
             offload: None,
             access: None,
+            list_marks: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! Replaces access lists, and reads the counters of their rules.
 
 use super::place::Place;
-use crate::api::{AccessUpdate, Cursor, RuleHits};
+use crate::api::{AccessUpdate, Cursor, ListMarkStats, RuleHits};
 use crate::engine::Engine;
 use crate::tracker::Trackers;
 
@@ -13,14 +13,23 @@ impl Engine {
     /// A [walk](Self::open_access) must follow. Until it reaches a connection, what the old lists
     /// have decided about it holds.
     pub fn set_access(&mut self, update: AccessUpdate) -> AccessUpdate {
-        let AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6] } = update;
+        let AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], trust } = update;
         let columns = (&mut self.trackers.v4.table.access, &mut self.trackers.v6.table.access);
         let (Some(of_v4), Some(of_v6)) = columns else {
-            return AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6] };
+            return AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], trust };
         };
         let ((v4, map_v4), (v6, map_v6)) = (of_v4.replace(v4, map_v4), of_v6.replace(v6, map_v6));
         let lists = self.pipeline.set_access(lists);
-        AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6] }
+        let trust = match &mut self.accounts.list_marks {
+            Some(marks) => marks.replace(trust),
+            None => trust,
+        };
+        AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], trust }
+    }
+
+    /// Returns what marks of access lists' rules were good for; none without such marks.
+    pub fn list_mark_stats(&self) -> Option<ListMarkStats> {
+        self.accounts.list_marks.as_ref().map(|marks| marks.stats)
     }
 
     /// Continues a walk after which the lists in force now decide about each connection: its next

@@ -24,7 +24,7 @@ mod sub_burst;
 pub(crate) use dispatch::parse;
 pub(crate) use fast::uncounted;
 pub(crate) use lengths::Lengths;
-pub(crate) use plain::plain_all;
+pub(crate) use plain::{is_ipv6, plain_all};
 pub(crate) use sub_burst::{PART, SubBurst};
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ pub(crate) struct PacketView<'a> {
     pub(crate) now: Nanos,
     /// True for a fragment.
     pub(crate) is_fragment: bool,
+    /// The mark that the NIC has given it; 0 for none.
+    pub(crate) mark: u32,
     /// The port at which it arrived, if there are two.
     pub(crate) side: Option<Side>,
     /// TCP header, if the zone has a window check and the capture has the header.
@@ -38,6 +40,7 @@ impl PacketView<'_> {
             header_info: info,
             now,
             is_fragment: true,
+            mark: 0,
             side,
             header,
             chunks,

@@ -193,7 +193,7 @@ impl MarkedBatch {
             left &= left - 1;
             let mark = packets[i].mark_or_zero();
             let Some(record) = of_v6.by(slot(mark).wrapping_sub(v6_offset)) else {
-                self.stats.foreign += 1;
+                self.stats.foreign += u64::from(!self.layout.is_of_list(mark));
                 continue;
             };
             v6.table.prefetch_many(record);

@@ -7,6 +7,7 @@
 //! then.
 
 use super::marked::{BurstContext, BurstMask};
+use super::subset::Subset;
 use super::verdicts::{NoCtStates, Verdicts};
 use super::{Context, Pipeline, track_parsed};
 use crate::api::{Stage, Verdict};
@@ -14,53 +15,6 @@ use crate::base::BURST_MAX;
 use crate::packet::parse::PART;
 use crate::tracker::Trackers;
 use wire::Packet;
-
-/// Packets of a burst that are processed without a mark, in their order, and their places in it.
-struct Unmarked<'a, P> {
-    packets: [&'a P; BURST_MAX],
-    places: [u8; BURST_MAX],
-    len: usize,
-}
-
-impl<'a, P> Unmarked<'a, P> {
-    /// Returns the packets of this set. `packets` is not empty.
-    fn of(packets: &'a [P], set: BurstMask) -> Self {
-        let mut unmarked =
-            Self { packets: [&packets[0]; BURST_MAX], places: [0; BURST_MAX], len: 0 };
-        let mut left = set;
-        while left != 0 {
-            let place = left.trailing_zeros();
-            left &= left - 1;
-            let Some(packet) = packets.get(place as usize) else { break };
-            unmarked.packets[unmarked.len % BURST_MAX] = packet;
-            unmarked.places[unmarked.len % BURST_MAX] = place as u8;
-            unmarked.len += 1;
-        }
-        unmarked
-    }
-
-    fn packets(&self) -> &[&'a P] {
-        &self.packets[..self.len.min(BURST_MAX)]
-    }
-
-    /// Writes verdicts of the packets to their places in the burst, where they are not
-    /// [`Verdict::Forward`].
-    fn copy_verdicts(&self, out: &[Verdict; BURST_MAX], verdicts: &mut [Verdict]) {
-        if out.iter().fold(false, |any, verdict| any | (*verdict != Verdict::Forward)) {
-            for (&verdict, &place) in out.iter().zip(&self.places).take(self.len) {
-                if verdict != Verdict::Forward {
-                    verdicts[usize::from(place)] = verdict;
-                }
-            }
-        }
-    }
-
-    /// Returns which of the packets are in a set of places of the burst: bit `i` for packet `i`.
-    fn in_set(&self, set: BurstMask) -> BurstMask {
-        let places = self.places.iter().take(self.len).enumerate();
-        places.fold(0, |all, (i, place)| all | (set >> (place % 64) & 1) << i)
-    }
-}
 
 impl Pipeline {
     /// Tracks a burst in which packets have a mark.
@@ -104,7 +58,7 @@ impl Pipeline {
         verdicts: &mut [Verdict],
         done: &mut impl FnMut(Stage),
     ) {
-        let mut unmarked = Unmarked::of(packets, rest);
+        let mut unmarked = Subset::of(packets, rest);
         let mut out = [Verdict::Forward; BURST_MAX];
         done(Stage::Mark);
         self.parse_ahead(&mut context, (unmarked.packets(), 0), &mut out, done);
@@ -112,20 +66,14 @@ impl Pipeline {
         done(Stage::Mark);
         if others != 0 {
             unmarked.copy_verdicts(&out, verdicts);
-            unmarked = Unmarked::of(packets, rest | others);
+            unmarked = Subset::of(packets, rest | others);
             out = [Verdict::Forward; BURST_MAX];
             let counted = unmarked.in_set(rest);
             self.parse_ahead(&mut context, (unmarked.packets(), counted), &mut out, done);
         }
         self.track_ahead(context, unmarked.packets(), &mut out, done);
         unmarked.copy_verdicts(&out, verdicts);
-        let place = |position: u8| unmarked.places[usize::from(position) % BURST_MAX];
-        for held in self.intake.fragments.iter_mut().flat_map(|fragments| fragments.held_mut()) {
-            held.position = place(held.position);
-        }
-        for handed in self.steering.handed_mut() {
-            handed.position = place(handed.position);
-        }
+        self.move_positions(&unmarked);
     }
 
     /// Parses packets, and starts to load their buckets. Fragments and ICMP errors wait for

@@ -131,7 +131,7 @@ impl<const W: usize> Pass<'_, W> {
         let Self { batch, tracker, .. } = self;
         let (meta, info) = (batch.metas[i], &batch.headers[i]);
         if verdicts.access.is_some() && info.quoted().is_none() {
-            let candidate = Candidate { meta, info, is_fragment: batch.is_fragment(i) };
+            let candidate = Candidate { meta, info, is_fragment: batch.is_fragment(i), mark: 0 };
             if access::denies_known(tracker, record, candidate, verdicts) {
                 return;
             }
@@ -242,6 +242,7 @@ pub(super) fn view<'a, P: Packet, const W: usize>(
         header_info: info,
         now,
         is_fragment: batch.is_fragment(i),
+        mark: packet.map_or(0, P::mark_or_zero),
         side: tracker.side(),
         header,
         chunks,

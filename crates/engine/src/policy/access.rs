@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Judges a packet by the access lists of its way through the pair.
 
-use crate::api::{AccessLists, Side};
+use crate::api::{AccessLists, RuleVerdict, Side};
 use acl::{Action, Packet};
 
 /// Stands for no counter of a rule.
@@ -59,6 +59,22 @@ impl AccessLists {
             }
         }
         judgement
+    }
+
+    /// Returns the judgement about a packet that arrives at this side and whose first matching rule
+    /// is known; `None` if that rule does not decide alone.
+    pub(crate) fn judge_by_rule(&self, side: Side, rule: u32) -> Option<Judgement> {
+        let verdict = self.verdict_of(side, rule);
+        let rules = match self.chains[side as usize][0] {
+            Some(_) => [rule, NO_RULE],
+            None => [NO_RULE, rule],
+        };
+        (verdict != RuleVerdict::Open).then_some(Judgement {
+            rules,
+            permits: verdict != RuleVerdict::Deny,
+            reflects: verdict == RuleVerdict::Reflect,
+            varies: false,
+        })
     }
 
     /// Calls `count` with the counter of each rule that only counts this packet.

@@ -42,6 +42,7 @@ impl<P: Packet> FastPathPacket<'_, P> {
             header_info: info,
             now,
             is_fragment,
+            mark: self.packet.mark_or_zero(),
             side,
             header: self.header(),
             chunks: None,

@@ -109,6 +109,7 @@ fn it_says_what_the_long_way_says() {
             meta,
             header_info: &info,
             now: 0,
+            mark: 0,
             side: None,
             header: Some(header),
             chunks: None,

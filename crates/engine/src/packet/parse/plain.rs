@@ -52,6 +52,12 @@ pub(super) fn plain_ipv6(head: &[u8], lengths: Lengths) -> Option<PacketMeta> {
     meta(head[20], &head[ETHERNET + IPV6..], (total_len, IPV6), lengths)
 }
 
+/// True if an untagged frame says that it is of IPv6.
+#[inline(always)]
+pub(crate) fn is_ipv6(head: &[u8]) -> bool {
+    head.get(12..14) == Some(&[0x86, 0xdd])
+}
+
 /// Returns the first bytes of a frame; a shorter frame is extended with zeros.
 ///
 /// `None`: they lie in several segments, or the capture has cut them.

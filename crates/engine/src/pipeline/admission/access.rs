@@ -5,9 +5,14 @@
 //! Packets of a connection whose directions are both permitted are never compared with a list.
 
 use super::super::verdicts::{CtStates, Verdicts};
-use crate::api::{AccessLists, CtState, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Side, Tracking};
+use crate::account::{Accounts, NamedRule};
+use crate::api::{
+    AccessLists, CtState, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Side, Tracking, VlanTags,
+};
 use crate::base::Nanos;
-use crate::packet::{HeaderInfo, IcmpHeader, Key, KeyParts, PacketMeta, PacketView, SYN};
+use crate::packet::{
+    HeaderInfo, IPV4_MIN, IPV6, IcmpHeader, Key, KeyParts, PacketMeta, PacketView, SYN,
+};
 use crate::policy::{Judgement, NO_RULE};
 use crate::table::DirectionAccess;
 use crate::tracker::Tracker;
@@ -23,6 +28,8 @@ pub(in crate::pipeline) struct Candidate<'a> {
     pub(in crate::pipeline) info: &'a HeaderInfo,
     /// True for a fragment.
     pub(in crate::pipeline) is_fragment: bool,
+    /// The mark that the NIC has given it; 0 for none.
+    pub(in crate::pipeline) mark: u32,
 }
 
 /// Returns the lists that judge packets of the burst, if any do.
@@ -35,8 +42,24 @@ fn lists<'a, S>(side: Option<Side>, verdicts: &Verdicts<'a, S>) -> Option<Lists<
 impl<'a> Candidate<'a> {
     /// Returns the packet of a view.
     pub(super) fn of(packet: &PacketView<'a>) -> Self {
-        let PacketView { meta, header_info: info, is_fragment, .. } = *packet;
-        Self { meta, info, is_fragment }
+        let PacketView { meta, header_info: info, is_fragment, mark, .. } = *packet;
+        Self { meta, info, is_fragment, mark }
+    }
+
+    /// Returns the rule that the mark of an untagged plain packet names. NICs differ in which
+    /// headers of other packets they find.
+    fn rule_of_mark<const W: usize>(
+        &self,
+        accounts: &mut Accounts,
+        lists: &AccessLists,
+    ) -> Option<NamedRule> {
+        let plain_header = if W > 2 { IPV6 } else { IPV4_MIN } as u8 / 4;
+        let is_plain = !self.is_fragment
+            && !self.info.is_later_fragment()
+            && self.info.vlan == VlanTags::NONE
+            && self.info.ip_header == plain_header;
+        let marks = accounts.list_marks.as_deref_mut().filter(|_| is_plain)?;
+        marks.rule_of(self.mark, lists.epoch())
     }
 
     /// Returns the fields that rules are compared with.
@@ -97,15 +120,43 @@ pub(super) fn judge_new<const W: usize>(
     let (Some(lists), Some(side)) = (verdicts.access, tracker.side()) else { return Ok(None) };
     // To find the state verifies a checksum, and often no rule asks for it.
     let ct = if lists.mentions_ct { ct(tracker) } else { CtState::NEW };
-    let lists = (lists, side);
-    let fields = candidate.fields(key, (ct, 0));
-    let judgement = judge(tracker, lists, (&fields, candidate.meta), verdicts.now);
+    let named = candidate.rule_of_mark::<W>(verdicts.accounts, lists);
+    let trusted = named.filter(|named| !named.is_checked);
+    let by_mark = trusted.and_then(|named| lists.judge_by_rule(side, named.rule));
+    let judgement = match by_mark {
+        Some(judgement) => {
+            count_decided(tracker, &judgement, candidate.meta, verdicts);
+            judgement
+        }
+        None => {
+            let fields = candidate.fields(key, (ct, 0));
+            judge(tracker, (lists, side), (&fields, candidate.meta), verdicts.now)
+        }
+    };
+    if let Some(named) = named.filter(|named| named.is_checked) {
+        verdicts.accounts.note_check(named.rule, judgement.rules.contains(&named.rule));
+    }
     match judgement.permits {
         true => Ok(Some(judgement)),
         false => {
             verdicts.denied(candidate.info.position);
             Err(Denied)
         }
+    }
+}
+
+/// Counts a packet that a mark has decided about: as decided, and, if it is denied, for the rule.
+fn count_decided<const W: usize>(
+    tracker: &mut Tracker<W>,
+    judgement: &Judgement,
+    meta: PacketMeta,
+    verdicts: &mut Verdicts<impl CtStates>,
+) {
+    if let Some(marks) = &mut verdicts.accounts.list_marks {
+        marks.stats.decided += 1;
+    }
+    if !judgement.permits {
+        tracker.count_hit(judgement.rules, meta, verdicts.now);
     }
 }
 
@@ -184,7 +235,7 @@ pub(in crate::pipeline) fn denies_held<const W: usize>(
 ) -> bool {
     let Some(lists) = lists(tracker.side(), verdicts) else { return false };
     let info = &HeaderInfo::later_fragment(0);
-    let candidate = Candidate { meta, info, is_fragment: true };
+    let candidate = Candidate { meta, info, is_fragment: true, mark: 0 };
     let hash = tracker.table.hasher.hash_one(&key.0);
     let Some(record) = tracker.table.find(hash, key) else {
         // The first fragment began no connection, perhaps because a list denied it.
