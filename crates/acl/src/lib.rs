@@ -18,6 +18,7 @@ mod packet;
 mod ranges;
 mod rule;
 mod search;
+mod stateless;
 mod text;
 
 pub use compare::{Overlap, find_overlaps};
@@ -28,4 +29,5 @@ pub use packet::{CtStates, Fragment, Packet};
 pub use ranges::Ranges;
 pub use rule::{AccessList, Action, Rule};
 pub use search::{Found, Search, SearchSize, TooManyRegions};
+pub use stateless::{NotStateless, StatelessRule, stateless_rules};
 pub use text::{RuleError, parse_addresses, parse_field, parse_rule};

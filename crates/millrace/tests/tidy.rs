@@ -27,7 +27,7 @@ const CRATES: [(&str, &[&str], usize); 20] = [
     ("generator", &["dpdk", "traffic", "wire"], 2),
     ("sockets", &["generator", "traffic", "wire"], 3),
     ("twin", &["wire"], 5),
-    ("offload", &["engine"], 0),
+    ("offload", &["engine", "wire"], 0),
     ("dpdk", &["wire"], 4),
     ("capture", &[], 3),
     ("checkpoint", &["engine"], 3),

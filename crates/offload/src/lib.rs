@@ -9,10 +9,14 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod list_choice;
+mod list_programmer;
 mod pace;
 mod port;
 mod programmer;
 
+pub use list_choice::{Chosen, ListChoice, ListRule, NotChosen, choose};
+pub use list_programmer::{ListCounts, ListPort, ListProgrammer, ListRuleState};
 pub use pace::CallPacer;
 pub use port::{Completion, NicAction, Refusal, RefusalClass, RuleNumber, RulePort};
 pub use programmer::{Counts, LeakedRule, Limits, Next, Programmer, Worker};

@@ -9,6 +9,7 @@
 pub mod builder;
 pub mod checksum;
 pub mod ethernet;
+pub mod header_match;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;

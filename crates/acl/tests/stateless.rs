@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A device that has the stateless rules of a list, earlier ones with a higher priority, decides
+//! about TCP and UDP packets by the rule that the list decides by, or not at all.
+
+mod random;
+
+use acl::{Fragment, NotStateless, Search, StatelessRule, stateless_rules};
+use proptest::prelude::*;
+
+/// Returns the rule by which the device decides.
+fn first_in_device(
+    rules: &[Result<StatelessRule, NotStateless>],
+    packet: &acl::Packet,
+) -> Option<usize> {
+    let ports = packet.ports.unwrap_or_default();
+    let has = |rule: &StatelessRule| {
+        rule.headers
+            .iter()
+            .any(|header| header.contains([packet.src, packet.dst], packet.proto, ports))
+    };
+    rules.iter().position(|rule| rule.as_ref().is_ok_and(has))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn a_device_decides_by_the_rule_of_the_list(
+        list in random::list(),
+        packets in prop::collection::vec(random::packet(), 60),
+    ) {
+        let rules = stateless_rules(&list);
+        prop_assert_eq!(rules.len(), list.rules.len() + 1);
+        let search = Search::new(&list).unwrap();
+        for packet in &packets {
+            let is_plain = packet.fragment == Fragment::None && [6, 17].contains(&packet.proto);
+            let Some(by_device) = first_in_device(&rules, packet).filter(|_| is_plain) else { continue };
+            let found = search.find(packet);
+            let by_list = found.rule.map_or(list.rules.len(), |rule| rule as usize);
+            prop_assert_eq!(by_device, by_list, "{:?}", packet);
+            prop_assert!(!found.varies);
+            // Whatever else matches comes before or after it, and is known to.
+            for (index, rule) in rules.iter().enumerate() {
+                let matches = first_in_device(std::slice::from_ref(rule), packet).is_some();
+                if let (true, Ok(rule)) = (matches && index > by_device, rule) {
+                    prop_assert!(rule.after.contains(&(by_device as u32)));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn reasons_name_the_rule_and_the_field() {
+    let rules = [
+        "permit src 10.0.0.0/8 proto tcp dport 80",
+        "permit ct established",
+        "deny proto icmp",
+        "deny src 10.0.0.1",
+        "deny src 192.0.2.1 proto udp sport 1-65534",
+        "count",
+    ];
+    let rules = rules.map(|text| acl::parse_rule(text, &|_| None).unwrap()).to_vec();
+    let list = acl::AccessList { name: "l".into(), rules, default: acl::Action::Deny };
+    let reasons: Vec<_> = stateless_rules(&list).into_iter().map(Result::err).collect();
+    let expected = [
+        None,
+        Some(NotStateless::Names("states of connections")),
+        Some(NotStateless::OtherProtocols),
+        Some(NotStateless::Follows(1)),
+        Some(NotStateless::Follows(1)),
+        Some(NotStateless::Counts),
+        Some(NotStateless::Follows(1)),
+    ];
+    assert_eq!(reasons, expected);
+}
