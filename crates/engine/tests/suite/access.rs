@@ -5,7 +5,8 @@
 use acl::{AccessList, Action, Packet, parse_rule};
 use engine::{
     AccessLists, AccessUpdate, Config, Cursor, Engine, FragmentLimits, ListBinding, ListDirection,
-    RuleHits, Side, Tracking, UntrackedReason, Verdict,
+    ListMarkConfig, MarkLayout, MarkVerification, RuleHits, Side, Tracking, UntrackedReason,
+    Verdict,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -27,7 +28,8 @@ fn bind(list: Arc<AccessList>, side: Side, direction: ListDirection) -> ListBind
 fn config(bindings: &[ListBinding], tracking: Tracking) -> Config {
     let access = Some(Arc::new(AccessLists::new(bindings).unwrap()));
     let (capacity_ipv4, capacity_ipv6) = (1000, 1000);
-    Config { capacity_ipv4, capacity_ipv6, access, tracking, ..Config::default() }
+    let deepest = tracking;
+    Config { capacity_ipv4, capacity_ipv6, access, tracking, deepest, ..Config::default() }
 }
 
 /// The two lines that people want first: connections begin at port A only.
@@ -39,8 +41,22 @@ fn from_a_only() -> Vec<ListBinding> {
 
 /// True for each packet that passes.
 fn send(engine: &mut Engine, side: Side, packets: &[FrameBuilder]) -> Vec<bool> {
-    let frames: Vec<_> = packets.iter().map(FrameBuilder::build).collect();
-    let packets: Vec<_> = frames.iter().map(|frame| BytesPacket::new(frame)).collect();
+    send_marked(
+        engine,
+        side,
+        &packets.iter().map(|frame| (frame.clone(), None)).collect::<Vec<_>>(),
+    )
+}
+
+/// As [`send`], for packets with marks.
+fn send_marked(
+    engine: &mut Engine,
+    side: Side,
+    packets: &[(FrameBuilder, Option<u32>)],
+) -> Vec<bool> {
+    let frames: Vec<_> = packets.iter().map(|(frame, mark)| (frame.build(), *mark)).collect();
+    let packets: Vec<_> =
+        frames.iter().map(|(frame, mark)| BytesPacket::new(frame).marked(*mark)).collect();
     let mut verdicts = vec![Verdict::Hold; packets.len()];
     engine.process_from(side, SECOND, &packets, &mut verdicts);
     verdicts.iter().map(|verdict| *verdict == Verdict::Forward).collect()
@@ -486,10 +502,59 @@ impl Model {
 
 /// Replaces the lists of an engine, and visits all its connections.
 fn set_lists(engine: &mut Engine, old: &Arc<AccessLists>, bindings: &[ListBinding]) {
-    let new = Arc::new(AccessLists::new(bindings).unwrap());
+    let new = Arc::new(AccessLists::new(bindings).unwrap().with_epoch(old.epoch() + 1));
     engine.set_access(AccessUpdate::new(old, new));
     let (mut cursor, mut opened) = (Cursor::default(), 0);
     while engine.open_access(&mut cursor, 8, &mut opened) {}
+}
+
+/// Which marks the packets have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Marks {
+    None,
+    /// Of the rule that decides, if it is stateless.
+    Right,
+    /// The same for every other packet; the others have marks of lists that are gone.
+    SomeOld,
+    /// Of any rule, and each is compared with the lists.
+    Any,
+}
+
+impl Marks {
+    fn check(self) -> MarkVerification {
+        match self {
+            Marks::Any => MarkVerification::Always,
+            _ => MarkVerification::Sampled { first: 4, one_in: 7 },
+        }
+    }
+
+    /// Returns the mark of the packet with this number.
+    fn of(self, sent: &Sent, number: usize, model: &Model, epoch: u32) -> Option<u32> {
+        let layout = layout();
+        let rules = model.hits.len() as u32;
+        let (list, first) = model.ways[usize::from(!sent.from_a)].first()?;
+        match self {
+            Marks::None => return None,
+            Marks::SomeOld if number % 2 == 0 => {
+                return Some(layout.encode_list_rule(number as u32 % rules, epoch + 3));
+            }
+            Marks::Any => return Some(layout.encode_list_rule(number as u32 % rules, epoch)),
+            Marks::Right | Marks::SomeOld => {}
+        }
+        let fields = sent.fields(acl::CtStates::NEW);
+        let ports = fields.ports.unwrap_or_default();
+        let ends = [fields.src, fields.dst];
+        let rules = acl::stateless_rules(list);
+        let has = |rule: &acl::StatelessRule| {
+            rule.headers.iter().any(|header| header.contains(ends, fields.proto, ports))
+        };
+        let found = rules.iter().position(|rule| rule.as_ref().is_ok_and(has))?;
+        Some(layout.encode_list_rule((first + found) as u32, epoch))
+    }
+}
+
+fn layout() -> MarkLayout {
+    MarkLayout::with_list_rules(32, 100, 1000).unwrap()
 }
 
 proptest! {
@@ -502,6 +567,10 @@ proptest! {
         bursts in bursts(),
         tracking in prop::sample::select(vec![
             Tracking::Connections, Tracking::Connections, Tracking::Flows, Tracking::Off,
+            Tracking::Off,
+        ]),
+        marks in prop::sample::select(vec![
+            Marks::None, Marks::Right, Marks::Right, Marks::SomeOld, Marks::Any,
         ]),
     ) {
         let mut model = Model {
@@ -512,23 +581,34 @@ proptest! {
         };
         let of_first = bindings(&first);
         model.set_lists(&of_first);
-        let config = config(&of_first, tracking);
-        let mut engine = Engine::new(&config);
+        let list_marks = ListMarkConfig { layout: layout(), check: marks.check() };
+        let list_marks = (marks != Marks::None).then_some(list_marks);
+        let config = Config { list_marks, ..config(&of_first, tracking) };
+        let (mut engine, mut epoch) = (Engine::new(&config), 0);
         for (number, (from_a, burst)) in bursts.iter().enumerate() {
             if number == changes_at {
                 let of_then = bindings(&then);
                 set_lists(&mut engine, config.access.as_ref().unwrap(), &of_then);
                 model.set_lists(&of_then);
+                epoch = 1;
             }
             let burst: Vec<_> =
                 burst.iter().map(|sent| Sent { from_a: *from_a, ..*sent }).collect();
-            let frames: Vec<_> = burst.iter().map(Sent::frame).collect();
-            let found = send(&mut engine, burst[0].side(), &frames);
+            let packets = burst.iter().enumerate();
+            let packets = packets.map(|(i, sent)| (sent.frame(), marks.of(sent, i, &model, epoch)));
+            let packets: Vec<_> = packets.collect();
+            let found = send_marked(&mut engine, burst[0].side(), &packets);
             let expected: Vec<_> = burst.iter().map(|sent| model.process(sent)).collect();
             prop_assert_eq!(found, expected, "{:?}", burst);
         }
         let found = hits(&mut engine, model.hits.len());
         let found: Vec<_> = found.iter().map(|hits| hits.packets).collect();
         prop_assert_eq!(found, model.hits);
+        let stats = engine.list_mark_stats().unwrap_or_default();
+        prop_assert!(marks == Marks::Any || stats.disagreed == 0, "{:?}", stats);
+        let stats = engine.stats();
+        let passed = stats.passed.iter().sum::<u64>() + stats.dropped.iter().sum::<u64>();
+        let sent: usize = bursts.iter().map(|(_, burst)| burst.len()).sum();
+        prop_assert_eq!(stats.tracked + passed, sent as u64);
     }
 }
