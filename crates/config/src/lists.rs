@@ -12,6 +12,7 @@ use engine::{ListDirection, Side};
 pub(crate) struct Acl {
     pub(crate) new_from: Option<Located<Side>>,
     pub(crate) memory_mb: Option<Located<u32>>,
+    pub(crate) nic_rules_max: Option<Located<u32>>,
 }
 
 /// A `[[set]]`: networks under one name.
@@ -77,6 +78,7 @@ impl Acl {
         let acl = Self {
             new_from: section.choice("new_from", PORT),
             memory_mb: section.integer("memory_mb", 1..=1 << 16),
+            nic_rules_max: section.integer("nic_rules_max", 0..=1 << 16),
         };
         section.end();
         acl

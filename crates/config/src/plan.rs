@@ -130,7 +130,8 @@ impl Plan {
             pair.access = access;
         }
         engine.huge_pages = eal.huge != Huge::No;
-        let offload = OffloadPlan::new(offload, &mut settings);
+        let mut offload = OffloadPlan::new(offload, &mut settings);
+        offload.list_rules_max = lists.nic_rules_max;
         settings.open("control");
         let socket = settings.take("socket", control.socket, Socket::Auto);
         let snapshot = SnapshotPlan::new(snapshot, &mut settings);

@@ -20,8 +20,9 @@ mod tests;
 
 pub use client::{Answer, Instance, InstanceArgs, QueryError, ReplyTimeout};
 pub use line::{
-    AccessRuleLine, ConnectionLine, CountsLine, DirectionLine, EndLine, ErrorLine, EventLine,
-    FlowLine, InstanceLine, Line, OffloadLine, PortLine, RuleLine, ZoneLine,
+    AccessPortLine, AccessPortRule, AccessRuleLine, ConnectionLine, CountsLine, DirectionLine,
+    EndLine, ErrorLine, EventLine, FlowLine, InstanceLine, Line, OffloadLine, PortLine, RuleLine,
+    ZoneLine,
 };
 pub use selector::{Bits, NoState, PrefixText, StateName};
 pub use server::{AnswerError, Answerer, LineWriter, OpenError, Server, check_path, receive};
@@ -123,6 +124,8 @@ pub enum RequestKind {
     Reload,
     /// Lists the rules of access lists and their counters.
     Lists,
+    /// Lists the ports, and which rules of access lists each has in its NIC.
+    ListOffload,
 }
 
 impl Request {

@@ -165,6 +165,7 @@ impl Request {
             RequestKind::Zones => "zones",
             RequestKind::Reload => "reload",
             RequestKind::Lists => "lists",
+            RequestKind::ListOffload => "list_offload",
             RequestKind::Flows
             | RequestKind::Offload
             | RequestKind::List

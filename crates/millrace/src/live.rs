@@ -38,6 +38,7 @@ pub(crate) mod answers;
 
 pub(crate) use ports::event::PortEvent;
 pub(crate) use ports::pair::PortPair;
+pub(crate) use query::list_hits::ListHitsTimer;
 pub(crate) use rate_line::RateLine;
 pub(crate) use runtime::Runtime;
 pub(crate) use totals::{Rates, Totals};

@@ -16,6 +16,10 @@ use std::sync::Arc;
 /// Default limit of the memory of all searches of a pair, in MB.
 const MEMORY_MB: u32 = 256;
 
+/// Default number of rules of lists in one port. They go before those of connections, which most
+/// NICs have room for beside as many.
+const NIC_RULES_MAX: u32 = 2048;
+
 /// Most bytes of a file of rules or networks: a million IPv6 networks fit.
 const LIST_FILE_MAX: u64 = 128 << 20;
 
@@ -24,6 +28,8 @@ const LIST_FILE_MAX: u64 = 128 << 20;
 pub(super) struct ListPlan {
     /// By pair; `None` for a pair without lists.
     pub(super) of_pairs: Vec<Option<Arc<AccessLists>>>,
+    /// Most rules of lists in one port; 0 without lists.
+    pub(super) nic_rules_max: u32,
 }
 
 /// A list, and the pair that it is for; `None` for all pairs.
@@ -50,7 +56,7 @@ pub(super) fn plan_lists(
 ) -> Result<ListPlan, Vec<Problem>> {
     let mut reader = Reader::default();
     if acl.is_none() && lists.is_empty() && sets.is_empty() {
-        return Ok(ListPlan { of_pairs: vec![None; pairs] });
+        return Ok(ListPlan { of_pairs: vec![None; pairs], nic_rules_max: 0 });
     }
     let acl = acl.unwrap_or_default();
     settings.open("acl");
@@ -59,6 +65,7 @@ pub(super) fn plan_lists(
         reader.lists.extend(new_from(from, place));
     }
     let memory_mb = settings.take("memory_mb", acl.memory_mb, MEMORY_MB);
+    let nic_rules_max = settings.take("nic_rules_max", acl.nic_rules_max, NIC_RULES_MAX);
     for (index, set) in sets.into_iter().enumerate() {
         reader.read_set(index, set, settings);
     }
@@ -70,7 +77,8 @@ pub(super) fn plan_lists(
     }
     let of_pair = |pair| build(&reader.lists, pair as u32, memory_mb);
     let built: Vec<_> = (0..pairs).map(of_pair).collect();
-    let (mut plan, mut problems) = (ListPlan::default(), Vec::new());
+    let mut plan = ListPlan { of_pairs: Vec::new(), nic_rules_max };
+    let mut problems = Vec::new();
     for pair in built {
         match pair {
             Ok(lists) => plan.of_pairs.push(Some(lists)),

@@ -39,6 +39,8 @@ pub struct OffloadPlan {
     pub bypass: Bypass,
     /// Which directions of TCP connections the NIC forwards itself.
     pub bypass_tcp: Bypass,
+    /// Most rules of access lists in one port; 0 without lists.
+    pub list_rules_max: u32,
 }
 
 impl OffloadPlan {
@@ -67,6 +69,7 @@ impl OffloadPlan {
             marks,
             bypass,
             bypass_tcp,
+            list_rules_max: 0,
         }
     }
 
@@ -94,8 +97,19 @@ impl OffloadPlan {
         let rules = self.rules_per_worker(workers);
         let wanted = rules.saturating_add(rules / 4).saturating_add(64);
         let connections = engine.capacity_ipv4.max(engine.capacity_ipv6);
-        let marks = MarkLayout::most(width) / OffloadConfig::indices(workers.max(1) as u32);
+        let marks = (MarkLayout::most(width) - self.list_rules(width))
+            / OffloadConfig::indices(workers.max(1) as u32);
         wanted.min(connections).min(marks).max(1)
+    }
+
+    /// Returns the number of rules of access lists that marks of `width` bits are to name.
+    pub fn list_rules(&self, width: u32) -> u32 {
+        if self.list_rules_max == 0 { 0 } else { MarkLayout::list_rules_for(width) }
+    }
+
+    /// True if ports are to have rules, of connections or of access lists.
+    pub fn has_rules(&self) -> bool {
+        self.policy != Policy::Off || self.list_rules_max > 0
     }
 
     /// Returns an upper bound of the memory of workers and ports for rules.

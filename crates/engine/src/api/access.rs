@@ -168,6 +168,19 @@ impl AccessLists {
         bound.filter(|(index, _)| **index == Some(list)).map(|(_, place)| place).collect()
     }
 
+    /// Returns the first list that judges packets which arrive at this side, the number of its
+    /// first rule among the counters, and the list that judges them after it, if there is one.
+    pub fn first_list(&self, side: Side) -> Option<(&AccessList, u32, Option<&AccessList>)> {
+        let mut of_side = self.chains[side as usize].iter().flatten().map(|at| &self.lists[*at]);
+        let first = of_side.next()?;
+        Some((&first.list, first.first_rule, of_side.next().map(|after| &*after.list)))
+    }
+
+    /// Numbers lists that are to replace others: these have been the last.
+    pub fn set_epoch_after(&mut self, old: &AccessLists) {
+        self.epoch = old.epoch.wrapping_add(1);
+    }
+
     /// Returns the lists that judge packets which arrive at this side, in their order.
     pub fn way(&self, side: Side) -> impl Iterator<Item = &AccessList> {
         let lists = self.chains[side as usize].iter().flatten();

@@ -2,9 +2,11 @@
 //! `millrace acl`: shows the access lists of a running instance, and explains decisions.
 
 mod explain;
+mod offload;
 
 use control::{AccessRuleLine, Answer, InstanceArgs, Line, Request, RequestKind};
 use explain::ExplainArgs;
+use offload::OffloadArgs;
 use results::{table, units};
 use serde_json::json;
 use std::io::{self, Write};
@@ -21,6 +23,7 @@ pub(crate) struct AclArgs {
 enum Command {
     Show(ShowArgs),
     Explain(ExplainArgs),
+    Offload(OffloadArgs),
 }
 
 /// Show the access lists of a running instance, and the packets that each rule has decided about
@@ -50,6 +53,7 @@ pub(crate) fn run(args: &AclArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Show(args) => show(args),
         Command::Explain(args) => explain::run(args),
+        Command::Offload(args) => offload::run(args),
     }
 }
 

@@ -2,6 +2,7 @@
 //! `millrace run`: runs the bump in the wire on DPDK ports.
 
 use crate::cpu_locks;
+use crate::live::ListHitsTimer;
 use crate::live::answers::Answers;
 use crate::live::reload_plan::Reload;
 use crate::live::reload_plan::Reloader;
@@ -136,6 +137,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     warn_at_start(&live, wants_huge_pages);
     let lines = Lines { interval: args.interval, are_printed: outputs.report && !args.quiet };
     let mut reloader = Reloader::new(live.queries(), reload);
+    let mut list_hits = ListHitsTimer::new(live.queries());
     let each_turn = &mut |sink: &mut RecordSink| {
         if signals.take_reopen() {
             sink.reopen();
@@ -144,6 +146,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             reloader.request();
         }
         reloader.start_requested();
+        list_hits.start_due();
     };
     let interrupted = &signals.interrupted;
     let until = StopCondition { duration: args.duration, interrupted, each_turn };

@@ -73,6 +73,10 @@ fn answer(
             lines = lists::lists(queries)?;
             matched = lines.len() as u64;
         }
+        RequestKind::ListOffload => {
+            lines = lists::list_offload(queries)?;
+            matched = lines.len() as u64;
+        }
         RequestKind::Instance => lines.push(Line::Instance(instance(queries))),
         RequestKind::Stats => lines.push(stats(queries)?),
         RequestKind::Flows => matched = flows(queries, request, &mut lines)?,

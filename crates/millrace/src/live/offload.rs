@@ -6,6 +6,8 @@
 //! never waits: if a ring is full, its connections stay in software.
 
 mod bypass;
+mod list_support;
+mod lists;
 mod port_rules;
 mod rule_dialect;
 mod thread;
@@ -18,9 +20,11 @@ use config::plan::OffloadPlan;
 use config::{MarkPolicy, Policy, RuleApi};
 use dpdk::Port;
 use engine::{
-    BypassAfter, BypassConfig, Engine, MarkLayout, Nanos, OffloadConfig, OffloadPolicy, RuleId,
-    RuleRequest, RuleResult, Side, Timeouts,
+    AccessLists, BypassAfter, BypassConfig, Engine, ListMarkConfig, MarkLayout, Nanos,
+    OffloadConfig, OffloadPolicy, RuleId, RuleRequest, RuleResult, Side, Timeouts,
 };
+use lists::{ListClient, PortLists};
+pub(crate) use lists::{ListReport, ListRequest};
 use offload::{CallPacer, Limits, Programmer};
 use report::summary::OffloadPort;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -65,10 +69,10 @@ fn admission(policy: Policy) -> Option<OffloadPolicy> {
 
 /// Requests marks and a flow queue from ports that are not configured yet.
 pub(crate) fn prepare(ports: [&mut Port; 2], plan: &OffloadPlan) {
-    for port in ports.into_iter().filter(|_| plan.policy != Policy::Off) {
+    for port in ports.into_iter().filter(|_| plan.has_rules()) {
         // A port that cannot deliver marks refuses the first rule and says why.
         let _ = port.negotiate_marks();
-        if plan.api == RuleApi::Auto {
+        if plan.policy != Policy::Off && plan.api == RuleApi::Auto {
             port.request_flow_queue(DEPTH);
         }
     }
@@ -81,6 +85,11 @@ pub(crate) struct RuleSetup {
     support: [Result<RuleSupport, String>; 2],
     /// Configuration of marks, if any port takes rules.
     offload: Option<OffloadConfig>,
+    /// Layout of all marks, if any port takes rules.
+    layout: Option<MarkLayout>,
+    /// Marks of access lists, if any port takes their rules.
+    list_marks: Option<ListMarkConfig>,
+    lists: Option<Arc<AccessLists>>,
     /// Time from one reading of a bypass counter to the next.
     reading: Nanos,
 }
@@ -92,18 +101,21 @@ impl RuleSetup {
         ports: &[SharedPort; 2],
         plan: &OffloadPlan,
         engine: &engine::Config,
-        workers: usize,
+        (workers, lists): (usize, Option<Arc<AccessLists>>),
     ) -> Self {
         let ports = ports.clone();
         // A connection must not expire before its count is read.
         let Timeouts { udp_multiple, flow_multiple, tcp_established, .. } = engine.timeouts;
         let shortest = udp_multiple.min(flow_multiple).min(tcp_established);
         let reading = (shortest / READINGS).min(READING_MAX);
-        let Some(admission) = admission(plan.policy) else {
+        let lists = lists.filter(|_| plan.list_rules_max > 0);
+        let admission = admission(plan.policy);
+        if admission.is_none() && lists.is_none() {
             let support = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
-            return Self { ports, support, offload: None, reading };
-        };
-        let support = probe_ports(&ports, plan);
+            let (offload, layout, list_marks) = (None, None, None);
+            return Self { ports, support, offload, layout, list_marks, lists, reading };
+        }
+        let support = probe_ports(&ports, plan, lists.as_ref().map(|_| workers as u16));
         let able = |bypass: config::Bypass, is_able: bool| match is_able {
             true => bypass.for_engine(),
             false => BypassAfter::Never,
@@ -116,22 +128,30 @@ impl RuleSetup {
             Err(_) => BypassConfig::OFF,
         });
         let widths = support.iter().flatten().map(|support| support.dialect.mark_bits);
-        let offload = widths.min().map(|width| {
-            let slots = plan.slots(engine, width, workers);
+        let width = widths.min();
+        let slots = width.map_or(0, |width| plan.slots(engine, width, workers));
+        let layout = width.map(|width| {
+            let slots = if admission.is_some() { slots } else { 0 };
             let indices = OffloadConfig::indices(slots) * workers as u32;
-            OffloadConfig {
-                layout: MarkLayout::new(width, indices).expect("as many as the width is for"),
-                first_index: 0,
-                slots,
-                check: plan.check,
-                admission,
-                rules_max: plan.rules_per_worker(workers),
-                zone_rules_max: plan.zone_rules_per_worker(workers),
-                chooses_marks: plan.marks == MarkPolicy::Auto,
-                bypass,
-            }
+            let of_lists = plan.list_rules(width);
+            MarkLayout::with_list_rules(width, indices, of_lists).expect("as many as fit the width")
         });
-        Self { ports, support, offload, reading }
+        let takes_lists = support.iter().flatten().any(|support| support.lists.is_ok());
+        let list_marks = layout
+            .filter(|_| takes_lists)
+            .map(|layout| ListMarkConfig { layout, check: plan.check });
+        let offload = layout.zip(admission).map(|(layout, admission)| OffloadConfig {
+            layout,
+            first_index: 0,
+            slots,
+            check: plan.check,
+            admission,
+            rules_max: plan.rules_per_worker(workers),
+            zone_rules_max: plan.zone_rules_per_worker(workers),
+            chooses_marks: plan.marks == MarkPolicy::Auto,
+            bypass,
+        });
+        Self { ports, support, offload, layout, list_marks, lists, reading }
     }
 
     /// Returns the offload configuration of one worker's engine; `None` without rules.
@@ -142,6 +162,11 @@ impl RuleSetup {
         })
     }
 
+    /// Returns the marks of access lists, for each worker's engine; `None` without such rules.
+    pub(crate) fn list_marks(&self) -> Option<ListMarkConfig> {
+        self.list_marks
+    }
+
     /// Makes the rings between `workers` workers and both ports. Returns the workers' ends, and the
     /// rules of each port, whose threads are not started yet.
     pub(crate) fn connect(
@@ -150,12 +175,12 @@ impl RuleSetup {
         workers: usize,
         clock: Clock,
     ) -> (Vec<RuleRequests>, [Rules; 2]) {
-        let Self { ports, support, offload, reading } = self;
+        let Self { ports, support, layout, lists, reading, .. } = self;
         let mut ends: Vec<_> = (0..workers).map(|_| RuleRequests::default()).collect();
         let rules = ports.into_iter().zip(support).enumerate().map(|(side, (port, support))| {
             let name = port.lock().info().devargs.clone();
-            let (support, layout) = match (support, offload) {
-                (Ok(support), Some(OffloadConfig { layout, .. })) => (support, layout),
+            let (support, layout) = match (support, layout) {
+                (Ok(support), Some(layout)) => (support, layout),
                 (Err(reason), _) => return Rules::Off { name, reason },
                 (Ok(_), None) => unreachable!("a port that takes rules has marks"),
             };
@@ -163,6 +188,14 @@ impl RuleSetup {
             let id = port.lock().id();
             let limits = Limits { waiting: WAITING, quarantine: plan.quarantine, reading };
             let without_bypass = support.bypass.without.clone();
+            let lists = lists.clone().map(|lists| {
+                let (client, requests) = mpsc::channel();
+                let side = if side == 0 { Side::A } else { Side::B };
+                let levels = support.lists.as_ref().map(|lists| lists.levels);
+                let levels = levels.map_err(Clone::clone);
+                let room = (layout, plan.list_rules_max as usize);
+                (client, PortLists::new((side, lists), room, levels, requests))
+            });
             let nic = PortRules::new(port, support, plan.rules_max);
             let pace = CallPacer::new(CALL_SHARE);
             let programmer = Programmer::new(nic, layout, workers as u16, limits, pace);
@@ -177,6 +210,7 @@ impl RuleSetup {
                 clock,
                 status,
                 queries,
+                lists,
             };
             Rules::Ready(Box::new(work), id)
         });
@@ -187,12 +221,18 @@ impl RuleSetup {
 }
 
 /// Tries which rules both ports take; each is the peer of the other.
-fn probe_ports(ports: &[SharedPort; 2], plan: &OffloadPlan) -> [Result<RuleSupport, String>; 2] {
+fn probe_ports(
+    ports: &[SharedPort; 2],
+    plan: &OffloadPlan,
+    list_queues: Option<u16>,
+) -> [Result<RuleSupport, String>; 2] {
     let numbers = ports.each_ref().map(|port| port.lock().id());
     [0, 1].map(|side: usize| {
         let (peer, is_on) = (numbers[1 - side], |bypass| bypass != config::Bypass::Off);
         let bypass = ByProtocol { udp: is_on(plan.bypass), tcp: is_on(plan.bypass_tcp) };
-        let spec = RuleSpec { api: plan.api, rules_max: plan.rules_max, peer, bypass };
+        // Without rules of connections, a flow queue is of no use.
+        let api = if plan.policy == Policy::Off { RuleApi::Sync } else { plan.api };
+        let spec = RuleSpec { api, rules_max: plan.rules_max, peer, bypass, list_queues };
         RuleSupport::of(&mut ports[side].lock(), spec)
     })
 }
@@ -306,7 +346,8 @@ impl Rules {
         match self {
             Rules::On(running) => {
                 let name = running.name().to_owned();
-                RulesHandle::On { name, client: running.status_client() }
+                let (client, lists) = (running.status_client(), running.list_client());
+                RulesHandle::On { name, client, lists }
             }
             Rules::Off { name, reason } => {
                 RulesHandle::Off { name: name.clone(), reason: reason.clone() }
@@ -352,7 +393,7 @@ impl Rules {
 /// A handle by which other threads query the rules of one port.
 pub(crate) enum RulesHandle {
     Off { name: String, reason: String },
-    On { name: String, client: StatusClient },
+    On { name: String, client: StatusClient, lists: Option<ListClient> },
 }
 
 /// Longest wait for a reply of the programming thread. A driver call that takes longer most likely
@@ -366,6 +407,30 @@ impl RulesHandle {
         name
     }
 
+    /// Asks the thread of the port to do something about access lists. False if it takes no rules
+    /// of lists, or has ended.
+    pub(crate) fn ask_about_lists(&self, request: ListRequest) -> bool {
+        let RulesHandle::On { lists: Some(lists), .. } = self else { return false };
+        lists.send(request).is_ok()
+    }
+
+    /// Returns the rules of access lists in the port.
+    ///
+    /// # Errors
+    ///
+    /// Why there are none.
+    pub(crate) fn list_report(&self) -> Result<ListReport, String> {
+        if let RulesHandle::Off { reason, .. } = self {
+            return Err(reason.clone());
+        }
+        let (reply, answer) = mpsc::sync_channel(1);
+        if !self.ask_about_lists(ListRequest::Report(reply)) {
+            return Err("`nic_rules_max` is 0, or there are no lists".to_owned());
+        }
+        let late = |_| "its driver has not returned from a call".to_owned();
+        answer.recv_timeout(PATIENCE).map_err(late)
+    }
+
     /// Returns the figures of the port's rules; `None` if its thread has ended. If a driver call
     /// takes longer than [`PATIENCE`], only name, state and reason are set.
     pub(crate) fn query(&self) -> Option<OffloadPort> {
@@ -373,7 +438,7 @@ impl RulesHandle {
             RulesHandle::Off { name, reason } => {
                 return Some(OffloadPort::off(name.clone(), reason.clone()));
             }
-            RulesHandle::On { name, client } => (name, client),
+            RulesHandle::On { name, client, .. } => (name, client),
         };
         let (reply, answer) = mpsc::sync_channel(1);
         client.send(reply).ok()?;

@@ -3,5 +3,6 @@
 
 pub(crate) mod client;
 pub(crate) mod event_stream;
+pub(crate) mod list_hits;
 pub(crate) mod reload;
 pub(crate) mod turns;

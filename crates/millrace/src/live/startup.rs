@@ -24,7 +24,9 @@ use checkpoint::{Place, Snapshots};
 use config::plan::{OffloadPlan, ZoneRules};
 use doctor::host::EnergyMeter;
 use dpdk::{Eal, Lcore, PortError, tsc, tsc_hz};
-use engine::{AccessLists, FlowRecord, OffloadConfig, SteeringConfig, Tracking, ZoneSource};
+use engine::{
+    AccessLists, FlowRecord, ListMarkConfig, OffloadConfig, SteeringConfig, Tracking, ZoneSource,
+};
 use rtrb::{Consumer, RingBuffer};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -68,6 +70,7 @@ type PairPolicy = (ZoneSource, Tracking, Option<Arc<AccessLists>>);
 struct WorkerParts {
     queues: [QueuePair; 2],
     offload: Option<OffloadConfig>,
+    list_marks: Option<ListMarkConfig>,
     rule_requests: RuleRequests,
     place: (Place, u16),
     handoff: (HandoffRings, Option<SteeringConfig>),
@@ -118,7 +121,9 @@ impl Startup<'_> {
         self.access.push(wire.access.clone());
         let handoffs = handoff::of_workers(&wire);
         let ports = [wire.a, wire.b].map(SharedPort::new);
-        let rule_setup = RuleSetup::of(&ports, &self.offload, self.config, workers);
+        let rule_setup =
+            RuleSetup::of(&ports, &self.offload, self.config, (workers, wire.access.clone()));
+        let list_marks = rule_setup.list_marks();
         let configs: Vec<_> = (0..workers).map(|worker| rule_setup.worker_config(worker)).collect();
         let (rule_requests, rules) = rule_setup.connect(&self.offload, workers, self.clock);
         self.rules.extend(rules);
@@ -127,7 +132,8 @@ impl Startup<'_> {
         let of_workers = of_workers.zip(places(number, workers)).zip(handoffs);
         for (((((lcore, queues), offload), rule_requests), place), handoff) in of_workers {
             let leases = owners.each_mut().map(lease_queue);
-            let parts = WorkerParts { queues, offload, rule_requests, place, handoff, leases };
+            let parts =
+                WorkerParts { queues, offload, list_marks, rule_requests, place, handoff, leases };
             let policy = (wire.zone, wire.deepest, wire.access.clone());
             self.add_worker((lcore, number, workers), (policy, limits), parts);
         }
@@ -146,7 +152,8 @@ impl Startup<'_> {
         ((zone, deepest, access), limits): (PairPolicy, [Option<FrameLimits>; 2]),
         parts: WorkerParts,
     ) {
-        let WorkerParts { queues, offload, rule_requests, place, handoff, leases } = parts;
+        let WorkerParts { queues, offload, list_marks, rule_requests, place, handoff, leases } =
+            parts;
         let (handoff_rings, steering) = handoff;
         let (checkpoint_source, resume) = checkpointing::of_worker(&mut self.checkpointer, place);
         let (record_ring, records) = RingBuffer::new(RECORDS);
@@ -154,7 +161,8 @@ impl Startup<'_> {
         let (commands, producer) = CommandQueue::new();
         self.handles.push(WorkerHandle::new(lcore.id(), wire, producer));
         let config = engine_config(self.config, self.workers.len(), workers);
-        let config = engine::Config { offload, steering, zone, deepest, access, ..config };
+        let config =
+            engine::Config { offload, list_marks, steering, zone, deepest, access, ..config };
         let channels = WorkerChannels {
             counters: Arc::clone(&counters),
             records: record_ring,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Answers requests for access lists: their rules, and how many packets each has decided about.
 
+use crate::live::offload::ListReport;
 use crate::live::query::client::{QueryClient, RunEnding};
-use control::{AccessRuleLine, Line};
+use control::{AccessPortLine, AccessPortRule, AccessRuleLine, Line};
 use engine::{AccessLists, ListDirection, Nanos, RuleHits, Side};
+use offload::ListRuleState;
 
 /// Returns a line for each rule of each list, and for the default of each list.
 pub(super) fn lists(queries: &QueryClient) -> Result<Vec<Line>, RunEnding> {
@@ -12,10 +14,76 @@ pub(super) fn lists(queries: &QueryClient) -> Result<Vec<Line>, RunEnding> {
     let mut lines = Vec::new();
     for (pair, (lists, hits)) in queries.access().iter().zip(hits).enumerate() {
         if let Some(lists) = lists {
-            add_lines(&mut lines, (pair, lists), &hits, now);
+            add_lines(&mut lines, (pair, lists), &hits.rules, now);
         }
     }
     Ok(lines)
+}
+
+/// Returns a line for each port: which rules of access lists its NIC has, and why not the others.
+pub(super) fn list_offload(queries: &QueryClient) -> Result<Vec<Line>, RunEnding> {
+    let hits = queries.rule_hits()?;
+    let access = queries.access();
+    let ports = queries.rules.iter().enumerate().filter_map(|(number, rules)| {
+        let (pair, side) = (number / 2, if number % 2 == 0 { Side::A } else { Side::B });
+        let lists = access.get(pair)?.as_ref()?;
+        let marks = hits.get(pair)?.marks;
+        let line = AccessPortLine {
+            pair: pair as u32,
+            port: (if side == Side::A { "a" } else { "b" }).to_owned(),
+            name: rules.name().to_owned(),
+            decided: marks.decided,
+            checked: marks.checked,
+            disagreed: marks.disagreed,
+            ..port_line(rules.list_report(), (lists, side))
+        };
+        Some(Line::AccessPort(Box::new(line)))
+    });
+    Ok(ports.collect())
+}
+
+fn port_line(
+    report: Result<ListReport, String>,
+    (lists, side): (&AccessLists, Side),
+) -> AccessPortLine {
+    let first = lists.first_list(side);
+    let report = match report {
+        Ok(report) => report,
+        Err(reason) => {
+            let list = first.map(|(list, ..)| list.name.clone());
+            return AccessPortLine { list, reason: Some(reason), ..AccessPortLine::default() };
+        }
+    };
+    let rule = |(number, state): (u32, ListRuleState)| {
+        let (list, first, _) = first?;
+        let index = number.checked_sub(first)?;
+        let rule = list.rules.get(index as usize);
+        let text = rule.map_or_else(|| format!("default {}", list.default), ToString::to_string);
+        let (state, reason, numbers) = match state {
+            ListRuleState::Present(numbers) => ("nic", None, numbers),
+            ListRuleState::Waiting => ("waiting", None, Vec::new()),
+            ListRuleState::Left(reason) => ("software", Some(reason), Vec::new()),
+        };
+        let rule = rule.map(|_| index);
+        Some(AccessPortRule { rule, text, state: state.to_owned(), reason, numbers })
+    };
+    let counts = report.counts;
+    let calls = counts.created + counts.destroyed;
+    AccessPortLine {
+        list: report.list,
+        possible: report.reason.is_none(),
+        reason: report.reason,
+        epoch: report.epoch,
+        room: report.room as u64,
+        levels: report.levels,
+        present: counts.present as u64,
+        created: counts.created,
+        destroyed: counts.destroyed,
+        stuck: counts.stuck as u64,
+        call_us: counts.call_time as f64 / 1e3 / calls.max(1) as f64,
+        rules: report.rules.into_iter().filter_map(rule).collect(),
+        ..AccessPortLine::default()
+    }
 }
 
 fn add_lines(

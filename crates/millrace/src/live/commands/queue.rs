@@ -8,7 +8,8 @@
 use crate::live::commands::subscribers::{Subscriber, Subscribers};
 use crate::live::counters::account::WorkerReport;
 use engine::{
-    AccessUpdate, ConnView, Cursor, Engine, Filter, MarkChange, Nanos, Query, RuleHits, ZoneStatus,
+    AccessUpdate, ConnView, Cursor, Engine, Filter, ListMarkStats, MarkChange, Nanos, Query,
+    RuleHits, ZoneStatus,
 };
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -89,7 +90,7 @@ pub(crate) enum Reply {
     /// The access lists that were replaced.
     Access(AccessUpdate),
     /// The counters with those of the worker.
-    RuleHits(Vec<RuleHits>),
+    RuleHits(Vec<RuleHits>, ListMarkStats),
 }
 
 /// The end of a part of a walk.
@@ -187,7 +188,8 @@ impl CommandQueue {
             Command::Access(update, replies) => (Reply::Access(engine.set_access(update)), replies),
             Command::RuleHits(mut counters, replies) => {
                 engine.add_rule_hits(&mut counters);
-                (Reply::RuleHits(counters), replies)
+                let marks = engine.list_mark_stats().unwrap_or_default();
+                (Reply::RuleHits(counters, marks), replies)
             }
         };
         // The ring is new and has room for one reply.

@@ -9,18 +9,20 @@ mod api;
 pub(crate) use api::{Calls, DEPTH};
 
 use crate::live::offload::bypass::{ByProtocol, Bypass};
-use crate::live::offload::rule_dialect::{KINDS, RuleDialect, kind};
+use crate::live::offload::list_support::ListSupport;
+use crate::live::offload::rule_dialect::{KINDS, RuleDialect, example, kind};
 use crate::live::ports::shared::SharedPort;
 use api::{Api, Completed, DriverError};
 use config::RuleApi;
-use dpdk::flow::Rule;
+use dpdk::flow::{FlowRule, Rule};
 use dpdk::{Port, Resets};
 use engine::{BypassCount, FiveTuple};
 use hdrhistogram::Histogram;
-use offload::{Completion, NicAction, Refusal, RefusalClass, RuleNumber, RulePort};
+use offload::{Completion, ListPort, NicAction, Refusal, RefusalClass, RuleNumber, RulePort};
 use report::summary::Times;
 use std::collections::HashMap;
 use std::time::Duration;
+use wire::header_match::HeaderMatch;
 
 /// A rule that was requested from the NIC, and neither refused nor removed.
 struct RequestedRule {
@@ -39,6 +41,9 @@ pub(crate) struct PortRules {
     pub(crate) support: RuleSupport,
     rules_max: u32,
     requested: HashMap<RuleNumber, RequestedRule>,
+    /// Rules of access lists, by their numbers.
+    list_rules: HashMap<u64, FlowRule>,
+    next_list_rule: u64,
     /// Rules that the NIC has, by kind; the last entry is for bypass rules.
     rules: [u32; KINDS + 1],
     /// Results that need no call to the NIC.
@@ -63,6 +68,8 @@ pub(crate) struct RuleSpec {
     pub(crate) peer: u16,
     /// Which protocols are to be bypassed.
     pub(crate) bypass: ByProtocol<bool>,
+    /// Number of receive queues, if the port is to have rules of access lists.
+    pub(crate) list_queues: Option<u16>,
 }
 
 /// Which rules a port takes, and how they are created.
@@ -73,6 +80,16 @@ pub(crate) struct RuleSupport {
     /// Why rules are not created through a flow queue; `None` if they are.
     pub(crate) why_sync: Option<String>,
     pub(crate) bypass: Bypass,
+    /// The form of rules of access lists, or why the port takes none.
+    pub(crate) lists: Result<ListSupport, String>,
+}
+
+/// Creates a rule and destroys it again.
+fn try_rule(port: &mut Port, rule: &Rule) -> Result<(), String> {
+    let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
+    // A rule that stays matches documentation addresses only, and ends with the port.
+    let _ = port.flow_destroy(made);
+    Ok(())
 }
 
 impl RuleSupport {
@@ -82,15 +99,23 @@ impl RuleSupport {
     ///
     /// The driver's words, if it takes no rules.
     pub(crate) fn of(port: &mut Port, spec: RuleSpec) -> Result<Self, String> {
-        let dialect = RuleDialect::probe(|rule| {
-            let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
-            // A rule that stays matches documentation addresses only, and ends with the port.
-            let _ = port.flow_destroy(made);
-            Ok(())
-        })?;
+        let dialect = RuleDialect::probe(|rule| try_rule(port, rule))?;
+        let lists = Self::lists_of(port, &dialect, spec.list_queues);
         let bypass = Bypass::of(port, spec.peer, spec.bypass);
         let (api, why_sync) = Api::best(port, &dialect, (spec.api, spec.rules_max));
-        Ok(Self { dialect, spec, api, why_sync, bypass })
+        Ok(Self { dialect, spec, api, why_sync, bypass, lists })
+    }
+
+    /// Tries which rules of access lists the port takes.
+    fn lists_of(
+        port: &mut Port,
+        dialect: &RuleDialect,
+        queues: Option<u16>,
+    ) -> Result<ListSupport, String> {
+        let queues = queues.ok_or_else(|| "`nic_rules_max` is 0".to_owned())?;
+        let shape = dialect.shape(&example(0, 0)).ok_or("it takes no rules for UDP over IPv4")?;
+        let info = port.info().clone();
+        ListSupport::probe((&info, queues), shape, |rule| try_rule(port, rule))
     }
 
     /// Sets up the flow queue again after a reset of the port.
@@ -132,6 +157,8 @@ impl PortRules {
             support,
             rules_max,
             requested: HashMap::new(),
+            list_rules: HashMap::new(),
+            next_list_rule: 0,
             rules: [0; KINDS + 1],
             immediate_results: Vec::new(),
             unsupported: 0,
@@ -150,6 +177,7 @@ impl PortRules {
             self.needs_renewal = true;
             self.rules = [0; KINDS + 1];
             self.requested.clear();
+            self.list_rules.clear();
             self.support.bypass.calls = Calls::default();
             self.immediate_results.clear();
         }
@@ -292,6 +320,45 @@ impl RulePort for PortRules {
         self.last_refusal = polled.err().or(self.last_refusal.take());
         done.extend(ended.into_iter().map(|ended| self.complete(ended)));
     }
+}
+
+impl ListPort for PortRules {
+    fn create_list_rule(
+        &mut self,
+        mark: u32,
+        header: &HeaderMatch,
+        level: u32,
+    ) -> Result<u64, Refusal> {
+        let lists = self
+            .support
+            .lists
+            .as_ref()
+            .map_err(|words| Refusal { class: RefusalClass::Unsuitable, words: words.clone() })?;
+        let rule = lists.rule(mark, header, level)?;
+        let created = self.call(|port, _| port.flow_create(&rule));
+        let created = created.ok_or_else(out_of_service)?.map_err(|error| Refusal {
+            class: RefusalClass::of_errno(error.errno),
+            words: error.of(Some(&rule)),
+        })?;
+        self.next_list_rule += 1;
+        self.list_rules.insert(self.next_list_rule, created);
+        Ok(self.next_list_rule)
+    }
+
+    fn destroy_list_rule(&mut self, number: u64) -> Result<(), Refusal> {
+        let Some(rule) = self.list_rules.remove(&number) else { return Ok(()) };
+        // A port that was reset has no rules.
+        match self.call(|port, _| port.flow_destroy(rule)) {
+            None | Some(Ok(())) => Ok(()),
+            Some(Err((_, error))) => {
+                Err(Refusal { class: RefusalClass::of_errno(error.errno), words: error.of(None) })
+            }
+        }
+    }
+}
+
+fn out_of_service() -> Refusal {
+    Refusal { class: RefusalClass::PortError, words: "the port is being reset".to_owned() }
 }
 
 /// Error number: a rule for such packets exists already.

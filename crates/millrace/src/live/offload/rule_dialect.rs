@@ -42,8 +42,14 @@ impl RuleShape {
     pub(crate) fn rule(self, tuple: &FiveTuple, mark: u32, queue: u16) -> Rule {
         let ethernet = self.has_ethernet.then(|| Item::any(ItemKind::Eth));
         let pattern = ethernet.into_iter().chain(vlan(tuple.zone)).chain([ip(tuple), ports(tuple)]);
+        let attributes = Attributes { ingress: true, ..Attributes::default() };
+        Rule { attributes, pattern: pattern.collect(), actions: self.actions(mark, queue) }
+    }
+
+    /// Returns the actions that put `mark` on packets and leave them to `queue`.
+    pub(crate) fn actions(self, mark: u32, queue: u16) -> Vec<Action> {
         let (mark, queue_action) = (Action::Mark(mark), Action::Queue(queue));
-        let actions = match self.actions {
+        match self.actions {
             ActionList::QueueThenMark => vec![queue_action, mark],
             ActionList::MarkThenQueue => vec![mark, queue_action],
             ActionList::MarkThenRss => {
@@ -51,9 +57,12 @@ impl RuleShape {
             }
             ActionList::PassThenMark => vec![Action::Passthru, mark],
             ActionList::MarkAlone => vec![mark],
-        };
-        let attributes = Attributes { ingress: true, ..Attributes::default() };
-        Rule { attributes, pattern: pattern.collect(), actions }
+        }
+    }
+
+    /// True if the rule names the Ethernet header.
+    pub(crate) fn has_ethernet(self) -> bool {
+        self.has_ethernet
     }
 }
 

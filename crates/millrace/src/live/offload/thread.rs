@@ -7,6 +7,7 @@
 
 use crate::live::clock::Clock;
 use crate::live::offload::bypass::WithoutBypass;
+use crate::live::offload::lists::{ListClient, PortLists};
 use crate::live::offload::port_rules::PortRules;
 use dpdk::tsc;
 use engine::{Nanos, RuleId, RuleRequest, RuleResult};
@@ -47,6 +48,8 @@ pub(crate) struct Programming {
     pub(crate) status: Arc<StatusCell>,
     /// Channel of the queries for the rules' figures.
     pub(crate) queries: (StatusClient, Receiver<SyncSender<OffloadPort>>),
+    /// Rules of access lists, and the way to ask about them; `None` without lists.
+    pub(crate) lists: Option<(ListClient, PortLists)>,
 }
 
 /// Sends the thread a query for the rules' figures.
@@ -70,6 +73,7 @@ pub(crate) struct Running {
     thread: JoinHandle<OffloadPort>,
     status: Arc<StatusCell>,
     status_client: StatusClient,
+    list_client: Option<ListClient>,
 }
 
 impl Programming {
@@ -78,9 +82,10 @@ impl Programming {
         let (name, status) = (self.name.clone(), Arc::clone(&self.status));
         let without_bypass = self.without_bypass.clone();
         let status_client = self.queries.0.clone();
+        let list_client = self.lists.as_ref().map(|(client, _)| client.clone());
         let thread = std::thread::Builder::new().name(format!("rules of {port}"));
         let thread = thread.spawn(|| self.run())?;
-        Ok(Running { name, without_bypass, thread, status, status_client })
+        Ok(Running { name, without_bypass, thread, status, status_client, list_client })
     }
 
     fn run(mut self) -> OffloadPort {
@@ -91,6 +96,10 @@ impl Programming {
             self.notice_reset(&mut now);
             let taken = self.take_requests();
             let next = self.programmer.step(&mut now);
+            let next_of_lists = match &mut self.lists {
+                Some((_, lists)) => lists.step(self.programmer.port(), &mut now),
+                None => None,
+            };
             self.push_results();
             while let Ok(client) = self.queries.1.try_recv() {
                 // Fails only if the client has given up waiting.
@@ -101,6 +110,10 @@ impl Programming {
                 Next::Now => Duration::ZERO,
                 Next::At(at) => Duration::from_nanos(at.saturating_sub(now())),
                 Next::Idle => NAP_MAX,
+            };
+            let until = match next_of_lists {
+                Some(at) => until.min(Duration::from_nanos(at.saturating_sub(now()))),
+                None => until,
             };
             nap = if taken > 0 || next == Next::Now { NAP_MIN } else { (2 * nap).min(NAP_MAX) };
             if !until.is_zero() {
@@ -114,6 +127,9 @@ impl Programming {
     fn notice_reset(&mut self, now: &mut impl FnMut() -> Nanos) {
         if self.programmer.port().was_reset() {
             self.programmer.forget_all_rules(now());
+            if let Some((_, lists)) = &mut self.lists {
+                lists.forget_all();
+            }
         }
     }
 
@@ -162,6 +178,9 @@ impl Programming {
         // No port is reset any more. If this one needs a reset, its rules count as lost.
         if nic.was_reset() || nic.resets.is_needed() {
             self.programmer.forget_all_rules(clock.at(tsc()));
+        }
+        if let Some((_, lists)) = &mut self.lists {
+            lists.clear(self.programmer.port());
         }
         let mut left = usize::MAX;
         loop {
@@ -245,6 +264,10 @@ impl Running {
 
     pub(crate) fn status_client(&self) -> StatusClient {
         self.status_client.clone()
+    }
+
+    pub(crate) fn list_client(&self) -> Option<ListClient> {
+        self.list_client.clone()
     }
 
     /// Returns the number of rules that the NIC has.

@@ -18,8 +18,8 @@ use config::plan::ZoneRules;
 use doctor::host::{EnergyMeter, NoEnergy};
 use dpdk::tsc;
 use engine::{
-    AccessLists, ConnView, Cursor, MarkChoiceStatus, MarkUse, Nanos, OffloadStatus, Query,
-    RuleHits, RuleView, ZoneStatus,
+    AccessLists, ConnView, Cursor, ListMarkStats, MarkChoiceStatus, MarkUse, Nanos, OffloadStatus,
+    Query, RuleHits, RuleView, ZoneStatus,
 };
 use report::summary::{Offload, OffloadPort, Summary};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -78,6 +78,14 @@ pub(crate) struct WorkerHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the run is ending, so its workers answer no more requests")]
 pub(crate) struct RunEnding;
+
+/// Counters of the access lists of a pair.
+pub(crate) struct PairHits {
+    /// Of each rule.
+    pub(crate) rules: Vec<RuleHits>,
+    /// Packets by what marks of the lists' rules were good for.
+    pub(crate) marks: ListMarkStats,
+}
 
 /// A connection, and the worker that owns it.
 pub(crate) struct ListedConn {
@@ -261,19 +269,23 @@ impl QueryClient {
 
     /// Returns the counters of the access lists of each wire; none for a wire without lists. Waits
     /// until the packets of all connections are in them.
-    pub(crate) fn rule_hits(&self) -> Result<Vec<Vec<RuleHits>>, RunEnding> {
+    pub(crate) fn rule_hits(&self) -> Result<Vec<PairHits>, RunEnding> {
         let _turn = self.reloads.take();
         let mut walk = Walk::new(WalkKind::SettleRules);
         while self.run_part(&mut walk, &mut |_| ())? {}
         let counters = |lists: &Option<Arc<AccessLists>>| {
-            vec![RuleHits::default(); lists.as_ref().map_or(0, |lists| lists.counters())]
+            let counters = lists.as_ref().map_or(0, |lists| lists.counters());
+            PairHits { rules: vec![RuleHits::default(); counters], marks: ListMarkStats::default() }
         };
         let mut hits: Vec<_> = self.access().iter().map(counters).collect();
         for worker in &self.workers {
             let Some(of_wire) = hits.get_mut(worker.wire) else { continue };
-            let counters = std::mem::take(of_wire);
+            let counters = std::mem::take(&mut of_wire.rules);
             match worker.request(|replies| Command::RuleHits(counters, replies))? {
-                Reply::RuleHits(counters) => *of_wire = counters,
+                Reply::RuleHits(counters, marks) => {
+                    of_wire.rules = counters;
+                    of_wire.marks.merge(&marks);
+                }
                 _ => return Err(RunEnding),
             }
         }

@@ -2,6 +2,7 @@
 //! Replaces zone configuration and access lists of the workers of a running instance.
 
 use crate::live::commands::queue::{Command, Reply, WalkKind};
+use crate::live::offload::ListRequest;
 use crate::live::query::client::{QueryClient, RunEnding, Walk};
 use config::plan::ZoneRules;
 use engine::{AccessLists, AccessUpdate};
@@ -44,9 +45,30 @@ impl QueryClient {
         Ok(walk.matched)
     }
 
+    /// Lets the NICs have the rules of the lists in force. Marks of earlier lists name nothing any
+    /// more.
+    fn program_lists(&self) {
+        for (port, rules) in self.rules.iter().enumerate() {
+            if let Some(Some(lists)) = self.access().get(port / 2) {
+                rules.ask_about_lists(ListRequest::Replace(Arc::clone(lists)));
+            }
+        }
+    }
+
     /// Replaces the access lists of pairs whose lists have changed.
-    fn apply_access(&self, wanted: Vec<Option<Arc<AccessLists>>>) -> Result<(), RunEnding> {
+    fn apply_access(&self, mut wanted: Vec<Option<Arc<AccessLists>>>) -> Result<(), RunEnding> {
         let running = self.access();
+        for (old, new) in running.iter().zip(&mut wanted) {
+            if let (Some(old), Some(new)) = (old, new) {
+                if old.is_same(new) {
+                    // Marks of the NIC's rules go on to name these.
+                    *new = Arc::clone(old);
+                } else {
+                    let new = Arc::get_mut(new).expect("new lists have one owner");
+                    new.set_epoch_after(old);
+                }
+            }
+        }
         let mut has_changed = false;
         for worker in &self.workers {
             let lists = [&running, &wanted].map(|of| of.get(worker.wire).and_then(Option::as_ref));
@@ -65,6 +87,7 @@ impl QueryClient {
         }
         if has_changed {
             *self.access.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
+            self.program_lists();
             let mut walk = Walk::new(WalkKind::OpenAccess);
             while self.run_part(&mut walk, &mut |_| ())? {}
         }
