@@ -34,7 +34,8 @@ proptest! {
         let search = Search::new(&list).unwrap();
         for packet in &packets {
             let is_plain = packet.fragment == Fragment::None && [6, 17].contains(&packet.proto);
-            let Some(by_device) = first_in_device(&rules, packet).filter(|_| is_plain) else { continue };
+            let by_device = first_in_device(&rules, packet).filter(|_| is_plain);
+            let Some(by_device) = by_device else { continue };
             let found = search.find(packet);
             let by_list = found.rule.map_or(list.rules.len(), |rule| rule as usize);
             prop_assert_eq!(by_device, by_list, "{:?}", packet);

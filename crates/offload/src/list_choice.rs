@@ -57,7 +57,7 @@ impl fmt::Display for NotChosen {
             NotChosen::Follows(rule) => {
                 write!(f, "overlaps rule {rule}, which the port does not have")
             }
-            NotChosen::Refused(words) => write!(f, "the port refused it: {words}"),
+            NotChosen::Refused(words) => write!(f, "the port does not take it: {words}"),
         }
     }
 }

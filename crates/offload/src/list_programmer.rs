@@ -26,6 +26,15 @@ pub trait ListPort {
         level: u32,
     ) -> Result<u64, Refusal>;
 
+    /// Says whether a rule with these headers may be created at all.
+    ///
+    /// # Errors
+    /// If the port would apply it to other packets too.
+    fn check_list_rule(&self, header: &HeaderMatch) -> Result<(), Refusal> {
+        let _ = header;
+        Ok(())
+    }
+
     /// Destroys a rule.
     ///
     /// # Errors
@@ -231,7 +240,11 @@ impl ListProgrammer {
         let done = self.installed.get(&number).map_or(0, |rule| rule.numbers.len());
         let header = self.headers(number)[done];
         let mark = self.layout.encode_list_rule(number, self.epoch);
-        match port.create_list_rule(mark, &header, level) {
+        let checked = match done {
+            0 => self.headers(number).iter().try_for_each(|header| port.check_list_rule(header)),
+            _ => Ok(()),
+        };
+        match checked.and_then(|()| port.create_list_rule(mark, &header, level)) {
             Ok(created) => {
                 let empty = Installed { level, numbers: Vec::new() };
                 self.installed.entry(number).or_insert(empty).numbers.push(created);

@@ -106,14 +106,17 @@ mod tests {
             let range = [a.min(b), a.max(b)];
             let matches = PortMatch::of_range(range);
             prop_assert!(matches.len() <= 30);
-            for port in [port, range[0], range[1], range[0].wrapping_sub(1), range[1].wrapping_add(1)] {
+            let [first, last] = range;
+            for port in [port, first, last, first.wrapping_sub(1), last.wrapping_add(1)] {
                 let found = matches.iter().filter(|part| part.contains(port)).count();
                 prop_assert_eq!(found, usize::from(range[0] <= port && port <= range[1]));
             }
         }
 
         #[test]
-        fn a_network_has_the_addresses_with_its_prefix(bits: u128, other: u128, prefix in 0..=128_u8) {
+        fn a_network_has_the_addresses_with_its_prefix(
+            bits: u128, other: u128, prefix in 0..=128_u8,
+        ) {
             let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
             let of = |bits: u128| IpAddr::V6(bits.into());
             let network = Network { address: of(bits & mask), prefix };

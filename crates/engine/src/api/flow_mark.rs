@@ -184,7 +184,8 @@ mod tests {
 
         #[test]
         fn marks_of_lists_name_their_rule_in_their_epoch_only(
-            width in 16..=32_u32, share in 1..=u32::MAX, place: u32, epoch in 0..1_u32 << 31, later in 1..7_u32,
+            width in 16..=32_u32, share in 1..=u32::MAX, place: u32, epoch in 0..1_u32 << 31,
+            later in 1..7_u32,
         ) {
             let rules = MarkLayout::list_rules_for(width);
             let indices = share % (MarkLayout::most(width) - rules) + 1;

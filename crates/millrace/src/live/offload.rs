@@ -111,7 +111,7 @@ impl RuleSetup {
         let lists = lists.filter(|_| plan.list_rules_max > 0);
         let admission = admission(plan.policy);
         if admission.is_none() && lists.is_none() {
-            let support = [(); 2].map(|()| Err("the policy is \"off\"".to_owned()));
+            let support = [(); 2].map(|()| Err(POLICY_OFF.to_owned()));
             let (offload, layout, list_marks) = (None, None, None);
             return Self { ports, support, offload, layout, list_marks, lists, reading };
         }
@@ -193,7 +193,7 @@ impl RuleSetup {
                 let side = if side == 0 { Side::A } else { Side::B };
                 let levels = support.lists.as_ref().map(|lists| lists.levels);
                 let levels = levels.map_err(Clone::clone);
-                let room = (layout, plan.list_rules_max as usize);
+                let room = (layout, plan.list_rules_max as usize, CALL_SHARE);
                 (client, PortLists::new((side, lists), room, levels, requests))
             });
             let nic = PortRules::new(port, support, plan.rules_max);
@@ -396,6 +396,10 @@ pub(crate) enum RulesHandle {
     On { name: String, client: StatusClient, lists: Option<ListClient> },
 }
 
+/// Why no rule of any kind is wanted.
+const POLICY_OFF: &str = "the policy is \"off\"";
+const NO_LISTS: &str = "`nic_rules_max` is 0";
+
 /// Longest wait for a reply of the programming thread. A driver call that takes longer most likely
 /// never returns.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -421,11 +425,11 @@ impl RulesHandle {
     /// Why there are none.
     pub(crate) fn list_report(&self) -> Result<ListReport, String> {
         if let RulesHandle::Off { reason, .. } = self {
-            return Err(reason.clone());
+            return Err(if reason == POLICY_OFF { NO_LISTS } else { reason }.to_owned());
         }
         let (reply, answer) = mpsc::sync_channel(1);
         if !self.ask_about_lists(ListRequest::Report(reply)) {
-            return Err("`nic_rules_max` is 0, or there are no lists".to_owned());
+            return Err(NO_LISTS.to_owned());
         }
         let late = |_| "its driver has not returned from a call".to_owned();
         answer.recv_timeout(PATIENCE).map_err(late)

@@ -33,6 +33,7 @@ mod interfaces;
 mod kernel;
 mod lan;
 mod links;
+mod list_offload;
 mod members;
 mod memif;
 mod memory;

@@ -6,7 +6,6 @@
 
 use dpdk::PortInfo;
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rss, Rule, Value};
-use offload::{Refusal, RefusalClass};
 use std::net::IpAddr;
 use twin::Personality;
 use twin::personality::{FieldFacts, MaskRule};
@@ -98,22 +97,18 @@ impl ListSupport {
         Ok(support)
     }
 
-    /// Returns the rule that puts `mark` on packets with these headers.
+    /// Says whether the NIC keeps all masks of these headers.
     ///
     /// # Errors
     ///
-    /// If the NIC would ignore a mask.
-    pub(crate) fn rule(
-        &self,
-        mark: u32,
-        header: &HeaderMatch,
-        level: u32,
-    ) -> Result<Rule, Refusal> {
-        self.masks.check(header).map_err(|words| {
-            let class = RefusalClass::Unsuitable;
-            Refusal { class, words }
-        })?;
-        Ok(self.form(mark, header, self.first_priority + level))
+    /// Which mask it would ignore.
+    pub(crate) fn check(&self, header: &HeaderMatch) -> Result<(), String> {
+        self.masks.check(header)
+    }
+
+    /// Returns the rule that puts `mark` on packets with these headers.
+    pub(crate) fn rule(&self, mark: u32, header: &HeaderMatch, level: u32) -> Rule {
+        self.form(mark, header, self.first_priority + level)
     }
 
     fn form(&self, mark: u32, header: &HeaderMatch, priority: u32) -> Rule {

@@ -59,7 +59,7 @@ impl PortLists {
     /// Makes the lists of the port at this side of a pair.
     pub(crate) fn new(
         (side, lists): (Side, Arc<AccessLists>),
-        (layout, room): (MarkLayout, usize),
+        (layout, room, call_share): (MarkLayout, usize, u32),
         support: Result<u32, String>,
         requests: Receiver<ListRequest>,
     ) -> Self {
@@ -67,7 +67,7 @@ impl PortLists {
             Ok(levels) => (levels, None),
             Err(words) => (0, Some(words)),
         };
-        let programmer = ListProgrammer::new(layout, (room, levels), super::CALL_SHARE);
+        let programmer = ListProgrammer::new(layout, (room, levels), call_share);
         let reasons = HashMap::new();
         let mut own = Self { programmer, side, room, levels, unable, lists, reasons, requests };
         own.program();

@@ -334,7 +334,7 @@ impl ListPort for PortRules {
             .lists
             .as_ref()
             .map_err(|words| Refusal { class: RefusalClass::Unsuitable, words: words.clone() })?;
-        let rule = lists.rule(mark, header, level)?;
+        let rule = lists.rule(mark, header, level);
         let created = self.call(|port, _| port.flow_create(&rule));
         let created = created.ok_or_else(out_of_service)?.map_err(|error| Refusal {
             class: RefusalClass::of_errno(error.errno),
@@ -343,6 +343,12 @@ impl ListPort for PortRules {
         self.next_list_rule += 1;
         self.list_rules.insert(self.next_list_rule, created);
         Ok(self.next_list_rule)
+    }
+
+    fn check_list_rule(&self, header: &HeaderMatch) -> Result<(), Refusal> {
+        let Ok(lists) = &self.support.lists else { return Ok(()) };
+        let unsuitable = |words| Refusal { class: RefusalClass::Unsuitable, words };
+        lists.check(header).map_err(unsuitable)
     }
 
     fn destroy_list_rule(&mut self, number: u64) -> Result<(), Refusal> {
