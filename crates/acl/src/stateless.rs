@@ -152,7 +152,7 @@ fn span(addresses: &Addresses) -> [u128; 2] {
 fn headers(criteria: &Criteria, action: Action) -> Result<Vec<HeaderMatch>, NotStateless> {
     let is_for_icmp = !criteria.icmp_type.is_any() || !criteria.icmp_code.is_any();
     let protos = [TCP, UDP].map(|proto| criteria.proto.contains(proto));
-    if is_for_icmp || protos == [false; 2] || criteria.tcp_flags.is_some() && !protos[0] {
+    if is_for_icmp || protos == [false; 2] {
         return Err(NotStateless::OtherProtocols);
     }
     let named = [
