@@ -20,7 +20,7 @@ mod rule;
 mod search;
 mod text;
 
-pub use compare::{Overlap, find_overlaps};
+pub use compare::{Overlap, Overlaps, find_overlaps};
 pub use criteria::{AddressSet, Addresses, Criteria, Family, MaskedValue};
 pub use ipnet::IpNet;
 pub use linear::Decision;

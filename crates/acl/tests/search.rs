@@ -176,7 +176,7 @@ proptest! {
         list in list(),
         packets in prop::collection::vec(packet(), 60),
     ) {
-        let overlaps = acl::find_overlaps(&list);
+        let overlaps = acl::find_overlaps(&list).found;
         for packet in &packets {
             let rule = list.decide(packet).rule;
             let is_wrong = overlaps
@@ -184,6 +184,47 @@ proptest! {
                 .any(|overlap| overlap.is_unreachable && Some(overlap.rule) == rule);
             prop_assert!(!is_wrong, "{:?} {:?}", rule, packet);
         }
+    }
+
+    /// A rule that matches a packet, which an earlier rule with another action takes, is found.
+    #[test]
+    fn each_rule_that_loses_a_packet_is_found(
+        list in list(),
+        packets in prop::collection::vec(packet(), 60),
+    ) {
+        let overlaps = acl::find_overlaps(&list);
+        prop_assert_eq!(overlaps.compared as usize, list.rules.len());
+        let replies = [CtStates::ESTABLISHED, CtStates::RELATED].map(|ct| ct | CtStates::REPLY);
+        let states = CtStates::ALL.map(|(state, _)| state).into_iter().chain(replies);
+        for (packet, ct) in packets.iter().zip(states.cycle()) {
+            let packet = &Packet { ct, ..*packet };
+            let decision = list.decide(packet);
+            let Some(earlier) = decision.rule else { continue };
+            for (index, rule) in (0..).zip(&list.rules).skip(earlier as usize + 1) {
+                let differs = ![decision.action, Action::Count].contains(&rule.action);
+                if differs && rule.criteria.matches(packet) {
+                    let found = overlaps.found.iter().find(|overlap| overlap.rule == index);
+                    let found = found.filter(|overlap| {
+                        overlap.is_unreachable || overlap.earlier <= earlier
+                    });
+                    prop_assert!(found.is_some(), "{} {} {:?}", index, earlier, packet);
+                }
+            }
+        }
+    }
+
+    /// A copy of any rule that decides is unreachable.
+    #[test]
+    fn a_copy_of_a_rule_is_unreachable(mut list in list(), at in any::<prop::sample::Index>()) {
+        prop_assume!(!list.rules.is_empty());
+        let copy = list.rules[at.index(list.rules.len())].clone();
+        let matches_none = Family::ALL.iter().all(|(family, _)| !copy.criteria.has_family(*family));
+        prop_assume!(copy.action != Action::Count && !matches_none);
+        list.rules.push(copy);
+        let last = list.rules.len() as u32 - 1;
+        let found = acl::find_overlaps(&list).found.pop();
+        let found = found.map(|overlap| (overlap.rule, overlap.is_unreachable));
+        prop_assert_eq!(found, Some((last, true)));
     }
 }
 
@@ -276,5 +317,26 @@ fn a_set_of_many_networks_is_one_region() {
         (200_000, 0, false),
     ] {
         assert_eq!(search.find(&at(src, dst)).rule.is_some(), is_in, "{src} {dst}");
+    }
+}
+
+/// Rules behind ten thousand others are compared with all of them.
+#[test]
+fn rules_of_a_large_list_are_compared() {
+    let mut list = large_list(10_000);
+    let of_rule_2 = Ipv4Addr::from_bits(0x0a00_0000 | 2 * 0x9e37);
+    let behind = format!("src 172.16.9.0/24 dst {of_rule_2} proto tcp dport 443");
+    let added = [
+        (format!("permit {behind}"), Some((2, true))),
+        (format!("deny {behind}"), Some((2, true))),
+        (format!("deny src 172.16.9.9 dst {of_rule_2}/32 proto tcp"), Some((2, false))),
+        ("deny src 192.0.2.1 dst 192.0.2.2".to_owned(), None),
+    ];
+    list.rules.extend(added.iter().map(|(text, _)| rule_of(text)));
+    let overlaps = acl::find_overlaps(&list);
+    assert_eq!(overlaps.compared, 10_004);
+    for (rule, (text, overlap)) in (10_000..).zip(added) {
+        let found = overlaps.found.iter().find(|found| found.rule == rule);
+        assert_eq!(found.map(|found| (found.earlier, found.is_unreachable)), overlap, "{text}");
     }
 }

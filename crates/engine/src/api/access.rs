@@ -3,7 +3,7 @@
 
 use super::offload::Side;
 use crate::base::Nanos;
-use acl::{AccessList, Action, CtStates, Rule, Search, TooManyRegions};
+use acl::{AccessList, Action, CtStates, Rule, Search, SearchSize, TooManyRegions};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -129,6 +129,16 @@ impl AccessLists {
         bound.filter(|(index, _)| **index == Some(list)).map(|(_, place)| place).collect()
     }
 
+    /// Returns the names of the places that the list with this index is bound to: `a in`.
+    pub fn place_names(&self, list: usize) -> Vec<String> {
+        let name = |(side, direction)| {
+            let side = if side == Side::A { "a" } else { "b" };
+            let direction = if direction == ListDirection::In { "in" } else { "out" };
+            format!("{side} {direction}")
+        };
+        self.places(list).into_iter().map(name).collect()
+    }
+
     /// Returns the lists that judge packets which arrive at this side, in their order.
     pub fn way(&self, side: Side) -> impl Iterator<Item = &AccessList> {
         let lists = self.chains[side as usize].iter().flatten();
@@ -138,6 +148,11 @@ impl AccessLists {
     /// Returns the lists.
     pub fn lists(&self) -> impl Iterator<Item = &Arc<AccessList>> {
         self.lists.iter().map(|searched| &searched.list)
+    }
+
+    /// Returns the size of the search of the list with this index.
+    pub fn size(&self, list: usize) -> SearchSize {
+        self.lists.get(list).map_or(SearchSize::default(), |searched| searched.search.size())
     }
 
     /// Returns the number of counters: one for each rule of each list, in their order, and one for

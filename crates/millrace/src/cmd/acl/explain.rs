@@ -2,10 +2,8 @@
 //! `millrace acl explain`: what the access lists of a configuration decide about a packet, and by
 //! which rule.
 
-use crate::{cpu_locks, netdev};
 use acl::{AccessList, Action, Packet};
 use anyhow::Context;
-use config::plan::PlanArgs;
 use engine::Side;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -65,8 +63,7 @@ fn states(text: &str) -> Result<acl::CtStates, String> {
 }
 
 pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let plan = PlanArgs::of_file(args.config.clone());
-    let plan = match plan.plan(&cpu_locks::cpus_of_this_host(), netdev::mtu) {
+    let plan = match super::plan(&args.config) {
         Ok(plan) => plan,
         Err(problems) => {
             report::output::write_line(io::stderr(), &problems);

@@ -3,7 +3,7 @@
 
 use crate::live::query::client::{QueryClient, RunEnding};
 use control::{AccessRuleLine, Line};
-use engine::{AccessLists, ListDirection, Nanos, RuleHits, Side};
+use engine::{AccessLists, Nanos, RuleHits};
 
 /// Returns a line for each rule of each list, and for the default of each list.
 pub(super) fn lists(queries: &QueryClient) -> Result<Vec<Line>, RunEnding> {
@@ -26,7 +26,7 @@ fn add_lines(
 ) {
     let mut hits = hits.iter().copied();
     for (index, list) in lists.lists().enumerate() {
-        let places: Vec<_> = lists.places(index).into_iter().map(place_name).collect();
+        let places = lists.place_names(index);
         let rules = (0..).zip(&list.rules).map(|(number, rule)| (Some(number), rule.to_string()));
         let default = (None, format!("default {}", list.default));
         for (rule, text) in rules.chain([default]) {
@@ -44,11 +44,4 @@ fn add_lines(
             }));
         }
     }
-}
-
-/// Returns the words for a place that a list is bound to: `a in`.
-fn place_name((side, direction): (Side, ListDirection)) -> String {
-    let side = if side == Side::A { "a" } else { "b" };
-    let direction = if direction == ListDirection::In { "in" } else { "out" };
-    format!("{side} {direction}")
 }
