@@ -27,5 +27,5 @@ pub use linear::Decision;
 pub use packet::{CtStates, Fragment, Packet};
 pub use ranges::Ranges;
 pub use rule::{AccessList, Action, Rule};
-pub use search::{Found, Search, SearchSize, TooManyRegions};
+pub use search::{Found, Search, SearchError, SearchSize};
 pub use text::{RuleError, parse_addresses, parse_field, parse_rule};

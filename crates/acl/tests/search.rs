@@ -340,3 +340,32 @@ fn rules_of_a_large_list_are_compared() {
         assert_eq!(found.map(|found| (found.earlier, found.is_unreachable)), overlap, "{text}");
     }
 }
+
+/// A search takes the memory that it may have at most, and no list of rules or sets takes more.
+#[test]
+fn a_search_takes_no_more_memory_than_it_may() {
+    let networks = |first: u32| {
+        let hosts = (0..64).map(|i| Ipv4Addr::from_bits(first + 2 * i).to_string());
+        hosts.collect::<Vec<_>>().join(",")
+    };
+    let ends = format!("src {} dst {}", networks(0x0a00_0000), networks(0x0b00_0000));
+    let many = (1..20).map(|port| rule_of(&format!("deny {ends} proto tcp dport {port}")));
+    let host = |i: u32| IpNet::from(IpAddr::from(Ipv4Addr::from_bits(2 * i)));
+    let set = AddressSet { name: "s".into(), networks: (0..100_000).map(host).collect() };
+    let set = Arc::new(set);
+    let of_set = acl::parse_rule("deny src @s dst @s", &|_| Some(set.clone())).unwrap();
+    for rules in [many.collect(), vec![of_set], large_list(2000).rules] {
+        let list = AccessList { name: "l".into(), rules, default: Action::Permit };
+        let needed = Search::new(&list).unwrap().size().bytes;
+        let size = Search::within(&list, needed + 4096).unwrap().size();
+        assert_eq!(size.bytes, needed);
+        for less in [needed - 64, needed / 2, 1000, 0] {
+            match Search::within(&list, less) {
+                // Trees of their own for rules of different fields may be smaller.
+                Ok(search) => assert!(search.size().bytes <= less, "{less}"),
+                Err(error) => assert_eq!(error, acl::SearchError::TooMuchMemory),
+            }
+        }
+        assert!(Search::within(&list, 1000).is_err());
+    }
+}

@@ -46,14 +46,15 @@ fn check_names_rules_that_never_decide() {
     ));
     let (_, overlaps) = printed.split_once("memory: ").unwrap();
     let (_, overlaps) = overlaps.split_once('\n').unwrap();
-    assert_eq!(
-        overlaps,
-        "  rule 1 overlaps: permit src 10.1.0.0/16\n    rule 0 takes some of its packets: deny src \
-         10.0.0.0/8 proto tcp dport 25\n  rule 2 is unreachable: deny src 10.1.2.0/24 proto udp\n\
-         \u{20}   rule 1 takes all of its packets: permit src 10.1.0.0/16\n  rule 3 is unreachable: \
-         permit+reflect src 10.2.0.0/16 proto tcp dport 25\n    rule 0 takes all of its packets: \
-         deny src 10.0.0.0/8 proto tcp dport 25\n"
-    );
+    let expected = [
+        "  rule 1 overlaps: permit src 10.1.0.0/16",
+        "    rule 0 takes some of its packets: deny src 10.0.0.0/8 proto tcp dport 25",
+        "  rule 2 is unreachable: deny src 10.1.2.0/24 proto udp",
+        "    rule 1 takes all of its packets: permit src 10.1.0.0/16",
+        "  rule 3 is unreachable: permit+reflect src 10.2.0.0/16 proto tcp dport 25",
+        "    rule 0 takes all of its packets: deny src 10.0.0.0/8 proto tcp dport 25",
+    ];
+    assert_eq!(overlaps.lines().collect::<Vec<_>>(), expected);
 
     let output = acl(&["check", config.path(), "--strict", "--json"]);
     assert_eq!(output.status.code(), Some(1), "rules are unreachable");

@@ -3,7 +3,7 @@
 
 use super::offload::Side;
 use crate::base::Nanos;
-use acl::{AccessList, Action, CtStates, Rule, Search, SearchSize, TooManyRegions};
+use acl::{AccessList, Action, CtStates, Rule, Search, SearchError, SearchSize};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub struct ListBinding {
 pub enum AccessError {
     /// Two lists, by index, have the same port and direction.
     SamePlace([usize; 2]),
-    /// The list with this index has too many combinations.
-    TooManyRegions(usize, TooManyRegions),
+    /// The search of the list with this index would be too large.
+    TooLarge(usize, SearchError),
 }
 
 impl fmt::Display for AccessError {
@@ -41,7 +41,7 @@ impl fmt::Display for AccessError {
             AccessError::SamePlace([first, second]) => {
                 write!(f, "lists {first} and {second} are bound to the same port and direction")
             }
-            AccessError::TooManyRegions(list, error) => write!(f, "list {list}: {error}"),
+            AccessError::TooLarge(list, error) => write!(f, "list {list}: {error}"),
         }
     }
 }
@@ -62,8 +62,8 @@ pub(crate) struct SearchedList {
 }
 
 impl SearchedList {
-    fn new(list: &Arc<AccessList>, first_rule: u32) -> Result<Self, TooManyRegions> {
-        let search = Search::new(list)?;
+    fn new(list: &Arc<AccessList>, first_rule: u32, max_bytes: usize) -> Result<Self, SearchError> {
+        let search = Search::within(list, max_bytes)?;
         let counts = |(_, rule): &(u32, &Rule)| rule.action == Action::Count;
         let count_rules = (0..).zip(&list.rules).filter(counts).map(|(index, _)| index).collect();
         let denies =
@@ -90,12 +90,23 @@ impl AccessLists {
     /// # Errors
     /// [`AccessError`] if two lists have the same place, or a search would be too large.
     pub fn new(bindings: &[ListBinding]) -> Result<Self, AccessError> {
+        Self::within(bindings, usize::MAX)
+    }
+
+    /// Builds the searches of these lists, if they need at most this memory together.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or if they need more memory.
+    pub fn within(bindings: &[ListBinding], max_bytes: usize) -> Result<Self, AccessError> {
+        let mut bytes_left = max_bytes;
         let mut lists = Vec::with_capacity(bindings.len());
         let mut chains = [[None; 2]; 2];
         let mut rules = 0;
         for (index, ListBinding { list, places }) in bindings.iter().enumerate() {
-            let searched = SearchedList::new(list, rules);
-            lists.push(searched.map_err(|error| AccessError::TooManyRegions(index, error))?);
+            let searched = SearchedList::new(list, rules, bytes_left)
+                .map_err(|error| AccessError::TooLarge(index, error))?;
+            bytes_left = bytes_left.saturating_sub(searched.search.size().bytes);
+            lists.push(searched);
             rules += list.rules.len() as u32 + 1;
             for &(side, direction) in places {
                 let place = match direction {
