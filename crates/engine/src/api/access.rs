@@ -217,6 +217,30 @@ fn rule_texts(lists: &AccessLists) -> impl Iterator<Item = (u32, &str, String)> 
     })
 }
 
+/// What access lists have said about a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessTrace {
+    /// The fields that rules are compared with.
+    pub packet: acl::Packet,
+    /// Counters of the rules that decided: of the list for packets that arrive, and of the list for
+    /// packets that are to leave. `None` if there is no such list, or the first denied the packet.
+    pub rules: [Option<u32>; 2],
+    /// How the decision was found.
+    pub source: AccessSource,
+}
+
+/// How the decision about a packet was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessSource {
+    /// The packet was compared with the rules.
+    Search,
+    /// An earlier packet of its connection was; the packet follows that decision.
+    Stored,
+    /// No list judges such packets at this port, or the packet is a later fragment that follows its
+    /// connection.
+    NotAsked,
+}
+
 /// Packets that a rule, or the default of a list, has decided about or counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleHits {

@@ -70,14 +70,7 @@ fn plan(config: &Path) -> Result<Plan, Problems> {
 fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let Answer { lines, .. } = args.instance.find()?.query(&Request::new(RequestKind::Lists))?;
     let is_wanted = |line: &AccessRuleLine| !args.unused || line.packets == 0;
-    let rules: Vec<_> = lines
-        .into_iter()
-        .filter_map(|line| match line {
-            Line::AccessRule(rule) => Some(rule),
-            _ => None,
-        })
-        .filter(is_wanted)
-        .collect();
+    let rules: Vec<_> = lines.into_iter().filter_map(access_rule).filter(is_wanted).collect();
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{:#}", json!({ "rules": rules }))?;
@@ -88,14 +81,28 @@ fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
         writeln!(out, "{none}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut rest = &rules[..];
+    print_lists(&mut out, &rules)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the rule of a line, if it has one.
+fn access_rule(line: Line) -> Option<AccessRuleLine> {
+    match line {
+        Line::AccessRule(rule) => Some(rule),
+        _ => None,
+    }
+}
+
+/// Prints a table for each list.
+fn print_lists(out: &mut impl Write, rules: &[AccessRuleLine]) -> io::Result<()> {
+    let mut rest = rules;
     while let Some(first) = rest.first() {
         let is_same = |line: &AccessRuleLine| (line.pair, &line.list) == (first.pair, &first.list);
         let count = rest.iter().take_while(|line| is_same(line)).count();
-        print_list(&mut out, &rest[..count])?;
+        print_list(out, &rest[..count])?;
         rest = &rest[count..];
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Returns the words for the places that a list is bound to.

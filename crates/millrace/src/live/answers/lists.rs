@@ -18,7 +18,8 @@ pub(super) fn lists(queries: &QueryClient) -> Result<Vec<Line>, RunEnding> {
     Ok(lines)
 }
 
-fn add_lines(
+/// Adds a line for each rule of the lists of a pair, and for the default of each list.
+pub(crate) fn add_lines(
     lines: &mut Vec<Line>,
     (pair, lists): (usize, &AccessLists),
     hits: &[RuleHits],
