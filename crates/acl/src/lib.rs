@@ -21,13 +21,13 @@ mod search;
 mod stateless;
 mod text;
 
-pub use compare::{Overlap, find_overlaps};
+pub use compare::{Overlap, Overlaps, find_overlaps};
 pub use criteria::{AddressSet, Addresses, Criteria, Family, MaskedValue};
 pub use ipnet::IpNet;
 pub use linear::Decision;
 pub use packet::{CtStates, Fragment, Packet};
 pub use ranges::Ranges;
 pub use rule::{AccessList, Action, Rule};
-pub use search::{Found, Search, SearchSize, TooManyRegions};
+pub use search::{Found, Search, SearchError, SearchSize};
 pub use stateless::{NotStateless, StatelessRule, stateless_rules};
 pub use text::{RuleError, parse_addresses, parse_field, parse_rule};

@@ -110,6 +110,14 @@ impl CtStates {
         self.0 & other.0 != 0
     }
 
+    /// True if a packet can have a state of this set and one of `other`: a reply is established or
+    /// related as well.
+    pub(crate) fn can_meet(self, other: Self) -> bool {
+        let replies = CtStates::ESTABLISHED | CtStates::RELATED;
+        let meets = |a: Self, b: Self| a.contains(CtStates::REPLY) && b.intersects(replies);
+        self.intersects(other) || meets(self, other) || meets(other, self)
+    }
+
     /// True if every state of `other` is in this set.
     pub fn contains(self, other: CtStates) -> bool {
         self.0 & other.0 == other.0

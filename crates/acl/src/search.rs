@@ -53,35 +53,53 @@ pub struct SearchSize {
     pub steps: usize,
 }
 
-/// Error: the rules have too many combinations of networks, ports, protocols and zones.
+/// Error: the search of a list would be too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooManyRegions {
-    /// Index of the rule with which they became too many.
-    pub rule: u32,
-    /// Maximum number of combinations of a list.
-    pub max: usize,
+pub enum SearchError {
+    /// The rules have too many combinations of networks, ports, protocols and zones.
+    TooManyRegions {
+        /// Index of the rule with which they became too many.
+        rule: u32,
+        /// Maximum number of combinations of a list.
+        max: usize,
+    },
+    /// It would need more memory than it may have.
+    TooMuchMemory,
 }
 
-impl fmt::Display for TooManyRegions {
+impl fmt::Display for SearchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the rules have more than {} combinations of networks, port ranges, protocols and \
-             zones; write sets of networks",
-            self.max
-        )
+        match self {
+            SearchError::TooManyRegions { rule, max } => write!(
+                f,
+                "rule {rule}: the rules have more than {max} combinations of networks, port \
+                 ranges, protocols and zones; write sets of networks"
+            ),
+            SearchError::TooMuchMemory => f.write_str("the search needs too much memory"),
+        }
     }
 }
 
-impl std::error::Error for TooManyRegions {}
+impl std::error::Error for SearchError {}
 
 impl Search {
     /// Builds the search of a list.
     ///
     /// # Errors
     /// If the rules have too many combinations.
-    pub fn new(list: &AccessList) -> Result<Self, TooManyRegions> {
-        Ok(Self { v4: Forest::new(list, Family::Ipv4)?, v6: Forest::new(list, Family::Ipv6)? })
+    pub fn new(list: &AccessList) -> Result<Self, SearchError> {
+        Self::within(list, usize::MAX)
+    }
+
+    /// Builds the search of a list, if it needs at most this memory. While it is built, about as
+    /// much again is in use.
+    ///
+    /// # Errors
+    /// If the rules have too many combinations, or need more memory. No more is allocated then.
+    pub fn within(list: &AccessList, max_bytes: usize) -> Result<Self, SearchError> {
+        let v4 = Forest::new(list, Family::Ipv4, max_bytes)?;
+        let left = max_bytes.saturating_sub(v4.size().bytes);
+        Ok(Self { v4, v6: Forest::new(list, Family::Ipv6, left)? })
     }
 
     /// Finds the rule that decides about a packet.

@@ -42,7 +42,7 @@ proptest! {
         list in list(),
         packets in prop::collection::vec(packet(), 60),
     ) {
-        let overlaps = acl::find_overlaps(&list);
+        let overlaps = acl::find_overlaps(&list).found;
         for packet in &packets {
             let rule = list.decide(packet).rule;
             let is_wrong = overlaps
@@ -50,6 +50,47 @@ proptest! {
                 .any(|overlap| overlap.is_unreachable && Some(overlap.rule) == rule);
             prop_assert!(!is_wrong, "{:?} {:?}", rule, packet);
         }
+    }
+
+    /// A rule that matches a packet, which an earlier rule with another action takes, is found.
+    #[test]
+    fn each_rule_that_loses_a_packet_is_found(
+        list in list(),
+        packets in prop::collection::vec(packet(), 60),
+    ) {
+        let overlaps = acl::find_overlaps(&list);
+        prop_assert_eq!(overlaps.compared as usize, list.rules.len());
+        let replies = [CtStates::ESTABLISHED, CtStates::RELATED].map(|ct| ct | CtStates::REPLY);
+        let states = CtStates::ALL.map(|(state, _)| state).into_iter().chain(replies);
+        for (packet, ct) in packets.iter().zip(states.cycle()) {
+            let packet = &Packet { ct, ..*packet };
+            let decision = list.decide(packet);
+            let Some(earlier) = decision.rule else { continue };
+            for (index, rule) in (0..).zip(&list.rules).skip(earlier as usize + 1) {
+                let differs = ![decision.action, Action::Count].contains(&rule.action);
+                if differs && rule.criteria.matches(packet) {
+                    let found = overlaps.found.iter().find(|overlap| overlap.rule == index);
+                    let found = found.filter(|overlap| {
+                        overlap.is_unreachable || overlap.earlier <= earlier
+                    });
+                    prop_assert!(found.is_some(), "{} {} {:?}", index, earlier, packet);
+                }
+            }
+        }
+    }
+
+    /// A copy of any rule that decides is unreachable.
+    #[test]
+    fn a_copy_of_a_rule_is_unreachable(mut list in list(), at in any::<prop::sample::Index>()) {
+        prop_assume!(!list.rules.is_empty());
+        let copy = list.rules[at.index(list.rules.len())].clone();
+        let matches_none = Family::ALL.iter().all(|(family, _)| !copy.criteria.has_family(*family));
+        prop_assume!(copy.action != Action::Count && !matches_none);
+        list.rules.push(copy);
+        let last = list.rules.len() as u32 - 1;
+        let found = acl::find_overlaps(&list).found.pop();
+        let found = found.map(|overlap| (overlap.rule, overlap.is_unreachable));
+        prop_assert_eq!(found, Some((last, true)));
     }
 }
 
@@ -142,5 +183,55 @@ fn a_set_of_many_networks_is_one_region() {
         (200_000, 0, false),
     ] {
         assert_eq!(search.find(&at(src, dst)).rule.is_some(), is_in, "{src} {dst}");
+    }
+}
+
+/// Rules behind ten thousand others are compared with all of them.
+#[test]
+fn rules_of_a_large_list_are_compared() {
+    let mut list = large_list(10_000);
+    let of_rule_2 = Ipv4Addr::from_bits(0x0a00_0000 | 2 * 0x9e37);
+    let behind = format!("src 172.16.9.0/24 dst {of_rule_2} proto tcp dport 443");
+    let added = [
+        (format!("permit {behind}"), Some((2, true))),
+        (format!("deny {behind}"), Some((2, true))),
+        (format!("deny src 172.16.9.9 dst {of_rule_2}/32 proto tcp"), Some((2, false))),
+        ("deny src 192.0.2.1 dst 192.0.2.2".to_owned(), None),
+    ];
+    list.rules.extend(added.iter().map(|(text, _)| rule_of(text)));
+    let overlaps = acl::find_overlaps(&list);
+    assert_eq!(overlaps.compared, 10_004);
+    for (rule, (text, overlap)) in (10_000..).zip(added) {
+        let found = overlaps.found.iter().find(|found| found.rule == rule);
+        assert_eq!(found.map(|found| (found.earlier, found.is_unreachable)), overlap, "{text}");
+    }
+}
+
+/// A search takes the memory that it may have at most, and no list of rules or sets takes more.
+#[test]
+fn a_search_takes_no_more_memory_than_it_may() {
+    let networks = |first: u32| {
+        let hosts = (0..64).map(|i| Ipv4Addr::from_bits(first + 2 * i).to_string());
+        hosts.collect::<Vec<_>>().join(",")
+    };
+    let ends = format!("src {} dst {}", networks(0x0a00_0000), networks(0x0b00_0000));
+    let many = (1..20).map(|port| rule_of(&format!("deny {ends} proto tcp dport {port}")));
+    let host = |i: u32| IpNet::from(IpAddr::from(Ipv4Addr::from_bits(2 * i)));
+    let set = AddressSet { name: "s".into(), networks: (0..100_000).map(host).collect() };
+    let set = Arc::new(set);
+    let of_set = acl::parse_rule("deny src @s dst @s", &|_| Some(set.clone())).unwrap();
+    for rules in [many.collect(), vec![of_set], large_list(2000).rules] {
+        let list = AccessList { name: "l".into(), rules, default: Action::Permit };
+        let needed = Search::new(&list).unwrap().size().bytes;
+        let size = Search::within(&list, needed + 4096).unwrap().size();
+        assert_eq!(size.bytes, needed);
+        for less in [needed - 64, needed / 2, 1000, 0] {
+            match Search::within(&list, less) {
+                // Trees of their own for rules of different fields may be smaller.
+                Ok(search) => assert!(search.size().bytes <= less, "{less}"),
+                Err(error) => assert_eq!(error, acl::SearchError::TooMuchMemory),
+            }
+        }
+        assert!(Search::within(&list, 1000).is_err());
     }
 }

@@ -124,8 +124,12 @@ pub(crate) enum Fault {
         "the list {other:?} is bound to the same port and direction; put all rules in one list"
     )]
     SameListPlace { other: String },
-    #[error("the searches need {needed} MB; memory_mb in [acl] allows {most}")]
-    ListMemory { needed: u64, most: u32 },
+    #[error(
+        "the searches of the lists of a pair, up to the list {name:?}, need more than the {most} \
+         MB of memory_mb in [acl]; write sets instead of many networks or ports in rules, or \
+         raise memory_mb"
+    )]
+    ListMemory { name: String, most: u32 },
     #[error("connections have no labels; write labels = true in [table]")]
     NoLabels,
     #[error(transparent)]

@@ -31,7 +31,10 @@ mod verdict;
 mod zone;
 
 pub(crate) use access::RuleVerdict;
-pub use access::{AccessError, AccessLists, AccessUpdate, ListBinding, ListDirection, RuleHits};
+pub use access::{
+    AccessError, AccessLists, AccessSource, AccessTrace, AccessUpdate, ListBinding, ListDirection,
+    RuleHits,
+};
 pub use anomaly::Anomaly;
 pub use behaviour::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,

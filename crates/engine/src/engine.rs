@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The engine of one worker: packets and `now` in, verdicts out, in one call per burst.
 
+mod explain;
 mod fragments;
 mod handoff;
 mod memory;

@@ -6,6 +6,7 @@
 //! over the burst that starts the loads that the next one needs.
 
 mod admission;
+mod explain;
 mod fragments;
 mod handoff;
 mod in_order;
@@ -29,6 +30,7 @@ use crate::packet::parse::PART;
 use crate::packet::{Burst, HandedOff, Handoff, Key, PlainBatch, prefetch_head, prefetch_heads};
 use crate::policy::{ZoneClassifier, ZonePolicies};
 use crate::tracker::Trackers;
+pub(crate) use explain::rule_numbers;
 use in_order::track_in_order;
 use intake::Intake;
 use lookup::Lookups;

@@ -17,7 +17,7 @@ use crate::base::{
 };
 use crate::conn::{ConnCold, ConnHot};
 use crate::packet::Key;
-pub(crate) use access::{AccessColumn, ConnAccess, DirectionAccess};
+pub(crate) use access::{AccessColumn, ConnAccess, DirectionAccess, Searched};
 use columns::{ColdColumn, MarkColumns};
 pub(crate) use embryonic::{EMBRYONIC_BYTES, EmbryonicList};
 use std::ops::Range;

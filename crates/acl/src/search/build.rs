@@ -23,21 +23,34 @@ const DEPTH_MAX: u32 = 48;
 const COPIES: usize = 3;
 const COPIES_MIN: usize = 256;
 
-/// Builds the trees of these regions, which are in the order of their rules.
-pub(super) fn build_trees<const W: usize>(forest: &mut Forest<W>, regions: &[(Region<W>, Check)]) {
+/// Builds the trees of these regions, which are in the order of their rules. Returns false if they
+/// would need more memory than `max_bytes`.
+pub(super) fn build_trees<const W: usize>(
+    forest: &mut Forest<W>,
+    regions: &[(Region<W>, Check)],
+    max_bytes: usize,
+) -> bool {
     let all: Vec<u32> = (0..regions.len() as u32).collect();
-    if all.is_empty() || Builder::new(forest, regions, all.len()).build_tree(all.clone()) {
-        return;
+    let mut bytes_left = max_bytes;
+    if all.is_empty() {
+        return true;
+    }
+    if Builder::new(forest, regions, all.len(), &mut bytes_left).build_tree(all.clone()) {
+        forest.shrink();
+        return true;
     }
     forest.clear();
+    bytes_left = max_bytes;
     let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for member in all {
         groups.entry(regions[member as usize].0.limited_dimensions()).or_default().push(member);
     }
     for group in groups.into_values() {
-        Builder::new(forest, regions, group.len()).build_tree(group);
+        Builder::new(forest, regions, group.len(), &mut bytes_left).build_tree(group);
     }
     forest.trees.sort_by_key(|tree| tree.first_rule);
+    forest.shrink();
+    bytes_left > 0
 }
 
 impl<const W: usize> Region<W> {
@@ -74,14 +87,28 @@ struct Builder<'a, const W: usize> {
     regions: &'a [(Region<W>, Check)],
     /// Copies that may still be made.
     copies_left: usize,
+    /// Bytes that the trees may still take; 0 once they would need more.
+    bytes_left: &'a mut usize,
     /// True if a part was not divided further: there were too many copies, or no cut was worth it.
     is_over: bool,
 }
 
 impl<'a, const W: usize> Builder<'a, W> {
-    fn new(forest: &'a mut Forest<W>, regions: &'a [(Region<W>, Check)], members: usize) -> Self {
+    fn new(
+        forest: &'a mut Forest<W>,
+        regions: &'a [(Region<W>, Check)],
+        members: usize,
+        bytes_left: &'a mut usize,
+    ) -> Self {
         let copies_left = COPIES * members + COPIES_MIN;
-        Self { forest, regions, copies_left, is_over: false }
+        Self { forest, regions, copies_left, bytes_left, is_over: false }
+    }
+
+    /// Takes the bytes of a part of a tree. Returns false if there are too few.
+    fn take(&mut self, bytes: usize) -> bool {
+        *self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.is_over |= *self.bytes_left == 0;
+        *self.bytes_left > 0
     }
 
     /// Builds the tree of these regions. Returns false if some of its leaves are larger than they
@@ -99,6 +126,10 @@ impl<'a, const W: usize> Builder<'a, W> {
         self.leave_out_unreachable(&mut members, part);
         let Some((cut, [below, above])) = self.divide(&members, part, depth) else {
             let first = self.forest.places.len() as u32;
+            let region = size_of::<Region<W>>() + size_of::<Check>();
+            if !self.take(members.len() * region + size_of::<[u32; 2]>()) {
+                members.clear();
+            }
             for member in &members {
                 let (place, check) = self.regions[*member as usize];
                 self.forest.places.push(place);
@@ -159,7 +190,7 @@ impl<'a, const W: usize> Builder<'a, W> {
         part: &Region<W>,
         depth: u32,
     ) -> Option<(Cut, [Vec<u32>; 2])> {
-        if members.len() <= LEAF_MAX || depth >= DEPTH_MAX {
+        if members.len() <= LEAF_MAX || depth >= DEPTH_MAX || *self.bytes_left == 0 {
             return None;
         }
         let Some(cut) = self.best_cut(members, part) else {
@@ -174,6 +205,10 @@ impl<'a, const W: usize> Builder<'a, W> {
         let copies = below.len() + above.len() - members.len();
         if copies > self.copies_left {
             self.is_over = true;
+            return None;
+        }
+        // A node has the cuts of two levels.
+        if depth % 2 == 0 && !self.take(size_of::<Node>()) {
             return None;
         }
         self.copies_left -= copies;

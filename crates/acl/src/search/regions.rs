@@ -4,7 +4,7 @@
 //! The dimensions are the words of source and destination, then source port, destination port,
 //! protocol and zone. Type and code of ICMP are in the dimensions of ports, beyond all ports.
 
-use super::TooManyRegions;
+use super::SearchError;
 use crate::criteria::{Addresses, Criteria, Family, MaskedValue};
 use crate::packet::{CtStates, Packet};
 use crate::ranges::{Number, Ranges};
@@ -166,13 +166,19 @@ impl<const W: usize> Point<W> {
 pub(super) struct Regions<'a, const W: usize> {
     pub(super) all: Vec<(Region<W>, Check)>,
     pub(super) sets: [Vec<&'a [IpNet]>; 2],
+    /// Most regions.
+    max: usize,
 }
 
 impl<'a, const W: usize> Regions<'a, W> {
     /// Turns the rules of a list for this IP version into regions.
-    pub(super) fn of(list: &'a AccessList, family: Family) -> Result<Self, TooManyRegions> {
-        let mut regions =
-            Self { all: Vec::with_capacity(list.rules.len()), sets: [vec![], vec![]] };
+    pub(super) fn of(
+        list: &'a AccessList,
+        family: Family,
+        max_bytes: usize,
+    ) -> Result<Self, SearchError> {
+        let max = REGIONS_MAX.min(max_bytes / (size_of::<Region<W>>() + size_of::<Check>()));
+        let mut regions = Self { all: Vec::new(), sets: [vec![], vec![]], max };
         for (index, rule) in (0..).zip(&list.rules) {
             if rule.criteria.has_family(family) {
                 let check = Check::new(index, &rule.criteria, rule.action);
@@ -187,7 +193,7 @@ impl<'a, const W: usize> Regions<'a, W> {
         criteria: &'a Criteria,
         mut check: Check,
         family: Family,
-    ) -> Result<(), TooManyRegions> {
+    ) -> Result<(), SearchError> {
         let needs_port = !criteria.sport.is_any() || !criteria.dport.is_any();
         if needs_port && (!criteria.icmp_type.is_any() || !criteria.icmp_code.is_any()) {
             // No packet has both.
@@ -196,8 +202,11 @@ impl<'a, const W: usize> Regions<'a, W> {
         let words = if family == Family::Ipv4 { 1 } else { 4 };
         let mut regions = vec![Region::EVERYTHING];
         let fields = 2 * words;
-        let too_many = TooManyRegions { rule: check.rule, max: REGIONS_MAX };
-        let room = REGIONS_MAX - self.all.len();
+        let too_many = match self.max == REGIONS_MAX {
+            true => SearchError::TooManyRegions { rule: check.rule, max: REGIONS_MAX },
+            false => SearchError::TooMuchMemory,
+        };
+        let room = self.max - self.all.len();
         let icmp = |numbers: &Ranges<u8>| ranges_from(numbers, ICMP);
         for (dimension, ranges) in [
             (fields + SPORT, ranges_from(&criteria.sport, 0)),
@@ -229,6 +238,9 @@ impl<'a, const W: usize> Regions<'a, W> {
                 })
                 .ok_or(too_many)?;
             }
+        }
+        if regions.len() > room {
+            return Err(too_many);
         }
         self.all.extend(regions.into_iter().map(|place| (place, check)));
         Ok(())

@@ -18,9 +18,12 @@ struct EndIndex {
 }
 
 impl SetIndex {
-    /// Builds the index. Networks of the other IP version are left out.
-    pub(super) fn new(sets: &[Vec<&[IpNet]>; 2], is_v6: bool) -> Self {
-        Self([EndIndex::new(&sets[0], is_v6), EndIndex::new(&sets[1], is_v6)])
+    /// Builds the index. Networks of the other IP version are left out. `None` if it would need
+    /// more memory.
+    pub(super) fn new(sets: &[Vec<&[IpNet]>; 2], is_v6: bool, max_bytes: usize) -> Option<Self> {
+        let sources = EndIndex::new(&sets[0], is_v6, max_bytes)?;
+        let left = max_bytes.saturating_sub(sources.bytes());
+        Some(Self([sources, EndIndex::new(&sets[1], is_v6, left)?]))
     }
 
     /// Returns the sets that contain a source, and a destination, bit by bit.
@@ -30,13 +33,18 @@ impl SetIndex {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let bytes = |end: &EndIndex| size_of_val(&end.starts[..]) + size_of_val(&end.masks[..]);
-        self.0.iter().map(bytes).sum()
+        self.0.iter().map(EndIndex::bytes).sum()
     }
 }
 
 impl EndIndex {
-    fn new(sets: &[&[IpNet]], is_v6: bool) -> Self {
+    fn bytes(&self) -> usize {
+        size_of_val(&self.starts[..]) + size_of_val(&self.masks[..])
+    }
+
+    fn new(sets: &[&[IpNet]], is_v6: bool, max_bytes: usize) -> Option<Self> {
+        // Each change of the sets takes a start and a mask.
+        let most = max_bytes / (size_of::<u128>() + size_of::<u64>());
         let mut changes: Vec<(u128, u64)> = Vec::new();
         for (bit, networks) in sets.iter().enumerate() {
             // Joined networks do not touch, so that each boundary switches the bit.
@@ -56,6 +64,9 @@ impl EndIndex {
                     changes.push((next, 1 << bit));
                 }
             }
+            if changes.len() > most {
+                return None;
+            }
         }
         changes.sort_unstable();
         let mut index = Self { starts: Vec::new(), masks: vec![0] };
@@ -70,7 +81,7 @@ impl EndIndex {
                 }
             }
         }
-        index
+        (index.bytes() <= max_bytes).then_some(index)
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 use super::build::build_trees;
 use super::regions::{Check, Point, Region, Regions};
 use super::sets::SetIndex;
-use super::{Found, SearchSize, TooManyRegions};
+use super::{Found, SearchError, SearchSize};
 use crate::criteria::Family;
 use crate::rule::AccessList;
 
@@ -73,9 +73,15 @@ pub(super) struct Forest<const W: usize> {
 }
 
 impl<const W: usize> Forest<W> {
-    pub(super) fn new(list: &AccessList, family: Family) -> Result<Self, TooManyRegions> {
-        let regions = Regions::of(list, family)?;
-        let sets = SetIndex::new(&regions.sets, family == Family::Ipv6);
+    pub(super) fn new(
+        list: &AccessList,
+        family: Family,
+        max_bytes: usize,
+    ) -> Result<Self, SearchError> {
+        let regions = Regions::of(list, family, max_bytes)?;
+        let sets = SetIndex::new(&regions.sets, family == Family::Ipv6, max_bytes);
+        let sets = sets.ok_or(SearchError::TooMuchMemory)?;
+        let left = max_bytes - sets.bytes();
         let mut forest = Self {
             trees: vec![],
             nodes: vec![],
@@ -84,8 +90,10 @@ impl<const W: usize> Forest<W> {
             checks: vec![],
             sets,
         };
-        build_trees(&mut forest, &regions.all);
-        Ok(forest)
+        match build_trees(&mut forest, &regions.all, left) {
+            true => Ok(forest),
+            false => Err(SearchError::TooMuchMemory),
+        }
     }
 
     /// Finds the first rule whose region contains the point, and whose check matches.
@@ -133,6 +141,14 @@ impl<const W: usize> Forest<W> {
         self.leaves.clear();
         self.places.clear();
         self.checks.clear();
+    }
+
+    /// Frees memory beyond what the trees need.
+    pub(super) fn shrink(&mut self) {
+        self.nodes.shrink_to_fit();
+        self.leaves.shrink_to_fit();
+        self.places.shrink_to_fit();
+        self.checks.shrink_to_fit();
     }
 
     pub(super) fn size(&self) -> SearchSize {

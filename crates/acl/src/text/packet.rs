@@ -78,6 +78,14 @@ mod tests {
         assert_eq!((packet.ports, packet.tcp_flags), (Some([4444, 80]), Some(2)));
         let packet: Packet = "icmpv6 2001:db8::1 > 2001:db8::2 128".parse().unwrap();
         assert_eq!((packet.proto, packet.icmp), (58, Some([128, 0])));
+        for text in [
+            "tcp 10.1.2.3:4444 > 48.0.0.1:80 syn+ack",
+            "udp [2001:db8::1]:53 > [2001:db8::2]:4000",
+            "icmp 10.0.0.1 > 10.0.0.2 8/0",
+            "gre 10.0.0.1 > 10.0.0.2",
+        ] {
+            assert_eq!(text.parse::<Packet>().unwrap().to_string(), text);
+        }
         for wrong in [
             "",
             "tcp 10.1.2.3 > 48.0.0.1",

@@ -3,9 +3,10 @@
 
 use super::values::TCP_FLAGS;
 use crate::criteria::{Addresses, Criteria, MaskedValue};
-use crate::packet::CtStates;
+use crate::packet::{CtStates, Packet};
 use crate::rule::Rule;
 use std::fmt;
+use std::net::SocketAddr;
 use wire::proto_names;
 
 impl fmt::Display for Rule {
@@ -57,6 +58,25 @@ impl fmt::Display for Criteria {
             Some(MaskedValue { value, mask: u32::MAX }) => write!(f, " mark {value:#x}"),
             Some(MaskedValue { value, mask }) => write!(f, " mark {value:#x}/{mask:#x}"),
             None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Packet {
+    /// Writes the packet as it is read. Zone, mark and relation to a connection are left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Packet { src, dst, .. } = *self;
+        let end = |address, port: Option<u16>| match port {
+            Some(port) => SocketAddr::new(address, port).to_string(),
+            None => address.to_string(),
+        };
+        let [sport, dport] = [0, 1].map(|at| self.ports.map(|ports| ports[at]));
+        let name = proto_names::name(self.proto);
+        write!(f, "{name} {} > {}", end(src, sport), end(dst, dport))?;
+        match (self.tcp_flags, self.icmp) {
+            (Some(flags), _) if flags != 0 => write!(f, " {}", FlagNames(flags)),
+            (None, Some([kind, code])) => write!(f, " {kind}/{code}"),
+            _ => Ok(()),
         }
     }
 }

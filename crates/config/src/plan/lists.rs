@@ -6,7 +6,8 @@ use crate::lists::{Acl, DEFAULT_ACTION, DIRECTION, List, PORT, RuleTable, Set};
 use crate::plan::settings::{Show, spelled};
 use crate::{Fault, Located, Place, Problem, read_at_most};
 use acl::{
-    AccessList, Action, AddressSet, Addresses, Criteria, Family, Rule, parse_addresses, parse_rule,
+    AccessList, Action, AddressSet, Addresses, Criteria, Family, Rule, SearchError,
+    parse_addresses, parse_rule,
 };
 use engine::{AccessError, AccessLists, ListBinding, ListDirection, Side};
 use std::collections::HashMap;
@@ -37,6 +38,8 @@ struct Bound {
     binding: ListBinding,
     pair: Option<u32>,
     place: Place,
+    /// Key of the list, or of the setting that it comes from.
+    key: String,
 }
 
 /// Collects the lists of a configuration, and its problems.
@@ -104,6 +107,7 @@ fn new_from(from: Side, place: Place) -> [Bound; 2] {
         binding: ListBinding { list, places: vec![(side, ListDirection::In)] },
         pair: None,
         place,
+        key: "acl.new_from".to_owned(),
     };
     [
         bound(list("new_from", "permit+reflect ct new"), from),
@@ -117,23 +121,22 @@ fn build(lists: &[Bound], pair: u32, memory_mb: u32) -> Result<Arc<AccessLists>,
         lists.iter().filter(|bound| bound.pair.is_none_or(|number| number == pair)).collect();
     let bindings: Vec<_> = own.iter().map(|bound| bound.binding.clone()).collect();
     let problem = |at: usize, fault| {
-        let (place, key) = (own[at].place, format!("list {:?}", own[at].binding.list.name));
-        Problem { place, key, fault }
+        let Bound { place, key, .. } = own[at];
+        Problem { place: *place, key: key.clone(), fault }
     };
-    let lists = AccessLists::new(&bindings).map_err(|error| match error {
+    let name = |at: usize| own[at].binding.list.name.clone();
+    let lists = AccessLists::within(&bindings, (memory_mb as usize) << 20);
+    let lists = lists.map_err(|error| match error {
         AccessError::SamePlace([first, second]) => {
-            let other = own[first].binding.list.name.clone();
-            problem(second, Fault::SameListPlace { other })
+            problem(second, Fault::SameListPlace { other: name(first) })
         }
-        AccessError::TooManyRegions(at, error) => {
-            problem(at, Fault::Rule(format!("rule {}: {error}", error.rule)))
+        AccessError::TooLarge(at, SearchError::TooMuchMemory) => {
+            problem(at, Fault::ListMemory { name: name(at), most: memory_mb })
+        }
+        AccessError::TooLarge(at, error) => {
+            problem(at, Fault::Rule(format!("list {:?}, {error}", name(at))))
         }
     })?;
-    let needed = lists.bytes().div_ceil(1 << 20) as u64;
-    if needed > memory_mb.into() {
-        let fault = Fault::ListMemory { needed, most: memory_mb };
-        return Err(problem(0, fault));
-    }
     Ok(Arc::new(lists))
 }
 
@@ -266,7 +269,8 @@ impl Reader {
         }
         let list = Arc::new(AccessList { name, rules, default });
         let places = side.map(|side| (side, direction)).into_iter().collect();
-        self.lists.push(Bound { binding: ListBinding { list, places }, pair, place });
+        let key = format!("list[{index}]");
+        self.lists.push(Bound { binding: ListBinding { list, places }, pair, place, key });
     }
 
     /// Adds the rules of a text, one on each line, without empty lines and comments.

@@ -462,6 +462,7 @@ fn faults_of_access_lists_are_named() {
         plan.err().map(|problems| problems.iter().map(line).collect::<Vec<_>>().join("\n"))
     };
     let list = "[[list]]\nname = \"l\"\nport = \"a\"\n";
+    let many: String = (0..20_000).map(|i| format!("deny sport {i} dport {i}\n")).collect();
     assert_eq!(told(list), None);
     assert_eq!(told("[acl]\nnew_from = \"a\"\n"), None);
     for (text, says) in [
@@ -498,6 +499,12 @@ fn faults_of_access_lists_are_named() {
         (
             &format!("{list}[[list.rule]]\naction = \"deny\"\ncolour = 8\n"),
             "list[0].rule[0].colour: no such key",
+        ),
+        (
+            &format!(
+                "[acl]\nmemory_mb = 1\n{list}[[list]]\nname = \"m\"\nrules = '''\n{many}'''\n"
+            ),
+            "list[1]: the searches of the lists of a pair, up to the list \"m\", need more than",
         ),
         ("[[set]]\nname = \"s\"\nnetworks = [\"any\"]\n", "set[0].networks: \"any\" is no network"),
         ("[[set]]\nname = \"s\"\nnetworks = [\"@t\"]\n", "a set has no other sets in it"),

@@ -4,7 +4,7 @@
 use super::list_marks;
 use super::offload::Side;
 use crate::base::Nanos;
-use acl::{AccessList, Action, CtStates, Rule, Search, TooManyRegions};
+use acl::{AccessList, Action, CtStates, Rule, Search, SearchError, SearchSize};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub struct ListBinding {
 pub enum AccessError {
     /// Two lists, by index, have the same port and direction.
     SamePlace([usize; 2]),
-    /// The list with this index has too many combinations.
-    TooManyRegions(usize, TooManyRegions),
+    /// The search of the list with this index would be too large.
+    TooLarge(usize, SearchError),
 }
 
 impl fmt::Display for AccessError {
@@ -42,7 +42,7 @@ impl fmt::Display for AccessError {
             AccessError::SamePlace([first, second]) => {
                 write!(f, "lists {first} and {second} are bound to the same port and direction")
             }
-            AccessError::TooManyRegions(list, error) => write!(f, "list {list}: {error}"),
+            AccessError::TooLarge(list, error) => write!(f, "list {list}: {error}"),
         }
     }
 }
@@ -63,8 +63,8 @@ pub(crate) struct SearchedList {
 }
 
 impl SearchedList {
-    fn new(list: &Arc<AccessList>, first_rule: u32) -> Result<Self, TooManyRegions> {
-        let search = Search::new(list)?;
+    fn new(list: &Arc<AccessList>, first_rule: u32, max_bytes: usize) -> Result<Self, SearchError> {
+        let search = Search::within(list, max_bytes)?;
         let counts = |(_, rule): &(u32, &Rule)| rule.action == Action::Count;
         let count_rules = (0..).zip(&list.rules).filter(counts).map(|(index, _)| index).collect();
         let denies =
@@ -106,12 +106,23 @@ impl AccessLists {
     /// # Errors
     /// [`AccessError`] if two lists have the same place, or a search would be too large.
     pub fn new(bindings: &[ListBinding]) -> Result<Self, AccessError> {
+        Self::within(bindings, usize::MAX)
+    }
+
+    /// Builds the searches of these lists, if they need at most this memory together.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or if they need more memory.
+    pub fn within(bindings: &[ListBinding], max_bytes: usize) -> Result<Self, AccessError> {
+        let mut bytes_left = max_bytes;
         let mut lists = Vec::with_capacity(bindings.len());
         let mut chains = [[None; 2]; 2];
         let mut rules = 0;
         for (index, ListBinding { list, places }) in bindings.iter().enumerate() {
-            let searched = SearchedList::new(list, rules);
-            lists.push(searched.map_err(|error| AccessError::TooManyRegions(index, error))?);
+            let searched = SearchedList::new(list, rules, bytes_left)
+                .map_err(|error| AccessError::TooLarge(index, error))?;
+            bytes_left = bytes_left.saturating_sub(searched.search.size().bytes);
+            lists.push(searched);
             rules += list.rules.len() as u32 + 1;
             for &(side, direction) in places {
                 let place = match direction {
@@ -181,6 +192,16 @@ impl AccessLists {
         self.epoch = old.epoch.wrapping_add(1);
     }
 
+    /// Returns the names of the places that the list with this index is bound to: `a in`.
+    pub fn place_names(&self, list: usize) -> Vec<String> {
+        let name = |(side, direction)| {
+            let side = if side == Side::A { "a" } else { "b" };
+            let direction = if direction == ListDirection::In { "in" } else { "out" };
+            format!("{side} {direction}")
+        };
+        self.places(list).into_iter().map(name).collect()
+    }
+
     /// Returns the lists that judge packets which arrive at this side, in their order.
     pub fn way(&self, side: Side) -> impl Iterator<Item = &AccessList> {
         let lists = self.chains[side as usize].iter().flatten();
@@ -190,6 +211,11 @@ impl AccessLists {
     /// Returns the lists.
     pub fn lists(&self) -> impl Iterator<Item = &Arc<AccessList>> {
         self.lists.iter().map(|searched| &searched.list)
+    }
+
+    /// Returns the size of the search of the list with this index.
+    pub fn size(&self, list: usize) -> SearchSize {
+        self.lists.get(list).map_or(SearchSize::default(), |searched| searched.search.size())
     }
 
     /// Returns the number of counters: one for each rule of each list, in their order, and one for
@@ -265,6 +291,30 @@ fn rule_texts(lists: &AccessLists) -> impl Iterator<Item = (u32, &str, String)> 
         let rules = list.rules.iter().map(ToString::to_string).chain([default]);
         (*first_rule..).zip(rules).map(|(counter, text)| (counter, list.name.as_str(), text))
     })
+}
+
+/// What access lists have said about a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessTrace {
+    /// The fields that rules are compared with.
+    pub packet: acl::Packet,
+    /// Counters of the rules that decided: of the list for packets that arrive, and of the list for
+    /// packets that are to leave. `None` if there is no such list, or the first denied the packet.
+    pub rules: [Option<u32>; 2],
+    /// How the decision was found.
+    pub source: AccessSource,
+}
+
+/// How the decision about a packet was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessSource {
+    /// The packet was compared with the rules.
+    Search,
+    /// An earlier packet of its connection was; the packet follows that decision.
+    Stored,
+    /// No list judges such packets at this port, or the packet is a later fragment that follows its
+    /// connection.
+    NotAsked,
 }
 
 /// Packets that a rule, or the default of a list, has decided about or counted.

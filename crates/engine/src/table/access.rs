@@ -3,6 +3,7 @@
 
 use crate::api::{Config, RuleHits, Side};
 use crate::base::{HugeRegion, MemoryUse, Nanos};
+use acl::CtStates;
 use std::sync::Arc;
 
 /// What the lists say about the packets of one direction of a connection.
@@ -82,6 +83,17 @@ pub(crate) struct AccessColumn {
     pub(crate) epoch: u16,
     /// New counters of the rules before the last change.
     from_old: Arc<[u32]>,
+    pub(crate) searched: Searched,
+}
+
+/// The last packet that was compared with the lists, for whoever explains decisions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Searched {
+    /// Packets compared so far.
+    pub(crate) packets: u64,
+    pub(crate) ct: CtStates,
+    /// Counters of the rules that decided.
+    pub(crate) rules: [u32; 2],
 }
 
 impl AccessColumn {
@@ -93,6 +105,7 @@ impl AccessColumn {
             hits: vec![RuleHits::default(); lists.counters()],
             epoch: 0,
             from_old: Arc::new([]),
+            searched: Searched { packets: 0, ct: CtStates::NEW, rules: [u32::MAX; 2] },
         })
     }
 

@@ -9,7 +9,8 @@ use crate::api::RuleHits;
 use crate::base::Nanos;
 use crate::packet::PacketMeta;
 use crate::policy::Judgement;
-use crate::table::{ConnAccess, DirectionAccess};
+use crate::table::{ConnAccess, DirectionAccess, Searched};
+use acl::CtStates;
 
 impl Judgement {
     /// Returns what it says about the packets of one direction of a connection. Once the connection
@@ -171,6 +172,13 @@ impl<const W: usize> Tracker<W> {
             if let Some(column) = &mut self.table.access {
                 column.conns[record as usize] = ConnAccess::NONE;
             }
+        }
+    }
+
+    /// Notes that a packet in this relation to connections was compared with the lists.
+    pub(crate) fn note_search(&mut self, rules: [u32; 2], ct: CtStates) {
+        if let Some(column) = &mut self.table.access {
+            column.searched = Searched { packets: column.searched.packets + 1, ct, rules };
         }
     }
 

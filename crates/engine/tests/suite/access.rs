@@ -4,9 +4,9 @@
 
 use acl::{AccessList, Action, Packet, parse_rule};
 use engine::{
-    AccessLists, AccessUpdate, Config, Cursor, Engine, FragmentLimits, ListBinding, ListDirection,
-    ListMarkConfig, MarkLayout, MarkVerification, RuleHits, Side, Tracking, UntrackedReason,
-    Verdict,
+    AccessLists, AccessSource, AccessUpdate, Config, Cursor, Engine, FragmentLimits, ListBinding,
+    ListDirection, ListMarkConfig, MarkLayout, MarkVerification, RuleHits, Side, Tracking,
+    UntrackedReason, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -611,4 +611,38 @@ proptest! {
         let sent: usize = bursts.iter().map(|(_, burst)| burst.len()).sum();
         prop_assert_eq!(stats.tracked + passed, sent as u64);
     }
+}
+
+/// A trace names the rule that decides, and whether the packet was compared with rules.
+#[test]
+fn a_trace_names_the_rule_and_how_it_was_found() {
+    let mut engine = Engine::new(&config(&from_a_only(), Tracking::Connections));
+    let query = udp(1, 2, 4000, 53);
+    let error = |quoted: &FrameBuilder| {
+        FrameBuilder::ipv4([10, 9, 9, 9], [10, 0, 0, 1]).icmp_error(3, 3, &quoted.build_packet())
+    };
+    let (search, stored) = (AccessSource::Search, AccessSource::Stored);
+    for (side, packet, verdict, rule, source) in [
+        (Side::B, query.clone().reversed(), Verdict::Drop, 3, search),
+        (Side::A, query.clone(), Verdict::Forward, 0, search),
+        (Side::A, query.clone(), Verdict::Forward, 0, stored),
+        (Side::B, query.clone().reversed(), Verdict::Forward, 0, stored),
+        (Side::B, error(&query), Verdict::Forward, 0, stored),
+        (Side::B, error(&udp(1, 2, 4001, 53)), Verdict::Drop, 3, search),
+    ] {
+        let frame = packet.build();
+        let (found, trace) = engine.process_traced(side, SECOND, &BytesPacket::new(&frame));
+        let trace = trace.unwrap();
+        assert_eq!(
+            (found, trace.rules[0], trace.source),
+            (verdict, Some(rule), source),
+            "{trace:?}"
+        );
+    }
+    let later = query.clone().fragment(64, false).build();
+    let (_, trace) = engine.process_traced(Side::A, SECOND, &BytesPacket::new(&later));
+    assert_eq!(trace.unwrap().packet.to_string(), "udp 10.0.0.1 > 10.0.1.2");
+    let arp = FrameBuilder::ethernet(0x0806).build();
+    let (verdict, trace) = engine.process_traced(Side::B, SECOND, &BytesPacket::new(&arp));
+    assert_eq!((verdict, trace), (Verdict::Forward, None));
 }

@@ -111,6 +111,7 @@ fn plan_json(plan: &Plan) -> Value {
     })
 }
 
-fn problems_json(problems: &Problems) -> Value {
+/// Returns the answer for a configuration that is refused.
+pub(super) fn problems_json(problems: &Problems) -> Value {
     json!({ "ok": false, "file": problems.file, "problems": problems.list })
 }

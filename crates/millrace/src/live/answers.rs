@@ -2,7 +2,7 @@
 //! Answers the requests of clients about a running instance.
 
 mod connections;
-mod lists;
+pub(crate) mod lists;
 
 use crate::live::query::client::{ListedConn, PortStatus, QueryClient, RunEnding};
 use crate::live::reload_plan::Reload;

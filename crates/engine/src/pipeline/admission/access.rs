@@ -63,7 +63,11 @@ impl<'a> Candidate<'a> {
     }
 
     /// Returns the fields that rules are compared with.
-    fn fields<const W: usize>(&self, key: &Key<W>, (ct, mark): (CtState, u32)) -> acl::Packet {
+    pub(in crate::pipeline) fn fields<const W: usize>(
+        &self,
+        key: &Key<W>,
+        (ct, mark): (CtState, u32),
+    ) -> acl::Packet {
         let KeyParts { low, high, low_port, high_port, zone, proto } = key.parts();
         let (mut ends, mut ports) = ([low, high], [low_port, high_port]);
         if self.meta.swapped() == 1 {
@@ -170,6 +174,7 @@ fn judge<const W: usize>(
     now: Nanos,
 ) -> Judgement {
     let judgement = lists.judge(side, fields);
+    tracker.note_search(judgement.rules, fields.ct);
     if judgement.varies {
         lists.for_each_counting(side, (fields, &judgement), &mut |rule| {
             tracker.count_hit([rule, NO_RULE], meta, now);

@@ -1,26 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace acl explain`: what the access lists of a configuration decide about a packet, and by
-//! which rule.
+//! `millrace acl explain`: what the access lists of a configuration decide about a packet, or about
+//! those of a capture, and by which rules.
 
-use crate::{cpu_locks, netdev};
+mod capture;
+
 use acl::{AccessList, Action, Packet};
 use anyhow::Context;
-use config::plan::PlanArgs;
+use capture::{CaptureArgs, Sides};
+use clap::ArgGroup;
 use engine::Side;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Explain what the access lists of a configuration decide about a packet
+/// Explain what the access lists of a configuration decide about a packet, or a capture
+///
+/// Packets of a capture go through connection tracking and the lists as in a run, by their time
+/// stamps. Prints the packets of each rule, and the first packets that were denied.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("what").args(["packet", "capture"]).required(true))]
 pub(super) struct ExplainArgs {
     /// Configuration file (TOML)
     config: PathBuf,
     /// The packet: protocol, source, `>`, destination, then TCP flags or ICMP type/code
     #[arg(long, value_name = "PACKET", value_parser = packet)]
-    packet: Packet,
-    /// Port of the pair at which it arrives
+    packet: Option<Packet>,
+    /// Explain the packets of this capture (pcap, pcapng, gzip)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["packet", "ct", "zone"])]
+    capture: Option<PathBuf>,
+    #[command(flatten)]
+    of_capture: CaptureArgs,
+    /// Port of the pair at which packets arrive
     #[arg(long, value_name = "PORT", value_parser = port, default_value = "a")]
     port: Port,
     /// Index of the pair
@@ -41,7 +52,13 @@ Examples:
   millrace acl explain bump.toml --port b --ct reply --packet 'udp 1.1.1.1:53 > 10.0.0.1:999'
       The same for an answer.
 
-Exit status: 0 the packet passes; 1 it is denied, or the configuration is refused; 2 wrong use.";
+  millrace acl explain bump.toml --capture office.pcapng --inside 10.0.0.0/8
+      Packets of a capture: those from 10.0.0.0/8 arrive at port A, others at port B.
+  millrace acl explain bump.toml --capture office.pcapng --inside 10.0.0.0/8 --each | grep deny
+      A line for each packet, with the list and the rule that decided.
+
+Exit status: 0 the packet passes, or the capture was read to its end; 1 it is denied, the capture
+has a fault, or the configuration is refused; 2 wrong use.";
 
 /// A port of a pair.
 #[derive(Clone, Copy)]
@@ -65,8 +82,7 @@ fn states(text: &str) -> Result<acl::CtStates, String> {
 }
 
 pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let plan = PlanArgs::of_file(args.config.clone());
-    let plan = match plan.plan(&cpu_locks::cpus_of_this_host(), netdev::mtu) {
+    let plan = match super::plan(&args.config) {
         Ok(plan) => plan,
         Err(problems) => {
             report::output::write_line(io::stderr(), &problems);
@@ -76,7 +92,12 @@ pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let pairs = plan.pairs.len();
     let pair = plan.pairs.get(args.pair);
     let pair = pair.with_context(|| format!("--pair {}: there are {pairs} pairs", args.pair))?;
-    let packet = Packet { ct: args.ct, zone: args.zone, ..args.packet };
+    if let Some(capture) = &args.capture {
+        let sides = Sides::new(&args.of_capture, args.port.0);
+        return capture::explain((&plan, pair), capture, &sides, &args.of_capture);
+    }
+    let packet = args.packet.context("write --packet or --capture")?;
+    let packet = Packet { ct: args.ct, zone: args.zone, ..packet };
     let mut out = io::stdout().lock();
     let lists: Vec<_> = pair.access.iter().flat_map(|lists| lists.way(args.port.0)).collect();
     if lists.is_empty() {

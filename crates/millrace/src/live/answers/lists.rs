@@ -4,7 +4,7 @@
 use crate::live::offload::ListReport;
 use crate::live::query::client::{QueryClient, RunEnding};
 use control::{AccessPortLine, AccessPortRule, AccessRuleLine, Line};
-use engine::{AccessLists, ListDirection, Nanos, RuleHits, Side};
+use engine::{AccessLists, Nanos, RuleHits, Side};
 use offload::ListRuleState;
 
 /// Returns a line for each rule of each list, and for the default of each list.
@@ -86,7 +86,8 @@ fn port_line(
     }
 }
 
-fn add_lines(
+/// Adds a line for each rule of the lists of a pair, and for the default of each list.
+pub(crate) fn add_lines(
     lines: &mut Vec<Line>,
     (pair, lists): (usize, &AccessLists),
     hits: &[RuleHits],
@@ -94,7 +95,7 @@ fn add_lines(
 ) {
     let mut hits = hits.iter().copied();
     for (index, list) in lists.lists().enumerate() {
-        let places: Vec<_> = lists.places(index).into_iter().map(place_name).collect();
+        let places = lists.place_names(index);
         let rules = (0..).zip(&list.rules).map(|(number, rule)| (Some(number), rule.to_string()));
         let default = (None, format!("default {}", list.default));
         for (rule, text) in rules.chain([default]) {
@@ -112,11 +113,4 @@ fn add_lines(
             }));
         }
     }
-}
-
-/// Returns the words for a place that a list is bound to: `a in`.
-fn place_name((side, direction): (Side, ListDirection)) -> String {
-    let side = if side == Side::A { "a" } else { "b" };
-    let direction = if direction == ListDirection::In { "in" } else { "out" };
-    format!("{side} {direction}")
 }

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Sends the packets of a capture through connection tracking and access lists, as a run would.
+
+use crate::cmd::acl::{access_rule, print_lists};
+use crate::cmd::run::secret;
+use crate::live::answers::lists::add_lines;
+use acl::{Addresses, parse_addresses};
+use anyhow::Context;
+use capture::{Capture, CapturedPacket};
+use config::plan::{PairPlan, Plan, engine_bytes};
+use doctor::host::Memory;
+use engine::{
+    AccessLists, AccessSource, AccessTrace, Cursor, Engine, Nanos, RuleHits, Side, UntrackedReason,
+    Verdict,
+};
+use report::output::write_line;
+use results::units;
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use wire::BytesPacket;
+
+/// Most timers checked, or records visited, in one step.
+const BUDGET: usize = 256;
+
+#[derive(clap::Args)]
+pub(super) struct CaptureArgs {
+    /// Packets from these networks arrive at port A, others at port B
+    #[arg(long, value_name = "NETWORKS", value_parser = networks)]
+    #[arg(requires = "capture", conflicts_with_all = ["packet", "port"])]
+    inside: Option<Addresses>,
+    /// Print a line for each packet: number, seconds, port, packet, verdict, and what decided
+    #[arg(long, requires = "capture", conflicts_with = "packet")]
+    each: bool,
+    /// Print at most N packets that were denied
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(requires = "capture", conflicts_with = "packet")]
+    denied: usize,
+}
+
+fn networks(text: &str) -> Result<Addresses, String> {
+    let networks: Result<Vec<_>, _> =
+        text.split(',').map(|network| parse_addresses(network, &|_| None)).collect();
+    let mut all = Vec::new();
+    for addresses in networks? {
+        match addresses.networks() {
+            Some(networks) => all.extend_from_slice(networks),
+            None => return Err("write networks, such as 10.0.0.0/8,2001:db8::/32".to_owned()),
+        }
+    }
+    Ok(Addresses::Networks(all))
+}
+
+/// At which port packets arrive.
+pub(super) struct Sides {
+    inside: Option<Addresses>,
+    port: Side,
+}
+
+impl Sides {
+    pub(super) fn new(args: &CaptureArgs, port: Side) -> Self {
+        Self { inside: args.inside.clone(), port }
+    }
+
+    /// Returns the port of an Ethernet frame. Frames without IP arrive at port B.
+    fn of(&self, frame: &[u8]) -> Side {
+        let Some(inside) = &self.inside else { return self.port };
+        let is_inside = source(frame).is_some_and(|source| inside.contains(source));
+        if is_inside { Side::A } else { Side::B }
+    }
+}
+
+/// Returns the source address of an Ethernet frame, with any number of VLAN tags.
+fn source(frame: &[u8]) -> Option<IpAddr> {
+    let (mut kind, mut rest) = frame.get(12..)?.split_first_chunk::<2>()?;
+    while [[0x81, 0], [0x88, 0xa8], [0x91, 0]].contains(kind) {
+        (kind, rest) = rest.get(2..)?.split_first_chunk::<2>()?;
+    }
+    match kind {
+        [0x08, 0x00] => Some(rest.get(12..)?.first_chunk::<4>().copied()?.into()),
+        [0x86, 0xdd] => Some(rest.get(8..)?.first_chunk::<16>().copied()?.into()),
+        _ => None,
+    }
+}
+
+/// A capture that is being explained.
+struct Explainer<'a> {
+    engine: Engine,
+    lists: &'a AccessLists,
+    sides: &'a Sides,
+    args: &'a CaptureArgs,
+    out: io::StdoutLock<'static>,
+    frame: Vec<u8>,
+    /// Times of the first and the latest packet; `None` before the first.
+    span: Option<(Nanos, Nanos)>,
+    packets: u64,
+    /// Packets of link types that are not read.
+    unread: u64,
+    /// Lines of the first packets that were denied.
+    denied_lines: Vec<String>,
+}
+
+/// Explains the packets of a capture by the lists of a pair.
+pub(super) fn explain(
+    (plan, pair): (&Plan, &PairPlan),
+    path: &Path,
+    sides: &Sides,
+    args: &CaptureArgs,
+) -> anyhow::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    let Some(lists) = &pair.access else {
+        writeln!(out, "the pair has no access lists: every packet passes")?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let name = path.display().to_string();
+    let file = File::open(path).with_context(|| name.clone())?;
+    let mut capture = Capture::new(&name, file)?;
+    let engine = new_engine(plan, pair, lists)?;
+    let mut explainer = Explainer {
+        engine,
+        lists,
+        sides,
+        args,
+        out,
+        frame: Vec::new(),
+        span: None,
+        packets: 0,
+        unread: 0,
+        denied_lines: Vec::new(),
+    };
+    let fault = loop {
+        match capture.next() {
+            Ok(Some(packet)) => explainer.packet(&packet)?,
+            Ok(None) => break None,
+            Err(fault) => break Some(fault),
+        }
+    };
+    explainer.finish()?;
+    if let Some(fault) = &fault {
+        write_line(io::stderr(), format_args!("millrace: {fault}"));
+    }
+    Ok(if fault.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Creates the engine of a worker that has all packets of the pair.
+fn new_engine(plan: &Plan, pair: &PairPlan, lists: &Arc<AccessLists>) -> anyhow::Result<Engine> {
+    let config = engine::Config {
+        zone: pair.zone_from(plan.engine.zone),
+        deepest: pair.deepest,
+        access: Some(Arc::clone(lists)),
+        secret: secret()?,
+        huge_pages: false,
+        offload: None,
+        ..plan.engine.clone()
+    };
+    Memory::refuse_more_than_there_is(engine_bytes(&config))?;
+    Ok(Engine::new(&config))
+}
+
+impl Explainer<'_> {
+    fn packet(&mut self, packet: &CapturedPacket<'_>) -> io::Result<()> {
+        self.packets += 1;
+        self.frame.clear();
+        let Some(lengths) = packet.append_ethernet(&mut self.frame) else {
+            self.unread += 1;
+            return Ok(());
+        };
+        let now = self.advance(packet.time_ns);
+        let side = self.sides.of(&self.frame);
+        let bytes = BytesPacket::captured(&self.frame, lengths.frame_len, lengths.wire_len);
+        let before = self.denied();
+        let (verdict, trace) = self.engine.process_traced(side, now, &bytes);
+        // A fragment that has waited may be denied too, which is another packet.
+        let is_denied = verdict == Verdict::Drop && self.denied() > before;
+        self.take_records();
+        let is_shown = is_denied && self.denied_lines.len() < self.args.denied;
+        if is_shown || self.args.each {
+            let line = self.line((side, now), (verdict, is_denied), trace.as_ref());
+            if self.args.each {
+                writeln!(self.out, "{line}")?;
+            }
+            self.denied_lines.extend(is_shown.then_some(line));
+        }
+        Ok(())
+    }
+
+    /// Returns the number of packets that were denied so far.
+    fn denied(&self) -> u64 {
+        self.engine.stats().dropped[UntrackedReason::Denied as usize]
+    }
+
+    /// Moves the clock, which never goes back, and ends connections that have timed out. Returns
+    /// the time.
+    fn advance(&mut self, time: Nanos) -> Nanos {
+        let (first, latest) = self.span.unwrap_or((time, time));
+        let now = latest.max(time);
+        self.span = Some((first, now));
+        while self.engine.expire(now, BUDGET) == BUDGET {
+            self.take_records();
+        }
+        now
+    }
+
+    /// Frees the records of connections that have ended, and the slots of fragments that waited.
+    fn take_records(&mut self) {
+        while self.engine.next_record().is_some() {}
+        while self.engine.next_release().is_some() {}
+    }
+
+    /// Returns the line of a packet.
+    fn line(
+        &self,
+        (side, now): (Side, Nanos),
+        (verdict, is_denied): (Verdict, bool),
+        trace: Option<&AccessTrace>,
+    ) -> String {
+        let seconds = (now - self.span.map_or(now, |(first, _)| first)) as f64 / 1e9;
+        let side = if side == Side::A { "a" } else { "b" };
+        let verdict = match (is_denied, verdict) {
+            (true, _) => "deny",
+            (false, Verdict::Forward) => "pass",
+            (false, Verdict::Drop) => "drop",
+            (false, _) => "wait",
+        };
+        let (text, decision) = match trace {
+            Some(trace) => (trace.packet.to_string(), self.decision(trace)),
+            None => ("not compared with rules".to_owned(), String::new()),
+        };
+        format!("{} {seconds:.6} {side} {verdict} {text}{decision}", self.packets)
+    }
+
+    /// Returns the rules that decided about a packet, and how they were found.
+    fn decision(&self, trace: &AccessTrace) -> String {
+        let rules: Vec<_> = trace.rules.iter().flatten().map(|rule| self.rule(*rule)).collect();
+        let rules = rules.join(", then ");
+        match trace.source {
+            AccessSource::Search => format!("; {rules}; searched, ct {}", trace.packet.ct),
+            AccessSource::Stored => format!("; {rules}; stored decision of its connection"),
+            AccessSource::NotAsked => "; no list was asked".to_owned(),
+        }
+    }
+
+    /// Returns list and number of a rule, by its counter.
+    fn rule(&self, counter: u32) -> String {
+        let mut rule = counter as usize;
+        for list in self.lists.lists() {
+            match list.rules.get(rule) {
+                Some(text) => return format!("list {:?}, rule {rule}: {text}", list.name),
+                None if rule == list.rules.len() => {
+                    return format!("list {:?}, default {}", list.name, list.default);
+                }
+                None => rule -= list.rules.len() + 1,
+            }
+        }
+        String::new()
+    }
+
+    /// Prints the packets of each rule, and those that were denied.
+    fn finish(mut self) -> anyhow::Result<()> {
+        self.engine.release_all();
+        self.take_records();
+        let mut cursor = Cursor::default();
+        while self.engine.settle_rules(&mut cursor, BUDGET as u32) {}
+        let mut hits = vec![RuleHits::default(); self.lists.counters()];
+        self.engine.add_rule_hits(&mut hits);
+        let mut lines = Vec::new();
+        let now = self.span.map_or(0, |(_, latest)| latest);
+        add_lines(&mut lines, (0, self.lists), &hits, now);
+        let rules: Vec<_> = lines.into_iter().filter_map(access_rule).collect();
+        print_lists(&mut self.out, &rules)?;
+        let [packets, denied] = [self.packets, self.denied()].map(units::thousands);
+        writeln!(self.out, "packets: {packets}; denied: {denied}")?;
+        if self.unread > 0 {
+            let unread = units::thousands(self.unread);
+            writeln!(self.out, "packets of link types that are not read: {unread}")?;
+        }
+        if !self.args.each && !self.denied_lines.is_empty() {
+            writeln!(self.out, "first packets that were denied:")?;
+            for line in &self.denied_lines {
+                writeln!(self.out, "  {line}")?;
+            }
+        }
+        Ok(())
+    }
+}
