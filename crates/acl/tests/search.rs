@@ -4,7 +4,7 @@
 
 mod random;
 
-use acl::{AccessList, Action, AddressSet, Fragment, Packet, Rule, Search};
+use acl::{AccessList, Action, AddressSet, CtStates, Family, Fragment, Packet, Rule, Search};
 use ipnet::IpNet;
 use proptest::prelude::*;
 use random::{list, packet};
