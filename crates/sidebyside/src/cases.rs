@@ -3,6 +3,7 @@
 
 use crate::captures::Traffic;
 use crate::choice;
+use crate::lists::{self, RuleList};
 use engine::Tracking;
 use std::fmt;
 use std::ops::Range;
@@ -27,6 +28,8 @@ pub(crate) struct Case {
     pub(crate) load: Load,
     pub(crate) source: PacketSource,
     pub(crate) tracking: Tracking,
+    /// Access list of port A.
+    pub(crate) lists: Option<RuleList>,
     pub(crate) thresholds: Vec<Threshold>,
 }
 
@@ -102,6 +105,7 @@ impl Case {
             load,
             source,
             tracking: Tracking::Connections,
+            lists: None,
             thresholds,
         }
     }
@@ -209,6 +213,7 @@ pub(crate) fn all() -> Vec<Case> {
     cases.extend(marked_tcp());
     cases.extend(small_tcp());
     cases.extend(choice::cases());
+    cases.extend(lists::cases());
     cases.extend(workers());
     cases.extend(floods());
     let groups: Vec<String> = cases.iter().map(|case| case.group.clone()).collect();

@@ -19,6 +19,7 @@ mod figures;
 mod footprint;
 mod hugepages;
 mod kernel;
+mod lists;
 mod machine;
 mod millrace;
 mod ovs;

@@ -4,6 +4,7 @@
 use crate::Setup;
 use crate::cases::{Case, Load, NicRules, PacketSource};
 use crate::figures::{Figures, Reading};
+use crate::lists::RuleList;
 use crate::process::Process;
 use crate::turns::{Dut, Readings};
 use engine::Tracking;
@@ -204,6 +205,7 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, programs: usize) -> Stri
         NicRules::Automatic => "policy = \"measured\"\n".to_owned(),
         NicRules::None => "policy = \"off\"\n".to_owned(),
     };
+    let lists = case.lists.map(RuleList::configuration).unwrap_or_default();
     let table = match case.load {
         Load::TableFull => format!("[table]\ncapacity = {OVERFLOWING_CAPACITY}\n"),
         Load::Stable | Load::PortReuse | Load::NewFlows => String::new(),
@@ -231,7 +233,7 @@ pub(crate) fn configuration(setup: &Setup, case: &Case, programs: usize) -> Stri
     format!(
         "[eal]\nhuge = {huge}\nmemory_mb = {memory_mb}\nmbufs = {mbufs}\n\
          mbuf_data_bytes = {mbuf_data_bytes}\n\
-         {pairs}{table}{policy}{LIMITS}[offload]\n{offload}[timeouts]\n{timeouts}"
+         {pairs}{table}{policy}{LIMITS}[offload]\n{offload}[timeouts]\n{timeouts}{lists}"
     )
 }
 

@@ -33,12 +33,16 @@ impl<const W: usize> Pass<'_, W> {
         let i = self.lookup.missing(miss);
         let key = Key::from_words(&self.batch.keys, i);
         let (mut gathered, hash) = (None, self.lookup.hashes[i]);
-        if let Some(record) = self.tracker.table.find(hash, &key) {
+        let is_tracked = self.tracker.tracking(key.zone()) != Tracking::Off;
+        // Connections that began before their zone was not tracked any more are found by the pass
+        // before.
+        let record = if is_tracked { self.tracker.table.find(hash, &key) } else { None };
+        if let Some(record) = record {
             return self.track_known((i, record), burst, verdicts);
         }
         let HeaderInfo { position, .. } = self.batch.headers[i];
         if self.batch.headers[i].quoted().is_some() {
-            if self.tracker.tracking(key.zone()) == Tracking::Off && verdicts.access.is_none() {
+            if !is_tracked && verdicts.access.is_none() {
                 return verdicts.tracking_off(position);
             }
             return self.relate_error((i, None), burst, verdicts);

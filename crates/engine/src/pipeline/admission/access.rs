@@ -68,6 +68,16 @@ impl<'a> Candidate<'a> {
         key: &Key<W>,
         (ct, mark): (CtState, u32),
     ) -> acl::Packet {
+        self.fields_in(key, (states(ct), mark))
+    }
+
+    /// Returns the fields that rules are compared with, in these states of its connection.
+    #[inline(always)]
+    fn fields_in<const W: usize>(
+        &self,
+        key: &Key<W>,
+        (ct, mark): (acl::CtStates, u32),
+    ) -> acl::Packet {
         let KeyParts { low, high, low_port, high_port, zone, proto } = key.parts();
         let (mut ends, mut ports) = ([low, high], [low_port, high_port]);
         if self.meta.swapped() == 1 {
@@ -90,7 +100,7 @@ impl<'a> Candidate<'a> {
                 (false, _) => Fragment::Later,
             },
             zone,
-            ct: states(ct),
+            ct,
             mark,
         }
     }
@@ -123,7 +133,7 @@ pub(super) fn judge_new<const W: usize>(
     // Where no list is bound, the answer is stored too: lists may be bound later.
     let (Some(lists), Some(side)) = (verdicts.access, tracker.side()) else { return Ok(None) };
     // To find the state verifies a checksum, and often no rule asks for it.
-    let ct = if lists.mentions_ct { ct(tracker) } else { CtState::NEW };
+    let ct = if lists.mentions_ct { states(ct(tracker)) } else { acl::CtStates::NEW };
     let named = candidate.rule_of_mark::<W>(verdicts.accounts, lists);
     let trusted = named.filter(|named| !named.is_checked);
     let by_mark = trusted.and_then(|named| lists.judge_by_rule(side, named.rule));
@@ -133,7 +143,7 @@ pub(super) fn judge_new<const W: usize>(
             judgement
         }
         None => {
-            let fields = candidate.fields(key, (ct, 0));
+            let fields = candidate.fields_in(key, (ct, 0));
             judge(tracker, (lists, side), (&fields, candidate.meta), verdicts.now)
         }
     };
