@@ -3,7 +3,7 @@
 
 use super::deadline::{Deadline, connect_within};
 use super::server::TAKE_TIMEOUT;
-use super::{ErrorLine, Failure, InstanceLine, Line, Request, RequestKind, socket_path};
+use super::{EndLine, ErrorLine, Failure, InstanceLine, Line, Request, RequestKind, socket_path};
 use results::units;
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -200,18 +200,18 @@ impl Instance {
             lines.push(line);
             Ok(())
         };
-        let matched = self.query_each(&ReplyTimeout::Within(time), request, &mut keep)?;
-        Ok(Answer { lines, matched: matched.unwrap_or_default() })
+        let end = self.query_each(&ReplyTimeout::Within(time), request, &mut keep)?;
+        Ok(Answer { lines, matched: end.unwrap_or_default().matched })
     }
 
     /// Sends a request and passes each line of the answer to `take` as it arrives. Returns the
-    /// number that matched; `None` if the flag in `patience` was set first.
+    /// last line; `None` if the flag in `patience` was set first.
     pub fn query_each(
         &mut self,
         patience: &ReplyTimeout,
         request: &Request,
         take: &mut dyn FnMut(Line) -> io::Result<()>,
-    ) -> Result<Option<u64>, QueryError> {
+    ) -> Result<Option<EndLine>, QueryError> {
         let path = &self.path;
         let time = match patience {
             ReplyTimeout::Within(time) => *time,
@@ -238,7 +238,7 @@ impl Instance {
         let mut lines = Lines { input: BufReader::new(timed), taken: 0, text: Vec::new() };
         while let Some(text) = lines.next(patience).map_err(io)? {
             match read_line(text) {
-                Ok(Line::End(end)) => return Ok(Some(end.matched)),
+                Ok(Line::End(end)) => return Ok(Some(end)),
                 Ok(Line::Error(error)) => {
                     return Err(QueryError::Refused { path: path.clone(), error });
                 }

@@ -395,11 +395,15 @@ pub struct AccessPortRule {
 }
 
 /// The end of a complete answer.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndLine {
     /// Number of items that match, listed or not. For `list`: listed; `flush`: ended; `set`:
     /// written. For `reload`: connections whose timeouts became earlier.
     pub matched: u64,
+    /// For `reload`, if access lists have changed: at most this many seconds, some workers followed
+    /// the old lists and others the new ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub both_lists_s: Option<f64>,
 }
 
 /// An error that ends an answer.

@@ -27,7 +27,7 @@ fn socket(scratch: &Scratch) -> PathBuf {
 }
 
 fn echo(request: &Request, taker: &mut LineWriter) -> Result<(), AnswerError> {
-    Ok(taker.line(&Line::End(EndLine { matched: request.limit() as u64 }))?)
+    Ok(taker.line(&Line::End(EndLine { matched: request.limit() as u64, ..EndLine::default() }))?)
 }
 
 /// Sends these bytes and returns the lines of the answer.

@@ -22,7 +22,7 @@ mod worker;
 
 mod summary;
 
-mod query;
+pub(crate) mod query;
 
 mod totals;
 

@@ -9,7 +9,7 @@ mod which;
 use crate::signals;
 use anyhow::Context;
 use control::RequestKind;
-use control::{Instance, InstanceArgs, Line, QueryError, ReplyTimeout, Request, ZoneLine};
+use control::{EndLine, Instance, InstanceArgs, Line, QueryError, ReplyTimeout, Request, ZoneLine};
 use results::table;
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
@@ -175,7 +175,7 @@ fn send_request(
     args: &InstanceArgs,
     request: &Request,
     take: &mut dyn FnMut(Line) -> io::Result<()>,
-) -> anyhow::Result<Option<u64>> {
+) -> anyhow::Result<Option<EndLine>> {
     let mut instance: Instance = args.find()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let result: Result<_, QueryError> =
@@ -183,10 +183,19 @@ fn send_request(
     Ok(result?)
 }
 
+/// Sends a request as [`send_request`] does. Returns the number that matched.
+fn count_matches(
+    args: &InstanceArgs,
+    request: &Request,
+    take: &mut dyn FnMut(Line) -> io::Result<()>,
+) -> anyhow::Result<Option<u64>> {
+    Ok(send_request(args, request, take)?.map(|end| end.matched))
+}
+
 fn list(args: &ListArgs) -> anyhow::Result<()> {
     let request = Request { limit: args.limit, ..args.filter.request(RequestKind::List) };
     let mut out = BufWriter::new(io::stdout().lock());
-    let matched = send_request(&args.instance, &request, &mut |line| match line {
+    let matched = count_matches(&args.instance, &request, &mut |line| match line {
         Line::Connection(connection) if args.json => {
             serde_json::to_writer(&mut out, &connection)?;
             writeln!(out)
@@ -200,7 +209,7 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
 
 fn count(args: &CountArgs) -> anyhow::Result<()> {
     let request = args.filter.request(RequestKind::Count);
-    let count = send_request(&args.instance, &request, &mut |_| Ok(()))?.context("interrupted")?;
+    let count = count_matches(&args.instance, &request, &mut |_| Ok(()))?.context("interrupted")?;
     print(args.json, &count.to_string(), &json!({ "connections": count }))
 }
 
@@ -208,14 +217,14 @@ fn flush(args: &FlushArgs) -> anyhow::Result<()> {
     let request = Request { all: args.all, ..args.filter.request(RequestKind::Flush) };
     args.filter.require_filter_or_all(args.all);
     let words = "interrupted: the instance still completes it";
-    let flushed = send_request(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
+    let flushed = count_matches(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
     print(args.json, &format!("flushed: {flushed}"), &json!({ "flushed": flushed }))
 }
 
 fn zones(args: &ZonesArgs) -> anyhow::Result<()> {
     let mut zones: Vec<ZoneLine> = Vec::new();
     let request = Request::new(RequestKind::Zones);
-    let result = send_request(&args.instance, &request, &mut |line| {
+    let result = count_matches(&args.instance, &request, &mut |line| {
         if let Line::Zone(zone) = line {
             zones.push(zone);
         }
@@ -264,7 +273,7 @@ fn events(args: &EventsArgs) -> anyhow::Result<()> {
     let request = args.filter.request(RequestKind::Events);
     let mut out = io::stdout().lock();
     let mut has_line = false;
-    let result = send_request(&args.instance, &request, &mut |line| {
+    let result = count_matches(&args.instance, &request, &mut |line| {
         has_line = true;
         match (&line, args.json) {
             (Line::Event(event), true) => writeln!(out, "{}", serde_json::to_string(event)?),

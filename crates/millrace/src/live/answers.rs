@@ -54,7 +54,7 @@ fn answer(
     request: &Request,
     writer: &mut LineWriter,
 ) -> Result<(), AnswerError> {
-    let (mut lines, mut matched) = (Vec::new(), 0);
+    let (mut lines, mut matched, mut both_lists) = (Vec::new(), 0, None);
     match request.ask {
         RequestKind::List => matched = connections::list(queries, request, writer)?,
         RequestKind::Events => match connections::events(queries, request, writer)? {},
@@ -63,7 +63,8 @@ fn answer(
         RequestKind::Set => matched = connections::set(queries, request)?,
         RequestKind::Reload => {
             let path = request.path.as_deref().map(Path::new);
-            matched = queries.reload(|| reload.read(path).map_err(AnswerError::from))?;
+            let done = queries.reload(|| reload.read(path).map_err(AnswerError::from))?;
+            (matched, both_lists) = (done.retimed, done.both_lists);
         }
         RequestKind::Zones => {
             lines = connections::zones(queries)?;
@@ -85,7 +86,8 @@ fn answer(
             matched = rules(queries, request, &mut lines)?;
         }
     }
-    lines.push(Line::End(EndLine { matched }));
+    let both_lists_s = both_lists.map(|time| time.as_secs_f64());
+    lines.push(Line::End(EndLine { matched, both_lists_s }));
     // All queries are done, so no worker waits for a slow client.
     Ok(lines.iter().try_for_each(|line| writer.line(line))?)
 }

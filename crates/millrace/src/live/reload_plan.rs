@@ -3,13 +3,14 @@
 //! flow. The file is checked as a whole, with the options and cpus of the start.
 
 use crate::live::query::client::QueryClient;
-use crate::live::query::reload::NewPolicy;
+use crate::live::query::reload::{NewPolicy, Reloaded};
 use crate::netdev;
 use config::Problems;
 use config::plan::{PlanArgs, Settings, ZoneRules};
 use control::Failure;
 use doctor::host::Cpus;
 use report::output::write_line;
+use results::units;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -94,12 +95,23 @@ impl Reloader {
     }
 }
 
-fn print_result(result: Result<u64, Failure>) {
+/// Returns the text about a complete reload.
+pub(crate) fn reload_text(done: &Reloaded) -> String {
+    let timers = format!("reloaded: timers of {} connections now fire earlier", done.retimed);
+    match done.both_lists {
+        Some(time) => {
+            let time = units::duration(time.as_nanos() as u64);
+            format!("{timers}; old and new access lists were in force together for {time} at most")
+        }
+        None => timers,
+    }
+}
+
+fn print_result(result: Result<Reloaded, Failure>) {
     match result {
-        Ok(retimed) => write_line(
-            io::stderr(),
-            format_args!("millrace: reloaded: timers of {retimed} connections now fire earlier"),
-        ),
+        Ok(done) => {
+            write_line(io::stderr(), format_args!("millrace: {}", reload_text(&done)));
+        }
         // Without a prefix, as `millrace check` prints it.
         Err(Failure::Configuration(text)) => write_line(io::stderr(), text),
         Err(Failure::Ending) => {}

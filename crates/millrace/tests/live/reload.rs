@@ -165,6 +165,25 @@ fn what_is_wrong_or_takes_a_restart_is_said_and_nothing_changes() {
     run.finish(0);
 }
 
+/// A reload says how long workers followed different lists, if lists have changed.
+#[test]
+fn a_change_of_lists_says_how_long_both_were_in_force() {
+    let run = Changing::start(setup().config("[acl]\n"));
+    let list = "[[list]]\nname = \"l\"\nport = \"a\"\nrules = \"permit\"\n";
+    let reload = |more: &str| {
+        let path = run.write("lists.toml", &config(600, &format!("[acl]\n{more}")));
+        let text = run.text(&["ct", "reload", &path, "--json"]);
+        serde_json::from_str::<Value>(&text).unwrap()["both_lists_s"].clone()
+    };
+    assert_eq!(reload(""), Value::Null);
+    assert_eq!(reload(list).as_f64(), Some(0.0), "there is one worker");
+    assert_eq!(reload(list), Value::Null, "the same lists");
+    let path = run.write("lists.toml", &config(600, "[acl]\n"));
+    let text = run.text(&["ct", "reload", &path]);
+    assert!(text.ends_with("old and new access lists were in force together for 0 s at most\n"));
+    run.bump.finish().assert_balanced();
+}
+
 #[test]
 fn a_run_without_a_configuration_takes_one_that_is_named() {
     let mut launcher = Command::new("sh");

@@ -2,13 +2,16 @@
 //! `millrace ct reload`: makes a running instance read its configuration again.
 
 use super::{print, send_request};
+use crate::live::query::reload::Reloaded;
+use crate::live::reload_plan::reload_text;
 use anyhow::Context;
-use control::{Failure, InstanceArgs, QueryError, Request, RequestKind};
+use control::{EndLine, Failure, InstanceArgs, QueryError, Request, RequestKind};
 use report::output::write_line;
 use serde_json::json;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Change timeouts, policies of zones and access lists while packets flow
 ///
@@ -49,10 +52,12 @@ pub(super) fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
     let path = args.config.as_ref().map(absolute).transpose()?;
     let request = Request { path, ..Request::new(RequestKind::Reload) };
     match send_request(&args.instance, &request, &mut |_| Ok(())) {
-        Ok(retimed) => {
-            let retimed = retimed.context("interrupted: the instance still completes it")?;
-            let text = format!("reloaded: timers of {retimed} connections now fire earlier");
-            print(args.json, &text, &json!({ "retimed": retimed }))?;
+        Ok(end) => {
+            let end = end.context("interrupted: the instance still completes it")?;
+            let EndLine { matched: retimed, both_lists_s } = end;
+            let both_lists = both_lists_s.map(Duration::from_secs_f64);
+            let text = reload_text(&Reloaded { retimed, both_lists });
+            print(args.json, &text, &json!({ "retimed": retimed, "both_lists_s": both_lists_s }))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => match error.downcast()? {

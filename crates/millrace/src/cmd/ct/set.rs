@@ -2,7 +2,7 @@
 //! `millrace ct set`: writes to the marks and labels of connections.
 
 use super::which::{FilterArgs, bits};
-use super::{print, send_request};
+use super::{count_matches, print};
 use anyhow::Context;
 use control::{Bits, InstanceArgs, Request, RequestKind};
 use serde_json::json;
@@ -51,6 +51,6 @@ pub(super) fn set(args: &SetArgs) -> anyhow::Result<()> {
     let request = Request { all: args.all, set_mark, set_label, ..request };
     args.filter.require_filter_or_all(args.all);
     let words = "interrupted: the instance still completes it";
-    let set = send_request(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
+    let set = count_matches(&args.instance, &request, &mut |_| Ok(()))?.context(words)?;
     print(args.json, &format!("set: {set}"), &json!({ "set": set }))
 }

@@ -83,10 +83,12 @@ impl PortLists {
     ) -> Option<Nanos> {
         while let Ok(request) = self.requests.try_recv() {
             match request {
-                ListRequest::Replace(lists) => {
+                ListRequest::Replace(lists) if lists.epoch() != self.lists.epoch() => {
                     self.lists = lists;
                     self.program();
                 }
+                // The lists of another pair have changed.
+                ListRequest::Replace(_) => {}
                 ListRequest::Hits(hits) => {
                     let hits = |rule: u32| hits.get(rule as usize).copied().unwrap_or(0);
                     self.programmer.set_hits(hits);

@@ -364,9 +364,18 @@ impl WorkerHandle {
         &self,
         command: impl FnOnce(Producer<Reply>) -> Command,
     ) -> Result<Reply, RunEnding> {
+        let replies = self.send_for_reply(command)?;
+        self.only_reply(replies)
+    }
+
+    /// Sends the worker a command that has one reply; returns the ring for it.
+    pub(crate) fn send_for_reply(
+        &self,
+        command: impl FnOnce(Producer<Reply>) -> Command,
+    ) -> Result<Consumer<Reply>, RunEnding> {
         let (producer, replies) = RingBuffer::new(1);
         self.send(command(producer))?;
-        self.only_reply(replies)
+        Ok(replies)
     }
 
     /// Waits for the next reply. A worker that has ended leaves commands and their reply rings in
@@ -385,7 +394,7 @@ impl WorkerHandle {
     }
 
     /// Waits for the only reply.
-    fn only_reply<T>(&self, mut replies: Consumer<T>) -> Result<T, RunEnding> {
+    pub(crate) fn only_reply<T>(&self, mut replies: Consumer<T>) -> Result<T, RunEnding> {
         let reply = self.next_reply(&mut replies)?;
         free_ring(replies);
         Ok(reply)

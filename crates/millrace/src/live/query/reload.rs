@@ -7,6 +7,7 @@ use crate::live::query::client::{QueryClient, RunEnding, Walk};
 use config::plan::ZoneRules;
 use engine::{AccessLists, AccessUpdate};
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What a reload replaces.
 pub(crate) struct NewPolicy {
@@ -15,21 +16,31 @@ pub(crate) struct NewPolicy {
     pub(crate) access: Vec<Option<Arc<AccessLists>>>,
 }
 
+/// What a reload has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reloaded {
+    /// Connections that have an earlier timeout now.
+    pub(crate) retimed: u64,
+    /// At most this long, some workers followed the old access lists and others the new ones.
+    /// `None` if no list has changed.
+    pub(crate) both_lists: Option<Duration>,
+}
+
 impl QueryClient {
     /// Replaces zone configuration and access lists of all workers, one after the other, then
-    /// reviews the existing connections. Returns how many of these have an earlier timeout now.
+    /// reviews the existing connections.
     ///
     /// Concurrent calls run in turn, and each reads its configuration when its turn comes. So the
     /// file that was written last takes effect.
     pub(crate) fn reload<E: From<RunEnding>>(
         &self,
         read: impl FnOnce() -> Result<NewPolicy, E>,
-    ) -> Result<u64, E> {
+    ) -> Result<Reloaded, E> {
         let _turn = self.reloads.take();
         Ok(self.apply(read()?)?)
     }
 
-    fn apply(&self, NewPolicy { zones: rules, access }: NewPolicy) -> Result<u64, RunEnding> {
+    fn apply(&self, NewPolicy { zones: rules, access }: NewPolicy) -> Result<Reloaded, RunEnding> {
         for worker in &self.workers {
             self.check()?;
             // The old configuration is freed here, not by a worker.
@@ -41,8 +52,8 @@ impl QueryClient {
         *self.zones.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         let mut walk = Walk::new(WalkKind::Review);
         while self.run_part(&mut walk, &mut |_| ())? {}
-        self.apply_access(access)?;
-        Ok(walk.matched)
+        let both_lists = self.apply_access(access)?;
+        Ok(Reloaded { retimed: walk.matched, both_lists })
     }
 
     /// Lets the NICs have the rules of the lists in force. Marks of earlier lists name nothing any
@@ -55,8 +66,12 @@ impl QueryClient {
         }
     }
 
-    /// Replaces the access lists of pairs whose lists have changed.
-    fn apply_access(&self, mut wanted: Vec<Option<Arc<AccessLists>>>) -> Result<(), RunEnding> {
+    /// Replaces the access lists of pairs whose lists have changed. Returns how long at most
+    /// workers followed different lists; `None` if no list has changed.
+    fn apply_access(
+        &self,
+        mut wanted: Vec<Option<Arc<AccessLists>>>,
+    ) -> Result<Option<Duration>, RunEnding> {
         let running = self.access();
         for (old, new) in running.iter().zip(&mut wanted) {
             if let (Some(old), Some(new)) = (old, new) {
@@ -69,28 +84,39 @@ impl QueryClient {
                 }
             }
         }
-        let mut has_changed = false;
+        let mut updates = Vec::new();
         for worker in &self.workers {
             let lists = [&running, &wanted].map(|of| of.get(worker.wire).and_then(Option::as_ref));
             let [Some(old), Some(new)] = lists else { continue };
-            if old.is_same(new) {
-                continue;
+            if !old.is_same(new) {
+                updates.push((worker, AccessUpdate::new(old, Arc::clone(new))));
             }
-            has_changed = true;
-            self.check()?;
-            // The update allocates here, and the old lists are freed here, not by a worker.
-            let update = AccessUpdate::new(old, Arc::clone(new));
-            match worker.request(|replies| Command::Access(update, replies))? {
-                Reply::Access(old) => drop(old),
+        }
+        if updates.is_empty() {
+            return Ok(None);
+        }
+        self.check()?;
+        let is_one = updates.len() == 1;
+        let started = Instant::now();
+        // All updates are there before the first is sent, so that workers change at nearly the same
+        // time. The old lists are freed here, not by a worker.
+        let mut replies = Vec::with_capacity(updates.len());
+        for (worker, update) in updates {
+            replies.push((worker, worker.send_for_reply(|ring| Command::Access(update, ring))?));
+        }
+        let mut old = Vec::with_capacity(replies.len());
+        for (worker, ring) in replies {
+            match worker.only_reply(ring)? {
+                Reply::Access(update) => old.push(update),
                 _ => return Err(RunEnding),
             }
         }
-        if has_changed {
-            *self.access.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
-            self.program_lists();
-            let mut walk = Walk::new(WalkKind::OpenAccess);
-            while self.run_part(&mut walk, &mut |_| ())? {}
-        }
-        Ok(())
+        let both_lists = if is_one { Duration::ZERO } else { started.elapsed() };
+        drop(old);
+        *self.access.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
+        self.program_lists();
+        let mut walk = Walk::new(WalkKind::OpenAccess);
+        while self.run_part(&mut walk, &mut |_| ())? {}
+        Ok(Some(both_lists))
     }
 }
