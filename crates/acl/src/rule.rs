@@ -14,16 +14,19 @@ pub enum Action {
     PermitReflect,
     /// It is dropped.
     Deny,
+    /// It is dropped, and its sender is told: by a TCP reset, or by an ICMP error.
+    Reject,
     /// It is counted, and the search goes on with the next rule.
     Count,
 }
 
 impl Action {
     /// Every action and its name.
-    pub const ALL: [(Action, &'static str); 4] = [
+    pub const ALL: [(Action, &'static str); 5] = [
         (Action::Permit, "permit"),
         (Action::PermitReflect, "permit+reflect"),
         (Action::Deny, "deny"),
+        (Action::Reject, "reject"),
         (Action::Count, "count"),
     ];
 

@@ -91,7 +91,7 @@ pub fn parse_rule(
             Some((column, word)) => (*column, format!("{word:?} is no action")),
             None => (line.chars().count() + 1, "an action is missing".to_owned()),
         };
-        let message = format!("{found}; write permit, permit+reflect, deny, or count");
+        let message = format!("{found}; write permit, permit+reflect, deny, reject, or count");
         return Err(error(column, message));
     };
     parse_fields(&mut criteria, rest, line, find_set)?;

@@ -18,6 +18,8 @@ fn rules_are_read_as_they_are_written() {
     for text in [
         "permit",
         "deny src 10.0.0.0/8",
+        "ipv4 reject",
+        "reject src 10.0.0.0/8 proto tcp dport 23",
         "ipv6 count",
         "permit+reflect src 10.0.0.0/8,192.0.2.1/32 dst 48.0.0.0/8 proto tcp dport 80,8000-8100",
         "deny src @office dst 2001:db8::1/128",
@@ -104,7 +106,8 @@ proptest! {
     #[test]
     fn any_text_is_read_or_refused(
         words in prop::collection::vec(prop::sample::select(vec![
-            "permit", "deny", "permit+reflect", "count", "ipv4", "ipv6", "src", "dst", "proto",
+            "permit", "deny", "permit+reflect", "reject", "count", "ipv4", "ipv6", "src", "dst",
+            "proto",
             "sport", "dport", "icmp-type", "icmp-code", "tcp-flags", "tcpflags", "mask", "fragment",
             "zone", "ct", "mark", "any", "0", "6", "tcp", "icmp", "icmpv6", "10.0.0.0/8", "::/0",
             "@office", "1-2", "80", "syn", "syn/ack", "later", "new", "0x1/0x3", "7:", "\u{e9}",

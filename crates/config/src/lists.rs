@@ -12,6 +12,7 @@ use engine::{ListDirection, Side};
 pub(crate) struct Acl {
     pub(crate) new_from: Option<Located<Side>>,
     pub(crate) memory_mb: Option<Located<u32>>,
+    pub(crate) rejects_per_second: Option<Located<u32>>,
 }
 
 /// A `[[set]]`: networks under one name.
@@ -70,13 +71,14 @@ pub(crate) const PORT: &Choices<Side> =
 pub(crate) const DIRECTION: &Choices<ListDirection> =
     &[("\"in\"", ListDirection::In), ("\"out\"", ListDirection::Out)];
 pub(crate) const DEFAULT_ACTION: &Choices<Action> =
-    &[("\"deny\"", Action::Deny), ("\"permit\"", Action::Permit)];
+    &[("\"deny\"", Action::Deny), ("\"permit\"", Action::Permit), ("\"reject\"", Action::Reject)];
 
 impl Acl {
     pub(super) fn read(section: Section) -> Self {
         let acl = Self {
             new_from: section.choice("new_from", PORT),
             memory_mb: section.integer("memory_mb", 1..=1 << 16),
+            rejects_per_second: section.integer("rejects_per_second", 0..=1_000_000),
         };
         section.end();
         acl

@@ -29,7 +29,9 @@ mod untracked_reason;
 mod verdict;
 mod zone;
 
-pub use access::{AccessError, AccessLists, AccessUpdate, ListBinding, ListDirection, RuleHits};
+pub use access::{
+    AccessError, AccessLimits, AccessLists, AccessUpdate, ListBinding, ListDirection, RuleHits,
+};
 pub use anomaly::Anomaly;
 pub use behaviour::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,

@@ -20,19 +20,20 @@ mod table;
 mod tracker;
 
 pub use api::{
-    AccessError, AccessLists, AccessUpdate, Anomaly, BypassAfter, BypassConfig, BypassCount,
-    ChecksumCheck, Config, ConnSnapshot, ConnView, CtMark, CtState, Cursor, DirectionCounters,
-    EndReason, EndpointMatch, EventKind, Evict, Filter, FiveTuple, FlowEvent, FlowRecord,
-    FlowState, FragmentLimits, InvalidFragments, InvalidPackets, ListBinding, ListDirection,
-    MAX_CAPACITY, MAX_DATAGRAMS, MAX_HOLD, MalformedPackets, MarkChange, MarkChoiceStatus,
-    MarkLayout, MarkRule, MarkStats, MarkUse, MarkVerification, MaskedBits, MaskedBitsError,
-    NoRuleReason, OffloadConfig, OffloadPolicy, OffloadStats, OffloadStatus, Prefix, PrefixError,
-    ProtoState, Query, RestoreOutcome, RssFields, RssSpread, RuleAction, RuleHits, RuleId,
-    RuleRequest, RuleResult, RuleState, RuleView, STALL_CYCLES, Side, SnapshotState, Stage, Stats,
-    SteeringConfig, SteeringMismatch, SweepProgress, TcpPickup, TcpWindowCheck, Timeouts, Tracking,
-    UntrackedReason, Verdict, VlanTags, WhenFull, ZonePolicy, ZoneRule, ZoneSource, ZoneStatus,
+    AccessError, AccessLimits, AccessLists, AccessUpdate, Anomaly, BypassAfter, BypassConfig,
+    BypassCount, ChecksumCheck, Config, ConnSnapshot, ConnView, CtMark, CtState, Cursor,
+    DirectionCounters, EndReason, EndpointMatch, EventKind, Evict, Filter, FiveTuple, FlowEvent,
+    FlowRecord, FlowState, FragmentLimits, InvalidFragments, InvalidPackets, ListBinding,
+    ListDirection, MAX_CAPACITY, MAX_DATAGRAMS, MAX_HOLD, MalformedPackets, MarkChange,
+    MarkChoiceStatus, MarkLayout, MarkRule, MarkStats, MarkUse, MarkVerification, MaskedBits,
+    MaskedBitsError, NoRuleReason, OffloadConfig, OffloadPolicy, OffloadStats, OffloadStatus,
+    Prefix, PrefixError, ProtoState, Query, RestoreOutcome, RssFields, RssSpread, RuleAction,
+    RuleHits, RuleId, RuleRequest, RuleResult, RuleState, RuleView, STALL_CYCLES, Side,
+    SnapshotState, Stage, Stats, SteeringConfig, SteeringMismatch, SweepProgress, TcpPickup,
+    TcpWindowCheck, Timeouts, Tracking, UntrackedReason, Verdict, VlanTags, WhenFull, ZonePolicy,
+    ZoneRule, ZoneSource, ZoneStatus,
 };
-pub use base::{BURST_MAX, MemoryUse, Nanos};
+pub use base::{BURST_MAX, MemoryUse, Nanos, TokenBucket};
 pub use control::MarkProgress;
 pub use engine::{Engine, SAMPLE_EVERY};
 pub use fragments::{HeldPacket, Release};

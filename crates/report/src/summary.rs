@@ -36,6 +36,9 @@ pub struct Summary {
     pub cpu_util_percent: f64,
     /// Packets dropped, by reason.
     pub drops: Counts,
+    /// Packets that access lists rejected, by what became of their answers. They are also among
+    /// the dropped packets; the answers are in no other counter but those of the ports.
+    pub rejects: Rejects,
     /// Packets forwarded without a connection, by reason.
     pub passed: Counts,
     /// Packets that do not fit the state of their connection, by reason. They are counted to it or
@@ -209,6 +212,26 @@ pub struct Flows {
     pub(crate) table_full: u64,
     /// Flow records lost because they came too fast, or could not be written.
     pub records_lost: u64,
+}
+
+/// Packets that access lists rejected, by what became of their answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Rejects {
+    /// Answered by a TCP reset or an ICMP error.
+    pub sent: u64,
+    /// Not answered, because of the rate limit or because the port had no room.
+    pub suppressed: u64,
+    /// Packets that may get no answer, or whose answer does not fit in their buffer.
+    pub not_possible: u64,
+}
+
+impl Rejects {
+    /// Adds the counters of a worker.
+    pub fn add(&mut self, other: Rejects) {
+        self.sent += other.sent;
+        self.suppressed += other.suppressed;
+        self.not_possible += other.not_possible;
+    }
 }
 
 /// Connections restored from the previous run, and snapshots for the next.

@@ -8,7 +8,7 @@ use crate::{Fault, Located, Place, Problem, read_at_most};
 use acl::{
     AccessList, Action, AddressSet, Addresses, Criteria, Family, Rule, parse_addresses, parse_rule,
 };
-use engine::{AccessError, AccessLists, ListBinding, ListDirection, Side};
+use engine::{AccessError, AccessLimits, AccessLists, ListBinding, ListDirection, Side};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,6 +59,14 @@ pub(super) fn plan_lists(
         reader.lists.extend(new_from(from, place));
     }
     let memory_mb = settings.take("memory_mb", acl.memory_mb, MEMORY_MB);
+    let AccessLimits { rejects_per_second } = AccessLimits::default();
+    let limits = AccessLimits {
+        rejects_per_second: settings.take(
+            "rejects_per_second",
+            acl.rejects_per_second,
+            rejects_per_second,
+        ),
+    };
     for (index, set) in sets.into_iter().enumerate() {
         reader.read_set(index, set, settings);
     }
@@ -68,7 +76,7 @@ pub(super) fn plan_lists(
     if !reader.problems.is_empty() {
         return Err(reader.problems);
     }
-    let of_pair = |pair| build(&reader.lists, pair as u32, memory_mb);
+    let of_pair = |pair| build(&reader.lists, pair as u32, (memory_mb, limits));
     let built: Vec<_> = (0..pairs).map(of_pair).collect();
     let (mut plan, mut problems) = (ListPlan::default(), Vec::new());
     for pair in built {
@@ -104,7 +112,11 @@ fn new_from(from: Side, place: Place) -> [Bound; 2] {
 }
 
 /// Builds the lists of one pair.
-fn build(lists: &[Bound], pair: u32, memory_mb: u32) -> Result<Arc<AccessLists>, Problem> {
+fn build(
+    lists: &[Bound],
+    pair: u32,
+    (memory_mb, limits): (u32, AccessLimits),
+) -> Result<Arc<AccessLists>, Problem> {
     let own: Vec<_> =
         lists.iter().filter(|bound| bound.pair.is_none_or(|number| number == pair)).collect();
     let bindings: Vec<_> = own.iter().map(|bound| bound.binding.clone()).collect();
@@ -126,7 +138,7 @@ fn build(lists: &[Bound], pair: u32, memory_mb: u32) -> Result<Arc<AccessLists>,
         let fault = Fault::ListMemory { needed, most: memory_mb };
         return Err(problem(0, fault));
     }
-    Ok(Arc::new(lists))
+    Ok(Arc::new(lists.with_limits(limits)))
 }
 
 impl Reader {

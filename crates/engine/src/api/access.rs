@@ -57,7 +57,7 @@ pub(crate) struct SearchedList {
     pub(crate) first_rule: u32,
     /// Rules that only count.
     pub(crate) count_rules: Vec<u32>,
-    /// True if a rule or the default denies.
+    /// True if a rule or the default denies or rejects.
     pub(crate) denies: bool,
 }
 
@@ -66,9 +66,22 @@ impl SearchedList {
         let search = Search::new(list)?;
         let counts = |(_, rule): &(u32, &Rule)| rule.action == Action::Count;
         let count_rules = (0..).zip(&list.rules).filter(counts).map(|(index, _)| index).collect();
-        let denies =
-            !list.default.permits() || list.rules.iter().any(|rule| rule.action == Action::Deny);
+        let refuses = |action: Action| !action.permits() && action != Action::Count;
+        let denies = refuses(list.default) || list.rules.iter().any(|rule| refuses(rule.action));
         Ok(Self { list: list.clone(), search, first_rule, count_rules, denies })
+    }
+}
+
+/// Settings of all access lists of a pair, for each of its workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessLimits {
+    /// Most answers to rejected packets in a second.
+    pub rejects_per_second: u32,
+}
+
+impl Default for AccessLimits {
+    fn default() -> Self {
+        Self { rejects_per_second: 1000 }
     }
 }
 
@@ -82,6 +95,7 @@ pub struct AccessLists {
     rules: u32,
     /// True if a rule depends on the relation of a packet to connections.
     pub(crate) mentions_ct: bool,
+    limits: AccessLimits,
 }
 
 impl AccessLists {
@@ -109,12 +123,24 @@ impl AccessLists {
         }
         let mut all = bindings.iter().flat_map(|binding| &binding.list.rules);
         let mentions_ct = all.any(|rule| rule.criteria.ct != CtStates::ANY);
-        Ok(Self { lists, chains, rules, mentions_ct })
+        Ok(Self { lists, chains, rules, mentions_ct, limits: AccessLimits::default() })
     }
 
-    /// True if both have the same lists with the same rules, bound to the same ports.
+    /// Returns these lists with other limits.
+    #[must_use]
+    pub fn with_limits(self, limits: AccessLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Returns the limits.
+    pub fn limits(&self) -> AccessLimits {
+        self.limits
+    }
+
+    /// True if both have the same limits, and the same lists with the same rules, bound to the same
+    /// ports.
     pub fn is_same(&self, other: &AccessLists) -> bool {
-        self.chains == other.chains && self.lists().eq(other.lists())
+        self.limits == other.limits && self.chains == other.chains && self.lists().eq(other.lists())
     }
 
     /// Returns the places that the list with this index is bound to.

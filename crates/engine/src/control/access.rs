@@ -2,7 +2,7 @@
 //! Replaces access lists, and reads the counters of their rules.
 
 use super::place::Place;
-use crate::api::{AccessUpdate, Cursor, RuleHits};
+use crate::api::{AccessLimits, AccessUpdate, Cursor, RuleHits};
 use crate::engine::Engine;
 use crate::tracker::Trackers;
 
@@ -21,6 +21,11 @@ impl Engine {
         let ((v4, map_v4), (v6, map_v6)) = (of_v4.replace(v4, map_v4), of_v6.replace(v6, map_v6));
         let lists = self.pipeline.set_access(lists);
         AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6] }
+    }
+
+    /// Returns the limits of the access lists in force; the defaults without any.
+    pub fn access_limits(&self) -> AccessLimits {
+        self.pipeline.access_limits()
     }
 
     /// Continues a walk after which the lists in force now decide about each connection: its next

@@ -7,6 +7,15 @@ use acl::{Action, Packet};
 /// Stands for no counter of a rule.
 pub(crate) const NO_RULE: u32 = u32::MAX;
 
+/// What happens to a packet that the lists have judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Permit,
+    Deny,
+    /// As `Deny`, and its sender is told.
+    Reject,
+}
+
 /// What the lists say about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Judgement {
@@ -14,6 +23,8 @@ pub(crate) struct Judgement {
     /// leaving ones. [`NO_RULE`] if there is no such list, or the packet did not come so far.
     pub(crate) rules: [u32; 2],
     pub(crate) permits: bool,
+    /// True if it is not permitted, and its sender is to be told.
+    pub(crate) rejects: bool,
     /// True if all packets of its connection pass, in both directions.
     pub(crate) reflects: bool,
     /// True if another packet of its connection and direction may be judged otherwise, or if a rule
@@ -23,8 +34,22 @@ pub(crate) struct Judgement {
 
 impl Judgement {
     /// Judgement without any list.
-    const PERMIT: Judgement =
-        Judgement { rules: [NO_RULE; 2], permits: true, reflects: false, varies: false };
+    const PERMIT: Judgement = Judgement {
+        rules: [NO_RULE; 2],
+        permits: true,
+        rejects: false,
+        reflects: false,
+        varies: false,
+    };
+
+    /// Returns what happens to the packet.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match (self.permits, self.rejects) {
+            (true, _) => Outcome::Permit,
+            (false, false) => Outcome::Deny,
+            (false, true) => Outcome::Reject,
+        }
+    }
 }
 
 impl AccessLists {
@@ -55,6 +80,7 @@ impl AccessLists {
             judgement.reflects |= action == Action::PermitReflect;
             if !action.permits() {
                 (judgement.permits, judgement.reflects) = (false, false);
+                judgement.rejects = action == Action::Reject;
                 break;
             }
         }

@@ -15,6 +15,8 @@ pub(crate) enum DirectionAccess {
     Permitted,
     /// All packets are dropped.
     Denied,
+    /// All packets are dropped, and their senders are told.
+    Rejected,
     /// It depends on the packet.
     Varies,
 }
@@ -68,7 +70,7 @@ impl ConnAccess {
     /// True if packets of a direction have to be compared with the lists, or dropped.
     pub(crate) fn is_checked(&self) -> bool {
         let needs_check = |decision: &DirectionAccess| {
-            matches!(decision, DirectionAccess::Denied | DirectionAccess::Varies)
+            !matches!(decision, DirectionAccess::Undecided | DirectionAccess::Permitted)
         };
         self.is_open || self.decisions.iter().any(needs_check)
     }

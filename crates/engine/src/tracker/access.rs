@@ -8,17 +8,18 @@ use super::Tracker;
 use crate::api::RuleHits;
 use crate::base::Nanos;
 use crate::packet::PacketMeta;
-use crate::policy::Judgement;
+use crate::policy::{Judgement, Outcome};
 use crate::table::{ConnAccess, DirectionAccess};
 
 impl Judgement {
     /// Returns what it says about the packets of one direction of a connection. Once the connection
     /// is reflected, its packets need not match the rule.
     pub(crate) fn decision(&self) -> DirectionAccess {
-        match (self.varies && !self.reflects, self.permits) {
-            (true, _) => DirectionAccess::Varies,
-            (false, true) => DirectionAccess::Permitted,
-            (false, false) => DirectionAccess::Denied,
+        match self.outcome() {
+            _ if self.varies && !self.reflects => DirectionAccess::Varies,
+            Outcome::Permit => DirectionAccess::Permitted,
+            Outcome::Deny => DirectionAccess::Denied,
+            Outcome::Reject => DirectionAccess::Rejected,
         }
     }
 }

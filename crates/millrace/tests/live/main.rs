@@ -48,6 +48,7 @@ mod privileges;
 mod probe;
 mod records;
 mod refusals;
+mod rejects;
 mod reload;
 mod reorder;
 mod resets;

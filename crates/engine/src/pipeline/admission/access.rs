@@ -8,7 +8,7 @@ use super::super::verdicts::{CtStates, Verdicts};
 use crate::api::{AccessLists, CtState, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Side, Tracking};
 use crate::base::Nanos;
 use crate::packet::{HeaderInfo, IcmpHeader, Key, KeyParts, PacketMeta, PacketView, SYN};
-use crate::policy::{Judgement, NO_RULE};
+use crate::policy::{Judgement, NO_RULE, Outcome};
 use crate::table::DirectionAccess;
 use crate::tracker::Tracker;
 use acl::Fragment;
@@ -103,7 +103,7 @@ pub(super) fn judge_new<const W: usize>(
     match judgement.permits {
         true => Ok(Some(judgement)),
         false => {
-            verdicts.denied(candidate.info.position);
+            verdicts.denied(candidate.info.position, judgement.rejects);
             Err(Denied)
         }
     }
@@ -168,14 +168,15 @@ pub(in crate::pipeline) fn denies_known<const W: usize>(
         return false;
     }
     let lists = (lists, side);
-    let is_denied = !judge_known(tracker, record, (candidate, lists), verdicts.now);
-    if is_denied {
-        verdicts.denied(candidate.info.position);
+    let outcome = judge_known(tracker, record, (candidate, lists), verdicts.now);
+    if outcome != Outcome::Permit {
+        verdicts.denied(candidate.info.position, outcome == Outcome::Reject);
     }
-    is_denied
+    outcome != Outcome::Permit
 }
 
-/// True if the lists deny a fragment that has waited for the first one of its connection.
+/// True if the lists deny a fragment that has waited for the first one of its connection. No
+/// sender is told of a later fragment (RFC 1812 4.3.2.7).
 pub(in crate::pipeline) fn denies_held<const W: usize>(
     tracker: &mut Tracker<W>,
     key: &Key<W>,
@@ -196,17 +197,17 @@ pub(in crate::pipeline) fn denies_held<const W: usize>(
         return !judgement.permits;
     };
     tracker.needs_access_check(record, meta, true)
-        && !judge_known(tracker, record, (candidate, lists), verdicts.now)
+        && judge_known(tracker, record, (candidate, lists), verdicts.now) != Outcome::Permit
 }
 
-/// Judges a packet of the connection in `record`, unless that is decided. True if it may pass.
+/// Judges a packet of the connection in `record`, unless that is decided.
 #[inline(never)]
 fn judge_known<const W: usize>(
     tracker: &mut Tracker<W>,
     record: u32,
     (candidate, lists): (Candidate, Lists),
     now: Nanos,
-) -> bool {
+) -> Outcome {
     let meta = candidate.meta;
     if tracker.has_old_access(record) {
         tracker.open_access(record, now);
@@ -216,10 +217,11 @@ fn judge_known<const W: usize>(
     }
     let (access, direction) = (tracker.access(record), tracker.direction(record, meta));
     match access.decisions[direction] {
-        DirectionAccess::Permitted => return true,
-        DirectionAccess::Denied => {
+        DirectionAccess::Permitted => return Outcome::Permit,
+        decision @ (DirectionAccess::Denied | DirectionAccess::Rejected) => {
             tracker.count_hit(access.rules[direction], meta, now);
-            return false;
+            let rejects = decision == DirectionAccess::Rejected;
+            return if rejects { Outcome::Reject } else { Outcome::Deny };
         }
         DirectionAccess::Undecided | DirectionAccess::Varies => {}
     }
@@ -228,7 +230,7 @@ fn judge_known<const W: usize>(
     let judgement = judge(tracker, lists, (&fields, meta), now);
     if judgement.reflects {
         tracker.reflect_access(record, &judgement);
-        return true;
+        return Outcome::Permit;
     }
     let is_answer = direction == 1 && tracker.is_unanswered(record);
     if is_answer && judgement.permits && lists.0.mentions_ct {
@@ -240,7 +242,7 @@ fn judge_known<const W: usize>(
     if judgement.permits && judgement.varies {
         tracker.count_hit(judgement.rules, meta, now);
     }
-    judgement.permits
+    judgement.outcome()
 }
 
 /// Decides anew about the packets of the originator, whose connection has its first answer: they
@@ -339,7 +341,7 @@ pub(in crate::pipeline) fn denies_error<const W: usize>(
         // The parser has read it, so this is a frame whose headers lie in several segments.
         let is_denied = verdicts.accounts.drops.denies_unjudged;
         if is_denied {
-            verdicts.denied(error.info.position);
+            verdicts.denied(error.info.position, false);
         }
         return is_denied;
     };
@@ -355,7 +357,8 @@ pub(in crate::pipeline) fn denies_error<const W: usize>(
     let judgement = judge(tracker, lists, (&fields, error.meta), verdicts.now);
     match judgement.permits {
         true => tracker.count_hit(judgement.rules, error.meta, verdicts.now),
-        false => verdicts.denied(error.info.position),
+        // An ICMP error gets no answer (RFC 1812 4.3.2.7, RFC 4443 2.4(e.1)).
+        false => verdicts.denied(error.info.position, false),
     }
     !judgement.permits
 }

@@ -41,7 +41,8 @@ Examples:
   millrace acl explain bump.toml --port b --ct reply --packet 'udp 1.1.1.1:53 > 10.0.0.1:999'
       The same for an answer.
 
-Exit status: 0 the packet passes; 1 it is denied, or the configuration is refused; 2 wrong use.";
+Exit status: 0 the packet passes; 1 it is denied or rejected, or the configuration is refused;
+2 wrong use.";
 
 /// A port of a pair.
 #[derive(Clone, Copy)]
@@ -84,17 +85,20 @@ pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     for list in lists {
-        if !explain(&mut out, list, &packet)? {
-            writeln!(out, "the packet is denied")?;
-            return Ok(ExitCode::FAILURE);
-        }
+        let outcome = match explain(&mut out, list, &packet)? {
+            Action::Permit | Action::PermitReflect | Action::Count => continue,
+            Action::Deny => "the packet is denied",
+            Action::Reject => "the packet is rejected: its sender is told",
+        };
+        writeln!(out, "{outcome}")?;
+        return Ok(ExitCode::FAILURE);
     }
     writeln!(out, "the packet passes")?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the decision of a list. True if the packet passes it.
-fn explain(out: &mut impl Write, list: &AccessList, packet: &Packet) -> io::Result<bool> {
+/// Prints the decision of a list, and returns its action.
+fn explain(out: &mut impl Write, list: &AccessList, packet: &Packet) -> io::Result<Action> {
     let decision = list.decide(packet);
     for rule in list.counting(decision, packet) {
         writeln!(out, "list {:?}, rule {rule}: {}", list.name, list.rules[rule as usize])?;
@@ -114,5 +118,5 @@ fn explain(out: &mut impl Write, list: &AccessList, packet: &Packet) -> io::Resu
     if decision.action == Action::PermitReflect {
         writeln!(out, "its connection is reflected: no list judges later packets of it")?;
     }
-    Ok(decision.action.permits())
+    Ok(decision.action)
 }
