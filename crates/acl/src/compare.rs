@@ -3,7 +3,7 @@
 //! whose order matters.
 
 use crate::criteria::{Addresses, Criteria, Family, MaskedValue};
-use crate::rule::{AccessList, Action};
+use crate::rule::{AccessList, Action, Rule};
 use ipnet::IpNet;
 
 /// A rule, and an earlier one that takes packets from it.
@@ -14,7 +14,7 @@ pub struct Overlap {
     /// Index of the earlier rule.
     pub earlier: u32,
     /// True if the earlier rule matches every packet that the rule matches, so that it never
-    /// decides. False if it matches some, and has another action.
+    /// decides. False if it matches some, and has another action or other options.
     pub is_unreachable: bool,
 }
 
@@ -26,6 +26,7 @@ pub fn find_overlaps(list: &AccessList) -> Vec<Overlap> {
     let mut found = Vec::new();
     for (index, rule) in (0..).zip(&list.rules) {
         let before = (0..).zip(&list.rules[..index as usize]);
+        let differs = |other: &Rule| (other.action, other.options) != (rule.action, rule.options);
         let mut partly = None;
         for (earlier, other) in before.filter(|(_, other)| other.action != Action::Count) {
             if !other.criteria.intersects(&rule.criteria) {
@@ -35,7 +36,7 @@ pub fn find_overlaps(list: &AccessList) -> Vec<Overlap> {
                 partly = Some(Overlap { rule: index, earlier, is_unreachable: true });
                 break;
             }
-            if partly.is_none() && other.action != rule.action && rule.action != Action::Count {
+            if partly.is_none() && differs(other) && rule.action != Action::Count {
                 partly = Some(Overlap { rule: index, earlier, is_unreachable: false });
             }
         }

@@ -47,6 +47,13 @@ impl fmt::Display for Action {
     }
 }
 
+/// What a rule does beside its action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleOptions {
+    /// Packets that the rule decides about are logged.
+    pub log: bool,
+}
+
 /// A rule: criteria, and the action for packets that meet all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -54,6 +61,8 @@ pub struct Rule {
     pub criteria: Criteria,
     /// What happens to it then.
     pub action: Action,
+    /// What else happens.
+    pub options: RuleOptions,
 }
 
 /// An ordered list of rules.

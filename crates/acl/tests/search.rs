@@ -4,7 +4,7 @@
 
 use acl::{
     AccessList, Action, AddressSet, Addresses, Criteria, CtStates, Family, Fragment, MaskedValue,
-    Packet, Ranges, Rule, Search,
+    Packet, Ranges, Rule, RuleOptions, Search,
 };
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use proptest::prelude::*;
@@ -103,7 +103,7 @@ fn rule(sets: Vec<Arc<AddressSet>>) -> impl Strategy<Value = Rule> {
             ct,
             mark: mark.map(|(value, mask)| MaskedValue { value: value & mask, mask }),
         };
-        Rule { criteria, action }
+        Rule { criteria, action, options: RuleOptions::default() }
     })
 }
 

@@ -20,8 +20,8 @@ mod tests;
 
 pub use client::{Answer, Instance, InstanceArgs, QueryError, ReplyTimeout};
 pub use line::{
-    AccessRuleLine, ConnectionLine, CountsLine, DirectionLine, EndLine, ErrorLine, EventLine,
-    FlowLine, InstanceLine, Line, OffloadLine, PortLine, RuleLine, ZoneLine,
+    AccessLogLine, AccessRuleLine, ConnectionLine, CountsLine, DirectionLine, EndLine, ErrorLine,
+    EventLine, FlowLine, InstanceLine, Line, OffloadLine, PortLine, RuleLine, ZoneLine,
 };
 pub use selector::{Bits, NoState, PrefixText, StateName};
 pub use server::{AnswerError, Answerer, LineWriter, OpenError, Server, check_path, receive};
@@ -123,6 +123,8 @@ pub enum RequestKind {
     Reload,
     /// Lists the rules of access lists and their counters.
     Lists,
+    /// Sends packets that access lists log until the client disconnects.
+    AccessLog,
 }
 
 impl Request {

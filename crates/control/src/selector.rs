@@ -165,6 +165,7 @@ impl Request {
             RequestKind::Zones => "zones",
             RequestKind::Reload => "reload",
             RequestKind::Lists => "lists",
+            RequestKind::AccessLog => "access_log",
             RequestKind::Flows
             | RequestKind::Offload
             | RequestKind::List

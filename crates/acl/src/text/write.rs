@@ -13,7 +13,8 @@ impl fmt::Display for Rule {
         if let Some(family) = self.criteria.family {
             write!(f, "{} ", family.name())?;
         }
-        write!(f, "{}{}", self.action.name(), self.criteria)
+        let log = if self.options.log { " log" } else { "" };
+        write!(f, "{}{log}{}", self.action.name(), self.criteria)
     }
 }
 
@@ -77,7 +78,7 @@ impl fmt::Display for Addresses {
 }
 
 /// TCP flags by name, joined by `+`.
-struct FlagNames(u8);
+pub(super) struct FlagNames(pub(super) u8);
 
 impl fmt::Display for FlagNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,8 @@ use crate::lists::{Acl, DEFAULT_ACTION, DIRECTION, List, PORT, RuleTable, Set};
 use crate::plan::settings::{Show, spelled};
 use crate::{Fault, Located, Place, Problem, read_at_most};
 use acl::{
-    AccessList, Action, AddressSet, Addresses, Criteria, Family, Rule, parse_addresses, parse_rule,
+    AccessList, Action, AddressSet, Addresses, Criteria, Family, Rule, RuleOptions,
+    parse_addresses, parse_rule,
 };
 use engine::{AccessError, AccessLimits, AccessLists, ListBinding, ListDirection, Side};
 use std::collections::HashMap;
@@ -59,13 +60,11 @@ pub(super) fn plan_lists(
         reader.lists.extend(new_from(from, place));
     }
     let memory_mb = settings.take("memory_mb", acl.memory_mb, MEMORY_MB);
-    let AccessLimits { rejects_per_second } = AccessLimits::default();
+    let AccessLimits { rejects_per_second: rejects, logs_per_second: logs } =
+        AccessLimits::default();
     let limits = AccessLimits {
-        rejects_per_second: settings.take(
-            "rejects_per_second",
-            acl.rejects_per_second,
-            rejects_per_second,
-        ),
+        rejects_per_second: settings.take("rejects_per_second", acl.rejects_per_second, rejects),
+        logs_per_second: settings.take("logs_per_second", acl.logs_per_second, logs),
     };
     for (index, set) in sets.into_iter().enumerate() {
         reader.read_set(index, set, settings);
@@ -331,7 +330,8 @@ impl Reader {
             self.problem(table.place, key.to_owned(), Fault::Rule(message));
             return None;
         }
-        Some(Rule { criteria, action: *action })
+        let log = table.log.is_some_and(|log| settings.require("log", log));
+        Some(Rule { criteria, action: *action, options: RuleOptions { log } })
     }
 }
 

@@ -77,11 +77,13 @@ impl SearchedList {
 pub struct AccessLimits {
     /// Most answers to rejected packets in a second.
     pub rejects_per_second: u32,
+    /// Most packets that are logged in a second.
+    pub logs_per_second: u32,
 }
 
 impl Default for AccessLimits {
     fn default() -> Self {
-        Self { rejects_per_second: 1000 }
+        Self { rejects_per_second: 1000, logs_per_second: 100 }
     }
 }
 
@@ -95,6 +97,8 @@ pub struct AccessLists {
     rules: u32,
     /// True if a rule depends on the relation of a packet to connections.
     pub(crate) mentions_ct: bool,
+    /// True if a rule logs packets.
+    pub(crate) logs: bool,
     limits: AccessLimits,
 }
 
@@ -123,7 +127,9 @@ impl AccessLists {
         }
         let mut all = bindings.iter().flat_map(|binding| &binding.list.rules);
         let mentions_ct = all.any(|rule| rule.criteria.ct != CtStates::ANY);
-        Ok(Self { lists, chains, rules, mentions_ct, limits: AccessLimits::default() })
+        let mut all = bindings.iter().flat_map(|binding| &binding.list.rules);
+        let logs = all.any(|rule| rule.options.log);
+        Ok(Self { lists, chains, rules, mentions_ct, logs, limits: AccessLimits::default() })
     }
 
     /// Returns these lists with other limits.

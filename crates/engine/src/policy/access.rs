@@ -2,7 +2,8 @@
 //! Judges a packet by the access lists of its way through the pair.
 
 use crate::api::{AccessLists, Side};
-use acl::{Action, Packet};
+use acl::{AccessList, Action, Packet};
+use std::sync::Arc;
 
 /// Stands for no counter of a rule.
 pub(crate) const NO_RULE: u32 = u32::MAX;
@@ -85,6 +86,17 @@ impl AccessLists {
             }
         }
         judgement
+    }
+
+    /// Returns the list on the way of a packet, and the index in it, of the rule with this counter,
+    /// if it logs packets.
+    pub(crate) fn logging_rule(&self, side: Side, counter: u32) -> Option<(&Arc<AccessList>, u32)> {
+        let lists = self.chains[side as usize].iter().flatten().map(|list| &self.lists[*list]);
+        lists.into_iter().find_map(|searched| {
+            let rule = counter.checked_sub(searched.first_rule)?;
+            let logs = searched.list.rules.get(rule as usize)?.options.log;
+            logs.then_some((&searched.list, rule))
+        })
     }
 
     /// Calls `count` with the counter of each rule that only counts this packet.

@@ -263,7 +263,7 @@ fn rule_text() -> impl Strategy<Value = String> {
     let word = |words: &[&str]| {
         prop::sample::select(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     };
-    let action = word(&["permit", "permit", "deny", "reject", "permit+reflect", "count"]);
+    let action = word(&["permit", "permit log", "deny", "reject log", "permit+reflect", "count"]);
     let src =
         word(&["", " src 10.0.0.0/31", " src 10.0.0.1", " src 10.0.1.0/24", " src fd00::/64"]);
     let dst = word(&["", "", " dst 10.0.1.1", " dst 10.0.0.0/16", " dst fd00:0:0:1::/64"]);

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace acl`: shows the access lists of a running instance, and explains decisions.
+//! `millrace acl`: shows the access lists of a running instance, explains decisions, and prints the
+//! packets that lists log.
 
 mod explain;
+mod log;
 
 use control::{AccessRuleLine, Answer, InstanceArgs, Line, Request, RequestKind};
 use explain::ExplainArgs;
+use log::LogArgs;
 use results::{table, units};
 use serde_json::json;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Show access lists, and explain what they decide
+/// Show access lists, explain what they decide, and print the packets that they log
 #[derive(clap::Args)]
 pub(crate) struct AclArgs {
     #[command(subcommand)]
@@ -21,6 +24,7 @@ pub(crate) struct AclArgs {
 enum Command {
     Show(ShowArgs),
     Explain(ExplainArgs),
+    Log(LogArgs),
 }
 
 /// Show the access lists of a running instance, and the packets that each rule has decided about
@@ -50,6 +54,7 @@ pub(crate) fn run(args: &AclArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Show(args) => show(args),
         Command::Explain(args) => explain::run(args),
+        Command::Log(args) => log::run(args),
     }
 }
 

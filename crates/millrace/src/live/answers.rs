@@ -58,6 +58,7 @@ fn answer(
     match request.ask {
         RequestKind::List => matched = connections::list(queries, request, writer)?,
         RequestKind::Events => match connections::events(queries, request, writer)? {},
+        RequestKind::AccessLog => match lists::log(queries, writer)? {},
         RequestKind::Count => matched = connections::count(queries, request)?,
         RequestKind::Flush => matched = connections::flush(queries, request)?,
         RequestKind::Set => matched = connections::set(queries, request)?,

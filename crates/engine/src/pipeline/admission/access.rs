@@ -5,8 +5,9 @@
 //! Packets of a connection whose directions are both permitted are never compared with a list.
 
 use super::super::verdicts::{CtStates, Verdicts};
-use crate::api::{AccessLists, CtState, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Side, Tracking};
-use crate::base::Nanos;
+use crate::api::{
+    AccessLists, AccessLog, CtState, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Side, Stats, Tracking,
+};
 use crate::packet::{HeaderInfo, IcmpHeader, Key, KeyParts, PacketMeta, PacketView, SYN};
 use crate::policy::{Judgement, NO_RULE, Outcome};
 use crate::table::DirectionAccess;
@@ -99,12 +100,43 @@ pub(super) fn judge_new<const W: usize>(
     let ct = if lists.mentions_ct { ct(tracker) } else { CtState::NEW };
     let lists = (lists, side);
     let fields = candidate.fields(key, (ct, 0));
-    let judgement = judge(tracker, lists, (&fields, candidate.meta), verdicts.now);
+    let judgement = judge(tracker, lists, (&fields, candidate.meta), verdicts);
     match judgement.permits {
         true => Ok(Some(judgement)),
         false => {
             verdicts.denied(candidate.info.position, judgement.rejects);
             Err(Denied)
+        }
+    }
+}
+
+impl<S: CtStates> Verdicts<'_, S> {
+    /// True if a rule of these lists may log a packet, and someone follows the log.
+    #[inline(always)]
+    fn has_log_followers(&self, lists: &AccessLists) -> bool {
+        lists.logs && self.accounts.logs.has_followers
+    }
+
+    /// Logs a packet for those of these rules that log packets, given by their counters.
+    #[cold]
+    fn log(
+        &mut self,
+        (lists, side): Lists,
+        rules: [u32; 2],
+        (fields, meta): (&acl::Packet, PacketMeta),
+    ) {
+        let limit = (lists.limits().logs_per_second, self.now);
+        for (list, rule) in rules.into_iter().filter_map(|rule| lists.logging_rule(side, rule)) {
+            let is_logged = self.accounts.logs.push(limit, || AccessLog {
+                at: limit.1,
+                list: list.clone(),
+                rule,
+                side,
+                packet: *fields,
+                bytes: meta.frame_bytes(),
+            });
+            let Stats { logged, logs_suppressed, .. } = &mut self.accounts.stats;
+            *if is_logged { logged } else { logs_suppressed } += 1;
         }
     }
 }
@@ -116,16 +148,23 @@ fn judge<const W: usize>(
     tracker: &mut Tracker<W>,
     (lists, side): Lists,
     (fields, meta): (&acl::Packet, PacketMeta),
-    now: Nanos,
+    verdicts: &mut Verdicts<impl CtStates>,
 ) -> Judgement {
-    let judgement = lists.judge(side, fields);
+    let (judgement, now) = (lists.judge(side, fields), verdicts.now);
+    let logs = verdicts.has_log_followers(lists);
     if judgement.varies {
         lists.for_each_counting(side, (fields, &judgement), &mut |rule| {
             tracker.count_hit([rule, NO_RULE], meta, now);
+            if logs {
+                verdicts.log((lists, side), [rule, NO_RULE], (fields, meta));
+            }
         });
     }
     if !judgement.permits {
         tracker.count_hit(judgement.rules, meta, now);
+    }
+    if logs {
+        verdicts.log((lists, side), judgement.rules, (fields, meta));
     }
     judgement
 }
@@ -168,7 +207,7 @@ pub(in crate::pipeline) fn denies_known<const W: usize>(
         return false;
     }
     let lists = (lists, side);
-    let outcome = judge_known(tracker, record, (candidate, lists), verdicts.now);
+    let outcome = judge_known(tracker, record, (candidate, lists), verdicts);
     if outcome != Outcome::Permit {
         verdicts.denied(candidate.info.position, outcome == Outcome::Reject);
     }
@@ -190,14 +229,14 @@ pub(in crate::pipeline) fn denies_held<const W: usize>(
     let Some(record) = tracker.table.find(hash, key) else {
         // The first fragment began no connection, perhaps because a list denied it.
         let fields = candidate.fields(key, (CtState::UNTRACKED, 0));
-        let judgement = judge(tracker, lists, (&fields, meta), verdicts.now);
+        let judgement = judge(tracker, lists, (&fields, meta), verdicts);
         if judgement.permits {
             tracker.count_hit(judgement.rules, meta, verdicts.now);
         }
         return !judgement.permits;
     };
     tracker.needs_access_check(record, meta, true)
-        && judge_known(tracker, record, (candidate, lists), verdicts.now) != Outcome::Permit
+        && judge_known(tracker, record, (candidate, lists), verdicts) != Outcome::Permit
 }
 
 /// Judges a packet of the connection in `record`, unless that is decided.
@@ -206,9 +245,9 @@ fn judge_known<const W: usize>(
     tracker: &mut Tracker<W>,
     record: u32,
     (candidate, lists): (Candidate, Lists),
-    now: Nanos,
+    verdicts: &mut Verdicts<impl CtStates>,
 ) -> Outcome {
-    let meta = candidate.meta;
+    let (meta, now) = (candidate.meta, verdicts.now);
     if tracker.has_old_access(record) {
         tracker.open_access(record, now);
     }
@@ -220,6 +259,11 @@ fn judge_known<const W: usize>(
         DirectionAccess::Permitted => return Outcome::Permit,
         decision @ (DirectionAccess::Denied | DirectionAccess::Rejected) => {
             tracker.count_hit(access.rules[direction], meta, now);
+            if verdicts.has_log_followers(lists.0) {
+                let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
+                let fields = candidate.fields(&key, (tracker.ct_state(record, meta), mark));
+                verdicts.log(lists, access.rules[direction], (&fields, meta));
+            }
             let rejects = decision == DirectionAccess::Rejected;
             return if rejects { Outcome::Reject } else { Outcome::Deny };
         }
@@ -227,7 +271,7 @@ fn judge_known<const W: usize>(
     }
     let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
     let fields = candidate.fields(&key, (tracker.ct_state(record, meta), mark));
-    let judgement = judge(tracker, lists, (&fields, meta), now);
+    let judgement = judge(tracker, lists, (&fields, meta), verdicts);
     if judgement.reflects {
         tracker.reflect_access(record, &judgement);
         return Outcome::Permit;
@@ -354,7 +398,7 @@ pub(in crate::pipeline) fn denies_error<const W: usize>(
         ct: states(ct),
         ..acl::Packet::EMPTY
     };
-    let judgement = judge(tracker, lists, (&fields, error.meta), verdicts.now);
+    let judgement = judge(tracker, lists, (&fields, error.meta), verdicts);
     match judgement.permits {
         true => tracker.count_hit(judgement.rules, error.meta, verdicts.now),
         // An ICMP error gets no answer (RFC 1812 4.3.2.7, RFC 4443 2.4(e.1)).
