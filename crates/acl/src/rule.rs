@@ -52,6 +52,21 @@ impl fmt::Display for Action {
 pub struct RuleOptions {
     /// Packets that the rule decides about are logged.
     pub log: bool,
+    /// Connections that the rule permits get no NIC rule.
+    pub no_offload: bool,
+}
+
+impl RuleOptions {
+    /// Checks that the options suit a rule with this action.
+    ///
+    /// # Errors
+    /// If they do not.
+    pub fn check(self, action: Action) -> Result<(), String> {
+        match self.no_offload && !action.permits() {
+            true => Err("no-offload needs permit or permit+reflect".to_owned()),
+            false => Ok(()),
+        }
+    }
 }
 
 /// A rule: criteria, and the action for packets that meet all of them.

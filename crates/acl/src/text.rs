@@ -82,9 +82,9 @@ pub fn parse_rule(
             if action.replace(*found).is_some() {
                 return Err(error(*column, "the rule has an action already".to_owned()));
             }
-        } else if *word == "log" {
-            if std::mem::replace(&mut options.log, true) {
-                return Err(error(*column, "log is written twice".to_owned()));
+        } else if let Some(option) = option(&mut options, word) {
+            if std::mem::replace(option, true) {
+                return Err(error(*column, format!("{word} is written twice")));
             }
         } else {
             break;
@@ -101,8 +101,18 @@ pub fn parse_rule(
     };
     parse_fields(&mut criteria, rest, line, find_set)?;
     let column = words.first().map_or(1, |(column, _)| *column);
+    options.check(action).map_err(|message| error(column, message))?;
     complete(&mut criteria).map_err(|message| error(column, message))?;
     Ok(Rule { criteria, action, options })
+}
+
+/// Returns the option with this name.
+fn option<'a>(options: &'a mut RuleOptions, name: &str) -> Option<&'a mut bool> {
+    match name {
+        "log" => Some(&mut options.log),
+        "no-offload" => Some(&mut options.no_offload),
+        _ => None,
+    }
 }
 
 /// Reads pairs of a field's name and its value.

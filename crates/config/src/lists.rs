@@ -48,6 +48,7 @@ pub(crate) struct RuleTable {
     pub(crate) action: Option<Located<String>>,
     pub(crate) family: Option<Located<String>>,
     pub(crate) log: Option<Located<bool>>,
+    pub(crate) no_offload: Option<Located<bool>>,
     /// The fields that are written, by name.
     pub(crate) fields: Vec<(&'static str, Located<String>)>,
 }
@@ -126,6 +127,7 @@ impl RuleTable {
             action: section.named("action", Fault::MissingAction),
             family: section.text("family"),
             log: section.choice("log", YES_OR_NO),
+            no_offload: section.choice("no_offload", YES_OR_NO),
             fields: FIELDS.iter().filter_map(field).collect(),
         };
         section.end();

@@ -4,7 +4,7 @@
 use super::values::TCP_FLAGS;
 use crate::criteria::{Addresses, Criteria, MaskedValue};
 use crate::packet::CtStates;
-use crate::rule::Rule;
+use crate::rule::{Rule, RuleOptions};
 use std::fmt;
 use wire::proto_names;
 
@@ -13,8 +13,10 @@ impl fmt::Display for Rule {
         if let Some(family) = self.criteria.family {
             write!(f, "{} ", family.name())?;
         }
-        let log = if self.options.log { " log" } else { "" };
-        write!(f, "{}{log}{}", self.action.name(), self.criteria)
+        let RuleOptions { log, no_offload } = self.options;
+        let log = if log { " log" } else { "" };
+        let no_offload = if no_offload { " no-offload" } else { "" };
+        write!(f, "{}{log}{no_offload}{}", self.action.name(), self.criteria)
     }
 }
 

@@ -330,8 +330,17 @@ impl Reader {
             self.problem(table.place, key.to_owned(), Fault::Rule(message));
             return None;
         }
-        let log = table.log.is_some_and(|log| settings.require("log", log));
-        Some(Rule { criteria, action: *action, options: RuleOptions { log } })
+        let mut option = |name, option: Option<Located<bool>>| {
+            option.is_some_and(|option| settings.require(name, option))
+        };
+        let log = option("log", table.log);
+        let no_offload = option("no_offload", table.no_offload);
+        let options = RuleOptions { log, no_offload };
+        if let Err(message) = options.check(*action) {
+            self.problem(table.place, key.to_owned(), Fault::Rule(message));
+            return None;
+        }
+        Some(Rule { criteria, action: *action, options })
     }
 }
 

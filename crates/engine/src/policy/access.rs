@@ -28,6 +28,8 @@ pub(crate) struct Judgement {
     pub(crate) rejects: bool,
     /// True if all packets of its connection pass, in both directions.
     pub(crate) reflects: bool,
+    /// True if its connection gets no NIC rule.
+    pub(crate) no_offload: bool,
     /// True if another packet of its connection and direction may be judged otherwise, or if a rule
     /// only counts it.
     pub(crate) varies: bool,
@@ -40,6 +42,7 @@ impl Judgement {
         permits: true,
         rejects: false,
         reflects: false,
+        no_offload: false,
         varies: false,
     };
 
@@ -77,6 +80,8 @@ impl AccessLists {
             let rules = searched.list.rules.len() as u32;
             *counter = searched.first_rule + found.rule.unwrap_or(rules);
             let action = searched.list.action(found.rule);
+            let rule = found.rule.and_then(|rule| searched.list.rules.get(rule as usize));
+            judgement.no_offload |= rule.is_some_and(|rule| rule.options.no_offload);
             judgement.varies |= found.varies;
             judgement.reflects |= action == Action::PermitReflect;
             if !action.permits() {

@@ -32,6 +32,8 @@ pub(crate) struct ConnAccess {
     pub(crate) decisions: [DirectionAccess; 2],
     /// True if a rule permits both directions, and related ICMP errors.
     pub(crate) reflects: bool,
+    /// True if the connection gets no NIC rule.
+    pub(crate) no_offload: bool,
     /// True if the next packet of either direction decides anew about both.
     pub(crate) is_open: bool,
     /// Side at which the originator's first packet arrived; `None` for a restored connection.
@@ -49,6 +51,7 @@ impl ConnAccess {
         settled: [[0; 2]; 2],
         decisions: [DirectionAccess::Undecided; 2],
         reflects: false,
+        no_offload: false,
         is_open: false,
         side: None,
         epoch: 0,

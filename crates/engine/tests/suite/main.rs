@@ -4,6 +4,7 @@
 
 mod access;
 mod access_log;
+mod access_offload;
 mod attacks;
 mod fixtures;
 mod floods;

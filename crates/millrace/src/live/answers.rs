@@ -293,6 +293,9 @@ fn reason_words(
     match reason {
         NoRuleReason::Off => off_words(&[]),
         NoRuleReason::Protocol => "only TCP and UDP get rules".to_owned(),
+        NoRuleReason::NoOffload => {
+            "a rule of an access list permits it with `no-offload`".to_owned()
+        }
         NoRuleReason::ZoneByRule => {
             "a zone rule names its zone, so no VLAN tag identifies its packets".to_owned()
         }

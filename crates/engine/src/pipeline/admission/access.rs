@@ -281,7 +281,7 @@ fn judge_known<const W: usize>(
         judge_answered(tracker, record, (candidate, lists));
     }
     if access.decisions[direction] == DirectionAccess::Undecided {
-        tracker.decide_access(record, direction, (judgement.decision(), judgement.rules));
+        tracker.decide_access(record, direction, (judgement.decision(), &judgement));
     }
     if judgement.permits && judgement.varies {
         tracker.count_hit(judgement.rules, meta, now);
@@ -306,7 +306,7 @@ fn judge_answered<const W: usize>(
     let judgement = lists.judge(side, &fields);
     // If they are to reflect the connection, their next packet does.
     let decision = if judgement.reflects { DirectionAccess::Varies } else { judgement.decision() };
-    tracker.decide_access(record, 0, (decision, judgement.rules));
+    tracker.decide_access(record, 0, (decision, &judgement));
 }
 
 /// Decides anew about both directions of a connection. If it is not known at which side it began,
@@ -344,12 +344,15 @@ fn judge_open<const W: usize>(
     };
     if tracker.is_unanswered(record) {
         let decisions = [decision(&begun), DirectionAccess::Undecided];
-        return tracker.close_access(record, decisions, [begun.rules, [NO_RULE; 2]]);
+        let rules = [begun.rules, [NO_RULE; 2]];
+        return tracker.close_access(record, decisions, (rules, begun.no_offload));
     }
     let established = judge(side, orig, CtState::ESTABLISHED);
     let reply = judge(side.other(), orig ^ 1, CtState::ESTABLISHED | CtState::REPLY);
     let decisions = [decision(&established), decision(&reply)];
-    tracker.close_access(record, decisions, [established.rules, reply.rules]);
+    let no_offload = established.no_offload || reply.no_offload;
+    let rules = [established.rules, reply.rules];
+    tracker.close_access(record, decisions, (rules, no_offload));
 }
 
 /// An ICMP error of a batch.
