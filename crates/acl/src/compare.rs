@@ -17,7 +17,7 @@ pub struct Overlap {
     /// Index of the earlier rule.
     pub earlier: u32,
     /// True if the earlier rule matches every packet that the rule matches, so that it never
-    /// decides. False if it matches some, and has another action.
+    /// decides. False if it matches some, and has another action or other options.
     pub is_unreachable: bool,
 }
 
@@ -61,7 +61,7 @@ fn find_overlaps_within(list: &AccessList, mut work_left: u64) -> Overlaps {
         if overlap.is_none() && rule.action != Action::Count {
             let earlier = candidates.find(index, Relation::Meets, |earlier| {
                 let other = &list.rules[earlier as usize];
-                other.action != rule.action
+                (other.action, other.options) != (rule.action, rule.options)
                     && (!has_time(other) || other.criteria.intersects(&rule.criteria))
             });
             overlap = earlier.map(|earlier| (earlier, false));

@@ -27,7 +27,7 @@ pub use ipnet::IpNet;
 pub use linear::Decision;
 pub use packet::{CtStates, Fragment, Packet};
 pub use ranges::Ranges;
-pub use rule::{AccessList, Action, Rule};
+pub use rule::{AccessList, Action, Rule, RuleOptions};
 pub use search::{Found, Search, SearchError, SearchSize};
 pub use stateless::{NotStateless, StatelessRule, stateless_rules};
 pub use text::{RuleError, parse_addresses, parse_field, parse_rule};

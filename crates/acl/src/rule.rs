@@ -14,16 +14,19 @@ pub enum Action {
     PermitReflect,
     /// It is dropped.
     Deny,
+    /// It is dropped, and its sender is told: by a TCP reset, or by an ICMP error.
+    Reject,
     /// It is counted, and the search goes on with the next rule.
     Count,
 }
 
 impl Action {
     /// Every action and its name.
-    pub const ALL: [(Action, &'static str); 4] = [
+    pub const ALL: [(Action, &'static str); 5] = [
         (Action::Permit, "permit"),
         (Action::PermitReflect, "permit+reflect"),
         (Action::Deny, "deny"),
+        (Action::Reject, "reject"),
         (Action::Count, "count"),
     ];
 
@@ -44,6 +47,28 @@ impl fmt::Display for Action {
     }
 }
 
+/// What a rule does beside its action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleOptions {
+    /// Packets that the rule decides about are logged.
+    pub log: bool,
+    /// Connections that the rule permits get no NIC rule.
+    pub no_offload: bool,
+}
+
+impl RuleOptions {
+    /// Checks that the options suit a rule with this action.
+    ///
+    /// # Errors
+    /// If they do not.
+    pub fn check(self, action: Action) -> Result<(), String> {
+        match self.no_offload && !action.permits() {
+            true => Err("no-offload needs permit or permit+reflect".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
 /// A rule: criteria, and the action for packets that meet all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -51,6 +76,8 @@ pub struct Rule {
     pub criteria: Criteria,
     /// What happens to it then.
     pub action: Action,
+    /// What else happens.
+    pub options: RuleOptions,
 }
 
 /// An ordered list of rules.

@@ -14,7 +14,7 @@ mod write;
 
 use crate::criteria::{AddressSet, Addresses, Criteria, Family, MaskedValue};
 use crate::ranges::Ranges;
-use crate::rule::{Action, Rule};
+use crate::rule::{Action, Rule, RuleOptions};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -72,6 +72,7 @@ pub fn parse_rule(
     }
     let mut criteria = Criteria::ANY;
     let mut action = None;
+    let mut options = RuleOptions::default();
     while let Some(((column, word), behind)) = rest.split_first() {
         if let Some((family, _)) = Family::ALL.iter().find(|(_, name)| name == word) {
             if criteria.family.replace(*family).is_some() {
@@ -80,6 +81,10 @@ pub fn parse_rule(
         } else if let Some((found, _)) = Action::ALL.iter().find(|(_, name)| name == word) {
             if action.replace(*found).is_some() {
                 return Err(error(*column, "the rule has an action already".to_owned()));
+            }
+        } else if let Some(option) = option(&mut options, word) {
+            if std::mem::replace(option, true) {
+                return Err(error(*column, format!("{word} is written twice")));
             }
         } else {
             break;
@@ -91,13 +96,23 @@ pub fn parse_rule(
             Some((column, word)) => (*column, format!("{word:?} is no action")),
             None => (line.chars().count() + 1, "an action is missing".to_owned()),
         };
-        let message = format!("{found}; write permit, permit+reflect, deny, or count");
+        let message = format!("{found}; write permit, permit+reflect, deny, reject, or count");
         return Err(error(column, message));
     };
     parse_fields(&mut criteria, rest, line, find_set)?;
     let column = words.first().map_or(1, |(column, _)| *column);
+    options.check(action).map_err(|message| error(column, message))?;
     complete(&mut criteria).map_err(|message| error(column, message))?;
-    Ok(Rule { criteria, action })
+    Ok(Rule { criteria, action, options })
+}
+
+/// Returns the option with this name.
+fn option<'a>(options: &'a mut RuleOptions, name: &str) -> Option<&'a mut bool> {
+    match name {
+        "log" => Some(&mut options.log),
+        "no-offload" => Some(&mut options.no_offload),
+        _ => None,
+    }
 }
 
 /// Reads pairs of a field's name and its value.

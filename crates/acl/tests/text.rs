@@ -18,6 +18,13 @@ fn rules_are_read_as_they_are_written() {
     for text in [
         "permit",
         "deny src 10.0.0.0/8",
+        "ipv4 reject",
+        "deny log src 10.0.0.0/8",
+        "ipv6 permit+reflect log",
+        "count log",
+        "permit no-offload proto udp",
+        "permit+reflect log no-offload",
+        "reject src 10.0.0.0/8 proto tcp dport 23",
         "ipv6 count",
         "permit+reflect src 10.0.0.0/8,192.0.2.1/32 dst 48.0.0.0/8 proto tcp dport 80,8000-8100",
         "deny src @office dst 2001:db8::1/128",
@@ -65,6 +72,9 @@ fn faults_are_named_with_their_column() {
         ("allow src 10.0.0.0/8", 1, "no action; write permit, permit+reflect, deny"),
         ("ipv4", 5, "an action is missing"),
         ("permit deny", 8, "has an action already"),
+        ("deny log log", 10, "log is written twice"),
+        ("deny no-offload", 1, "no-offload needs permit"),
+        ("log src 10.0.0.0/8", 5, "no action"),
         ("ipv4 ipv6 permit", 6, "has an IP version already"),
         ("    permit proto tcpx", 18, "no protocol"),
         ("deny proto icmp icmp_type 8 icmp-type 0", 29, "written twice"),
@@ -104,7 +114,8 @@ proptest! {
     #[test]
     fn any_text_is_read_or_refused(
         words in prop::collection::vec(prop::sample::select(vec![
-            "permit", "deny", "permit+reflect", "count", "ipv4", "ipv6", "src", "dst", "proto",
+            "permit", "deny", "permit+reflect", "reject", "count", "log", "no-offload", "ipv4",
+            "ipv6", "src", "dst", "proto",
             "sport", "dport", "icmp-type", "icmp-code", "tcp-flags", "tcpflags", "mask", "fragment",
             "zone", "ct", "mark", "any", "0", "6", "tcp", "icmp", "icmpv6", "10.0.0.0/8", "::/0",
             "@office", "1-2", "80", "syn", "syn/ack", "later", "new", "0x1/0x3", "7:", "\u{e9}",

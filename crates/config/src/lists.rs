@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Reads `[acl]`, `[[set]]` and `[[list]]`: access lists and the sets of networks that they name.
 
-use super::Choices;
 use super::problem::{Fault, Located, Place};
 use super::section::Section;
+use super::{Choices, YES_OR_NO};
 use acl::Action;
 use engine::{ListDirection, Side};
 
@@ -13,6 +13,8 @@ pub(crate) struct Acl {
     pub(crate) new_from: Option<Located<Side>>,
     pub(crate) memory_mb: Option<Located<u32>>,
     pub(crate) nic_rules_max: Option<Located<u32>>,
+    pub(crate) rejects_per_second: Option<Located<u32>>,
+    pub(crate) logs_per_second: Option<Located<u32>>,
 }
 
 /// A `[[set]]`: networks under one name.
@@ -46,6 +48,8 @@ pub(crate) struct RuleTable {
     /// `None` only if there is a problem.
     pub(crate) action: Option<Located<String>>,
     pub(crate) family: Option<Located<String>>,
+    pub(crate) log: Option<Located<bool>>,
+    pub(crate) no_offload: Option<Located<bool>>,
     /// The fields that are written, by name.
     pub(crate) fields: Vec<(&'static str, Located<String>)>,
 }
@@ -71,7 +75,7 @@ pub(crate) const PORT: &Choices<Side> =
 pub(crate) const DIRECTION: &Choices<ListDirection> =
     &[("\"in\"", ListDirection::In), ("\"out\"", ListDirection::Out)];
 pub(crate) const DEFAULT_ACTION: &Choices<Action> =
-    &[("\"deny\"", Action::Deny), ("\"permit\"", Action::Permit)];
+    &[("\"deny\"", Action::Deny), ("\"permit\"", Action::Permit), ("\"reject\"", Action::Reject)];
 
 impl Acl {
     pub(super) fn read(section: Section) -> Self {
@@ -79,6 +83,8 @@ impl Acl {
             new_from: section.choice("new_from", PORT),
             memory_mb: section.integer("memory_mb", 1..=1 << 16),
             nic_rules_max: section.integer("nic_rules_max", 0..=1 << 16),
+            rejects_per_second: section.integer("rejects_per_second", 0..=1_000_000),
+            logs_per_second: section.integer("logs_per_second", 0..=1_000_000),
         };
         section.end();
         acl
@@ -122,6 +128,8 @@ impl RuleTable {
             place: section.place(),
             action: section.named("action", Fault::MissingAction),
             family: section.text("family"),
+            log: section.choice("log", YES_OR_NO),
+            no_offload: section.choice("no_offload", YES_OR_NO),
             fields: FIELDS.iter().filter_map(field).collect(),
         };
         section.end();

@@ -101,7 +101,7 @@ pub(crate) enum Fault {
     MissingListName,
     #[error("missing; write networks, file, or both")]
     MissingNetworks,
-    #[error("missing; write permit, permit+reflect, deny, or count")]
+    #[error("missing; write permit, permit+reflect, deny, reject, or count")]
     MissingAction,
     #[error("the name {name:?} exists already")]
     ListNameTwice { name: String },

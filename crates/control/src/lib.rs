@@ -20,9 +20,9 @@ mod tests;
 
 pub use client::{Answer, Instance, InstanceArgs, QueryError, ReplyTimeout};
 pub use line::{
-    AccessPortLine, AccessPortRule, AccessRuleLine, ConnectionLine, CountsLine, DirectionLine,
-    EndLine, ErrorLine, EventLine, FlowLine, InstanceLine, Line, OffloadLine, PortLine, RuleLine,
-    ZoneLine,
+    AccessLogLine, AccessPortLine, AccessPortRule, AccessRuleLine, ConnectionLine, CountsLine,
+    DirectionLine, EndLine, ErrorLine, EventLine, FlowLine, InstanceLine, Line, OffloadLine,
+    PortLine, RuleLine, ZoneLine,
 };
 pub use selector::{Bits, NoState, PrefixText, StateName};
 pub use server::{AnswerError, Answerer, LineWriter, OpenError, Server, check_path, receive};
@@ -126,6 +126,8 @@ pub enum RequestKind {
     Lists,
     /// Lists the ports, and which rules of access lists each has in its NIC.
     ListOffload,
+    /// Sends packets that access lists log until the client disconnects.
+    AccessLog,
 }
 
 impl Request {

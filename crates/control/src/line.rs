@@ -25,9 +25,11 @@ pub enum Line {
     AccessRule(AccessRuleLine),
     /// Rules of access lists in a port.
     AccessPort(Box<AccessPortLine>),
+    /// A packet that an access list logs.
+    AccessLog(AccessLogLine),
     /// An event of a connection.
     Event(Box<EventLine>),
-    /// This many events are missing at this place.
+    /// This many events, or logged packets, are missing at this place.
     Lost(u64),
     /// The summary, and the report that a run would print.
     Stats {
@@ -392,6 +394,31 @@ pub struct AccessPortRule {
     pub reason: Option<String>,
     /// Numbers of its rules in the port.
     pub numbers: Vec<u64>,
+}
+
+/// A packet that a rule of an access list logs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AccessLogLine {
+    /// Time at which it arrived, in nanoseconds since the Unix epoch.
+    pub at_ns: u64,
+    /// Index of the pair.
+    pub pair: u32,
+    /// Port at which it arrived: `a` or `b`.
+    pub port: String,
+    /// Name of the list.
+    pub list: String,
+    /// Index of the rule.
+    pub rule: u32,
+    /// The rule as text.
+    pub text: String,
+    /// Its action.
+    pub action: String,
+    /// The packet as text, as `millrace acl explain` reads it.
+    pub packet: String,
+    /// Bytes of its frame.
+    pub bytes: u64,
+    /// Lcore of the worker that had the packet.
+    pub worker: u32,
 }
 
 /// The end of a complete answer.

@@ -166,6 +166,7 @@ impl Request {
             RequestKind::Reload => "reload",
             RequestKind::Lists => "lists",
             RequestKind::ListOffload => "list_offload",
+            RequestKind::AccessLog => "access_log",
             RequestKind::Flows
             | RequestKind::Offload
             | RequestKind::List

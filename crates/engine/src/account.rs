@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns counters, the queues of flow records and events, and the counts behind connection limits.
+//! Owns counters, the queues of flow records, events and logged packets, and the counts behind
+//! connection limits.
 
 mod events;
 mod list_marks;
+mod logs;
 
 use crate::api::{Config, EndReason, FlowEvent, FlowRecord, Stats};
 use crate::base::Nanos;
@@ -10,6 +12,7 @@ use crate::packet::Key;
 use crate::policy::{DropPolicy, Limits};
 use events::EventQueue;
 pub(crate) use list_marks::{ListMarks, NamedRule};
+use logs::LogQueue;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -22,6 +25,7 @@ pub(crate) struct Accounts {
     pub(crate) stats: Stats,
     pub(crate) records: VecDeque<FlowRecord>,
     pub(crate) events: EventQueue,
+    pub(crate) logs: LogQueue,
     pub(crate) limits: Limits,
     /// Which packets are dropped rather than counted to their connection.
     pub(crate) drops: DropPolicy,
@@ -36,6 +40,7 @@ impl Accounts {
             stats: Stats::default(),
             records: VecDeque::with_capacity(RECORDS_MAX),
             events: EventQueue::new(),
+            logs: LogQueue::new(),
             limits: Limits::new(config),
             drops: DropPolicy::new(config),
             list_marks: config

@@ -5,6 +5,7 @@
 //! statistics. They only parse, print and compare. This room imports only `base`.
 
 mod access;
+mod access_log;
 mod anomaly;
 mod behaviour;
 mod config;
@@ -32,9 +33,10 @@ mod zone;
 
 pub(crate) use access::RuleVerdict;
 pub use access::{
-    AccessError, AccessLists, AccessSource, AccessTrace, AccessUpdate, ListBinding, ListDirection,
-    RuleHits,
+    AccessError, AccessLimits, AccessLists, AccessSource, AccessTrace, AccessUpdate, ListBinding,
+    ListDirection, RuleHits,
 };
+pub use access_log::AccessLog;
 pub use anomaly::Anomaly;
 pub use behaviour::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,

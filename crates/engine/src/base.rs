@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns data structures without domain meaning: memory regions, cuckoo index, timer wheel, keyed
-//! hash, lists, SIMD level and time.
+//! hash, lists, SIMD level, time and rates.
 //!
 //! Imports no other room.
 
@@ -12,6 +12,7 @@ mod memory;
 mod simd;
 mod time;
 mod timer_wheel;
+mod token_bucket;
 
 pub use columns::BURST_MAX;
 pub(crate) use columns::Columns;
@@ -24,3 +25,4 @@ pub(crate) use simd::SimdLevel;
 pub use time::Nanos;
 pub(crate) use time::{Micros, Tick, whole_micros};
 pub(crate) use timer_wheel::{LinkStore, TimerLink, TimerWheel};
+pub use token_bucket::TokenBucket;

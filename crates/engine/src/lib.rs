@@ -20,10 +20,10 @@ mod table;
 mod tracker;
 
 pub use api::{
-    AccessError, AccessLists, AccessSource, AccessTrace, AccessUpdate, Anomaly, BypassAfter,
-    BypassConfig, BypassCount, ChecksumCheck, Config, ConnSnapshot, ConnView, CtMark, CtState,
-    Cursor, DirectionCounters, EndReason, EndpointMatch, EventKind, Evict, Filter, FiveTuple,
-    FlowEvent, FlowRecord, FlowState, FragmentLimits, InvalidFragments, InvalidPackets,
+    AccessError, AccessLimits, AccessLists, AccessLog, AccessSource, AccessTrace, AccessUpdate,
+    Anomaly, BypassAfter, BypassConfig, BypassCount, ChecksumCheck, Config, ConnSnapshot, ConnView,
+    CtMark, CtState, Cursor, DirectionCounters, EndReason, EndpointMatch, EventKind, Evict, Filter,
+    FiveTuple, FlowEvent, FlowRecord, FlowState, FragmentLimits, InvalidFragments, InvalidPackets,
     ListBinding, ListDirection, ListMarkConfig, ListMarkStats, MAX_CAPACITY, MAX_DATAGRAMS,
     MAX_HOLD, MalformedPackets, MarkChange, MarkChoiceStatus, MarkLayout, MarkRule, MarkStats,
     MarkUse, MarkVerification, MaskedBits, MaskedBitsError, NoRuleReason, OffloadConfig,
@@ -33,7 +33,7 @@ pub use api::{
     SteeringMismatch, SweepProgress, TcpPickup, TcpWindowCheck, Timeouts, Tracking,
     UntrackedReason, Verdict, VlanTags, WhenFull, ZonePolicy, ZoneRule, ZoneSource, ZoneStatus,
 };
-pub use base::{BURST_MAX, MemoryUse, Nanos};
+pub use base::{BURST_MAX, MemoryUse, Nanos, TokenBucket};
 pub use control::MarkProgress;
 pub use engine::{Engine, SAMPLE_EVERY};
 pub use fragments::{HeldPacket, Release};

@@ -23,7 +23,7 @@ mod track;
 mod verdicts;
 
 use crate::account::{Accounts, ListMarks};
-use crate::api::{AccessLists, Config, MarkUse, Side, Stage, Tracking, Verdict};
+use crate::api::{AccessLimits, AccessLists, Config, MarkUse, Side, Stage, Tracking, Verdict};
 use crate::base::{MemoryUse, Nanos};
 use crate::fragments::FragmentStore;
 use crate::packet::parse::PART;
@@ -258,6 +258,11 @@ impl Pipeline {
     /// Replaces the policy of zones; returns the old one.
     pub(crate) fn set_zones(&mut self, zones: Arc<ZonePolicies>) -> Arc<ZonePolicies> {
         std::mem::replace(&mut self.zones, zones)
+    }
+
+    /// Returns the limits of the access lists; the defaults without any.
+    pub(crate) fn access_limits(&self) -> AccessLimits {
+        self.access.as_ref().map_or(AccessLimits::default(), |lists| lists.limits())
     }
 
     /// Replaces the access lists; returns the old ones. Does nothing without any.

@@ -8,7 +8,7 @@ mod timeouts;
 mod zone_rules;
 mod zones;
 
-pub(crate) use access::{Judgement, NO_RULE};
+pub(crate) use access::{Judgement, NO_RULE, Outcome};
 pub(crate) use drops::DropPolicy;
 pub(crate) use limits::{Limits, SourceSketch, ZoneRate};
 pub(crate) use timeouts::{AT_ONCE, AdaptiveTimeouts};

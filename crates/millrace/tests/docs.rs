@@ -198,7 +198,7 @@ fn planned_keys() -> BTreeSet<String> {
          [[list]]\nname = \"l\"\npair = 0\nport = \"a\"\nrules = \"\"\nfile = \"/dev/null\"\n\
          [[list.rule]]\naction = \"deny\"\nfamily = \"ipv6\"\nsrc = \"::1\"\ndst = \"::1\"\n\
          proto = \"tcp\"\nsport = 1\ndport = 1\ntcp_flags = \"syn\"\nfragment = \"none\"\n\
-         zone = 1\nct = \"new\"\nmark = \"1\"\n\
+         zone = 1\nct = \"new\"\nmark = \"1\"\nlog = true\nno_offload = false\n\
          [[list.rule]]\naction = \"deny\"\nproto = \"icmp\"\nicmp_type = 8\nicmp_code = 0\n";
     let new_from = planned_keys_of(&format!("{PAIR}[acl]\nnew_from = \"a\"\n"));
     let of_lists = planned_keys_of(&format!("{PAIR}{lists}")).into_iter().chain(new_from);

@@ -36,6 +36,11 @@ pub struct Summary {
     pub cpu_util_percent: f64,
     /// Packets dropped, by reason.
     pub drops: Counts,
+    /// Packets that access lists rejected, by what became of their answers. They are also among
+    /// the dropped packets; the answers are in no other counter but those of the ports.
+    pub rejects: Rejects,
+    /// Packets that access lists logged, or were to log.
+    pub access_log: AccessLogCounts,
     /// Packets forwarded without a connection, by reason.
     pub passed: Counts,
     /// Packets that do not fit the state of their connection, by reason. They are counted to it or
@@ -211,6 +216,35 @@ pub struct Flows {
     pub records_lost: u64,
 }
 
+/// Packets that access lists rejected, by what became of their answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Rejects {
+    /// Answered by a TCP reset or an ICMP error.
+    pub sent: u64,
+    /// Not answered, because of the rate limit or because the port had no room.
+    pub suppressed: u64,
+    /// Packets that may get no answer, or whose answer does not fit in their buffer.
+    pub not_possible: u64,
+}
+
+impl Rejects {
+    /// Adds the counters of a worker.
+    pub fn add(&mut self, other: Rejects) {
+        self.sent += other.sent;
+        self.suppressed += other.suppressed;
+        self.not_possible += other.not_possible;
+    }
+}
+
+/// Packets of rules that log, while someone followed the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AccessLogCounts {
+    /// Packets logged.
+    pub logged: u64,
+    /// Packets not logged, because of the rate limit.
+    pub suppressed: u64,
+}
+
 /// Connections restored from the previous run, and snapshots for the next.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
@@ -261,6 +295,8 @@ impl Summary {
             let n = stats.ended[reason as usize];
             self.flows.ended.add(reason.name(), end_reason_doc(reason), n);
         }
+        self.access_log.logged += stats.logged;
+        self.access_log.suppressed += stats.logs_suppressed;
         self.flows.active += stats.active();
         self.flows.created += stats.created;
         self.flows.records_lost += stats.records_lost;

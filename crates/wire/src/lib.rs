@@ -15,6 +15,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod proto;
 pub mod proto_names;
+pub mod reject;
 pub mod sctp;
 pub mod tcp;
 pub mod udp;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads a packet as text: `tcp 10.1.2.3:4444 > 48.0.0.1:80 syn`, `icmp 10.0.0.1 > 10.0.0.2 8/0`.
+//! Reads and writes a packet as text: `tcp 10.1.2.3:4444 > 48.0.0.1:80 syn`, `icmp 10.0.0.1 >
+//! 10.0.0.2 8/0`.
 
 use super::values;
+use super::write::FlagNames;
 use crate::packet::Packet;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use wire::{proto, proto_names};
@@ -51,6 +54,28 @@ impl FromStr for Packet {
     }
 }
 
+impl fmt::Display for Packet {
+    /// Writes the packet as it is read. A fragment may lack the fields that reading requires.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", proto_names::name(self.proto))?;
+        match self.ports {
+            Some([sport, dport]) => {
+                let (src, dst) =
+                    (SocketAddr::new(self.src, sport), SocketAddr::new(self.dst, dport));
+                write!(f, "{src} > {dst}")?;
+            }
+            None => write!(f, "{} > {}", self.src, self.dst)?,
+        }
+        if let Some(flags) = self.tcp_flags {
+            write!(f, " {}", FlagNames(flags))?;
+        }
+        match self.icmp {
+            Some([kind, code]) => write!(f, " {kind}/{code}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Reads an address, with a port or without.
 fn end(text: &str) -> Result<(IpAddr, Option<u16>), String> {
     let whole = text.parse::<SocketAddr>().map(|end| (end.ip(), Some(end.port())));
@@ -73,19 +98,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn packets_are_written_as_they_are_read() {
+        for text in [
+            "tcp 10.1.2.3:4444 > 48.0.0.1:80 syn+ack",
+            "tcp 10.1.2.3:4444 > 48.0.0.1:80 none",
+            "udp [2001:db8::1]:53 > [2001:db8::2]:4000",
+            "icmp 10.0.0.1 > 10.0.0.2 8/0",
+            "gre 10.0.0.1 > 10.0.0.2",
+        ] {
+            let packet: Packet = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(packet.to_string(), text);
+        }
+    }
+
+    #[test]
     fn packets_are_read_or_refused() {
         let packet: Packet = "tcp 10.1.2.3:4444 > 48.0.0.1:80 syn".parse().unwrap();
         assert_eq!((packet.ports, packet.tcp_flags), (Some([4444, 80]), Some(2)));
         let packet: Packet = "icmpv6 2001:db8::1 > 2001:db8::2 128".parse().unwrap();
         assert_eq!((packet.proto, packet.icmp), (58, Some([128, 0])));
-        for text in [
-            "tcp 10.1.2.3:4444 > 48.0.0.1:80 syn+ack",
-            "udp [2001:db8::1]:53 > [2001:db8::2]:4000",
-            "icmp 10.0.0.1 > 10.0.0.2 8/0",
-            "gre 10.0.0.1 > 10.0.0.2",
-        ] {
-            assert_eq!(text.parse::<Packet>().unwrap().to_string(), text);
-        }
         for wrong in [
             "",
             "tcp 10.1.2.3 > 48.0.0.1",

@@ -3,10 +3,9 @@
 
 use super::values::TCP_FLAGS;
 use crate::criteria::{Addresses, Criteria, MaskedValue};
-use crate::packet::{CtStates, Packet};
-use crate::rule::Rule;
+use crate::packet::CtStates;
+use crate::rule::{Rule, RuleOptions};
 use std::fmt;
-use std::net::SocketAddr;
 use wire::proto_names;
 
 impl fmt::Display for Rule {
@@ -14,7 +13,10 @@ impl fmt::Display for Rule {
         if let Some(family) = self.criteria.family {
             write!(f, "{} ", family.name())?;
         }
-        write!(f, "{}{}", self.action.name(), self.criteria)
+        let RuleOptions { log, no_offload } = self.options;
+        let log = if log { " log" } else { "" };
+        let no_offload = if no_offload { " no-offload" } else { "" };
+        write!(f, "{}{log}{no_offload}{}", self.action.name(), self.criteria)
     }
 }
 
@@ -62,25 +64,6 @@ impl fmt::Display for Criteria {
     }
 }
 
-impl fmt::Display for Packet {
-    /// Writes the packet as it is read. Zone, mark and relation to a connection are left out.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Packet { src, dst, .. } = *self;
-        let end = |address, port: Option<u16>| match port {
-            Some(port) => SocketAddr::new(address, port).to_string(),
-            None => address.to_string(),
-        };
-        let [sport, dport] = [0, 1].map(|at| self.ports.map(|ports| ports[at]));
-        let name = proto_names::name(self.proto);
-        write!(f, "{name} {} > {}", end(src, sport), end(dst, dport))?;
-        match (self.tcp_flags, self.icmp) {
-            (Some(flags), _) if flags != 0 => write!(f, " {}", FlagNames(flags)),
-            (None, Some([kind, code])) => write!(f, " {kind}/{code}"),
-            _ => Ok(()),
-        }
-    }
-}
-
 impl fmt::Display for Addresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -97,7 +80,7 @@ impl fmt::Display for Addresses {
 }
 
 /// TCP flags by name, joined by `+`.
-struct FlagNames(u8);
+pub(super) struct FlagNames(pub(super) u8);
 
 impl fmt::Display for FlagNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,7 +3,7 @@
 
 use acl::{
     AccessList, Action, AddressSet, Addresses, Criteria, CtStates, Family, Fragment, MaskedValue,
-    Packet, Ranges, Rule,
+    Packet, Ranges, Rule, RuleOptions,
 };
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use proptest::prelude::*;
@@ -102,7 +102,7 @@ fn rule(sets: Vec<Arc<AddressSet>>) -> impl Strategy<Value = Rule> {
             ct,
             mark: mark.map(|(value, mask)| MaskedValue { value: value & mask, mask }),
         };
-        Rule { criteria, action }
+        Rule { criteria, action, options: RuleOptions::default() }
     })
 }
 

@@ -6,10 +6,10 @@ use crate::lists::{Acl, DEFAULT_ACTION, DIRECTION, List, PORT, RuleTable, Set};
 use crate::plan::settings::{Show, spelled};
 use crate::{Fault, Located, Place, Problem, read_at_most};
 use acl::{
-    AccessList, Action, AddressSet, Addresses, Criteria, Family, Rule, SearchError,
+    AccessList, Action, AddressSet, Addresses, Criteria, Family, Rule, RuleOptions, SearchError,
     parse_addresses, parse_rule,
 };
-use engine::{AccessError, AccessLists, ListBinding, ListDirection, Side};
+use engine::{AccessError, AccessLimits, AccessLists, ListBinding, ListDirection, Side};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -69,6 +69,12 @@ pub(super) fn plan_lists(
     }
     let memory_mb = settings.take("memory_mb", acl.memory_mb, MEMORY_MB);
     let nic_rules_max = settings.take("nic_rules_max", acl.nic_rules_max, NIC_RULES_MAX);
+    let AccessLimits { rejects_per_second: rejects, logs_per_second: logs } =
+        AccessLimits::default();
+    let limits = AccessLimits {
+        rejects_per_second: settings.take("rejects_per_second", acl.rejects_per_second, rejects),
+        logs_per_second: settings.take("logs_per_second", acl.logs_per_second, logs),
+    };
     for (index, set) in sets.into_iter().enumerate() {
         reader.read_set(index, set, settings);
     }
@@ -78,7 +84,7 @@ pub(super) fn plan_lists(
     if !reader.problems.is_empty() {
         return Err(reader.problems);
     }
-    let of_pair = |pair| build(&reader.lists, pair as u32, memory_mb);
+    let of_pair = |pair| build(&reader.lists, pair as u32, (memory_mb, limits));
     let built: Vec<_> = (0..pairs).map(of_pair).collect();
     let mut plan = ListPlan { of_pairs: Vec::new(), nic_rules_max };
     let mut problems = Vec::new();
@@ -116,7 +122,11 @@ fn new_from(from: Side, place: Place) -> [Bound; 2] {
 }
 
 /// Builds the lists of one pair.
-fn build(lists: &[Bound], pair: u32, memory_mb: u32) -> Result<Arc<AccessLists>, Problem> {
+fn build(
+    lists: &[Bound],
+    pair: u32,
+    (memory_mb, limits): (u32, AccessLimits),
+) -> Result<Arc<AccessLists>, Problem> {
     let own: Vec<_> =
         lists.iter().filter(|bound| bound.pair.is_none_or(|number| number == pair)).collect();
     let bindings: Vec<_> = own.iter().map(|bound| bound.binding.clone()).collect();
@@ -137,7 +147,7 @@ fn build(lists: &[Bound], pair: u32, memory_mb: u32) -> Result<Arc<AccessLists>,
             problem(at, Fault::Rule(format!("list {:?}, {error}", name(at))))
         }
     })?;
-    Ok(Arc::new(lists))
+    Ok(Arc::new(lists.with_limits(limits)))
 }
 
 impl Reader {
@@ -331,7 +341,17 @@ impl Reader {
             self.problem(table.place, key.to_owned(), Fault::Rule(message));
             return None;
         }
-        Some(Rule { criteria, action: *action })
+        let mut option = |name, option: Option<Located<bool>>| {
+            option.is_some_and(|option| settings.require(name, option))
+        };
+        let log = option("log", table.log);
+        let no_offload = option("no_offload", table.no_offload);
+        let options = RuleOptions { log, no_offload };
+        if let Err(message) = options.check(*action) {
+            self.problem(table.place, key.to_owned(), Fault::Rule(message));
+            return None;
+        }
+        Some(Rule { criteria, action: *action, options })
     }
 }
 

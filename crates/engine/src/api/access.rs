@@ -4,7 +4,7 @@
 use super::list_marks;
 use super::offload::Side;
 use crate::base::Nanos;
-use acl::{AccessList, Action, CtStates, Rule, Search, SearchError, SearchSize};
+use acl::{AccessList, Action, CtStates, Rule, RuleOptions, Search, SearchError, SearchSize};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(crate) struct SearchedList {
     pub(crate) first_rule: u32,
     /// Rules that only count.
     pub(crate) count_rules: Vec<u32>,
-    /// True if a rule or the default denies.
+    /// True if a rule or the default denies or rejects.
     pub(crate) denies: bool,
 }
 
@@ -67,9 +67,24 @@ impl SearchedList {
         let search = Search::within(list, max_bytes)?;
         let counts = |(_, rule): &(u32, &Rule)| rule.action == Action::Count;
         let count_rules = (0..).zip(&list.rules).filter(counts).map(|(index, _)| index).collect();
-        let denies =
-            !list.default.permits() || list.rules.iter().any(|rule| rule.action == Action::Deny);
+        let refuses = |action: Action| !action.permits() && action != Action::Count;
+        let denies = refuses(list.default) || list.rules.iter().any(|rule| refuses(rule.action));
         Ok(Self { list: list.clone(), search, first_rule, count_rules, denies })
+    }
+}
+
+/// Settings of all access lists of a pair, for each of its workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessLimits {
+    /// Most answers to rejected packets in a second.
+    pub rejects_per_second: u32,
+    /// Most packets that are logged in a second.
+    pub logs_per_second: u32,
+}
+
+impl Default for AccessLimits {
+    fn default() -> Self {
+        Self { rejects_per_second: 1000, logs_per_second: 100 }
     }
 }
 
@@ -86,13 +101,17 @@ pub struct AccessLists {
     /// What each rule decides alone about packets that arrive at port A, and at port B.
     verdicts: [Vec<RuleVerdict>; 2],
     epoch: u32,
+    /// True if a rule logs packets.
+    pub(crate) logs: bool,
+    limits: AccessLimits,
 }
 
 /// What a rule decides about packets that arrive at a port, if it is known to be the first that
 /// matches them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RuleVerdict {
-    /// Another list judges them too, or the rule only counts, or is of another port's list.
+    /// Another list judges them too, or the rule does more than permit or deny, or is of another
+    /// port's list.
     Open,
     Permit,
     /// They pass, and so do all packets of their connection.
@@ -137,7 +156,10 @@ impl AccessLists {
         let mut all = bindings.iter().flat_map(|binding| &binding.list.rules);
         let mentions_ct = all.any(|rule| rule.criteria.ct != CtStates::ANY);
         let verdicts = chains.map(|chain| rule_verdicts((&lists, rules), chain));
-        Ok(Self { lists, chains, rules, mentions_ct, verdicts, epoch: 0 })
+        let mut all = bindings.iter().flat_map(|binding| &binding.list.rules);
+        let logs = all.any(|rule| rule.options.log);
+        let limits = AccessLimits::default();
+        Ok(Self { lists, chains, rules, mentions_ct, verdicts, epoch: 0, logs, limits })
     }
 
     /// Returns these lists with a number that no earlier lists of the run have.
@@ -162,9 +184,21 @@ impl AccessLists {
         verdict.copied().unwrap_or(RuleVerdict::Open)
     }
 
-    /// True if both have the same lists with the same rules, bound to the same ports.
+    /// Returns these lists with other limits.
+    #[must_use]
+    pub fn with_limits(self, limits: AccessLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Returns the limits.
+    pub fn limits(&self) -> AccessLimits {
+        self.limits
+    }
+
+    /// True if both have the same limits, and the same lists with the same rules, bound to the same
+    /// ports.
     pub fn is_same(&self, other: &AccessLists) -> bool {
-        self.chains == other.chains && self.lists().eq(other.lists())
+        self.limits == other.limits && self.chains == other.chains && self.lists().eq(other.lists())
     }
 
     /// Returns the places that the list with this index is bound to.
@@ -239,13 +273,15 @@ fn rule_verdicts(
     let Some(first) = chain.iter().flatten().next() else { return verdicts };
     let is_alone = chain.contains(&None);
     let SearchedList { list, first_rule, .. } = &lists[*first];
-    let actions = list.rules.iter().map(|rule| rule.action).chain([list.default]);
-    for (verdict, action) in verdicts.iter_mut().skip(*first_rule as usize).zip(actions) {
+    let is_plain = |rule: &Rule| rule.options == RuleOptions::default();
+    let rules = list.rules.iter().map(|rule| (rule.action, is_plain(rule)));
+    let rules = rules.chain([(list.default, true)]);
+    for (verdict, (action, is_plain)) in verdicts.iter_mut().skip(*first_rule as usize).zip(rules) {
         *verdict = match action {
-            Action::Deny => RuleVerdict::Deny,
-            Action::Permit if is_alone => RuleVerdict::Permit,
-            Action::PermitReflect if is_alone => RuleVerdict::Reflect,
-            Action::Permit | Action::PermitReflect | Action::Count => RuleVerdict::Open,
+            Action::Deny if is_plain => RuleVerdict::Deny,
+            Action::Permit if is_alone && is_plain => RuleVerdict::Permit,
+            Action::PermitReflect if is_alone && is_plain => RuleVerdict::Reflect,
+            _ => RuleVerdict::Open,
         };
     }
     verdicts

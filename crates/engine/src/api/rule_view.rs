@@ -46,6 +46,8 @@ pub enum NoRuleReason {
     Off,
     /// The protocol is neither TCP nor UDP.
     Protocol,
+    /// A rule of an access list says so.
+    NoOffload,
     /// Zone rules put packets into this zone, so no VLAN tag identifies its packets.
     ZoneByRule,
     /// The direction had too few packets to be evaluated.
@@ -83,6 +85,7 @@ impl NoRuleReason {
         match self {
             NoRuleReason::Off => "off",
             NoRuleReason::Protocol => "protocol",
+            NoRuleReason::NoOffload => "no_offload",
             NoRuleReason::ZoneByRule => "zone_by_rule",
             NoRuleReason::TooFewPackets { .. } => "too_few_packets",
             NoRuleReason::BelowThreshold { .. } => "below_threshold",

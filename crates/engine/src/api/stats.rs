@@ -39,6 +39,10 @@ pub struct Stats {
     pub restored: u64,
     /// Connections ended, by [`EndReason`].
     pub ended: [u64; EndReason::ALL.len()],
+    /// Packets that access lists logged.
+    pub logged: u64,
+    /// Packets that they did not log, because too many came at once.
+    pub logs_suppressed: u64,
     /// Flow records overwritten before the caller took them.
     pub records_lost: u64,
     /// Cycles per [`Stage`] over the sampled bursts, without stages longer than [`STALL_CYCLES`].

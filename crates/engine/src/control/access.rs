@@ -2,7 +2,7 @@
 //! Replaces access lists, and reads the counters of their rules.
 
 use super::place::Place;
-use crate::api::{AccessUpdate, Cursor, ListMarkStats, RuleHits};
+use crate::api::{AccessLimits, AccessUpdate, Cursor, ListMarkStats, RuleHits};
 use crate::engine::Engine;
 use crate::tracker::Trackers;
 
@@ -30,6 +30,11 @@ impl Engine {
     /// Returns what marks of access lists' rules were good for; none without such marks.
     pub fn list_mark_stats(&self) -> Option<ListMarkStats> {
         self.accounts.list_marks.as_ref().map(|marks| marks.stats)
+    }
+
+    /// Returns the limits of the access lists in force; the defaults without any.
+    pub fn access_limits(&self) -> AccessLimits {
+        self.pipeline.access_limits()
     }
 
     /// Continues a walk after which the lists in force now decide about each connection: its next

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Subscribes to connection events, and takes them.
+//! Subscribes to connection events and to packets that access lists log, and takes them.
 
-use crate::api::FlowEvent;
+use crate::api::{AccessLog, FlowEvent};
 use crate::engine::Engine;
 
 impl Engine {
@@ -11,6 +11,25 @@ impl Engine {
         events.has_subscribers = has_subscribers;
         events.queue.clear();
         events.lost = 0;
+    }
+
+    /// Starts or stops the queueing of packets that access lists log. Drops those in the queue.
+    pub fn follow_logs(&mut self, has_followers: bool) {
+        let logs = &mut self.accounts.logs;
+        logs.has_followers = has_followers;
+        logs.queue.clear();
+        logs.suppressed = 0;
+    }
+
+    /// Takes the oldest logged packet.
+    pub fn next_log(&mut self) -> Option<AccessLog> {
+        self.accounts.logs.queue.pop_front()
+    }
+
+    /// Returns the number of packets that were not logged since the last call, because too many
+    /// came at once.
+    pub fn suppressed_logs(&mut self) -> u64 {
+        std::mem::take(&mut self.accounts.logs.suppressed)
     }
 
     /// Takes the oldest event.

@@ -21,8 +21,8 @@ impl Engine {
     }
 
     /// Tracks packets that arrived at other workers and were parsed there, at most
-    /// [`BURST_MAX`](crate::BURST_MAX). Writes one verdict for each: [`Verdict::Forward`] or
-    /// [`Verdict::Drop`].
+    /// [`BURST_MAX`](crate::BURST_MAX). Writes one verdict for each: [`Verdict::Forward`],
+    /// [`Verdict::Drop`] or [`Verdict::Reject`].
     ///
     /// # Panics
     /// If there are more than [`BURST_MAX`](crate::BURST_MAX) packets, a different number of

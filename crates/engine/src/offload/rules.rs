@@ -229,6 +229,17 @@ impl FlowRules {
         self.removes.push_back((rule_id, side));
     }
 
+    /// Requests the removal of all live rules of a connection.
+    pub(crate) fn withdraw_rules(&mut self, record: u32) {
+        let slot = self.evals[record as usize].slot;
+        for direction in 0..2 {
+            let rule = self.slots.get(slot).map(|slot| slot.rules[direction]);
+            if rule.is_some_and(|rule| rule.lifecycle.is_live()) {
+                self.withdraw(slot, direction);
+            }
+        }
+    }
+
     /// True if a NIC rule can distinguish packets of a zone from others.
     pub(super) fn has_tag(&self, zone: u16) -> bool {
         self.tagging.tag(zone).is_some()

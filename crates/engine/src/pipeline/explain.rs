@@ -67,7 +67,9 @@ fn of_batch<const W: usize>(
     }
     if let Some((access, direction)) = access {
         let is_stored = match access.decisions[direction] {
-            DirectionAccess::Permitted | DirectionAccess::Denied => true,
+            DirectionAccess::Permitted | DirectionAccess::Denied | DirectionAccess::Rejected => {
+                true
+            }
             DirectionAccess::Undecided | DirectionAccess::Varies => false,
         };
         let rules = rule_numbers(access.rules[direction]);

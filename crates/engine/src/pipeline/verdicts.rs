@@ -137,9 +137,12 @@ impl<S: CtStates> Verdicts<'_, S> {
         self.untracked(position, UntrackedReason::TrackingOff, false);
     }
 
-    /// Drops a packet that an access list denies.
-    pub(super) fn denied(&mut self, position: u8) {
+    /// Drops a packet that an access list denies. Its sender is told if a list rejects it.
+    pub(super) fn denied(&mut self, position: u8, rejects: bool) {
         self.untracked(position, UntrackedReason::Denied, true);
+        if rejects {
+            self.out[usize::from(position)] = Verdict::Reject;
+        }
     }
 
     /// Passes a fragment whose connection is not in the table.

@@ -2,10 +2,20 @@
 //! Judges a packet by the access lists of its way through the pair.
 
 use crate::api::{AccessLists, RuleVerdict, Side};
-use acl::{Action, Packet};
+use acl::{AccessList, Action, Packet};
+use std::sync::Arc;
 
 /// Stands for no counter of a rule.
 pub(crate) const NO_RULE: u32 = u32::MAX;
+
+/// What happens to a packet that the lists have judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Permit,
+    Deny,
+    /// As `Deny`, and its sender is told.
+    Reject,
+}
 
 /// What the lists say about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +24,12 @@ pub(crate) struct Judgement {
     /// leaving ones. [`NO_RULE`] if there is no such list, or the packet did not come so far.
     pub(crate) rules: [u32; 2],
     pub(crate) permits: bool,
+    /// True if it is not permitted, and its sender is to be told.
+    pub(crate) rejects: bool,
     /// True if all packets of its connection pass, in both directions.
     pub(crate) reflects: bool,
+    /// True if its connection gets no NIC rule.
+    pub(crate) no_offload: bool,
     /// True if another packet of its connection and direction may be judged otherwise, or if a rule
     /// only counts it.
     pub(crate) varies: bool,
@@ -23,8 +37,23 @@ pub(crate) struct Judgement {
 
 impl Judgement {
     /// Judgement without any list.
-    const PERMIT: Judgement =
-        Judgement { rules: [NO_RULE; 2], permits: true, reflects: false, varies: false };
+    const PERMIT: Judgement = Judgement {
+        rules: [NO_RULE; 2],
+        permits: true,
+        rejects: false,
+        reflects: false,
+        no_offload: false,
+        varies: false,
+    };
+
+    /// Returns what happens to the packet.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match (self.permits, self.rejects) {
+            (true, _) => Outcome::Permit,
+            (false, false) => Outcome::Deny,
+            (false, true) => Outcome::Reject,
+        }
+    }
 }
 
 impl AccessLists {
@@ -51,10 +80,13 @@ impl AccessLists {
             let rules = searched.list.rules.len() as u32;
             *counter = searched.first_rule + found.rule.unwrap_or(rules);
             let action = searched.list.action(found.rule);
+            let rule = found.rule.and_then(|rule| searched.list.rules.get(rule as usize));
+            judgement.no_offload |= rule.is_some_and(|rule| rule.options.no_offload);
             judgement.varies |= found.varies;
             judgement.reflects |= action == Action::PermitReflect;
             if !action.permits() {
                 (judgement.permits, judgement.reflects) = (false, false);
+                judgement.rejects = action == Action::Reject;
                 break;
             }
         }
@@ -73,7 +105,18 @@ impl AccessLists {
             rules,
             permits: verdict != RuleVerdict::Deny,
             reflects: verdict == RuleVerdict::Reflect,
-            varies: false,
+            ..Judgement::PERMIT
+        })
+    }
+
+    /// Returns the list on the way of a packet, and the index in it, of the rule with this counter,
+    /// if it logs packets.
+    pub(crate) fn logging_rule(&self, side: Side, counter: u32) -> Option<(&Arc<AccessList>, u32)> {
+        let lists = self.chains[side as usize].iter().flatten().map(|list| &self.lists[*list]);
+        lists.into_iter().find_map(|searched| {
+            let rule = counter.checked_sub(searched.first_rule)?;
+            let logs = searched.list.rules.get(rule as usize)?.options.log;
+            logs.then_some((&searched.list, rule))
         })
     }
 

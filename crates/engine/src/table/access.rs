@@ -16,6 +16,8 @@ pub(crate) enum DirectionAccess {
     Permitted,
     /// All packets are dropped.
     Denied,
+    /// All packets are dropped, and their senders are told.
+    Rejected,
     /// It depends on the packet.
     Varies,
 }
@@ -31,6 +33,8 @@ pub(crate) struct ConnAccess {
     pub(crate) decisions: [DirectionAccess; 2],
     /// True if a rule permits both directions, and related ICMP errors.
     pub(crate) reflects: bool,
+    /// True if the connection gets no NIC rule.
+    pub(crate) no_offload: bool,
     /// True if the next packet of either direction decides anew about both.
     pub(crate) is_open: bool,
     /// Side at which the originator's first packet arrived; `None` for a restored connection.
@@ -48,6 +52,7 @@ impl ConnAccess {
         settled: [[0; 2]; 2],
         decisions: [DirectionAccess::Undecided; 2],
         reflects: false,
+        no_offload: false,
         is_open: false,
         side: None,
         epoch: 0,
@@ -69,7 +74,7 @@ impl ConnAccess {
     /// True if packets of a direction have to be compared with the lists, or dropped.
     pub(crate) fn is_checked(&self) -> bool {
         let needs_check = |decision: &DirectionAccess| {
-            matches!(decision, DirectionAccess::Denied | DirectionAccess::Varies)
+            !matches!(decision, DirectionAccess::Undecided | DirectionAccess::Permitted)
         };
         self.is_open || self.decisions.iter().any(needs_check)
     }

@@ -8,7 +8,7 @@ use super::Tracker;
 use crate::api::RuleHits;
 use crate::base::Nanos;
 use crate::packet::PacketMeta;
-use crate::policy::Judgement;
+use crate::policy::{Judgement, Outcome};
 use crate::table::{ConnAccess, DirectionAccess, Searched};
 use acl::CtStates;
 
@@ -16,10 +16,11 @@ impl Judgement {
     /// Returns what it says about the packets of one direction of a connection. Once the connection
     /// is reflected, its packets need not match the rule.
     pub(crate) fn decision(&self) -> DirectionAccess {
-        match (self.varies && !self.reflects, self.permits) {
-            (true, _) => DirectionAccess::Varies,
-            (false, true) => DirectionAccess::Permitted,
-            (false, false) => DirectionAccess::Denied,
+        match self.outcome() {
+            _ if self.varies && !self.reflects => DirectionAccess::Varies,
+            Outcome::Permit => DirectionAccess::Permitted,
+            Outcome::Deny => DirectionAccess::Denied,
+            Outcome::Reject => DirectionAccess::Rejected,
         }
     }
 }
@@ -65,7 +66,8 @@ impl<const W: usize> Tracker<W> {
             true => ConnAccess::reflected(judgement.rules, [[0; 2]; 2]),
             false => ConnAccess::begun(judgement.rules, judgement.decision()),
         };
-        self.write_access(record, ConnAccess { side: self.side, ..access });
+        let no_offload = judgement.no_offload;
+        self.write_access(record, ConnAccess { side: self.side, no_offload, ..access });
     }
 
     /// Permits both directions of the connection in `record`, by a rule that reflects it. Packets
@@ -73,22 +75,24 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn reflect_access(&mut self, record: u32, judgement: &Judgement) {
         self.settle_access(record);
         let ConnAccess { settled, side, .. } = self.access(record);
-        let access = ConnAccess::reflected(judgement.rules, settled);
-        self.write_access(record, ConnAccess { side, ..access });
+        let (access, no_offload) =
+            (ConnAccess::reflected(judgement.rules, settled), judgement.no_offload);
+        self.write_access(record, ConnAccess { side, no_offload, ..access });
     }
 
-    /// Notes what the lists say about a direction of the connection in `record`, and the counters
-    /// of the rules that decided. Packets so far are counted for the rules that decided before.
+    /// Notes the decision of a judgement about a direction of the connection in `record`. Packets
+    /// so far are counted for the rules that decided before.
     pub(crate) fn decide_access(
         &mut self,
         record: u32,
         direction: usize,
-        (decision, rules): (DirectionAccess, [u32; 2]),
+        (decision, judgement): (DirectionAccess, &Judgement),
     ) {
         self.settle_access(record);
         let mut access = self.access(record);
         access.decisions[direction] = decision;
-        access.rules[direction] = rules;
+        access.rules[direction] = judgement.rules;
+        access.no_offload |= judgement.no_offload;
         self.write_access(record, access);
     }
 
@@ -101,6 +105,14 @@ impl<const W: usize> Tracker<W> {
         if let Some(rules) = self.rules.as_mut().filter(|_| was_checked && !hot.is_checked()) {
             rules.sync_mark(record, hot);
         }
+        if let Some(rules) = self.rules.as_mut().filter(|_| access.no_offload) {
+            rules.withdraw_rules(record);
+        }
+    }
+
+    /// True if access lists let the connection in `record` have NIC rules.
+    pub(super) fn allows_offload(&self, record: u32) -> bool {
+        !self.access(record).no_offload
     }
 
     /// True if the lists have changed since they decided about the connection in `record`.
@@ -129,10 +141,10 @@ impl<const W: usize> Tracker<W> {
         &mut self,
         record: u32,
         decisions: [DirectionAccess; 2],
-        rules: [[u32; 2]; 2],
+        (rules, no_offload): ([[u32; 2]; 2], bool),
     ) {
         let ConnAccess { settled, side, .. } = self.access(record);
-        let access = ConnAccess { rules, settled, decisions, side, ..ConnAccess::NONE };
+        let access = ConnAccess { rules, settled, decisions, side, no_offload, ..ConnAccess::NONE };
         self.write_access(record, access);
     }
 

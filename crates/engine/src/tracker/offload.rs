@@ -137,6 +137,11 @@ impl<const W: usize> Tracker<W> {
         let rules = self.rules.as_deref_mut()?;
         for _ in 0..CANDIDATES {
             let candidate = rules.take_candidate(side, score)?;
+            let access = self.table.access.as_ref();
+            // It may have become a candidate before a list excluded it.
+            if access.is_some_and(|column| column.conns[candidate.record as usize].no_offload) {
+                continue;
+            }
             let hot = &mut self.table.hot[candidate.record as usize];
             if rules.has_zone_room(hot.key.zone(), (side, score)) {
                 let (packets, _) =
@@ -165,6 +170,9 @@ impl<const W: usize> Tracker<W> {
         PendingEval { record, direction, side }: PendingEval,
         is_marked: bool,
     ) {
+        if !self.allows_offload(record) {
+            return;
+        }
         let Some(rules) = &mut self.rules else { return };
         let hot = &mut self.table.hot[record as usize];
         let (packets, start) = hot.totals(&self.table.cold.0[record as usize], direction);

@@ -3,8 +3,8 @@
 
 use super::Tracker;
 use crate::api::{
-    ConnView, EndReason, EventKind, Filter, FlowEvent, FlowRecord, MarkChange, ProtoState, Query,
-    RuleView,
+    ConnView, EndReason, EventKind, Filter, FlowEvent, FlowRecord, MarkChange, NoRuleReason,
+    ProtoState, Query, RuleView,
 };
 use crate::base::Nanos;
 use crate::offload::{SideStatus, ViewInput};
@@ -119,7 +119,12 @@ impl<const W: usize> Tracker<W> {
         [orig, orig ^ 1].map(|swapped| {
             let (packets, start) = hot.totals(cold, swapped);
             let (direction, proto, zone) = (usize::from(swapped), flow.proto, flow.zone);
-            rules.view(ViewInput { record, direction, proto, zone, packets, start, now }, sides)
+            let view = rules
+                .view(ViewInput { record, direction, proto, zone, packets, start, now }, sides);
+            match view.reason.filter(|_| !self.allows_offload(record)) {
+                Some(_) => RuleView { reason: Some(NoRuleReason::NoOffload), ..view },
+                None => view,
+            }
         })
     }
 }

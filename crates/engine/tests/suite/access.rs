@@ -41,25 +41,27 @@ fn from_a_only() -> Vec<ListBinding> {
 
 /// True for each packet that passes.
 fn send(engine: &mut Engine, side: Side, packets: &[FrameBuilder]) -> Vec<bool> {
-    send_marked(
-        engine,
-        side,
-        &packets.iter().map(|frame| (frame.clone(), None)).collect::<Vec<_>>(),
-    )
+    let verdicts = verdicts(engine, side, packets);
+    verdicts.iter().map(|verdict| *verdict == Verdict::Forward).collect()
 }
 
-/// As [`send`], for packets with marks.
-fn send_marked(
+fn verdicts(engine: &mut Engine, side: Side, packets: &[FrameBuilder]) -> Vec<Verdict> {
+    let packets: Vec<_> = packets.iter().map(|frame| (frame.clone(), None)).collect();
+    marked_verdicts(engine, side, &packets)
+}
+
+/// Returns the verdict of each packet, some of which have marks.
+fn marked_verdicts(
     engine: &mut Engine,
     side: Side,
     packets: &[(FrameBuilder, Option<u32>)],
-) -> Vec<bool> {
+) -> Vec<Verdict> {
     let frames: Vec<_> = packets.iter().map(|(frame, mark)| (frame.build(), *mark)).collect();
     let packets: Vec<_> =
         frames.iter().map(|(frame, mark)| BytesPacket::new(frame).marked(*mark)).collect();
     let mut verdicts = vec![Verdict::Hold; packets.len()];
     engine.process_from(side, SECOND, &packets, &mut verdicts);
-    verdicts.iter().map(|verdict| *verdict == Verdict::Forward).collect()
+    verdicts
 }
 
 fn hits(engine: &mut Engine, counters: usize) -> Vec<RuleHits> {
@@ -128,6 +130,33 @@ fn answers_are_judged_by_their_own_list() {
     assert_eq!(send(&mut engine, Side::A, &[query.clone(), other]), [true, true]);
     let packets: Vec<_> = hits(&mut engine, 4).iter().map(|hits| hits.packets).collect();
     assert_eq!(packets, [4, 0, 2, 1]);
+}
+
+/// A rejected packet is told apart from a denied one, also if the decision is stored with its
+/// connection. Nothing is answered to an ICMP error, nor to a fragment that has waited.
+#[test]
+fn rejected_packets_have_a_verdict_of_their_own() {
+    let a = list("a", Action::Reject, &["permit proto udp dport 53", "deny proto udp dport 54"]);
+    let b = list("b", Action::Permit, &["reject proto udp sport 53"]);
+    let bindings = [bind(a, Side::A, ListDirection::In), bind(b, Side::B, ListDirection::In)];
+    let mut engine = Engine::new(&config(&bindings, Tracking::Connections));
+    let query = udp(1, 2, 4000, 53);
+    let (denied, rejected) = (udp(1, 2, 4000, 54), udp(1, 2, 4000, 55));
+    let error = FrameBuilder::ipv4([10, 0, 0, 9], [10, 0, 1, 2]).icmp_error(
+        3,
+        3,
+        &query.clone().reversed().build_packet(),
+    );
+    let packets = [query.clone(), denied, rejected, error];
+    let expected = [Verdict::Forward, Verdict::Drop, Verdict::Reject, Verdict::Drop];
+    assert_eq!(verdicts(&mut engine, Side::A, &packets), expected);
+    for _ in 0..2 {
+        let answer = query.clone().reversed();
+        assert_eq!(verdicts(&mut engine, Side::B, &[answer]), [Verdict::Reject]);
+    }
+    assert_eq!(engine.stats().dropped[UntrackedReason::Denied as usize], 5);
+    let packets: Vec<_> = hits(&mut engine, 5).iter().map(|hits| hits.packets).collect();
+    assert_eq!(packets, [1, 1, 2, 2, 0]);
 }
 
 /// Rules on fields of a packet are compared with each packet of a connection.
@@ -247,7 +276,7 @@ fn rule_text() -> impl Strategy<Value = String> {
     let word = |words: &[&str]| {
         prop::sample::select(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     };
-    let action = word(&["permit", "permit", "deny", "permit+reflect", "count"]);
+    let action = word(&["permit", "permit log", "deny", "reject log", "permit+reflect", "count"]);
     let src =
         word(&["", " src 10.0.0.0/31", " src 10.0.0.1", " src 10.0.1.0/24", " src fd00::/64"]);
     let dst = word(&["", "", " dst 10.0.1.1", " dst 10.0.0.0/16", " dst fd00:0:0:1::/64"]);
@@ -265,9 +294,9 @@ fn rule_text() -> impl Strategy<Value = String> {
 
 fn random_list() -> impl Strategy<Value = Arc<AccessList>> {
     let rules = prop::collection::vec(rule_text(), 0..6);
-    (rules, any::<bool>()).prop_map(|(rules, permits)| {
+    let default = prop::sample::select(vec![Action::Permit, Action::Deny, Action::Reject]);
+    (rules, default).prop_map(|(rules, default)| {
         let parsed = rules.iter().filter_map(|rule| parse_rule(rule, &|_| None).ok()).collect();
-        let default = if permits { Action::Permit } else { Action::Deny };
         Arc::new(AccessList { name: "random".into(), rules: parsed, default })
     })
 }
@@ -371,9 +400,9 @@ struct Model {
 }
 
 impl Model {
-    /// Compares a packet with every rule. Returns whether it passes, the counters of the rules that
+    /// Compares a packet with every rule. Returns its verdict, the counters of the rules that
     /// decided, and whether one reflects.
-    fn judge(&mut self, fields: &Packet, from_a: bool) -> (bool, Vec<usize>, bool) {
+    fn judge(&mut self, fields: &Packet, from_a: bool) -> (Verdict, Vec<usize>, bool) {
         let (mut deciding, mut reflects) = (vec![], false);
         for (list, first) in &self.ways[usize::from(!from_a)] {
             let decision = list.decide(fields);
@@ -382,11 +411,13 @@ impl Model {
             }
             deciding.push(first + decision.rule.map_or(list.rules.len(), |rule| rule as usize));
             reflects |= decision.action == Action::PermitReflect;
-            if !decision.action.permits() {
-                return (false, deciding, false);
+            match decision.action {
+                Action::Deny => return (Verdict::Drop, deciding, false),
+                Action::Reject => return (Verdict::Reject, deciding, false),
+                Action::Permit | Action::PermitReflect | Action::Count => {}
             }
         }
-        (true, deciding, reflects)
+        (Verdict::Forward, deciding, reflects)
     }
 
     /// After a change of lists, a connection is reflected if it would be when it began.
@@ -404,7 +435,7 @@ impl Model {
         conn.reflected_by = reflects.then_some(deciding);
     }
 
-    fn process(&mut self, sent: &Sent) -> bool {
+    fn process(&mut self, sent: &Sent) -> Verdict {
         let key = (sent.is_v6, sent.is_tcp, sent.hosts, sent.ports);
         let is_off = self.tracking == Tracking::Off;
         self.decide_anew(key, sent);
@@ -419,14 +450,14 @@ impl Model {
             Some(_) => acl::CtStates::NEW,
         };
         let reflected = conn.and_then(|conn| conn.reflected_by.clone());
-        let (passes, deciding, reflects) = match reflected {
-            Some(rules) => (true, rules, false),
+        let (verdict, deciding, reflects) = match reflected {
+            Some(rules) => (Verdict::Forward, rules, false),
             None => self.judge(&sent.fields(ct), sent.from_a),
         };
         for rule in &deciding {
             self.hits[*rule] += 1;
         }
-        if passes && !is_off {
+        if verdict == Verdict::Forward && !is_off {
             let conn = self.conns.entry(key).or_insert(Conn {
                 from_a: sent.from_a,
                 is_answered: false,
@@ -438,7 +469,7 @@ impl Model {
                 conn.reflected_by = Some(deciding);
             }
         }
-        passes
+        verdict
     }
 }
 
@@ -597,7 +628,7 @@ proptest! {
             let packets = burst.iter().enumerate();
             let packets = packets.map(|(i, sent)| (sent.frame(), marks.of(sent, i, &model, epoch)));
             let packets: Vec<_> = packets.collect();
-            let found = send_marked(&mut engine, burst[0].side(), &packets);
+            let found = marked_verdicts(&mut engine, burst[0].side(), &packets);
             let expected: Vec<_> = burst.iter().map(|sent| model.process(sent)).collect();
             prop_assert_eq!(found, expected, "{:?}", burst);
         }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! `millrace acl`: checks access lists, shows those of a running instance, and explains decisions.
+//! `millrace acl`: checks access lists, shows those of a running instance, explains decisions, and
+//! prints the packets that lists log.
 
 mod check;
 mod explain;
+mod log;
 mod offload;
 
 use crate::{cpu_locks, netdev};
@@ -11,6 +13,7 @@ use config::Problems;
 use config::plan::{Plan, PlanArgs};
 use control::{AccessRuleLine, Answer, InstanceArgs, Line, Request, RequestKind};
 use explain::ExplainArgs;
+use log::LogArgs;
 use offload::OffloadArgs;
 use results::{table, units};
 use serde_json::json;
@@ -18,7 +21,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Check access lists, show them, and explain what they decide
+/// Check access lists, show them, explain what they decide, and print the packets that they log
 #[derive(clap::Args)]
 pub(crate) struct AclArgs {
     #[command(subcommand)]
@@ -31,6 +34,7 @@ enum Command {
     Show(ShowArgs),
     Explain(ExplainArgs),
     Offload(OffloadArgs),
+    Log(LogArgs),
 }
 
 /// Show the access lists of a running instance, and the packets that each rule has decided about
@@ -62,6 +66,7 @@ pub(crate) fn run(args: &AclArgs) -> anyhow::Result<ExitCode> {
         Command::Show(args) => show(args),
         Command::Explain(args) => explain::run(args),
         Command::Offload(args) => offload::run(args),
+        Command::Log(args) => log::run(args),
     }
 }
 

@@ -58,6 +58,7 @@ fn answer(
     match request.ask {
         RequestKind::List => matched = connections::list(queries, request, writer)?,
         RequestKind::Events => match connections::events(queries, request, writer)? {},
+        RequestKind::AccessLog => match lists::log(queries, writer)? {},
         RequestKind::Count => matched = connections::count(queries, request)?,
         RequestKind::Flush => matched = connections::flush(queries, request)?,
         RequestKind::Set => matched = connections::set(queries, request)?,
@@ -298,6 +299,9 @@ fn reason_words(
     match reason {
         NoRuleReason::Off => off_words(&[]),
         NoRuleReason::Protocol => "only TCP and UDP get rules".to_owned(),
+        NoRuleReason::NoOffload => {
+            "a rule of an access list permits it with `no-offload`".to_owned()
+        }
         NoRuleReason::ZoneByRule => {
             "a zone rule names its zone, so no VLAN tag identifies its packets".to_owned()
         }

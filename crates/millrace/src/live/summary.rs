@@ -48,6 +48,7 @@ pub(crate) fn summary(
         port_reset += account.port_reset;
         cut += account.cut;
         over_mtu += account.over_mtu;
+        summary.rejects.add(account.rejects);
         for (sum, (packets, bytes)) in directions.iter_mut().zip(account.sent) {
             sum.0 += packets;
             sum.1 += bytes;

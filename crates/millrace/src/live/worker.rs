@@ -9,6 +9,7 @@
 pub(crate) mod handoff;
 pub(crate) mod held_packets;
 pub(crate) mod poll_gaps;
+pub(crate) mod rejects;
 pub(crate) mod start_gate;
 
 use crate::live::checkpointing::{CheckpointSource, CheckpointStatus};
@@ -22,6 +23,7 @@ use crate::live::ports::queue_lease::{LeaseCommand, QueueLease, QueuePair};
 use crate::live::worker::handoff::HandoffRings;
 use crate::live::worker::held_packets::HeldPackets;
 use crate::live::worker::poll_gaps::PollGaps;
+use crate::live::worker::rejects::Rejecter;
 use crate::live::worker::start_gate::StartGate;
 use checkpoint::Resume;
 use dpdk::{Burst, RxQueue, TxQueue, tsc};
@@ -89,6 +91,7 @@ pub(crate) struct Worker {
     gaps: PollGaps,
     /// Fragments that wait for their verdict.
     held_packets: HeldPackets,
+    rejects: Rejecter,
     /// True if more timers may be due than the last call of `expire` processed.
     is_behind: bool,
     /// True if the last turn received a full burst.
@@ -116,6 +119,7 @@ impl Worker {
             account,
             gaps,
             held_packets,
+            rejects: Rejecter::new(),
             is_behind: false,
             had_full_burst: false,
         }
@@ -295,13 +299,13 @@ impl Worker {
         self.engine.process_from(SIDES[direction], now, burst, &mut verdicts);
         let mut bytes = self.engine.stats().bytes - bytes_before;
         if verdicts[..kept].iter().fold(false, |any, v| any | (*v != Verdict::Forward)) {
-            let engine_and_rings = (&mut self.engine, &mut self.channels.handoff_rings);
-            self.held_packets.apply_verdicts(direction, burst, &verdicts, engine_and_rings);
+            self.apply_verdicts((direction, now), burst, &verdicts);
             bytes = frame_bytes(burst);
         }
 
         let tracked = if is_sampled { tsc() } else { 0 };
-        let (sent, unsent) = match &mut path.tx {
+        let account = &mut self.account;
+        let (sent, unsent) = match &mut self.paths[direction].tx {
             Some(tx) => (tx.burst(burst), &mut account.tx_full),
             None => (0, &mut account.port_reset),
         };
@@ -319,6 +323,21 @@ impl Worker {
             self.forward_released();
         }
         received
+    }
+
+    /// Carries out the verdicts of a burst. Packets to forward stay in it.
+    #[cold]
+    fn apply_verdicts(
+        &mut self,
+        arrived: (usize, u64),
+        burst: &mut Burst,
+        verdicts: &[Verdict; BURST_MAX],
+    ) {
+        let parts = (&mut self.engine, &mut self.channels.handoff_rings, &mut self.rejects);
+        self.held_packets.apply_verdicts(arrived, burst, verdicts, parts);
+        // The other path leaves through the port at which these packets arrived.
+        self.rejects.send(self.paths[1 - arrived.0].tx.as_mut());
+        self.account.rejects = self.rejects.counts;
     }
 
     /// Sends or frees held packets that the engine has released.
@@ -359,11 +378,32 @@ impl Worker {
                 let arrived = (SIDES[direction], self.clock.at(tsc()));
                 let handoffs = self.channels.handoff_rings.handoffs(direction);
                 self.engine.process_handoffs(arrived, &burst, handoffs, &mut verdicts);
-                burst.retain(|i| verdicts[i] == Verdict::Forward);
+                self.apply_handoff_verdicts((direction, arrived.1), &mut burst, &verdicts);
                 self.send_late(direction, &mut burst);
             }
         }
         taken
+    }
+
+    /// Frees and answers packets from other workers by their verdicts. Packets to forward stay in
+    /// the burst.
+    fn apply_handoff_verdicts(
+        &mut self,
+        (direction, now): (usize, u64),
+        burst: &mut Burst,
+        verdicts: &[Verdict; BURST_MAX],
+    ) {
+        let per_second = self.engine.access_limits().rejects_per_second;
+        burst.sort_out(|i, mbuf| match verdicts[i] {
+            Verdict::Forward => Some(mbuf),
+            Verdict::Reject => {
+                self.rejects.add(mbuf, per_second, now);
+                None
+            }
+            Verdict::Drop | Verdict::Hold | Verdict::Elsewhere => None,
+        });
+        self.rejects.send(self.paths[1 - direction].tx.as_mut());
+        self.account.rejects = self.rejects.counts;
     }
 
     fn send_late(&mut self, direction: usize, burst: &mut Burst) {

@@ -8,6 +8,7 @@
 //! prints what is missing on standard error, and does nothing.
 
 mod access;
+mod access_log;
 mod af_xdp;
 mod associations;
 mod backends;
@@ -49,6 +50,7 @@ mod privileges;
 mod probe;
 mod records;
 mod refusals;
+mod rejects;
 mod reload;
 mod reorder;
 mod resets;

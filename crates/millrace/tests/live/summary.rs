@@ -22,7 +22,8 @@ fn the_summary_has_the_members_that_tools_rely_on() {
     assert_members(
         &summary,
         "version dpdk duration_s ports workers directions cpu_util_percent drops passed invalid \
-         ignored ledger flows offload snapshot energy",
+         ignored ledger flows offload rejects access_log snapshot \
+         energy",
     );
     assert_eq!(summary["version"], env!("CARGO_PKG_VERSION"));
     assert!(summary["dpdk"].as_str().unwrap().starts_with("DPDK "), "{summary}");

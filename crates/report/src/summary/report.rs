@@ -2,7 +2,7 @@
 //! Writes the summary: JSON for other tools, and a report that omits what did not happen and
 //! explains each reason.
 
-use super::{Counts, Snapshot, Summary, Worker};
+use super::{Counts, Rejects, Snapshot, Summary, Worker};
 use results::units;
 use std::io::{self, Write};
 
@@ -11,6 +11,7 @@ impl Summary {
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         print_counts(out, "packets passed without a flow", &self.passed)?;
         print_counts(out, "packets dropped", &self.drops)?;
+        self.print_rejects(out)?;
         print_counts(out, "invalid packets", &self.invalid)?;
         print_counts(out, "packets that changed nothing", &self.ignored)?;
         let created = units::thousands(self.flows.created);
@@ -25,6 +26,21 @@ impl Summary {
         self.energy.print(out)?;
         self.print_stalls(out)?;
         self.print_ledger(out)
+    }
+
+    /// Prints a line about rejected packets, if there were any.
+    fn print_rejects(&self, out: &mut impl Write) -> io::Result<()> {
+        let Rejects { sent, suppressed, not_possible } = self.rejects;
+        if self.rejects == Rejects::default() {
+            return Ok(());
+        }
+        let [sent, suppressed, not_possible] =
+            [sent, suppressed, not_possible].map(units::thousands);
+        writeln!(
+            out,
+            "packets rejected: {sent} answered, {suppressed} not answered by the rate limit, \
+             {not_possible} that may get no answer"
+        )
     }
 
     /// Prints a line about restored connections, and one about snapshots written, if there were

@@ -7,13 +7,13 @@
 use super::super::verdicts::{CtStates, Verdicts};
 use crate::account::{Accounts, NamedRule};
 use crate::api::{
-    AccessLists, CtState, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Side, Tracking, VlanTags,
+    AccessLists, AccessLog, CtState, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Side, Stats, Tracking,
+    VlanTags,
 };
-use crate::base::Nanos;
 use crate::packet::{
     HeaderInfo, IPV4_MIN, IPV6, IcmpHeader, Key, KeyParts, PacketMeta, PacketView, SYN,
 };
-use crate::policy::{Judgement, NO_RULE};
+use crate::policy::{Judgement, NO_RULE, Outcome};
 use crate::table::DirectionAccess;
 use crate::tracker::Tracker;
 use acl::Fragment;
@@ -144,7 +144,7 @@ pub(super) fn judge_new<const W: usize>(
         }
         None => {
             let fields = candidate.fields_in(key, (ct, 0));
-            judge(tracker, (lists, side), (&fields, candidate.meta), verdicts.now)
+            judge(tracker, (lists, side), (&fields, candidate.meta), verdicts)
         }
     };
     if let Some(named) = named.filter(|named| named.is_checked) {
@@ -153,7 +153,7 @@ pub(super) fn judge_new<const W: usize>(
     match judgement.permits {
         true => Ok(Some(judgement)),
         false => {
-            verdicts.denied(candidate.info.position);
+            verdicts.denied(candidate.info.position, judgement.rejects);
             Err(Denied)
         }
     }
@@ -174,6 +174,37 @@ fn count_decided<const W: usize>(
     }
 }
 
+impl<S: CtStates> Verdicts<'_, S> {
+    /// True if a rule of these lists may log a packet, and someone follows the log.
+    #[inline(always)]
+    fn has_log_followers(&self, lists: &AccessLists) -> bool {
+        lists.logs && self.accounts.logs.has_followers
+    }
+
+    /// Logs a packet for those of these rules that log packets, given by their counters.
+    #[cold]
+    fn log(
+        &mut self,
+        (lists, side): Lists,
+        rules: [u32; 2],
+        (fields, meta): (&acl::Packet, PacketMeta),
+    ) {
+        let limit = (lists.limits().logs_per_second, self.now);
+        for (list, rule) in rules.into_iter().filter_map(|rule| lists.logging_rule(side, rule)) {
+            let is_logged = self.accounts.logs.push(limit, || AccessLog {
+                at: limit.1,
+                list: list.clone(),
+                rule,
+                side,
+                packet: *fields,
+                bytes: meta.frame_bytes(),
+            });
+            let Stats { logged, logs_suppressed, .. } = &mut self.accounts.stats;
+            *if is_logged { logged } else { logs_suppressed } += 1;
+        }
+    }
+}
+
 /// Judges a packet. Counts it for rules that only count, and, if it is denied, for those that
 /// decided.
 #[inline(never)]
@@ -181,17 +212,24 @@ fn judge<const W: usize>(
     tracker: &mut Tracker<W>,
     (lists, side): Lists,
     (fields, meta): (&acl::Packet, PacketMeta),
-    now: Nanos,
+    verdicts: &mut Verdicts<impl CtStates>,
 ) -> Judgement {
-    let judgement = lists.judge(side, fields);
+    let (judgement, now) = (lists.judge(side, fields), verdicts.now);
     tracker.note_search(judgement.rules, fields.ct);
+    let logs = verdicts.has_log_followers(lists);
     if judgement.varies {
         lists.for_each_counting(side, (fields, &judgement), &mut |rule| {
             tracker.count_hit([rule, NO_RULE], meta, now);
+            if logs {
+                verdicts.log((lists, side), [rule, NO_RULE], (fields, meta));
+            }
         });
     }
     if !judgement.permits {
         tracker.count_hit(judgement.rules, meta, now);
+    }
+    if logs {
+        verdicts.log((lists, side), judgement.rules, (fields, meta));
     }
     judgement
 }
@@ -234,14 +272,15 @@ pub(in crate::pipeline) fn denies_known<const W: usize>(
         return false;
     }
     let lists = (lists, side);
-    let is_denied = !judge_known(tracker, record, (candidate, lists), verdicts.now);
-    if is_denied {
-        verdicts.denied(candidate.info.position);
+    let outcome = judge_known(tracker, record, (candidate, lists), verdicts);
+    if outcome != Outcome::Permit {
+        verdicts.denied(candidate.info.position, outcome == Outcome::Reject);
     }
-    is_denied
+    outcome != Outcome::Permit
 }
 
-/// True if the lists deny a fragment that has waited for the first one of its connection.
+/// True if the lists deny a fragment that has waited for the first one of its connection. No
+/// sender is told of a later fragment (RFC 1812 4.3.2.7).
 pub(in crate::pipeline) fn denies_held<const W: usize>(
     tracker: &mut Tracker<W>,
     key: &Key<W>,
@@ -255,25 +294,25 @@ pub(in crate::pipeline) fn denies_held<const W: usize>(
     let Some(record) = tracker.table.find(hash, key) else {
         // The first fragment began no connection, perhaps because a list denied it.
         let fields = candidate.fields(key, (CtState::UNTRACKED, 0));
-        let judgement = judge(tracker, lists, (&fields, meta), verdicts.now);
+        let judgement = judge(tracker, lists, (&fields, meta), verdicts);
         if judgement.permits {
             tracker.count_hit(judgement.rules, meta, verdicts.now);
         }
         return !judgement.permits;
     };
     tracker.needs_access_check(record, meta, true)
-        && !judge_known(tracker, record, (candidate, lists), verdicts.now)
+        && judge_known(tracker, record, (candidate, lists), verdicts) != Outcome::Permit
 }
 
-/// Judges a packet of the connection in `record`, unless that is decided. True if it may pass.
+/// Judges a packet of the connection in `record`, unless that is decided.
 #[inline(never)]
 fn judge_known<const W: usize>(
     tracker: &mut Tracker<W>,
     record: u32,
     (candidate, lists): (Candidate, Lists),
-    now: Nanos,
-) -> bool {
-    let meta = candidate.meta;
+    verdicts: &mut Verdicts<impl CtStates>,
+) -> Outcome {
+    let (meta, now) = (candidate.meta, verdicts.now);
     if tracker.has_old_access(record) {
         tracker.open_access(record, now);
     }
@@ -282,31 +321,37 @@ fn judge_known<const W: usize>(
     }
     let (access, direction) = (tracker.access(record), tracker.direction(record, meta));
     match access.decisions[direction] {
-        DirectionAccess::Permitted => return true,
-        DirectionAccess::Denied => {
+        DirectionAccess::Permitted => return Outcome::Permit,
+        decision @ (DirectionAccess::Denied | DirectionAccess::Rejected) => {
             tracker.count_hit(access.rules[direction], meta, now);
-            return false;
+            if verdicts.has_log_followers(lists.0) {
+                let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
+                let fields = candidate.fields(&key, (tracker.ct_state(record, meta), mark));
+                verdicts.log(lists, access.rules[direction], (&fields, meta));
+            }
+            let rejects = decision == DirectionAccess::Rejected;
+            return if rejects { Outcome::Reject } else { Outcome::Deny };
         }
         DirectionAccess::Undecided | DirectionAccess::Varies => {}
     }
     let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
     let fields = candidate.fields(&key, (tracker.ct_state(record, meta), mark));
-    let judgement = judge(tracker, lists, (&fields, meta), now);
+    let judgement = judge(tracker, lists, (&fields, meta), verdicts);
     if judgement.reflects {
         tracker.reflect_access(record, &judgement);
-        return true;
+        return Outcome::Permit;
     }
     let is_answer = direction == 1 && tracker.is_unanswered(record);
     if is_answer && judgement.permits && lists.0.mentions_ct {
         judge_answered(tracker, record, (candidate, lists));
     }
     if access.decisions[direction] == DirectionAccess::Undecided {
-        tracker.decide_access(record, direction, (judgement.decision(), judgement.rules));
+        tracker.decide_access(record, direction, (judgement.decision(), &judgement));
     }
     if judgement.permits && judgement.varies {
         tracker.count_hit(judgement.rules, meta, now);
     }
-    judgement.permits
+    judgement.outcome()
 }
 
 /// Decides anew about the packets of the originator, whose connection has its first answer: they
@@ -326,7 +371,7 @@ fn judge_answered<const W: usize>(
     let judgement = lists.judge(side, &fields);
     // If they are to reflect the connection, their next packet does.
     let decision = if judgement.reflects { DirectionAccess::Varies } else { judgement.decision() };
-    tracker.decide_access(record, 0, (decision, judgement.rules));
+    tracker.decide_access(record, 0, (decision, &judgement));
 }
 
 /// Decides anew about both directions of a connection. If it is not known at which side it began,
@@ -364,12 +409,15 @@ fn judge_open<const W: usize>(
     };
     if tracker.is_unanswered(record) {
         let decisions = [decision(&begun), DirectionAccess::Undecided];
-        return tracker.close_access(record, decisions, [begun.rules, [NO_RULE; 2]]);
+        let rules = [begun.rules, [NO_RULE; 2]];
+        return tracker.close_access(record, decisions, (rules, begun.no_offload));
     }
     let established = judge(side, orig, CtState::ESTABLISHED);
     let reply = judge(side.other(), orig ^ 1, CtState::ESTABLISHED | CtState::REPLY);
     let decisions = [decision(&established), decision(&reply)];
-    tracker.close_access(record, decisions, [established.rules, reply.rules]);
+    let no_offload = established.no_offload || reply.no_offload;
+    let rules = [established.rules, reply.rules];
+    tracker.close_access(record, decisions, (rules, no_offload));
 }
 
 /// An ICMP error of a batch.
@@ -405,7 +453,7 @@ pub(in crate::pipeline) fn denies_error<const W: usize>(
         // The parser has read it, so this is a frame whose headers lie in several segments.
         let is_denied = verdicts.accounts.drops.denies_unjudged;
         if is_denied {
-            verdicts.denied(error.info.position);
+            verdicts.denied(error.info.position, false);
         }
         return is_denied;
     };
@@ -418,10 +466,11 @@ pub(in crate::pipeline) fn denies_error<const W: usize>(
         ct: states(ct),
         ..acl::Packet::EMPTY
     };
-    let judgement = judge(tracker, lists, (&fields, error.meta), verdicts.now);
+    let judgement = judge(tracker, lists, (&fields, error.meta), verdicts);
     match judgement.permits {
         true => tracker.count_hit(judgement.rules, error.meta, verdicts.now),
-        false => verdicts.denied(error.info.position),
+        // An ICMP error gets no answer (RFC 1812 4.3.2.7, RFC 4443 2.4(e.1)).
+        false => verdicts.denied(error.info.position, false),
     }
     !judgement.permits
 }

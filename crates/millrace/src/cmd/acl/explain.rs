@@ -57,8 +57,8 @@ Examples:
   millrace acl explain bump.toml --capture office.pcapng --inside 10.0.0.0/8 --each | grep deny
       A line for each packet, with the list and the rule that decided.
 
-Exit status: 0 the packet passes, or the capture was read to its end; 1 it is denied, the capture
-has a fault, or the configuration is refused; 2 wrong use.";
+Exit status: 0 the packet passes, or the capture was read to its end; 1 it is denied or
+rejected, the capture has a fault, or the configuration is refused; 2 wrong use.";
 
 /// A port of a pair.
 #[derive(Clone, Copy)]
@@ -105,17 +105,20 @@ pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     for list in lists {
-        if !explain(&mut out, list, &packet)? {
-            writeln!(out, "the packet is denied")?;
-            return Ok(ExitCode::FAILURE);
-        }
+        let outcome = match explain(&mut out, list, &packet)? {
+            Action::Permit | Action::PermitReflect | Action::Count => continue,
+            Action::Deny => "the packet is denied",
+            Action::Reject => "the packet is rejected: its sender is told",
+        };
+        writeln!(out, "{outcome}")?;
+        return Ok(ExitCode::FAILURE);
     }
     writeln!(out, "the packet passes")?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the decision of a list. True if the packet passes it.
-fn explain(out: &mut impl Write, list: &AccessList, packet: &Packet) -> io::Result<bool> {
+/// Prints the decision of a list, and returns its action.
+fn explain(out: &mut impl Write, list: &AccessList, packet: &Packet) -> io::Result<Action> {
     let decision = list.decide(packet);
     for rule in list.counting(decision, packet) {
         writeln!(out, "list {:?}, rule {rule}: {}", list.name, list.rules[rule as usize])?;
@@ -135,5 +138,5 @@ fn explain(out: &mut impl Write, list: &AccessList, packet: &Packet) -> io::Resu
     if decision.action == Action::PermitReflect {
         writeln!(out, "its connection is reflected: no list judges later packets of it")?;
     }
-    Ok(decision.action.permits())
+    Ok(decision.action)
 }

@@ -6,6 +6,7 @@ use crate::live::answers::instance;
 use crate::live::commands::queue::WalkKind;
 use crate::live::commands::subscribers::{StreamItem, end_reason};
 use crate::live::query::client::{ListedConn, QueryClient, Walk, WalkItem};
+use crate::live::query::event_stream::EventStream;
 use control::{
     AnswerError, ConnectionLine, CountsLine, EventLine, Failure, Line, LineWriter, Request,
     ZoneLine,
@@ -119,12 +120,23 @@ pub(crate) fn events(
     request: &Request,
     writer: &mut LineWriter,
 ) -> Result<Never, AnswerError> {
-    let mut stream = queries.subscribe(request.filter())?;
+    let mut stream = queries.subscribe(request.filter().into())?;
+    follow(queries, writer, &mut stream, event_line)
+}
+
+/// Writes the lines of a subscription until the client disconnects or the run ends. `to_line` makes
+/// a line of an item and the lcore of its worker.
+pub(super) fn follow(
+    queries: &QueryClient,
+    writer: &mut LineWriter,
+    stream: &mut EventStream,
+    to_line: impl Fn(StreamItem, u32) -> Line,
+) -> Result<Never, AnswerError> {
     writer.line(&Line::Instance(instance(queries)))?;
     writer.flush()?;
     let mut lines = Vec::new();
     loop {
-        let received = stream.receive(&mut |lcore, item| lines.push(event_line(item, lcore)))?;
+        let received = stream.receive(&mut |lcore, item| lines.push(to_line(item, lcore)))?;
         for line in lines.drain(..) {
             writer.line(&line)?;
         }
@@ -145,6 +157,8 @@ fn event_line(item: StreamItem, worker: u32) -> Line {
     let (event, at) = match item {
         StreamItem::Event { event, at } => (event, at),
         StreamItem::Lost(events) => return Line::Lost(events),
+        // Subscribers of events get none.
+        StreamItem::Log(_) => return Line::Lost(0),
     };
     let FlowEvent { change, record, proto_state, is_assured } = &event;
     Line::Event(Box::new(EventLine {

@@ -1,11 +1,44 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Answers requests for access lists: their rules, and how many packets each has decided about.
+//! Answers requests for access lists: their rules, how many packets each has decided about, and the
+//! packets that they log.
 
+use super::connections::{Never, follow};
+use crate::live::commands::subscribers::{StreamItem, Topic};
 use crate::live::offload::ListReport;
 use crate::live::query::client::{QueryClient, RunEnding};
-use control::{AccessPortLine, AccessPortRule, AccessRuleLine, Line};
+use control::{
+    AccessLogLine, AccessPortLine, AccessPortRule, AccessRuleLine, AnswerError, Line, LineWriter,
+};
 use engine::{AccessLists, Nanos, RuleHits, Side};
 use offload::ListRuleState;
+
+/// Sends packets that access lists log until the client disconnects or the run ends.
+pub(super) fn log(queries: &QueryClient, writer: &mut LineWriter) -> Result<Never, AnswerError> {
+    let mut stream = queries.subscribe(Topic::AccessLog)?;
+    follow(queries, writer, &mut stream, |item, lcore| log_line(queries, item, lcore))
+}
+
+fn log_line(queries: &QueryClient, item: StreamItem, lcore: u32) -> Line {
+    let log = match item {
+        StreamItem::Log(log) => log,
+        StreamItem::Lost(packets) => return Line::Lost(packets),
+        // Subscribers of the log get none.
+        StreamItem::Event { .. } => return Line::Lost(0),
+    };
+    let of_worker = queries.workers.iter().find(|worker| worker.lcore == lcore);
+    Line::AccessLog(AccessLogLine {
+        at_ns: log.at,
+        pair: of_worker.map_or(0, |worker| worker.wire as u32),
+        port: side_name(log.side).to_owned(),
+        list: log.list.name.clone(),
+        rule: log.rule,
+        text: log.list.rules[log.rule as usize].to_string(),
+        action: log.action().name().to_owned(),
+        packet: log.packet.to_string(),
+        bytes: log.bytes,
+        worker: lcore,
+    })
+}
 
 /// Returns a line for each rule of each list, and for the default of each list.
 pub(super) fn lists(queries: &QueryClient) -> Result<Vec<Line>, RunEnding> {
@@ -113,4 +146,8 @@ pub(crate) fn add_lines(
             }));
         }
     }
+}
+
+fn side_name(side: Side) -> &'static str {
+    if side == Side::A { "a" } else { "b" }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns the subscribers of one worker's connection events. Each has a ring, and none delays the
+//! Owns the subscribers of one worker's connection events, and of the packets that its access
+//! lists log. Each has a ring, and none delays the
 //! worker. Events for which a ring has no room are lost, and the subscriber gets their number.
 //!
 //! Clients make and free the rings. Without subscribers the engine keeps no events.
 
-use engine::{Engine, EventKind, Filter, FlowEvent, Nanos};
+use engine::{AccessLog, Engine, EventKind, Filter, FlowEvent, Nanos};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Capacity of a subscriber's ring of events.
@@ -19,14 +20,31 @@ pub(crate) enum StreamItem {
         /// Time at which the worker handed the event over.
         at: Nanos,
     },
+    /// A packet that an access list logs.
+    Log(AccessLog),
     /// This many events are missing at this place.
     Lost(u64),
+}
+
+/// What a subscriber gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Topic {
+    /// Events of connections that match.
+    Connections(Filter),
+    /// Packets that access lists log.
+    AccessLog,
+}
+
+impl From<Filter> for Topic {
+    fn from(filter: Filter) -> Self {
+        Topic::Connections(filter)
+    }
 }
 
 /// A subscriber, at the worker.
 pub(crate) struct Subscriber {
     id: u64,
-    filter: Filter,
+    topic: Topic,
     ring: Producer<StreamItem>,
     lost: u64,
 }
@@ -36,13 +54,17 @@ pub(crate) struct Subscriber {
 pub(crate) struct Subscribers {
     all: [Option<Subscriber>; SUBSCRIBERS_MAX],
     count: usize,
+    /// Those of the access log among them.
+    of_logs: usize,
+    /// True if the engine keeps events of connections.
+    has_event_subscribers: bool,
 }
 
 impl Subscriber {
     /// Creates a subscriber; returns both ends of its ring.
-    pub(crate) fn new(id: u64, filter: Filter) -> (Self, Consumer<StreamItem>) {
+    pub(crate) fn new(id: u64, topic: impl Into<Topic>) -> (Self, Consumer<StreamItem>) {
         let (ring, receiver) = RingBuffer::new(EVENTS);
-        (Self { id, filter, ring, lost: 0 }, receiver)
+        (Self { id, topic: topic.into(), ring, lost: 0 }, receiver)
     }
 
     /// Returns the number of lost events that the ring does not report yet. Complete only after
@@ -52,14 +74,21 @@ impl Subscriber {
     }
 
     fn send(&mut self, event: &FlowEvent, at: Nanos) {
-        if !self.filter.matches_record(&event.record, event.proto_state) {
-            return;
+        let Topic::Connections(filter) = self.topic else { return };
+        if filter.matches_record(&event.record, event.proto_state) {
+            self.push(StreamItem::Event { event: event.clone(), at });
         }
+    }
+
+    fn push(&mut self, item: StreamItem) {
         self.report_lost();
-        let item = StreamItem::Event { event: event.clone(), at };
         if self.lost > 0 || self.ring.push(item).is_err() {
             self.lost += 1;
         }
+    }
+
+    fn is_of_events(&self) -> bool {
+        self.topic != Topic::AccessLog
     }
 
     /// Reports lost events, if the ring has room.
@@ -82,9 +111,7 @@ impl Subscribers {
         };
         *slot = Some(subscriber);
         self.count += 1;
-        if self.count == 1 {
-            engine.subscribe(true);
-        }
+        self.update(engine);
         None
     }
 
@@ -95,12 +122,25 @@ impl Subscribers {
             slot.as_ref().is_some_and(|subscriber| subscriber.id == id)
         };
         let mut removed = self.all.iter_mut().find(has_id)?.take()?;
-        removed.lost += engine.waiting_events();
-        self.count -= 1;
-        if self.count == 0 {
-            engine.subscribe(false);
+        if removed.is_of_events() {
+            removed.lost += engine.waiting_events();
         }
+        self.count -= 1;
+        self.update(engine);
         Some(removed)
+    }
+
+    /// Makes the engine keep what there are subscribers for, and nothing else.
+    fn update(&mut self, engine: &mut Engine) {
+        let of_logs = self.all.iter().flatten().filter(|all| !all.is_of_events()).count();
+        let had = (self.has_event_subscribers, self.of_logs > 0);
+        (self.has_event_subscribers, self.of_logs) = (self.count > of_logs, of_logs);
+        if had.0 != self.has_event_subscribers {
+            engine.subscribe(self.has_event_subscribers);
+        }
+        if had.1 != (of_logs > 0) {
+            engine.follow_logs(of_logs > 0);
+        }
     }
 
     /// Hands up to `budget` events to subscribers; returns how many.
@@ -118,10 +158,27 @@ impl Subscribers {
             sent += 1;
         }
         let lost = engine.lost_events();
-        for subscriber in self.all.iter_mut().flatten() {
+        for subscriber in self.all.iter_mut().flatten().filter(|all| all.is_of_events()) {
             subscriber.lost += lost;
             subscriber.report_lost();
         }
+        if self.of_logs > 0 { sent + self.send_logs(engine, budget) } else { sent }
+    }
+
+    /// Hands up to `budget` logged packets to subscribers; returns how many. The number of those
+    /// that were suppressed goes before the next one, so that it does not fill the ring.
+    fn send_logs(&mut self, engine: &mut Engine, budget: usize) -> usize {
+        let mut sent = 0;
+        let is_of_logs = |all: &&mut Subscriber| !all.is_of_events();
+        while sent < budget {
+            let Some(log) = engine.next_log() else { break };
+            let subscribers = self.all.iter_mut().flatten().filter(is_of_logs);
+            subscribers.for_each(|subscriber| subscriber.push(StreamItem::Log(log.clone())));
+            sent += 1;
+        }
+        let suppressed = engine.suppressed_logs();
+        let subscribers = self.all.iter_mut().flatten().filter(is_of_logs);
+        subscribers.for_each(|subscriber| subscriber.lost += suppressed);
         sent
     }
 }
@@ -154,6 +211,7 @@ mod tests {
         while let Ok(next) = receiver.pop() {
             match next {
                 StreamItem::Event { event, .. } => events.push((event.change, event.record.sport)),
+                StreamItem::Log(_) => {}
                 StreamItem::Lost(count) => lost += count,
             }
         }

@@ -5,7 +5,7 @@ use super::stages::StageSample;
 use engine::{
     Engine, MarkStats, MemoryUse, OffloadStats, OffloadStatus, STALL_CYCLES, Side, Stats,
 };
-use report::summary::PollGap;
+use report::summary::{PollGap, Rejects};
 
 /// Side at which packets of each direction arrive.
 pub(crate) const SIDES: [Side; 2] = [Side::A, Side::B];
@@ -24,6 +24,8 @@ pub(crate) struct Account {
     pub(crate) cut: u64,
     /// Packets dropped because they exceed the MTU of the port that they should leave by.
     pub(crate) over_mtu: u64,
+    /// Answers to packets that access lists rejected.
+    pub(crate) rejects: Rejects,
     pub(crate) bursts: u64,
     pub(crate) busy_cycles: u64,
     pub(crate) idle_cycles: u64,

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Receives the events of connections from all workers, for a thread that serves a client. Dropping
-//! an [`EventStream`] ends the subscription.
+//! Receives events of connections, or logged packets, from all workers, for a thread that serves a
+//! client. Dropping an [`EventStream`] ends the subscription.
 
 use crate::live::commands::queue::{Command, Reply};
-use crate::live::commands::subscribers::{StreamItem, Subscriber};
+use crate::live::commands::subscribers::{StreamItem, Subscriber, Topic};
 use crate::live::query::client::{QueryClient, RunEnding};
-use engine::Filter;
 use rtrb::Consumer;
 use std::sync::atomic::Ordering;
 
@@ -30,14 +29,14 @@ struct EventReceiver {
 }
 
 impl QueryClient {
-    /// Subscribes to events of connections that match `filter`.
-    pub(crate) fn subscribe(&self, filter: Filter) -> Result<EventStream<'_>, RunEnding> {
+    /// Subscribes to events of connections, or to packets that access lists log.
+    pub(crate) fn subscribe(&self, topic: Topic) -> Result<EventStream<'_>, RunEnding> {
         let id = self.subscriptions.fetch_add(1, Ordering::Relaxed);
         let mut stream =
             EventStream { queries: self, id, receivers: Vec::new(), is_unsubscribed: false };
         self.check()?;
         for worker in &self.workers {
-            let (subscriber, ring) = Subscriber::new(id, filter);
+            let (subscriber, ring) = Subscriber::new(id, topic);
             // Each worker has as many places as clients are served, so none refuses.
             let Reply::Subscribed =
                 worker.request(|replies| Command::Subscribe(subscriber, replies))?

@@ -4,8 +4,9 @@
 //! This module also hands off packets to other workers.
 
 use crate::live::worker::handoff::{HandoffPacket, HandoffRings};
+use crate::live::worker::rejects::Rejecter;
 use dpdk::{Burst, Mbuf};
-use engine::{BURST_MAX, Engine, Release, Verdict};
+use engine::{BURST_MAX, Engine, Nanos, Release, Verdict};
 
 /// Packets that wait, by the slot that the engine assigned.
 pub(crate) struct HeldPackets {
@@ -24,22 +25,28 @@ impl HeldPackets {
     }
 
     /// Carries out the verdicts of a burst: keeps held packets, hands off those of other workers,
-    /// frees dropped ones. Packets to forward stay in the burst.
+    /// frees dropped ones, and
+    /// answers rejected ones. Packets to forward stay in the burst.
     #[cold]
     pub(crate) fn apply_verdicts(
         &mut self,
-        direction: usize,
+        (direction, now): (usize, Nanos),
         burst: &mut Burst,
         verdicts: &[Verdict; BURST_MAX],
-        (engine, rings): (&mut Engine, &mut HandoffRings),
+        (engine, rings, rejects): (&mut Engine, &mut HandoffRings, &mut Rejecter),
     ) {
-        if engine.held().is_empty() && engine.handed().is_empty() {
+        let rejects_any = verdicts.contains(&Verdict::Reject);
+        if engine.held().is_empty() && engine.handed().is_empty() && !rejects_any {
             burst.retain(|i| verdicts[i] == Verdict::Forward);
             return;
         }
         burst.sort_out(|i, mbuf| match verdicts[i] {
             Verdict::Forward => Some(mbuf),
             Verdict::Drop => None,
+            Verdict::Reject => {
+                rejects.add(mbuf, engine.access_limits().rejects_per_second, now);
+                None
+            }
             Verdict::Hold => {
                 let held = engine.held().iter().find(|held| usize::from(held.position) == i);
                 let slot = held.map(|held| usize::from(held.slot));
