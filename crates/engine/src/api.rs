@@ -31,7 +31,7 @@ mod untracked_reason;
 mod verdict;
 mod zone;
 
-pub(crate) use access::RuleVerdict;
+pub(crate) use access::RuleDecision;
 pub use access::{
     AccessError, AccessLimits, AccessLists, AccessSource, AccessTrace, AccessUpdate, ListBinding,
     ListDirection, RuleHits,

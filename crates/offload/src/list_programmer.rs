@@ -289,10 +289,17 @@ impl ListProgrammer {
         self.rules.iter().map(state).collect()
     }
 
-    /// Destroys all port rules. Those that fail end with the port.
-    pub fn clear(&mut self, port: &mut impl ListPort) {
+    /// Destroys all port rules, as long as `goes_on` returns true. Those that fail end with the port.
+    /// False if some were left.
+    pub fn clear(&mut self, port: &mut impl ListPort, mut goes_on: impl FnMut() -> bool) -> bool {
         self.rules.clear();
+        self.seen.clear();
         self.choose();
-        while self.remove_one(port) {}
+        while goes_on() {
+            if !self.remove_one(port) {
+                return true;
+            }
+        }
+        false
     }
 }

@@ -187,7 +187,7 @@ proptest! {
             prop_assert!(states.iter().all(|(_, state)| is_done(state)), "{:?}", states);
             prop_assert_eq!(port.rules.len(), programmer.counts().present);
         }
-        programmer.clear(&mut port);
+        prop_assert!(programmer.clear(&mut port, || true));
         prop_assert!(port.rules.is_empty());
     }
 }

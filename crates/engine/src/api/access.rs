@@ -99,7 +99,7 @@ pub struct AccessLists {
     /// True if a rule depends on the relation of a packet to connections.
     pub(crate) mentions_ct: bool,
     /// What each rule decides alone about packets that arrive at port A, and at port B.
-    verdicts: [Vec<RuleVerdict>; 2],
+    verdicts: [Vec<RuleDecision>; 2],
     epoch: u32,
     /// True if a rule logs packets.
     pub(crate) logs: bool,
@@ -109,7 +109,7 @@ pub struct AccessLists {
 /// What a rule decides about packets that arrive at a port, if it is known to be the first that
 /// matches them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RuleVerdict {
+pub(crate) enum RuleDecision {
     /// Another list judges them too, or the rule does more than permit or deny, or is of another
     /// port's list.
     Open,
@@ -179,9 +179,9 @@ impl AccessLists {
 
     /// Returns what a rule, by its counter, decides alone about packets that arrive at this side.
     #[inline(always)]
-    pub(crate) fn verdict_of(&self, side: Side, rule: u32) -> RuleVerdict {
+    pub(crate) fn verdict_of(&self, side: Side, rule: u32) -> RuleDecision {
         let verdict = self.verdicts[side as usize].get(rule as usize);
-        verdict.copied().unwrap_or(RuleVerdict::Open)
+        verdict.copied().unwrap_or(RuleDecision::Open)
     }
 
     /// Returns these lists with other limits.
@@ -268,8 +268,8 @@ impl AccessLists {
 fn rule_verdicts(
     (lists, rules): (&[SearchedList], u32),
     chain: [Option<usize>; 2],
-) -> Vec<RuleVerdict> {
-    let mut verdicts = vec![RuleVerdict::Open; rules as usize];
+) -> Vec<RuleDecision> {
+    let mut verdicts = vec![RuleDecision::Open; rules as usize];
     let Some(first) = chain.iter().flatten().next() else { return verdicts };
     let is_alone = chain.contains(&None);
     let SearchedList { list, first_rule, .. } = &lists[*first];
@@ -278,10 +278,10 @@ fn rule_verdicts(
     let rules = rules.chain([(list.default, true)]);
     for (verdict, (action, is_plain)) in verdicts.iter_mut().skip(*first_rule as usize).zip(rules) {
         *verdict = match action {
-            Action::Deny if is_plain => RuleVerdict::Deny,
-            Action::Permit if is_alone && is_plain => RuleVerdict::Permit,
-            Action::PermitReflect if is_alone && is_plain => RuleVerdict::Reflect,
-            _ => RuleVerdict::Open,
+            Action::Deny if is_plain => RuleDecision::Deny,
+            Action::Permit if is_alone && is_plain => RuleDecision::Permit,
+            Action::PermitReflect if is_alone && is_plain => RuleDecision::Reflect,
+            _ => RuleDecision::Open,
         };
     }
     verdicts

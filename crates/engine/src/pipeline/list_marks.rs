@@ -9,7 +9,7 @@ use super::marked::BurstMask;
 use super::subset::Subset;
 use super::{Context, Pipeline};
 use crate::account::{Accounts, ListMarks};
-use crate::api::{AccessLists, RuleVerdict, Side, Stage, UntrackedReason, Verdict};
+use crate::api::{AccessLists, RuleDecision, Side, Stage, UntrackedReason, Verdict};
 use crate::base::{BURST_MAX, Nanos};
 use crate::packet::parse::{is_ipv6, plain_all};
 use crate::packet::{PlainBatch, prefetch_head};
@@ -133,7 +133,7 @@ fn named<'a, P: Packet>(
     let epoch = lists.epoch();
     for (place, packet) in packets.iter().enumerate().take(BURST_MAX) {
         let Some(rule) = marks.rule_of(packet.mark_or_zero(), epoch) else { continue };
-        let decides = lists.verdict_of(side, rule.rule) != RuleVerdict::Open;
+        let decides = lists.verdict_of(side, rule.rule) != RuleDecision::Open;
         if decides && !rule.is_checked {
             named[usize::from(is_ipv6(packet.head()))].push(packet, place, rule.rule);
         }
@@ -156,7 +156,7 @@ fn decide<P: Packet, const W: usize>(
         if !meta.is_usual() {
             continue;
         }
-        let is_denied = lists.verdict_of(side, rule) == RuleVerdict::Deny;
+        let is_denied = lists.verdict_of(side, rule) == RuleDecision::Deny;
         if is_denied {
             verdicts[usize::from(place)] = Verdict::Drop;
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Judges a packet by the access lists of its way through the pair.
 
-use crate::api::{AccessLists, RuleVerdict, Side};
+use crate::api::{AccessLists, RuleDecision, Side};
 use acl::{AccessList, Action, Packet};
 use std::sync::Arc;
 
@@ -101,10 +101,10 @@ impl AccessLists {
             Some(_) => [rule, NO_RULE],
             None => [NO_RULE, rule],
         };
-        (verdict != RuleVerdict::Open).then_some(Judgement {
+        (verdict != RuleDecision::Open).then_some(Judgement {
             rules,
-            permits: verdict != RuleVerdict::Deny,
-            reflects: verdict == RuleVerdict::Reflect,
+            permits: verdict != RuleDecision::Deny,
+            reflects: verdict == RuleDecision::Reflect,
             ..Judgement::PERMIT
         })
     }

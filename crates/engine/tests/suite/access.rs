@@ -644,6 +644,27 @@ proptest! {
     }
 }
 
+/// A NIC has no rules for ICMP, so its marks of later rules say nothing about a ping.
+#[test]
+fn marks_decide_about_tcp_and_udp_only() {
+    let a = list("a", Action::Deny, &["deny proto icmp", "permit src 10.0.0.0/24"]);
+    let bindings = [bind(a, Side::A, ListDirection::In)];
+    for tracking in [Tracking::Connections, Tracking::Off] {
+        let check = MarkVerification::Sampled { first: 4, one_in: 1000 };
+        let list_marks = Some(ListMarkConfig { layout: layout(), check });
+        let mut engine = Engine::new(&Config { list_marks, ..config(&bindings, tracking) });
+        let mark = Some(layout().encode_list_rule(1, 0));
+        let packets = [(ping(8), mark), (udp(1, 2, 3, 4), mark)];
+        for _ in 0..10 {
+            let verdicts = marked_verdicts(&mut engine, Side::A, &packets);
+            assert_eq!(verdicts, [Verdict::Drop, Verdict::Forward]);
+        }
+        assert_eq!(engine.list_mark_stats().unwrap().disagreed, 0);
+        let packets: Vec<_> = hits(&mut engine, 3).iter().map(|hits| hits.packets).collect();
+        assert_eq!(packets, [10, 10, 0]);
+    }
+}
+
 /// A trace names the rule that decides, and whether the packet was compared with rules.
 #[test]
 fn a_trace_names_the_rule_and_how_it_was_found() {

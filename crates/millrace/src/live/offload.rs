@@ -21,8 +21,9 @@ use config::{MarkPolicy, Policy, RuleApi};
 use dpdk::Port;
 use engine::{
     AccessLists, BypassAfter, BypassConfig, Engine, ListMarkConfig, MarkLayout, Nanos,
-    OffloadConfig, OffloadPolicy, RuleId, RuleRequest, RuleResult, Side, Timeouts,
+    OffloadConfig, OffloadPolicy, RuleId, RuleRequest, RuleResult, Side, Timeouts, Tracking,
 };
+use list_support::ListQueues;
 use lists::{ListClient, PortLists};
 pub(crate) use lists::{ListReport, ListRequest};
 use offload::{CallPacer, Limits, Programmer};
@@ -101,7 +102,7 @@ impl RuleSetup {
         ports: &[SharedPort; 2],
         plan: &OffloadPlan,
         engine: &engine::Config,
-        (workers, lists): (usize, Option<Arc<AccessLists>>),
+        (workers, deepest, lists): (usize, Tracking, Option<Arc<AccessLists>>),
     ) -> Self {
         let ports = ports.clone();
         // A connection must not expire before its count is read.
@@ -115,7 +116,11 @@ impl RuleSetup {
             let (offload, layout, list_marks) = (None, None, None);
             return Self { ports, support, offload, layout, list_marks, lists, reading };
         }
-        let support = probe_ports(&ports, plan, lists.as_ref().map(|_| workers as u16));
+        let list_queues = lists.as_ref().map(|_| ListQueues {
+            queues: workers as u16,
+            has_connections: deepest != Tracking::Off,
+        });
+        let support = probe_ports(&ports, plan, list_queues);
         let able = |bypass: config::Bypass, is_able: bool| match is_able {
             true => bypass.for_engine(),
             false => BypassAfter::Never,
@@ -224,7 +229,7 @@ impl RuleSetup {
 fn probe_ports(
     ports: &[SharedPort; 2],
     plan: &OffloadPlan,
-    list_queues: Option<u16>,
+    list_queues: Option<ListQueues>,
 ) -> [Result<RuleSupport, String>; 2] {
     let numbers = ports.each_ref().map(|port| port.lock().id());
     [0, 1].map(|side: usize| {

@@ -121,8 +121,12 @@ impl Startup<'_> {
         self.access.push(wire.access.clone());
         let handoffs = handoff::of_workers(&wire);
         let ports = [wire.a, wire.b].map(SharedPort::new);
-        let rule_setup =
-            RuleSetup::of(&ports, &self.offload, self.config, (workers, wire.access.clone()));
+        let rule_setup = RuleSetup::of(
+            &ports,
+            &self.offload,
+            self.config,
+            (workers, wire.deepest, wire.access.clone()),
+        );
         let list_marks = rule_setup.list_marks();
         let configs: Vec<_> = (0..workers).map(|worker| rule_setup.worker_config(worker)).collect();
         let (rule_requests, rules) = rule_setup.connect(&self.offload, workers, self.clock);

@@ -46,15 +46,17 @@ impl<'a> Candidate<'a> {
         Self { meta, info, is_fragment, mark }
     }
 
-    /// Returns the rule that the mark of an untagged plain packet names. NICs differ in which
-    /// headers of other packets they find.
+    /// Returns the rule that the mark of an untagged plain TCP or UDP packet names. NICs differ in
+    /// which headers of other packets they find, and do not have the rules for other protocols.
     fn rule_of_mark<const W: usize>(
         &self,
+        key: &Key<W>,
         accounts: &mut Accounts,
         lists: &AccessLists,
     ) -> Option<NamedRule> {
         let plain_header = if W > 2 { IPV6 } else { IPV4_MIN } as u8 / 4;
-        let is_plain = !self.is_fragment
+        let is_plain = matches!(key.proto(), PROTO_TCP | PROTO_UDP)
+            && !self.is_fragment
             && !self.info.is_later_fragment()
             && self.info.vlan == VlanTags::NONE
             && self.info.ip_header == plain_header;
@@ -134,7 +136,7 @@ pub(super) fn judge_new<const W: usize>(
     let (Some(lists), Some(side)) = (verdicts.access, tracker.side()) else { return Ok(None) };
     // To find the state verifies a checksum, and often no rule asks for it.
     let ct = if lists.mentions_ct { states(ct(tracker)) } else { acl::CtStates::NEW };
-    let named = candidate.rule_of_mark::<W>(verdicts.accounts, lists);
+    let named = candidate.rule_of_mark(key, verdicts.accounts, lists);
     let trusted = named.filter(|named| !named.is_checked);
     let by_mark = trusted.and_then(|named| lists.judge_by_rule(side, named.rule));
     let judgement = match by_mark {

@@ -25,6 +25,15 @@ pub(crate) struct ListSupport {
     masks: MaskFacts,
 }
 
+/// The receive queues of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListQueues {
+    /// Their number.
+    pub(crate) queues: u16,
+    /// True if the packets of a connection must all come to one of them.
+    pub(crate) has_connections: bool,
+}
+
 /// How a rule marks packets and leaves their queue to RSS.
 #[derive(Clone, Copy, Debug)]
 enum ListActions {
@@ -48,19 +57,21 @@ const PRIORITIES: [u32; 8] = [1, 2, 4, 8, 16, 32, 62, 1000];
 
 impl ListSupport {
     /// Tries the forms by `try_rule`, which creates a rule and destroys it again, or returns the
-    /// driver's words. `shape` is that of rules for UDP connections; the port has `queues` receive
-    /// queues.
+    /// driver's words. `shape` is that of rules for UDP connections.
     ///
     /// # Errors
     ///
     /// The driver's words for the first refusal, if it takes no form.
     pub(crate) fn probe(
-        (info, queues): (&PortInfo, u16),
+        (info, ListQueues { queues, has_connections }): (&PortInfo, ListQueues),
         shape: RuleShape,
         mut try_rule: impl FnMut(&Rule) -> Result<(), String>,
     ) -> Result<Self, String> {
         let forms = match queues {
             1 => vec![ListActions::Single(shape)],
+            // RSS by a rule may spread packets otherwise than the port does. Then packets of a
+            // connection would go to another worker than the rest of it.
+            _ if has_connections => vec![ListActions::PassThenMark, ListActions::MarkAlone],
             _ => vec![
                 ListActions::MarkThenRss(queues),
                 ListActions::PassThenMark,
@@ -88,7 +99,8 @@ impl ListSupport {
         });
         if found.is_none() {
             let words = first_refusal.unwrap_or_default();
-            return Err(format!("no rule that marks packets of all queues is taken: {words}"));
+            let form = "no rule is taken that marks packets and leaves them in their queues";
+            return Err(format!("{form}: {words}"));
         }
         let highest = PRIORITIES.iter().take_while(|priority| takes(&support, **priority)).last();
         if let Some(&highest) = highest {

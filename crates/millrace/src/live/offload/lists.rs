@@ -105,9 +105,9 @@ impl PortLists {
         self.programmer.forget_all();
     }
 
-    /// Destroys all rules.
-    pub(crate) fn clear(&mut self, port: &mut PortRules) {
-        self.programmer.clear(port);
+    /// Destroys all rules, as long as `goes_on` returns true. False if some were left.
+    pub(crate) fn clear(&mut self, port: &mut PortRules, goes_on: impl FnMut() -> bool) -> bool {
+        self.programmer.clear(port, goes_on)
     }
 
     /// Finds the rules of the lists in force that may be in the port.

@@ -9,7 +9,7 @@ mod api;
 pub(crate) use api::{Calls, DEPTH};
 
 use crate::live::offload::bypass::{ByProtocol, Bypass};
-use crate::live::offload::list_support::ListSupport;
+use crate::live::offload::list_support::{ListQueues, ListSupport};
 use crate::live::offload::rule_dialect::{KINDS, RuleDialect, example, kind};
 use crate::live::ports::shared::SharedPort;
 use api::{Api, Completed, DriverError};
@@ -68,8 +68,8 @@ pub(crate) struct RuleSpec {
     pub(crate) peer: u16,
     /// Which protocols are to be bypassed.
     pub(crate) bypass: ByProtocol<bool>,
-    /// Number of receive queues, if the port is to have rules of access lists.
-    pub(crate) list_queues: Option<u16>,
+    /// The receive queues, if the port is to have rules of access lists.
+    pub(crate) list_queues: Option<ListQueues>,
 }
 
 /// Which rules a port takes, and how they are created.
@@ -110,7 +110,7 @@ impl RuleSupport {
     fn lists_of(
         port: &mut Port,
         dialect: &RuleDialect,
-        queues: Option<u16>,
+        queues: Option<ListQueues>,
     ) -> Result<ListSupport, String> {
         let queues = queues.ok_or_else(|| "`nic_rules_max` is 0".to_owned())?;
         let shape = dialect.shape(&example(0, 0)).ok_or("it takes no rules for UDP over IPv4")?;

@@ -179,9 +179,6 @@ impl Programming {
         if nic.was_reset() || nic.resets.is_needed() {
             self.programmer.forget_all_rules(clock.at(tsc()));
         }
-        if let Some((_, lists)) = &mut self.lists {
-            lists.clear(self.programmer.port());
-        }
         let mut left = usize::MAX;
         loop {
             let left_now = self.programmer.clear(CLEARED, &mut || clock.at(tsc()));
@@ -197,6 +194,12 @@ impl Programming {
             if begin.elapsed() > END_MAX {
                 self.programmer.port().flush();
                 break;
+            }
+        }
+        if let Some((_, lists)) = &mut self.lists {
+            let nic = self.programmer.port();
+            if !lists.clear(nic, || begin.elapsed() < END_MAX) {
+                nic.flush();
             }
         }
         self.programmer.port().close();
