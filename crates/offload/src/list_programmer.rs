@@ -289,8 +289,8 @@ impl ListProgrammer {
         self.rules.iter().map(state).collect()
     }
 
-    /// Destroys all port rules, as long as `goes_on` returns true. Those that fail end with the port.
-    /// False if some were left.
+    /// Destroys all port rules, as long as `goes_on` returns true. Those that fail end with the
+    /// port. False if some were left.
     pub fn clear(&mut self, port: &mut impl ListPort, mut goes_on: impl FnMut() -> bool) -> bool {
         self.rules.clear();
         self.seen.clear();
