@@ -6,18 +6,20 @@
 
 use crate::api::{AccessLists, ListMarkConfig, ListMarkStats, MarkLayout, MarkVerification};
 
-/// Trust in a rule whose mark was wrong.
+/// Stands for the number of compared packets of a rule whose mark was wrong.
 const SET_ASIDE: u8 = u8::MAX;
 
 /// Marks of access lists' rules.
 pub(crate) struct ListMarks {
     layout: MarkLayout,
-    /// One of this many packets is compared.
+    /// As many first packets of each rule are compared, then one of `one_in`.
+    first: u8,
     one_in: u32,
     until_check: u32,
-    /// Of each rule, the number of packets that are still compared; [`SET_ASIDE`] for a wrong one.
-    trust: Vec<u8>,
-    /// Packets of this burst are compared whatever the trust.
+    /// Of each rule, the number of packets that were compared, up to `first`; [`SET_ASIDE`] for a
+    /// wrong one.
+    compared: Vec<u8>,
+    /// All packets of this burst are compared.
     pub(crate) checks_all: bool,
     pub(crate) stats: ListMarkStats,
 }
@@ -32,15 +34,18 @@ pub(crate) struct NamedRule {
 
 impl ListMarks {
     pub(crate) fn new(config: &ListMarkConfig, lists: &AccessLists) -> Self {
-        let one_in = match config.check {
-            MarkVerification::Always => 1,
-            MarkVerification::Sampled { one_in, .. } => one_in.max(1),
+        let (first, one_in) = match config.check {
+            MarkVerification::Always => (0, 1),
+            MarkVerification::Sampled { first, one_in } => {
+                (first.min(SET_ASIDE - 1), one_in.max(1))
+            }
         };
         Self {
             layout: config.layout,
+            first,
             one_in,
             until_check: one_in,
-            trust: lists.new_trust(),
+            compared: vec![0; lists.counters()],
             checks_all: false,
             stats: ListMarkStats::default(),
         }
@@ -57,8 +62,8 @@ impl ListMarks {
     #[inline(always)]
     pub(crate) fn rule_of(&mut self, mark: u32, epoch: u32) -> Option<NamedRule> {
         let rule = self.layout.list_rule(mark, epoch)?;
-        let trust = *self.trust.get(rule as usize)?;
-        if trust == SET_ASIDE {
+        let compared = *self.compared.get(rule as usize)?;
+        if compared == SET_ASIDE {
             return None;
         }
         self.until_check -= 1;
@@ -66,25 +71,25 @@ impl ListMarks {
         if is_sampled {
             self.until_check = self.one_in;
         }
-        Some(NamedRule { rule, is_checked: is_sampled || trust > 0 || self.checks_all })
+        Some(NamedRule { rule, is_checked: is_sampled || compared < self.first || self.checks_all })
     }
 
     /// Notes whether the lists found the rule that a mark names.
     pub(crate) fn note_check(&mut self, rule: u32, is_right: bool) {
         self.stats.checked += 1;
-        let Some(trust) = self.trust.get_mut(rule as usize) else { return };
+        let Some(compared) = self.compared.get_mut(rule as usize) else { return };
         if !is_right {
             self.stats.disagreed += 1;
-            self.stats.set_aside += u64::from(*trust != SET_ASIDE);
-            *trust = SET_ASIDE;
-        } else if *trust != SET_ASIDE {
-            *trust = trust.saturating_sub(1);
+            self.stats.set_aside += u64::from(*compared != SET_ASIDE);
+            *compared = SET_ASIDE;
+        } else if *compared < self.first {
+            *compared += 1;
         }
     }
 
     /// Begins anew with the rules of other lists. Returns the memory of the old ones.
-    pub(crate) fn replace(&mut self, trust: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn replace(&mut self, compared: Vec<u8>) -> Vec<u8> {
         self.stats.set_aside = 0;
-        std::mem::replace(&mut self.trust, trust)
+        std::mem::replace(&mut self.compared, compared)
     }
 }

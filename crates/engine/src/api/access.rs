@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the access lists of a pair, ready to be searched, and the counters of their rules.
 
-use super::list_marks;
 use super::offload::Side;
 use crate::base::Nanos;
 use acl::{AccessList, Action, CtStates, Rule, RuleOptions, Search, SearchError, SearchSize};
@@ -99,7 +98,7 @@ pub struct AccessLists {
     /// True if a rule depends on the relation of a packet to connections.
     pub(crate) mentions_ct: bool,
     /// What each rule decides alone about packets that arrive at port A, and at port B.
-    verdicts: [Vec<RuleDecision>; 2],
+    decisions: [Vec<RuleDecision>; 2],
     epoch: u32,
     /// True if a rule logs packets.
     pub(crate) logs: bool,
@@ -153,23 +152,17 @@ impl AccessLists {
                 }
             }
         }
-        let mut all = bindings.iter().flat_map(|binding| &binding.list.rules);
-        let mentions_ct = all.any(|rule| rule.criteria.ct != CtStates::ANY);
-        let verdicts = chains.map(|chain| rule_verdicts((&lists, rules), chain));
-        let mut all = bindings.iter().flat_map(|binding| &binding.list.rules);
-        let logs = all.any(|rule| rule.options.log);
+        let any = |is: fn(&Rule) -> bool| bindings.iter().any(|of| of.list.rules.iter().any(is));
+        let mentions_ct = any(|rule| rule.criteria.ct != CtStates::ANY);
+        let decisions = chains.map(|chain| rule_decisions((&lists, rules), chain));
+        let logs = any(|rule| rule.options.log);
         let limits = AccessLimits::default();
-        Ok(Self { lists, chains, rules, mentions_ct, verdicts, epoch: 0, logs, limits })
+        Ok(Self { lists, chains, rules, mentions_ct, decisions, epoch: 0, logs, limits })
     }
 
     /// Returns these lists with a number that no earlier lists of the run have.
     pub fn with_epoch(self, epoch: u32) -> Self {
         Self { epoch, ..self }
-    }
-
-    /// Returns the trust in the mark of each rule at first.
-    pub(crate) fn new_trust(&self) -> Vec<u8> {
-        list_marks::new_trust(self.counters())
     }
 
     /// Returns the number of these lists among those of the run.
@@ -179,9 +172,9 @@ impl AccessLists {
 
     /// Returns what a rule, by its counter, decides alone about packets that arrive at this side.
     #[inline(always)]
-    pub(crate) fn verdict_of(&self, side: Side, rule: u32) -> RuleDecision {
-        let verdict = self.verdicts[side as usize].get(rule as usize);
-        verdict.copied().unwrap_or(RuleDecision::Open)
+    pub(crate) fn decision_of(&self, side: Side, rule: u32) -> RuleDecision {
+        let decision = self.decisions[side as usize].get(rule as usize);
+        decision.copied().unwrap_or(RuleDecision::Open)
     }
 
     /// Returns these lists with other limits.
@@ -265,26 +258,27 @@ impl AccessLists {
 }
 
 /// Returns what each rule decides alone about packets that the lists of `chain` judge.
-fn rule_verdicts(
+fn rule_decisions(
     (lists, rules): (&[SearchedList], u32),
     chain: [Option<usize>; 2],
 ) -> Vec<RuleDecision> {
-    let mut verdicts = vec![RuleDecision::Open; rules as usize];
-    let Some(first) = chain.iter().flatten().next() else { return verdicts };
+    let mut decisions = vec![RuleDecision::Open; rules as usize];
+    let Some(first) = chain.iter().flatten().next() else { return decisions };
     let is_alone = chain.contains(&None);
     let SearchedList { list, first_rule, .. } = &lists[*first];
     let is_plain = |rule: &Rule| rule.options == RuleOptions::default();
     let rules = list.rules.iter().map(|rule| (rule.action, is_plain(rule)));
     let rules = rules.chain([(list.default, true)]);
-    for (verdict, (action, is_plain)) in verdicts.iter_mut().skip(*first_rule as usize).zip(rules) {
-        *verdict = match action {
+    for (decision, (action, is_plain)) in decisions.iter_mut().skip(*first_rule as usize).zip(rules)
+    {
+        *decision = match action {
             Action::Deny if is_plain => RuleDecision::Deny,
             Action::Permit if is_alone && is_plain => RuleDecision::Permit,
             Action::PermitReflect if is_alone && is_plain => RuleDecision::Reflect,
             _ => RuleDecision::Open,
         };
     }
-    verdicts
+    decisions
 }
 
 /// Access lists that are to replace others in an engine, with the memory that this takes.
@@ -295,8 +289,8 @@ pub struct AccessUpdate {
     pub(crate) hits: [Vec<RuleHits>; 2],
     /// New counter of each old rule; beyond all counters if it is gone.
     pub(crate) from_old: [Arc<[u32]>; 2],
-    /// Of each rule, the number of marked packets that are still compared with the lists.
-    pub(crate) trust: Vec<u8>,
+    /// Of each rule, the number of marked packets that were compared with the lists.
+    pub(crate) compared: Vec<u8>,
 }
 
 impl AccessUpdate {
@@ -305,8 +299,8 @@ impl AccessUpdate {
     pub fn new(old: &AccessLists, lists: Arc<AccessLists>) -> Self {
         let hits = vec![RuleHits::default(); lists.counters()];
         let from_old: Arc<[u32]> = same_rules(old, &lists).into();
-        let trust = lists.new_trust();
-        Self { lists, hits: [hits.clone(), hits], from_old: [from_old.clone(), from_old], trust }
+        let compared = vec![0; lists.counters()];
+        Self { lists, hits: [hits.clone(), hits], from_old: [from_old.clone(), from_old], compared }
     }
 }
 

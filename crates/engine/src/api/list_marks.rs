@@ -39,11 +39,3 @@ impl ListMarkStats {
         self.set_aside += other.set_aside;
     }
 }
-
-/// Of each rule, as many marked packets are compared with the lists before its mark is trusted.
-const FIRST_CHECKS: u8 = 4;
-
-/// Returns the trust in each of these rules at first.
-pub(super) fn new_trust(rules: usize) -> Vec<u8> {
-    vec![FIRST_CHECKS; rules]
-}

@@ -13,18 +13,18 @@ impl Engine {
     /// A [walk](Self::open_access) must follow. Until it reaches a connection, what the old lists
     /// have decided about it holds.
     pub fn set_access(&mut self, update: AccessUpdate) -> AccessUpdate {
-        let AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], trust } = update;
+        let AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], compared } = update;
         let columns = (&mut self.trackers.v4.table.access, &mut self.trackers.v6.table.access);
         let (Some(of_v4), Some(of_v6)) = columns else {
-            return AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], trust };
+            return AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], compared };
         };
         let ((v4, map_v4), (v6, map_v6)) = (of_v4.replace(v4, map_v4), of_v6.replace(v6, map_v6));
         let lists = self.pipeline.set_access(lists);
-        let trust = match &mut self.accounts.list_marks {
-            Some(marks) => marks.replace(trust),
-            None => trust,
+        let compared = match &mut self.accounts.list_marks {
+            Some(marks) => marks.replace(compared),
+            None => compared,
         };
-        AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], trust }
+        AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], compared }
     }
 
     /// Returns what marks of access lists' rules were good for; none without such marks.

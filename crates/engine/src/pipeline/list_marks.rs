@@ -133,7 +133,7 @@ fn named<'a, P: Packet>(
     let epoch = lists.epoch();
     for (place, packet) in packets.iter().enumerate().take(BURST_MAX) {
         let Some(rule) = marks.rule_of(packet.mark_or_zero(), epoch) else { continue };
-        let decides = lists.verdict_of(side, rule.rule) != RuleDecision::Open;
+        let decides = lists.decision_of(side, rule.rule) != RuleDecision::Open;
         if decides && !rule.is_checked {
             named[usize::from(is_ipv6(packet.head()))].push(packet, place, rule.rule);
         }
@@ -156,7 +156,7 @@ fn decide<P: Packet, const W: usize>(
         if !meta.is_usual() {
             continue;
         }
-        let is_denied = lists.verdict_of(side, rule) == RuleDecision::Deny;
+        let is_denied = lists.decision_of(side, rule) == RuleDecision::Deny;
         if is_denied {
             verdicts[usize::from(place)] = Verdict::Drop;
         }

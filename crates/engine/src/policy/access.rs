@@ -96,15 +96,15 @@ impl AccessLists {
     /// Returns the judgement about a packet that arrives at this side and whose first matching rule
     /// is known; `None` if that rule does not decide alone.
     pub(crate) fn judge_by_rule(&self, side: Side, rule: u32) -> Option<Judgement> {
-        let verdict = self.verdict_of(side, rule);
+        let decision = self.decision_of(side, rule);
         let rules = match self.chains[side as usize][0] {
             Some(_) => [rule, NO_RULE],
             None => [NO_RULE, rule],
         };
-        (verdict != RuleDecision::Open).then_some(Judgement {
+        (decision != RuleDecision::Open).then_some(Judgement {
             rules,
-            permits: verdict != RuleDecision::Deny,
-            reflects: verdict == RuleDecision::Reflect,
+            permits: decision != RuleDecision::Deny,
+            reflects: decision == RuleDecision::Reflect,
             ..Judgement::PERMIT
         })
     }
