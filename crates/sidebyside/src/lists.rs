@@ -5,7 +5,7 @@
 use crate::captures::Traffic;
 use crate::cases::{Case, Load, NicRules, PacketSource, SHORT_TUPLES, Threshold};
 use engine::Tracking;
-use std::fmt::Write;
+use traffic::access_rules;
 
 /// An access list for the packets that arrive at the port of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +27,11 @@ impl RuleList {
             "[acl]\nnic_rules_max = {nic_rules_max}\n\
              [[list]]\nname = \"bench\"\nport = \"a\"\nrules = \"\"\"\n"
         );
-        for i in 1..self.rules {
-            // Hosts and networks of the range for benchmarks, RFC 2544, and of RFC 1918.
-            let [_, a, b, c] = i.wrapping_mul(0x9e_3779).to_be_bytes();
-            let rule = match i % 4 {
-                0 => format!("permit src 198.18.{b}.{c} proto tcp dport {}", 1 + i % 5000),
-                1 => format!("deny dst 198.19.{b}.{c} proto udp"),
-                2 => format!("permit src 172.16.0.0/12 dst 198.18.{b}.{c} proto tcp dport 443"),
-                _ => format!("deny src 198.18.{a}.{c} dst 192.168.{b}.0/24"),
-            };
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{rule}");
+        for rule in access_rules(self.rules) {
+            text += &rule;
+            text.push('\n');
         }
-        text + "permit+reflect\n\"\"\"\n"
+        text + "\"\"\"\n"
     }
 }
 

@@ -9,7 +9,7 @@
 //! | [`reflector_query`] | queries for the counters of a reflector |
 //! | [`Workload`] | an endless realistic mix for a bump in the wire |
 //! | [`scenario`], [`article`] | the frames of the benchmarks, the loads of the FlowTable article |
-//! | [`flood`] | packets that collide in weak hashes |
+//! | [`flood`] | packets that collide in weak hashes; [`access_rules`] that do not match them |
 //! | [`PcapWriter`] | a capture file from frames |
 //!
 //! The same seed and arguments give the same bytes. This crate uses no clock, thread or file. Every
@@ -24,6 +24,7 @@ pub mod scenario;
 pub mod stream;
 pub mod trex;
 
+mod access_rules;
 mod dpdk_project;
 mod endpoints;
 mod filler;
@@ -44,6 +45,7 @@ mod template;
 mod verify;
 mod workload;
 
+pub use access_rules::access_rules;
 pub use filler::{Filler, Window};
 pub use ledger::Ledger;
 pub use part::Part;

@@ -4,14 +4,13 @@
 //! names.
 
 mod page;
-mod readings;
 mod table;
 mod why;
 
 pub(crate) use page::page;
-pub(crate) use readings::{Phases, Readings, RunTitle};
 
 use crate::demo::load::{Load, Mode};
+use crate::demo::readings::{Measurement, Sample, taken};
 use crate::live::Rates;
 use report::summary::{Energy, OffloadPort, Summary};
 use serde::{Serialize, Serializer};
@@ -124,14 +123,14 @@ impl Programming {
     }
 }
 
-/// A sample of a run.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Sample {
-    /// End of the sample, in seconds since the start of the run.
-    pub(crate) at_s: f64,
-    pub(crate) rules: u64,
-    #[serde(flatten)]
-    pub(crate) rates: Rates,
+/// Which run it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunTitle<'a> {
+    pub(crate) personality: &'a str,
+    pub(crate) load: Load,
+    pub(crate) mode: Mode,
+    /// Depth of tracking, as in the configuration.
+    pub(crate) tracking: &'static str,
 }
 
 impl Comparison {
@@ -217,10 +216,27 @@ fn not_comparable(pair: [&Run; 2]) -> Option<String> {
     pair.iter().find_map(|run| Some(format!("{}: {}", run.mode.name(), run.taken()?)))
 }
 
-/// From this share on, the figures of a run say how much time other programs took from its worker.
-const TAKEN_PERCENT: f64 = 5.0;
-
 impl Run {
+    /// Returns the results of a run.
+    pub(crate) fn new(title: &RunTitle<'_>, measured: Measurement, summary: Summary) -> Self {
+        let Measurement { from_s, rates, stages, energy, rules, samples } = measured;
+        Self {
+            personality: title.personality.to_owned(),
+            load: title.load,
+            mode: title.mode,
+            offload: title.mode.has_rules(),
+            tracking: title.tracking,
+            measured_from_s: from_s,
+            measured: rates,
+            measured_stages: stages,
+            energy,
+            rules,
+            programming: Programming::of(&summary.offload.ports),
+            samples,
+            summary,
+        }
+    }
+
     /// True if packets were sent while the run was measured.
     fn has_sent(&self) -> bool {
         self.measured.up_mbps + self.measured.down_mbps > 0.0
@@ -228,13 +244,12 @@ impl Run {
 
     /// Returns a remark if the worker was kept from its cpu.
     fn taken(&self) -> Option<String> {
-        let taken = self.measured.cpu_taken_percent;
-        (taken > TAKEN_PERCENT).then(|| format!("cpu taken away: {taken:.0} %"))
+        taken(&self.measured)
     }
 }
 
 /// Serializes stages as an object with a member for each.
-fn serialize_stages<S: Serializer>(
+pub(super) fn serialize_stages<S: Serializer>(
     stages: &[(&'static str, f64)],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

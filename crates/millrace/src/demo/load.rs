@@ -2,6 +2,7 @@
 //! Lists what `millrace demo` measures: the loads that arrive at the two ports, and the modes in
 //! which each is run. It holds the article's own figures for them, too.
 
+use crate::demo::readings::Settling;
 use config::Policy;
 use engine::Tracking;
 use serde::{Serialize, Serializer};
@@ -18,7 +19,7 @@ pub(crate) const USUAL_SPEED: &str = "10G";
 
 /// Rate of a link that carries nothing but probes, whatever the rate of the other one: about 1450
 /// of them a second.
-const PROBES_ONLY: &str = "1M";
+pub(crate) const PROBES_ONLY: &str = "1M";
 
 /// The packets that the ports receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -103,14 +104,10 @@ impl Load {
 
     /// Writes two captures: the packets that arrive at each port.
     pub(crate) fn write(self, seed: u64, paths: &[PathBuf; 2]) -> io::Result<()> {
-        let create = |path: &PathBuf| PcapWriter::new(BufWriter::new(File::create(path)?));
-        let mut captures = [create(&paths[0])?, create(&paths[1])?];
-        let mut result = Ok(());
-        let sink = |side: Side, frame: &[u8]| {
-            // The software NIC replays without the captures' times.
-            let written = captures[side as usize].write(0, frame);
-            result = std::mem::replace(&mut result, Ok(())).and(written);
-        };
+        write_captures(paths, |sink| self.frames(seed, sink))
+    }
+
+    fn frames(self, seed: u64, sink: &mut dyn FnMut(Side, &[u8])) {
         match self {
             Load::Stateful => article::imix_up(seed, sink),
             Load::Stateless => article::imix(seed, sink),
@@ -119,8 +116,6 @@ impl Load {
             Load::LongTcp => article::long_tcp(seed, sink),
             Load::ManyFlows => article::many_flows(seed, MANY_FLOWS, sink),
         }
-        result?;
-        captures.into_iter().try_for_each(|capture| capture.finish().map(|_| ()))
     }
 
     /// Returns what the article measured with an X710 and one core of 2.6 GHz.
@@ -132,6 +127,23 @@ impl Load {
             Load::TcpConnections | Load::LongTcp | Load::ManyFlows => &[],
         }
     }
+}
+
+/// Writes two captures: the frames that `make` passes on, by the port at which they arrive.
+pub(crate) fn write_captures(
+    paths: &[PathBuf; 2],
+    make: impl FnOnce(&mut dyn FnMut(Side, &[u8])),
+) -> io::Result<()> {
+    let create = |path: &PathBuf| PcapWriter::new(BufWriter::new(File::create(path)?));
+    let mut captures = [create(&paths[0])?, create(&paths[1])?];
+    let mut result = Ok(());
+    make(&mut |side, frame| {
+        // The software NIC replays without the captures' times.
+        let written = captures[side as usize].write(0, frame);
+        result = std::mem::replace(&mut result, Ok(())).and(written);
+    });
+    result?;
+    captures.into_iter().try_for_each(|capture| capture.finish().map(|_| ()))
 }
 
 const STATEFUL: [Published; 2] = [
@@ -186,6 +198,15 @@ impl Mode {
             Mode::Marks => "marks",
             Mode::Bypass => "bypass",
             Mode::Automatic => "automatic",
+        }
+    }
+
+    /// Returns what has to settle before a run is measured.
+    pub(crate) fn settling(self) -> Settling {
+        match self {
+            Mode::Off => Settling::Nothing,
+            Mode::Marks | Mode::Bypass => Settling::Rules,
+            Mode::Automatic => Settling::Choice,
         }
     }
 

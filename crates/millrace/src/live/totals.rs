@@ -45,6 +45,8 @@ pub(crate) struct Rates {
     pub(crate) cycles_per_packet: f64,
     /// Share of packets counted by a mark of the NIC, in percent.
     pub(crate) marked_percent: f64,
+    /// Share of packets decided by a mark of an access list's rule, in percent.
+    pub(crate) list_marked_percent: f64,
     /// Share of packets that the NIC forwarded by itself, in percent.
     pub(crate) bypassed_percent: f64,
     /// Mean time to install a rule, in microseconds; `None` if none was installed.
@@ -80,6 +82,7 @@ impl Totals {
             },
             cycles_per_packet: busy as f64 / packets.max(1) as f64,
             marked_percent: percent(now.marked - then.marked, packets),
+            list_marked_percent: percent(now.by_list_mark - then.by_list_mark, packets),
             bypassed_percent: percent(bypassed, packets),
             insert_us: (inserts > 0).then(|| insert_time.as_secs_f64() * 1e6 / inserts as f64),
         }
@@ -130,10 +133,12 @@ mod tests {
         let mut now = Totals { at: at(5), workers: workers(3_000_000, 300_000_500), ..before };
         now.workers.idle_cycles += 100_000_000;
         now.workers.marked = 750_000;
+        now.workers.by_list_mark = 1_500_000;
         let rates = now.since(&before);
         assert_eq!((rates.up_mbps, rates.down_mbps), (672.0, 336.0));
         assert_eq!((rates.mpps, rates.cpu_percent, rates.marked_percent), (1.5, 75.0, 25.0));
         assert_eq!((rates.cycles_per_packet, rates.insert_us), (100.0, None));
+        assert_eq!(rates.list_marked_percent, 50.0);
 
         (now.inserts, now.insert_time) = (4, Duration::from_millis(1));
         assert_eq!(now.since(&before).insert_us, Some(250.0));

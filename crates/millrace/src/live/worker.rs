@@ -439,6 +439,7 @@ impl Worker {
             dropped: stats.dropped.iter().sum::<u64>() + account.dropped(),
             active: stats.active(),
             marked: self.engine.mark_stats().counted,
+            by_list_mark: self.engine.list_mark_stats().map_or(0, |stats| stats.decided),
             aside: SIDES.map(|side| self.engine.offload_state(side).kinds_aside.into()),
             busy_cycles: account.busy_cycles,
             idle_cycles: account.idle_cycles,

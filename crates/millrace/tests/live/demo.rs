@@ -244,6 +244,55 @@ fn loads_depth_and_personalities_are_chosen() {
     assert!(page.contains("ntacc: Napatech") && page.contains("ideal: a NIC"), "{text}");
 }
 
+#[test]
+fn access_lists_are_compared() {
+    let _turn = turn();
+    if driver().is_none() {
+        return;
+    }
+    let scratch = new_scratch("demo-acl");
+    let mut command = twins(&scratch, "0.3");
+    let [text, errors] = finish(command.arg("--acl"), &scratch);
+    assert_eq!(errors, "");
+    let runs = runs(&scratch);
+    let in_software = [0, 1, 100, 10_000].map(|rules| (rules, Value::Null));
+    let in_nics = ["ideal", "cx5"].map(|name| (100, Value::from(name)));
+    let of_depth = in_software.into_iter().chain(in_nics);
+    let expected: Vec<_> = ["off", "connections"]
+        .into_iter()
+        .flat_map(|depth| of_depth.clone().map(move |(rules, nic)| (depth, rules, nic)))
+        .collect();
+    let found = runs.iter().map(|run| {
+        (run["tracking"].as_str().unwrap(), count(&run["rules"]), run["personality"].clone())
+    });
+    assert!(found.eq(expected), "{text}");
+    for run in &runs {
+        let [by_list, by_connection] = ["list_marked_percent", "marked_percent"]
+            .map(|name| run["measured"][name].as_f64().unwrap());
+        let (in_nic, is_tracked) = (!run["personality"].is_null(), run["tracking"] != "off");
+        assert_eq!(by_list > 90.0, in_nic && !is_tracked, "{run}");
+        assert_eq!(by_connection > 50.0, in_nic && is_tracked, "{run}");
+        let summary = &run["summary"];
+        assert_eq!(summary["ledger"]["balanced"], true);
+        assert_eq!(count(&summary["drops"]["denied"]), 0, "the last rule permits all packets");
+    }
+    assert!(scratch.read("demo.html").contains("list in the NIC"), "{text}");
+}
+
+#[test]
+fn options_of_the_other_demo_are_refused() {
+    for options in [&["--acl", "--load", "stateless"][..], &["--acl", "--rings"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let output = command.arg("demo").args(options).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    let output = command.args(["demo", "--tracking", "off"]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.contains("--tracking off needs --acl"), "{stderr}");
+}
+
 /// If a signal ends the demo, it writes a report of the runs so far.
 #[test]
 fn an_interrupted_demo_reports_what_it_has() {

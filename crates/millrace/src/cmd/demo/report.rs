@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Owns the file of the demo's report. It is opened before the first run, so that a file that
-//! cannot be written is refused at once. It is written after the last run.
+//! Writes what a demonstration has measured. The file of the report is opened before the first run,
+//! so that one that cannot be written is refused at once.
 
-use crate::demo::comparison::Comparison;
-use crate::demo::comparison::page;
 use anyhow::Context;
-use report::output::{Kind, Replaceable, write_line};
+use report::output::{Kind, Outputs, Replaceable, write_line};
 use results::page::is_ours;
+use results::plot::NotDrawn;
+use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -36,11 +36,43 @@ impl ReportFile {
         &self.0.path
     }
 
-    /// Replaces the contents of the file by the report; returns its path.
-    pub(super) fn write(self, comparison: &Comparison) -> anyhow::Result<PathBuf> {
-        let page = page(comparison)?;
+    /// Replaces the contents of the file by a page, if it could be drawn; returns its path.
+    pub(super) fn write(self, page: Result<String, NotDrawn>) -> anyhow::Result<PathBuf> {
+        let page = page?;
         let writing = format!("cannot write {}", self.path().display());
         self.0.write(page.as_bytes()).context(writing)
+    }
+}
+
+/// Writes JSON, report and tables of a comparison. Each is tried, also after another one has
+/// failed.
+pub(super) fn write_all<T: Serialize>(
+    (outputs, report): (Outputs, Option<ReportFile>),
+    comparison: &T,
+    page: fn(&T) -> Result<String, NotDrawn>,
+    print: impl FnOnce(&T) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let is_printed = outputs.report;
+    let json = outputs.finish_with(comparison);
+    let page = report.map(|report| report.write(page(comparison))).transpose();
+    let printed = if is_printed { print(comparison) } else { Ok(()) };
+    json?;
+    if let (Some(path), true) = (page?, is_printed) {
+        write_line(io::stdout(), format_args!("Report: {}", path.display()));
+    }
+    printed.context("cannot write the tables")
+}
+
+/// Says that comparisons are missing, if some are.
+pub(super) fn tell_of_missing(not_compared: usize) {
+    if not_compared > 0 {
+        write_line(
+            io::stderr(),
+            format_args!(
+                "millrace: other programs took the worker's cpu, so comparisons are missing \
+                 ({not_compared}): repeat the demo while nothing else runs"
+            ),
+        );
     }
 }
 

@@ -4,8 +4,9 @@
 
 use crate::demo::comparison::table::{HEADINGS, OF_ARTICLE};
 use crate::demo::comparison::why::why;
-use crate::demo::comparison::{Comparison, Played, Run, Sample, Speedup, not_comparable, pairs};
+use crate::demo::comparison::{Comparison, Played, Run, Speedup, not_comparable, pairs};
 use crate::demo::load::Mode;
+use crate::demo::readings::Sample;
 use maud::{Markup, html};
 use results::page::{figure, legend, page_of};
 use results::plot::{

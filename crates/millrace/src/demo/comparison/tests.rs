@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::demo::comparison::why::why;
+use crate::demo::readings::{Phases, Readings};
 use crate::live::Totals;
 use report::summary::{Ledger, Refused, RuleCounts, Times, Worker};
 use results::page::is_ours;
@@ -14,7 +15,7 @@ use std::time::Duration;
 /// five seconds, packets are slow. Of a hundred packets, `bypassed` are forwarded by the NIC.
 fn readings(kpps: u64, rules: u64, bypassed: u64) -> Readings {
     let mode = if rules > 0 { Mode::Marks } else { Mode::Off };
-    let mut readings = Readings::new(Phases::of(Duration::from_secs(5), mode));
+    let mut readings = Readings::new(Phases::of(Duration::from_secs(5), mode.settling()));
     let mut totals = Totals::default();
     readings.push(totals);
     for tenth in 1..=100 {
@@ -53,8 +54,12 @@ fn run(load: Load, mode: Mode) -> Run {
         Mode::Bypass | Mode::Automatic => (2000, 75),
     };
     let rules = if mode.has_rules() { 100 } else { 0 };
-    let readings = readings(kpps, rules, bypassed);
-    readings.finish(&title(load, mode), summary(kpps)).unwrap()
+    finish(readings(kpps, rules, bypassed), &title(load, mode), summary(kpps)).unwrap()
+}
+
+fn finish(readings: Readings, title: &RunTitle<'_>, summary: Summary) -> Option<Run> {
+    let measured = readings.finish(&summary.energy)?;
+    Some(Run::new(title, measured, summary))
 }
 
 fn summary(packets: u64) -> Summary {
@@ -114,8 +119,8 @@ fn stages_add_up_to_the_cycles_per_packet() {
 
 #[test]
 fn measuring_begins_after_the_last_rule() {
-    let run = readings(1000, 96, 0).finish(&title(Load::Stateless, Mode::Marks), Summary::new());
-    let run = run.unwrap();
+    let title = title(Load::Stateless, Mode::Marks);
+    let run = finish(readings(1000, 96, 0), &title, Summary::new()).unwrap();
     assert_eq!(run.measured_from_s, 5.0);
     assert_eq!((run.measured.mpps, run.measured.up_mbps), (2.0, 1000.0));
     assert_eq!((run.measured.cpu_percent, run.measured.cycles_per_packet), (80.0, 200.0));
@@ -127,7 +132,7 @@ fn measuring_begins_after_the_last_rule() {
 
 #[test]
 fn a_run_that_ended_before_it_was_measured_has_no_row() {
-    let phases = Phases::of(Duration::from_secs(1), Mode::Marks);
+    let phases = Phases::of(Duration::from_secs(1), Mode::Marks.settling());
     let at = |ms, inserts| Totals {
         at: Duration::from_millis(ms),
         inserts,
@@ -135,8 +140,7 @@ fn a_run_that_ended_before_it_was_measured_has_no_row() {
         ..Totals::default()
     };
     let mut readings = Readings::new(phases);
-    let finish =
-        |readings: Readings| readings.finish(&title(Load::SmallTcp, Mode::Marks), Summary::new());
+    let finish = |readings| finish(readings, &title(Load::SmallTcp, Mode::Marks), Summary::new());
     assert!(finish(Readings::new(phases)).is_none());
     (0..79).for_each(|tenth| readings.push(at(100 * tenth, tenth)));
     assert_eq!(readings.end(), None, "rules are being installed");
@@ -156,7 +160,7 @@ fn a_run_that_ended_before_it_was_measured_has_no_row() {
 
     // Without a rule, it waits longer for the first one.
     for (mode, from) in [(Mode::Off, 500), (Mode::Marks, 1_000)] {
-        let mut readings = Readings::new(Phases::of(Duration::from_secs(1), mode));
+        let mut readings = Readings::new(Phases::of(Duration::from_secs(1), mode.settling()));
         (0..=10).for_each(|tenth| readings.push(at(100 * tenth, 0)));
         assert_eq!(readings.end(), Some(Duration::from_millis(from + 1_000)));
     }

@@ -22,6 +22,8 @@ pub(crate) struct Snapshot {
     pub(crate) active: u64,
     /// Packets counted by a mark of the NIC.
     pub(crate) marked: u64,
+    /// Packets decided by a mark of an access list's rule.
+    pub(crate) by_list_mark: u64,
     /// Kinds of rules set aside because they had no effect, by port: A, B.
     pub(crate) aside: [u64; 2],
     /// Cycles in turns with packets.
@@ -46,6 +48,7 @@ impl Snapshot {
             dropped: self.dropped + next.dropped,
             active: self.active + next.active,
             marked: self.marked + next.marked,
+            by_list_mark: self.by_list_mark + next.by_list_mark,
             aside,
             busy_cycles: self.busy_cycles + next.busy_cycles,
             idle_cycles: self.idle_cycles + next.idle_cycles,
@@ -65,7 +68,7 @@ impl std::iter::Sum for Snapshot {
 /// The counters of a worker, which it writes and other threads read.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedCounters {
-    counters: [AtomicU64; 16],
+    counters: [AtomicU64; 17],
     sample: [AtomicU64; StageSample::COUNTERS],
     /// Longest time between two polls, in cycles, since it was last read.
     longest_gap: AtomicU64,
@@ -76,12 +79,12 @@ pub(crate) struct PublishedCounters {
 impl PublishedCounters {
     pub(crate) fn write(&self, snapshot: &Snapshot) {
         let Snapshot { sent: [up, down], received, dropped, active, .. } = *snapshot;
-        let Snapshot { marked, aside, busy_cycles, idle_cycles, stalled_cycles, memory, .. } =
-            *snapshot;
+        let Snapshot { marked, by_list_mark, aside, busy_cycles, idle_cycles, .. } = *snapshot;
+        let Snapshot { stalled_cycles, memory, .. } = *snapshot;
         let MemoryUse { bytes, huge_page_bytes, refused_bytes } = memory;
         let [bytes, huge, refused] = [bytes, huge_page_bytes, refused_bytes].map(|n| n as u64);
         let counters = [up.0, up.1, down.0, down.1, received, dropped, active, marked];
-        let rest = [busy_cycles, idle_cycles, stalled_cycles, bytes, huge, refused];
+        let rest = [by_list_mark, busy_cycles, idle_cycles, stalled_cycles, bytes, huge, refused];
         let values = counters.into_iter().chain(aside).chain(rest);
         let values = values.chain(snapshot.sample.to_counters());
         for (place, value) in self.counters.iter().chain(&self.sample).zip(values) {
@@ -114,7 +117,8 @@ impl PublishedCounters {
         let sample = StageSample::from_counters(sample);
         let values = self.counters.each_ref().map(|place| place.load(Ordering::Relaxed));
         let [up, up_bytes, down, down_bytes, received, dropped, active, marked, rest @ ..] = values;
-        let [aside_a, aside_b, busy_cycles, idle_cycles, stalled_cycles, memory @ ..] = rest;
+        let [aside_a, aside_b, by_list_mark, rest @ ..] = rest;
+        let [busy_cycles, idle_cycles, stalled_cycles, memory @ ..] = rest;
         let [bytes, huge_page_bytes, refused_bytes] = memory.map(|n| n as usize);
         let sent = [(up, up_bytes), (down, down_bytes)];
         let memory = MemoryUse { bytes, huge_page_bytes, refused_bytes };
@@ -124,6 +128,7 @@ impl PublishedCounters {
             dropped,
             active,
             marked,
+            by_list_mark,
             aside: [aside_a, aside_b],
             busy_cycles,
             idle_cycles,
@@ -148,6 +153,7 @@ mod tests {
             dropped: 6,
             active: 7,
             marked: 13,
+            by_list_mark: 19,
             aside: [14, 15],
             busy_cycles: 8,
             idle_cycles: 9,

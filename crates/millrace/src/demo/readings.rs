@@ -2,11 +2,21 @@
 //! Takes the readings of a run, and decides when measuring begins: once no more rules are being
 //! installed.
 
-use crate::demo::comparison::{Programming, Run, Sample};
-use crate::demo::load::{Load, Mode};
 use crate::live::{Rates, Totals};
-use report::summary::Summary;
+use report::summary::Energy;
+use serde::Serialize;
 use std::time::Duration;
+
+/// What has to settle before a run is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settling {
+    /// Nothing but the flow of packets.
+    Nothing,
+    /// Rules are being installed.
+    Rules,
+    /// Rules are being installed, and the worker finds out whether marks are worth it.
+    Choice,
+}
 
 /// How long the two phases of a run last. In the first one, rules are installed.
 #[derive(Clone, Copy, Debug)]
@@ -30,19 +40,25 @@ const INSTALLING_MOST: u32 = 8;
 const CHOOSING: Duration = Duration::from_millis(4500);
 
 impl Phases {
-    /// Returns the phases of a run in `mode` of which `measured` is measured.
-    pub(crate) fn of(measured: Duration, mode: Mode) -> Self {
-        let least = match mode {
-            Mode::Automatic => (2 * measured).min(CHOOSING),
+    /// Returns the phases of a run of which `measured` is measured.
+    pub(crate) fn of(measured: Duration, settling: Settling) -> Self {
+        let least = match settling {
+            Settling::Choice => (2 * measured).min(CHOOSING),
             _ => (measured / 2).min(Duration::from_millis(500)),
         };
+        let has_rules = settling != Settling::Nothing;
         Self {
             least,
-            without_rules: if mode.has_rules() { measured.max(least) } else { least },
+            without_rules: if has_rules { measured.max(least) } else { least },
             quiet: (measured / 2).min(Duration::from_millis(200)),
             most: INSTALLING_MOST * measured,
             measured,
         }
+    }
+
+    /// Returns the time that is measured.
+    pub(crate) fn measured(self) -> Duration {
+        self.measured
     }
 }
 
@@ -87,38 +103,58 @@ impl Readings {
         Some(now.since(before))
     }
 
-    /// Returns the results of the run; `None` if it ended before it was measured.
-    pub(crate) fn finish(self, run: &RunTitle<'_>, summary: Summary) -> Option<Run> {
+    /// Returns what was measured; `None` if the run ended before. `energy` is that of the whole
+    /// run.
+    pub(crate) fn finish(self, energy: &Energy) -> Option<Measurement> {
         let from = self.all.get(self.from?)?;
         let last = self.all.last().filter(|last| last.at > from.at)?;
         let sample = |pair: &[Totals]| {
             let at_s = pair[1].at.as_secs_f64();
             Sample { at_s, rules: pair[1].rules, rates: pair[1].since(&pair[0]) }
         };
-        Some(Run {
-            personality: run.personality.to_owned(),
-            load: run.load,
-            mode: run.mode,
-            offload: run.mode.has_rules(),
-            tracking: run.tracking,
-            measured_from_s: from.at.as_secs_f64(),
-            measured: last.since(from),
-            measured_stages: last.stages_per_packet_since(from),
-            energy: last.energy_since(from, &summary.energy),
+        Some(Measurement {
+            from_s: from.at.as_secs_f64(),
+            rates: last.since(from),
+            stages: last.stages_per_packet_since(from),
+            energy: last.energy_since(from, energy),
             rules: last.rules,
-            programming: Programming::of(&summary.offload.ports),
             samples: self.all.windows(2).map(sample).collect(),
-            summary,
         })
     }
 }
 
-/// Which run it is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RunTitle<'a> {
-    pub(crate) personality: &'a str,
-    pub(crate) load: Load,
-    pub(crate) mode: Mode,
-    /// Depth of tracking, as in the configuration.
-    pub(crate) tracking: &'static str,
+/// What was measured of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Measurement {
+    /// Time of the run at which measuring began, in seconds.
+    pub(crate) from_s: f64,
+    /// Rates from then on.
+    pub(crate) rates: Rates,
+    /// Cycles per packet by stage from then on; the sum is `rates.cycles_per_packet`.
+    pub(crate) stages: Vec<(&'static str, f64)>,
+    /// Energy of the processor packages from then on.
+    pub(crate) energy: Energy,
+    /// Rules of connections of both ports at the end.
+    pub(crate) rules: u64,
+    /// Samples of the whole run.
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// A sample of a run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Sample {
+    /// End of the sample, in seconds since the start of the run.
+    pub(crate) at_s: f64,
+    pub(crate) rules: u64,
+    #[serde(flatten)]
+    pub(crate) rates: Rates,
+}
+
+/// From this share on, the figures of a run say how much time other programs took from its worker.
+const TAKEN_PERCENT: f64 = 5.0;
+
+/// Returns a remark if the worker was kept from its cpu.
+pub(crate) fn taken(rates: &Rates) -> Option<String> {
+    let taken = rates.cpu_taken_percent;
+    (taken > TAKEN_PERCENT).then(|| format!("cpu taken away: {taken:.0} %"))
 }
