@@ -15,6 +15,7 @@ pub(crate) struct Acl {
     pub(crate) nic_rules_max: Option<Located<u32>>,
     pub(crate) rejects_per_second: Option<Located<u32>>,
     pub(crate) logs_per_second: Option<Located<u32>>,
+    pub(crate) recall_ms: Option<Located<u32>>,
 }
 
 /// A `[[set]]`: networks under one name.
@@ -85,6 +86,7 @@ impl Acl {
             nic_rules_max: section.integer("nic_rules_max", 0..=1 << 16),
             rejects_per_second: section.integer("rejects_per_second", 0..=1_000_000),
             logs_per_second: section.integer("logs_per_second", 0..=1_000_000),
+            recall_ms: section.integer("recall_ms", 0..=60_000),
         };
         section.end();
         acl

@@ -21,8 +21,8 @@ mod tests;
 pub use client::{Answer, Instance, InstanceArgs, QueryError, ReplyTimeout};
 pub use line::{
     AccessLogLine, AccessPortLine, AccessPortRule, AccessRuleLine, ConnectionLine, CountsLine,
-    DirectionLine, EndLine, ErrorLine, EventLine, FlowLine, InstanceLine, Line, OffloadLine,
-    PortLine, RuleLine, ZoneLine,
+    DirectionLine, EndLine, ErrorLine, EventLine, FlowLine, InstanceLine, Line, ListChangeLine,
+    OffloadLine, PortLine, RuleLine, ZoneLine,
 };
 pub use selector::{Bits, NoState, PrefixText, StateName};
 pub use server::{AnswerError, Answerer, LineWriter, OpenError, Server, check_path, receive};

@@ -427,10 +427,26 @@ pub struct EndLine {
     /// Number of items that match, listed or not. For `list`: listed; `flush`: ended; `set`:
     /// written. For `reload`: connections whose timeouts became earlier.
     pub matched: u64,
-    /// For `reload`, if access lists have changed: at most this many seconds, some workers followed
-    /// the old lists and others the new ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub both_lists_s: Option<f64>,
+    /// For `reload`, if access lists have changed.
+    #[serde(flatten)]
+    pub change: Option<ListChangeLine>,
+}
+
+/// What a change of access lists has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ListChangeLine {
+    /// At most this many seconds, some workers followed the old lists and others the new ones.
+    pub both_lists_s: f64,
+    /// Rules by which NICs forwarded packets by themselves.
+    pub bypasses: u64,
+    /// How many of them were left when the lists changed.
+    pub bypasses_left: u64,
+    /// Seconds for which the change waited for their removal.
+    pub recall_s: f64,
+    /// Connections about which the new lists decide.
+    pub visited: u64,
+    /// Seconds until they decided about all of them.
+    pub visit_s: f64,
 }
 
 /// An error that ends an answer.

@@ -53,6 +53,11 @@ impl Trackers {
         }
     }
 
+    /// Returns the NIC rules of both tables, to change them.
+    pub(crate) fn each_rules_mut(&mut self) -> impl Iterator<Item = &mut FlowRules> {
+        [self.v4.rules_mut(), self.v6.rules_mut()].into_iter().flatten()
+    }
+
     /// Stores the side, the time and the number of packets of the burst that begins. `side` is
     /// `None` if the caller has only one port.
     #[inline(always)]

@@ -79,11 +79,14 @@ pub struct AccessLimits {
     pub rejects_per_second: u32,
     /// Most packets that are logged in a second.
     pub logs_per_second: u32,
+    /// Longest time for which a change of lists waits until NICs forward no packets by themselves,
+    /// in milliseconds.
+    pub recall_ms: u32,
 }
 
 impl Default for AccessLimits {
     fn default() -> Self {
-        Self { rejects_per_second: 1000, logs_per_second: 100 }
+        Self { rejects_per_second: 1000, logs_per_second: 100, recall_ms: 1000 }
     }
 }
 

@@ -4,6 +4,7 @@
 use super::place::Place;
 use crate::api::{AccessLimits, AccessUpdate, Cursor, ListMarkStats, RuleHits};
 use crate::engine::Engine;
+use crate::offload::FlowRules;
 use crate::tracker::Trackers;
 
 impl Engine {
@@ -14,6 +15,7 @@ impl Engine {
     /// have decided about it holds.
     pub fn set_access(&mut self, update: AccessUpdate) -> AccessUpdate {
         let AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], compared } = update;
+        self.trackers.each_rules_mut().for_each(FlowRules::end_recall);
         let columns = (&mut self.trackers.v4.table.access, &mut self.trackers.v6.table.access);
         let (Some(of_v4), Some(of_v6)) = columns else {
             return AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], compared };

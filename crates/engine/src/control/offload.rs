@@ -71,9 +71,7 @@ impl Engine {
             rule_budget.probe_capacity(self.now);
         }
         let mut demands = Side::BOTH.map(|side| self.demand(side, &rule_budget));
-        for rules in
-            [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
-        {
+        for rules in self.trackers.each_rules_mut() {
             for (side, demand) in Side::BOTH.into_iter().zip(&demands) {
                 rules.set_threshold(side, demand.threshold, rule_budget.payback_time(side));
             }
@@ -106,9 +104,7 @@ impl Engine {
             return;
         }
         self.packet_cost.measure((self.now, (self.cycle_counter)()), &self.accounts.stats);
-        for rules in
-            [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
-        {
+        for rules in self.trackers.each_rules_mut() {
             for side in Side::BOTH {
                 let packets = self.packet_cost.payback_packets(rule_budget.effort(side));
                 rules.set_payback_packets(side, packets);
@@ -153,11 +149,21 @@ impl Engine {
     /// [`flush`](Self::flush).
     pub fn withdraw_bypass(&mut self) {
         self.budget = None;
-        for rules in
-            [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
-        {
+        for rules in self.trackers.each_rules_mut() {
             rules.withdraw_all_bypasses();
         }
+    }
+
+    /// Calls connections back from the NIC, before access lists change: allows no bypass until
+    /// [`set_access`](Self::set_access), and withdraws those of up to `budget` more slots of marks.
+    /// Returns how many rules forward packets, or may still do so. Call it until that is 0, or for
+    /// as long as the change can wait.
+    pub fn recall_bypasses(&mut self, budget: u32) -> u32 {
+        let now = self.now;
+        for rules in self.trackers.each_rules_mut() {
+            rules.recall_bypasses(budget, now);
+        }
+        self.bypasses()
     }
 
     /// Returns the number of rules by which the NIC may still forward packets. Once it is 0, all
@@ -171,9 +177,7 @@ impl Engine {
     /// left in it. Without these calls, slots are used again after as many packets as a queue
     /// holds.
     pub fn queue_drained(&mut self, side: Side) {
-        for rules in
-            [self.trackers.v4.rules_mut(), self.trackers.v6.rules_mut()].into_iter().flatten()
-        {
+        for rules in self.trackers.each_rules_mut() {
             rules.queue_drained(side);
         }
     }

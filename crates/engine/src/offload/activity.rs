@@ -49,6 +49,7 @@ impl FlowRules {
             BypassAfter::Payback => self.payback_packets[side as usize].into(),
         };
         packets >= least
+            && self.next_recalled.is_none()
             && hot.can_be_bypassed()
             && !has_failed
             && !self.classes.is_suspended(side, RuleKind::bypass_of(proto), self.now)

@@ -109,12 +109,29 @@ impl FlowRules {
 
     /// Withdraws the bypasses of all connections, without waiting for their last counts.
     pub(crate) fn withdraw_all_bypasses(&mut self) {
-        for slot in 0..self.slots.used() {
-            for direction in 0..2 {
-                let rule = self.slots.get(slot).map(|slot| slot.rules[direction]);
-                if rule.is_some_and(|rule| rule.is_bypass && rule.lifecycle.is_live()) {
-                    self.withdraw(slot, direction);
-                }
+        (0..self.slots.used()).for_each(|slot| self.withdraw_bypasses_of(slot));
+    }
+
+    /// Allows no bypass until [`end_recall`](Self::end_recall), and withdraws those of up to
+    /// `budget` more slots.
+    pub(crate) fn recall_bypasses(&mut self, budget: u32, now: Nanos) {
+        self.now = self.now.max(now);
+        let from = self.next_recalled.unwrap_or(0);
+        let until = from.saturating_add(budget).min(self.slots.used());
+        (from..until).for_each(|slot| self.withdraw_bypasses_of(slot));
+        self.next_recalled = Some(until);
+    }
+
+    /// Allows bypasses again.
+    pub(crate) fn end_recall(&mut self) {
+        self.next_recalled = None;
+    }
+
+    fn withdraw_bypasses_of(&mut self, slot: u32) {
+        for direction in 0..2 {
+            let rule = self.slots.get(slot).map(|slot| slot.rules[direction]);
+            if rule.is_some_and(|rule| rule.is_bypass && rule.lifecycle.is_live()) {
+                self.withdraw(slot, direction);
             }
         }
     }

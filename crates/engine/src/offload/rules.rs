@@ -105,6 +105,8 @@ pub(crate) struct FlowRules {
     pub(super) next_without_marks: u32,
     /// Bypass rules that are not known to be gone.
     pub(crate) bypasses: u32,
+    /// Next slot to withdraw bypasses from, while none is allowed.
+    pub(super) next_recalled: Option<u32>,
     pub(super) stats: OffloadStats,
 }
 
@@ -139,6 +141,7 @@ impl FlowRules {
             allows_marks: true,
             next_without_marks: 0,
             bypasses: 0,
+            next_recalled: None,
             stats: OffloadStats::default(),
         }
     }

@@ -121,8 +121,8 @@ impl<const W: usize> Tracker<W> {
         column.is_some_and(|column| column.conns[record as usize].epoch != column.epoch)
     }
 
-    /// Makes the next packet of the connection in `record` decide anew about both directions. The
-    /// NIC forwards no more packets of it by itself.
+    /// Makes the next packet of the connection in `record` decide anew about both directions. Until
+    /// then, the NIC may forward no packets of it by itself.
     pub(crate) fn open_access(&mut self, record: u32, now: Nanos) {
         if self.table.access.is_none() || self.table.hot[record as usize].is_free() {
             return;
@@ -131,7 +131,7 @@ impl<const W: usize> Tracker<W> {
         let ConnAccess { settled, side, .. } = self.access(record);
         self.write_access(record, ConnAccess { settled, side, is_open: true, ..ConnAccess::NONE });
         if let Some(rules) = self.rules.as_deref_mut().filter(|rules| rules.has_bypass(record)) {
-            rules.end_bypass(record, now);
+            rules.withdraw_bypass(record, now);
         }
     }
 

@@ -5,7 +5,7 @@ mod connections;
 pub(crate) mod lists;
 
 use crate::live::query::client::{ListedConn, PortStatus, QueryClient, RunEnding};
-use crate::live::reload_plan::Reload;
+use crate::live::reload_plan::{Reload, change_line};
 use control::{
     AnswerError, Answerer, DirectionLine, EndLine, Failure, FlowLine, InstanceLine, Line,
     LineWriter, OffloadLine, PortLine, Request, RequestKind, RuleLine, VERSION,
@@ -54,7 +54,7 @@ fn answer(
     request: &Request,
     writer: &mut LineWriter,
 ) -> Result<(), AnswerError> {
-    let (mut lines, mut matched, mut both_lists) = (Vec::new(), 0, None);
+    let (mut lines, mut matched, mut change) = (Vec::new(), 0, None);
     match request.ask {
         RequestKind::List => matched = connections::list(queries, request, writer)?,
         RequestKind::Events => match connections::events(queries, request, writer)? {},
@@ -65,7 +65,7 @@ fn answer(
         RequestKind::Reload => {
             let path = request.path.as_deref().map(Path::new);
             let done = queries.reload(|| reload.read(path).map_err(AnswerError::from))?;
-            (matched, both_lists) = (done.retimed, done.both_lists);
+            (matched, change) = (done.retimed, done.lists.as_ref().map(change_line));
         }
         RequestKind::Zones => {
             lines = connections::zones(queries)?;
@@ -87,8 +87,7 @@ fn answer(
             matched = rules(queries, request, &mut lines)?;
         }
     }
-    let both_lists_s = both_lists.map(|time| time.as_secs_f64());
-    lines.push(Line::End(EndLine { matched, both_lists_s }));
+    lines.push(Line::End(EndLine { matched, change }));
     // All queries are done, so no worker waits for a slow client.
     Ok(lines.iter().try_for_each(|line| writer.line(line))?)
 }

@@ -4,5 +4,6 @@
 pub(crate) mod client;
 pub(crate) mod event_stream;
 pub(crate) mod list_hits;
+pub(crate) mod recall;
 pub(crate) mod reload;
 pub(crate) mod turns;

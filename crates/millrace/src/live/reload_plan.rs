@@ -3,11 +3,11 @@
 //! flow. The file is checked as a whole, with the options and cpus of the start.
 
 use crate::live::query::client::QueryClient;
-use crate::live::query::reload::{NewPolicy, Reloaded};
+use crate::live::query::reload::{ListChange, NewPolicy, Reloaded};
 use crate::netdev;
 use config::Problems;
 use config::plan::{PlanArgs, Settings, ZoneRules};
-use control::Failure;
+use control::{Failure, ListChangeLine};
 use doctor::host::Cpus;
 use report::output::write_line;
 use results::units;
@@ -96,21 +96,46 @@ impl Reloader {
 }
 
 /// Returns the text about a complete reload.
-pub(crate) fn reload_text(done: &Reloaded) -> String {
-    let timers = format!("reloaded: timers of {} connections now fire earlier", done.retimed);
-    match done.both_lists {
-        Some(time) => {
-            let time = units::duration(time.as_nanos() as u64);
-            format!("{timers}; old and new access lists were in force together for {time} at most")
-        }
-        None => timers,
+pub(crate) fn reload_text(retimed: u64, change: Option<&ListChangeLine>) -> String {
+    let mut text = format!("reloaded: timers of {retimed} connections now fire earlier");
+    let Some(change) = change else { return text };
+    let time = |seconds: f64| units::duration((seconds * 1e9) as u64);
+    if change.bypasses > 0 {
+        let back = change.bypasses - change.bypasses_left;
+        text += &format!(
+            "; before access lists changed, {back} of {} directions that NICs forwarded were \
+             called back, in {}",
+            change.bypasses,
+            time(change.recall_s)
+        );
+    }
+    text + &format!(
+        "; old and new access lists were in force together for {} at most; after {}, the new ones \
+         decided about all {} connections",
+        time(change.both_lists_s),
+        time(change.visit_s),
+        change.visited
+    )
+}
+
+/// Returns what a change of access lists has done, for clients.
+pub(crate) fn change_line(change: &ListChange) -> ListChangeLine {
+    ListChangeLine {
+        both_lists_s: change.both_lists.as_secs_f64(),
+        bypasses: change.recalled.rules,
+        bypasses_left: change.recalled.left,
+        recall_s: change.recalled.time.as_secs_f64(),
+        visited: change.visited,
+        visit_s: change.visit_time.as_secs_f64(),
     }
 }
 
 fn print_result(result: Result<Reloaded, Failure>) {
     match result {
         Ok(done) => {
-            write_line(io::stderr(), format_args!("millrace: {}", reload_text(&done)));
+            let change = done.lists.as_ref().map(change_line);
+            let text = reload_text(done.retimed, change.as_ref());
+            write_line(io::stderr(), format_args!("millrace: {text}"));
         }
         // Without a prefix, as `millrace check` prints it.
         Err(Failure::Configuration(text)) => write_line(io::stderr(), text),

@@ -48,6 +48,7 @@ mod peer;
 mod pressure;
 mod privileges;
 mod probe;
+mod recall;
 mod records;
 mod refusals;
 mod rejects;

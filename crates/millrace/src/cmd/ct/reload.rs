@@ -2,7 +2,6 @@
 //! `millrace ct reload`: makes a running instance read its configuration again.
 
 use super::{print, send_request};
-use crate::live::query::reload::Reloaded;
 use crate::live::reload_plan::reload_text;
 use anyhow::Context;
 use control::{EndLine, Failure, InstanceArgs, QueryError, Request, RequestKind};
@@ -11,7 +10,6 @@ use serde_json::json;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Change timeouts, policies of zones and access lists while packets flow
 ///
@@ -54,10 +52,15 @@ pub(super) fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
     match send_request(&args.instance, &request, &mut |_| Ok(())) {
         Ok(end) => {
             let end = end.context("interrupted: the instance still completes it")?;
-            let EndLine { matched: retimed, both_lists_s } = end;
-            let both_lists = both_lists_s.map(Duration::from_secs_f64);
-            let text = reload_text(&Reloaded { retimed, both_lists });
-            print(args.json, &text, &json!({ "retimed": retimed, "both_lists_s": both_lists_s }))?;
+            let EndLine { matched: retimed, change } = end;
+            let text = reload_text(retimed, change.as_ref());
+            let both_lists_s = change.map(|change| change.both_lists_s);
+            let json = json!({
+                "retimed": retimed,
+                "both_lists_s": both_lists_s,
+                "list_change": change,
+            });
+            print(args.json, &text, &json)?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => match error.downcast()? {

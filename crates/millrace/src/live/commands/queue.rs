@@ -18,6 +18,8 @@ use std::sync::Arc;
 const WALK_RECORDS: usize = 16;
 /// Zones that a walk checks in one round: their counts are adjacent in memory.
 const WALK_ZONES: usize = 64;
+/// Slots of marks that one command calls back: in each is at most one connection.
+const RECALL_SLOTS: u32 = 256;
 /// Commands that may wait for a worker.
 const COMMANDS: usize = 64;
 /// Walks that a worker serves in turn.
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Unsubscribe(u64, Producer<Reply>),
     /// Replaces the zone policies.
     Zones(Arc<engine::ZonePolicies>, Producer<Reply>),
+    /// Calls connections back from the NIC, before access lists change.
+    Recall(Producer<Reply>),
     /// Replaces the access lists.
     Access(AccessUpdate, Producer<Reply>),
     /// Adds the counters of the rules of access lists to these.
@@ -87,6 +91,8 @@ pub(crate) enum Reply {
     Unsubscribed(Option<Subscriber>),
     /// The zone policies that were replaced.
     Zones(Arc<engine::ZonePolicies>),
+    /// Rules by which the NIC may still forward packets by itself.
+    Bypasses(u32),
     /// The access lists that were replaced.
     Access(AccessUpdate),
     /// The counters with those of the worker.
@@ -185,6 +191,9 @@ impl CommandQueue {
                 (Reply::Unsubscribed(self.subscribers.remove(id, engine)), replies)
             }
             Command::Zones(zones, replies) => (Reply::Zones(engine.set_zones(zones)), replies),
+            Command::Recall(replies) => {
+                (Reply::Bypasses(engine.recall_bypasses(RECALL_SLOTS)), replies)
+            }
             Command::Access(update, replies) => (Reply::Access(engine.set_access(update)), replies),
             Command::RuleHits(mut counters, replies) => {
                 engine.add_rule_hits(&mut counters);

@@ -4,6 +4,7 @@
 use crate::live::commands::queue::{Command, Reply, WalkKind};
 use crate::live::offload::ListRequest;
 use crate::live::query::client::{QueryClient, RunEnding, Walk};
+use crate::live::query::recall::Recalled;
 use config::plan::ZoneRules;
 use engine::{AccessLists, AccessUpdate};
 use std::sync::{Arc, PoisonError};
@@ -21,9 +22,21 @@ pub(crate) struct NewPolicy {
 pub(crate) struct Reloaded {
     /// Connections that have an earlier timeout now.
     pub(crate) retimed: u64,
-    /// At most this long, some workers followed the old access lists and others the new ones.
-    /// `None` if no list has changed.
-    pub(crate) both_lists: Option<Duration>,
+    /// `None` if no access list has changed.
+    pub(crate) lists: Option<ListChange>,
+}
+
+/// What a change of access lists has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListChange {
+    /// What was called back from the NICs before.
+    pub(crate) recalled: Recalled,
+    /// At most this long, some workers followed the old lists and others the new ones.
+    pub(crate) both_lists: Duration,
+    /// Connections about which the new lists decide from now on, and the time until they did about
+    /// all of them.
+    pub(crate) visited: u64,
+    pub(crate) visit_time: Duration,
 }
 
 impl QueryClient {
@@ -52,8 +65,8 @@ impl QueryClient {
         *self.zones.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         let mut walk = Walk::new(WalkKind::Review);
         while self.run_part(&mut walk, &mut |_| ())? {}
-        let both_lists = self.apply_access(access)?;
-        Ok(Reloaded { retimed: walk.matched, both_lists })
+        let lists = self.apply_access(access)?;
+        Ok(Reloaded { retimed: walk.matched, lists })
     }
 
     /// Lets the NICs have the rules of the lists in force. Marks of earlier lists name nothing any
@@ -66,12 +79,12 @@ impl QueryClient {
         }
     }
 
-    /// Replaces the access lists of pairs whose lists have changed. Returns how long at most
-    /// workers followed different lists; `None` if no list has changed.
+    /// Replaces the access lists of pairs whose lists have changed. Returns what that has done;
+    /// `None` if no list has changed.
     fn apply_access(
         &self,
         mut wanted: Vec<Option<Arc<AccessLists>>>,
-    ) -> Result<Option<Duration>, RunEnding> {
+    ) -> Result<Option<ListChange>, RunEnding> {
         let running = self.access();
         for (old, new) in running.iter().zip(&mut wanted) {
             if let (Some(old), Some(new)) = (old, new) {
@@ -96,6 +109,9 @@ impl QueryClient {
             return Ok(None);
         }
         self.check()?;
+        let longest = wanted.iter().flatten().map(|lists| lists.limits().recall_ms).max();
+        let longest = Duration::from_millis(longest.unwrap_or(0).into());
+        let recalled = self.recall(updates.iter().map(|(worker, _)| *worker), longest)?;
         let is_one = updates.len() == 1;
         let started = Instant::now();
         // All updates are there before the first is sent, so that workers change at nearly the same
@@ -117,6 +133,7 @@ impl QueryClient {
         self.program_lists();
         let mut walk = Walk::new(WalkKind::OpenAccess);
         while self.run_part(&mut walk, &mut |_| ())? {}
-        Ok(Some(both_lists))
+        let (visited, visit_time) = (walk.matched, started.elapsed());
+        Ok(Some(ListChange { recalled, both_lists, visited, visit_time }))
     }
 }
