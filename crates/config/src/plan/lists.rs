@@ -7,7 +7,7 @@ use crate::plan::settings::{Show, spelled};
 use crate::{Fault, Located, Place, Problem, read_at_most};
 use acl::{
     AccessList, Action, AddressSet, Addresses, Criteria, Family, Rule, RuleOptions, SearchError,
-    parse_addresses, parse_rule,
+    parse_addresses, parse_rule, rule_lines,
 };
 use engine::{AccessError, AccessLimits, AccessLists, ListBinding, ListDirection, Side};
 use std::collections::HashMap;
@@ -171,8 +171,7 @@ impl Reader {
             let (place, path) = (file.place, settings.require("file", file));
             let key = format!("set[{index}].file");
             if let Some(text) = self.read_file(&path, (place, &key)) {
-                let lines = text.lines().map(|line| without_comment(line).trim());
-                let lines = lines.filter(|line| !line.is_empty());
+                let lines = rule_lines(&text).map(|(_, line)| line.trim());
                 self.add_networks(&mut networks, lines, |problem| {
                     (place, key.clone(), Fault::Rule(format!("{path}: {problem}")))
                 });
@@ -291,11 +290,7 @@ impl Reader {
         problem: impl Fn(usize, String) -> (Place, String, usize, String),
     ) {
         let sets = std::mem::take(&mut self.sets);
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = without_comment(line);
-            if line.trim().is_empty() {
-                continue;
-            }
+        for (number, line) in rule_lines(text) {
             match parse_rule(line, &|name| sets.get(name).cloned()) {
                 Ok(rule) => rules.push(rule),
                 Err(error) => {
@@ -353,11 +348,6 @@ impl Reader {
         }
         Some(Rule { criteria, action: *action, options })
     }
-}
-
-/// Returns a line without its comment, which begins with `#`.
-fn without_comment(line: &str) -> &str {
-    line.split('#').next().unwrap_or_default().trim_end()
 }
 
 impl Show for Side {
