@@ -24,6 +24,21 @@ const NIC_RULES_MAX: u32 = 2048;
 /// Most bytes of a file of rules or networks: a million IPv6 networks fit.
 const LIST_FILE_MAX: u64 = 128 << 20;
 
+/// What further rules of the lists are read with, and the limit for lists that have them.
+#[derive(Clone, Debug)]
+pub struct ListContext {
+    /// Sets of networks by name, also those that no rule uses.
+    pub sets: HashMap<String, Arc<AddressSet>>,
+    /// Most memory of all searches of a pair, in MB.
+    pub memory_mb: u32,
+}
+
+impl Default for ListContext {
+    fn default() -> Self {
+        Self { sets: HashMap::new(), memory_mb: MEMORY_MB }
+    }
+}
+
 /// The access lists of each pair.
 #[derive(Debug, Default)]
 pub(super) struct ListPlan {
@@ -31,6 +46,7 @@ pub(super) struct ListPlan {
     pub(super) of_pairs: Vec<Option<Arc<AccessLists>>>,
     /// Most rules of lists in one port; 0 without lists.
     pub(super) nic_rules_max: u32,
+    pub(super) context: ListContext,
 }
 
 /// A list, and the pair that it is for; `None` for all pairs.
@@ -59,7 +75,7 @@ pub(super) fn plan_lists(
 ) -> Result<ListPlan, Vec<Problem>> {
     let mut reader = Reader::default();
     if acl.is_none() && lists.is_empty() && sets.is_empty() {
-        return Ok(ListPlan { of_pairs: vec![None; pairs], nic_rules_max: 0 });
+        return Ok(ListPlan { of_pairs: vec![None; pairs], ..ListPlan::default() });
     }
     let acl = acl.unwrap_or_default();
     settings.open("acl");
@@ -86,7 +102,8 @@ pub(super) fn plan_lists(
     }
     let of_pair = |pair| build(&reader.lists, pair as u32, (memory_mb, limits));
     let built: Vec<_> = (0..pairs).map(of_pair).collect();
-    let mut plan = ListPlan { of_pairs: Vec::new(), nic_rules_max };
+    let context = ListContext { sets: reader.sets, memory_mb };
+    let mut plan = ListPlan { of_pairs: Vec::new(), nic_rules_max, context };
     let mut problems = Vec::new();
     for pair in built {
         match pair {

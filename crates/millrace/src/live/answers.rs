@@ -2,6 +2,7 @@
 //! Answers the requests of clients about a running instance.
 
 mod connections;
+mod list_changes;
 pub(crate) mod lists;
 
 use crate::live::query::client::{ListedConn, PortStatus, QueryClient, RunEnding};
@@ -64,8 +65,20 @@ fn answer(
         RequestKind::Set => matched = connections::set(queries, request)?,
         RequestKind::Reload => {
             let path = request.path.as_deref().map(Path::new);
-            let done = queries.reload(|| reload.read(path).map_err(AnswerError::from))?;
-            (matched, both_lists) = (done.retimed, done.both_lists);
+            let read = || reload.read(path).map_err(AnswerError::from);
+            if request.dry_run {
+                (lines, matched) = list_changes::preview_reload(queries, read)?;
+            } else {
+                let done = queries.reload(read)?;
+                (matched, both_lists) = (done.retimed, done.both_lists);
+            }
+        }
+        RequestKind::ChangeLists if request.dry_run => {
+            (lines, matched) = list_changes::preview_change(queries, request)?;
+        }
+        RequestKind::ChangeLists => {
+            (lines, both_lists) = list_changes::change(queries, request)?;
+            matched = lines.len() as u64;
         }
         RequestKind::Zones => {
             lines = connections::zones(queries)?;

@@ -55,7 +55,7 @@ impl Reload {
         }
         let zones = ZoneRules::new(&plan.engine, plan.zone_timeouts);
         let access = plan.pairs.into_iter().map(|pair| pair.access).collect();
-        Ok(NewPolicy { zones, access })
+        Ok(NewPolicy { zones, access, list_context: plan.list_context })
     }
 }
 

@@ -254,7 +254,8 @@ impl<'a> Stage<'a> {
             ..engine::Config::default()
         };
         let plan = plan(self.args.offload, title);
-        let mut live = Runtime::start(&self.eal, vec![wire], (&config, plan, vec![]), None)?;
+        let mut live =
+            Runtime::start(&self.eal, vec![wire], (&config, plan), Default::default(), None)?;
         let no_bypass = no_bypass(&live, title.mode);
         let mut readings = Readings::new(Phases::of(self.args.duration, title.mode));
         let step = (self.args.duration / STEPS).max(STEP_MIN);

@@ -4,8 +4,11 @@
 use crate::live::commands::queue::{Command, Reply, WalkKind};
 use crate::live::offload::ListRequest;
 use crate::live::query::client::{QueryClient, RunEnding, Walk};
-use config::plan::ZoneRules;
-use engine::{AccessLists, AccessUpdate};
+use crate::live::query::list_edit::{NewLists, RuleChange, edit_lists};
+use crate::live::query::list_state::{ListState, PairLists};
+use config::plan::{ListContext, ZoneRules};
+use control::{Failure, ListChange};
+use engine::AccessUpdate;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +16,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct NewPolicy {
     pub(crate) zones: ZoneRules,
     /// Access lists of each pair.
-    pub(crate) access: Vec<Option<Arc<AccessLists>>>,
+    pub(crate) access: PairLists,
+    pub(crate) list_context: ListContext,
 }
 
 /// What a reload has done.
@@ -23,6 +27,15 @@ pub(crate) struct Reloaded {
     pub(crate) retimed: u64,
     /// At most this long, some workers followed the old access lists and others the new ones.
     /// `None` if no list has changed.
+    pub(crate) both_lists: Option<Duration>,
+}
+
+/// What a change of access lists has done.
+pub(crate) struct ListsChanged {
+    pub(crate) changes: Vec<RuleChange>,
+    /// Numbers of changes of lists before and after.
+    pub(crate) epochs: [u32; 2],
+    /// As in [`Reloaded`].
     pub(crate) both_lists: Option<Duration>,
 }
 
@@ -36,11 +49,29 @@ impl QueryClient {
         &self,
         read: impl FnOnce() -> Result<NewPolicy, E>,
     ) -> Result<Reloaded, E> {
-        let _turn = self.reloads.take();
-        Ok(self.apply(read()?)?)
+        let mut state = self.reloads.take();
+        Ok(self.apply(&mut state, read()?)?)
     }
 
-    fn apply(&self, NewPolicy { zones: rules, access }: NewPolicy) -> Result<Reloaded, RunEnding> {
+    /// Changes rules of the access lists in force, until the next reload. Takes its turn with
+    /// reloads.
+    ///
+    /// # Errors
+    /// If the change is refused. Then nothing has changed.
+    pub(crate) fn change_lists(&self, change: &ListChange) -> Result<ListsChanged, Failure> {
+        let mut state = self.reloads.take();
+        let before = state.epoch();
+        let NewLists { lists, changes } =
+            edit_lists(&self.access(), &state, change).map_err(Failure::Lists)?;
+        let both_lists = self.apply_access(&mut state, lists).map_err(|_| Failure::Ending)?;
+        Ok(ListsChanged { changes, epochs: [before, state.epoch()], both_lists })
+    }
+
+    fn apply(
+        &self,
+        state: &mut ListState,
+        NewPolicy { zones: rules, access, list_context }: NewPolicy,
+    ) -> Result<Reloaded, RunEnding> {
         for worker in &self.workers {
             self.check()?;
             // The old configuration is freed here, not by a worker.
@@ -52,7 +83,8 @@ impl QueryClient {
         *self.zones.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         let mut walk = Walk::new(WalkKind::Review);
         while self.run_part(&mut walk, &mut |_| ())? {}
-        let both_lists = self.apply_access(access)?;
+        let both_lists = self.apply_access(state, access)?;
+        state.context = list_context;
         Ok(Reloaded { retimed: walk.matched, both_lists })
     }
 
@@ -70,7 +102,8 @@ impl QueryClient {
     /// workers followed different lists; `None` if no list has changed.
     fn apply_access(
         &self,
-        mut wanted: Vec<Option<Arc<AccessLists>>>,
+        state: &mut ListState,
+        mut wanted: PairLists,
     ) -> Result<Option<Duration>, RunEnding> {
         let running = self.access();
         for (old, new) in running.iter().zip(&mut wanted) {
@@ -113,6 +146,7 @@ impl QueryClient {
         }
         let both_lists = if is_one { Duration::ZERO } else { started.elapsed() };
         drop(old);
+        state.note_change(&running, &wanted);
         *self.access.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
         self.program_lists();
         let mut walk = Walk::new(WalkKind::OpenAccess);
