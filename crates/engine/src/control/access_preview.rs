@@ -9,9 +9,9 @@ use crate::table::DirectionAccess;
 use crate::tracker::Tracker;
 
 impl Engine {
-    /// Continues a walk that compares the lists in force with others: passes what each decides about
-    /// a connection to `found`, with a function that returns the connection. Changes nothing. Visits
-    /// up to `budget` places. False once the walk is complete.
+    /// Continues a walk that compares the lists in force with others: passes what each decides
+    /// about a connection to `found`, with a function that returns the connection. Changes
+    /// nothing. Visits up to `budget` places. False once the walk is complete.
     ///
     /// The other lists decide so if they replace those in force now, and the next packet of the
     /// connection is one of its originator.
@@ -68,14 +68,14 @@ fn change<const W: usize>(
     Some(DecisionChange { now: of_directions(now), then: of_directions(then) })
 }
 
-/// Returns the decision about a connection whose directions have these. A direction without packets
-/// has none.
+/// Returns the decision about a connection whose directions have these. A direction without
+/// packets has none.
 fn of_directions(decisions: Option<[DirectionAccess; 2]>) -> ConnDecision {
     let Some(decisions) = decisions else { return ConnDecision::Varies };
     let drops = |decision: &DirectionAccess| {
         matches!(decision, DirectionAccess::Denied | DirectionAccess::Rejected)
     };
-    // A packet whose direction varies may reflect the connection, and so permit the other direction.
+    // A packet whose direction varies may reflect the connection, and so permit the other one.
     match decisions.contains(&DirectionAccess::Varies) {
         true => ConnDecision::Varies,
         false if decisions.iter().any(drops) => ConnDecision::Denied,

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 /// Add rules to an access list of a running instance, and print their handles
 ///
-/// All rules are added, or none. Connections are judged anew, and rules in the NIC are replaced. The
-/// change is in force until the next reload or restart.
+/// All rules are added, or none. Connections are judged anew, and rules in the NIC are replaced.
+/// The change is in force until the next reload or restart.
 #[derive(clap::Args)]
 #[command(after_help = ADD_EXAMPLES)]
 pub(super) struct AddArgs {
@@ -22,7 +22,7 @@ pub(super) struct AddArgs {
     /// Rules as text, such as 'deny proto tcp dport 23'; each may have several lines
     #[arg(value_name = "RULE", required = true)]
     rules: Vec<String>,
-    /// Put them before the rule with this number, which counts from 1 on, instead of behind the last
+    /// Put them before the rule with this number, which counts from 1 on; without it, they are last
     #[arg(long, value_name = "N")]
     at: Option<u32>,
     #[command(flatten)]
@@ -44,7 +44,8 @@ pub(super) struct DeleteArgs {
 
 /// Replace a rule of an access list of a running instance, and print the handle of the new one
 ///
-/// The counters of the new rule begin at 0. The change is in force until the next reload or restart.
+/// The counters of the new rule begin at 0. The change is in force until the next reload or
+/// restart.
 #[derive(clap::Args)]
 #[command(after_help = REPLACE_EXAMPLES)]
 pub(super) struct ReplaceArgs {
@@ -162,8 +163,8 @@ fn send(change: ListChange, args: &ChangeArgs) -> anyhow::Result<ExitCode> {
         write_line(
             io::stderr(),
             format_args!(
-                "millrace: in force until the next reload or restart; to keep it, put the output of \
-                 `millrace acl show --text {list:?}` into the configuration"
+                "millrace: in force until the next reload or restart; to keep it, put the output \
+                 of `millrace acl show --text {list:?}` into the configuration"
             ),
         );
     }

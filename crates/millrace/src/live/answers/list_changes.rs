@@ -14,8 +14,8 @@ use control::{
 use engine::DecisionChange;
 use std::time::Duration;
 
-/// Changes access lists. Returns a line for each rule that has changed, and how long at most workers
-/// followed different lists.
+/// Changes access lists. Returns a line for each rule that has changed, and how long at most
+/// workers followed different lists.
 pub(super) fn change(
     queries: &QueryClient,
     request: &Request,

@@ -225,8 +225,8 @@ fn build(running: &PairLists, context: &ListContext, edits: Vec<Edit>) -> Result
 fn refusal(bindings: &[ListBinding], error: &AccessError, memory_mb: u32) -> String {
     match error {
         AccessError::TooLarge(at, SearchError::TooMuchMemory) => format!(
-            "with list {:?}, the search needs more than {memory_mb} MB; raise memory_mb in [acl] and \
-             run `millrace ct reload`, or write sets of networks",
+            "with list {:?}, the search needs more than {memory_mb} MB; raise memory_mb in [acl] \
+             and run `millrace ct reload`, or write sets of networks",
             bindings[*at].list.name
         ),
         AccessError::TooLarge(at, error) => format!("list {:?}, {error}", bindings[*at].list.name),
