@@ -13,6 +13,7 @@
 
 mod compare;
 mod criteria;
+mod diff;
 mod linear;
 mod packet;
 mod ranges;
@@ -23,6 +24,7 @@ mod text;
 
 pub use compare::{Overlap, Overlaps, find_overlaps};
 pub use criteria::{AddressSet, Addresses, Criteria, Family, MaskedValue};
+pub use diff::ListDiff;
 pub use ipnet::IpNet;
 pub use linear::Decision;
 pub use packet::{CtStates, Fragment, Packet};
@@ -30,4 +32,4 @@ pub use ranges::Ranges;
 pub use rule::{AccessList, Action, Rule, RuleOptions};
 pub use search::{Found, Search, SearchError, SearchSize};
 pub use stateless::{NotStateless, StatelessRule, stateless_rules};
-pub use text::{RuleError, parse_addresses, parse_field, parse_rule};
+pub use text::{RuleError, parse_addresses, parse_field, parse_rule, rule_lines};

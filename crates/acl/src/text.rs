@@ -106,6 +106,13 @@ pub fn parse_rule(
     Ok(Rule { criteria, action, options })
 }
 
+/// Returns the lines of a text that have a rule, with their numbers from 1 on. A comment begins
+/// with `#`.
+pub fn rule_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim_end());
+    (1..).zip(lines).filter(|(_, line)| !line.trim().is_empty())
+}
+
 /// Returns the option with this name.
 fn option<'a>(options: &'a mut RuleOptions, name: &str) -> Option<&'a mut bool> {
     match name {

@@ -22,6 +22,7 @@ mod zones;
 
 pub use args::{EngineArgs, PlanArgs};
 pub(crate) use eal::EalPlan;
+pub use lists::ListContext;
 pub use memory::{engine_bytes, handed_mbufs};
 pub use offload::OffloadPlan;
 pub(crate) use settings::Origin;
@@ -45,6 +46,8 @@ pub struct Plan {
     pub eal: EalPlan,
     /// The pairs: at least one.
     pub pairs: Vec<PairPlan>,
+    /// What rules are read with that are added to access lists later.
+    pub list_context: ListContext,
     /// Configuration of every worker's engine. Its secret and cycle counter are filled in at start.
     pub engine: engine::Config,
     /// Names of the timeout policies of the engine's zones.
@@ -129,13 +132,24 @@ impl Plan {
         for (pair, access) in pairs.iter_mut().zip(lists.of_pairs) {
             pair.access = access;
         }
+        let list_context = lists.context;
         engine.huge_pages = eal.huge != Huge::No;
         let mut offload = OffloadPlan::new(offload, &mut settings);
         offload.list_rules_max = lists.nic_rules_max;
         settings.open("control");
         let socket = settings.take("socket", control.socket, Socket::Auto);
         let snapshot = SnapshotPlan::new(snapshot, &mut settings);
-        Ok(Self { eal, pairs, engine, zone_timeouts, offload, socket, snapshot, settings })
+        Ok(Self {
+            eal,
+            pairs,
+            list_context,
+            engine,
+            zone_timeouts,
+            offload,
+            socket,
+            snapshot,
+            settings,
+        })
     }
 
     /// Returns the cpu of each worker, pair after pair.

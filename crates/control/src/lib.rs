@@ -12,6 +12,7 @@
 mod client;
 mod deadline;
 mod line;
+mod list_change;
 mod selector;
 mod server;
 mod socket_path;
@@ -20,10 +21,12 @@ mod tests;
 
 pub use client::{Answer, Instance, InstanceArgs, QueryError, ReplyTimeout};
 pub use line::{
-    AccessLogLine, AccessPortLine, AccessPortRule, AccessRuleLine, ConnectionLine, CountsLine,
-    DirectionLine, EndLine, ErrorLine, EventLine, FlowLine, InstanceLine, Line, ListChangeLine,
-    OffloadLine, PortLine, RuleLine, ZoneLine,
+    AccessChangeLine, AccessDecisionLine, AccessLogLine, AccessOverlapLine, AccessPortLine,
+    AccessPortRule, AccessRuleLine, ChangeEffectLine, ConnectionLine, CountsLine, DirectionLine,
+    EndLine, ErrorLine, EventLine, FlowLine, InstanceLine, Line, OffloadLine, PortLine, RuleLine,
+    ZoneLine,
 };
+pub use list_change::{ListChange, NoHandle, RuleHandle};
 pub use selector::{Bits, NoState, PrefixText, StateName};
 pub use server::{AnswerError, Answerer, LineWriter, OpenError, Server, check_path, receive};
 pub use socket_path::{default_path, folders, make_folder, user};
@@ -91,6 +94,12 @@ pub struct Request {
     /// For `reload`: path of the configuration, instead of the one from the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// For `change_lists`: the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_change: Option<ListChange>,
+    /// For `reload` and `change_lists`: changes nothing, and says what would change.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// For `flush` and `set`: applies to every connection.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
@@ -126,6 +135,8 @@ pub enum RequestKind {
     Lists,
     /// Lists the ports, and which rules of access lists each has in its NIC.
     ListOffload,
+    /// Changes access lists.
+    ChangeLists,
     /// Sends packets that access lists log until the client disconnects.
     AccessLog,
 }
@@ -151,6 +162,8 @@ impl Request {
             set_mark: None,
             set_label: None,
             path: None,
+            list_change: None,
+            dry_run: false,
             all: false,
         }
     }
@@ -192,6 +205,9 @@ pub enum Failure {
     /// All faults of the configuration, line by line.
     #[error("{0}")]
     Configuration(String),
+    /// A change of access lists is refused.
+    #[error("{0}")]
+    Lists(String),
     /// The run has ended.
     #[error("the run is ending, so the instance answers no more requests")]
     Ending,
@@ -200,6 +216,8 @@ pub enum Failure {
 impl Failure {
     /// Code of [`Failure::Configuration`].
     pub const CONFIGURATION: &str = "configuration";
+    /// Code of [`Failure::Lists`].
+    pub const LISTS: &str = "lists";
 
     fn code(&self) -> &'static str {
         match self {
@@ -212,6 +230,7 @@ impl Failure {
             Failure::NoLabels => "no_labels",
             Failure::NoFile => "no_file",
             Failure::Configuration(_) => Self::CONFIGURATION,
+            Failure::Lists(_) => Self::LISTS,
             Failure::Ending => "ending",
         }
     }

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Defines the lines of an answer, as written in JSON.
 
+mod access;
+
+pub use access::{
+    AccessChangeLine, AccessDecisionLine, AccessLogLine, AccessOverlapLine, AccessPortLine,
+    AccessPortRule, AccessRuleLine,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::net::IpAddr;
@@ -27,6 +33,12 @@ pub enum Line {
     AccessPort(Box<AccessPortLine>),
     /// A packet that an access list logs.
     AccessLog(AccessLogLine),
+    /// A change of one rule of an access list.
+    AccessChange(AccessChangeLine),
+    /// A rule that an earlier one takes packets from.
+    AccessOverlap(AccessOverlapLine),
+    /// Connections that a change of access lists would decide about otherwise.
+    AccessDecision(AccessDecisionLine),
     /// An event of a connection.
     Event(Box<EventLine>),
     /// This many events, or logged packets, are missing at this place.
@@ -318,123 +330,20 @@ pub struct ZoneLine {
     pub timeouts: String,
 }
 
-/// A rule of an access list, or the default of one, and the packets that it has decided about.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AccessRuleLine {
-    /// Index of the pair.
-    pub pair: u32,
-    /// Name of the list.
-    pub list: String,
-    /// Ports and directions of the list, such as `a in`.
-    pub places: Vec<String>,
-    /// Index of the rule; null for the default.
-    pub rule: Option<u32>,
-    /// The rule as text.
-    pub text: String,
-    /// Packets that it has decided about; for `count`, that it has counted.
-    pub packets: u64,
-    /// Frame bytes of these packets.
-    pub bytes: u64,
-    /// Seconds since the last packet; null if there was none.
-    pub last_s: Option<f64>,
-}
-
-/// A port, and which rules of the access list that judges its packets it has in its NIC.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AccessPortLine {
-    /// Index of the pair.
-    pub pair: u32,
-    /// `a` or `b`.
-    pub port: String,
-    /// Name of the port.
-    pub name: String,
-    /// Name of the list that is the first to judge packets which arrive at the port; null if none
-    /// does.
-    pub list: Option<String>,
-    /// True if the port can have rules of the list.
-    pub possible: bool,
-    /// Why it cannot; null if it can.
-    pub reason: Option<String>,
-    /// Number of the lists among those of the run.
-    pub epoch: u32,
-    /// Most rules of lists in the port.
-    pub room: u64,
-    /// Levels of priority that the port has for them.
-    pub levels: u32,
-    /// Rules of lists that the port has now.
-    pub present: u64,
-    /// Rules of lists created so far.
-    pub created: u64,
-    /// Rules of lists removed so far.
-    pub destroyed: u64,
-    /// Rules that the port failed to remove.
-    pub stuck: u64,
-    /// Mean time to create or remove one, in microseconds.
-    pub call_us: f64,
-    /// Packets of all ports of the pair that were decided by a mark of a list's rule.
-    pub decided: u64,
-    /// Marked packets that were compared with the lists as well.
-    pub checked: u64,
-    /// Compared packets for which the lists found another rule. Its mark is not used any more.
-    pub disagreed: u64,
-    /// The rules of the list, and its default as the last one.
-    pub rules: Vec<AccessPortRule>,
-}
-
-/// A rule of an access list in a port.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AccessPortRule {
-    /// Index of the rule; null for the default.
-    pub rule: Option<u32>,
-    /// The rule as text.
-    pub text: String,
-    /// `nic` if the port has it, `waiting` if it is to be installed, else `software`.
-    pub state: String,
-    /// Why it is in software; null otherwise.
-    pub reason: Option<String>,
-    /// Numbers of its rules in the port.
-    pub numbers: Vec<u64>,
-}
-
-/// A packet that a rule of an access list logs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AccessLogLine {
-    /// Time at which it arrived, in nanoseconds since the Unix epoch.
-    pub at_ns: u64,
-    /// Index of the pair.
-    pub pair: u32,
-    /// Port at which it arrived: `a` or `b`.
-    pub port: String,
-    /// Name of the list.
-    pub list: String,
-    /// Index of the rule.
-    pub rule: u32,
-    /// The rule as text.
-    pub text: String,
-    /// Its action.
-    pub action: String,
-    /// The packet as text, as `millrace acl explain` reads it.
-    pub packet: String,
-    /// Bytes of its frame.
-    pub bytes: u64,
-    /// Lcore of the worker that had the packet.
-    pub worker: u32,
-}
-
 /// The end of a complete answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndLine {
     /// Number of items that match, listed or not. For `list`: listed; `flush`: ended; `set`:
     /// written. For `reload`: connections whose timeouts became earlier.
     pub matched: u64,
-    /// For `reload`, if access lists have changed.
+    /// For `reload` and `change_lists`, if access lists have changed.
     #[serde(flatten)]
-    pub change: Option<ListChangeLine>,
+    pub effect: Option<ChangeEffectLine>,
 }
 
 /// What a change of access lists has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ListChangeLine {
+pub struct ChangeEffectLine {
     /// At most this many seconds, some workers followed the old lists and others the new ones.
     pub both_lists_s: f64,
     /// Rules by which NICs forwarded packets by themselves.

@@ -126,6 +126,7 @@ impl Request {
             (RequestKind::Set, false) | (_, true) => {}
             _ => return fault("set_mark, set_label: only \"set\" takes them".to_owned()),
         }
+        self.check_list_change()?;
         self.check_conditions()?;
         let (name, changes) = match self.ask {
             RequestKind::Flush => ("flush", true),
@@ -156,6 +157,18 @@ impl Request {
         Err(Failure::Syntax(text))
     }
 
+    /// Checks that `change_lists` has a change, and only requests that can be tried are.
+    fn check_list_change(&self) -> Result<(), Failure> {
+        let text = match (self.ask, &self.list_change) {
+            (RequestKind::ChangeLists, None) => "change_lists: needs list_change",
+            (RequestKind::ChangeLists, Some(_)) | (RequestKind::Reload, None) => return Ok(()),
+            (_, Some(_)) => "list_change: only \"change_lists\" takes it",
+            (_, None) if self.dry_run => "dry_run: only \"reload\" and \"change_lists\" take it",
+            (_, None) => return Ok(()),
+        };
+        Err(Failure::Syntax(text.to_owned()))
+    }
+
     /// Checks that only requests about connections have conditions.
     fn check_conditions(&self) -> Result<(), Failure> {
         let name = match self.ask {
@@ -166,6 +179,7 @@ impl Request {
             RequestKind::Reload => "reload",
             RequestKind::Lists => "lists",
             RequestKind::ListOffload => "list_offload",
+            RequestKind::ChangeLists => "change_lists",
             RequestKind::AccessLog => "access_log",
             RequestKind::Flows
             | RequestKind::Offload

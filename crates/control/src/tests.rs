@@ -111,6 +111,13 @@ fn a_member_that_a_request_does_not_take_is_refused() {
         (r#""ask":"instance","zone":1"#, zone),
         (r#""ask":"stats","dport":53"#, zone),
         (r#""ask":"reload","mark":"1""#, zone),
+        (
+            r#""ask":"count","dry_run":true"#,
+            "dry_run: only \"reload\" and \"change_lists\" take it",
+        ),
+        (r#""ask":"change_lists""#, "change_lists: needs list_change"),
+        (r#""ask":"count","list_change":{"delete":{"handles":[]}}"#, "list_change: only"),
+        (r#""ask":"change_lists","list_change":{"add":{"list":"l","to":1,"rules":[]}}"#, "unknown"),
     ] {
         let error = receive(format!("{{\"millrace\":1,{members}}}\n").as_bytes()).unwrap_err();
         assert!(error.to_string().contains(text), "{members}: {error}");
@@ -119,6 +126,9 @@ fn a_member_that_a_request_does_not_take_is_refused() {
         r#""ask":"offload","zone":1,"limit":1"#,
         r#""ask":"events","zone":1"#,
         r#""ask":"list","zone":1,"limit":1"#,
+        r#""ask":"reload","dry_run":true"#,
+        r#""ask":"change_lists","list_change":{"add":{"list":"l","at":1,"rules":["permit"]}}"#,
+        r#""ask":"change_lists","dry_run":true,"list_change":{"move":{"handle":"l:0:1","to":2}}"#,
     ] {
         receive(format!("{{\"millrace\":1,{members}}}\n").as_bytes()).unwrap();
     }

@@ -6,6 +6,7 @@
 
 mod access;
 mod access_log;
+mod access_preview;
 mod anomaly;
 mod behaviour;
 mod config;
@@ -37,6 +38,7 @@ pub use access::{
     ListDirection, RuleHits,
 };
 pub use access_log::AccessLog;
+pub use access_preview::{ConnDecision, DecisionChange};
 pub use anomaly::Anomaly;
 pub use behaviour::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,

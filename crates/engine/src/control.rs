@@ -5,6 +5,7 @@
 //! The top floor: imports every room, and no room imports it.
 
 mod access;
+mod access_preview;
 mod events;
 mod list;
 mod marks;

@@ -21,17 +21,18 @@ mod tracker;
 
 pub use api::{
     AccessError, AccessLimits, AccessLists, AccessLog, AccessSource, AccessTrace, AccessUpdate,
-    Anomaly, BypassAfter, BypassConfig, BypassCount, ChecksumCheck, Config, ConnSnapshot, ConnView,
-    CtMark, CtState, Cursor, DirectionCounters, EndReason, EndpointMatch, EventKind, Evict, Filter,
-    FiveTuple, FlowEvent, FlowRecord, FlowState, FragmentLimits, InvalidFragments, InvalidPackets,
-    ListBinding, ListDirection, ListMarkConfig, ListMarkStats, MAX_CAPACITY, MAX_DATAGRAMS,
-    MAX_HOLD, MalformedPackets, MarkChange, MarkChoiceStatus, MarkLayout, MarkRule, MarkStats,
-    MarkUse, MarkVerification, MaskedBits, MaskedBitsError, NoRuleReason, OffloadConfig,
-    OffloadPolicy, OffloadStats, OffloadStatus, Prefix, PrefixError, ProtoState, Query,
-    RestoreOutcome, RssFields, RssSpread, RuleAction, RuleHits, RuleId, RuleRequest, RuleResult,
-    RuleState, RuleView, STALL_CYCLES, Side, SnapshotState, Stage, Stats, SteeringConfig,
-    SteeringMismatch, SweepProgress, TcpPickup, TcpWindowCheck, Timeouts, Tracking,
-    UntrackedReason, Verdict, VlanTags, WhenFull, ZonePolicy, ZoneRule, ZoneSource, ZoneStatus,
+    Anomaly, BypassAfter, BypassConfig, BypassCount, ChecksumCheck, Config, ConnDecision,
+    ConnSnapshot, ConnView, CtMark, CtState, Cursor, DecisionChange, DirectionCounters, EndReason,
+    EndpointMatch, EventKind, Evict, Filter, FiveTuple, FlowEvent, FlowRecord, FlowState,
+    FragmentLimits, InvalidFragments, InvalidPackets, ListBinding, ListDirection, ListMarkConfig,
+    ListMarkStats, MAX_CAPACITY, MAX_DATAGRAMS, MAX_HOLD, MalformedPackets, MarkChange,
+    MarkChoiceStatus, MarkLayout, MarkRule, MarkStats, MarkUse, MarkVerification, MaskedBits,
+    MaskedBitsError, NoRuleReason, OffloadConfig, OffloadPolicy, OffloadStats, OffloadStatus,
+    Prefix, PrefixError, ProtoState, Query, RestoreOutcome, RssFields, RssSpread, RuleAction,
+    RuleHits, RuleId, RuleRequest, RuleResult, RuleState, RuleView, STALL_CYCLES, Side,
+    SnapshotState, Stage, Stats, SteeringConfig, SteeringMismatch, SweepProgress, TcpPickup,
+    TcpWindowCheck, Timeouts, Tracking, UntrackedReason, Verdict, VlanTags, WhenFull, ZonePolicy,
+    ZoneRule, ZoneSource, ZoneStatus,
 };
 pub use base::{BURST_MAX, MemoryUse, Nanos, TokenBucket};
 pub use control::MarkProgress;

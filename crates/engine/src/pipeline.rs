@@ -30,6 +30,7 @@ use crate::packet::parse::PART;
 use crate::packet::{Burst, HandedOff, Handoff, Key, PlainBatch, prefetch_head, prefetch_heads};
 use crate::policy::{ZoneClassifier, ZonePolicies};
 use crate::tracker::Trackers;
+pub(crate) use admission::rejudge::foretell;
 pub(crate) use explain::rule_numbers;
 use in_order::track_in_order;
 use intake::Intake;
@@ -263,6 +264,11 @@ impl Pipeline {
     /// Returns the limits of the access lists; the defaults without any.
     pub(crate) fn access_limits(&self) -> AccessLimits {
         self.access.as_ref().map_or(AccessLimits::default(), |lists| lists.limits())
+    }
+
+    /// Returns the access lists; `None` without any.
+    pub(crate) fn access(&self) -> Option<&AccessLists> {
+        self.access.as_deref()
     }
 
     /// Replaces the access lists; returns the old ones. Does nothing without any.

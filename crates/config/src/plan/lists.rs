@@ -7,7 +7,7 @@ use crate::plan::settings::{Show, spelled};
 use crate::{Fault, Located, Place, Problem, read_at_most};
 use acl::{
     AccessList, Action, AddressSet, Addresses, Criteria, Family, Rule, RuleOptions, SearchError,
-    parse_addresses, parse_rule,
+    parse_addresses, parse_rule, rule_lines,
 };
 use engine::{AccessError, AccessLimits, AccessLists, ListBinding, ListDirection, Side};
 use std::collections::HashMap;
@@ -24,6 +24,21 @@ const NIC_RULES_MAX: u32 = 2048;
 /// Most bytes of a file of rules or networks: a million IPv6 networks fit.
 const LIST_FILE_MAX: u64 = 128 << 20;
 
+/// What further rules of the lists are read with, and the limit for lists that have them.
+#[derive(Clone, Debug)]
+pub struct ListContext {
+    /// Sets of networks by name, also those that no rule uses.
+    pub sets: HashMap<String, Arc<AddressSet>>,
+    /// Most memory of all searches of a pair, in MB.
+    pub memory_mb: u32,
+}
+
+impl Default for ListContext {
+    fn default() -> Self {
+        Self { sets: HashMap::new(), memory_mb: MEMORY_MB }
+    }
+}
+
 /// The access lists of each pair.
 #[derive(Debug, Default)]
 pub(super) struct ListPlan {
@@ -31,6 +46,7 @@ pub(super) struct ListPlan {
     pub(super) of_pairs: Vec<Option<Arc<AccessLists>>>,
     /// Most rules of lists in one port; 0 without lists.
     pub(super) nic_rules_max: u32,
+    pub(super) context: ListContext,
 }
 
 /// A list, and the pair that it is for; `None` for all pairs.
@@ -59,7 +75,7 @@ pub(super) fn plan_lists(
 ) -> Result<ListPlan, Vec<Problem>> {
     let mut reader = Reader::default();
     if acl.is_none() && lists.is_empty() && sets.is_empty() {
-        return Ok(ListPlan { of_pairs: vec![None; pairs], nic_rules_max: 0 });
+        return Ok(ListPlan { of_pairs: vec![None; pairs], ..ListPlan::default() });
     }
     let acl = acl.unwrap_or_default();
     settings.open("acl");
@@ -87,7 +103,8 @@ pub(super) fn plan_lists(
     }
     let of_pair = |pair| build(&reader.lists, pair as u32, (memory_mb, limits));
     let built: Vec<_> = (0..pairs).map(of_pair).collect();
-    let mut plan = ListPlan { of_pairs: Vec::new(), nic_rules_max };
+    let context = ListContext { sets: reader.sets, memory_mb };
+    let mut plan = ListPlan { of_pairs: Vec::new(), nic_rules_max, context };
     let mut problems = Vec::new();
     for pair in built {
         match pair {
@@ -172,8 +189,7 @@ impl Reader {
             let (place, path) = (file.place, settings.require("file", file));
             let key = format!("set[{index}].file");
             if let Some(text) = self.read_file(&path, (place, &key)) {
-                let lines = text.lines().map(|line| without_comment(line).trim());
-                let lines = lines.filter(|line| !line.is_empty());
+                let lines = rule_lines(&text).map(|(_, line)| line.trim());
                 self.add_networks(&mut networks, lines, |problem| {
                     (place, key.clone(), Fault::Rule(format!("{path}: {problem}")))
                 });
@@ -292,11 +308,7 @@ impl Reader {
         problem: impl Fn(usize, String) -> (Place, String, usize, String),
     ) {
         let sets = std::mem::take(&mut self.sets);
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = without_comment(line);
-            if line.trim().is_empty() {
-                continue;
-            }
+        for (number, line) in rule_lines(text) {
             match parse_rule(line, &|name| sets.get(name).cloned()) {
                 Ok(rule) => rules.push(rule),
                 Err(error) => {
@@ -354,11 +366,6 @@ impl Reader {
         }
         Some(Rule { criteria, action: *action, options })
     }
-}
-
-/// Returns a line without its comment, which begins with `#`.
-fn without_comment(line: &str) -> &str {
-    line.split('#').next().unwrap_or_default().trim_end()
 }
 
 impl Show for Side {

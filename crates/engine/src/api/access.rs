@@ -3,8 +3,9 @@
 
 use super::offload::Side;
 use crate::base::Nanos;
-use acl::{AccessList, Action, CtStates, Rule, RuleOptions, Search, SearchError, SearchSize};
-use std::collections::{HashMap, VecDeque};
+use acl::{
+    AccessList, Action, CtStates, ListDiff, Rule, RuleOptions, Search, SearchError, SearchSize,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -222,6 +223,14 @@ impl AccessLists {
         self.epoch = old.epoch.wrapping_add(1);
     }
 
+    /// Returns the lists and their places, to build changed lists from.
+    pub fn bindings(&self) -> Vec<ListBinding> {
+        let lists = (0..).zip(self.lists());
+        let bound =
+            |(index, list)| ListBinding { list: Arc::clone(list), places: self.places(index) };
+        lists.map(bound).collect()
+    }
+
     /// Returns the names of the places that the list with this index is bound to: `a in`.
     pub fn place_names(&self, list: usize) -> Vec<String> {
         let name = |(side, direction)| {
@@ -309,21 +318,19 @@ impl AccessUpdate {
 
 /// Returns the counter in `new` of each rule in `old`; `u32::MAX` for rules that are gone.
 fn same_rules(old: &AccessLists, new: &AccessLists) -> Vec<u32> {
-    let mut by_text: HashMap<(&str, String), VecDeque<u32>> = HashMap::new();
-    for (counter, list, text) in rule_texts(new) {
-        by_text.entry((list, text)).or_default().push_back(counter);
+    let mut counters = Vec::with_capacity(old.counters());
+    for SearchedList { list, .. } in &old.lists {
+        let Some(same) = new.lists.iter().find(|other| other.list.name == list.name) else {
+            counters.extend(std::iter::repeat_n(u32::MAX, list.rules.len() + 1));
+            continue;
+        };
+        let counter = |index: Option<u32>| index.map_or(u32::MAX, |index| same.first_rule + index);
+        let rules = ListDiff::new(list, &same.list).renumbered;
+        counters.extend(rules.into_iter().map(counter));
+        let is_same_default = list.default == same.list.default;
+        counters.push(counter(is_same_default.then_some(same.list.rules.len() as u32)));
     }
-    let mut taken = |list, text| by_text.get_mut(&(list, text)).and_then(VecDeque::pop_front);
-    rule_texts(old).map(|(_, list, text)| taken(list, text).unwrap_or(u32::MAX)).collect()
-}
-
-/// Returns the counter, the list and the text of each rule and default, in the order of counters.
-fn rule_texts(lists: &AccessLists) -> impl Iterator<Item = (u32, &str, String)> {
-    lists.lists.iter().flat_map(|SearchedList { list, first_rule, .. }| {
-        let default = format!("default {}", list.default);
-        let rules = list.rules.iter().map(ToString::to_string).chain([default]);
-        (*first_rule..).zip(rules).map(|(counter, text)| (counter, list.name.as_str(), text))
-    })
+    counters
 }
 
 /// What access lists have said about a packet.

@@ -7,13 +7,16 @@
 //! [`Tracker::admit`].
 
 pub(super) mod access;
+pub(super) mod candidate;
+pub(super) mod rejudge;
 
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::{Anomaly, CtState, Tracking};
 use crate::packet::{Key, PacketView};
 use crate::policy::Judgement;
 use crate::tracker::{ReopenCause, Step, Tracker};
-use access::{Candidate, judge_new};
+use access::judge_new;
+use candidate::Candidate;
 
 /// Replaces the connection in `record` by a new one with the same key, if the limits allow it, and
 /// counts the packet for the new one. Writes the verdict of the packet.

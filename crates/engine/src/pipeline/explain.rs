@@ -3,7 +3,7 @@
 //! decisions. Not part of the path of a packet: it allocates.
 
 use super::Pipeline;
-use super::admission::access::Candidate;
+use super::admission::candidate::Candidate;
 use crate::api::{AccessSource, AccessTrace, CtState};
 use crate::packet::parse::SubBurst;
 use crate::packet::{Batch, Batches, IcmpHeader, Key, KeyParts};

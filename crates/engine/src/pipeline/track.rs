@@ -2,7 +2,8 @@
 //! Runs the pass over packets of known connections: counts most of them, tracks the others.
 
 use super::admission;
-use super::admission::access::{self, Candidate, QuotingError};
+use super::admission::access::{self, QuotingError};
+use super::admission::candidate::Candidate;
 use super::pass::Pass;
 use super::verdicts::{CtStates, Verdicts};
 use crate::api::{PROTO_SCTP, PROTO_TCP, Tracking};

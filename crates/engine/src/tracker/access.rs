@@ -110,6 +110,14 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
+    /// Returns the decisions about both directions of the connection in `record`; `None` if its
+    /// next packet decides anew about them.
+    pub(crate) fn stored_decisions(&self, record: u32) -> Option<[DirectionAccess; 2]> {
+        let (access, hot) = (self.access(record), &self.table.hot[record as usize]);
+        let is_open = access.is_open || hot.is_checked() && self.has_old_access(record);
+        (!is_open).then_some(access.decisions)
+    }
+
     /// True if access lists let the connection in `record` have NIC rules.
     pub(super) fn allows_offload(&self, record: u32) -> bool {
         !self.access(record).no_offload

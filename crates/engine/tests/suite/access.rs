@@ -14,18 +14,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use wire::{BytesPacket, FrameBuilder};
 
-const SECOND: u64 = 1_000_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 
-fn list(name: &str, default: Action, rules: &[&str]) -> Arc<AccessList> {
+pub(crate) fn list(name: &str, default: Action, rules: &[&str]) -> Arc<AccessList> {
     let rules = rules.iter().map(|rule| parse_rule(rule, &|_| None).unwrap()).collect();
     Arc::new(AccessList { name: name.into(), rules, default })
 }
 
-fn bind(list: Arc<AccessList>, side: Side, direction: ListDirection) -> ListBinding {
+pub(crate) fn bind(list: Arc<AccessList>, side: Side, direction: ListDirection) -> ListBinding {
     ListBinding { list, places: vec![(side, direction)] }
 }
 
-fn config(bindings: &[ListBinding], tracking: Tracking) -> Config {
+pub(crate) fn config(bindings: &[ListBinding], tracking: Tracking) -> Config {
     let access = Some(Arc::new(AccessLists::new(bindings).unwrap()));
     let (capacity_ipv4, capacity_ipv6) = (1000, 1000);
     let deepest = tracking;
@@ -303,16 +303,16 @@ fn random_list() -> impl Strategy<Value = Arc<AccessList>> {
 
 /// A packet between hosts of side A, 10.0.0.0/24, and of side B, 10.0.1.0/24.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
-    is_v6: bool,
-    is_tcp: bool,
-    from_a: bool,
-    hosts: [u8; 2],
-    ports: [u16; 2],
-    flags: u8,
+pub(crate) struct Sent {
+    pub(crate) is_v6: bool,
+    pub(crate) is_tcp: bool,
+    pub(crate) from_a: bool,
+    pub(crate) hosts: [u8; 2],
+    pub(crate) ports: [u16; 2],
+    pub(crate) flags: u8,
 }
 
-fn sent() -> impl Strategy<Value = Sent> {
+pub(crate) fn sent() -> impl Strategy<Value = Sent> {
     let flags = prop::sample::select(vec![0x10, 0x18, 0x30, 0x38]);
     let ends = ([0..3_u8, 0..2_u8], [1..4_u16, 1..3_u16]);
     (any::<(bool, bool, bool)>(), ends, flags).prop_map(
@@ -328,17 +328,17 @@ fn sent() -> impl Strategy<Value = Sent> {
 }
 
 /// Bursts, each from side A or not.
-fn bursts() -> impl Strategy<Value = Vec<(bool, Vec<Sent>)>> {
+pub(crate) fn bursts() -> impl Strategy<Value = Vec<(bool, Vec<Sent>)>> {
     let burst = prop::collection::vec(sent(), 1..20);
     prop::collection::vec((any::<bool>(), burst), 1..12)
 }
 
 impl Sent {
-    fn side(&self) -> Side {
+    pub(crate) fn side(&self) -> Side {
         if self.from_a { Side::A } else { Side::B }
     }
 
-    fn frame(&self) -> FrameBuilder {
+    pub(crate) fn frame(&self) -> FrameBuilder {
         let [a, b] = self.hosts;
         let base = match self.is_v6 {
             false => FrameBuilder::ipv4([10, 0, 0, a], [10, 0, 1, b]),
@@ -474,13 +474,13 @@ impl Model {
 }
 
 /// Lists of the four places, and which of them are bound.
-type Lists = (Vec<Arc<AccessList>>, [bool; 4]);
+pub(crate) type Lists = (Vec<Arc<AccessList>>, [bool; 4]);
 
-fn lists() -> impl Strategy<Value = Lists> {
+pub(crate) fn lists() -> impl Strategy<Value = Lists> {
     (prop::collection::vec(random_list(), 4), any::<[bool; 4]>())
 }
 
-fn bindings((lists, bound): &Lists) -> Vec<ListBinding> {
+pub(crate) fn bindings((lists, bound): &Lists) -> Vec<ListBinding> {
     let places = [
         (Side::A, ListDirection::In),
         (Side::B, ListDirection::Out),
@@ -532,7 +532,7 @@ impl Model {
 }
 
 /// Replaces the lists of an engine, and visits all its connections.
-fn set_lists(engine: &mut Engine, old: &Arc<AccessLists>, bindings: &[ListBinding]) {
+pub(crate) fn set_lists(engine: &mut Engine, old: &Arc<AccessLists>, bindings: &[ListBinding]) {
     let new = Arc::new(AccessLists::new(bindings).unwrap().with_epoch(old.epoch() + 1));
     engine.set_access(AccessUpdate::new(old, new));
     let (mut cursor, mut opened) = (Cursor::default(), 0);

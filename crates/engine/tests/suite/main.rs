@@ -5,6 +5,7 @@
 mod access;
 mod access_log;
 mod access_offload;
+mod access_preview;
 mod attacks;
 mod fixtures;
 mod floods;

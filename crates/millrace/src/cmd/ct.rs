@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace ct`: lists, counts, ends and marks connections of a running instance.
 
-mod line;
+pub(super) mod line;
 mod reload;
 mod set;
 mod which;
 
-use crate::signals;
+use crate::cmd::query_args::send_request;
 use anyhow::Context;
-use control::RequestKind;
-use control::{EndLine, Instance, InstanceArgs, Line, QueryError, ReplyTimeout, Request, ZoneLine};
+use control::{InstanceArgs, Line, QueryError, Request, RequestKind, ZoneLine};
 use results::table;
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
@@ -167,20 +166,6 @@ pub(crate) fn run(args: &CtArgs) -> anyhow::Result<ExitCode> {
         Command::Reload(args) => return reload::reload(args),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Sends a request and passes the lines of the answer to `take`. Returns the number that matched;
-/// `None` after Ctrl-C.
-fn send_request(
-    args: &InstanceArgs,
-    request: &Request,
-    take: &mut dyn FnMut(Line) -> io::Result<()>,
-) -> anyhow::Result<Option<EndLine>> {
-    let mut instance: Instance = args.find()?;
-    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let result: Result<_, QueryError> =
-        instance.query_each(&ReplyTimeout::Until(interrupted), request, take);
-    Ok(result?)
 }
 
 /// Sends a request as [`send_request`] does. Returns the number that matched.

@@ -345,8 +345,8 @@ fn start(
         });
     }
     plan.engine.secret = secret()?;
-    let plan = (&plan.engine, plan.offload, plan.zone_timeouts);
-    let live = Runtime::start(&eal, wires, plan, snapshots)?;
+    let policy = (plan.zone_timeouts, plan.list_context);
+    let live = Runtime::start(&eal, wires, (&plan.engine, plan.offload), policy, snapshots)?;
     interfaces.connect()?;
     Ok((live, interfaces))
 }

@@ -2,10 +2,11 @@
 //! Answers the requests of clients about a running instance.
 
 mod connections;
+mod list_changes;
 pub(crate) mod lists;
 
 use crate::live::query::client::{ListedConn, PortStatus, QueryClient, RunEnding};
-use crate::live::reload_plan::{Reload, change_line};
+use crate::live::reload_plan::{Reload, effect_line};
 use control::{
     AnswerError, Answerer, DirectionLine, EndLine, Failure, FlowLine, InstanceLine, Line,
     LineWriter, OffloadLine, PortLine, Request, RequestKind, RuleLine, VERSION,
@@ -54,7 +55,7 @@ fn answer(
     request: &Request,
     writer: &mut LineWriter,
 ) -> Result<(), AnswerError> {
-    let (mut lines, mut matched, mut change) = (Vec::new(), 0, None);
+    let (mut lines, mut matched, mut effect) = (Vec::new(), 0, None);
     match request.ask {
         RequestKind::List => matched = connections::list(queries, request, writer)?,
         RequestKind::Events => match connections::events(queries, request, writer)? {},
@@ -64,8 +65,20 @@ fn answer(
         RequestKind::Set => matched = connections::set(queries, request)?,
         RequestKind::Reload => {
             let path = request.path.as_deref().map(Path::new);
-            let done = queries.reload(|| reload.read(path).map_err(AnswerError::from))?;
-            (matched, change) = (done.retimed, done.lists.as_ref().map(change_line));
+            let read = || reload.read(path).map_err(AnswerError::from);
+            if request.dry_run {
+                (lines, matched) = list_changes::preview_reload(queries, read)?;
+            } else {
+                let done = queries.reload(read)?;
+                (matched, effect) = (done.retimed, done.lists);
+            }
+        }
+        RequestKind::ChangeLists if request.dry_run => {
+            (lines, matched) = list_changes::preview_change(queries, request)?;
+        }
+        RequestKind::ChangeLists => {
+            (lines, effect) = list_changes::change(queries, request)?;
+            matched = lines.len() as u64;
         }
         RequestKind::Zones => {
             lines = connections::zones(queries)?;
@@ -87,7 +100,8 @@ fn answer(
             matched = rules(queries, request, &mut lines)?;
         }
     }
-    lines.push(Line::End(EndLine { matched, change }));
+    let effect = effect.as_ref().map(effect_line);
+    lines.push(Line::End(EndLine { matched, effect }));
     // All queries are done, so no worker waits for a slow client.
     Ok(lines.iter().try_for_each(|line| writer.line(line))?)
 }

@@ -3,7 +3,10 @@
 
 pub(crate) mod client;
 pub(crate) mod event_stream;
+pub(crate) mod list_edit;
 pub(crate) mod list_hits;
+pub(crate) mod list_state;
+pub(crate) mod preview;
 pub(crate) mod recall;
 pub(crate) mod reload;
 pub(crate) mod turns;

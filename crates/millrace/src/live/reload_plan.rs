@@ -3,11 +3,11 @@
 //! flow. The file is checked as a whole, with the options and cpus of the start.
 
 use crate::live::query::client::QueryClient;
-use crate::live::query::reload::{ListChange, NewPolicy, Reloaded};
+use crate::live::query::reload::{ChangeEffect, NewPolicy, Reloaded};
 use crate::netdev;
 use config::Problems;
 use config::plan::{PlanArgs, Settings, ZoneRules};
-use control::{Failure, ListChangeLine};
+use control::{ChangeEffectLine, Failure};
 use doctor::host::Cpus;
 use report::output::write_line;
 use results::units;
@@ -55,7 +55,7 @@ impl Reload {
         }
         let zones = ZoneRules::new(&plan.engine, plan.zone_timeouts);
         let access = plan.pairs.into_iter().map(|pair| pair.access).collect();
-        Ok(NewPolicy { zones, access })
+        Ok(NewPolicy { zones, access, list_context: plan.list_context })
     }
 }
 
@@ -96,45 +96,45 @@ impl Reloader {
 }
 
 /// Returns the text about a complete reload.
-pub(crate) fn reload_text(retimed: u64, change: Option<&ListChangeLine>) -> String {
+pub(crate) fn reload_text(retimed: u64, effect: Option<&ChangeEffectLine>) -> String {
     let mut text = format!("reloaded: timers of {retimed} connections now fire earlier");
-    let Some(change) = change else { return text };
+    let Some(effect) = effect else { return text };
     let time = |seconds: f64| units::duration((seconds * 1e9) as u64);
-    if change.bypasses > 0 {
-        let back = change.bypasses - change.bypasses_left;
+    if effect.bypasses > 0 {
+        let back = effect.bypasses - effect.bypasses_left;
         text += &format!(
             "; before access lists changed, {back} of {} directions that NICs forwarded were \
              called back, in {}",
-            change.bypasses,
-            time(change.recall_s)
+            effect.bypasses,
+            time(effect.recall_s)
         );
     }
     text + &format!(
         "; old and new access lists were in force together for {} at most; after {}, the new ones \
          decided about all {} connections",
-        time(change.both_lists_s),
-        time(change.visit_s),
-        change.visited
+        time(effect.both_lists_s),
+        time(effect.visit_s),
+        effect.visited
     )
 }
 
 /// Returns what a change of access lists has done, for clients.
-pub(crate) fn change_line(change: &ListChange) -> ListChangeLine {
-    ListChangeLine {
-        both_lists_s: change.both_lists.as_secs_f64(),
-        bypasses: change.recalled.rules,
-        bypasses_left: change.recalled.left,
-        recall_s: change.recalled.time.as_secs_f64(),
-        visited: change.visited,
-        visit_s: change.visit_time.as_secs_f64(),
+pub(crate) fn effect_line(effect: &ChangeEffect) -> ChangeEffectLine {
+    ChangeEffectLine {
+        both_lists_s: effect.both_lists.as_secs_f64(),
+        bypasses: effect.recalled.rules,
+        bypasses_left: effect.recalled.left,
+        recall_s: effect.recalled.time.as_secs_f64(),
+        visited: effect.visited,
+        visit_s: effect.visit_time.as_secs_f64(),
     }
 }
 
 fn print_result(result: Result<Reloaded, Failure>) {
     match result {
         Ok(done) => {
-            let change = done.lists.as_ref().map(change_line);
-            let text = reload_text(done.retimed, change.as_ref());
+            let effect = done.lists.as_ref().map(effect_line);
+            let text = reload_text(done.retimed, effect.as_ref());
             write_line(io::stderr(), format_args!("millrace: {text}"));
         }
         // Without a prefix, as `millrace check` prints it.

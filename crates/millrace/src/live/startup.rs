@@ -15,13 +15,14 @@ use crate::live::ports::reset::PortReset;
 use crate::live::ports::shared::SharedPort;
 use crate::live::ports::watch::PortWatch;
 use crate::live::query::client::{QueryClient, WorkerHandle};
+use crate::live::query::list_state::ListState;
 use crate::live::query::turns::Turns;
 use crate::live::runtime::{Running, Runtime};
 use crate::live::worker::handoff::{self, HandoffRings};
 use crate::live::worker::start_gate::StartGate;
 use crate::live::worker::{Worker, WorkerChannels};
 use checkpoint::{Place, Snapshots};
-use config::plan::{OffloadPlan, ZoneRules};
+use config::plan::{ListContext, OffloadPlan, ZoneRules};
 use doctor::host::EnergyMeter;
 use dpdk::{Eal, Lcore, PortError, tsc, tsc_hz};
 use engine::{
@@ -83,7 +84,8 @@ impl Runtime {
     pub(crate) fn start(
         eal: &Eal,
         wires: Vec<PortPair>,
-        (config, offload, timeouts): (&engine::Config, OffloadPlan, Vec<String>),
+        (config, offload): (&engine::Config, OffloadPlan),
+        (timeouts, list_context): (Vec<String>, ListContext),
         snapshots: Option<Snapshots>,
     ) -> Result<Self, PortError> {
         let status = CheckpointStatus::default();
@@ -108,7 +110,7 @@ impl Runtime {
         for (number, wire) in wires.into_iter().enumerate() {
             startup.add_wire(number, wire)?;
         }
-        Ok(startup.run(timeouts))
+        Ok(startup.run(timeouts, list_context))
     }
 }
 
@@ -189,7 +191,7 @@ impl Startup<'_> {
     /// Starts the workers, then the programming threads. All ports were configured before, so a
     /// port that cannot be configured leaves no worker running. A worker that panics ends the
     /// process, so each of the others becomes ready.
-    fn run(self, timeouts: Vec<String>) -> Runtime {
+    fn run(self, timeouts: Vec<String>, list_context: ListContext) -> Runtime {
         let workers: Vec<_> = self.workers.into_iter().map(ReadyWorker::start).collect();
         let rules: Vec<_> = self.rules.into_iter().map(Rules::start).collect();
         self.start_gate.wait_for(workers.len());
@@ -203,7 +205,7 @@ impl Startup<'_> {
             snapshot_status: self.status,
             zones: Mutex::new(Arc::new(ZoneRules::new(config, timeouts))),
             access: Mutex::new(self.access),
-            reloads: Turns::new(()),
+            reloads: Turns::new(ListState::new(list_context)),
             has_labels: config.labels,
             started: now,
             energy: Mutex::new(EnergyMeter::start(Path::new("/"), now)),

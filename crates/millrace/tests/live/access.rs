@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use testkit::host::has_root_and;
 use testkit::process::{Process, wait_until};
 
-const TOOLS: [&str; 7] = ["ip", "unshare", "nsenter", "setpriv", "python3", "ping", "ethtool"];
+pub(crate) const TOOLS: [&str; 7] =
+    ["ip", "unshare", "nsenter", "setpriv", "python3", "ping", "ethtool"];
 
 /// The first policy that people want, in two lines.
 const NEW_FROM: &str = "[acl]\nnew_from = \"a\"\n";
@@ -71,7 +72,7 @@ fn python(host: &Host, program: &str, args: &[&str]) -> String {
 
 /// Opens a connection to each of two ports, and sends a byte over both for each line of its input.
 /// Prints which of them came back.
-const TWO: &str = "import socket, sys
+pub(crate) const TWO: &str = "import socket, sys
 both = [socket.create_connection((sys.argv[1], port), 2) for port in (80, 81)]
 print('open', flush=True)
 for line in sys.stdin:
@@ -86,7 +87,7 @@ for line in sys.stdin:
     print(came, flush=True)";
 
 /// Sends back what it receives, on two ports.
-const ECHO: &str = "import socket, threading
+pub(crate) const ECHO: &str = "import socket, threading
 def echo(c):
     for data in iter(lambda: c.recv(9), b''):
         c.sendall(data)

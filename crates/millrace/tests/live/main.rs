@@ -9,6 +9,7 @@
 
 mod access;
 mod access_log;
+mod acl_change;
 mod af_xdp;
 mod associations;
 mod backends;

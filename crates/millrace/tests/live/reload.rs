@@ -15,13 +15,13 @@ const ALL: usize = 100;
 const BUSY: usize = 53;
 
 /// A run in which one side has sent all its packets, and the other side repeats its own.
-struct Changing {
-    bump: Bump,
+pub(crate) struct Changing {
+    pub(crate) bump: Bump,
     socket: String,
 }
 
 impl Changing {
-    fn start(setup: Setup) -> Self {
+    pub(crate) fn start(setup: Setup) -> Self {
         let (socket, talk) = (setup.path("a.sock"), Talk::new(1, ALL as u16));
         let [a, b] = ["a", "b"].map(|name| setup.path(name));
         talk.write(&a, &b);
@@ -37,20 +37,20 @@ impl Changing {
         run
     }
 
-    fn ask(&self, args: &[&str]) -> Output {
+    pub(crate) fn ask(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
         command.args(args).args(["--instance", &self.socket]).output().unwrap()
     }
 
     #[track_caller]
-    fn text(&self, args: &[&str]) -> String {
+    pub(crate) fn text(&self, args: &[&str]) -> String {
         let output = self.ask(args);
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
     #[track_caller]
-    fn list(&self) -> Vec<Value> {
+    pub(crate) fn list(&self) -> Vec<Value> {
         let text = self.text(&["ct", "list", "--json"]);
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -72,7 +72,7 @@ impl Changing {
     }
 
     /// Writes a configuration; returns its path.
-    fn write(&self, name: &str, text: &str) -> String {
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let path = self.bump.path(name);
         std::fs::write(&path, text).unwrap();
         path
@@ -100,12 +100,12 @@ impl Changing {
 }
 
 /// Socket paths must be short, so the directory is one with a short path.
-fn setup() -> Setup {
+pub(crate) fn setup() -> Setup {
     Setup::in_scratch(Scratch::new(std::env::temp_dir(), "reload"))
 }
 
 /// Returns the configuration of the test with these timeouts and `more` lines.
-fn config(seconds: u32, more: &str) -> String {
+pub(crate) fn config(seconds: u32, more: &str) -> String {
     let keys = ["tcp_syn_sent", "tcp_established", "udp_first", "udp_single", "udp_multiple"];
     let keys = keys.iter().chain(&["icmp_first", "icmp_reply"]);
     let lines: String = keys.map(|key| format!("{key} = {seconds}\n")).collect();

@@ -5,32 +5,16 @@
 //! Packets of a connection whose directions are both permitted are never compared with a list.
 
 use super::super::verdicts::{CtStates, Verdicts};
+use super::candidate::{Candidate, Lists, states};
+use super::rejudge::judge_open;
 use crate::account::{Accounts, NamedRule};
 use crate::api::{
-    AccessLists, AccessLog, CtState, PROTO_SCTP, PROTO_TCP, PROTO_UDP, Side, Stats, Tracking,
-    VlanTags,
+    AccessLists, AccessLog, CtState, PROTO_TCP, PROTO_UDP, Side, Stats, Tracking, VlanTags,
 };
-use crate::packet::{
-    HeaderInfo, IPV4_MIN, IPV6, IcmpHeader, Key, KeyParts, PacketMeta, PacketView, SYN,
-};
+use crate::packet::{HeaderInfo, IPV4_MIN, IPV6, IcmpHeader, Key, PacketMeta, PacketView};
 use crate::policy::{Judgement, NO_RULE, Outcome};
 use crate::table::DirectionAccess;
 use crate::tracker::Tracker;
-use acl::Fragment;
-
-/// The lists that judge the packets of a burst, and the side at which it arrived.
-pub(super) type Lists<'a> = (&'a AccessLists, Side);
-
-/// A packet of a batch.
-#[derive(Clone, Copy)]
-pub(in crate::pipeline) struct Candidate<'a> {
-    pub(in crate::pipeline) meta: PacketMeta,
-    pub(in crate::pipeline) info: &'a HeaderInfo,
-    /// True for a fragment.
-    pub(in crate::pipeline) is_fragment: bool,
-    /// The mark that the NIC has given it; 0 for none.
-    pub(in crate::pipeline) mark: u32,
-}
 
 /// Returns the lists that judge packets of the burst, if any do.
 #[inline(always)]
@@ -39,13 +23,7 @@ fn lists<'a, S>(side: Option<Side>, verdicts: &Verdicts<'a, S>) -> Option<Lists<
     side.filter(|side| lists.is_bound(*side)).map(|side| (lists, side))
 }
 
-impl<'a> Candidate<'a> {
-    /// Returns the packet of a view.
-    pub(super) fn of(packet: &PacketView<'a>) -> Self {
-        let PacketView { meta, header_info: info, is_fragment, mark, .. } = *packet;
-        Self { meta, info, is_fragment, mark }
-    }
-
+impl Candidate<'_> {
     /// Returns the rule that the mark of an untagged plain TCP or UDP packet names. NICs differ in
     /// which headers of other packets they find, and do not have the rules for other protocols.
     fn rule_of_mark<const W: usize>(
@@ -63,57 +41,6 @@ impl<'a> Candidate<'a> {
         let marks = accounts.list_marks.as_deref_mut().filter(|_| is_plain)?;
         marks.rule_of(self.mark, lists.epoch())
     }
-
-    /// Returns the fields that rules are compared with.
-    pub(in crate::pipeline) fn fields<const W: usize>(
-        &self,
-        key: &Key<W>,
-        (ct, mark): (CtState, u32),
-    ) -> acl::Packet {
-        self.fields_in(key, (states(ct), mark))
-    }
-
-    /// Returns the fields that rules are compared with, in these states of its connection.
-    #[inline(always)]
-    fn fields_in<const W: usize>(
-        &self,
-        key: &Key<W>,
-        (ct, mark): (acl::CtStates, u32),
-    ) -> acl::Packet {
-        let KeyParts { low, high, low_port, high_port, zone, proto } = key.parts();
-        let (mut ends, mut ports) = ([low, high], [low_port, high_port]);
-        if self.meta.swapped() == 1 {
-            ends.reverse();
-            ports.reverse();
-        }
-        let has_header = !self.info.is_later_fragment();
-        let has_ports = matches!(proto, PROTO_TCP | PROTO_UDP | PROTO_SCTP);
-        acl::Packet {
-            src: ends[0],
-            dst: ends[1],
-            proto,
-            // A later fragment has those of its datagram, if the connection is known.
-            ports: has_ports.then_some(ports).filter(|_| has_header || ports != [0; 2]),
-            icmp: (proto == Key::<W>::ICMP && has_header).then(|| key.icmp(self.meta.swapped())),
-            tcp_flags: (proto == PROTO_TCP && has_header).then(|| self.meta.tcp_flags()),
-            fragment: match (has_header, self.is_fragment) {
-                (true, false) => Fragment::None,
-                (true, true) => Fragment::First,
-                (false, _) => Fragment::Later,
-            },
-            zone,
-            ct,
-            mark,
-        }
-    }
-}
-
-/// Returns the states for rules.
-fn states(ct: CtState) -> acl::CtStates {
-    let pairs = CtState::ALL.iter().zip(acl::CtStates::ALL);
-    let mut found = pairs.filter(|((state, _), _)| ct.contains(*state)).map(|(_, (own, _))| own);
-    let first = found.next().unwrap_or(acl::CtStates::UNTRACKED);
-    found.fold(first, |states, own| states | own)
 }
 
 /// The packet is denied, and has its verdict.
@@ -374,52 +301,6 @@ fn judge_answered<const W: usize>(
     // If they are to reflect the connection, their next packet does.
     let decision = if judgement.reflects { DirectionAccess::Varies } else { judgement.decision() };
     tracker.decide_access(record, 0, (decision, &judgement));
-}
-
-/// Decides anew about both directions of a connection. If it is not known at which side it began,
-/// because it was restored, the packet shows that.
-///
-/// If a rule would reflect the connection by its first packet, for TCP a SYN, it does so now.
-/// Otherwise each direction is judged by the state that the connection has.
-fn judge_open<const W: usize>(
-    tracker: &mut Tracker<W>,
-    record: u32,
-    (packet, (lists, side)): (Candidate, Lists),
-) {
-    let is_reply = tracker.direction(record, packet.meta) == 1;
-    let side_of_packet = if is_reply { side.other() } else { side };
-    let side = tracker.access(record).side.unwrap_or(side_of_packet);
-    let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
-    let orig = packet.meta.swapped() ^ u8::from(is_reply);
-    let fields = |swapped, ct| {
-        let meta = packet.meta.sent_by(swapped);
-        Candidate { meta, ..packet }.fields(&key, (ct, mark))
-    };
-    let judge = |side, swapped, ct| lists.judge(side, &fields(swapped, ct));
-    let mut first = fields(orig, CtState::NEW);
-    first.fragment = Fragment::None;
-    first.tcp_flags = (key.proto() == PROTO_TCP).then_some(SYN);
-    first.icmp = (key.proto() == Key::<W>::ICMP).then(|| key.icmp(orig));
-    let begun = lists.judge(side, &first);
-    if begun.reflects {
-        return tracker.reflect_access(record, &begun);
-    }
-    // A packet that is to reflect the connection does so when it comes.
-    let decision = |judgement: &Judgement| match judgement.reflects {
-        true => DirectionAccess::Varies,
-        false => judgement.decision(),
-    };
-    if tracker.is_unanswered(record) {
-        let decisions = [decision(&begun), DirectionAccess::Undecided];
-        let rules = [begun.rules, [NO_RULE; 2]];
-        return tracker.close_access(record, decisions, (rules, begun.no_offload));
-    }
-    let established = judge(side, orig, CtState::ESTABLISHED);
-    let reply = judge(side.other(), orig ^ 1, CtState::ESTABLISHED | CtState::REPLY);
-    let decisions = [decision(&established), decision(&reply)];
-    let no_offload = established.no_offload || reply.no_offload;
-    let rules = [established.rules, reply.rules];
-    tracker.close_access(record, decisions, (rules, no_offload));
 }
 
 /// An ICMP error of a batch.

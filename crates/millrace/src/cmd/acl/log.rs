@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace acl log`: prints the packets that access lists log, as they arrive.
 
+use crate::cmd::query_args::QueryArgs;
 use crate::signals;
 use anyhow::Context;
-use control::{AccessLogLine, InstanceArgs, Line, ReplyTimeout, Request, RequestKind};
+use control::{AccessLogLine, Line, ReplyTimeout, Request, RequestKind};
 use serde_json::json;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -13,10 +14,7 @@ use std::process::ExitCode;
 #[command(after_help = EXAMPLES)]
 pub(super) struct LogArgs {
     #[command(flatten)]
-    instance: InstanceArgs,
-    /// Print JSON Lines
-    #[arg(long)]
-    json: bool,
+    query: QueryArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -29,7 +27,7 @@ Examples:
 Exit status: 0 good; 1 no instance answers; 2 wrong use.";
 
 pub(super) fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
-    let mut instance = args.instance.find()?;
+    let mut instance = args.query.instance.find()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let timeout = ReplyTimeout::Until(interrupted);
     let mut out = io::stdout().lock();
@@ -37,7 +35,7 @@ pub(super) fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
     let request = Request::new(RequestKind::AccessLog);
     let result = instance.query_each(&timeout, &request, &mut |line| {
         has_line = true;
-        match (&line, args.json) {
+        match (&line, args.query.json) {
             (Line::AccessLog(log), true) => writeln!(out, "{}", serde_json::to_string(log)?),
             (Line::AccessLog(log), false) => writeln!(out, "{}", format_log(log)),
             (Line::Lost(packets), true) => writeln!(out, "{}", json!({ "lost": packets })),

@@ -2,7 +2,8 @@
 //! `millrace acl offload`: which rules of access lists the NICs of a running instance have, and why
 //! not the others.
 
-use control::{AccessPortLine, AccessPortRule, Answer, InstanceArgs, Line, Request, RequestKind};
+use crate::cmd::query_args::QueryArgs;
+use control::{AccessPortLine, AccessPortRule, Answer, Line, Request, RequestKind};
 use results::{table, units};
 use serde_json::json;
 use std::io::{self, Write};
@@ -17,10 +18,7 @@ pub(super) struct OffloadArgs {
     /// Only this port: a or b, or the name of the port
     port: Option<String>,
     #[command(flatten)]
-    instance: InstanceArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    query: QueryArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -35,7 +33,7 @@ Exit status: 0 good; 1 no instance answers, or there is no such port; 2 wrong us
 
 pub(super) fn run(args: &OffloadArgs) -> anyhow::Result<ExitCode> {
     let request = Request::new(RequestKind::ListOffload);
-    let Answer { lines, .. } = args.instance.find()?.query(&request)?;
+    let Answer { lines, .. } = args.query.instance.find()?.query(&request)?;
     let is_wanted = |line: &AccessPortLine| {
         args.port.as_ref().is_none_or(|port| *port == line.port || *port == line.name)
     };
@@ -49,7 +47,7 @@ pub(super) fn run(args: &OffloadArgs) -> anyhow::Result<ExitCode> {
         let names: Vec<_> = others.iter().map(|line| line.name.as_str()).collect();
         anyhow::bail!("there is no port {port:?}; write a, b, or one of {}", names.join(", "));
     }
-    if args.json {
+    if args.query.json {
         writeln!(out, "{:#}", json!({ "ports": wanted }))?;
     } else if wanted.is_empty() {
         writeln!(out, "there are no access lists")?;

@@ -13,7 +13,7 @@ const GRE: u8 = 47;
 const ESP: u8 = 50;
 
 /// Formats a connection of the list. After the protocol come the seconds until it times out.
-pub(super) fn format_connection(connection: &ConnectionLine) -> String {
+pub(in crate::cmd) fn format_connection(connection: &ConnectionLine) -> String {
     let timeout = connection.timeout_s.unwrap_or_default();
     let mut line = head(connection);
     // Rounds up: a timeout above 0 never shows as 0.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace ct reload`: makes a running instance read its configuration again.
 
-use super::{print, send_request};
+use super::print;
+use crate::cmd::list_preview::ListPreview;
+use crate::cmd::query_args::{QueryArgs, send_request};
 use crate::live::reload_plan::reload_text;
 use anyhow::Context;
-use control::{EndLine, Failure, InstanceArgs, QueryError, Request, RequestKind};
+use control::{EndLine, Failure, QueryError, Request, RequestKind};
 use report::output::write_line;
 use serde_json::json;
 use std::io;
@@ -23,11 +25,12 @@ pub(super) struct ReloadArgs {
     /// Configuration file (TOML) to read instead of the one from the start; the instance reads it
     /// as its own user
     config: Option<PathBuf>,
-    #[command(flatten)]
-    instance: InstanceArgs,
-    /// Print JSON
+    /// Change nothing: check the configuration, and say what would change in access lists, and for
+    /// which connections
     #[arg(long)]
-    json: bool,
+    dry_run: bool,
+    #[command(flatten)]
+    query: QueryArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -38,6 +41,8 @@ Examples:
       Check the file before the instance reads it.
   millrace ct reload night.toml
       Apply this file instead.
+  millrace ct reload night.toml --dry-run
+      Which rules of access lists would come and go, and which connections would be cut.
 
 Exit status: 0 good; 1 no instance answers, or the configuration is refused; 2 wrong use.";
 
@@ -48,19 +53,30 @@ pub(super) fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
         text.with_context(|| format!("{}: its name is not UTF-8", path.display()))
     };
     let path = args.config.as_ref().map(absolute).transpose()?;
-    let request = Request { path, ..Request::new(RequestKind::Reload) };
-    match send_request(&args.instance, &request, &mut |_| Ok(())) {
+    let dry_run = args.dry_run;
+    let request = Request { path, dry_run, ..Request::new(RequestKind::Reload) };
+    let mut preview = ListPreview::default();
+    let result = send_request(&args.query.instance, &request, &mut |line| {
+        preview.add(line);
+        Ok(())
+    });
+    match result {
+        Ok(end) if dry_run => {
+            end.context("interrupted")?;
+            preview.print(&mut io::stdout().lock(), args.query.json)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Ok(end) => {
             let end = end.context("interrupted: the instance still completes it")?;
-            let EndLine { matched: retimed, change } = end;
-            let text = reload_text(retimed, change.as_ref());
-            let both_lists_s = change.map(|change| change.both_lists_s);
+            let EndLine { matched: retimed, effect } = end;
+            let text = reload_text(retimed, effect.as_ref());
+            let both_lists_s = effect.map(|effect| effect.both_lists_s);
             let json = json!({
                 "retimed": retimed,
                 "both_lists_s": both_lists_s,
-                "list_change": change,
+                "list_change": effect,
             });
-            print(args.json, &text, &json)?;
+            print(args.query.json, &text, &json)?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => match error.downcast()? {

@@ -152,7 +152,8 @@ fn start(source: Source) -> anyhow::Result<(Runtime, Generator)> {
         Source::Workload(_) => ChecksumCheck::Verified,
     };
     let config = engine::Config { secret: secret()?, checksums, ..engine::Config::default() };
-    let live = Runtime::start(&eal, vec![wire], (&config, OffloadPlan::off(), vec![]), None)?;
+    let live =
+        Runtime::start(&eal, vec![wire], (&config, OffloadPlan::off()), Default::default(), None)?;
     let stop = Arc::new(AtomicBool::new(false));
     let feeder = Feeder { source, ends, mempool, window: WINDOW, stop: Arc::clone(&stop) };
     let thread = std::thread::Builder::new().name("generator".to_owned());

@@ -135,7 +135,8 @@ impl Stage {
             evict: Evict::Nothing,
             ..engine::Config::default()
         };
-        let mut live = Runtime::start(&self.eal, vec![wire], (&config, plan, vec![]), None)?;
+        let mut live =
+            Runtime::start(&self.eal, vec![wire], (&config, plan), Default::default(), None)?;
         let refusal = refuse(&live);
         let mut readings = Readings::new(phases);
         let step = (phases.measured() / STEPS).max(STEP_MIN);

@@ -173,7 +173,8 @@ fn event_line(item: StreamItem, worker: u32) -> Line {
     }))
 }
 
-fn connection_line(found: &ListedConn, now: engine::Nanos) -> ConnectionLine {
+/// Returns the line of a connection as it was at this time.
+pub(super) fn connection_line(found: &ListedConn, now: engine::Nanos) -> ConnectionLine {
     let flow = &found.flow;
     let left = flow.expires.saturating_sub(now);
     ConnectionLine {

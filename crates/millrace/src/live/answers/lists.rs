@@ -5,9 +5,10 @@
 use super::connections::{Never, follow};
 use crate::live::commands::subscribers::{StreamItem, Topic};
 use crate::live::offload::ListReport;
-use crate::live::query::client::{QueryClient, RunEnding};
+use crate::live::query::client::{ListHits, QueryClient, RunEnding};
 use control::{
     AccessLogLine, AccessPortLine, AccessPortRule, AccessRuleLine, AnswerError, Line, LineWriter,
+    RuleHandle,
 };
 use engine::{AccessLists, Nanos, RuleHits, Side};
 use offload::ListRuleState;
@@ -42,12 +43,17 @@ fn log_line(queries: &QueryClient, item: StreamItem, lcore: u32) -> Line {
 
 /// Returns a line for each rule of each list, and for the default of each list.
 pub(super) fn lists(queries: &QueryClient) -> Result<Vec<Line>, RunEnding> {
-    let hits = queries.rule_hits()?;
+    let ListHits { epoch, lists, pairs } = queries.rule_hits()?;
     let now = queries.time();
     let mut lines = Vec::new();
-    for (pair, (lists, hits)) in queries.access().iter().zip(hits).enumerate() {
+    for (pair, (lists, hits)) in lists.iter().zip(pairs).enumerate() {
         if let Some(lists) = lists {
-            add_lines(&mut lines, (pair, lists), &hits.rules, now);
+            lines.extend(rule_lines((pair, lists), &hits.rules, now).map(|line| {
+                let number = line.rule.map(|rule| rule + 1);
+                let handle = line.rule.map(|rule| RuleHandle::of_index(&line.list, epoch, rule));
+                let handle = handle.map(|handle| handle.to_string());
+                Line::AccessRule(AccessRuleLine { epoch, number, handle, ..line })
+            }));
         }
     }
     Ok(lines)
@@ -55,8 +61,7 @@ pub(super) fn lists(queries: &QueryClient) -> Result<Vec<Line>, RunEnding> {
 
 /// Returns a line for each port: which rules of access lists its NIC has, and why not the others.
 pub(super) fn list_offload(queries: &QueryClient) -> Result<Vec<Line>, RunEnding> {
-    let hits = queries.rule_hits()?;
-    let access = queries.access();
+    let ListHits { lists: access, pairs: hits, .. } = queries.rule_hits()?;
     let ports = queries.rules.iter().enumerate().filter_map(|(number, rules)| {
         let (pair, side) = (number / 2, if number % 2 == 0 { Side::A } else { Side::B });
         let lists = access.get(pair)?.as_ref()?;
@@ -119,33 +124,37 @@ fn port_line(
     }
 }
 
-/// Adds a line for each rule of the lists of a pair, and for the default of each list.
-pub(crate) fn add_lines(
-    lines: &mut Vec<Line>,
+/// Returns a line for each rule of the lists of a pair, and for the default of each list. The rules
+/// have no handles: these need a running instance.
+pub(crate) fn rule_lines(
     (pair, lists): (usize, &AccessLists),
     hits: &[RuleHits],
     now: Nanos,
-) {
+) -> impl Iterator<Item = AccessRuleLine> {
     let mut hits = hits.iter().copied();
-    for (index, list) in lists.lists().enumerate() {
-        let places = lists.place_names(index);
+    let with_index = lists.lists().enumerate();
+    let rules = with_index.flat_map(|(index, list)| {
         let rules = (0..).zip(&list.rules).map(|(number, rule)| (Some(number), rule.to_string()));
         let default = (None, format!("default {}", list.default));
-        for (rule, text) in rules.chain([default]) {
-            let RuleHits { packets, bytes, last } = hits.next().unwrap_or_default();
-            let age = now.saturating_sub(last) as f64 / 1e9;
-            lines.push(Line::AccessRule(AccessRuleLine {
-                pair: pair as u32,
-                list: list.name.clone(),
-                places: places.clone(),
-                rule,
-                text,
-                packets,
-                bytes,
-                last_s: (packets > 0).then_some(age),
-            }));
+        rules.chain([default]).map(move |(rule, text)| (index, list, rule, text))
+    });
+    rules.map(move |(index, list, rule, text)| {
+        let RuleHits { packets, bytes, last } = hits.next().unwrap_or_default();
+        let age = now.saturating_sub(last) as f64 / 1e9;
+        AccessRuleLine {
+            pair: pair as u32,
+            list: list.name.clone(),
+            places: lists.place_names(index),
+            rule,
+            epoch: 0,
+            number: None,
+            handle: None,
+            text,
+            packets,
+            bytes,
+            last_s: (packets > 0).then_some(age),
         }
-    }
+    })
 }
 
 fn side_name(side: Side) -> &'static str {

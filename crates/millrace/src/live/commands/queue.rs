@@ -8,14 +8,17 @@
 use crate::live::commands::subscribers::{Subscriber, Subscribers};
 use crate::live::counters::account::WorkerReport;
 use engine::{
-    AccessUpdate, ConnView, Cursor, Engine, Filter, ListMarkStats, MarkChange, Nanos, Query,
-    RuleHits, ZoneStatus,
+    AccessLists, AccessUpdate, ConnView, Cursor, DecisionChange, Engine, Filter, ListMarkStats,
+    MarkChange, Nanos, Query, RuleHits, ZoneStatus,
 };
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 
 /// Records that a walk checks in one round of housekeeping.
 const WALK_RECORDS: usize = 16;
+/// Records that a walk compares two versions of access lists for in one round. A record may take
+/// several searches.
+const PREVIEW_RECORDS: usize = 4;
 /// Zones that a walk checks in one round: their counts are adjacent in memory.
 const WALK_ZONES: usize = 64;
 /// Slots of marks that one command calls back: in each is at most one connection.
@@ -46,7 +49,7 @@ pub(crate) enum Command {
 }
 
 /// The purpose of a walk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum WalkKind {
     /// Lists connections.
     List(Query),
@@ -62,12 +65,15 @@ pub(crate) enum WalkKind {
     OpenAccess,
     /// Counts the packets of connections for the rules of access lists.
     SettleRules,
+    /// Lists connections that these access lists would decide about otherwise. The client keeps the
+    /// lists until the walk has ended, and frees them.
+    PreviewAccess(Arc<AccessLists>),
     /// Lists zones that have connections, or had some recently. The walk has one part only.
     Zones,
 }
 
 /// A part of a walk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WalkPart {
     pub(crate) kind: WalkKind,
     /// Place where the part begins.
@@ -79,6 +85,8 @@ pub(crate) struct WalkPart {
 /// A reply to a command. The last reply of a walk is [`Reply::End`]; other commands have one reply.
 pub(crate) enum Reply {
     Flow(ConnView),
+    /// A connection that other access lists would decide about otherwise.
+    Decision(DecisionChange, ConnView),
     Zone {
         zone: u16,
         now: ZoneStatus,
@@ -255,7 +263,11 @@ impl Walk {
         if matches!(self.kind, WalkKind::Zones) {
             return self.step_zones(engine, room);
         }
-        let budget = room.min(WALK_RECORDS).min(self.records_left as usize);
+        let most = match self.kind {
+            WalkKind::PreviewAccess(_) => PREVIEW_RECORDS,
+            _ => WALK_RECORDS,
+        };
+        let budget = room.min(most).min(self.records_left as usize);
         let replies = &mut self.replies;
         let PartEnd { cursor, more, matched, held } = &mut self.end;
         *more = match &self.kind {
@@ -279,6 +291,14 @@ impl Walk {
             WalkKind::Review => engine.review(cursor, budget as u32, matched),
             WalkKind::OpenAccess => engine.open_access(cursor, budget as u32, matched),
             WalkKind::SettleRules => engine.settle_rules(cursor, budget as u32),
+            WalkKind::PreviewAccess(lists) => {
+                engine.preview_access(lists, cursor, budget as u32, &mut |change, view| {
+                    if change.now != change.then {
+                        *matched += 1;
+                        let _ = replies.push(Reply::Decision(change, view()));
+                    }
+                })
+            }
             WalkKind::Zones => false,
         };
         self.records_left -= budget as u32;
@@ -383,9 +403,9 @@ mod tests {
         let filter = Filter { zone: Some(7), ..Filter::default() };
         let query = Query { filter, ..Query::default() };
         for kind in [WalkKind::Count(query), WalkKind::List(query), WalkKind::Flush(filter)] {
-            let (mut part, mut matched, mut parts) = (whole_walk(kind, 300), 0, 0);
+            let (mut part, mut matched, mut parts) = (whole_walk(kind.clone(), 300), 0, 0);
             loop {
-                let (mut received, most) = run_walk(&mut engine, part);
+                let (mut received, most) = run_walk(&mut engine, part.clone());
                 assert!(most <= WALK_RECORDS);
                 let Some(Reply::End(end)) = received.pop() else { panic!("the end comes last") };
                 let is_list = matches!(kind, WalkKind::List(_));
@@ -414,7 +434,7 @@ mod tests {
         let (mut queue, mut commands) = CommandQueue::new();
         let all = [WalkKind::List(Query::default()), WalkKind::Flush(Filter::default())];
         for kind in all {
-            let mut replies = push_walk(&mut commands, whole_walk(kind, u32::MAX));
+            let mut replies = push_walk(&mut commands, whole_walk(kind.clone(), u32::MAX));
             let mut touched = 0;
             let end = loop {
                 let before = engine.stats().active();
@@ -458,7 +478,8 @@ mod tests {
         let mut engine = engine();
         let (mut queue, mut commands) = CommandQueue::new();
         let all = whole_walk(WalkKind::List(Query::default()), 256);
-        let mut replies: Vec<_> = (0..WALKS + 1).map(|_| push_walk(&mut commands, all)).collect();
+        let mut replies: Vec<_> =
+            (0..WALKS + 1).map(|_| push_walk(&mut commands, all.clone())).collect();
         let no_report = |_: &Engine| unreachable!("no command requests it");
         (0..WALKS * 4).for_each(|_| assert_eq!(queue.serve(&mut engine, no_report), WALK_RECORDS));
         // Four of five walks are being served, and none is ahead of another.

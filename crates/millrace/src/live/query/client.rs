@@ -12,14 +12,15 @@ use crate::live::commands::queue::{Command, PartEnd, Reply, WalkKind, WalkPart};
 use crate::live::counters::account::WorkerReport;
 use crate::live::offload::RulesHandle;
 use crate::live::ports::shared::SharedPort;
+use crate::live::query::list_state::{ListState, PairLists};
 use crate::live::query::turns::Turns;
 use crate::live::summary;
 use config::plan::ZoneRules;
 use doctor::host::{EnergyMeter, NoEnergy};
 use dpdk::tsc;
 use engine::{
-    AccessLists, ConnView, Cursor, ListMarkStats, MarkChoiceStatus, MarkUse, Nanos, OffloadStatus,
-    Query, RuleHits, RuleView, ZoneStatus,
+    AccessLists, ConnView, Cursor, DecisionChange, ListMarkStats, MarkChoiceStatus, MarkUse, Nanos,
+    OffloadStatus, Query, RuleHits, RuleView, ZoneStatus,
 };
 use report::summary::{Offload, OffloadPort, Summary};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -50,9 +51,9 @@ pub(crate) struct QueryClient {
     pub(crate) snapshot_status: CheckpointStatus,
     pub(crate) zones: Mutex<Arc<ZoneRules>>,
     /// Access lists of each wire; `None` without any.
-    pub(crate) access: Mutex<Vec<Option<Arc<AccessLists>>>>,
-    /// Reloads run one at a time, in the order of their requests.
-    pub(crate) reloads: Turns<()>,
+    pub(crate) access: Mutex<PairLists>,
+    /// Reloads and changes of lists run one at a time, in the order of their requests.
+    pub(crate) reloads: Turns<ListState>,
     pub(crate) has_labels: bool,
     pub(crate) started: Instant,
     /// The energy since then. The mutex is held for one reading.
@@ -79,6 +80,15 @@ pub(crate) struct WorkerHandle {
 #[error("the run is ending, so its workers answer no more requests")]
 pub(crate) struct RunEnding;
 
+/// Access lists, and their counters.
+pub(crate) struct ListHits {
+    /// Number of changes of lists so far.
+    pub(crate) epoch: u32,
+    pub(crate) lists: PairLists,
+    /// Of each pair; none for a pair without lists.
+    pub(crate) pairs: Vec<PairHits>,
+}
+
 /// Counters of the access lists of a pair.
 pub(crate) struct PairHits {
     /// Of each rule.
@@ -103,9 +113,10 @@ impl ListedConn {
 }
 
 /// An item that a walk finds.
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are flows")]
 pub(crate) enum WalkItem {
     Flow(ListedConn),
+    /// A connection that other access lists would decide about otherwise.
+    Decision(DecisionChange, ListedConn),
     /// A zone, as one worker has it.
     Zone {
         zone: u16,
@@ -120,6 +131,8 @@ pub(crate) struct Walk {
     pub(crate) matched: u64,
     /// Index of the worker that the walk has reached; the cursor is its place there.
     worker: usize,
+    /// Index of the worker before which the walk ends.
+    end: usize,
     cursor: Cursor,
     /// Connections of this pass whose end waits for the NIC.
     held: u64,
@@ -130,7 +143,12 @@ pub(crate) struct Walk {
 impl Walk {
     pub(crate) fn new(kind: WalkKind) -> Self {
         let cursor = Cursor::default();
-        Self { kind, matched: 0, worker: 0, cursor, held: 0, held_since: None }
+        Self { kind, matched: 0, worker: 0, end: usize::MAX, cursor, held: 0, held_since: None }
+    }
+
+    /// Returns a walk through one worker, by its index.
+    pub(crate) fn of_worker(kind: WalkKind, worker: usize) -> Self {
+        Self { worker, end: worker + 1, ..Self::new(kind) }
     }
 
     /// Moves on after the end of a part.
@@ -187,15 +205,19 @@ impl QueryClient {
         walk: &mut Walk,
         found: &mut impl FnMut(WalkItem),
     ) -> Result<bool, RunEnding> {
-        let Some(worker) = self.workers.get(walk.worker) else { return Ok(false) };
+        let worker = self.workers.get(walk.worker).filter(|_| walk.worker < walk.end);
+        let Some(worker) = worker else { return Ok(false) };
         self.check()?;
-        let part = WalkPart { kind: walk.kind, cursor: walk.cursor, records: PART_RECORDS };
+        let part = WalkPart { kind: walk.kind.clone(), cursor: walk.cursor, records: PART_RECORDS };
         let (producer, mut replies) = RingBuffer::new(REPLIES);
         worker.send(Command::Walk(part, producer))?;
         let (lcore, wire) = (worker.lcore, worker.wire);
         let end = loop {
             match worker.next_reply(&mut replies)? {
                 Reply::Flow(flow) => found(WalkItem::Flow(ListedConn { flow, lcore, wire })),
+                Reply::Decision(change, flow) => {
+                    found(WalkItem::Decision(change, ListedConn { flow, lcore, wire }));
+                }
                 Reply::Zone { zone, now } => found(WalkItem::Zone { zone, now }),
                 Reply::End(end) => break end,
                 _ => return Err(RunEnding),
@@ -263,23 +285,24 @@ impl QueryClient {
     }
 
     /// Returns the access lists of each wire.
-    pub(crate) fn access(&self) -> Vec<Option<Arc<AccessLists>>> {
+    pub(crate) fn access(&self) -> PairLists {
         self.access.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the counters of the access lists of each wire; none for a wire without lists. Waits
-    /// until the packets of all connections are in them.
-    pub(crate) fn rule_hits(&self) -> Result<Vec<PairHits>, RunEnding> {
-        let _turn = self.reloads.take();
+    /// Returns the access lists of each wire and their counters. Waits until the packets of all
+    /// connections are in them.
+    pub(crate) fn rule_hits(&self) -> Result<ListHits, RunEnding> {
+        let state = self.reloads.take();
         let mut walk = Walk::new(WalkKind::SettleRules);
         while self.run_part(&mut walk, &mut |_| ())? {}
+        let lists = self.access();
         let counters = |lists: &Option<Arc<AccessLists>>| {
             let counters = lists.as_ref().map_or(0, |lists| lists.counters());
             PairHits { rules: vec![RuleHits::default(); counters], marks: ListMarkStats::default() }
         };
-        let mut hits: Vec<_> = self.access().iter().map(counters).collect();
+        let mut pairs: Vec<_> = lists.iter().map(counters).collect();
         for worker in &self.workers {
-            let Some(of_wire) = hits.get_mut(worker.wire) else { continue };
+            let Some(of_wire) = pairs.get_mut(worker.wire) else { continue };
             let counters = std::mem::take(&mut of_wire.rules);
             match worker.request(|replies| Command::RuleHits(counters, replies))? {
                 Reply::RuleHits(counters, marks) => {
@@ -289,7 +312,7 @@ impl QueryClient {
                 _ => return Err(RunEnding),
             }
         }
-        Ok(hits)
+        Ok(ListHits { epoch: state.epoch(), lists, pairs })
     }
 
     /// Returns the zone configuration in force.
@@ -461,7 +484,7 @@ mod tests {
             snapshot_status: CheckpointStatus::default(),
             zones: Mutex::new(Arc::new(ZoneRules::new(&Config::default(), Vec::new()))),
             access: Mutex::new(Vec::new()),
-            reloads: Turns::new(()),
+            reloads: Turns::new(ListState::default()),
             has_labels: false,
             started: Instant::now(),
             energy: Mutex::new(EnergyMeter::start(Path::new("/"), Instant::now())),

@@ -50,7 +50,7 @@ fn tell_hits(queries: &QueryClient) -> Result<(), RunEnding> {
     if short.is_empty() {
         return Ok(());
     }
-    let hits = queries.rule_hits()?;
+    let hits = queries.rule_hits()?.pairs;
     for (port, rules) in short {
         if let Some(hits) = hits.get(port / 2) {
             let packets = hits.rules.iter().map(|hits| hits.packets).collect();

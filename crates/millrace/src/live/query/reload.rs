@@ -4,9 +4,12 @@
 use crate::live::commands::queue::{Command, Reply, WalkKind};
 use crate::live::offload::ListRequest;
 use crate::live::query::client::{QueryClient, RunEnding, Walk};
+use crate::live::query::list_edit::{NewLists, RuleChange, edit_lists};
+use crate::live::query::list_state::{ListState, PairLists};
 use crate::live::query::recall::Recalled;
-use config::plan::ZoneRules;
-use engine::{AccessLists, AccessUpdate};
+use config::plan::{ListContext, ZoneRules};
+use control::{Failure, ListChange};
+use engine::AccessUpdate;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +17,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct NewPolicy {
     pub(crate) zones: ZoneRules,
     /// Access lists of each pair.
-    pub(crate) access: Vec<Option<Arc<AccessLists>>>,
+    pub(crate) access: PairLists,
+    pub(crate) list_context: ListContext,
 }
 
 /// What a reload has done.
@@ -23,12 +27,12 @@ pub(crate) struct Reloaded {
     /// Connections that have an earlier timeout now.
     pub(crate) retimed: u64,
     /// `None` if no access list has changed.
-    pub(crate) lists: Option<ListChange>,
+    pub(crate) lists: Option<ChangeEffect>,
 }
 
-/// What a change of access lists has done.
+/// What a change of access lists has done to packets and connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListChange {
+pub(crate) struct ChangeEffect {
     /// What was called back from the NICs before.
     pub(crate) recalled: Recalled,
     /// At most this long, some workers followed the old lists and others the new ones.
@@ -37,6 +41,15 @@ pub(crate) struct ListChange {
     /// all of them.
     pub(crate) visited: u64,
     pub(crate) visit_time: Duration,
+}
+
+/// A change of access lists that is complete.
+pub(crate) struct ListsChanged {
+    pub(crate) changes: Vec<RuleChange>,
+    /// Numbers of changes of lists before and after.
+    pub(crate) epochs: [u32; 2],
+    /// `None` if the lists are the same as before.
+    pub(crate) effect: Option<ChangeEffect>,
 }
 
 impl QueryClient {
@@ -49,11 +62,29 @@ impl QueryClient {
         &self,
         read: impl FnOnce() -> Result<NewPolicy, E>,
     ) -> Result<Reloaded, E> {
-        let _turn = self.reloads.take();
-        Ok(self.apply(read()?)?)
+        let mut state = self.reloads.take();
+        Ok(self.apply(&mut state, read()?)?)
     }
 
-    fn apply(&self, NewPolicy { zones: rules, access }: NewPolicy) -> Result<Reloaded, RunEnding> {
+    /// Changes rules of the access lists in force, until the next reload. Takes its turn with
+    /// reloads.
+    ///
+    /// # Errors
+    /// If the change is refused. Then nothing has changed.
+    pub(crate) fn change_lists(&self, change: &ListChange) -> Result<ListsChanged, Failure> {
+        let mut state = self.reloads.take();
+        let before = state.epoch();
+        let NewLists { lists, changes } =
+            edit_lists(&self.access(), &state, change).map_err(Failure::Lists)?;
+        let effect = self.apply_access(&mut state, lists).map_err(|_| Failure::Ending)?;
+        Ok(ListsChanged { changes, epochs: [before, state.epoch()], effect })
+    }
+
+    fn apply(
+        &self,
+        state: &mut ListState,
+        NewPolicy { zones: rules, access, list_context }: NewPolicy,
+    ) -> Result<Reloaded, RunEnding> {
         for worker in &self.workers {
             self.check()?;
             // The old configuration is freed here, not by a worker.
@@ -65,7 +96,8 @@ impl QueryClient {
         *self.zones.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         let mut walk = Walk::new(WalkKind::Review);
         while self.run_part(&mut walk, &mut |_| ())? {}
-        let lists = self.apply_access(access)?;
+        let lists = self.apply_access(state, access)?;
+        state.context = list_context;
         Ok(Reloaded { retimed: walk.matched, lists })
     }
 
@@ -83,8 +115,9 @@ impl QueryClient {
     /// `None` if no list has changed.
     fn apply_access(
         &self,
-        mut wanted: Vec<Option<Arc<AccessLists>>>,
-    ) -> Result<Option<ListChange>, RunEnding> {
+        state: &mut ListState,
+        mut wanted: PairLists,
+    ) -> Result<Option<ChangeEffect>, RunEnding> {
         let running = self.access();
         for (old, new) in running.iter().zip(&mut wanted) {
             if let (Some(old), Some(new)) = (old, new) {
@@ -129,11 +162,12 @@ impl QueryClient {
         }
         let both_lists = if is_one { Duration::ZERO } else { started.elapsed() };
         drop(old);
+        state.note_change(&running, &wanted);
         *self.access.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
         self.program_lists();
         let mut walk = Walk::new(WalkKind::OpenAccess);
         while self.run_part(&mut walk, &mut |_| ())? {}
         let (visited, visit_time) = (walk.matched, started.elapsed());
-        Ok(Some(ListChange { recalled, both_lists, visited, visit_time }))
+        Ok(Some(ChangeEffect { recalled, both_lists, visited, visit_time }))
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sends the packets of a capture through connection tracking and access lists, as a run would.
 
-use crate::cmd::acl::{access_rule, print_lists};
+use crate::cmd::acl::show::print_lists;
 use crate::cmd::run::secret;
-use crate::live::answers::lists::add_lines;
+use crate::live::answers::lists::rule_lines;
 use acl::{Addresses, parse_addresses};
 use anyhow::Context;
 use capture::{Capture, CapturedPacket};
@@ -266,10 +266,8 @@ impl Explainer<'_> {
         while self.engine.settle_rules(&mut cursor, BUDGET as u32) {}
         let mut hits = vec![RuleHits::default(); self.lists.counters()];
         self.engine.add_rule_hits(&mut hits);
-        let mut lines = Vec::new();
         let now = self.span.map_or(0, |(_, latest)| latest);
-        add_lines(&mut lines, (0, self.lists), &hits, now);
-        let rules: Vec<_> = lines.into_iter().filter_map(access_rule).collect();
+        let rules: Vec<_> = rule_lines((0, self.lists), &hits, now).collect();
         print_lists(&mut self.out, &rules)?;
         let [packets, denied] = [self.packets, self.denied()].map(units::thousands);
         writeln!(self.out, "packets: {packets}; denied: {denied}")?;

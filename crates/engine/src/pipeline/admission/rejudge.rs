@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Decides anew about both directions of a connection after a change of access lists, and foretells
+//! that decision.
+
+use super::candidate::{Candidate, Lists};
+use crate::api::{AccessLists, CtState, PROTO_TCP, Side};
+use crate::packet::{HeaderInfo, IPV4_MIN, Key, PacketMeta, SYN};
+use crate::policy::{Judgement, NO_RULE};
+use crate::table::DirectionAccess;
+use crate::tracker::Tracker;
+use acl::Fragment;
+
+/// What lists say about both directions of a connection.
+enum Rejudgement {
+    /// A rule reflects it.
+    Reflected(Judgement),
+    /// Each direction has its decision and the counters of the rules that decided.
+    Decided { decisions: [DirectionAccess; 2], rules: [[u32; 2]; 2], no_offload: bool },
+}
+
+/// Decides anew about both directions of a connection. If it is not known at which side it began,
+/// because it was restored, the packet shows that.
+pub(super) fn judge_open<const W: usize>(
+    tracker: &mut Tracker<W>,
+    record: u32,
+    (packet, (lists, side)): (Candidate, Lists),
+) {
+    let is_reply = tracker.direction(record, packet.meta) == 1;
+    let side_of_packet = if is_reply { side.other() } else { side };
+    let side = tracker.access(record).side.unwrap_or(side_of_packet);
+    match rejudge(tracker, record, (packet, (lists, side))) {
+        Rejudgement::Reflected(judgement) => tracker.reflect_access(record, &judgement),
+        Rejudgement::Decided { decisions, rules, no_offload } => {
+            tracker.close_access(record, decisions, (rules, no_offload));
+        }
+    }
+}
+
+/// Judges both directions of a connection that began at `side`, of which this is a packet.
+///
+/// If a rule would reflect the connection by its first packet, for TCP a SYN, it does so now.
+/// Otherwise each direction is judged by the state that the connection has.
+fn rejudge<const W: usize>(
+    tracker: &Tracker<W>,
+    record: u32,
+    (packet, (lists, side)): (Candidate, Lists),
+) -> Rejudgement {
+    let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
+    let orig = packet.meta.swapped() ^ tracker.direction(record, packet.meta) as u8;
+    let fields = |swapped, ct| {
+        let meta = packet.meta.sent_by(swapped);
+        Candidate { meta, ..packet }.fields(&key, (ct, mark))
+    };
+    let judge = |side, swapped, ct| lists.judge(side, &fields(swapped, ct));
+    let mut first = fields(orig, CtState::NEW);
+    first.fragment = Fragment::None;
+    first.tcp_flags = (key.proto() == PROTO_TCP).then_some(SYN);
+    first.icmp = (key.proto() == Key::<W>::ICMP).then(|| key.icmp(orig));
+    let begun = lists.judge(side, &first);
+    if begun.reflects {
+        return Rejudgement::Reflected(begun);
+    }
+    // A packet that is to reflect the connection does so when it comes.
+    let decision = |judgement: &Judgement| match judgement.reflects {
+        true => DirectionAccess::Varies,
+        false => judgement.decision(),
+    };
+    if tracker.is_unanswered(record) {
+        let decisions = [decision(&begun), DirectionAccess::Undecided];
+        let (rules, no_offload) = ([begun.rules, [NO_RULE; 2]], begun.no_offload);
+        return Rejudgement::Decided { decisions, rules, no_offload };
+    }
+    let established = judge(side, orig, CtState::ESTABLISHED);
+    let reply = judge(side.other(), orig ^ 1, CtState::ESTABLISHED | CtState::REPLY);
+    let decisions = [decision(&established), decision(&reply)];
+    let no_offload = established.no_offload || reply.no_offload;
+    Rejudgement::Decided { decisions, rules: [established.rules, reply.rules], no_offload }
+}
+
+/// Returns what [`judge_open`] would decide with these lists, if the next packet is one of the
+/// originator. Decides nothing. `None` if it depends on the side at which that packet arrives,
+/// because the connection was restored.
+///
+/// If the lists have denied its first answer so far, the next one is foretold too.
+pub(crate) fn foretell<const W: usize>(
+    tracker: &Tracker<W>,
+    record: u32,
+    lists: &AccessLists,
+) -> Option<[DirectionAccess; 2]> {
+    let meta = PacketMeta::EMPTY;
+    let meta = meta.sent_by(tracker.direction(record, meta) as u8);
+    let info = &HeaderInfo::plain(0, IPV4_MIN);
+    let packet = Candidate { meta, info, is_fragment: false, mark: 0 };
+    let access = tracker.access(record);
+    let has_denied_answers =
+        !matches!(access.decisions[1], DirectionAccess::Undecided | DirectionAccess::Permitted);
+    let decisions = |side: Side| match rejudge(tracker, record, (packet, (lists, side))) {
+        Rejudgement::Reflected(_) => [DirectionAccess::Permitted; 2],
+        Rejudgement::Decided { decisions: [orig, DirectionAccess::Undecided], .. }
+            if has_denied_answers =>
+        {
+            let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
+            let answer = Candidate { meta: meta.sent_by(meta.swapped() ^ 1), ..packet };
+            let fields = answer.fields(&key, (CtState::ESTABLISHED | CtState::REPLY, mark));
+            [orig, lists.judge(side.other(), &fields).decision()]
+        }
+        Rejudgement::Decided { decisions, .. } => decisions,
+    };
+    match access.side {
+        Some(side) => Some(decisions(side)),
+        None => {
+            let [of_a, of_b] = Side::BOTH.map(decisions);
+            (of_a == of_b).then_some(of_a)
+        }
+    }
+}
