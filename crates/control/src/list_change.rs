@@ -13,7 +13,7 @@ pub enum ListChange {
     Add {
         /// Name of the list.
         list: String,
-        /// Number, from 1 on, of the rule before which they are put; without it, they are last.
+        /// Index of the rule before which they are put; without it, they are last.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<u32>,
         /// The rules as text; each may have several lines, and a rule on each.
@@ -35,7 +35,7 @@ pub enum ListChange {
     Move {
         /// Handle of the rule.
         handle: String,
-        /// Number, from 1 on, that the rule has afterwards.
+        /// Index that the rule has afterwards.
         to: u32,
     },
 }
@@ -47,8 +47,8 @@ pub struct RuleHandle {
     pub list: String,
     /// Number of changes of access lists before the one in which the rule has this number.
     pub epoch: u32,
-    /// Number of the rule in its list, from 1 on.
-    pub number: u32,
+    /// Index of the rule in its list.
+    pub index: u32,
 }
 
 /// Error: the text is no handle of a rule.
@@ -57,20 +57,15 @@ pub struct RuleHandle {
 pub struct NoHandle(String);
 
 impl RuleHandle {
-    /// Returns the handle of the rule with this index, which counts from 0 on.
-    pub fn of_index(list: &str, epoch: u32, index: u32) -> Self {
-        Self { list: list.to_owned(), epoch, number: index.saturating_add(1) }
-    }
-
-    /// Returns the index of the rule, which counts from 0 on.
-    pub fn index(&self) -> u32 {
-        self.number.saturating_sub(1)
+    /// Returns the handle of a rule.
+    pub fn new(list: &str, epoch: u32, index: u32) -> Self {
+        Self { list: list.to_owned(), epoch, index }
     }
 }
 
 impl fmt::Display for RuleHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.list, self.epoch, self.number)
+        write!(f, "{}:{}:{}", self.list, self.epoch, self.index)
     }
 }
 
@@ -80,12 +75,10 @@ impl FromStr for RuleHandle {
     fn from_str(text: &str) -> Result<Self, NoHandle> {
         // The name of a list may have colons in it.
         let mut parts = text.rsplitn(3, ':');
-        let number = parts.next().and_then(|number| number.parse().ok());
+        let index = parts.next().and_then(|index| index.parse().ok());
         let epoch = parts.next().and_then(|epoch| epoch.parse().ok());
-        match (parts.next(), epoch, number) {
-            (Some(list), Some(epoch), Some(number)) if number > 0 => {
-                Ok(Self { list: list.to_owned(), epoch, number })
-            }
+        match (parts.next(), epoch, index) {
+            (Some(list), Some(epoch), Some(index)) => Ok(Self::new(list, epoch, index)),
             _ => Err(NoHandle(text.to_owned())),
         }
     }
@@ -97,11 +90,11 @@ mod tests {
 
     #[test]
     fn handles_are_read_as_they_are_written() {
-        for text in ["office:0:1", "new_from (answers):7:65536", "a:b:3:2", ":1:1"] {
+        for text in ["office:0:0", "new_from (answers):7:65535", "a:b:3:1", ":1:0"] {
             assert_eq!(text.parse::<RuleHandle>().unwrap().to_string(), text);
         }
-        assert_eq!(RuleHandle::of_index("l", 2, 0).to_string(), "l:2:1");
-        for text in ["", "office", "office:1", "office:1:0", "office:x:1", "office:1:-1"] {
+        assert_eq!(RuleHandle::new("l", 2, 0).to_string(), "l:2:0");
+        for text in ["", "office", "office:1", "office:x:1", "office:1:-1"] {
             let error = text.parse::<RuleHandle>().unwrap_err().to_string();
             assert!(error.contains("write LIST:EPOCH:NUMBER"), "{error}");
         }

@@ -128,7 +128,7 @@ fn a_member_that_a_request_does_not_take_is_refused() {
         r#""ask":"list","zone":1,"limit":1"#,
         r#""ask":"reload","dry_run":true"#,
         r#""ask":"change_lists","list_change":{"add":{"list":"l","at":1,"rules":["permit"]}}"#,
-        r#""ask":"change_lists","dry_run":true,"list_change":{"move":{"handle":"l:0:1","to":2}}"#,
+        r#""ask":"change_lists","dry_run":true,"list_change":{"move":{"handle":"l:0:0","to":2}}"#,
     ] {
         receive(format!("{{\"millrace\":1,{members}}}\n").as_bytes()).unwrap();
     }

@@ -18,9 +18,6 @@ pub struct AccessRuleLine {
     /// Number of changes of access lists so far.
     #[serde(default)]
     pub epoch: u32,
-    /// Number of the rule, from 1 on; null for the default.
-    #[serde(default)]
-    pub number: Option<u32>,
     /// Names the rule until the lists change; null for the default.
     #[serde(default)]
     pub handle: Option<String>,

@@ -127,34 +127,34 @@ impl Hosts {
 fn a_rule_cuts_the_connection_that_the_dry_run_has_named() {
     let Some(mut hosts) = Hosts::start() else { return };
     assert_eq!(hosts.exchange(), "[True, True]");
-    hosts.assert_handles(&["l:0:1", "l:0:2"]);
-    let add = ["acl", "add", "l", "--at", "1", "deny src @hosts proto tcp dport 80"];
+    hosts.assert_handles(&["l:0:0", "l:0:1"]);
+    let add = ["acl", "add", "l", "--at", "0", "deny src @hosts proto tcp dport 80"];
     let dry = hosts.ask(&[&add[..], &["--dry-run"]].concat());
-    assert!(dry.starts_with("added l:1:1: deny src @hosts proto tcp dport 80\n"), "{dry}");
-    assert!(dry.contains("warning: l:1:3 overlaps: permit+reflect proto tcp\n  l:1:1 takes some"));
+    assert!(dry.starts_with("added l:1:0: deny src @hosts proto tcp dport 80\n"), "{dry}");
+    assert!(dry.contains("warning: l:1:2 overlaps: permit+reflect proto tcp\n  l:1:0 takes some"));
     assert!(dry.contains("connections: 1 permitted now would be denied, such as\n  "), "{dry}");
     assert!(dry.contains("dport=80") && !dry.contains("dport=81"), "{dry}");
     assert_eq!(hosts.exchange(), "[True, True]");
-    hosts.assert_handles(&["l:0:1", "l:0:2"]);
+    hosts.assert_handles(&["l:0:0", "l:0:1"]);
 
     let before = hosts.show()[1].2;
     let output = millrace(&add, &hosts.socket);
     let note = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(note.contains("in force until the next reload") && note.contains("--text \"l\""));
-    assert_eq!(text(output), "l:1:1\n");
+    assert_eq!(text(output), "l:1:0\n");
     assert_eq!(hosts.exchange(), "[False, True]");
-    hosts.assert_handles(&["l:1:1", "l:1:2", "l:1:3"]);
+    hosts.assert_handles(&["l:1:0", "l:1:1", "l:1:2"]);
     let rules = hosts.show();
     assert!(before > 0 && rules[2].2 > before && rules[0].2 > 0, "{before}: {rules:?}");
-    let old = millrace(&["acl", "delete", "l:0:2"], &hosts.socket);
-    let refused = "millrace: l:0:2: the lists have changed since; the rule is l:1:3 now: \
+    let old = millrace(&["acl", "delete", "l:0:1"], &hosts.socket);
+    let refused = "millrace: l:0:1: the lists have changed since; the rule is l:1:2 now: \
                    permit+reflect proto tcp\n";
     assert_eq!(old.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&old.stderr), refused);
 
-    let dry = hosts.ask(&["acl", "delete", "l:1:1", "--dry-run", "--json"]);
+    let dry = hosts.ask(&["acl", "delete", "l:1:0", "--dry-run", "--json"]);
     let dry: Value = serde_json::from_str(&dry).unwrap();
-    assert_eq!(dry["changes"][0]["from"], "l:1:1");
+    assert_eq!(dry["changes"][0]["from"], "l:1:0");
     let decision = &dry["decisions"][0];
     assert_eq!((&decision["now"], &decision["then"]), (&"denied".into(), &"permitted".into()));
     assert_eq!(decision["connections"], 1);
@@ -167,29 +167,29 @@ fn a_rule_cuts_the_connection_that_the_dry_run_has_named() {
 #[test]
 fn rules_change_while_connections_go_on() {
     let Some(mut hosts) = Hosts::start() else { return };
-    assert_eq!(hosts.ask(&["acl", "add", "l", "--at", "2", "deny proto tcp dport 80"]), "l:1:2\n");
+    assert_eq!(hosts.ask(&["acl", "add", "l", "--at", "1", "deny proto tcp dport 80"]), "l:1:1\n");
     hosts.becomes("[False, True]");
-    assert_eq!(hosts.ask(&["acl", "replace", "l:1:2", "deny proto tcp dport 81"]), "l:2:2\n");
+    assert_eq!(hosts.ask(&["acl", "replace", "l:1:1", "deny proto tcp dport 81"]), "l:2:1\n");
     hosts.becomes("[True, False]");
-    assert_eq!(hosts.ask(&["acl", "move", "l:2:2", "--to", "3"]), "l:3:3\n");
+    assert_eq!(hosts.ask(&["acl", "move", "l:2:1", "--to", "2"]), "l:3:2\n");
     hosts.becomes("[True, True]");
-    let deleted = "deleted l:3:3: deny proto tcp dport 81\n";
-    assert_eq!(hosts.ask(&["acl", "delete", "l:3:3"]), deleted);
-    hosts.assert_handles(&["l:4:1", "l:4:2"]);
-    assert_eq!(hosts.ask(&["acl", "replace", "l:4:2", "deny proto tcp"]), "l:5:2\n");
+    let deleted = "deleted l:3:2: deny proto tcp dport 81\n";
+    assert_eq!(hosts.ask(&["acl", "delete", "l:3:2"]), deleted);
+    hosts.assert_handles(&["l:4:0", "l:4:1"]);
+    assert_eq!(hosts.ask(&["acl", "replace", "l:4:1", "deny proto tcp"]), "l:5:1\n");
     let list = "count proto icmp\ndeny proto tcp\n# default permit\n";
     assert_eq!(hosts.ask(&["acl", "show", "--text", "l"]), list);
     hosts.becomes("[False, False]");
 
     // The file has the list as it was.
     let dry = hosts.ask(&["ct", "reload", "--dry-run"]);
-    let changes = "removed l:5:2: deny proto tcp\nadded l:6:2: permit+reflect proto tcp\n";
+    let changes = "removed l:5:1: deny proto tcp\nadded l:6:1: permit+reflect proto tcp\n";
     assert!(dry.starts_with(changes), "{dry}");
     assert!(dry.contains("connections: 2 denied now would be permitted"), "{dry}");
     hosts.becomes("[False, False]");
     hosts.ask(&["ct", "reload"]);
     hosts.becomes("[True, True]");
-    hosts.assert_handles(&["l:6:1", "l:6:2"]);
+    hosts.assert_handles(&["l:6:0", "l:6:1"]);
     let dry = hosts.ask(&["ct", "reload", "--dry-run"]);
     assert!(dry.starts_with("no rule of an access list would change\n"), "{dry}");
     hosts.finish();
@@ -226,17 +226,16 @@ fn a_change_is_refused_as_a_whole() {
         ),
         (&["add", "l", "# nothing"], "there is no rule in it"),
         (
-            &["add", "l", "permit", "--at", "4"],
-            "--at 4: list \"l\" has 2 rules; write a number from 1 to 3\n",
+            &["add", "l", "permit", "--at", "3"],
+            "--at 3: list \"l\" has 2 rules; write a number from 0 to 2\n",
         ),
-        (&["add", "l", "permit", "--at", "0"], "rules are numbered from 1 on"),
         (
-            &["move", "l:0:1", "--to", "3"],
-            "--to 3: list \"l\" has 2 rules; write a number from 1 to 2\n",
+            &["move", "l:0:0", "--to", "2"],
+            "--to 2: list \"l\" has 2 rules; write a number from 0 to 1\n",
         ),
-        (&["replace", "l:0:1", "permit\ndeny"], "2 rules in the place of one; write one"),
-        (&["delete", "l:0:1", "l:0:3"], "l:0:3: list \"l\" has 2 rules"),
-        (&["delete", "l:1:1"], "l:1:1: the lists have changed 0 times only"),
+        (&["replace", "l:0:0", "permit\ndeny"], "2 rules in the place of one; write one"),
+        (&["delete", "l:0:0", "l:0:2"], "l:0:2: list \"l\" has 2 rules"),
+        (&["delete", "l:1:0"], "l:1:0: the lists have changed 0 times only"),
         (&["delete", "l:1"], "\"l:1\" is no handle of a rule: write LIST:EPOCH:NUMBER"),
     ] {
         let error = refused(args);
@@ -268,8 +267,8 @@ fn changes_at_once_take_turns() {
     let run = with_list();
     let add = |port: u16| {
         let rule = format!("permit proto udp dport {port}");
-        let handle = run.text(&["acl", "add", "l", "--at", "1", &rule]);
-        let epoch = handle.trim().strip_prefix("l:").and_then(|rest| rest.strip_suffix(":1"));
+        let handle = run.text(&["acl", "add", "l", "--at", "0", &rule]);
+        let epoch = handle.trim().strip_prefix("l:").and_then(|rest| rest.strip_suffix(":0"));
         epoch.unwrap_or_else(|| panic!("{handle}")).parse::<u32>().unwrap()
     };
     let add = &add;
@@ -285,7 +284,7 @@ fn changes_at_once_take_turns() {
     assert_eq!((rules.len(), ports.count()), (18, 15));
     // Of two changes with one handle, the second is refused.
     let outputs = std::thread::scope(|scope| {
-        let threads = [0, 1].map(|_| scope.spawn(|| run.ask(&["acl", "delete", "l:15:1"])));
+        let threads = [0, 1].map(|_| scope.spawn(|| run.ask(&["acl", "delete", "l:15:0"])));
         threads.map(|thread| thread.join().unwrap())
     });
     let refused: Vec<_> = outputs.iter().filter(|output| !output.status.success()).collect();

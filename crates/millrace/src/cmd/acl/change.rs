@@ -22,7 +22,7 @@ pub(super) struct AddArgs {
     /// Rules as text, such as 'deny proto tcp dport 23'; each may have several lines
     #[arg(value_name = "RULE", required = true)]
     rules: Vec<String>,
-    /// Put them before the rule with this number, which counts from 1 on; without it, they are last
+    /// Put them before the rule with this number; without it, they are last
     #[arg(long, value_name = "N")]
     at: Option<u32>,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(super) struct ReplaceArgs {
 pub(super) struct MoveArgs {
     /// Handle of the rule, as `millrace acl show` prints it
     handle: String,
-    /// Number that the rule has then, from 1 on
+    /// Number that the rule has then
     #[arg(long, value_name = "N")]
     to: u32,
     #[command(flatten)]
@@ -84,8 +84,8 @@ struct ChangeArgs {
 
 const ADD_EXAMPLES: &str = "\
 Examples:
-  millrace acl add office --at 1 'deny log proto tcp dport 23' 'deny proto tcp dport 445'
-      Two rules before all others. Prints office:1:1 and office:1:2.
+  millrace acl add office --at 0 'deny log proto tcp dport 23' 'deny proto tcp dport 445'
+      Two rules before all others. Prints office:1:0 and office:1:1.
   millrace acl add office \"$(cat more.rules)\" --dry-run
       What these rules would do, and to which connections.
 
@@ -93,23 +93,23 @@ Exit status: 0 good; 1 no instance answers, or the change is refused; 2 wrong us
 
 const DELETE_EXAMPLES: &str = "\
 Examples:
-  millrace acl delete office:1:1 office:1:2
+  millrace acl delete office:1:0 office:1:1
       Delete both rules. A handle from before another change is refused with the one of now.
-  millrace acl delete office:1:2 --dry-run --json
+  millrace acl delete office:1:1 --dry-run --json
       Which connections would change, as JSON.
 
 Exit status: 0 good; 1 no instance answers, or the change is refused; 2 wrong use.";
 
 const REPLACE_EXAMPLES: &str = "\
 Examples:
-  millrace acl replace office:1:2 'deny proto tcp dport 445 src @guests'
+  millrace acl replace office:1:1 'deny proto tcp dport 445 src @guests'
       Prints the handle of the new rule.
 
 Exit status: 0 good; 1 no instance answers, or the change is refused; 2 wrong use.";
 
 const MOVE_EXAMPLES: &str = "\
 Examples:
-  millrace acl move office:1:4 --to 1
+  millrace acl move office:1:3 --to 0
       The fourth rule becomes the first.
 
 Exit status: 0 good; 1 no instance answers, or the change is refused; 2 wrong use.";

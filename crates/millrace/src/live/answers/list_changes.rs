@@ -61,7 +61,7 @@ fn preview_lines(preview: Preview) -> (Vec<Line>, u64) {
 fn change_lines(changes: Vec<RuleChange>, [before, after]: [u32; 2]) -> Vec<Line> {
     let line = |RuleChange { kind, list, from, to, text }: RuleChange| {
         let handle = |epoch, index: Option<u32>| {
-            index.map(|index| RuleHandle::of_index(&list, epoch, index).to_string())
+            index.map(|index| RuleHandle::new(&list, epoch, index).to_string())
         };
         let (from, handle) = (handle(before, from), handle(after, to));
         let change = kind.name().to_owned();
@@ -72,7 +72,7 @@ fn change_lines(changes: Vec<RuleChange>, [before, after]: [u32; 2]) -> Vec<Line
 
 fn overlap_line(list: &AccessList, epoch: u32, overlap: Overlap) -> Line {
     let Overlap { rule, earlier, is_unreachable } = overlap;
-    let handle = |index| RuleHandle::of_index(&list.name, epoch, index).to_string();
+    let handle = |index| RuleHandle::new(&list.name, epoch, index).to_string();
     Line::AccessOverlap(AccessOverlapLine {
         list: list.name.clone(),
         handle: handle(rule),

@@ -49,10 +49,9 @@ pub(super) fn lists(queries: &QueryClient) -> Result<Vec<Line>, RunEnding> {
     for (pair, (lists, hits)) in lists.iter().zip(pairs).enumerate() {
         if let Some(lists) = lists {
             lines.extend(rule_lines((pair, lists), &hits.rules, now).map(|line| {
-                let number = line.rule.map(|rule| rule + 1);
-                let handle = line.rule.map(|rule| RuleHandle::of_index(&line.list, epoch, rule));
+                let handle = line.rule.map(|rule| RuleHandle::new(&line.list, epoch, rule));
                 let handle = handle.map(|handle| handle.to_string());
-                Line::AccessRule(AccessRuleLine { epoch, number, handle, ..line })
+                Line::AccessRule(AccessRuleLine { epoch, handle, ..line })
             }));
         }
     }
@@ -147,7 +146,6 @@ pub(crate) fn rule_lines(
             places: lists.place_names(index),
             rule,
             epoch: 0,
-            number: None,
             handle: None,
             text,
             packets,

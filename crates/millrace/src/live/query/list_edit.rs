@@ -96,7 +96,7 @@ pub(crate) fn edit_lists(
     match change {
         ListChange::Add { list, at, rules } => {
             let mut edit = Edit::of(find_list(running, list)?);
-            let at = place(edit.list, at.unwrap_or(edit.rules.len() as u32 + 1), "--at", 1)?;
+            let at = place(edit.list, at.unwrap_or(edit.rules.len() as u32), "--at", 1)?;
             edit.insert(at, parse_rules(rules, &state.context)?);
             edits.push(edit);
         }
@@ -138,17 +138,17 @@ pub(crate) fn edit_lists(
     build(running, &state.context, edits)
 }
 
-/// Returns the index for the number of a place in a list: at most `behind` rules behind the last.
-fn place(list: &AccessList, number: u32, option: &str, behind: usize) -> Result<u32, String> {
-    let most = list.rules.len() + behind;
-    match number as usize {
-        0 => Err(format!("{option} 0: rules are numbered from 1 on")),
-        number if number > most => Err(format!(
-            "{option} {number}: list {:?} has {} rules; write a number from 1 to {most}",
+/// Returns a place in a list, if it is before a rule or `behind` the last one.
+fn place(list: &AccessList, place: u32, option: &str, behind: usize) -> Result<u32, String> {
+    let places = list.rules.len() + behind;
+    match (place as usize).checked_sub(places) {
+        None => Ok(place),
+        Some(_) => Err(format!(
+            "{option} {place}: list {:?} has {} rules; write a number from 0 to {}",
             list.name,
-            list.rules.len()
+            list.rules.len(),
+            places.saturating_sub(1)
         )),
-        _ => Ok(number - 1),
     }
 }
 
@@ -340,7 +340,7 @@ mod tests {
     fn a_list_changes_in_each_pair_that_has_it() {
         let add = ListChange::Add {
             list: "l".into(),
-            at: Some(2),
+            at: Some(1),
             rules: vec!["count".into(), "# comment\n\ncount proto icmp".into()],
         };
         let NewLists { lists, changes } = edit(&add).unwrap();
@@ -354,28 +354,28 @@ mod tests {
         assert_eq!(second.place_names(1), ["b in"]);
 
         let delete =
-            ListChange::Delete { handles: ["l:0:3", "m:0:1", "l:0:1"].map(Into::into).into() };
+            ListChange::Delete { handles: ["l:0:2", "m:0:0", "l:0:0"].map(Into::into).into() };
         let NewLists { lists, changes } = edit(&delete).unwrap();
         assert_eq!(texts(&lists), ["permit proto udp"]);
         assert_eq!(changes.len(), 3);
         assert_eq!(changes, compare_lists(&running(), &lists));
 
-        let replace = ListChange::Replace { handle: "l:0:2".into(), rule: "reject".into() };
+        let replace = ListChange::Replace { handle: "l:0:1".into(), rule: "reject".into() };
         let NewLists { lists, changes } = edit(&replace).unwrap();
         assert_eq!(texts(&lists), ["permit proto tcp", "reject", "deny"]);
         assert_eq!(changes, compare_lists(&running(), &lists));
 
         for (from, to, expected) in [
-            ("l:0:1", 3, ["permit proto udp", "deny", "permit proto tcp"]),
-            ("l:0:3", 1, ["deny", "permit proto tcp", "permit proto udp"]),
-            ("l:0:2", 2, ["permit proto tcp", "permit proto udp", "deny"]),
+            ("l:0:0", 2, ["permit proto udp", "deny", "permit proto tcp"]),
+            ("l:0:2", 0, ["deny", "permit proto tcp", "permit proto udp"]),
+            ("l:0:1", 1, ["permit proto tcp", "permit proto udp", "deny"]),
         ] {
             let NewLists { lists, .. } =
                 edit(&ListChange::Move { handle: from.into(), to }).unwrap();
             assert_eq!(texts(&lists), expected);
         }
         // The pair without the list keeps what it has.
-        let m = ListChange::Delete { handles: vec!["m:0:1".into()] };
+        let m = ListChange::Delete { handles: vec!["m:0:0".into()] };
         let (before, state) = (running(), ListState::default());
         let lists = edit_lists(&before, &state, &m).unwrap().lists;
         assert!(Arc::ptr_eq(before[0].as_ref().unwrap(), lists[0].as_ref().unwrap()));

@@ -100,7 +100,7 @@ impl ListState {
     ) -> Result<(&'a Arc<AccessList>, u32), String> {
         let parsed: RuleHandle = handle.parse().map_err(|error| format!("{error}"))?;
         let list = find_list(lists, &parsed.list)?;
-        let index = parsed.index();
+        let index = parsed.index;
         match self.epoch.wrapping_sub(parsed.epoch) as usize {
             0 if list.rules.len() > index as usize => Ok((list, index)),
             0 => Err(format!(
@@ -133,7 +133,7 @@ impl ListState {
         match rule {
             Some((index, rule)) => format!(
                 "{handle}: the lists have changed since; the rule is {} now: {rule}",
-                RuleHandle::of_index(&list.name, self.epoch, index)
+                RuleHandle::new(&list.name, self.epoch, index)
             ),
             None => format!("{handle}: the lists have changed since, and the rule is gone"),
         }
@@ -165,28 +165,28 @@ mod tests {
         let mut state = ListState::default();
         let versions: [&[u16]; 4] = [&[1, 2, 3], &[2, 1, 3], &[9, 2, 1], &[9, 2, 1, 3]];
         let versions = versions.map(lists);
-        assert_eq!(state.find_rule(&versions[0], "l:0:2").unwrap().1, 1);
+        assert_eq!(state.find_rule(&versions[0], "l:0:1").unwrap().1, 1);
         for change in versions.windows(2) {
             state.note_change(&change[0], &change[1]);
         }
         let now = &versions[3];
         let refused = |handle| state.find_rule(now, handle).unwrap_err();
         assert_eq!(
-            refused("l:0:1"),
-            "l:0:1: the lists have changed since; the rule is l:3:3 now: permit proto tcp dport 1"
+            refused("l:0:0"),
+            "l:0:0: the lists have changed since; the rule is l:3:2 now: permit proto tcp dport 1"
         );
-        assert!(refused("l:1:1").contains("the rule is l:3:2 now"), "{}", refused("l:1:1"));
-        assert!(refused("l:2:3").contains("the rule is l:3:3 now"), "{}", refused("l:2:3"));
+        assert!(refused("l:1:0").contains("the rule is l:3:1 now"), "{}", refused("l:1:0"));
+        assert!(refused("l:2:2").contains("the rule is l:3:2 now"), "{}", refused("l:2:2"));
         // The same rule has come back, but in between it was gone.
-        assert_eq!(refused("l:1:3"), "l:1:3: the lists have changed since, and the rule is gone");
-        assert!(refused("l:0:9").ends_with("the rule is gone"));
-        assert!(refused("m:0:1").contains("the rule is m:3:1 now: permit proto tcp dport 7"));
-        assert!(refused("l:3:5").contains("list \"l\" has 4 rules"));
-        assert!(refused("l:4:1").contains("have changed 3 times only"));
-        assert!(refused("l:4294967295:1").contains("have changed 3 times only"));
-        assert!(refused("x:3:1").contains("there is no list \"x\"; the lists are \"l\", \"m\""));
+        assert_eq!(refused("l:1:2"), "l:1:2: the lists have changed since, and the rule is gone");
+        assert!(refused("l:0:8").ends_with("the rule is gone"));
+        assert!(refused("m:0:0").contains("the rule is m:3:0 now: permit proto tcp dport 7"));
+        assert!(refused("l:3:4").contains("list \"l\" has 4 rules"));
+        assert!(refused("l:4:0").contains("have changed 3 times only"));
+        assert!(refused("l:4294967295:0").contains("have changed 3 times only"));
+        assert!(refused("x:3:0").contains("there is no list \"x\"; the lists are \"l\", \"m\""));
         assert!(refused("l:3").contains("is no handle of a rule"));
-        let (list, index) = state.find_rule(now, "l:3:4").unwrap();
+        let (list, index) = state.find_rule(now, "l:3:3").unwrap();
         assert_eq!((list.name.as_str(), index), ("l", 3));
     }
 
@@ -200,7 +200,7 @@ mod tests {
         }
         assert_eq!(state.changes.len(), CHANGES_MAX);
         let refused = |handle| state.find_rule(&even, handle).unwrap_err();
-        assert!(refused("l:36:1").contains("the rule is l:100:1 now"), "{}", refused("l:36:1"));
-        assert!(refused("l:35:1").contains("have changed 65 times since, of which the last 64"));
+        assert!(refused("l:36:0").contains("the rule is l:100:0 now"), "{}", refused("l:36:0"));
+        assert!(refused("l:35:0").contains("have changed 65 times since, of which the last 64"));
     }
 }
