@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the list, its rules and their actions.
 
-use crate::criteria::Criteria;
+use crate::criteria::{Criteria, MaskedValue};
 use std::fmt;
 
 /// What happens to a packet that a rule matches.
@@ -54,6 +54,10 @@ pub struct RuleOptions {
     pub log: bool,
     /// Connections that the rule permits get no NIC rule.
     pub no_offload: bool,
+    /// Bits that the rule writes to the mark of the connection.
+    pub set_mark: Option<MaskedValue<u32>>,
+    /// Bits that the rule writes to the label of the connection.
+    pub set_label: Option<MaskedValue<u128>>,
 }
 
 impl RuleOptions {
@@ -62,10 +66,18 @@ impl RuleOptions {
     /// # Errors
     /// If they do not.
     pub fn check(self, action: Action) -> Result<(), String> {
-        match self.no_offload && !action.permits() {
-            true => Err("no-offload needs permit or permit+reflect".to_owned()),
+        if self.no_offload && !action.permits() {
+            return Err("no-offload needs permit or permit+reflect".to_owned());
+        }
+        match self.sets_marks() && !action.permits() && action != Action::Count {
+            true => Err("set-mark and set-label need permit, permit+reflect, or count".to_owned()),
             false => Ok(()),
         }
+    }
+
+    /// True if the rule writes to the mark or the label of the connection.
+    pub fn sets_marks(self) -> bool {
+        self.set_mark.is_some() || self.set_label.is_some()
     }
 }
 

@@ -43,7 +43,7 @@ type Word<'a> = (usize, &'a str);
 
 /// Names of the fields of a rule.
 const FIELDS: &str = "src, dst, proto, sport, dport, icmp-type, icmp-code, tcp-flags, fragment, \
-    zone, ct, mark";
+    zone, ct, mark, set-mark, set-label";
 
 /// Returns the words of a line with their columns.
 fn words(line: &str) -> Vec<Word<'_>> {
@@ -99,7 +99,7 @@ pub fn parse_rule(
         let message = format!("{found}; write permit, permit+reflect, deny, reject, or count");
         return Err(error(column, message));
     };
-    parse_fields(&mut criteria, rest, line, find_set)?;
+    parse_fields((&mut criteria, &mut options), rest, line, find_set)?;
     let column = words.first().map_or(1, |(column, _)| *column);
     options.check(action).map_err(|message| error(column, message))?;
     complete(&mut criteria).map_err(|message| error(column, message))?;
@@ -124,7 +124,7 @@ fn option<'a>(options: &'a mut RuleOptions, name: &str) -> Option<&'a mut bool> 
 
 /// Reads pairs of a field's name and its value.
 fn parse_fields(
-    criteria: &mut Criteria,
+    (criteria, options): (&mut Criteria, &mut RuleOptions),
     mut rest: &[Word],
     line: &str,
     find_set: &dyn Fn(&str) -> Option<Arc<AddressSet>>,
@@ -140,12 +140,15 @@ fn parse_fields(
             let message = format!("{name} is written twice; write its values in one list");
             return Err(RuleError { column: *column, message });
         }
-        seen.push(spelling);
         rest = behind;
         let outcome = match parse_vpp_field(criteria, name, value) {
             ControlFlow::Break(outcome) => outcome,
-            ControlFlow::Continue(()) => parse_field(criteria, name, value, find_set),
+            ControlFlow::Continue(()) => match parse_mark(options, &spelling, value) {
+                ControlFlow::Break(outcome) => outcome,
+                ControlFlow::Continue(()) => parse_field(criteria, name, value, find_set),
+            },
         };
+        seen.push(spelling);
         let is_unknown = outcome.is_err() && !is_field(name);
         let column = if is_unknown { *column } else { *at };
         outcome.map_err(|message| RuleError { column, message })?;
@@ -177,6 +180,36 @@ fn parse_vpp_field(
         _ => return ControlFlow::Continue(()),
     };
     ControlFlow::Break(flags.map(|flags| criteria.tcp_flags = Some(flags)))
+}
+
+/// Reads `set-mark` or `set-label`; the value is `VALUE` or `VALUE/MASK`. Words of the name are
+/// joined by `-` or `_`.
+fn parse_mark(
+    options: &mut RuleOptions,
+    name: &str,
+    value: &str,
+) -> ControlFlow<Result<(), String>> {
+    ControlFlow::Break(match name.replace('_', "-").as_str() {
+        "set-mark" => values::bits(value, u32::BITS).map(|MaskedValue { value, mask }| {
+            // Both have at most 32 bits.
+            options.set_mark = Some(MaskedValue { value: value as u32, mask: mask as u32 });
+        }),
+        "set-label" => values::bits(value, u128::BITS).map(|bits| options.set_label = Some(bits)),
+        _ => return ControlFlow::Continue(()),
+    })
+}
+
+impl RuleOptions {
+    /// Reads the value of `set-mark` or `set-label`.
+    ///
+    /// # Errors
+    /// If the value is none, or there is no such option.
+    pub fn parse_mark(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match parse_mark(self, name, value) {
+            ControlFlow::Break(outcome) => outcome,
+            ControlFlow::Continue(()) => Err(format!("{name:?} sets no mark")),
+        }
+    }
 }
 
 /// Reads one field of a rule. Words of its name are joined by `-` or `_`. Call

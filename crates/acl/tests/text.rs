@@ -36,6 +36,9 @@ fn rules_are_read_as_they_are_written() {
         "permit zone 10,20-29 ct established,related",
         "permit mark 0x10/0xf0",
         "permit mark 0x7",
+        "permit proto tcp set-mark 0x1 set-label 0x10/0xf0",
+        "permit+reflect log mark 0x1/0x1 set-mark 0x2/0x3",
+        "count set-label 0xffffffffffffffffffffffffffffffff",
     ] {
         let rule = read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(rule.to_string(), text);
@@ -73,6 +76,13 @@ fn faults_are_named_with_their_column() {
         ("ipv4", 5, "an action is missing"),
         ("permit deny", 8, "has an action already"),
         ("deny log log", 10, "log is written twice"),
+        ("deny set-mark 1", 1, "set-mark and set-label need permit, permit+reflect, or count"),
+        ("reject set-label 1", 1, "need permit"),
+        ("permit set-mark 0x100000000", 17, "VALUE/MASK, of 32 bits"),
+        ("permit set-mark 3/1", 17, "not in its mask"),
+        ("permit set-label +1", 18, "of 128 bits"),
+        ("permit set-mark 1 set_mark 2", 19, "written twice"),
+        ("permit set-mark", 16, "set-mark has no value"),
         ("deny no-offload", 1, "no-offload needs permit"),
         ("log src 10.0.0.0/8", 5, "no action"),
         ("ipv4 ipv6 permit", 6, "has an IP version already"),
@@ -117,7 +127,8 @@ proptest! {
             "permit", "deny", "permit+reflect", "reject", "count", "log", "no-offload", "ipv4",
             "ipv6", "src", "dst", "proto",
             "sport", "dport", "icmp-type", "icmp-code", "tcp-flags", "tcpflags", "mask", "fragment",
-            "zone", "ct", "mark", "any", "0", "6", "tcp", "icmp", "icmpv6", "10.0.0.0/8", "::/0",
+            "zone", "ct", "mark",
+            "set-mark", "set-label", "any", "0", "6", "tcp", "icmp", "icmpv6", "10.0.0.0/8", "::/0",
             "@office", "1-2", "80", "syn", "syn/ack", "later", "new", "0x1/0x3", "7:", "\u{e9}",
             "/",
             "-", ",",

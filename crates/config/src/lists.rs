@@ -51,6 +51,8 @@ pub(crate) struct RuleTable {
     pub(crate) family: Option<Located<String>>,
     pub(crate) log: Option<Located<bool>>,
     pub(crate) no_offload: Option<Located<bool>>,
+    /// `set_mark` and `set_label`, as far as they are written.
+    pub(crate) marks: Vec<(&'static str, Located<String>)>,
     /// The fields that are written, by name.
     pub(crate) fields: Vec<(&'static str, Located<String>)>,
 }
@@ -132,6 +134,7 @@ impl RuleTable {
             family: section.text("family"),
             log: section.choice("log", YES_OR_NO),
             no_offload: section.choice("no_offload", YES_OR_NO),
+            marks: ["set_mark", "set_label"].iter().filter_map(field).collect(),
             fields: FIELDS.iter().filter_map(field).collect(),
         };
         section.end();

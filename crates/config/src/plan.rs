@@ -22,7 +22,7 @@ mod zones;
 
 pub use args::{EngineArgs, PlanArgs};
 pub(crate) use eal::EalPlan;
-pub use lists::ListContext;
+pub use lists::{Keeps, ListContext};
 pub use memory::{engine_bytes, handed_mbufs};
 pub use offload::OffloadPlan;
 pub(crate) use settings::Origin;
@@ -32,7 +32,7 @@ pub use zones::ZoneRules;
 
 use crate::{Config, Devargs, Fault, Huge, Located, Place, Problem, Socket};
 use doctor::host::Cpus;
-use engine::{ChecksumCheck, Nanos, Timeouts, ZoneSource};
+use engine::{ChecksumCheck, Nanos, Timeouts, Tracking, ZoneSource};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -128,7 +128,8 @@ impl Plan {
         let acl = std::mem::take(&mut config.acl);
         let lists = (std::mem::take(&mut config.sets), std::mem::take(&mut config.lists));
         let (mut engine, zone_timeouts) = plan_engine(config, &mut settings)?;
-        let lists = lists::plan_lists(acl, lists, pairs.len(), &mut settings)?;
+        let keeps: Vec<_> = pairs.iter().map(|pair| keeps(pair, &engine)).collect();
+        let lists = lists::plan_lists(acl, lists, &keeps, &mut settings)?;
         for (pair, access) in pairs.iter_mut().zip(lists.of_pairs) {
             pair.access = access;
         }
@@ -156,6 +157,13 @@ impl Plan {
     pub fn worker_cpus(&self) -> Vec<u32> {
         self.pairs.iter().flat_map(|pair| &pair.workers).copied().collect()
     }
+}
+
+/// Returns what the connections of a pair keep.
+fn keeps(pair: &PairPlan, engine: &engine::Config) -> lists::Keeps {
+    let zones = engine.zones.iter().map(|(_, policy)| policy.tracking).chain([engine.tracking]);
+    let marks = pair.deepest != Tracking::Off && zones.max() != Some(Tracking::Off);
+    lists::Keeps { marks, labels: engine.labels }
 }
 
 /// Returns the configuration of an engine; pairs in `config` are ignored.

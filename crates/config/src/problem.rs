@@ -132,6 +132,11 @@ pub(crate) enum Fault {
     ListMemory { name: String, most: u32 },
     #[error("connections have no labels; write labels = true in [table]")]
     NoLabels,
+    #[error(
+        "there are no connections to mark, since tracking is off in all zones; remove set-mark and \
+         set-label, or write tracking = \"flows\" or \"connections\""
+    )]
+    NoMarks,
     #[error(transparent)]
     Protocol(#[from] NoProtocol),
     #[error(transparent)]

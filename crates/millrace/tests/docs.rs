@@ -199,7 +199,9 @@ fn planned_keys() -> BTreeSet<String> {
          [[list.rule]]\naction = \"deny\"\nfamily = \"ipv6\"\nsrc = \"::1\"\ndst = \"::1\"\n\
          proto = \"tcp\"\nsport = 1\ndport = 1\ntcp_flags = \"syn\"\nfragment = \"none\"\n\
          zone = 1\nct = \"new\"\nmark = \"1\"\nlog = true\nno_offload = false\n\
-         [[list.rule]]\naction = \"deny\"\nproto = \"icmp\"\nicmp_type = 8\nicmp_code = 0\n";
+         [[list.rule]]\naction = \"deny\"\nproto = \"icmp\"\nicmp_type = 8\nicmp_code = 0\n\
+         [[list.rule]]\naction = \"permit\"\nset_mark = \"1\"\nset_label = \"1\"\n\
+         [table]\nlabels = true\n";
     let new_from = planned_keys_of(&format!("{PAIR}[acl]\nnew_from = \"a\"\n"));
     let of_lists = planned_keys_of(&format!("{PAIR}{lists}")).into_iter().chain(new_from);
     let is_of_lists = |key: &String| {

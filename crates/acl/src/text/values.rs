@@ -174,3 +174,24 @@ pub(super) fn mark(text: &str) -> Result<MaskedValue<u32>, String> {
         _ => Err(format!("{text:?} is no mark; write VALUE or VALUE/MASK, of 32 bits")),
     }
 }
+
+/// Reads bits to write, `VALUE` or `VALUE/MASK`, each of at most this many bits.
+pub(super) fn bits(text: &str, bits: u32) -> Result<MaskedValue<u128>, String> {
+    let all = u128::MAX >> (u128::BITS - bits);
+    let number = |text: &str| {
+        let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
+        let is_number = digits.bytes().all(|digit| digit.is_ascii_alphanumeric());
+        let number = u128::from_str_radix(digits, radix).ok().filter(|_| is_number);
+        number.filter(|number| *number <= all).ok_or_else(|| {
+            format!("{text:?} is no number; write VALUE or VALUE/MASK, of {bits} bits")
+        })
+    };
+    let (value, mask) = match text.split_once('/') {
+        Some((value, mask)) => (number(value)?, number(mask)?),
+        None => (number(text)?, all),
+    };
+    match value & !mask {
+        0 => Ok(MaskedValue { value, mask }),
+        _ => Err(format!("the value {text} has bits that are not in its mask")),
+    }
+}

@@ -13,10 +13,20 @@ impl fmt::Display for Rule {
         if let Some(family) = self.criteria.family {
             write!(f, "{} ", family.name())?;
         }
-        let RuleOptions { log, no_offload } = self.options;
+        let RuleOptions { log, no_offload, set_mark, set_label } = self.options;
         let log = if log { " log" } else { "" };
         let no_offload = if no_offload { " no-offload" } else { "" };
-        write!(f, "{}{log}{no_offload}{}", self.action.name(), self.criteria)
+        write!(f, "{}{log}{no_offload}{}", self.action.name(), self.criteria)?;
+        match set_mark {
+            Some(MaskedValue { value, mask: u32::MAX }) => write!(f, " set-mark {value:#x}")?,
+            Some(MaskedValue { value, mask }) => write!(f, " set-mark {value:#x}/{mask:#x}")?,
+            None => {}
+        }
+        match set_label {
+            Some(MaskedValue { value, mask: u128::MAX }) => write!(f, " set-label {value:#x}"),
+            Some(MaskedValue { value, mask }) => write!(f, " set-label {value:#x}/{mask:#x}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -24,6 +24,28 @@ const NIC_RULES_MAX: u32 = 2048;
 /// Most bytes of a file of rules or networks: a million IPv6 networks fit.
 const LIST_FILE_MAX: u64 = 128 << 20;
 
+/// What the connections of a pair keep of what rules write to them.
+#[derive(Clone, Copy, Debug)]
+pub struct Keeps {
+    /// True if a zone of the pair has connections, which have marks.
+    pub marks: bool,
+    /// True if they have labels.
+    pub labels: bool,
+}
+
+impl Keeps {
+    /// Returns the index of the first rule that writes marks or labels which are not kept, and what
+    /// is wrong with it.
+    pub fn find_unkept(self, rules: &[Rule]) -> Option<(usize, String)> {
+        let find = |is: fn(&RuleOptions) -> bool| rules.iter().position(|rule| is(&rule.options));
+        let unmarked = || find(|options| options.sets_marks()).filter(|_| !self.marks);
+        let unlabelled = || find(|options| options.set_label.is_some()).filter(|_| !self.labels);
+        unmarked()
+            .map(|rule| (rule, Fault::NoMarks.to_string()))
+            .or_else(|| unlabelled().map(|rule| (rule, Fault::NoLabels.to_string())))
+    }
+}
+
 /// What further rules of the lists are read with, and the limit for lists that have them.
 #[derive(Clone, Debug)]
 pub struct ListContext {
@@ -31,11 +53,13 @@ pub struct ListContext {
     pub sets: HashMap<String, Arc<AddressSet>>,
     /// Most memory of all searches of a pair, in MB.
     pub memory_mb: u32,
+    /// By pair.
+    pub keeps: Vec<Keeps>,
 }
 
 impl Default for ListContext {
     fn default() -> Self {
-        Self { sets: HashMap::new(), memory_mb: MEMORY_MB }
+        Self { sets: HashMap::new(), memory_mb: MEMORY_MB, keeps: Vec::new() }
     }
 }
 
@@ -70,10 +94,11 @@ struct Reader {
 pub(super) fn plan_lists(
     acl: Option<Acl>,
     (sets, lists): (Vec<Set>, Vec<List>),
-    pairs: usize,
+    keeps: &[Keeps],
     settings: &mut Settings,
 ) -> Result<ListPlan, Vec<Problem>> {
     let mut reader = Reader::default();
+    let pairs = keeps.len();
     if acl.is_none() && lists.is_empty() && sets.is_empty() {
         return Ok(ListPlan { of_pairs: vec![None; pairs], ..ListPlan::default() });
     }
@@ -101,9 +126,12 @@ pub(super) fn plan_lists(
     if !reader.problems.is_empty() {
         return Err(reader.problems);
     }
-    let of_pair = |pair| build(&reader.lists, pair as u32, (memory_mb, limits));
-    let built: Vec<_> = (0..pairs).map(of_pair).collect();
-    let context = ListContext { sets: reader.sets, memory_mb };
+    let of_pair = |(pair, keeps): (u32, &Keeps)| {
+        check_marks(&reader.lists, pair, *keeps)?;
+        build(&reader.lists, pair, (memory_mb, limits))
+    };
+    let built: Vec<_> = (0..).zip(keeps).map(of_pair).collect();
+    let context = ListContext { sets: reader.sets, memory_mb, keeps: keeps.to_vec() };
     let mut plan = ListPlan { of_pairs: Vec::new(), nic_rules_max, context };
     let mut problems = Vec::new();
     for pair in built {
@@ -137,6 +165,19 @@ fn new_from(from: Side, place: Place) -> [Bound; 2] {
         bound(list("new_from", "permit+reflect ct new"), from),
         bound(list("new_from (answers)", "permit ct established,related,reply"), to),
     ]
+}
+
+/// Refuses rules that set marks or labels where connections keep none.
+fn check_marks(lists: &[Bound], pair: u32, keeps: Keeps) -> Result<(), Problem> {
+    let is_own = |bound: &&Bound| bound.pair.is_none_or(|number| number == pair);
+    for Bound { binding, place, key, .. } in lists.iter().filter(is_own) {
+        let rules = &binding.list.rules;
+        if let Some((rule, why)) = keeps.find_unkept(rules) {
+            let fault = Fault::Rule(format!("pair {pair}, rule {rule} ({}): {why}", rules[rule]));
+            return Err(Problem { place: *place, key: key.clone(), fault });
+        }
+    }
+    Ok(())
 }
 
 /// Builds the lists of one pair.
@@ -359,7 +400,14 @@ impl Reader {
         };
         let log = option("log", table.log);
         let no_offload = option("no_offload", table.no_offload);
-        let options = RuleOptions { log, no_offload };
+        let mut options = RuleOptions { log, no_offload, ..RuleOptions::default() };
+        for (name, Located { value, place }) in table.marks {
+            if let Err(message) = options.parse_mark(name, &value) {
+                self.problem(place, format!("{key}.{name}"), Fault::Rule(message));
+                return None;
+            }
+            settings.note(name, value, place.into());
+        }
         if let Err(message) = options.check(*action) {
             self.problem(table.place, key.to_owned(), Fault::Rule(message));
             return None;

@@ -518,3 +518,28 @@ fn faults_of_access_lists_are_named() {
         assert!(found.contains(says), "{text}\n{found}");
     }
 }
+
+/// Rules that would write where no connection keeps it are refused, with their list.
+#[test]
+fn rules_that_set_what_connections_do_not_keep_are_told() {
+    let list = |rule: &str| format!("[[list]]\nname = \"l\"\nrules = \"deny\\n{rule}\"\n");
+    let told = |text: &str, rule| match plan(&format!("{PAIR}{text}{}", list(rule))) {
+        Ok(_) => String::new(),
+        Err(problems) => format!("{}: {}", problems[0].key, problems[0].fault),
+    };
+    assert_eq!(told("", "permit set-mark 1"), "");
+    assert_eq!(told("[table]\nlabels = true\n", "permit set-label 1"), "");
+    assert_eq!(told("[policy]\ntracking = \"flows\"\n", "permit set-mark 1"), "");
+    let tracked = "[[zone]]\nids = [7]\ntracking = \"connections\"\n";
+    let some = format!("[policy]\ntracking = \"off\"\n{tracked}");
+    assert_eq!(told(&some, "count set-mark 1"), "");
+    let labels = told("", "permit set-label 1");
+    assert!(labels.contains("list[0]: pair 0, rule 1 (permit set-label 0x1): connections have no labels"));
+    for off in ["tracking = \"off\"\n", "[policy]\ntracking = \"off\"\n"] {
+        let refused = told(off, "permit set-mark 1");
+        assert!(
+            refused.contains("list[0]: pair 0, rule 1 (permit set-mark 0x1): there are no"),
+            "{refused}"
+        );
+    }
+}

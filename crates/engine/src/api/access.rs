@@ -106,6 +106,8 @@ pub struct AccessLists {
     epoch: u32,
     /// True if a rule logs packets.
     pub(crate) logs: bool,
+    /// True if a rule writes marks or labels.
+    pub(crate) sets_marks: bool,
     limits: AccessLimits,
 }
 
@@ -160,8 +162,9 @@ impl AccessLists {
         let mentions_ct = any(|rule| rule.criteria.ct != CtStates::ANY);
         let decisions = chains.map(|chain| rule_decisions((&lists, rules), chain));
         let logs = any(|rule| rule.options.log);
-        let limits = AccessLimits::default();
-        Ok(Self { lists, chains, rules, mentions_ct, decisions, epoch: 0, logs, limits })
+        let sets_marks = any(|rule| rule.options.sets_marks());
+        let (epoch, limits) = (0, AccessLimits::default());
+        Ok(Self { lists, chains, rules, mentions_ct, decisions, epoch, logs, sets_marks, limits })
     }
 
     /// Returns these lists with a number that no earlier lists of the run have.

@@ -42,6 +42,16 @@ pub struct MarkChange {
 }
 
 impl MaskedBits {
+    /// Returns the bits of this mask, with these values.
+    pub(crate) fn new(value: u128, mask: u128) -> Self {
+        Self { value: value & mask, mask }
+    }
+
+    /// Returns both: where they overlap, `later` holds.
+    fn then(self, later: Self) -> Self {
+        Self { value: later.written_to(self.value), mask: self.mask | later.mask }
+    }
+
     /// Parses `VALUE` or `VALUE/MASK`, each decimal or with `0x`, and each of at most `bits` bits.
     ///
     /// # Errors
@@ -99,6 +109,27 @@ impl fmt::Display for MaskedBitsError {
 impl std::error::Error for MaskedBitsError {}
 
 impl MarkChange {
+    /// Changes nothing.
+    pub(crate) const NONE: MarkChange = MarkChange { mark: None, label: None };
+
+    /// Returns a change that is this one, and then another.
+    pub(crate) fn then(self, later: MarkChange) -> MarkChange {
+        let both = |first: Option<MaskedBits>, later| match (first, later) {
+            (Some(first), Some(later)) => Some(first.then(later)),
+            (first, later) => first.or(later),
+        };
+        MarkChange { mark: both(self.mark, later.mark), label: both(self.label, later.label) }
+    }
+
+    /// Returns the change that a rule makes.
+    pub(crate) fn of_rule(options: acl::RuleOptions) -> MarkChange {
+        let mark = options.set_mark;
+        MarkChange {
+            mark: mark.map(|bits| MaskedBits::new(bits.value.into(), bits.mask.into())),
+            label: options.set_label.map(|bits| MaskedBits::new(bits.value, bits.mask)),
+        }
+    }
+
     pub(crate) fn written_to(self, old: CtMark) -> CtMark {
         let write = |bits: Option<MaskedBits>, old| bits.map_or(old, |bits| bits.written_to(old));
         CtMark {
@@ -147,6 +178,23 @@ mod tests {
             let change = MarkChange { mark: None, label: Some(bits) };
             let [before, after] = [old, new].map(|label| CtMark { mark: old as u32, label });
             prop_assert_eq!(change.written_to(before), after);
+        }
+
+        #[test]
+        fn two_changes_are_one_after_the_other(
+            old: u128, bits in prop::array::uniform4(any::<u128>()), both: [bool; 2],
+        ) {
+            let change = |value, mask, is_some: bool| {
+                let label = is_some.then(|| MaskedBits::new(value, mask));
+                MarkChange { mark: None, label }
+            };
+            let (first, later) =
+                (change(bits[0], bits[1], both[0]), change(bits[2], bits[3], both[1]));
+            let old = CtMark { mark: 0, label: old };
+            prop_assert_eq!(
+                first.then(later).written_to(old),
+                later.written_to(first.written_to(old))
+            );
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn reopen<const W: usize>(
     let originators = tracker.originators(record, packet, cause);
     let (zone, limits) = (key.zone(), &mut verdicts.accounts.limits);
     let step = match limits.check_next(&key, originators, packet.now) {
-        Ok(()) => tracker.reopen(record, packet, cause, verdicts.accounts),
+        Ok(()) => tracker.reopen((record, cause), packet, judgement.as_ref(), verdicts.accounts),
         Err(reason) => Step::NoRoom(reason),
     };
     if let Some(judgement) = judgement {

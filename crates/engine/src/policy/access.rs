@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Judges a packet by the access lists of its way through the pair.
 
-use crate::api::{AccessLists, RuleDecision, Side};
-use acl::{AccessList, Action, Packet};
+use crate::api::{AccessLists, MarkChange, RuleDecision, Side};
+use acl::{AccessList, Action, Packet, Rule};
 use std::sync::Arc;
 
 /// Stands for no counter of a rule.
@@ -33,6 +33,8 @@ pub(crate) struct Judgement {
     /// True if another packet of its connection and direction may be judged otherwise, or if a rule
     /// only counts it.
     pub(crate) varies: bool,
+    /// What its rules write to the mark and label of the connection; nothing if it is denied.
+    pub(crate) marks: MarkChange,
 }
 
 impl Judgement {
@@ -44,6 +46,7 @@ impl Judgement {
         reflects: false,
         no_offload: false,
         varies: false,
+        marks: MarkChange::NONE,
     };
 
     /// Returns what happens to the packet.
@@ -90,7 +93,21 @@ impl AccessLists {
                 break;
             }
         }
+        if self.sets_marks && judgement.permits {
+            judgement.marks = self.mark_change(side, packet, &judgement);
+        }
         judgement
+    }
+
+    /// Returns what the rules that count a packet and the rules that permit it write to the mark
+    /// and label of its connection, in the order of lists and rules.
+    #[inline(never)]
+    fn mark_change(&self, side: Side, packet: &Packet, judgement: &Judgement) -> MarkChange {
+        let mut change = MarkChange::NONE;
+        self.for_each_rule(side, (packet, judgement), &mut |_, rule| {
+            change = change.then(MarkChange::of_rule(rule.options));
+        });
+        change
     }
 
     /// Returns the judgement about a packet that arrives at this side and whose first matching rule
@@ -124,17 +141,35 @@ impl AccessLists {
     pub(crate) fn for_each_counting(
         &self,
         side: Side,
-        (packet, judgement): (&Packet, &Judgement),
+        packet: (&Packet, &Judgement),
         count: &mut impl FnMut(u32),
+    ) {
+        self.for_each_rule(side, packet, &mut |counter, rule| {
+            if rule.action == Action::Count {
+                count(counter);
+            }
+        });
+    }
+
+    /// Calls `visit` for each rule that counts this packet or has decided about it, in their order.
+    fn for_each_rule(
+        &self,
+        side: Side,
+        (packet, judgement): (&Packet, &Judgement),
+        visit: &mut impl FnMut(u32, &Rule),
     ) {
         for (index, counter) in self.chains[side as usize].iter().zip(judgement.rules) {
             let searched = index.and_then(|index| self.lists.get(index));
             let Some(searched) = searched.filter(|_| counter != NO_RULE) else { continue };
             let end = counter - searched.first_rule;
             for &rule in searched.count_rules.iter().take_while(|rule| **rule < end) {
-                if searched.list.rules[rule as usize].criteria.matches(packet) {
-                    count(searched.first_rule + rule);
+                let counting = &searched.list.rules[rule as usize];
+                if counting.criteria.matches(packet) {
+                    visit(searched.first_rule + rule, counting);
                 }
+            }
+            if let Some(rule) = searched.list.rules.get(end as usize) {
+                visit(counter, rule);
             }
         }
     }

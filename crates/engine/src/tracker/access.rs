@@ -5,7 +5,8 @@
 //! ends, or someone asks, the counters of the connection are added to those of the rule.
 
 use super::Tracker;
-use crate::api::RuleHits;
+use crate::account::Accounts;
+use crate::api::{EventKind, MarkChange, RuleHits};
 use crate::base::Nanos;
 use crate::packet::PacketMeta;
 use crate::policy::{Judgement, Outcome};
@@ -68,6 +69,40 @@ impl<const W: usize> Tracker<W> {
         };
         let no_offload = judgement.no_offload;
         self.write_access(record, ConnAccess { side: self.side, no_offload, ..access });
+    }
+
+    /// Writes marks of a connection that begins in `record`, before its event.
+    #[inline(always)]
+    pub(super) fn write_marks_of_rules(&mut self, record: u32, change: MarkChange) {
+        if change != MarkChange::NONE {
+            self.change_marks(record, change);
+        }
+    }
+
+    /// Writes marks of the connection in `record`. Emits an event if they differ now.
+    pub(crate) fn set_marks_by_rules(
+        &mut self,
+        record: u32,
+        change: MarkChange,
+        accounts: &mut Accounts,
+    ) {
+        if change != MarkChange::NONE
+            && self.change_marks(record, change)
+            && accounts.has_subscribers()
+        {
+            accounts.emit(self.event(record, EventKind::Update));
+        }
+    }
+
+    /// Writes marks of the connection in `record`. True if they differ now.
+    #[cold]
+    fn change_marks(&mut self, record: u32, change: MarkChange) -> bool {
+        let old = self.table.ct_mark(record);
+        let new = change.written_to(old);
+        if new != old {
+            self.table.set_ct_mark(record, new);
+        }
+        self.table.ct_mark(record) != old
     }
 
     /// Permits both directions of the connection in `record`, by a rule that reflects it. Packets

@@ -30,6 +30,7 @@ impl<const W: usize> Tracker<W> {
         };
         if let Some(judgement) = judgement {
             self.begin_access(record, judgement);
+            self.write_marks_of_rules(record, judgement.marks);
         }
         accounts.count_new((&key, packet.meta.swapped()), packet.now);
         self.emit_new(record, accounts);

@@ -8,6 +8,7 @@ use crate::account::Accounts;
 use crate::api::EndReason;
 use crate::conn::ConnCold;
 use crate::packet::PacketView;
+use crate::policy::Judgement;
 
 impl<const W: usize> Tracker<W> {
     /// Returns the originators of the connection in `record` and of the one that would replace it:
@@ -27,9 +28,9 @@ impl<const W: usize> Tracker<W> {
     /// caller has checked that it may begin.
     pub(crate) fn reopen(
         &mut self,
-        record: u32,
+        (record, cause): (u32, ReopenCause),
         packet: &PacketView,
-        cause: ReopenCause,
+        judgement: Option<&Judgement>,
         accounts: &mut Accounts,
     ) -> Step {
         let PacketView { meta, header_info: info, now, .. } = *packet;
@@ -45,6 +46,9 @@ impl<const W: usize> Tracker<W> {
             accounts.end(oldest);
         }
         self.restart(record, packet, cause);
+        if let Some(judgement) = judgement {
+            self.write_marks_of_rules(record, judgement.marks);
+        }
         let hot = &self.table.hot[record as usize];
         accounts.count_reopened((&hot.key, hot.originator()), now);
         self.finish(record, (meta, info, now), Some(StateChange::New(before)), accounts);

@@ -4,9 +4,9 @@
 
 use acl::{AccessList, Action, Packet, parse_rule};
 use engine::{
-    AccessLists, AccessSource, AccessUpdate, Config, Cursor, Engine, FragmentLimits, ListBinding,
-    ListDirection, ListMarkConfig, MarkLayout, MarkVerification, RuleHits, Side, Tracking,
-    UntrackedReason, Verdict,
+    AccessLists, AccessSource, AccessUpdate, Config, CtMark, Cursor, Engine, EventKind,
+    FragmentLimits, ListBinding, ListDirection, ListMarkConfig, MarkLayout, MarkVerification,
+    Query, RuleHits, Side, Tracking, UntrackedReason, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -28,8 +28,8 @@ pub(crate) fn bind(list: Arc<AccessList>, side: Side, direction: ListDirection) 
 pub(crate) fn config(bindings: &[ListBinding], tracking: Tracking) -> Config {
     let access = Some(Arc::new(AccessLists::new(bindings).unwrap()));
     let (capacity_ipv4, capacity_ipv6) = (1000, 1000);
-    let deepest = tracking;
-    Config { capacity_ipv4, capacity_ipv6, access, tracking, deepest, ..Config::default() }
+    let (deepest, labels) = (tracking, true);
+    Config { capacity_ipv4, capacity_ipv6, access, tracking, deepest, labels, ..Config::default() }
 }
 
 /// The two lines that people want first: connections begin at port A only.
@@ -289,7 +289,10 @@ fn rule_text() -> impl Strategy<Value = String> {
         " proto tcp sport 1",
     ]);
     let ct = word(&["", "", "", " ct new", " ct established", " ct reply", " ct new,reply"]);
-    (action, src, dst, proto, ct).prop_map(|(a, b, c, d, e)| format!("{a}{b}{c}{d}{e}"))
+    let mark = word(&["", "", "", "", " mark 0x1/0x1", " mark 0x4"]);
+    let set = word(&["", "", "", " set-mark 0x1/0x3", " set-mark 4", " set-mark 2/2 set-label 9"]);
+    (action, src, dst, proto, ct, mark, set)
+        .prop_map(|(a, b, c, d, e, f, g)| format!("{a}{b}{c}{d}{e}{f}{g}"))
 }
 
 fn random_list() -> impl Strategy<Value = Arc<AccessList>> {
@@ -356,7 +359,7 @@ impl Sent {
     }
 
     /// The fields of the packet, with this relation to its connection.
-    fn fields(&self, ct: acl::CtStates) -> Packet {
+    fn fields(&self, ct: acl::CtStates, mark: u32) -> Packet {
         let [a, b]: [IpAddr; 2] = match self.is_v6 {
             false => [[10, 0, 0, self.hosts[0]].into(), [10, 0, 1, self.hosts[1]].into()],
             true => [(0, self.hosts[0]), (1, self.hosts[1])]
@@ -376,10 +379,14 @@ impl Sent {
             ports: Some(ports),
             tcp_flags,
             ct,
+            mark,
             ..Packet::EMPTY
         }
     }
 }
+
+/// IP version, protocol, hosts and ports of a connection.
+type ConnKey = (bool, bool, [u8; 2], [u16; 2]);
 
 /// A connection of the model.
 struct Conn {
@@ -389,58 +396,142 @@ struct Conn {
     is_open: bool,
     /// Counters of the rules that reflect it, if they do.
     reflected_by: Option<Vec<usize>>,
+    /// By direction, the originator's first: what the next packet is compared with rules for.
+    stored: [Stored; 2],
+    /// Mark and label.
+    bits: [u128; 2],
+}
+
+/// What is known about the packets of one direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stored {
+    Nothing,
+    /// Later packets are not compared, so they write no marks.
+    Decision,
+    /// Each packet is compared.
+    Varies,
+}
+
+/// What the rules say about a packet.
+struct Judged {
+    verdict: Verdict,
+    /// Counters of the rules that decided.
+    deciding: Vec<usize>,
+    reflects: bool,
+    /// True if another packet of the direction may be judged otherwise.
+    varies: bool,
+    /// Value and mask of each write to marks and labels, in the order of rules.
+    writes: Vec<[(u128, u128); 2]>,
+}
+
+impl Judged {
+    fn stored(&self) -> Stored {
+        if self.varies || self.reflects { Stored::Varies } else { Stored::Decision }
+    }
+
+    fn write(&self, bits: &mut [u128; 2]) {
+        for write in self.writes.iter().filter(|_| self.verdict == Verdict::Forward) {
+            for (bits, (value, mask)) in bits.iter_mut().zip(write) {
+                *bits = *bits & !mask | value;
+            }
+        }
+    }
+}
+
+/// Value and mask of what a rule writes.
+fn writes(rule: &acl::Rule) -> [(u128, u128); 2] {
+    let acl::RuleOptions { set_mark, set_label, .. } = rule.options;
+    let mark = set_mark.map_or((0, 0), |bits| (bits.value.into(), bits.mask.into()));
+    [mark, set_label.map_or((0, 0), |bits| (bits.value, bits.mask))]
 }
 
 /// Lists of each way, in their order, with the number of their first counter.
 struct Model {
     ways: [Vec<(Arc<AccessList>, usize)>; 2],
-    conns: HashMap<(bool, bool, [u8; 2], [u16; 2]), Conn>,
+    conns: HashMap<ConnKey, Conn>,
     hits: Vec<u64>,
     tracking: Tracking,
 }
 
 impl Model {
-    /// Compares a packet with every rule. Returns its verdict, the counters of the rules that
-    /// decided, and whether one reflects.
-    fn judge(&mut self, fields: &Packet, from_a: bool) -> (Verdict, Vec<usize>, bool) {
-        let (mut deciding, mut reflects) = (vec![], false);
+    /// Compares a packet with every rule.
+    fn judge(&mut self, fields: &Packet, from_a: bool) -> Judged {
+        let verdict = Verdict::Forward;
+        let mut judged =
+            Judged { verdict, deciding: vec![], reflects: false, varies: false, writes: vec![] };
         for (list, first) in &self.ways[usize::from(!from_a)] {
             let decision = list.decide(fields);
             for rule in list.counting(decision, fields) {
                 self.hits[first + rule as usize] += 1;
+                judged.writes.push(writes(&list.rules[rule as usize]));
             }
-            deciding.push(first + decision.rule.map_or(list.rules.len(), |rule| rule as usize));
-            reflects |= decision.action == Action::PermitReflect;
-            match decision.action {
-                Action::Deny => return (Verdict::Drop, deciding, false),
-                Action::Reject => return (Verdict::Reject, deciding, false),
-                Action::Permit | Action::PermitReflect | Action::Count => {}
-            }
+            let deciding = decision.rule.map_or(list.rules.len(), |rule| rule as usize);
+            judged.deciding.push(first + deciding);
+            judged.writes.extend(list.rules.get(deciding).map(writes));
+            judged.reflects |= decision.action == Action::PermitReflect;
+            judged.varies |= acl::Search::new(list).unwrap().find(fields).varies;
+            judged.verdict = match decision.action {
+                Action::Deny => Verdict::Drop,
+                Action::Reject => Verdict::Reject,
+                Action::Permit | Action::PermitReflect | Action::Count => continue,
+            };
+            judged.reflects = false;
+            break;
         }
-        (Verdict::Forward, deciding, reflects)
+        judged
     }
 
-    /// After a change of lists, a connection is reflected if it would be when it began.
-    fn decide_anew(&mut self, key: (bool, bool, [u8; 2], [u16; 2]), sent: &Sent) {
-        let Some(from_a) = self.conns.get(&key).filter(|conn| conn.is_open).map(|conn| conn.from_a)
-        else {
-            return;
-        };
-        let first = Sent { from_a, flags: 2, ..*sent };
+    /// As `judge`, without counting.
+    fn foresee(&mut self, fields: &Packet, from_a: bool) -> Judged {
         let hits = self.hits.clone();
-        let (_, deciding, reflects) = self.judge(&first.fields(acl::CtStates::NEW), from_a);
+        let judged = self.judge(fields, from_a);
         self.hits = hits;
-        let conn = self.conns.get_mut(&key).unwrap();
-        conn.is_open = false;
-        conn.reflected_by = reflects.then_some(deciding);
+        judged
+    }
+
+    fn mentions_ct(&self) -> bool {
+        let rules = self.ways.iter().flatten().flat_map(|(list, _)| &list.rules);
+        rules.into_iter().any(|rule| rule.criteria.ct != acl::CtStates::ANY)
+    }
+
+    /// After a change of lists, a connection is reflected if it would be when it began. Otherwise
+    /// each direction is decided by the state that the connection has.
+    fn decide_anew(&mut self, key: ConnKey, sent: &Sent) {
+        let Some(mut conn) = self.conns.remove(&key) else { return };
+        if std::mem::replace(&mut conn.is_open, false) {
+            let from_a = conn.from_a;
+            let first = Sent { from_a, flags: 2, ..*sent };
+            let mark = conn.bits[0] as u32;
+            let begun = self.foresee(&first.fields(acl::CtStates::NEW, mark), from_a);
+            if begun.reflects {
+                begun.write(&mut conn.bits);
+                conn.reflected_by = Some(begun.deciding);
+            } else {
+                let orig = Sent { from_a, ..*sent }.fields(acl::CtStates::ESTABLISHED, mark);
+                let states = acl::CtStates::ESTABLISHED | acl::CtStates::REPLY;
+                let reply = Sent { from_a: !from_a, ..*sent }.fields(states, mark);
+                let directions = match conn.is_answered {
+                    false => vec![begun],
+                    true => vec![self.foresee(&orig, from_a), self.foresee(&reply, !from_a)],
+                };
+                conn.stored = [Stored::Nothing; 2];
+                for (judged, stored) in directions.iter().zip(&mut conn.stored) {
+                    *stored = judged.stored();
+                    if *stored == Stored::Decision {
+                        judged.write(&mut conn.bits);
+                    }
+                }
+            }
+        }
+        self.conns.insert(key, conn);
     }
 
     fn process(&mut self, sent: &Sent) -> Verdict {
         let key = (sent.is_v6, sent.is_tcp, sent.hosts, sent.ports);
         let is_off = self.tracking == Tracking::Off;
         self.decide_anew(key, sent);
-        let conn = self.conns.get(&key);
-        let ct = match conn {
+        let mut conn = self.conns.remove(&key);
+        let ct = match &conn {
             _ if is_off => acl::CtStates::UNTRACKED,
             None => acl::CtStates::NEW,
             Some(conn) if conn.from_a != sent.from_a => {
@@ -449,27 +540,67 @@ impl Model {
             Some(conn) if conn.is_answered => acl::CtStates::ESTABLISHED,
             Some(_) => acl::CtStates::NEW,
         };
-        let reflected = conn.and_then(|conn| conn.reflected_by.clone());
-        let (verdict, deciding, reflects) = match reflected {
-            Some(rules) => (Verdict::Forward, rules, false),
-            None => self.judge(&sent.fields(ct), sent.from_a),
+        let mark = conn.as_ref().map_or(0, |conn| conn.bits[0] as u32);
+        let reflected = conn.as_ref().and_then(|conn| conn.reflected_by.clone());
+        let is_reflected = reflected.is_some();
+        let judged = match reflected {
+            Some(deciding) => Judged {
+                deciding,
+                verdict: Verdict::Forward,
+                reflects: true,
+                varies: false,
+                writes: vec![],
+            },
+            None => self.judge(&sent.fields(ct, mark), sent.from_a),
         };
-        for rule in &deciding {
+        for rule in &judged.deciding {
             self.hits[*rule] += 1;
         }
-        if verdict == Verdict::Forward && !is_off {
-            let conn = self.conns.entry(key).or_insert(Conn {
+        let passes = judged.verdict == Verdict::Forward;
+        if conn.is_none() && passes && !is_off {
+            conn = Some(Conn {
                 from_a: sent.from_a,
                 is_answered: false,
                 is_open: false,
                 reflected_by: None,
+                stored: [Stored::Nothing; 2],
+                bits: [0; 2],
             });
-            conn.is_answered |= conn.from_a != sent.from_a;
-            if reflects && conn.reflected_by.is_none() {
-                conn.reflected_by = Some(deciding);
+        }
+        if let Some(mut conn) = conn {
+            if !is_reflected {
+                self.store(&mut conn, sent, &judged);
+            }
+            conn.is_answered |= passes && conn.from_a != sent.from_a;
+            self.conns.insert(key, conn);
+        }
+        judged.verdict
+    }
+
+    /// Stores what the rules say about a packet of a connection, and writes its marks, unless that
+    /// was decided before.
+    fn store(&mut self, conn: &mut Conn, sent: &Sent, judged: &Judged) {
+        let direction = usize::from(conn.from_a != sent.from_a);
+        if conn.stored[direction] == Stored::Decision {
+            return;
+        }
+        judged.write(&mut conn.bits);
+        if judged.reflects {
+            conn.reflected_by = Some(judged.deciding.clone());
+            return;
+        }
+        let is_answer = direction == 1 && !conn.is_answered;
+        let is_judged = !self.ways[usize::from(!conn.from_a)].is_empty();
+        if is_answer && judged.verdict == Verdict::Forward && self.mentions_ct() && is_judged {
+            let orig = Sent { from_a: conn.from_a, ..*sent };
+            let fields = orig.fields(acl::CtStates::ESTABLISHED, conn.bits[0] as u32);
+            let anew = self.foresee(&fields, conn.from_a);
+            conn.stored[0] = anew.stored();
+            if conn.stored[0] == Stored::Decision {
+                anew.write(&mut conn.bits);
             }
         }
-        verdict
+        conn.stored[direction] = judged.stored();
     }
 }
 
@@ -496,6 +627,13 @@ pub(crate) fn bindings((lists, bound): &Lists) -> Vec<ListBinding> {
 }
 
 impl Model {
+    /// Returns the marks and labels of all connections, in order.
+    fn marks(&self) -> Vec<[u128; 2]> {
+        let mut marks: Vec<_> = self.conns.values().map(|conn| conn.bits).collect();
+        marks.sort_unstable();
+        marks
+    }
+
     /// Puts other lists into force. A rule keeps its counter if its list has it still.
     fn set_lists(&mut self, bindings: &[ListBinding]) {
         let texts = |ways: &[Vec<(Arc<AccessList>, usize)>; 2]| {
@@ -529,6 +667,18 @@ impl Model {
             (conn.reflected_by, conn.is_open) = (None, true);
         }
     }
+}
+
+/// Returns the marks and labels of all connections, in order.
+fn marks_of(engine: &Engine) -> Vec<[u128; 2]> {
+    let (query, mut cursor, mut found) = (Query::default(), Cursor::default(), vec![]);
+    let mut add = |flow: engine::ConnView| {
+        let CtMark { mark, label } = flow.record.ct_mark;
+        found.push([mark.into(), label]);
+    };
+    while engine.list(&query, &mut cursor, 64, &mut add) {}
+    found.sort_unstable();
+    found
 }
 
 /// Replaces the lists of an engine, and visits all its connections.
@@ -572,7 +722,7 @@ impl Marks {
             Marks::Any => return Some(layout.encode_list_rule(number as u32 % rules, epoch)),
             Marks::Right | Marks::SomeOld => {}
         }
-        let fields = sent.fields(acl::CtStates::NEW);
+        let fields = sent.fields(acl::CtStates::NEW, 0);
         let ports = fields.ports.unwrap_or_default();
         let ends = [fields.src, fields.dst];
         let rules = acl::stateless_rules(list);
@@ -631,6 +781,7 @@ proptest! {
             let found = marked_verdicts(&mut engine, burst[0].side(), &packets);
             let expected: Vec<_> = burst.iter().map(|sent| model.process(sent)).collect();
             prop_assert_eq!(found, expected, "{:?}", burst);
+            prop_assert_eq!(marks_of(&engine), model.marks(), "{:?}", burst);
         }
         let found = hits(&mut engine, model.hits.len());
         let found: Vec<_> = found.iter().map(|hits| hits.packets).collect();
@@ -697,4 +848,31 @@ fn a_trace_names_the_rule_and_how_it_was_found() {
     let arp = FrameBuilder::ethernet(0x0806).build();
     let (verdict, trace) = engine.process_traced(Side::B, SECOND, &BytesPacket::new(&arp));
     assert_eq!((verdict, trace), (Verdict::Forward, None));
+}
+
+/// A connection has the mark of its rule in its first event, and later rules see it. A connection
+/// that reuses the ports of an ended one begins with the mark of its own rule.
+#[test]
+fn events_and_later_rules_see_the_mark_of_a_rule() {
+    let a = list("a", Action::Deny, &["permit proto tcp set-mark 0x10/0xf0", "permit set-mark 1"]);
+    let answers = ["deny mark 1 proto udp sport 53", "permit mark 0x10/0xff set-mark 2/2", "deny"];
+    let b = list("b", Action::Permit, &answers);
+    let bindings = [bind(a, Side::A, ListDirection::In), bind(b, Side::B, ListDirection::In)];
+    let mut engine = Engine::new(&config(&bindings, Tracking::Connections));
+    engine.subscribe(true);
+    let query = udp(1, 2, 4000, 53);
+    assert_eq!(send(&mut engine, Side::A, std::slice::from_ref(&query)), [true]);
+    assert_eq!(send(&mut engine, Side::B, &[query.reversed()]), [false]);
+    let tcp = |flags, seq| {
+        FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 2]).tcp(4000, 80).flags(flags).seq(seq)
+    };
+    let syn_ack = tcp(0x12, 900).ack(101).reversed();
+    assert_eq!(send(&mut engine, Side::A, &[tcp(2, 100)]), [true]);
+    assert_eq!(send(&mut engine, Side::B, &[syn_ack]), [true]);
+    assert_eq!(send(&mut engine, Side::A, &[tcp(4, 101), tcp(2, 9000)]), [true, true]);
+    let events = std::iter::from_fn(|| engine.next_event());
+    let marks: Vec<_> = events.map(|event| (event.change, event.record.ct_mark.mark)).collect();
+    assert_eq!(marks.iter().filter(|found| **found == (EventKind::New, 1)).count(), 1, "{marks:?}");
+    assert_eq!(marks.iter().filter(|found| **found == (EventKind::New, 0x10)).count(), 2);
+    assert!(marks.contains(&(EventKind::Update, 0x12)), "{marks:?}");
 }

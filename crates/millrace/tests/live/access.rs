@@ -99,6 +99,46 @@ print('ready', flush=True)
 threading.Thread(target=serve, args=[both[0]], daemon=True).start()
 serve(both[1])";
 
+/// A rule marks the connections that it permits: `ct list` and events show the mark. After a
+/// reload, the next packet writes the mark of the new rule.
+#[test]
+fn rules_mark_the_connections_that_they_permit() {
+    if !has_root_and(&TOOLS) {
+        return;
+    }
+    let Some(lan) = Lan::with_cables() else { return };
+    let list = "[[list]]\nname = \"l\"\nport = \"a\"\ndefault = \"permit\"\n";
+    let with = |mark: &str| {
+        let rule = "[[list.rule]]\naction = \"permit+reflect\"\nproto = \"icmp\"";
+        format!("{list}{rule}\nset_mark = \"{mark}\"\n")
+    };
+    let setup = Setup::new("set-mark").config(&with("0x10/0xf0"));
+    let [a, b] = Lan::ports();
+    let socket = setup.path("control.sock");
+    lan.set_up();
+    let setup = setup.launcher(lan.bump.command("env")).args(&["--socket", &socket]);
+    let bump = setup.pair(&a, &b).start();
+    lan.assign_addresses();
+    let mut pings = lan.a.namespace.command("ping");
+    let pings = Process::spawn(pings.args(["-i", "0.2", lan.b.v4]).stdout(Stdio::null()));
+    let ask = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let output = command.args(args).args(["--instance", &socket]).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let marked = |mark: &str| ask(&["ct", "list", "--json", "--proto", "icmp", "--mark", mark]);
+    wait_until("the rule has marked the connection", || !marked("0x10").is_empty());
+    let config = std::fs::read_to_string(bump.path("bump.toml")).unwrap();
+    let then = config.replace(&with("0x10/0xf0"), &with("0x1/0xf"));
+    assert_ne!(config, then);
+    std::fs::write(bump.path("then.toml"), then).unwrap();
+    ask(&["ct", "reload", &bump.path("then.toml")]);
+    wait_until("the new rule has marked it", || !marked("0x11").is_empty());
+    drop(pings);
+    bump.finish().assert_balanced();
+}
+
 /// A reload cuts the connections that the new lists deny, and no others. The counters of rules
 /// survive it.
 #[test]

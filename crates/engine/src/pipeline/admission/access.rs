@@ -246,7 +246,7 @@ fn judge_known<const W: usize>(
         tracker.open_access(record, now);
     }
     if tracker.access(record).is_open {
-        judge_open(tracker, record, (candidate, lists));
+        judge_open(tracker, record, (candidate, lists), verdicts.accounts);
     }
     let (access, direction) = (tracker.access(record), tracker.direction(record, meta));
     match access.decisions[direction] {
@@ -266,13 +266,14 @@ fn judge_known<const W: usize>(
     let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
     let fields = candidate.fields(&key, (tracker.ct_state(record, meta), mark));
     let judgement = judge(tracker, lists, (&fields, meta), verdicts);
+    tracker.set_marks_by_rules(record, judgement.marks, verdicts.accounts);
     if judgement.reflects {
         tracker.reflect_access(record, &judgement);
         return Outcome::Permit;
     }
     let is_answer = direction == 1 && tracker.is_unanswered(record);
     if is_answer && judgement.permits && lists.0.mentions_ct {
-        judge_answered(tracker, record, (candidate, lists));
+        judge_answered(tracker, record, (candidate, lists), verdicts.accounts);
     }
     if access.decisions[direction] == DirectionAccess::Undecided {
         tracker.decide_access(record, direction, (judgement.decision(), &judgement));
@@ -289,6 +290,7 @@ fn judge_answered<const W: usize>(
     tracker: &mut Tracker<W>,
     record: u32,
     (answer, (lists, side)): (Candidate, Lists),
+    accounts: &mut Accounts,
 ) {
     let side = side.other();
     if !lists.is_bound(side) {
@@ -300,6 +302,9 @@ fn judge_answered<const W: usize>(
     let judgement = lists.judge(side, &fields);
     // If they are to reflect the connection, their next packet does.
     let decision = if judgement.reflects { DirectionAccess::Varies } else { judgement.decision() };
+    if decision == DirectionAccess::Permitted {
+        tracker.set_marks_by_rules(record, judgement.marks, accounts);
+    }
     tracker.decide_access(record, 0, (decision, &judgement));
 }
 

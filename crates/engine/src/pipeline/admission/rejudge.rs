@@ -3,7 +3,8 @@
 //! that decision.
 
 use super::candidate::{Candidate, Lists};
-use crate::api::{AccessLists, CtState, PROTO_TCP, Side};
+use crate::account::Accounts;
+use crate::api::{AccessLists, CtState, MarkChange, PROTO_TCP, Side};
 use crate::packet::{HeaderInfo, IPV4_MIN, Key, PacketMeta, SYN};
 use crate::policy::{Judgement, NO_RULE};
 use crate::table::DirectionAccess;
@@ -14,8 +15,14 @@ use acl::Fragment;
 enum Rejudgement {
     /// A rule reflects it.
     Reflected(Judgement),
-    /// Each direction has its decision and the counters of the rules that decided.
-    Decided { decisions: [DirectionAccess; 2], rules: [[u32; 2]; 2], no_offload: bool },
+    /// Each direction has its decision and the counters of the rules that decided. `marks` are
+    /// those of directions whose later packets are compared with no rule.
+    Decided {
+        decisions: [DirectionAccess; 2],
+        rules: [[u32; 2]; 2],
+        no_offload: bool,
+        marks: MarkChange,
+    },
 }
 
 /// Decides anew about both directions of a connection. If it is not known at which side it began,
@@ -24,13 +31,18 @@ pub(super) fn judge_open<const W: usize>(
     tracker: &mut Tracker<W>,
     record: u32,
     (packet, (lists, side)): (Candidate, Lists),
+    accounts: &mut Accounts,
 ) {
     let is_reply = tracker.direction(record, packet.meta) == 1;
     let side_of_packet = if is_reply { side.other() } else { side };
     let side = tracker.access(record).side.unwrap_or(side_of_packet);
     match rejudge(tracker, record, (packet, (lists, side))) {
-        Rejudgement::Reflected(judgement) => tracker.reflect_access(record, &judgement),
-        Rejudgement::Decided { decisions, rules, no_offload } => {
+        Rejudgement::Reflected(judgement) => {
+            tracker.set_marks_by_rules(record, judgement.marks, accounts);
+            tracker.reflect_access(record, &judgement);
+        }
+        Rejudgement::Decided { decisions, rules, no_offload, marks } => {
+            tracker.set_marks_by_rules(record, marks, accounts);
             tracker.close_access(record, decisions, (rules, no_offload));
         }
     }
@@ -65,16 +77,22 @@ fn rejudge<const W: usize>(
         true => DirectionAccess::Varies,
         false => judgement.decision(),
     };
+    let marks = |judgement: &Judgement| match decision(judgement) {
+        DirectionAccess::Permitted => judgement.marks,
+        _ => MarkChange::NONE,
+    };
     if tracker.is_unanswered(record) {
         let decisions = [decision(&begun), DirectionAccess::Undecided];
         let (rules, no_offload) = ([begun.rules, [NO_RULE; 2]], begun.no_offload);
-        return Rejudgement::Decided { decisions, rules, no_offload };
+        return Rejudgement::Decided { decisions, rules, no_offload, marks: marks(&begun) };
     }
     let established = judge(side, orig, CtState::ESTABLISHED);
     let reply = judge(side.other(), orig ^ 1, CtState::ESTABLISHED | CtState::REPLY);
     let decisions = [decision(&established), decision(&reply)];
     let no_offload = established.no_offload || reply.no_offload;
-    Rejudgement::Decided { decisions, rules: [established.rules, reply.rules], no_offload }
+    let (rules, marks) =
+        ([established.rules, reply.rules], marks(&established).then(marks(&reply)));
+    Rejudgement::Decided { decisions, rules, no_offload, marks }
 }
 
 /// Returns what [`judge_open`] would decide with these lists, if the next packet is one of the

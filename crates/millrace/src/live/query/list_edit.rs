@@ -203,10 +203,17 @@ fn build(running: &PairLists, context: &ListContext, edits: Vec<Edit>) -> Result
         changes.extend(of_list);
     }
     let replaced = |list: &Arc<AccessList>| edited.iter().find(|other| other.name == list.name);
-    let lists = running.iter().map(|pair| {
+    let lists = running.iter().enumerate().map(|(number, pair)| {
         let Some(lists) = pair else { return Ok(None) };
         if !lists.lists().any(|list| replaced(list).is_some()) {
             return Ok(Some(Arc::clone(lists)));
+        }
+        if let Some(keeps) = context.keeps.get(number) {
+            for list in lists.lists().filter_map(replaced) {
+                if let Some((rule, why)) = keeps.find_unkept(&list.rules) {
+                    return Err(format!("list {:?}, {}: {why}", list.name, list.rules[rule]));
+                }
+            }
         }
         let mut bindings = lists.bindings();
         for ListBinding { list, .. } in &mut bindings {
