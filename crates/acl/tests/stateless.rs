@@ -22,7 +22,7 @@ fn first_in_device(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn a_device_decides_by_the_rule_of_the_list(
