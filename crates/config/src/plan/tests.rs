@@ -534,7 +534,8 @@ fn rules_that_set_what_connections_do_not_keep_are_told() {
     let some = format!("[policy]\ntracking = \"off\"\n{tracked}");
     assert_eq!(told(&some, "count set-mark 1"), "");
     let labels = told("", "permit set-label 1");
-    assert!(labels.contains("list[0]: pair 0, rule 1 (permit set-label 0x1): connections have no labels"));
+    let refused = "list[0]: pair 0, rule 1 (permit set-label 0x1): connections have no labels";
+    assert!(labels.contains(refused), "{labels}");
     for off in ["tracking = \"off\"\n", "[policy]\ntracking = \"off\"\n"] {
         let refused = told(off, "permit set-mark 1");
         assert!(
