@@ -21,12 +21,19 @@ pub struct ListDiff {
 impl ListDiff {
     /// Compares two versions of a list.
     pub fn new(old: &AccessList, new: &AccessList) -> Self {
-        let mut by_text: HashMap<String, VecDeque<u32>> = HashMap::new();
-        for (index, rule) in (0..).zip(&new.rules) {
-            by_text.entry(rule.to_string()).or_default().push_back(index);
+        let texts =
+            |list: &AccessList| list.rules.iter().map(ToString::to_string).collect::<Vec<_>>();
+        Self::of_texts(&texts(old), &texts(new))
+    }
+
+    /// Compares the texts of the rules of two versions of a list.
+    pub fn of_texts(old: &[String], new: &[String]) -> Self {
+        let mut by_text: HashMap<&String, VecDeque<u32>> = HashMap::new();
+        for (index, text) in (0..).zip(new) {
+            by_text.entry(text).or_default().push_back(index);
         }
-        let mut place = |text: String| by_text.get_mut(&text).and_then(VecDeque::pop_front);
-        let renumbered: Vec<_> = old.rules.iter().map(|rule| place(rule.to_string())).collect();
+        let mut place = |text: &String| by_text.get_mut(text).and_then(VecDeque::pop_front);
+        let renumbered: Vec<_> = old.iter().map(&mut place).collect();
         let removed = (0..).zip(&renumbered).filter(|(_, new)| new.is_none());
         let removed = removed.map(|(old, _)| old).collect();
         let mut added: Vec<_> = by_text.into_values().flatten().collect();

@@ -14,6 +14,7 @@
 mod compare;
 mod criteria;
 mod diff;
+mod ethernet;
 mod linear;
 mod packet;
 mod ranges;
@@ -25,6 +26,7 @@ mod text;
 pub use compare::{Overlap, Overlaps, find_overlaps};
 pub use criteria::{AddressSet, Addresses, Criteria, Family, MaskedValue};
 pub use diff::ListDiff;
+pub use ethernet::{EthernetCriteria, EthernetList, EthernetRule, EthernetSearch, Frame};
 pub use ipnet::IpNet;
 pub use linear::Decision;
 pub use packet::{CtStates, Fragment, Packet};
@@ -32,4 +34,7 @@ pub use ranges::Ranges;
 pub use rule::{AccessList, Action, Rule, RuleOptions};
 pub use search::{Found, Search, SearchError, SearchSize};
 pub use stateless::{NotStateless, StatelessRule, stateless_rules};
-pub use text::{RuleError, parse_addresses, parse_field, parse_rule, rule_lines};
+pub use text::{
+    RuleError, parse_addresses, parse_ethernet_action, parse_ethernet_rule, parse_field,
+    parse_rule, rule_lines,
+};

@@ -8,6 +8,7 @@
 //! The text of VPP's `show acl-plugin acl` is read too: `0: ipv4 permit+reflect src 10.0.0.0/8 dst
 //! 0.0.0.0/0 proto 6 sport 0-65535 dport 80-80 tcpflags 2 mask 18`.
 
+mod ethernet;
 mod packet;
 mod values;
 mod write;
@@ -15,6 +16,7 @@ mod write;
 use crate::criteria::{AddressSet, Addresses, Criteria, Family, MaskedValue};
 use crate::ranges::Ranges;
 use crate::rule::{Action, Rule, RuleOptions};
+pub use ethernet::{parse_ethernet_action, parse_ethernet_rule};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -236,6 +238,11 @@ pub fn parse_field(
         "zone" => criteria.zone = values::ranges(value, "zone", 65_535)?,
         "ct" => criteria.ct = values::ct_states(value)?,
         "mark" => criteria.mark = Some(values::mark(value)?),
+        "ether-type" | "src-mac" | "dst-mac" => {
+            return Err(format!(
+                "{name:?} is a field of ethernet lists; write kind = \"ethernet\" in the list"
+            ));
+        }
         _ => return Err(format!("{name:?} is no field of a rule; these are: {FIELDS}")),
     }
     Ok(())

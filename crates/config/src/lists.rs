@@ -34,6 +34,7 @@ pub(crate) struct List {
     pub(crate) pair: Option<Located<u32>>,
     pub(crate) port: Option<Located<Side>>,
     pub(crate) direction: Option<Located<ListDirection>>,
+    pub(crate) kind: Option<Located<ListKind>>,
     pub(crate) default: Option<Located<Action>>,
     /// Rules as text, a rule on each line.
     pub(crate) rules: Option<Located<String>>,
@@ -41,6 +42,15 @@ pub(crate) struct List {
     pub(crate) file: Option<Located<String>>,
     /// `[[list.rule]]`.
     pub(crate) rule_tables: Vec<RuleTable>,
+}
+
+/// Which packets a list judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    /// IP packets.
+    Ip,
+    /// Frames that are not IP.
+    Ethernet,
 }
 
 /// A `[[list.rule]]`.
@@ -58,7 +68,7 @@ pub(crate) struct RuleTable {
 }
 
 /// Fields of a rule, as keys.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 15] = [
     "src",
     "dst",
     "proto",
@@ -71,12 +81,17 @@ const FIELDS: [&str; 12] = [
     "zone",
     "ct",
     "mark",
+    "ether_type",
+    "src_mac",
+    "dst_mac",
 ];
 
 pub(crate) const PORT: &Choices<Side> =
     &[("\"a\"", Side::A), ("\"b\"", Side::B), ("\"A\"", Side::A), ("\"B\"", Side::B)];
 pub(crate) const DIRECTION: &Choices<ListDirection> =
     &[("\"in\"", ListDirection::In), ("\"out\"", ListDirection::Out)];
+pub(crate) const KIND: &Choices<ListKind> =
+    &[("\"ip\"", ListKind::Ip), ("\"ethernet\"", ListKind::Ethernet)];
 pub(crate) const DEFAULT_ACTION: &Choices<Action> =
     &[("\"deny\"", Action::Deny), ("\"permit\"", Action::Permit), ("\"reject\"", Action::Reject)];
 
@@ -115,6 +130,7 @@ impl List {
             pair: section.integer("pair", 0..=1023),
             port: section.choice("port", PORT),
             direction: section.choice("direction", DIRECTION),
+            kind: section.choice("kind", KIND),
             default: section.choice("default", DEFAULT_ACTION),
             rules: section.text("rules"),
             file: section.text("file"),

@@ -7,7 +7,9 @@
 mod args;
 mod changes;
 mod eal;
+mod ethernet_lists;
 mod fragments;
+mod list_names;
 mod lists;
 mod marks;
 mod memory;

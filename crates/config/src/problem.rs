@@ -105,6 +105,10 @@ pub(crate) enum Fault {
     MissingAction,
     #[error("the name {name:?} exists already")]
     ListNameTwice { name: String },
+    #[error("an ethernet list has the default \"deny\" or \"permit\"")]
+    EthernetDefault,
+    #[error("only rules for IP packets have this key; remove it, or write kind = \"ip\"")]
+    NotOfEthernet,
     #[error("{found} rules; at most {most} are allowed in a list")]
     TooManyRules { found: usize, most: usize },
     #[error("{found} networks; at most {most} are allowed in a set")]

@@ -3,6 +3,7 @@
 //! connection limits.
 
 mod events;
+mod frames;
 mod list_marks;
 mod logs;
 
@@ -11,6 +12,7 @@ use crate::base::Nanos;
 use crate::packet::Key;
 use crate::policy::{DropPolicy, Limits};
 use events::EventQueue;
+use frames::FrameAccess;
 pub(crate) use list_marks::{ListMarks, NamedRule};
 use logs::LogQueue;
 use std::collections::VecDeque;
@@ -31,6 +33,8 @@ pub(crate) struct Accounts {
     pub(crate) drops: DropPolicy,
     /// Marks of access lists' rules, if the NIC may have such rules.
     pub(crate) list_marks: Option<Box<ListMarks>>,
+    /// Counters of the rules for frames that are not IP.
+    pub(crate) frames: FrameAccess,
     keeps_records: bool,
 }
 
@@ -48,6 +52,7 @@ impl Accounts {
                 .as_ref()
                 .zip(config.access.as_deref())
                 .map(|(marks, lists)| Box::new(ListMarks::new(marks, lists))),
+            frames: FrameAccess::new(config),
             keeps_records: config.records,
         }
     }

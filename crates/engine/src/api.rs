@@ -13,6 +13,7 @@ mod config;
 mod conn_snapshot;
 mod ct_mark;
 mod ct_state;
+mod ethernet_access;
 mod event;
 mod filter;
 mod flow_mark;
@@ -20,6 +21,7 @@ mod flow_record;
 mod fragment_limits;
 mod ip_proto;
 mod list_marks;
+mod list_places;
 mod mark_rule;
 mod offload;
 mod proto_state;
@@ -35,7 +37,7 @@ mod zone;
 pub(crate) use access::RuleDecision;
 pub use access::{
     AccessError, AccessLimits, AccessLists, AccessSource, AccessTrace, AccessUpdate, ListBinding,
-    ListDirection, RuleHits,
+    RuleHits,
 };
 pub use access_log::AccessLog;
 pub use access_preview::{ConnDecision, DecisionChange};
@@ -48,6 +50,7 @@ pub use config::{Config, MAX_CAPACITY};
 pub use conn_snapshot::{ConnSnapshot, RestoreOutcome, SnapshotState};
 pub use ct_mark::{CtMark, MarkChange, MaskedBits, MaskedBitsError};
 pub use ct_state::CtState;
+pub use ethernet_access::{EthernetBinding, FrameTrace};
 pub use event::{EventKind, FlowEvent};
 pub use filter::{EndpointMatch, Filter, Prefix, PrefixError};
 pub use flow_mark::{MarkLayout, RuleId};
@@ -57,6 +60,7 @@ pub(crate) use ip_proto::{
     PROTO_ESP, PROTO_GRE, PROTO_ICMP, PROTO_ICMPV6, PROTO_SCTP, PROTO_TCP, PROTO_UDP, has_ports,
 };
 pub use list_marks::{ListMarkConfig, ListMarkStats};
+pub use list_places::ListDirection;
 pub use mark_rule::MarkRule;
 pub use offload::{
     BypassAfter, BypassConfig, BypassCount, FiveTuple, MarkChoiceStatus, MarkUse, MarkVerification,

@@ -6,6 +6,7 @@
 //! over the burst that starts the loads that the next one needs.
 
 mod admission;
+mod ethernet;
 mod explain;
 mod fragments;
 mod handoff;
@@ -94,8 +95,12 @@ impl Pipeline {
         drops.has_all_packets = self.steering.has_all_connections();
         if let Some(lists) = &self.access {
             let judges = side.filter(|side| lists.is_bound(*side));
-            drops.judges = judges.is_some();
+            let of_frames = side.filter(|side| lists.judges_frames(*side));
+            drops.judges = judges.is_some() || of_frames.is_some();
             drops.denies_unjudged = judges.is_some_and(|side| lists.denies_unjudged(side));
+            drops.denies_unread_frames =
+                of_frames.is_some_and(|side| lists.denies_unread_frames(side));
+            context.accounts.frames.side = of_frames;
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod access;
 mod drops;
+mod ethernet;
 mod limits;
 mod timeouts;
 mod zone_rules;

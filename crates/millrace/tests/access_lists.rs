@@ -173,3 +173,86 @@ fn explain_needs_a_packet_or_a_capture() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("/nowhere.pcap"), "{output:?}");
 }
+
+const FRAMES: &str = r#"
+[[list]]
+name = "frames"
+port = "a"
+kind = "ethernet"
+rules = """
+permit ether-type arp
+deny ether-type arp src-mac 02:00:00:00:00:01
+count src-mac 02:00:00:00:00:00/ff:00:00:00:00:00
+deny ether-type 0x0700-0x0900
+"""
+"#;
+
+/// Lists for frames that are not IP are checked and explained as others are.
+#[test]
+fn lists_of_frames_are_checked_and_explained() {
+    let config = write_config("frames", FRAMES);
+    let output = acl(&["check", config.path(), "--strict"]);
+    assert_eq!(output.status.code(), Some(1), "rule 1 is unreachable");
+    let expected = [
+        "list \"frames\", pair 0: port a in",
+        "  rules: 4; default: deny",
+        "  for frames that are not IP",
+        "  rule 1 is unreachable: deny ether-type arp src-mac 02:00:00:00:00:01",
+        "    rule 0 takes all of its packets: permit ether-type arp",
+        "  rule 3 overlaps: deny ether-type 0x0700-0x0900",
+        "    rule 0 takes some of its packets: permit ether-type arp",
+    ];
+    assert_eq!(text(&output.stdout).lines().collect::<Vec<_>>(), expected);
+    let output = acl(&["check", config.path(), "--json"]);
+    let list = &serde_json::from_slice::<Value>(&output.stdout).unwrap()["lists"][0];
+    assert_eq!((&list["kind"], &list["regions"]), (&json!("ethernet"), &Value::Null));
+
+    let explain = |packet: &str| {
+        let output = acl(&["explain", config.path(), "--packet", packet]);
+        (output.status.code(), text(&output.stdout).to_owned() + text(&output.stderr))
+    };
+    let arp = explain("ether-type arp");
+    assert_eq!(arp, (Some(0), format!("list \"frames\", rule 0: {ARP}\nthe packet passes\n")));
+    let lldp = explain("ether-type lldp src-mac 02:00:00:00:00:07");
+    let counting = "rule 2: count src-mac 02:00:00:00:00:00/ff:00:00:00:00:00";
+    let default = "none of its 4 rules matches; the default is deny";
+    let says =
+        format!("list \"frames\", {counting}\nlist \"frames\": {default}\nthe packet is denied\n");
+    assert_eq!(lldp, (Some(1), says));
+    let ip = explain("udp 10.0.0.1:1 > 10.0.0.2:2");
+    assert_eq!(ip.0, Some(0));
+    assert!(ip.1.starts_with("no list judges such packets"), "{}", ip.1);
+    let (status, says) = explain("ether-type arp ttl 1");
+    assert!(status == Some(2) && says.contains("write it as in 'ether-type arp"), "{says}");
+}
+
+const ARP: &str = "permit ether-type arp";
+
+#[test]
+fn explain_names_the_rules_for_frames_of_a_capture() {
+    let config = write_config("frames-captured", FRAMES);
+    let frames = [
+        FrameBuilder::ethernet(0x0806).payload([0; 28]),
+        FrameBuilder::ethernet(0x88cc).macs([2, 0, 0, 0, 0, 7], [1; 6]).payload([0; 28]),
+        FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 2),
+    ];
+    let mut pcap = PcapWriter::new(Vec::new()).unwrap();
+    for frame in frames {
+        pcap.write(1_700_000_000_000_000_000, &frame.build()).unwrap();
+    }
+    let bytes = pcap.finish().unwrap();
+    let pcap = ScratchFile::new(std::env::temp_dir(), "frames-captured.pcap", bytes);
+    let output = acl(&["explain", config.path(), "--capture", pcap.path(), "--each"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    let printed = text(&output.stdout);
+    let line = |at: usize| printed.lines().nth(at).unwrap();
+    assert!(line(0).starts_with("1 0.000000 a pass ether-type arp src-mac "), "{printed}");
+    assert!(line(0).ends_with("; list \"frames\", rule 0: permit ether-type arp; searched"));
+    assert_eq!(
+        line(1),
+        "2 0.000000 a deny ether-type lldp src-mac 02:00:00:00:00:07 dst-mac 01:01:01:01:01:01; \
+         list \"frames\", default deny; searched"
+    );
+    assert!(line(2).starts_with("3 0.000000 a pass udp 10.0.0.1:1 > 10.0.0.2:2"), "{printed}");
+    assert!(printed.contains("packets: 3; denied: 1\n"), "{printed}");
+}

@@ -203,7 +203,12 @@ fn planned_keys() -> BTreeSet<String> {
          [[list.rule]]\naction = \"permit\"\nset_mark = \"1\"\nset_label = \"1\"\n\
          [table]\nlabels = true\n";
     let new_from = planned_keys_of(&format!("{PAIR}[acl]\nnew_from = \"a\"\n"));
-    let of_lists = planned_keys_of(&format!("{PAIR}{lists}")).into_iter().chain(new_from);
+    let frames = "[[list]]\nname = \"f\"\nkind = \"ethernet\"\n[[list.rule]]\naction = \"deny\"\n\
+         ether_type = \"arp\"\nsrc_mac = \"any\"\ndst_mac = \"any\"\n";
+    let mut of_frames = planned_keys_of(&format!("{PAIR}{frames}"));
+    of_frames.retain(|key| key.starts_with("[[list.rule]]"));
+    let of_lists = planned_keys_of(&format!("{PAIR}{lists}")).into_iter();
+    let of_lists = of_lists.chain(new_from).chain(of_frames);
     let is_of_lists = |key: &String| {
         ["[acl]", "[[set]]", "[[list"].iter().any(|section| key.starts_with(section))
     };

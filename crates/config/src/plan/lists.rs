@@ -2,14 +2,17 @@
 //! Plans access lists: reads their rules and sets, and binds them to the ports of each pair.
 
 use super::Settings;
-use crate::lists::{Acl, DEFAULT_ACTION, DIRECTION, List, PORT, RuleTable, Set};
-use crate::plan::settings::{Show, spelled};
+use super::ethernet_lists::{self, BoundFrames};
+use crate::lists::{Acl, List, ListKind, RuleTable, Set};
 use crate::{Fault, Located, Place, Problem, read_at_most};
 use acl::{
-    AccessList, Action, AddressSet, Addresses, Criteria, Family, Rule, RuleOptions, SearchError,
-    parse_addresses, parse_rule, rule_lines,
+    AccessList, Action, AddressSet, Addresses, Criteria, EthernetList, EthernetRule, Family, Rule,
+    RuleError, RuleOptions, SearchError, parse_addresses, parse_ethernet_rule, parse_rule,
+    rule_lines,
 };
-use engine::{AccessError, AccessLimits, AccessLists, ListBinding, ListDirection, Side};
+use engine::{
+    AccessError, AccessLimits, AccessLists, EthernetBinding, ListBinding, ListDirection, Side,
+};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -87,7 +90,17 @@ struct Bound {
 struct Reader {
     sets: HashMap<String, Arc<AddressSet>>,
     lists: Vec<Bound>,
+    frame_lists: Vec<BoundFrames>,
     problems: Vec<Problem>,
+}
+
+/// The rules of a list as text, one on each line, and where they are written.
+struct RuleText {
+    text: String,
+    place: Place,
+    key: String,
+    /// Path of the file that has them; `None` in the configuration itself.
+    file: Option<String>,
 }
 
 /// Returns the access lists of each pair, or all problems.
@@ -128,7 +141,8 @@ pub(super) fn plan_lists(
     }
     let of_pair = |(pair, keeps): (u32, &Keeps)| {
         check_marks(&reader.lists, pair, *keeps)?;
-        build(&reader.lists, pair, (memory_mb, limits))
+        let lists = build(&reader.lists, pair, (memory_mb, limits))?;
+        ethernet_lists::bind(lists, &reader.frame_lists, pair).map(Arc::new)
     };
     let built: Vec<_> = (0..).zip(keeps).map(of_pair).collect();
     let context = ListContext { sets: reader.sets, memory_mb, keeps: keeps.to_vec() };
@@ -185,7 +199,7 @@ fn build(
     lists: &[Bound],
     pair: u32,
     (memory_mb, limits): (u32, AccessLimits),
-) -> Result<Arc<AccessLists>, Problem> {
+) -> Result<AccessLists, Problem> {
     let own: Vec<_> =
         lists.iter().filter(|bound| bound.pair.is_none_or(|number| number == pair)).collect();
     let bindings: Vec<_> = own.iter().map(|bound| bound.binding.clone()).collect();
@@ -206,7 +220,7 @@ fn build(
             problem(at, Fault::Rule(format!("list {:?}, {error}", name(at))))
         }
     })?;
-    Ok(Arc::new(lists.with_limits(limits)))
+    Ok(lists.with_limits(limits))
 }
 
 impl Reader {
@@ -300,65 +314,127 @@ impl Reader {
         settings.open_element("list");
         let place = name.place;
         let name = settings.require("name", name);
-        if self.lists.iter().any(|other| other.binding.list.name == name) {
-            let key = format!("list[{index}].name");
-            self.problem(place, key, Fault::ListNameTwice { name: name.clone() });
+        let key = format!("list[{index}]");
+        let of_frames = self.frame_lists.iter().map(|other| &other.binding.list.name);
+        let mut names = self.lists.iter().map(|other| &other.binding.list.name).chain(of_frames);
+        if names.any(|other| *other == name) {
+            let fault = Fault::ListNameTwice { name: name.clone() };
+            self.problem(place, format!("{key}.name"), fault);
         }
         let pair_place = list.pair.as_ref().map_or(place, |pair| pair.place);
         let pair = list.pair.map(|pair| settings.require("pair", pair));
         if pair.is_some_and(|pair| pair as usize >= pairs) {
-            self.problem(pair_place, format!("list[{index}].pair"), Fault::NoSuchPair { pairs });
+            self.problem(pair_place, format!("{key}.pair"), Fault::NoSuchPair { pairs });
         }
         let side = list.port.map(|port| settings.require("port", port));
         let direction = settings.take("direction", list.direction, ListDirection::In);
+        let kind = settings.take("kind", list.kind, ListKind::Ip);
+        let default_place = list.default.as_ref().map_or(place, |default| default.place);
         let default = settings.take("default", list.default, Action::Deny);
-        let mut rules = Vec::new();
-        if let Some(Located { value, place }) = list.rules {
-            let key = format!("list[{index}].rules");
-            self.add_lines(&mut rules, &value, |line, error| (place, key.clone(), line, error));
-            settings.note("rules", value, place.into());
-        }
-        if let Some(file) = list.file {
-            let (place, path) = (file.place, settings.require("file", file));
-            let key = format!("list[{index}].file");
-            if let Some(text) = self.read_file(&path, (place, &key)) {
-                self.add_lines(&mut rules, &text, |line, error| {
-                    (place, key.clone(), line, format!("{path}: {error}"))
-                });
-            }
-        }
-        for (number, table) in list.rule_tables.into_iter().enumerate() {
-            let key = format!("list[{index}].rule[{number}]");
-            rules.extend(self.read_table(&key, table, settings));
-        }
-        if rules.len() > AccessList::RULES_MAX {
-            let (found, most) = (rules.len(), AccessList::RULES_MAX);
-            self.problem(place, format!("list[{index}]"), Fault::TooManyRules { found, most });
-        }
-        let list = Arc::new(AccessList { name, rules, default });
+        let texts = self.read_texts(&key, (list.rules, list.file), settings);
         let places = side.map(|side| (side, direction)).into_iter().collect();
-        let key = format!("list[{index}]");
-        self.lists.push(Bound { binding: ListBinding { list, places }, pair, place, key });
+        let (found, most) = match kind {
+            ListKind::Ip => {
+                let rules = self.read_rules(&key, (&texts, list.rule_tables), settings);
+                let (found, list) = (rules.len(), Arc::new(AccessList { name, rules, default }));
+                let binding = ListBinding { list, places };
+                self.lists.push(Bound { binding, pair, place, key: key.clone() });
+                (found, AccessList::RULES_MAX)
+            }
+            ListKind::Ethernet => {
+                if !EthernetList::allows(default) {
+                    self.problem(default_place, format!("{key}.default"), Fault::EthernetDefault);
+                }
+                let rules = self.read_frame_rules(&key, (&texts, list.rule_tables), settings);
+                let (found, list) = (rules.len(), Arc::new(EthernetList { name, rules, default }));
+                let binding = EthernetBinding { list, places };
+                self.frame_lists.push(BoundFrames { binding, pair, place, key: key.clone() });
+                (found, EthernetList::RULES_MAX)
+            }
+        };
+        if found > most {
+            self.problem(place, key, Fault::TooManyRules { found, most });
+        }
     }
 
-    /// Adds the rules of a text, one on each line, without empty lines and comments.
-    fn add_lines(
+    /// Reads the rules of a list for IP packets.
+    fn read_rules(
         &mut self,
-        rules: &mut Vec<Rule>,
-        text: &str,
-        problem: impl Fn(usize, String) -> (Place, String, usize, String),
-    ) {
+        key: &str,
+        (texts, tables): (&[RuleText], Vec<RuleTable>),
+        settings: &mut Settings,
+    ) -> Vec<Rule> {
         let sets = std::mem::take(&mut self.sets);
-        for (number, line) in rule_lines(text) {
-            match parse_rule(line, &|name| sets.get(name).cloned()) {
+        let find = |name: &str| sets.get(name).cloned();
+        let mut rules = self.read_lines(texts, &|line| parse_rule(line, &find));
+        self.sets = sets;
+        for (number, table) in tables.into_iter().enumerate() {
+            rules.extend(self.read_table(&format!("{key}.rule[{number}]"), table, settings));
+        }
+        rules
+    }
+
+    /// Reads the rules of a list for frames that are not IP.
+    fn read_frame_rules(
+        &mut self,
+        key: &str,
+        (texts, tables): (&[RuleText], Vec<RuleTable>),
+        settings: &mut Settings,
+    ) -> Vec<EthernetRule> {
+        let mut rules = self.read_lines(texts, &parse_ethernet_rule);
+        for (number, table) in tables.into_iter().enumerate() {
+            let key = format!("{key}.rule[{number}]");
+            match ethernet_lists::read_table(&key, table, settings) {
                 Ok(rule) => rules.push(rule),
-                Err(error) => {
-                    let (place, key, line, error) = problem(number, error.to_string());
-                    self.problem(place, key, Fault::RuleLine { line, error });
+                Err(problem) => self.problems.push(problem),
+            }
+        }
+        rules
+    }
+
+    /// Returns the texts with the rules of a list: `rules`, and that of its file.
+    fn read_texts(
+        &mut self,
+        key: &str,
+        (rules, file): (Option<Located<String>>, Option<Located<String>>),
+        settings: &mut Settings,
+    ) -> Vec<RuleText> {
+        let mut texts = Vec::new();
+        if let Some(Located { value: text, place }) = rules {
+            settings.note("rules", text.clone(), place.into());
+            let key = format!("{key}.rules");
+            texts.push(RuleText { text, place, key, file: None });
+        }
+        if let Some(file) = file {
+            let (place, file) = (file.place, settings.require("file", file));
+            let key = format!("{key}.file");
+            if let Some(text) = self.read_file(&file, (place, &key)) {
+                texts.push(RuleText { text, place, key, file: Some(file) });
+            }
+        }
+        texts
+    }
+
+    /// Reads the rules of texts, one on each line, without empty lines and comments.
+    fn read_lines<R>(
+        &mut self,
+        texts: &[RuleText],
+        parse: &dyn Fn(&str) -> Result<R, RuleError>,
+    ) -> Vec<R> {
+        let mut rules = Vec::new();
+        for RuleText { text, place, key, file } in texts {
+            for (line, rule) in rule_lines(text) {
+                match parse(rule) {
+                    Ok(rule) => rules.push(rule),
+                    Err(error) => {
+                        let file = file.as_ref().map_or(String::new(), |file| format!("{file}: "));
+                        let fault = Fault::RuleLine { line, error: format!("{file}{error}") };
+                        self.problem(*place, key.clone(), fault);
+                    }
                 }
             }
         }
-        self.sets = sets;
+        rules
     }
 
     fn read_table(&mut self, key: &str, table: RuleTable, settings: &mut Settings) -> Option<Rule> {
@@ -413,23 +489,5 @@ impl Reader {
             return None;
         }
         Some(Rule { criteria, action: *action, options })
-    }
-}
-
-impl Show for Side {
-    fn show(&self) -> serde_json::Value {
-        spelled(PORT, self)
-    }
-}
-
-impl Show for ListDirection {
-    fn show(&self) -> serde_json::Value {
-        spelled(DIRECTION, self)
-    }
-}
-
-impl Show for Action {
-    fn show(&self) -> serde_json::Value {
-        spelled(DEFAULT_ACTION, self)
     }
 }

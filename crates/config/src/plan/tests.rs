@@ -506,6 +506,10 @@ fn faults_of_access_lists_are_named() {
             ),
             "list[1]: the searches of the lists of a pair, up to the list \"m\", need more than",
         ),
+        (
+            &format!("{list}[[list.rule]]\naction = \"deny\"\nether_type = \"arp\"\n"),
+            "list[0].rule[0].ether_type: \"ether_type\" is a field of ethernet lists; write kind",
+        ),
         ("[[set]]\nname = \"s\"\nnetworks = [\"any\"]\n", "set[0].networks: \"any\" is no network"),
         ("[[set]]\nname = \"s\"\nnetworks = [\"@t\"]\n", "a set has no other sets in it"),
         ("[[set]]\nname = \"s\"\n", "set[0].networks: missing; write networks, file, or both"),
@@ -542,5 +546,43 @@ fn rules_that_set_what_connections_do_not_keep_are_told() {
             refused.contains("list[0]: pair 0, rule 1 (permit set-mark 0x1): there are no"),
             "{refused}"
         );
+    }
+}
+
+/// Lists for frames that are not IP stand beside others; their faults are named.
+#[test]
+fn faults_of_ethernet_lists_are_named() {
+    let told = |rest: &str| {
+        let text = format!("[[pair]]\na = \"net_null0\"\nb = \"net_null1\"\n{rest}");
+        let line = |Problem { key, fault, .. }: &Problem| format!("{key}: {fault}");
+        let plan = Plan::new(Config::read(&text), &cpus(0..2));
+        plan.err().map(|problems| problems.iter().map(line).collect::<Vec<_>>().join("\n"))
+    };
+    let list = "[[list]]\nname = \"l\"\nport = \"a\"\nkind = \"ethernet\"\n";
+    let rule = format!("{list}[[list.rule]]\naction = \"deny\"\n");
+    let many: String = (0..257).map(|i| format!("deny zone {i}\n")).collect();
+    let of_ip = "[[list]]\nname = \"ip\"\nport = \"a\"\n";
+    assert_eq!(told(&format!("{list}rules = \"permit ether-type arp\"\n{of_ip}")), None);
+    assert_eq!(told(&format!("{rule}ether_type = [\"arp\", 2055]\nsrc_mac = \"any\"\n")), None);
+    for (text, says) in [
+        (format!("{list}{}", list.replace("\"l\"", "\"m\"")), "list[1]: the list \"l\" is bound"),
+        (format!("{list}{of_ip}").replace("\"ip\"", "\"l\""), "the name \"l\" exists already"),
+        (
+            format!("{list}rules = \"permit\\npermit proto tcp\"\n"),
+            "list[0].rules: rule on line 2, column 8: \"proto\" is no field of a rule in an",
+        ),
+        (
+            format!("{list}rules = \"reject\"\n"),
+            "column 1: \"reject\" is no action of an ethernet list; write permit, deny, or count",
+        ),
+        (format!("{list}default = \"reject\"\n"), "list[0].default: an ethernet list has"),
+        (format!("{list}rules = '''\n{many}'''\n"), "list[0]: 257 rules; at most 256"),
+        (format!("{rule}src_mac = \"02\"\n"), "list[0].rule[0].src_mac: \"02\" is no MAC"),
+        (format!("{rule}set_mark = 1\n"), "list[0].rule[0].set_mark: only rules for IP packets"),
+        (format!("{rule}log = true\n"), "list[0].rule[0].log: only rules for IP packets"),
+        (list.replace("ethernet", "arp"), "list[0].kind:"),
+    ] {
+        let found = told(&text).unwrap_or_default();
+        assert!(found.contains(says), "{text}\n{found}");
     }
 }

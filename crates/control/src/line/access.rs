@@ -43,6 +43,9 @@ pub struct AccessPortLine {
     /// Name of the list that is the first to judge packets which arrive at the port; null if none
     /// does.
     pub list: Option<String>,
+    /// Name of the list that is the first to judge frames which arrive at the port and are not IP;
+    /// null if none does. It has no rules in the NIC.
+    pub ethernet_list: Option<String>,
     /// True if the port can have rules of the list.
     pub possible: bool,
     /// Why it cannot; null if it can.

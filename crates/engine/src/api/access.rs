@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the access lists of a pair, ready to be searched, and the counters of their rules.
 
+use super::ethernet_access::{EthernetBinding, EthernetLists, SearchedFrames};
+use super::list_places::{Chains, ListDirection, bind, names_of, places_of};
 use super::offload::Side;
 use crate::base::Nanos;
 use acl::{
-    AccessList, Action, CtStates, ListDiff, Rule, RuleOptions, Search, SearchError, SearchSize,
+    AccessList, Action, CtStates, EthernetList, ListDiff, Rule, RuleOptions, Search, SearchError,
+    SearchSize,
 };
 use std::fmt;
 use std::sync::Arc;
-
-/// Which packets of a port a list is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListDirection {
-    /// Packets that arrive at the port.
-    In,
-    /// Packets that are to leave through the port.
-    Out,
-}
 
 /// A list, and the ports that it is bound to.
 #[derive(Clone, Debug)]
@@ -96,8 +90,10 @@ impl Default for AccessLimits {
 #[derive(Debug)]
 pub struct AccessLists {
     pub(crate) lists: Vec<SearchedList>,
-    /// Indices of the lists that judge packets which arrive at port A, and at port B.
-    pub(crate) chains: [[Option<usize>; 2]; 2],
+    pub(crate) chains: Chains,
+    /// Lists for frames that are not IP.
+    pub(crate) ethernet: EthernetLists,
+    /// Number of rules and defaults of all lists.
     rules: u32,
     /// True if a rule depends on the relation of a packet to connections.
     pub(crate) mentions_ct: bool,
@@ -148,23 +144,25 @@ impl AccessLists {
             bytes_left = bytes_left.saturating_sub(searched.search.size().bytes);
             lists.push(searched);
             rules += list.rules.len() as u32 + 1;
-            for &(side, direction) in places {
-                let place = match direction {
-                    ListDirection::In => &mut chains[side as usize][0],
-                    ListDirection::Out => &mut chains[1 - side as usize][1],
-                };
-                if let Some(other) = place.replace(index) {
-                    return Err(AccessError::SamePlace([other, index]));
-                }
-            }
+            bind(&mut chains, places, index).map_err(AccessError::SamePlace)?;
         }
         let any = |is: fn(&Rule) -> bool| bindings.iter().any(|of| of.list.rules.iter().any(is));
         let mentions_ct = any(|rule| rule.criteria.ct != CtStates::ANY);
         let decisions = chains.map(|chain| rule_decisions((&lists, rules), chain));
         let logs = any(|rule| rule.options.log);
         let sets_marks = any(|rule| rule.options.sets_marks());
-        let (epoch, limits) = (0, AccessLimits::default());
-        Ok(Self { lists, chains, rules, mentions_ct, decisions, epoch, logs, sets_marks, limits })
+        Ok(Self {
+            lists,
+            chains,
+            ethernet: EthernetLists::default(),
+            rules,
+            mentions_ct,
+            decisions,
+            epoch: 0,
+            logs,
+            sets_marks,
+            limits: AccessLimits::default(),
+        })
     }
 
     /// Returns these lists with a number that no earlier lists of the run have.
@@ -198,19 +196,15 @@ impl AccessLists {
     /// True if both have the same limits, and the same lists with the same rules, bound to the same
     /// ports.
     pub fn is_same(&self, other: &AccessLists) -> bool {
-        self.limits == other.limits && self.chains == other.chains && self.lists().eq(other.lists())
+        self.limits == other.limits
+            && (self.chains, self.ethernet.chains) == (other.chains, other.ethernet.chains)
+            && self.lists().eq(other.lists())
+            && self.ethernet_lists().eq(other.ethernet_lists())
     }
 
     /// Returns the places that the list with this index is bound to.
     pub fn places(&self, list: usize) -> Vec<(Side, ListDirection)> {
-        let places = [
-            (Side::A, ListDirection::In),
-            (Side::B, ListDirection::Out),
-            (Side::B, ListDirection::In),
-            (Side::A, ListDirection::Out),
-        ];
-        let bound = self.chains.iter().flatten().zip(places);
-        bound.filter(|(index, _)| **index == Some(list)).map(|(_, place)| place).collect()
+        places_of(&self.chains, list)
     }
 
     /// Returns the first list that judges packets which arrive at this side, the number of its
@@ -236,12 +230,12 @@ impl AccessLists {
 
     /// Returns the names of the places that the list with this index is bound to: `a in`.
     pub fn place_names(&self, list: usize) -> Vec<String> {
-        let name = |(side, direction)| {
-            let side = if side == Side::A { "a" } else { "b" };
-            let direction = if direction == ListDirection::In { "in" } else { "out" };
-            format!("{side} {direction}")
-        };
-        self.places(list).into_iter().map(name).collect()
+        names_of(self.places(list))
+    }
+
+    /// Returns the names of the places that a list for frames that are not IP is bound to.
+    pub fn ethernet_place_names(&self, list: usize) -> Vec<String> {
+        names_of(self.ethernet_places(list))
     }
 
     /// Returns the lists that judge packets which arrive at this side, in their order.
@@ -260,8 +254,57 @@ impl AccessLists {
         self.lists.get(list).map_or(SearchSize::default(), |searched| searched.search.size())
     }
 
+    /// Returns these lists with others for frames that are not IP. Their rules have the counters
+    /// behind those of all other lists.
+    ///
+    /// # Errors
+    /// [`AccessError::SamePlace`] if two of them have the same place.
+    pub fn with_ethernet(mut self, bindings: &[EthernetBinding]) -> Result<Self, AccessError> {
+        let mut ethernet = EthernetLists::default();
+        for (index, EthernetBinding { list, places }) in bindings.iter().enumerate() {
+            ethernet.lists.push(SearchedFrames::new(list, self.rules));
+            self.rules += list.rules.len() as u32 + 1;
+            bind(&mut ethernet.chains, places, index).map_err(AccessError::SamePlace)?;
+        }
+        self.ethernet = ethernet;
+        Ok(self)
+    }
+
+    /// Returns the lists for frames that are not IP and their places.
+    pub fn ethernet_bindings(&self) -> Vec<EthernetBinding> {
+        let lists = self.ethernet_lists().enumerate();
+        let bound = |(index, list): (usize, &Arc<EthernetList>)| EthernetBinding {
+            list: Arc::clone(list),
+            places: self.ethernet_places(index),
+        };
+        lists.map(bound).collect()
+    }
+
+    /// Returns the lists for frames that are not IP.
+    pub fn ethernet_lists(&self) -> impl Iterator<Item = &Arc<EthernetList>> {
+        self.ethernet.lists.iter().map(|searched| &searched.list)
+    }
+
+    /// Returns the lists that judge frames which arrive at this side and are not IP, in their
+    /// order.
+    pub fn ethernet_way(&self, side: Side) -> impl Iterator<Item = &EthernetList> {
+        let lists = self.ethernet.chains[side as usize].iter().flatten();
+        lists.map(|index| &*self.ethernet.lists[*index].list)
+    }
+
+    /// Returns counters for the rules of all lists; none without lists for frames that are not IP.
+    pub(crate) fn frame_counters(&self) -> Vec<RuleHits> {
+        let counters = if self.ethernet.lists.is_empty() { 0 } else { self.counters() };
+        vec![RuleHits::default(); counters]
+    }
+
+    /// Returns the places that the list with this index among those for frames is bound to.
+    fn ethernet_places(&self, list: usize) -> Vec<(Side, ListDirection)> {
+        places_of(&self.ethernet.chains, list)
+    }
+
     /// Returns the number of counters: one for each rule of each list, in their order, and one for
-    /// the default of each list behind its last rule.
+    /// the default of each list behind its last rule. Lists for frames that are not IP come last.
     pub fn counters(&self) -> usize {
         self.rules as usize
     }
@@ -302,6 +345,8 @@ pub struct AccessUpdate {
     pub(crate) lists: Arc<AccessLists>,
     /// Counters of the new rules, for IPv4 and IPv6.
     pub(crate) hits: [Vec<RuleHits>; 2],
+    /// Counters of the new rules for frames that are not IP.
+    pub(crate) frame_hits: Vec<RuleHits>,
     /// New counter of each old rule; beyond all counters if it is gone.
     pub(crate) from_old: [Arc<[u32]>; 2],
     /// Of each rule, the number of marked packets that were compared with the lists.
@@ -315,7 +360,8 @@ impl AccessUpdate {
         let hits = vec![RuleHits::default(); lists.counters()];
         let from_old: Arc<[u32]> = same_rules(old, &lists).into();
         let compared = vec![0; lists.counters()];
-        Self { lists, hits: [hits.clone(), hits], from_old: [from_old.clone(), from_old], compared }
+        let (frame_hits, from_old) = (lists.frame_counters(), [from_old.clone(), from_old]);
+        Self { lists, hits: [hits.clone(), hits], frame_hits, from_old, compared }
     }
 }
 
@@ -333,6 +379,7 @@ fn same_rules(old: &AccessLists, new: &AccessLists) -> Vec<u32> {
         let is_same_default = list.default == same.list.default;
         counters.push(counter(is_same_default.then_some(same.list.rules.len() as u32)));
     }
+    counters.extend(old.ethernet.same_rules(&new.ethernet));
     counters
 }
 

@@ -14,19 +14,22 @@ impl Engine {
     /// A [walk](Self::open_access) must follow. Until it reaches a connection, what the old lists
     /// have decided about it holds.
     pub fn set_access(&mut self, update: AccessUpdate) -> AccessUpdate {
-        let AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], compared } = update;
+        let AccessUpdate { lists, hits: [v4, v6], frame_hits, from_old, compared } = update;
         self.trackers.each_rules_mut().for_each(FlowRules::end_recall);
         let columns = (&mut self.trackers.v4.table.access, &mut self.trackers.v6.table.access);
         let (Some(of_v4), Some(of_v6)) = columns else {
-            return AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], compared };
+            return AccessUpdate { lists, hits: [v4, v6], frame_hits, from_old, compared };
         };
+        let frame_hits = self.accounts.frames.replace(frame_hits, &from_old[0]);
+        let [map_v4, map_v6] = from_old;
         let ((v4, map_v4), (v6, map_v6)) = (of_v4.replace(v4, map_v4), of_v6.replace(v6, map_v6));
         let lists = self.pipeline.set_access(lists);
         let compared = match &mut self.accounts.list_marks {
             Some(marks) => marks.replace(compared),
             None => compared,
         };
-        AccessUpdate { lists, hits: [v4, v6], from_old: [map_v4, map_v6], compared }
+        let from_old = [map_v4, map_v6];
+        AccessUpdate { lists, hits: [v4, v6], frame_hits, from_old, compared }
     }
 
     /// Returns what marks of access lists' rules were good for; none without such marks.
@@ -86,7 +89,8 @@ impl Engine {
     ///
     /// [`AccessLists::counters`]: crate::AccessLists::counters
     pub fn add_rule_hits(&self, counters: &mut [RuleHits]) {
-        for hits in [self.trackers.v4.rule_hits(), self.trackers.v6.rule_hits()] {
+        let of_frames = self.accounts.frames.hits();
+        for hits in [self.trackers.v4.rule_hits(), self.trackers.v6.rule_hits(), of_frames] {
             for (counter, hits) in counters.iter_mut().zip(hits) {
                 counter.merge(*hits);
             }

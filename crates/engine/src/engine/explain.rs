@@ -2,7 +2,7 @@
 //! Explains what access lists decide about each packet.
 
 use super::Engine;
-use crate::api::{AccessSource, AccessTrace, Side, Verdict};
+use crate::api::{AccessSource, AccessTrace, FrameTrace, Side, Verdict};
 use crate::base::Nanos;
 use crate::pipeline::rule_numbers;
 use wire::Packet;
@@ -22,6 +22,12 @@ impl Engine {
         let trace = self.pipeline.stored_access(&self.trackers, packet);
         let trace = trace.map(|trace| self.with_search(trace, before));
         (verdict[0], trace)
+    }
+
+    /// Returns what the lists say about a packet that arrives at this side, if it is not IP and
+    /// such lists judge it.
+    pub fn trace_frame<P: Packet>(&self, side: Side, packet: &P) -> Option<FrameTrace> {
+        self.pipeline.frame_trace(side, packet)
     }
 
     /// Returns how many packets were compared with the lists, by IP version.

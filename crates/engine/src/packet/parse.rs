@@ -23,6 +23,7 @@ mod sub_burst;
 
 pub(crate) use dispatch::parse;
 pub(crate) use fast::uncounted;
+pub(crate) use general::ethernet_fields;
 pub(crate) use lengths::Lengths;
 pub(crate) use plain::{is_ipv6, plain_all};
 pub(crate) use sub_burst::{PART, SubBurst};

@@ -4,8 +4,8 @@
 
 use super::Pipeline;
 use super::admission::candidate::Candidate;
-use crate::api::{AccessSource, AccessTrace, CtState};
-use crate::packet::parse::SubBurst;
+use crate::api::{AccessSource, AccessTrace, CtState, FrameTrace, Side};
+use crate::packet::parse::{SubBurst, ethernet_fields};
 use crate::packet::{Batch, Batches, IcmpHeader, Key, KeyParts};
 use crate::policy::NO_RULE;
 use crate::table::DirectionAccess;
@@ -26,6 +26,15 @@ impl Pipeline {
         zone_rules.apply(&mut batches, (0, 0));
         of_batch(&batches.v4, &trackers.v4, packet.head())
             .or_else(|| of_batch(&batches.v6, &trackers.v6, packet.head()))
+    }
+
+    /// Returns what the lists for frames that are not IP say about a packet that arrives at this
+    /// side; `None` if it is IP, or none judges it.
+    pub(crate) fn frame_trace(&self, side: Side, packet: &impl wire::Packet) -> Option<FrameTrace> {
+        let lists = self.access.as_ref().filter(|lists| lists.judges_frames(side))?;
+        let frame = ethernet_fields(packet, self.intake.zone_rules.from)?;
+        let judgement = lists.judge_frame(side, &frame, &mut |_| ());
+        Some(FrameTrace { frame, rules: rule_numbers(judgement.rules) })
     }
 }
 

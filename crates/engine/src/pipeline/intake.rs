@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Turns frames into batches: parses, puts packets into zones, finds the connections of fragments.
 
+use super::ethernet;
 use super::fragments::remove_later_fragments;
 use super::handoff::hand_off_all_errors;
 use super::marked::BurstMask;
@@ -46,7 +47,8 @@ impl Intake {
         let before = (self.batches.v4.len(), self.batches.v6.len());
         part.parse(&mut self.batches, &mut |position, reason| {
             if counted >> (position % BURST_MAX) & 1 == 0 {
-                verdicts.keyless(position as u8, reason);
+                let frame = packets.get(position - first);
+                ethernet::decide(frame, part.zone, (position as u8, reason), verdicts);
             }
         });
         self.zone_rules.apply(&mut self.batches, before);

@@ -17,6 +17,8 @@ pub(crate) struct DropPolicy {
     pub(crate) judges: bool,
     /// True if they drop IP packets that cannot be compared with rules.
     pub(crate) denies_unjudged: bool,
+    /// True if they drop frames whose EtherType cannot be read.
+    pub(crate) denies_unread_frames: bool,
 }
 
 impl DropPolicy {
@@ -28,6 +30,7 @@ impl DropPolicy {
             has_all_packets: config.has_all_packets,
             judges: false,
             denies_unjudged: false,
+            denies_unread_frames: false,
         }
     }
 
@@ -36,6 +39,11 @@ impl DropPolicy {
         match reason {
             UntrackedReason::NonIp | UntrackedReason::Llc => false,
             _ if self.denies_unjudged => true,
+            UntrackedReason::EthernetTruncated | UntrackedReason::VlanDepth
+                if self.denies_unread_frames =>
+            {
+                true
+            }
             UntrackedReason::Unrelated => self.invalid,
             _ if reason.is_odd_fragment() => self.odd_fragments,
             _ => reason.is_malformed() && self.malformed,

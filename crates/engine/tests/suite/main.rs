@@ -7,6 +7,7 @@ mod access_log;
 mod access_offload;
 mod access_preview;
 mod attacks;
+mod ethernet;
 mod fixtures;
 mod floods;
 mod layers;

@@ -195,6 +195,94 @@ fn a_reload_cuts_what_the_new_lists_deny() {
     bump.finish().assert_balanced();
 }
 
+/// Returns the policy that the documentation has for frames that are not IP.
+fn documented_policy() -> &'static str {
+    let document = include_str!("../../../../docs/access-lists.md");
+    let (_, section) = document.split_once("## Frames that are not IP").unwrap();
+    let (_, policy) = section.split_once("```toml\n").unwrap();
+    policy.split_once("```").unwrap().0
+}
+
+/// Sends LLDP frames, without and with a VLAN tag, over an interface.
+const LLDP: &str = "import socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind((sys.argv[1], 0))
+ends = bytes.fromhex('0180c200000e' + '020000000001')
+s.send(ends + bytes.fromhex('88cc') + bytes(46))
+s.send(ends + bytes.fromhex('8100000788cc') + bytes(46))";
+
+/// Waits for the first LLDP frame, and prints whether one came.
+const HEARS: &str = "import socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88cc))
+s.bind((sys.argv[1], 0x88cc))
+s.settimeout(float(sys.argv[2]))
+print('ready', flush=True)
+try:
+    s.recv(2000)
+    print('came')
+except TimeoutError:
+    print('nothing')";
+
+/// ARP is permitted, so connections from A work; LLDP is dropped and counted. After a reload that
+/// permits LLDP, it passes.
+#[test]
+fn of_frames_that_are_not_ip_only_arp_passes() {
+    if !has_root_and(&TOOLS) {
+        return;
+    }
+    let Some(lan) = Lan::with_cables() else { return };
+    let setup = Setup::new("frames").config(documented_policy());
+    let [a, b] = Lan::ports();
+    let socket = setup.path("control.sock");
+    lan.set_up();
+    let setup = setup.launcher(lan.bump.command("env")).args(&["--socket", &socket]);
+    let bump = setup.pair(&a, &b).start();
+    lan.assign_addresses();
+    let piped = |host: &Host, program: &str, args: &[&str]| {
+        let mut command = host.namespace.command("python3");
+        Process::spawn(command.args(["-c", program]).args(args).stdout(Stdio::piped()))
+    };
+    let mut servers = [&lan.a, &lan.b].map(|host| piped(host, SERVER, &["80"]));
+    servers.iter_mut().for_each(|server| assert_eq!(server.first_line().trim(), "ready"));
+    wait_until("A reaches B", || python(&lan.a, CLIENT, &[lan.b.v4, "80"]) == "hello");
+    assert_eq!(python(&lan.b, CLIENT, &[lan.a.v4, "80"]), "TimeoutError");
+    let ask = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let output = command.args(args).args(["--instance", &socket]).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let hits = || {
+        let shown = ask(&["acl", "show", "--json"]);
+        let rules = serde_json::from_str::<serde_json::Value>(&shown).unwrap()["rules"].clone();
+        let of_a = rules.as_array().unwrap().iter().filter(|it| it["list"] == "frames-from-a");
+        of_a.map(|rule| count(&rule["packets"])).collect::<Vec<_>>()
+    };
+    let hears = |seconds: &str| {
+        let mut listener = piped(&lan.b, HEARS, &[lan.b.interface, seconds]);
+        let output = BufReader::new(listener.child().stdout.take().unwrap());
+        let mut lines = output.lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("ready"));
+        python(&lan.a, LLDP, &[lan.a.interface]);
+        lines.next().unwrap()
+    };
+    assert_eq!(hears("1"), "nothing");
+    wait_until("both frames are counted", || hits()[1] >= 2);
+    assert!(hits()[0] >= 1, "ARP");
+    let offload = ask(&["acl", "offload"]);
+    assert!(offload.contains("list \"frames-from-a\" judges frames that are not IP"), "{offload}");
+    let config = std::fs::read_to_string(bump.path("bump.toml")).unwrap();
+    let then = config.replace("ether_type = \"arp\"", "ether_type = [\"arp\", \"lldp\"]");
+    std::fs::write(bump.path("then.toml"), then).unwrap();
+    ask(&["ct", "reload", &bump.path("then.toml")]);
+    assert_eq!(hears("10"), "came");
+    let ended = bump.finish();
+    drop(servers);
+    ended.assert_balanced();
+    let summary = ended.summary();
+    assert!(count(&summary["drops"]["denied"]) >= 3, "{}", summary["drops"]);
+}
+
 fn connections_begin_at_port_a_only(name: &str, config: &str) {
     if !has_root_and(&TOOLS) {
         return;

@@ -95,15 +95,8 @@ pub(super) fn parse<P: Packet>(
     zone: ZoneSource,
     batches: &mut Batches,
 ) -> Result<(), UntrackedReason> {
-    let (head, len) = (packet.head(), packet.frame_len());
     let mut gathered = [0; HEADERS_MAX];
-    let bytes = if head.len() >= len.min(HEADERS_MAX) {
-        head
-    } else {
-        let n = packet.copy_to(&mut gathered);
-        &gathered[..n]
-    };
-    let frame = Frame { bytes, len };
+    let frame = headers(packet, &mut gathered);
     let (ethertype, vlan, l3) = link_layer(&frame)?;
     let zone = zone_of(&vlan, zone);
     let bytes = packet.wire_len().min(BYTES_MAX);
@@ -142,6 +135,34 @@ pub(super) fn parse<P: Packet>(
         _ => return Err(UntrackedReason::NonIp),
     }
     Ok(())
+}
+
+/// Returns the headers of a packet; gathers them if they lie in several segments.
+fn headers<'a>(packet: &'a impl Packet, gathered: &'a mut [u8; HEADERS_MAX]) -> Frame<'a> {
+    let (head, len) = (packet.head(), packet.frame_len());
+    let bytes = if head.len() >= len.min(HEADERS_MAX) {
+        head
+    } else {
+        let n = packet.copy_to(gathered);
+        &gathered[..n]
+    };
+    Frame { bytes, len }
+}
+
+/// Returns what rules for frames that are not IP are compared with; `None` for an IP packet, or if
+/// the EtherType cannot be read.
+pub(crate) fn ethernet_fields(packet: &impl Packet, zone: ZoneSource) -> Option<acl::Frame> {
+    let mut gathered = [0; HEADERS_MAX];
+    let frame = headers(packet, &mut gathered);
+    let (ether_type, vlan, _) = link_layer(&frame).ok()?;
+    if matches!(ether_type, ETHERTYPE_IPV4 | ETHERTYPE_IPV6) {
+        return None;
+    }
+    let mac = |at| {
+        let bytes: [u8; 6] = frame.read(at, UntrackedReason::EthernetTruncated).ok()?;
+        Some(bytes.into_iter().fold(0, |mac, byte| mac << 8 | u64::from(byte)))
+    };
+    Some(acl::Frame { ether_type, dst_mac: mac(0)?, src_mac: mac(6)?, zone: zone_of(&vlan, zone) })
 }
 
 /// Returns the EtherType, the tags, and the offset of the next header.

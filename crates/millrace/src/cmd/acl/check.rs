@@ -3,7 +3,7 @@
 //! earlier rules take packets from.
 
 use crate::cmd::check::problems_json;
-use acl::{AccessList, Overlap, Overlaps, SearchSize, find_overlaps};
+use acl::{AccessList, Action, EthernetList, Overlap, Overlaps, SearchSize, find_overlaps};
 use config::plan::Plan;
 use report::output::write_line;
 use results::units;
@@ -43,13 +43,49 @@ use.";
 
 /// A list of the configuration, with what is known of it.
 struct Checked {
-    list: Arc<AccessList>,
+    list: List,
     /// Indices of the pairs that it is for.
     pairs: Vec<usize>,
     places: Vec<String>,
-    /// Size of its search in one pair.
-    size: SearchSize,
     overlaps: Overlaps,
+}
+
+enum List {
+    /// For IP packets, with the size of its search in one pair.
+    Ip(Arc<AccessList>, SearchSize),
+    /// For frames that are not IP.
+    Ethernet(Arc<EthernetList>),
+}
+
+impl List {
+    fn name(&self) -> &str {
+        match self {
+            List::Ip(list, _) => &list.name,
+            List::Ethernet(list) => &list.name,
+        }
+    }
+
+    fn rules(&self) -> usize {
+        match self {
+            List::Ip(list, _) => list.rules.len(),
+            List::Ethernet(list) => list.rules.len(),
+        }
+    }
+
+    fn default(&self) -> Action {
+        match self {
+            List::Ip(list, _) => list.default,
+            List::Ethernet(list) => list.default,
+        }
+    }
+
+    /// Returns the text of a rule.
+    fn text(&self, rule: u32) -> String {
+        match self {
+            List::Ip(list, _) => list.rules[rule as usize].to_string(),
+            List::Ethernet(list) => list.rules[rule as usize].to_string(),
+        }
+    }
 }
 
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
@@ -83,15 +119,28 @@ fn check(plan: &Plan) -> Vec<Checked> {
     let mut checked: Vec<Checked> = Vec::new();
     for (pair, lists) in plan.pairs.iter().map(|pair| &pair.access).enumerate() {
         let Some(lists) = lists else { continue };
+        // Names are unique.
         for (index, list) in lists.lists().enumerate() {
-            match checked.iter_mut().find(|known| Arc::ptr_eq(&known.list, list)) {
+            let places = lists.place_names(index);
+            match checked.iter_mut().find(|known| known.list.name() == list.name) {
                 Some(known) => known.pairs.push(pair),
                 None => checked.push(Checked {
-                    list: Arc::clone(list),
+                    list: List::Ip(Arc::clone(list), lists.size(index)),
                     pairs: vec![pair],
-                    places: lists.place_names(index),
-                    size: lists.size(index),
+                    places,
                     overlaps: find_overlaps(list),
+                }),
+            }
+        }
+        for (index, list) in lists.ethernet_lists().enumerate() {
+            let (found, compared) = (list.find_overlaps(), list.rules.len() as u32);
+            match checked.iter_mut().find(|known| known.list.name() == list.name) {
+                Some(known) => known.pairs.push(pair),
+                None => checked.push(Checked {
+                    list: List::Ethernet(Arc::clone(list)),
+                    pairs: vec![pair],
+                    places: lists.ethernet_place_names(index),
+                    overlaps: Overlaps { found, compared },
                 }),
             }
         }
@@ -101,28 +150,27 @@ fn check(plan: &Plan) -> Vec<Checked> {
 
 impl Checked {
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let Self { list, pairs, places, size, overlaps } = self;
+        let Self { list, pairs, places, overlaps } = self;
         let pairs: Vec<_> = pairs.iter().map(ToString::to_string).collect();
         let word = if pairs.len() == 1 { "pair" } else { "pairs" };
         let places = super::places_text(places);
-        writeln!(out, "list {:?}, {word} {}: {places}", list.name, pairs.join(", "))?;
-        writeln!(
-            out,
-            "  rules: {}; default: {}",
-            units::thousands(list.rules.len() as u64),
-            list.default
-        )?;
-        writeln!(
-            out,
-            "  search: {} regions, {} trees, at most {} steps; memory: {}",
-            units::thousands(size.regions as u64),
-            size.trees,
-            size.steps,
-            units::bytes(size.bytes as u64)
-        )?;
+        writeln!(out, "list {:?}, {word} {}: {places}", list.name(), pairs.join(", "))?;
+        let rules = units::thousands(list.rules() as u64);
+        writeln!(out, "  rules: {rules}; default: {}", list.default())?;
+        match list {
+            List::Ip(_, size) => writeln!(
+                out,
+                "  search: {} regions, {} trees, at most {} steps; memory: {}",
+                units::thousands(size.regions as u64),
+                size.trees,
+                size.steps,
+                units::bytes(size.bytes as u64)
+            )?,
+            List::Ethernet(_) => writeln!(out, "  for frames that are not IP")?,
+        }
         for overlap in &overlaps.found {
             let Overlap { rule, earlier, is_unreachable } = *overlap;
-            let [text, by] = [rule, earlier].map(|number| &list.rules[number as usize]);
+            let [text, by] = [rule, earlier].map(|number| list.text(number));
             let (state, share) = match is_unreachable {
                 true => ("is unreachable", "all"),
                 false => ("overlaps", "some"),
@@ -130,7 +178,7 @@ impl Checked {
             writeln!(out, "  rule {rule} {state}: {text}")?;
             writeln!(out, "    rule {earlier} takes {share} of its packets: {by}")?;
         }
-        if (overlaps.compared as usize) < list.rules.len() {
+        if (overlaps.compared as usize) < list.rules() {
             writeln!(
                 out,
                 "  rules from {} on were not compared with earlier ones: it would take too long",
@@ -141,30 +189,34 @@ impl Checked {
     }
 
     fn to_json(&self) -> Value {
-        let Self { list, pairs, places, size, overlaps } = self;
-        let text = |number: u32| list.rules[number as usize].to_string();
+        let Self { list, pairs, places, overlaps } = self;
+        let (kind, size) = match list {
+            List::Ip(_, size) => ("ip", Some(size)),
+            List::Ethernet(_) => ("ethernet", None),
+        };
         let rows = |is_unreachable| {
             let found = overlaps.found.iter().filter(move |it| it.is_unreachable == is_unreachable);
             let row = |Overlap { rule, earlier, .. }: &Overlap| {
                 json!({
                     "rule": rule,
-                    "text": text(*rule),
+                    "text": list.text(*rule),
                     "earlier": earlier,
-                    "earlier_text": text(*earlier),
+                    "earlier_text": list.text(*earlier),
                 })
             };
             found.map(row).collect::<Vec<_>>()
         };
         json!({
-            "name": list.name,
+            "name": list.name(),
+            "kind": kind,
             "pairs": pairs,
             "places": places,
-            "rules": list.rules.len(),
-            "default": list.default.name(),
-            "regions": size.regions,
-            "trees": size.trees,
-            "steps": size.steps,
-            "bytes": size.bytes,
+            "rules": list.rules(),
+            "default": list.default().name(),
+            "regions": size.map(|size| size.regions),
+            "trees": size.map(|size| size.trees),
+            "steps": size.map(|size| size.steps),
+            "bytes": size.map(|size| size.bytes),
             "compared": overlaps.compared,
             "unreachable": rows(true),
             "overlaps": rows(false),

@@ -4,7 +4,7 @@
 
 mod capture;
 
-use acl::{AccessList, Action, Packet};
+use acl::{AccessList, Action, Decision, EthernetList, Frame, Packet};
 use anyhow::Context;
 use capture::{CaptureArgs, Sides};
 use clap::ArgGroup;
@@ -23,9 +23,10 @@ use std::process::ExitCode;
 pub(super) struct ExplainArgs {
     /// Configuration file (TOML)
     config: PathBuf,
-    /// The packet: protocol, source, `>`, destination, then TCP flags or ICMP type/code
-    #[arg(long, value_name = "PACKET", value_parser = packet)]
-    packet: Option<Packet>,
+    /// The packet: protocol, source, `>`, destination, then TCP flags or ICMP type/code. A frame
+    /// that is not IP: `ether-type`, `src-mac`, `dst-mac`, each with its value
+    #[arg(long, value_name = "PACKET", value_parser = subject)]
+    packet: Option<Subject>,
     /// Explain the packets of this capture (pcap, pcapng, gzip)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["packet", "ct", "zone"])]
     capture: Option<PathBuf>,
@@ -51,6 +52,8 @@ Examples:
       Each list on the way of the packet, the rule that decides, and the outcome.
   millrace acl explain bump.toml --port b --ct reply --packet 'udp 1.1.1.1:53 > 10.0.0.1:999'
       The same for an answer.
+  millrace acl explain bump.toml --packet 'ether-type lldp src-mac 02:00:00:00:00:01'
+      A frame that is not IP.
 
   millrace acl explain bump.toml --capture office.pcapng --inside 10.0.0.0/8
       Packets of a capture: those from 10.0.0.0/8 arrive at port A, others at port B.
@@ -64,8 +67,19 @@ rejected, the capture has a fault, or the configuration is refused; 2 wrong use.
 #[derive(Clone, Copy)]
 struct Port(Side);
 
-fn packet(text: &str) -> Result<Packet, String> {
-    text.parse()
+/// What is explained.
+#[derive(Clone, Copy)]
+enum Subject {
+    Packet(Packet),
+    /// A frame that is not IP.
+    Frame(Frame),
+}
+
+fn subject(text: &str) -> Result<Subject, String> {
+    match text.split_whitespace().next() {
+        Some("ether-type") => text.parse().map(Subject::Frame),
+        _ => text.parse().map(Subject::Packet),
+    }
 }
 
 fn port(text: &str) -> Result<Port, String> {
@@ -96,47 +110,84 @@ pub(super) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         let sides = Sides::new(&args.of_capture, args.port.0);
         return capture::explain((&plan, pair), capture, &sides, &args.of_capture);
     }
-    let packet = args.packet.context("write --packet or --capture")?;
-    let packet = Packet { ct: args.ct, zone: args.zone, ..packet };
-    let mut out = io::stdout().lock();
-    let lists: Vec<_> = pair.access.iter().flat_map(|lists| lists.way(args.port.0)).collect();
-    if lists.is_empty() {
-        writeln!(out, "no list judges packets that arrive at this port: the packet passes")?;
-        return Ok(ExitCode::SUCCESS);
+    let subject = args.packet.context("write --packet or --capture")?;
+    let (mut out, side) = (io::stdout().lock(), args.port.0);
+    let lists = pair.access.iter();
+    let actions: Vec<Action> = match subject {
+        Subject::Packet(packet) => {
+            let packet = Packet { ct: args.ct, zone: args.zone, ..packet };
+            let lists = lists.flat_map(|lists| lists.way(side));
+            until_denied(lists.map(|list| explain(&mut out, list, &packet)))?
+        }
+        Subject::Frame(frame) => {
+            let frame = Frame { zone: args.zone, ..frame };
+            let lists = lists.flat_map(|lists| lists.ethernet_way(side));
+            until_denied(lists.map(|list| explain_frame(&mut out, list, &frame)))?
+        }
+    };
+    let outcome = match actions.last() {
+        None => "no list judges such packets that arrive at this port: the packet passes",
+        Some(Action::Permit | Action::PermitReflect | Action::Count) => "the packet passes",
+        Some(Action::Deny) => "the packet is denied",
+        Some(Action::Reject) => "the packet is rejected: its sender is told",
+    };
+    writeln!(out, "{outcome}")?;
+    let passes = actions.last().is_none_or(|action| action.permits());
+    Ok(if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the actions of lists, up to the first that does not permit.
+fn until_denied(decisions: impl Iterator<Item = io::Result<Action>>) -> io::Result<Vec<Action>> {
+    let mut actions = Vec::new();
+    for action in decisions {
+        actions.push(action?);
+        if actions.last().is_some_and(|action| !action.permits()) {
+            break;
+        }
     }
-    for list in lists {
-        let outcome = match explain(&mut out, list, &packet)? {
-            Action::Permit | Action::PermitReflect | Action::Count => continue,
-            Action::Deny => "the packet is denied",
-            Action::Reject => "the packet is rejected: its sender is told",
-        };
-        writeln!(out, "{outcome}")?;
-        return Ok(ExitCode::FAILURE);
-    }
-    writeln!(out, "the packet passes")?;
-    Ok(ExitCode::SUCCESS)
+    Ok(actions)
 }
 
 /// Prints the decision of a list, and returns its action.
 fn explain(out: &mut impl Write, list: &AccessList, packet: &Packet) -> io::Result<Action> {
     let decision = list.decide(packet);
-    for rule in list.counting(decision, packet) {
-        writeln!(out, "list {:?}, rule {rule}: {}", list.name, list.rules[rule as usize])?;
-    }
-    match decision.rule {
-        Some(rule) => {
-            writeln!(out, "list {:?}, rule {rule}: {}", list.name, list.rules[rule as usize])?;
-        }
-        None => writeln!(
-            out,
-            "list {:?}: none of its {} rules matches; the default is {}",
-            list.name,
-            list.rules.len(),
-            list.default
-        )?,
-    }
+    let counting = list.counting(decision, packet);
+    let rules = (list.rules.len(), list.default);
+    print_decision(out, (&list.name, rules), (counting, decision), |rule| {
+        list.rules[rule as usize].to_string()
+    })?;
     if decision.action == Action::PermitReflect {
         writeln!(out, "its connection is reflected: no list judges later packets of it")?;
     }
     Ok(decision.action)
+}
+
+/// Prints the decision of a list about a frame that is not IP, and returns its action.
+fn explain_frame(out: &mut impl Write, list: &EthernetList, frame: &Frame) -> io::Result<Action> {
+    let decision = list.decide(frame);
+    let counting = list.counting(decision, frame);
+    let rules = (list.rules.len(), list.default);
+    print_decision(out, (&list.name, rules), (counting, decision), |rule| {
+        list.rules[rule as usize].to_string()
+    })?;
+    Ok(decision.action)
+}
+
+/// Prints the rules of a list that count a packet, and the rule or the default that decides.
+fn print_decision(
+    out: &mut impl Write,
+    (name, (rules, default)): (&str, (usize, Action)),
+    (counting, decision): (impl Iterator<Item = u32>, Decision),
+    text: impl Fn(u32) -> String,
+) -> io::Result<()> {
+    for rule in counting.chain(decision.rule) {
+        writeln!(out, "list {name:?}, rule {rule}: {}", text(rule))?;
+    }
+    match decision.rule {
+        Some(_) => Ok(()),
+        None => writeln!(
+            out,
+            "list {name:?}: none of its {rules} rules matches; the default is {default}"
+        ),
+    }
 }

@@ -52,7 +52,15 @@ pub(super) fn run(args: &OffloadArgs) -> anyhow::Result<ExitCode> {
     } else if wanted.is_empty() {
         writeln!(out, "there are no access lists")?;
     } else {
-        wanted.iter().try_for_each(|line| print_port(&mut out, line))?;
+        for line in &wanted {
+            print_port(&mut out, line)?;
+            if let Some(list) = &line.ethernet_list {
+                writeln!(
+                    out,
+                    "  list {list:?} judges frames that are not IP: it stays in software"
+                )?;
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -49,7 +49,10 @@ pub(super) fn lists(queries: &QueryClient) -> Result<Vec<Line>, RunEnding> {
     for (pair, (lists, hits)) in lists.iter().zip(pairs).enumerate() {
         if let Some(lists) = lists {
             lines.extend(rule_lines((pair, lists), &hits.rules, now).map(|line| {
-                let handle = line.rule.map(|rule| RuleHandle::new(&line.list, epoch, rule));
+                // Rules of other lists are changed by a reload only.
+                let has_handle = lists.lists().any(|list| list.name == line.list);
+                let rule = line.rule.filter(|_| has_handle);
+                let handle = rule.map(|rule| RuleHandle::new(&line.list, epoch, rule));
                 let handle = handle.map(|handle| handle.to_string());
                 Line::AccessRule(AccessRuleLine { epoch, handle, ..line })
             }));
@@ -69,6 +72,7 @@ pub(super) fn list_offload(queries: &QueryClient) -> Result<Vec<Line>, RunEnding
             pair: pair as u32,
             port: (if side == Side::A { "a" } else { "b" }).to_owned(),
             name: rules.name().to_owned(),
+            ethernet_list: lists.ethernet_way(side).next().map(|list| list.name.clone()),
             decided: marks.decided,
             checked: marks.checked,
             disagreed: marks.disagreed,
@@ -131,19 +135,28 @@ pub(crate) fn rule_lines(
     now: Nanos,
 ) -> impl Iterator<Item = AccessRuleLine> {
     let mut hits = hits.iter().copied();
-    let with_index = lists.lists().enumerate();
-    let rules = with_index.flat_map(|(index, list)| {
-        let rules = (0..).zip(&list.rules).map(|(number, rule)| (Some(number), rule.to_string()));
-        let default = (None, format!("default {}", list.default));
-        rules.chain([default]).map(move |(rule, text)| (index, list, rule, text))
+    let of_packets = lists.lists().enumerate().map(|(index, list)| {
+        let texts: Box<dyn Iterator<Item = String>> =
+            Box::new(list.rules.iter().map(ToString::to_string));
+        (&list.name, lists.place_names(index), texts, list.default)
     });
-    rules.map(move |(index, list, rule, text)| {
+    let of_frames = lists.ethernet_lists().enumerate().map(|(index, list)| {
+        let texts: Box<dyn Iterator<Item = String>> =
+            Box::new(list.rules.iter().map(ToString::to_string));
+        (&list.name, lists.ethernet_place_names(index), texts, list.default)
+    });
+    let rules = of_packets.chain(of_frames).flat_map(|(name, places, texts, default)| {
+        let rules = (0..).zip(texts).map(|(number, text)| (Some(number), text));
+        let default = (None, format!("default {default}"));
+        rules.chain([default]).map(move |(rule, text)| (name, places.clone(), rule, text))
+    });
+    rules.map(move |(name, places, rule, text)| {
         let RuleHits { packets, bytes, last } = hits.next().unwrap_or_default();
         let age = now.saturating_sub(last) as f64 / 1e9;
         AccessRuleLine {
             pair: pair as u32,
-            list: list.name.clone(),
-            places: lists.place_names(index),
+            list: name.clone(),
+            places,
             rule,
             epoch: 0,
             handle: None,

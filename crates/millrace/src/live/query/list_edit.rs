@@ -223,6 +223,8 @@ fn build(running: &PairLists, context: &ListContext, edits: Vec<Edit>) -> Result
         }
         let built = AccessLists::within(&bindings, (context.memory_mb as usize) << 20);
         let built = built.map_err(|error| refusal(&bindings, &error, context.memory_mb))?;
+        let built = built.with_ethernet(&lists.ethernet_bindings());
+        let built = built.map_err(|error| error.to_string())?;
         Ok(Some(Arc::new(built.with_limits(lists.limits()))))
     });
     Ok(NewLists { lists: lists.collect::<Result<_, String>>()?, changes })
@@ -250,6 +252,9 @@ pub(crate) fn compare_lists(old: &PairLists, new: &PairLists) -> Vec<RuleChange>
         found.map(|list| Arc::clone(list))
     };
     let names = of_old.iter().chain(&of_new).map(|list| &list.name);
+    let frame_lists = [old, new].into_iter().flatten().flatten();
+    let names =
+        names.chain(frame_lists.flat_map(|lists| lists.ethernet_lists()).map(|list| &list.name));
     let mut seen = Vec::new();
     for name in names {
         if seen.contains(&name) {
@@ -258,6 +263,19 @@ pub(crate) fn compare_lists(old: &PairLists, new: &PairLists) -> Vec<RuleChange>
         seen.push(name);
         let versions = [find(&of_old, name), find(&of_new, name)];
         compare_list(&mut changes, name, versions.each_ref().map(Option::as_deref));
+        // Rules for frames that are not IP have no handles.
+        let [before, after] = [old, new].map(|lists| frame_rules(lists, name));
+        let ListDiff { removed, added, moved, .. } = ListDiff::of_texts(&before, &after);
+        let removed = removed.iter().map(|at| (ChangeKind::Removed, &before[*at as usize]));
+        let added = added.iter().map(|at| (ChangeKind::Added, &after[*at as usize]));
+        let moved = moved.iter().map(|(_, at)| (ChangeKind::Moved, &after[*at as usize]));
+        changes.extend(removed.chain(added).chain(moved).map(|(kind, text)| RuleChange {
+            kind,
+            list: name.clone(),
+            from: None,
+            to: None,
+            text: text.clone(),
+        }));
         let [before, after] = [old, new].map(|lists| fixed_texts(lists, name));
         let other = |kind, text: &String| {
             let (list, text) = (name.clone(), text.clone());
@@ -289,6 +307,13 @@ fn compare_list(changes: &mut Vec<RuleChange>, name: &str, lists: [Option<&Acces
     moved.into_iter().for_each(|(from, to)| add(ChangeKind::Moved, Some(from), Some(to)));
 }
 
+/// Returns the rules of a list for frames that are not IP; none if there is no such list.
+fn frame_rules(lists: &PairLists, name: &str) -> Vec<String> {
+    let mut lists = lists.iter().flatten().flat_map(|lists| lists.ethernet_lists());
+    let list = lists.find(|list| list.name == name);
+    list.map_or(Vec::new(), |list| list.rules.iter().map(ToString::to_string).collect())
+}
+
 /// Returns the default of a list, and the places that it is bound to, as text.
 fn fixed_texts(lists: &PairLists, name: &str) -> Vec<String> {
     let mut texts = Vec::new();
@@ -297,6 +322,12 @@ fn fixed_texts(lists: &PairLists, name: &str) -> Vec<String> {
         for (index, list) in lists.lists().enumerate().filter(|(_, list)| list.name == name) {
             texts.push(format!("default {}", list.default));
             let places = lists.place_names(index).into_iter();
+            texts.extend(places.map(|place| format!("port {place} of pair {pair}")));
+        }
+        let frames = lists.ethernet_lists().enumerate().filter(|(_, list)| list.name == name);
+        for (index, list) in frames {
+            texts.push(format!("default {}", list.default));
+            let places = lists.ethernet_place_names(index).into_iter();
             texts.extend(places.map(|place| format!("port {place} of pair {pair}")));
         }
     }
@@ -386,6 +417,37 @@ mod tests {
         let (before, state) = (running(), ListState::default());
         let lists = edit_lists(&before, &state, &m).unwrap().lists;
         assert!(Arc::ptr_eq(before[0].as_ref().unwrap(), lists[0].as_ref().unwrap()));
+    }
+
+    /// Lists for frames that are not IP are compared, stay when others change, and change by a
+    /// reload only.
+    #[test]
+    fn lists_of_frames_stay_beside_others() {
+        let with = |rules: &[&str]| -> PairLists {
+            let rules = rules.iter().map(|rule| acl::parse_ethernet_rule(rule).unwrap()).collect();
+            let default = acl::Action::Deny;
+            let list = Arc::new(acl::EthernetList { name: "f".into(), rules, default });
+            let places = vec![(Side::A, ListDirection::In)];
+            let frames = engine::EthernetBinding { list, places };
+            let of_packets = running()[0].as_ref().unwrap().bindings();
+            let lists = AccessLists::new(&of_packets).unwrap().with_ethernet(&[frames]).unwrap();
+            vec![Some(Arc::new(lists))]
+        };
+        let (state, lists) = (ListState::default(), with(&["permit ether-type arp"]));
+        let delete = ListChange::Delete { handles: vec!["l:0:1".into()] };
+        let edited = edit_lists(&lists, &state, &delete).unwrap().lists;
+        let of_frames = |lists: &PairLists| lists[0].as_ref().unwrap().ethernet_bindings();
+        let [before, after] = [&lists, &edited].map(|lists| of_frames(lists).remove(0));
+        assert_eq!((before.list, before.places), (after.list, after.places));
+
+        let add = ListChange::Add { list: "f".into(), at: None, rules: vec!["deny".into()] };
+        let error = edit_lists(&lists, &state, &add).err().unwrap();
+        assert!(error.contains("judges frames that are not IP"), "{error}");
+
+        let new = with(&["deny ether-type lldp", "permit ether-type arp"]);
+        let changes = compare_lists(&lists, &new);
+        let found: Vec<_> = changes.iter().map(|it| (it.kind, it.to, it.text.as_str())).collect();
+        assert_eq!(found, [(ChangeKind::Added, None, "deny ether-type lldp")]);
     }
 
     #[test]

@@ -45,6 +45,13 @@ pub(crate) fn find_list<'a>(
     lists: &'a PairLists,
     name: &str,
 ) -> Result<&'a Arc<AccessList>, String> {
+    let mut of_frames = lists.iter().flatten().flat_map(|lists| lists.ethernet_lists());
+    if of_frames.any(|list| list.name == name) {
+        return Err(format!(
+            "list {name:?} judges frames that are not IP: change it in the configuration, and run \
+             `millrace ct reload`"
+        ));
+    }
     let lists = each_list(lists);
     let found = lists.iter().find(|list| list.name == name);
     found.copied().ok_or_else(|| {

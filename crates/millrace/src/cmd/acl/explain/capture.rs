@@ -4,17 +4,18 @@
 use crate::cmd::acl::show::print_lists;
 use crate::cmd::run::secret;
 use crate::live::answers::lists::rule_lines;
-use acl::{Addresses, parse_addresses};
+use acl::{Action, Addresses, parse_addresses};
 use anyhow::Context;
 use capture::{Capture, CapturedPacket};
 use config::plan::{PairPlan, Plan, engine_bytes};
 use doctor::host::Memory;
 use engine::{
-    AccessLists, AccessSource, AccessTrace, Cursor, Engine, Nanos, RuleHits, Side, UntrackedReason,
-    Verdict,
+    AccessLists, AccessSource, AccessTrace, Cursor, Engine, FrameTrace, Nanos, RuleHits, Side,
+    UntrackedReason, Verdict,
 };
 use report::output::write_line;
 use results::units;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -173,12 +174,13 @@ impl Explainer<'_> {
         let bytes = BytesPacket::captured(&self.frame, lengths.frame_len, lengths.wire_len);
         let before = self.denied();
         let (verdict, trace) = self.engine.process_traced(side, now, &bytes);
+        let frame = self.engine.trace_frame(side, &bytes);
         // A fragment that has waited may be denied too, which is another packet.
         let is_denied = verdict == Verdict::Drop && self.denied() > before;
         self.take_records();
         let is_shown = is_denied && self.denied_lines.len() < self.args.denied;
         if is_shown || self.args.each {
-            let line = self.line((side, now), (verdict, is_denied), trace.as_ref());
+            let line = self.line((side, now), (verdict, is_denied), (trace, frame));
             if self.args.each {
                 writeln!(self.out, "{line}")?;
             }
@@ -215,7 +217,7 @@ impl Explainer<'_> {
         &self,
         (side, now): (Side, Nanos),
         (verdict, is_denied): (Verdict, bool),
-        trace: Option<&AccessTrace>,
+        (trace, frame): (Option<AccessTrace>, Option<FrameTrace>),
     ) -> String {
         let seconds = (now - self.span.map_or(now, |(first, _)| first)) as f64 / 1e9;
         let side = if side == Side::A { "a" } else { "b" };
@@ -225,17 +227,19 @@ impl Explainer<'_> {
             (false, Verdict::Drop) => "drop",
             (false, _) => "wait",
         };
-        let (text, decision) = match trace {
-            Some(trace) => (trace.packet.to_string(), self.decision(trace)),
-            None => ("not compared with rules".to_owned(), String::new()),
+        let (text, decision) = match (trace, frame) {
+            (Some(trace), _) => (trace.packet.to_string(), self.decision(&trace)),
+            (None, Some(FrameTrace { frame, rules })) => {
+                (frame.to_string(), format!("; {}; searched", self.rules(rules)))
+            }
+            (None, None) => ("not compared with rules".to_owned(), String::new()),
         };
         format!("{} {seconds:.6} {side} {verdict} {text}{decision}", self.packets)
     }
 
     /// Returns the rules that decided about a packet, and how they were found.
     fn decision(&self, trace: &AccessTrace) -> String {
-        let rules: Vec<_> = trace.rules.iter().flatten().map(|rule| self.rule(*rule)).collect();
-        let rules = rules.join(", then ");
+        let rules = self.rules(trace.rules);
         match trace.source {
             AccessSource::Search => format!("; {rules}; searched, ct {}", trace.packet.ct),
             AccessSource::Stored => format!("; {rules}; stored decision of its connection"),
@@ -243,15 +247,30 @@ impl Explainer<'_> {
         }
     }
 
+    /// Returns list and number of each rule, by its counter.
+    fn rules(&self, rules: [Option<u32>; 2]) -> String {
+        let rules: Vec<_> = rules.iter().flatten().map(|rule| self.rule(*rule)).collect();
+        rules.join(", then ")
+    }
+
     /// Returns list and number of a rule, by its counter.
     fn rule(&self, counter: u32) -> String {
         let mut rule = counter as usize;
+        let numbered = |name: &str, rule: usize, text: &dyn Display| {
+            format!("list {name:?}, rule {rule}: {text}")
+        };
+        let of_default = |name: &str, default: Action| format!("list {name:?}, default {default}");
         for list in self.lists.lists() {
             match list.rules.get(rule) {
-                Some(text) => return format!("list {:?}, rule {rule}: {text}", list.name),
-                None if rule == list.rules.len() => {
-                    return format!("list {:?}, default {}", list.name, list.default);
-                }
+                Some(text) => return numbered(&list.name, rule, text),
+                None if rule == list.rules.len() => return of_default(&list.name, list.default),
+                None => rule -= list.rules.len() + 1,
+            }
+        }
+        for list in self.lists.ethernet_lists() {
+            match list.rules.get(rule) {
+                Some(text) => return numbered(&list.name, rule, text),
+                None if rule == list.rules.len() => return of_default(&list.name, list.default),
                 None => rule -= list.rules.len() + 1,
             }
         }
