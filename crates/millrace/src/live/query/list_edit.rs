@@ -339,6 +339,7 @@ fn fixed_texts(lists: &PairLists, name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use config::plan::Keeps;
     use engine::{ListDirection, Side};
 
     fn parse(rule: &str) -> Rule {
@@ -462,6 +463,21 @@ mod tests {
         state.context.memory_mb = 0;
         let error = edit_lists(&running(), &state, &many(1)).err().unwrap();
         assert!(error.contains("needs more than 0 MB; raise memory_mb in [acl]"), "{error}");
+    }
+
+    /// A rule that writes what connections do not keep is refused, as in a configuration.
+    #[test]
+    fn marks_that_are_not_kept_are_refused() {
+        let mut state = ListState::default();
+        state.context.keeps = vec![Keeps { marks: true, labels: false }; 2];
+        let add = |rule: &str| ListChange::Add {
+            list: "l".into(),
+            at: None,
+            rules: vec![rule.to_owned()],
+        };
+        assert!(edit_lists(&running(), &state, &add("permit set-mark 1")).is_ok());
+        let error = edit_lists(&running(), &state, &add("permit set-label 1")).err().unwrap();
+        assert!(error.contains("list \"l\", permit set-label 0x1: connections have no labels"));
     }
 
     /// A reload may also change defaults, places, and whole lists.
