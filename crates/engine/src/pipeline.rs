@@ -97,6 +97,7 @@ impl Pipeline {
             let judges = side.filter(|side| lists.is_bound(*side));
             let of_frames = side.filter(|side| lists.judges_frames(*side));
             drops.judges = judges.is_some() || of_frames.is_some();
+            drops.judges_invalid = judges.is_some_and(|side| lists.mentions_invalid(side));
             drops.denies_unjudged = judges.is_some_and(|side| lists.denies_unjudged(side));
             drops.denies_unread_frames =
                 of_frames.is_some_and(|side| lists.denies_unread_frames(side));

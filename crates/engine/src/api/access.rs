@@ -54,6 +54,8 @@ pub(crate) struct SearchedList {
     pub(crate) count_rules: Vec<u32>,
     /// True if a rule or the default denies or rejects.
     pub(crate) denies: bool,
+    /// True if a rule names the state `invalid`.
+    pub(crate) mentions_invalid: bool,
 }
 
 impl SearchedList {
@@ -63,7 +65,9 @@ impl SearchedList {
         let count_rules = (0..).zip(&list.rules).filter(counts).map(|(index, _)| index).collect();
         let refuses = |action: Action| !action.permits() && action != Action::Count;
         let denies = refuses(list.default) || list.rules.iter().any(|rule| refuses(rule.action));
-        Ok(Self { list: list.clone(), search, first_rule, count_rules, denies })
+        let names_invalid = |ct: CtStates| ct != CtStates::ANY && ct.intersects(CtStates::INVALID);
+        let mentions_invalid = list.rules.iter().any(|rule| names_invalid(rule.criteria.ct));
+        Ok(Self { list: list.clone(), search, first_rule, count_rules, denies, mentions_invalid })
     }
 }
 

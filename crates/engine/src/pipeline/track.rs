@@ -176,6 +176,14 @@ impl<const W: usize> Pass<'_, W> {
                 Step::NeedsAdmission(cause) => {
                     return admission::reopen(pass.tracker, (record, cause), &packet, verdicts);
                 }
+                Step::NeedsJudgement(anomaly) => {
+                    let candidate = Candidate::of(&packet);
+                    if access::denies_invalid(pass.tracker, record, candidate, verdicts) {
+                        verdicts.accounts.stats.anomalies[anomaly as usize] += 1;
+                        return;
+                    }
+                    pass.tracker.ignore(record, &packet, anomaly)
+                }
                 step => step,
             }
         };

@@ -73,6 +73,13 @@ impl AccessLists {
         lists.into_iter().any(|list| self.lists[*list].denies)
     }
 
+    /// True if a rule that judges packets which arrive at this side names the state `invalid`.
+    #[inline(always)]
+    pub(crate) fn mentions_invalid(&self, side: Side) -> bool {
+        let lists = self.chains[side as usize].iter().flatten();
+        self.mentions_ct && lists.into_iter().any(|list| self.lists[*list].mentions_invalid)
+    }
+
     /// Judges a packet that arrives at this side.
     #[inline(never)]
     pub(crate) fn judge(&self, side: Side, packet: &Packet) -> Judgement {

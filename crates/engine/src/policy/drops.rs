@@ -15,6 +15,8 @@ pub(crate) struct DropPolicy {
     pub(crate) has_all_packets: bool,
     /// True if access lists judge the packets of this burst.
     pub(crate) judges: bool,
+    /// True if they judge packets that do not fit their connection.
+    pub(crate) judges_invalid: bool,
     /// True if they drop IP packets that cannot be compared with rules.
     pub(crate) denies_unjudged: bool,
     /// True if they drop frames whose EtherType cannot be read.
@@ -29,6 +31,7 @@ impl DropPolicy {
             odd_fragments: config.odd_fragments == InvalidFragments::Drop,
             has_all_packets: config.has_all_packets,
             judges: false,
+            judges_invalid: false,
             denies_unjudged: false,
             denies_unread_frames: false,
         }
@@ -52,9 +55,17 @@ impl DropPolicy {
 
     /// True if a packet that does not fit its connection is dropped. Others are counted to it.
     pub(crate) fn drops(self, anomaly: Anomaly) -> bool {
+        self.invalid && self.is_surely_invalid(anomaly)
+    }
+
+    /// True if access lists judge a packet that does not fit its connection.
+    pub(crate) fn judges_invalid(self, anomaly: Anomaly) -> bool {
+        self.judges_invalid && self.is_surely_invalid(anomaly)
+    }
+
+    fn is_surely_invalid(self, anomaly: Anomaly) -> bool {
         // The request of a reply may have passed another worker.
-        let is_sure = anomaly != Anomaly::IcmpReply || self.has_all_packets;
-        self.invalid && anomaly.is_invalid() && is_sure
+        anomaly.is_invalid() && (anomaly != Anomaly::IcmpReply || self.has_all_packets)
     }
 
     /// True if a packet that no connection can begin with is dropped.

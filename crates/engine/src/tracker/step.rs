@@ -14,6 +14,9 @@ pub(crate) enum Step {
     Invalid(Anomaly),
     /// It was not counted: its connection could not begin.
     NoRoom(UntrackedReason),
+    /// It does not fit its connection, and access lists decide about such packets. Nothing has been
+    /// counted yet.
+    NeedsJudgement(Anomaly),
     /// It begins a new connection in place of the one with its key, if that is admitted. Nothing
     /// has been counted yet.
     NeedsAdmission(ReopenCause),

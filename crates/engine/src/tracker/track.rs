@@ -67,7 +67,11 @@ impl<const W: usize> Tracker<W> {
             event => event.or_else(|anomaly| self.resync(record, packet, anomaly)),
         };
         let transition = match event {
-            Err(anomaly) => return self.ignore(record, packet, anomaly, accounts),
+            Err(anomaly) if accounts.drops.drops(anomaly) => return Step::Invalid(anomaly),
+            Err(anomaly) if accounts.drops.judges_invalid(anomaly) => {
+                return Step::NeedsJudgement(anomaly);
+            }
+            Err(anomaly) => return self.ignore(record, packet, anomaly),
             Ok(Transition::Reuse) => return Step::NeedsAdmission(ReopenCause::PortReuse),
             Ok(Transition::None) => None,
             Ok(Transition::Enter(state)) => {
@@ -129,17 +133,8 @@ impl<const W: usize> Tracker<W> {
         }
     }
 
-    /// Counts a packet that does not fit the connection in `record`, unless the policy drops it.
-    fn ignore(
-        &mut self,
-        record: u32,
-        packet: &PacketView,
-        anomaly: Anomaly,
-        accounts: &Accounts,
-    ) -> Step {
-        if accounts.drops.drops(anomaly) {
-            return Step::Invalid(anomaly);
-        }
+    /// Counts a packet that does not fit the connection in `record`.
+    pub(crate) fn ignore(&mut self, record: u32, packet: &PacketView, anomaly: Anomaly) -> Step {
         if matches!(anomaly, Anomaly::TcpSyn | Anomaly::TcpSynOfOther) {
             self.store_pending_syn(record, packet);
         }

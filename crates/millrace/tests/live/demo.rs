@@ -45,6 +45,7 @@ fn finish(command: &mut Command, scratch: &Scratch) -> [String; 2] {
     let (taken, others): (Vec<_>, Vec<_>) =
         stderr.lines().partition(|line| line.starts_with(TAKEN));
     let is_taken = |run: &Value| run["measured"]["cpu_taken_percent"].as_f64().unwrap() > 5.0;
+    assert!(!scratch.read("demo.json").is_empty(), "{:?}: {stderr}", output.status);
     let missing = usize::from(runs(scratch).iter().any(is_taken));
     let outcome = (output.status.code(), taken.len());
     assert_eq!(outcome, (Some(missing as i32), missing), "{stderr}");

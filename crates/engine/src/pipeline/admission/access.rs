@@ -208,6 +208,26 @@ pub(in crate::pipeline) fn denies_known<const W: usize>(
     outcome != Outcome::Permit
 }
 
+/// True if the lists deny a packet that does not fit the connection in `record`: they judge it as
+/// invalid. Its verdict is written then. If it passes, it is counted for the rules of its
+/// connection, whatever rule permits it.
+#[cold]
+pub(in crate::pipeline) fn denies_invalid<const W: usize>(
+    tracker: &mut Tracker<W>,
+    record: u32,
+    candidate: Candidate,
+    verdicts: &mut Verdicts<impl CtStates>,
+) -> bool {
+    let Some(lists) = lists(tracker.side(), verdicts) else { return false };
+    let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
+    let fields = candidate.fields(&key, (CtState::INVALID, mark));
+    let judgement = judge(tracker, lists, (&fields, candidate.meta), verdicts);
+    if !judgement.permits {
+        verdicts.denied(candidate.info.position, judgement.rejects);
+    }
+    !judgement.permits
+}
+
 /// True if the lists deny a fragment that has waited for the first one of its connection. No
 /// sender is told of a later fragment (RFC 1812 4.3.2.7).
 pub(in crate::pipeline) fn denies_held<const W: usize>(
