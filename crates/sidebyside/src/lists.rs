@@ -13,7 +13,12 @@ pub(crate) struct RuleList {
     pub(crate) rules: u32,
     /// True if the NIC may have its rules.
     pub(crate) is_in_nic: bool,
+    /// True if it is reloaded again and again.
+    pub(crate) is_reloaded: bool,
 }
+
+/// The line before the first rule in a configuration.
+const OPENING: &str = "rules = \"\"\"\n";
 
 const FLOWS: u32 = 20_000;
 const MANY_FLOWS: u32 = 1_000_000;
@@ -25,7 +30,7 @@ impl RuleList {
         let nic_rules_max = if self.is_in_nic { 2048 } else { 0 };
         let mut text = format!(
             "[acl]\nnic_rules_max = {nic_rules_max}\n\
-             [[list]]\nname = \"bench\"\nport = \"a\"\nrules = \"\"\"\n"
+             [[list]]\nname = \"bench\"\nport = \"a\"\n{OPENING}"
         );
         for rule in access_rules(self.rules) {
             text += &rule;
@@ -33,6 +38,11 @@ impl RuleList {
         }
         text + "\"\"\"\n"
     }
+}
+
+/// Returns a configuration whose list has one rule more, that no packet matches.
+pub(crate) fn with_another_rule(configuration: &str) -> String {
+    configuration.replacen(OPENING, &format!("{OPENING}deny src 192.0.2.1\n"), 1)
 }
 
 fn case(name: String, (traffic, group): (Traffic, &str), lists: Option<RuleList>) -> Case {
@@ -46,7 +56,7 @@ fn case(name: String, (traffic, group): (Traffic, &str), lists: Option<RuleList>
 }
 
 fn software(rules: u32) -> Option<RuleList> {
-    Some(RuleList { rules, is_in_nic: false })
+    Some(RuleList { rules, is_in_nic: false, is_reloaded: false })
 }
 
 fn at_least(than: &str, must: f64, goal: f64) -> Threshold {
@@ -55,7 +65,7 @@ fn at_least(than: &str, must: f64, goal: f64) -> Threshold {
 
 /// Returns the cases.
 pub(crate) fn cases() -> Vec<Case> {
-    [tracked(), untracked(), marked(), new_connections()].concat()
+    [tracked(), reloaded(), untracked(), marked(), new_connections()].concat()
 }
 
 /// Software: established connections, whose decision is stored.
@@ -75,6 +85,16 @@ fn tracked() -> Vec<Case> {
     [none].into_iter().chain(sizes).collect()
 }
 
+/// A list that is reloaded all the time, and the same list left alone.
+fn reloaded() -> Vec<Case> {
+    let traffic = (Traffic::OneWay(FLOWS), "reload");
+    let alone = case("lists-10000-alone".to_owned(), traffic, software(10_000));
+    let lists = alone.lists.map(|list| RuleList { is_reloaded: true, ..list });
+    let name = "lists-10000-reloaded".to_owned();
+    let thresholds = vec![at_least(&alone.name, 0.95, 0.99)];
+    vec![alone, Case { thresholds, ..case(name, traffic, lists) }]
+}
+
 /// Pairs that track nothing: every packet is searched, or decided by its mark. Two groups, because
 /// more programs at a time need more hugepages than are reserved.
 fn untracked() -> Vec<Case> {
@@ -84,7 +104,7 @@ fn untracked() -> Vec<Case> {
         ..case(name(way), (Traffic::OneWay(FLOWS), group), lists)
     };
     let in_nic = |personality| {
-        let lists = Some(RuleList { rules: 100, is_in_nic: true });
+        let lists = software(100).map(|list| RuleList { is_in_nic: true, ..list });
         let rules = NicRules::None;
         Case {
             source: PacketSource::Twin { rules, personality: Some(personality) },

@@ -26,6 +26,7 @@ mod ovs;
 mod peers;
 mod poll_gaps;
 mod process;
+mod reloads;
 mod replay;
 mod report;
 mod results;

@@ -4,8 +4,9 @@
 use crate::Setup;
 use crate::cases::{Case, Load, NicRules, PacketSource};
 use crate::figures::{Figures, Reading};
-use crate::lists::RuleList;
+use crate::lists::{RuleList, with_another_rule};
 use crate::process::Process;
+use crate::reloads::Reloads;
 use crate::turns::{Dut, Readings};
 use engine::Tracking;
 use serde::Serialize;
@@ -30,6 +31,9 @@ pub(crate) struct Run {
     /// What an automatic choice was at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) choice: Option<Choice>,
+    /// How often its access lists were reloaded, if the case says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reloads: Option<u32>,
 }
 
 /// An automatic choice of marks, as the port of the software NIC reports it.
@@ -94,6 +98,7 @@ pub(crate) struct Millrace {
     process: Process,
     json: PathBuf,
     readings: Readings,
+    reloads: Option<Reloads>,
     /// Time at which its last line was read.
     line_at: Instant,
 }
@@ -110,24 +115,36 @@ impl Millrace {
         let build = if Some(program) == setup.before.as_deref() { "before-" } else { "" };
         let config = setup.dir.join(format!("{build}{}.toml", case.name));
         let json = setup.dir.join(format!("{build}{}.json", case.name));
-        fs::write(&config, configuration(setup, case, programs))?;
+        let text = configuration(setup, case, programs);
+        fs::write(&config, &text)?;
         let mut process = Process::start(&mut run_command(program, &config, &json))?;
         warm_up(&mut process, case)?;
-        let line_at = Instant::now();
+        let is_reloaded = case.lists.is_some_and(|list| list.is_reloaded);
+        let reloads = is_reloaded.then(|| {
+            let other = config.with_extension("other.toml");
+            fs::write(&other, with_another_rule(&text))?;
+            Ok::<_, std::io::Error>(Reloads::start(program, process.id(), [other, config]))
+        });
+        let (reloads, line_at) = (reloads.transpose()?, Instant::now());
         process.pause()?;
-        Ok(Self { process, json, readings: Readings::default(), line_at })
+        Ok(Self { process, json, readings: Readings::default(), reloads, line_at })
     }
 
     /// Ends Millrace and returns its figures.
     pub(crate) fn finish(self, setup: &Setup, case: &Case) -> anyhow::Result<Run> {
         let figures = self.readings.figures(setup, case.workers)?;
+        let reloads = self.reloads.map(|reloads| {
+            self.process.resume()?;
+            reloads.finish()
+        });
+        let reloads = reloads.transpose()?;
         self.process.interrupt()?;
         self.process.resume()?;
         self.process.finish()?;
         let summary: Value = serde_json::from_slice(&fs::read(&self.json)?)?;
         let choice = (case.rules() == NicRules::Automatic).then(|| Choice::of(&summary));
         let (stages, deviations) = (stages(&summary), deviations(&summary, case));
-        Ok(Run { figures, stages, deviations, choice })
+        Ok(Run { figures, stages, deviations, choice, reloads })
     }
 }
 

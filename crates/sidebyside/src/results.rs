@@ -123,6 +123,7 @@ impl Repetition {
         let deviations =
             self.millrace.deviations.iter().map(|deviation| format!("  ! {deviation}"));
         let choice = self.millrace.choice.as_ref().map(|choice| format!("  {choice}"));
+        let reloads = self.millrace.reloads.map(|reloads| format!("  {reloads} reloads"));
         let before = self.cycles_ratio().map(|ratio| format!("  {ratio:.3} of the earlier build"));
         format!(
             "floor {floor:6.1}  Millrace {millrace:6.1}  net {:6.1} cycles/packet  on cpu {:3.0} %",
@@ -130,6 +131,7 @@ impl Repetition {
             self.on_cpu() * 100.0
         ) + &before.unwrap_or_default()
             + &choice.unwrap_or_default()
+            + &reloads.unwrap_or_default()
             + &deviations.collect::<String>()
     }
 }
