@@ -9,10 +9,12 @@ mod table;
 pub(crate) use page::page;
 
 use crate::demo::comparison::{Played, serialize_stages};
+use crate::demo::load::depth_name;
 use crate::demo::readings::{Measurement, taken};
 use crate::live::Rates;
+use engine::Tracking;
 use report::summary::Summary;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Flows of the load, one packet each in turn, of 64 bytes with FCS: those of the article.
 pub(crate) const FLOWS: u32 = 20_000;
@@ -52,8 +54,8 @@ pub(crate) struct ListComparison {
 /// Which run it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ListTitle {
-    /// Depth of tracking, as in the configuration.
-    pub(crate) tracking: &'static str,
+    #[serde(serialize_with = "serialize_depth")]
+    pub(crate) tracking: Tracking,
     /// Rules of the list; 0 without list.
     pub(crate) rules: u32,
     /// Personality of the NIC that has rules; `None` if all is done in software.
@@ -80,7 +82,7 @@ pub(crate) struct ListRun {
 
 impl ListTitle {
     /// Returns the runs of one depth of tracking, in their order.
-    pub(crate) fn of_depth(tracking: &'static str, personalities: &[Played]) -> Vec<Self> {
+    pub(crate) fn of_depth(tracking: Tracking, personalities: &[Played]) -> Vec<Self> {
         let in_software = [0].into_iter().chain(SOFTWARE_RULES).map(|rules| (rules, None));
         let in_nics = personalities.iter().map(|played| (NIC_RULES, Some(played.name.clone())));
         let titles = in_software.chain(in_nics);
@@ -196,11 +198,17 @@ impl Gain<'_> {
 }
 
 /// Returns what a depth of tracking means for lists.
-fn depth_meaning(tracking: &str) -> &'static str {
+fn depth_meaning(tracking: Tracking) -> &'static str {
     match tracking {
-        "off" => "each packet is compared with the list",
-        _ => "the decision about the first packet is stored with its connection",
+        Tracking::Off => "each packet is compared with the list",
+        Tracking::Flows | Tracking::Connections => {
+            "the decision about the first packet is stored with its connection"
+        }
     }
+}
+
+fn serialize_depth<S: Serializer>(tracking: &Tracking, serializer: S) -> Result<S::Ok, S::Error> {
+    depth_name(*tracking).serialize(serializer)
 }
 
 #[cfg(test)]

@@ -38,6 +38,15 @@ pub(crate) enum Load {
     ManyFlows,
 }
 
+/// Returns the word for a depth of tracking, as in the configuration.
+pub(crate) fn depth_name(tracking: Tracking) -> &'static str {
+    match tracking {
+        Tracking::Off => "off",
+        Tracking::Flows => "flows",
+        Tracking::Connections => "connections",
+    }
+}
+
 impl Load {
     pub(crate) const ALL: [Load; 6] = [
         Load::Stateful,

@@ -3,9 +3,10 @@
 //! connections begin at port A only.
 
 use crate::bump::{Setup, count, total};
+use crate::instance::text;
 use crate::lan::{Host, Lan};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use testkit::host::has_root_and;
 use testkit::process::{Process, wait_until};
 
@@ -113,20 +114,10 @@ fn rules_mark_the_connections_that_they_permit() {
         format!("{list}{rule}\nset_mark = \"{mark}\"\n")
     };
     let setup = Setup::new("set-mark").config(&with("0x10/0xf0"));
-    let [a, b] = Lan::ports();
-    let socket = setup.path("control.sock");
-    lan.set_up();
-    let setup = setup.launcher(lan.bump.command("env")).args(&["--socket", &socket]);
-    let bump = setup.pair(&a, &b).start();
-    lan.assign_addresses();
+    let (bump, socket) = lan.start_bump(setup);
     let mut pings = lan.a.namespace.command("ping");
     let pings = Process::spawn(pings.args(["-i", "0.2", lan.b.v4]).stdout(Stdio::null()));
-    let ask = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        let output = command.args(args).args(["--instance", &socket]).output().unwrap();
-        assert!(output.status.success(), "{args:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let ask = |args: &[&str]| text(&socket, args);
     let marked = |mark: &str| ask(&["ct", "list", "--json", "--proto", "icmp", "--mark", mark]);
     wait_until("the rule has marked the connection", || !marked("0x10").is_empty());
     let config = std::fs::read_to_string(bump.path("bump.toml")).unwrap();
@@ -150,12 +141,7 @@ fn a_reload_cuts_what_the_new_lists_deny() {
     let list = "[[list]]\nname = \"l\"\nport = \"a\"\ndefault = \"permit\"\n";
     let first = format!("{list}rules = \"permit+reflect proto tcp\"\n");
     let setup = Setup::new("cut").config(&first);
-    let [a, b] = Lan::ports();
-    let socket = setup.path("control.sock");
-    lan.set_up();
-    let setup = setup.launcher(lan.bump.command("env")).args(&["--socket", &socket]);
-    let bump = setup.pair(&a, &b).start();
-    lan.assign_addresses();
+    let (bump, socket) = lan.start_bump(setup);
     let piped = |host: &Host, program: &str, args: &[&str]| {
         let mut command = host.namespace.command("python3");
         command.args(["-c", program]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -172,12 +158,7 @@ fn a_reload_cuts_what_the_new_lists_deny() {
         lines.next().unwrap().unwrap()
     };
     assert_eq!(exchange(), "[True, True]");
-    let ask = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        let output = command.args(args).args(["--instance", &socket]).output().unwrap();
-        assert!(output.status.success(), "{args:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let ask = |args: &[&str]| text(&socket, args);
     let hits = |rule: usize| {
         let text = ask(&["acl", "show", "--json"]);
         let rules = serde_json::from_str::<serde_json::Value>(&text).unwrap()["rules"].clone();
@@ -232,12 +213,7 @@ fn of_frames_that_are_not_ip_only_arp_passes() {
     }
     let Some(lan) = Lan::with_cables() else { return };
     let setup = Setup::new("frames").config(documented_policy());
-    let [a, b] = Lan::ports();
-    let socket = setup.path("control.sock");
-    lan.set_up();
-    let setup = setup.launcher(lan.bump.command("env")).args(&["--socket", &socket]);
-    let bump = setup.pair(&a, &b).start();
-    lan.assign_addresses();
+    let (bump, socket) = lan.start_bump(setup);
     let piped = |host: &Host, program: &str, args: &[&str]| {
         let mut command = host.namespace.command("python3");
         Process::spawn(command.args(["-c", program]).args(args).stdout(Stdio::piped()))
@@ -246,12 +222,7 @@ fn of_frames_that_are_not_ip_only_arp_passes() {
     servers.iter_mut().for_each(|server| assert_eq!(server.first_line().trim(), "ready"));
     wait_until("A reaches B", || python(&lan.a, CLIENT, &[lan.b.v4, "80"]) == "hello");
     assert_eq!(python(&lan.b, CLIENT, &[lan.a.v4, "80"]), "TimeoutError");
-    let ask = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        let output = command.args(args).args(["--instance", &socket]).output().unwrap();
-        assert!(output.status.success(), "{args:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let ask = |args: &[&str]| text(&socket, args);
     let hits = || {
         let shown = ask(&["acl", "show", "--json"]);
         let rules = serde_json::from_str::<serde_json::Value>(&shown).unwrap()["rules"].clone();
@@ -289,10 +260,7 @@ fn connections_begin_at_port_a_only(name: &str, config: &str) {
     }
     let Some(lan) = Lan::with_cables() else { return };
     let setup = Setup::new(name).config(config);
-    let [a, b] = Lan::ports();
-    lan.set_up();
-    let bump = setup.launcher(lan.bump.command("env")).pair(&a, &b).start();
-    lan.assign_addresses();
+    let (bump, _) = lan.start_bump(setup);
     let serve = |host: &Host| {
         let mut command = host.namespace.command("python3");
         command.args(["-c", SERVER, "80"]).stdout(Stdio::piped());

@@ -42,12 +42,7 @@ fn denied_packets_are_printed_as_they_arrive() {
     }
     let Some(lan) = Lan::with_cables() else { return };
     let setup = Setup::new("access-log").config(LISTS);
-    let [a, b] = Lan::ports();
-    let socket = setup.path("control.sock");
-    lan.set_up();
-    let setup = setup.launcher(lan.bump.command("env")).args(&["--socket", &socket]);
-    let bump = setup.pair(&a, &b).start();
-    lan.assign_addresses();
+    let (bump, socket) = lan.start_bump(setup);
     wait_until("A reaches B", || lan.a.namespace.succeeds(&format!("ping -c 1 -W 1 {}", lan.b.v4)));
     let send = |port: &str, times: &str| {
         let mut command = lan.a.namespace.command("python3");

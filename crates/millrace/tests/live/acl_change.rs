@@ -4,11 +4,12 @@
 
 use crate::access::{ECHO, TOOLS, TWO};
 use crate::bump::{Bump, Setup, count};
+use crate::instance::{ask, text};
 use crate::lan::{Host, Lan};
 use crate::reload::{Changing, config, setup};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::process::{ChildStdout, Command, Output, Stdio};
+use std::process::{ChildStdout, Output, Stdio};
 use testkit::host::has_root_and;
 use testkit::process::{Process, wait_until};
 
@@ -27,20 +28,14 @@ permit+reflect proto tcp
 """
 "#;
 
-/// Runs a command for the instance at a socket.
-fn millrace(args: &[&str], socket: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-    command.args(args).args(["--instance", socket]).output().unwrap()
-}
-
-fn text(output: Output) -> String {
+fn printed(output: Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// Returns the rules of `acl show`: handle, text and packets of each.
 fn rules(output: Output) -> Vec<(Value, Value, u64)> {
-    let rules = serde_json::from_str::<Value>(&text(output)).unwrap()["rules"].clone();
+    let rules = serde_json::from_str::<Value>(&printed(output)).unwrap()["rules"].clone();
     let rule =
         |rule: &Value| (rule["handle"].clone(), rule["text"].clone(), count(&rule["packets"]));
     rules.as_array().unwrap().iter().map(rule).collect()
@@ -64,12 +59,7 @@ impl Hosts {
         }
         let lan = Lan::with_cables()?;
         let setup = Setup::new("acl-change").config(LIST);
-        let [a, b] = Lan::ports();
-        let socket = setup.path("control.sock");
-        lan.set_up();
-        let setup = setup.launcher(lan.bump.command("env")).args(&["--socket", &socket]);
-        let bump = setup.pair(&a, &b).start();
-        lan.assign_addresses();
+        let (bump, socket) = lan.start_bump(setup);
         let piped = |host: &Host, program: &str, args: &[&str]| {
             let mut command = host.namespace.command("python3");
             command.args(["-c", program]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -100,11 +90,11 @@ impl Hosts {
 
     #[track_caller]
     fn ask(&self, args: &[&str]) -> String {
-        text(millrace(args, &self.socket))
+        text(&self.socket, args)
     }
 
     fn show(&self) -> Vec<(Value, Value, u64)> {
-        rules(millrace(&["acl", "show", "--json"], &self.socket))
+        rules(ask(&self.socket, &["acl", "show", "--json"]))
     }
 
     #[track_caller]
@@ -138,15 +128,15 @@ fn a_rule_cuts_the_connection_that_the_dry_run_has_named() {
     hosts.assert_handles(&["l:0:0", "l:0:1"]);
 
     let before = hosts.show()[1].2;
-    let output = millrace(&add, &hosts.socket);
+    let output = ask(&hosts.socket, &add);
     let note = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(note.contains("in force until the next reload") && note.contains("--text \"l\""));
-    assert_eq!(text(output), "l:1:0\n");
+    assert_eq!(printed(output), "l:1:0\n");
     assert_eq!(hosts.exchange(), "[False, True]");
     hosts.assert_handles(&["l:1:0", "l:1:1", "l:1:2"]);
     let rules = hosts.show();
     assert!(before > 0 && rules[2].2 > before && rules[0].2 > 0, "{before}: {rules:?}");
-    let old = millrace(&["acl", "delete", "l:0:1"], &hosts.socket);
+    let old = ask(&hosts.socket, &["acl", "delete", "l:0:1"]);
     let refused = "millrace: l:0:1: the lists have changed since; the rule is l:1:2 now: \
                    permit+reflect proto tcp\n";
     assert_eq!(old.status.code(), Some(1));

@@ -4,6 +4,7 @@
 
 use crate::bump::{Ended, Setup, count};
 use crate::captures::read_pcap;
+use crate::instance::text;
 use crate::offload::{assert_no_rule_left, ports, run_through, run_until_silent};
 use crate::records::{Conversations, conversations};
 use crate::scaled;
@@ -11,7 +12,6 @@ use crate::twin::driver;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::process::Command;
 use testkit::capture::write_pcap;
 use testkit::host::has_cpus;
 use wire::FrameBuilder;
@@ -143,13 +143,6 @@ fn what_leaves_the_peer_port_is_the_same() {
     assert_eq!(counted(read_pcap(&ended.path("sent"))), expected);
 }
 
-pub(crate) fn ask(socket: &str, args: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-    let output = command.args(args).args(["--instance", socket]).output().unwrap();
-    assert!(output.status.success(), "{args:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// The packets pass the NIC only, for longer than the timeout of their connections. They are still
 /// busy when the run ends.
 #[test]
@@ -161,12 +154,12 @@ fn connections_live_by_the_counters_of_the_nic() {
     let socket = format!("{}/bypass-{}.sock", std::env::temp_dir().display(), std::process::id());
     let setup = setup.args(&["--socket", &socket]).config("[offload]\nbypass = \"after 64\"\n");
     let mut bump = setup.start();
-    let rules = || ask(&socket, &["offload", "--limit", "1000"]).matches(" bypassed ").count();
+    let rules = || text(&socket, &["offload", "--limit", "1000"]).matches(" bypassed ").count();
     bump.wait_until("bypass", |_| rules() == 8 * usize::from(HOSTS));
     let begin = bump.lines().last().map_or(0.0, |line| line.time);
     bump.wait_for_line("more than their timeout", |line| line.time > begin + 1.5);
     assert_eq!(rules(), 8 * usize::from(HOSTS));
-    let why = ask(&socket, &["flows", "--why", "10.0.0.7"]);
+    let why = text(&socket, &["flows", "--why", "10.0.0.7"]);
     assert!(why.contains("forwarded by the NIC itself, "), "{why}");
     let ended = bump.finish();
     ended.assert_balanced();

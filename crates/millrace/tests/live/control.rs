@@ -3,6 +3,7 @@
 
 use crate::bump::{Bump, Ended, Setup, count};
 use crate::captures::Talk;
+use crate::instance::{ask, json, text};
 use crate::twin::driver;
 use serde_json::Value;
 use std::fs::{self, Permissions};
@@ -10,29 +11,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use testkit::host::{has_cpus, has_root_and, skip};
 use testkit::process::wait_until;
 use testkit::scratch::Scratch;
-
-/// Sends a query to the instance with this socket.
-fn ask(socket: &str, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-    command.args(args).args(["--instance", socket]).output().unwrap()
-}
-
-#[track_caller]
-fn text(socket: &str, args: &[&str]) -> String {
-    let output = ask(socket, args);
-    assert!(output.status.success(), "{args:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-#[track_caller]
-fn json(socket: &str, args: &[&str]) -> Value {
-    let text = text(socket, &[args, &["--json"]].concat());
-    serde_json::from_str(&text).expect("it is JSON")
-}
 
 /// Socket paths must be short, so the directory is one with a short path.
 fn scratch() -> Scratch {

@@ -4,6 +4,7 @@
 
 use crate::bump::{Bump, Ended, Setup, count};
 use crate::captures::Talk;
+use crate::instance;
 use crate::records::Record;
 use crate::twin::driver;
 use engine::ProtoState;
@@ -55,21 +56,17 @@ impl Asked {
     }
 
     fn ask(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        command.args(args).args(["--instance", &self.socket]).output().unwrap()
+        instance::ask(&self.socket, args)
     }
 
     #[track_caller]
     fn text(&self, args: &[&str]) -> String {
-        let output = self.ask(args);
-        assert!(output.status.success(), "{args:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        instance::text(&self.socket, args)
     }
 
     #[track_caller]
     fn json(&self, args: &[&str]) -> Value {
-        let text = self.text(&[args, &["--json"]].concat());
-        serde_json::from_str(&text).expect("it is JSON")
+        instance::json(&self.socket, args)
     }
 
     #[track_caller]

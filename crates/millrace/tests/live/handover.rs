@@ -3,8 +3,8 @@
 //! and when the worker forwards it again.
 
 use crate::bump::{Ended, Line, Setup, count};
-use crate::bypass::ask;
 use crate::captures::read_pcap;
+use crate::instance::text;
 use crate::offload::assert_no_rule_left;
 use crate::scaled;
 use crate::twin::driver;
@@ -121,7 +121,7 @@ fn run(speed: &str, add_pairs: impl Fn(Setup, &str, &str) -> Setup) -> Ended {
         bump.lines().windows(6).any(|lines| lines.iter().all(is_over))
     });
     bump.wait_until("connections go back", |_| {
-        !ask(&socket, &["offload", "--limit", "1000"]).contains(" bypassed ")
+        !text(&socket, &["offload", "--limit", "1000"]).contains(" bypassed ")
     });
     let ended = bump.finish();
     ended.assert_balanced();

@@ -2,6 +2,7 @@
 //! Makes two hosts with a bump between them, each in a network namespace of its own. A namespace
 //! and its interfaces exist as long as the process that holds it.
 
+use crate::bump::{Bump, Setup};
 use serde_json::Value;
 use std::time::Duration;
 use testkit::host::skip;
@@ -82,6 +83,17 @@ impl Lan {
     /// Returns the devargs of the bump's ports on the veth pairs.
     pub(crate) fn ports() -> [String; 2] {
         [0, 1].map(|end| format!("net_af_packet{end},iface={}", ENDS[end]))
+    }
+
+    /// Starts a bump between the hosts, sets all interfaces up, and assigns addresses. Returns the
+    /// bump and its control socket.
+    pub(crate) fn start_bump(&self, setup: Setup) -> (Bump, String) {
+        let ([a, b], socket) = (Self::ports(), setup.path("control.sock"));
+        self.set_up();
+        let setup = setup.launcher(self.bump.command("env")).args(&["--socket", &socket]);
+        let bump = setup.pair(&a, &b).start();
+        self.assign_addresses();
+        (bump, socket)
     }
 
     /// Moves the interfaces of two tap ports from the bump to the hosts.

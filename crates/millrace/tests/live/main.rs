@@ -31,6 +31,7 @@ mod generator;
 mod handover;
 mod hostile;
 mod hugepages;
+mod instance;
 mod interfaces;
 mod kernel;
 mod lan;

@@ -3,9 +3,9 @@
 //! change: afterwards none of them passes by the old lists.
 
 use crate::bump::{Setup, count};
+use crate::instance::json;
 use crate::twin::driver;
 use serde_json::Value;
-use std::process::Command;
 use std::time::Duration;
 use testkit::capture::write_pcap;
 use testkit::host::has_cpus;
@@ -31,14 +31,6 @@ fn config(socket: &str, recall_ms: u32) -> String {
     )
 }
 
-/// Returns what an instance answers.
-fn ask(socket: &str, args: &[&str]) -> Value {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-    let output = command.args(args).args(["--json", "--instance", socket]).output().unwrap();
-    assert!(output.status.success(), "{args:?}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
 /// Changes the lists of a run in which the NIC forwards connections, so that they are denied.
 /// Returns what the change has done.
 fn deny_bypassed(personality: &str, recall_ms: u32) -> Value {
@@ -55,18 +47,18 @@ fn deny_bypassed(personality: &str, recall_ms: u32) -> Value {
     });
     let setup = setup.pair(&a, &b).config(&config(&socket, recall_ms));
     let bump = setup.start();
-    let bypassed = || count(&ask(&socket, &["stats"])["offload"]["bypassed"]["packets"]);
+    let bypassed = || count(&json(&socket, &["stats"])["offload"]["bypassed"]["packets"]);
     wait_until("a bypass", || bypassed() > 1000);
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace(PERMIT, "deny proto udp")).unwrap();
-    let change = ask(&socket, &["ct", "reload"])["list_change"].clone();
+    let change = json(&socket, &["ct", "reload"])["list_change"].clone();
     let mut before = bypassed();
     wait_until("the end of the bypass", || {
         std::thread::sleep(Duration::from_millis(100));
         std::mem::replace(&mut before, bypassed()) == before
     });
     let sent = || {
-        let stats = ask(&socket, &["stats"]);
+        let stats = json(&socket, &["stats"]);
         [&stats["ledger"]["tx"], &stats["offload"]["bypassed"]["packets"]].map(count)
     };
     let last = sent();

@@ -4,6 +4,7 @@
 
 use crate::bump::{Bump, Setup, count};
 use crate::captures::Talk;
+use crate::instance;
 use serde_json::Value;
 use std::process::{Command, Output};
 use testkit::process::wait_until;
@@ -38,15 +39,12 @@ impl Changing {
     }
 
     pub(crate) fn ask(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-        command.args(args).args(["--instance", &self.socket]).output().unwrap()
+        instance::ask(&self.socket, args)
     }
 
     #[track_caller]
     pub(crate) fn text(&self, args: &[&str]) -> String {
-        let output = self.ask(args);
-        assert!(output.status.success(), "{args:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        instance::text(&self.socket, args)
     }
 
     #[track_caller]

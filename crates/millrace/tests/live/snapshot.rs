@@ -7,6 +7,7 @@
 
 use crate::bump::{Bump, Setup, count, total};
 use crate::captures::{Talk, is_a};
+use crate::instance;
 use crate::lan::Lan;
 use crate::peer::remove_runtime_dir;
 use crate::records::{Record, Tally, conversations};
@@ -119,11 +120,7 @@ fn snapshot(folder: &Path, every_s: u32) -> String {
 
 /// Queries the instance; returns the JSON.
 fn ask(bump: &Bump, args: &[&str]) -> Value {
-    let socket = bump.path("s");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-    let output = command.args(args).args(["--instance", &socket, "--json"]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    instance::json(&bump.path("s"), args)
 }
 
 /// Waits for a complete snapshot that began after this call.

@@ -4,7 +4,7 @@
 
 use super::report::{ReportFile, tell_of_missing, write_all};
 use super::stage::{Stage, StagePair, is_hugepage_shortage};
-use super::twins::{depth_name, personalities};
+use super::twins::personalities;
 use super::{DemoArgs, Depth};
 use crate::demo::comparison::Played;
 use crate::demo::list_comparison::{FLOWS, ListComparison, ListRun, ListTitle, page};
@@ -75,7 +75,7 @@ fn titles(depth: Option<Depth>, personalities: &[Played]) -> Vec<ListTitle> {
         None => vec![Tracking::Off, Tracking::Connections],
         Some(depth) => vec![depth.tracking()],
     };
-    let of_depth = |depth| ListTitle::of_depth(depth_name(depth), personalities);
+    let of_depth = |depth| ListTitle::of_depth(depth, personalities);
     depths.into_iter().flat_map(of_depth).collect()
 }
 
@@ -128,13 +128,11 @@ fn run_one(
     outputs: (&mut RecordSink, &AtomicBool),
 ) -> anyhow::Result<Option<ListRun>> {
     stage.begin(format!("{} {}", title.list(), title.decided_by()));
-    let tracking = [Tracking::Off, Tracking::Flows, Tracking::Connections];
-    let tracking = tracking.into_iter().find(|depth| depth_name(*depth) == title.tracking);
     let pair = StagePair {
         personality: title.personality.as_deref().unwrap_or(USUAL_PERSONALITIES[0]),
         seed: args.seed,
         speeds: ["none", PROBES_ONLY],
-        tracking: tracking.unwrap_or(Tracking::Off),
+        tracking: title.tracking,
         access: access(title.rules)?,
     };
     let load = |sink: &mut dyn FnMut(traffic::Side, &[u8])| {

@@ -5,7 +5,7 @@ use super::report::{ReportFile, tell_of_missing, write_all};
 use super::stage::{Stage, StagePair, is_hugepage_shortage};
 use super::{DemoArgs, run_with_rings};
 use crate::demo::comparison::{Comparison, LeftOut, Played, Run, RunTitle, page};
-use crate::demo::load::{Mode, USUAL_SPEED};
+use crate::demo::load::{Mode, USUAL_SPEED, depth_name};
 use crate::demo::readings::Phases;
 use crate::live::Runtime;
 use crate::signals;
@@ -14,7 +14,6 @@ use anyhow::Context;
 use config::plan::{OffloadPlan, engine_bytes};
 use config::{Bypass, MarkPolicy, Policy};
 use doctor::host::{Memory, Processor};
-use engine::Tracking;
 use report::output::Command;
 use report::records::RecordSink;
 use std::io;
@@ -91,15 +90,6 @@ fn describe(args: &DemoArgs, personalities: &[Played]) -> Comparison {
         interrupted: false,
         left_out: Vec::new(),
         runs: Vec::new(),
-    }
-}
-
-/// Returns the word for a depth of tracking, as in the configuration.
-pub(super) fn depth_name(tracking: Tracking) -> &'static str {
-    match tracking {
-        Tracking::Off => "off",
-        Tracking::Flows => "flows",
-        Tracking::Connections => "connections",
     }
 }
 

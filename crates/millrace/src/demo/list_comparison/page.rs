@@ -3,6 +3,7 @@
 
 use crate::demo::list_comparison::table::HEADINGS;
 use crate::demo::list_comparison::{ListComparison, ListRun, OF_ARTICLE, depth_meaning};
+use crate::demo::load::depth_name;
 use maud::{Markup, html};
 use results::page::{figure, legend, page_of};
 use results::plot::{Bar, Colour, NotDrawn, OFF, ON, RUNS, STAGES, bars};
@@ -52,7 +53,7 @@ fn of_depth(runs: &[ListRun]) -> Result<Markup, NotDrawn> {
     let cycles = bars("cycles", 1, &runs.iter().map(stacked).collect::<Vec<_>>())?;
     let stages = runs[0].measured_stages.iter().map(|(name, _)| *name).zip(STAGES);
     Ok(html! {
-        h2 { "tracking = \"" (tracking) "\": " (depth_meaning(tracking)) }
+        h2 { "tracking = \"" (depth_name(tracking)) "\": " (depth_meaning(tracking)) }
         div.gains { @for gain in ListComparison::gains(runs) {
             section {
                 h2 { (gain.marked.title.list()) ", marks of " (gain.marked.title.decided_by()) }

@@ -3,6 +3,7 @@
 //! what marks gained.
 
 use crate::demo::list_comparison::{ListComparison, ListRun, OF_ARTICLE, depth_meaning};
+use crate::demo::load::depth_name;
 use results::units;
 use std::io::{self, Write};
 
@@ -34,7 +35,7 @@ impl ListComparison {
 
 fn print_depth(runs: &[ListRun], out: &mut impl Write) -> io::Result<()> {
     let tracking = runs[0].title.tracking;
-    writeln!(out, "\ntracking = \"{tracking}\": {}", depth_meaning(tracking))?;
+    writeln!(out, "\ntracking = \"{}\": {}", depth_name(tracking), depth_meaning(tracking))?;
     writeln!(out, "{}", row(HEADINGS))?;
     for run in runs {
         let cells = run.cells(runs);

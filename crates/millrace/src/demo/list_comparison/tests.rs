@@ -30,7 +30,8 @@ fn run(title: ListTitle) -> ListRun {
 fn comparison() -> ListComparison {
     let of = |name: &str, title: &str| Played { name: name.to_owned(), title: title.to_owned() };
     let personalities = vec![of("x<y", "A </title><script>&"), of("z", "Z")];
-    let titles = ["off", "connections"].map(|depth| ListTitle::of_depth(depth, &personalities));
+    let titles = [Tracking::Off, Tracking::Connections]
+        .map(|depth| ListTitle::of_depth(depth, &personalities));
     ListComparison {
         version: "1.2.3",
         dpdk: "DPDK 22.11.0".to_owned(),
