@@ -52,17 +52,14 @@ bench: deps-bench build
 ## pgo: the program with profile-guided optimisation, its figures beside those of `build`
 pgo: build
 	CARGO="$(CARGO)" scripts/pgo "$(TARGET)"
-
 ## bench-peers: Open vSwitch, Linux and Millrace side by side; needs root (BENCH_ARGS="--save")
 bench-peers: deps-ci build
 	$(SIDEBYSIDE) --peers $(BENCH_ARGS)
-
 ## aarch64: tests of the crates without DPDK for 64-bit ARM, under qemu; needs its compiler and std
 aarch64:
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
 	$(CARGO) test --locked -p wire -p engine -p traffic --target aarch64-unknown-linux-gnu
-
 ## prove-offload: a million rules of a NIC that goes wrong, which change nothing; CYCLES=number
 prove-offload:
 	MILLRACE_CYCLES=$${CYCLES:-1000000} MILLRACE_CASES=3000 \
@@ -80,6 +77,9 @@ prove-conntrack: deps-test
 ## prove-restart: kernel TCP through a bump that is killed RESTARTS times; CONNECTIONS; needs root
 prove-restart: deps-test
 	MILLRACE_RESTARTS=$${RESTARTS:-1000} MILLRACE_CONNECTIONS=$${CONNECTIONS:-100} $(PROVE) outlives
+## prove-cases: all faults, NICs, loads, signals of tests that run some of them in `make test`
+prove-cases: deps-test twin
+	MILLRACE_ALL_CASES=1 $(PROVE) equivalence demo backends bypass endings
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run
 	CARGO="$(CARGO)" scripts/fuzz $${FUZZ_SECONDS:-60}

@@ -4,6 +4,7 @@
 
 use crate::bump::{count, turn};
 use crate::lan::{ENDS, Lan};
+use crate::runs_all_cases;
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use testkit::host::has_root_and;
@@ -66,7 +67,10 @@ fn every_pair_of_backends_accounts_for_every_packet() {
     let generators: [(&[&str], bool); 5] =
         [(&sockets, false), (&joined, false), (&io_uring, false), (&packet, true), (&port, true)];
     for (answers, is_port) in [(&["7", "--backend", "sockets"][..], false), (&[ENDS[0]], true)] {
-        for (args, makes_headers) in &generators {
+        for (case, (args, makes_headers)) in generators.iter().enumerate() {
+            if !runs_all_cases() && (case % 2 == 0) != is_port {
+                continue;
+            }
             let reflector = reflector(&lan, answers);
             let mut stream = format!("count=1000 rate=10kpps size=imix dst={THERE} dport=7");
             if *makes_headers {

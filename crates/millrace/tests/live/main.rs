@@ -74,6 +74,11 @@ fn scaled(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
 }
 
+/// True if tests run all their cases, for `make prove-cases`. Otherwise they run some, to be short.
+fn runs_all_cases() -> bool {
+    std::env::var_os("MILLRACE_ALL_CASES").is_some()
+}
+
 /// Makes a directory that is removed when the test ends.
 fn new_scratch(test: &str) -> Scratch {
     Scratch::new(env!("CARGO_TARGET_TMPDIR"), &format!("live-{test}"))

@@ -97,6 +97,9 @@ impl Load {
 }
 
 proptest! {
+    // Each case is an hour of bursts, or a sixth of one.
+    #![proptest_config(ProptestConfig::with_cases(80))]
+
     #[test]
     fn the_cheaper_way_is_found_and_kept(
         loads in prop::collection::vec(loads(), 1..5),
