@@ -10,6 +10,9 @@ use std::collections::HashMap;
 const SECTIONS: [&str; 7] = ["timeouts", "timeout_policy", "zone", "mark", "acl", "set", "list"];
 const VALUES: [&str; 4] = ["table.when_full", "policy.tracking", "policy.tcp", "policy.pick_up"];
 
+/// Values of these sections that ports read only when they start. Without `[acl]` there are none.
+const OF_START: [&str; 1] = ["acl.nic_rules_max"];
+
 /// A value that every configuration with access lists has.
 const HAS_LISTS: &str = "acl.memory_mb";
 
@@ -35,8 +38,9 @@ impl Settings {
         };
         let fault = |key: &String| {
             let (running, wanted) = (value(&of_running, key), value(&of_wanted, key));
-            let takes_restart = running != wanted && !may_change(key);
-            takes_restart.then(|| Problem {
+            let is_of_start = OF_START.contains(&key.as_str())
+                && [&of_running, &of_wanted].iter().all(|values| values.contains_key(key));
+            (running != wanted && (is_of_start || !may_change(key))).then(|| Problem {
                 place: Place::Whole {},
                 key: key.clone(),
                 fault: Fault::TakesRestart { wanted, running },
@@ -99,6 +103,14 @@ mod tests {
         let expected = [("pair[0].zone", 7), ("zone_rule[0].zone", 3)]
             .map(|(key, zone)| format!("{key}: none{takes}{zone}"));
         assert_eq!(gone[gone.len() - 2..], expected);
+    }
+
+    #[test]
+    fn what_ports_read_at_the_start_needs_a_restart() {
+        let of = |rules: u32| format!("{PAIR}[acl]\nnic_rules_max = {rules}\n");
+        let expected = ["acl.nic_rules_max: 8 needs a restart; the instance runs with 9"];
+        assert_eq!(refused(&of(9), &of(8)), expected);
+        assert_eq!(refused(&of(9), PAIR), [""; 0]);
     }
 
     #[test]

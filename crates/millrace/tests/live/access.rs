@@ -176,12 +176,11 @@ fn a_reload_cuts_what_the_new_lists_deny() {
     bump.finish().assert_balanced();
 }
 
-/// Returns the policy that the documentation has for frames that are not IP.
-fn documented_policy() -> &'static str {
-    let document = include_str!("../../../../docs/access-lists.md");
-    let (_, section) = document.split_once("## Frames that are not IP").unwrap();
-    let (_, policy) = section.split_once("```toml\n").unwrap();
-    policy.split_once("```").unwrap().0
+/// Returns the lists that the documentation has for frames that are not IP.
+fn documented_lists() -> &'static str {
+    let document = include_str!("../../../../docs/access-lists-ethernet.md");
+    let (_, lists) = document.split_once("```toml\n").unwrap();
+    lists.split_once("```").unwrap().0
 }
 
 /// Sends LLDP frames, without and with a VLAN tag, over an interface.
@@ -212,7 +211,7 @@ fn of_frames_that_are_not_ip_only_arp_passes() {
         return;
     }
     let Some(lan) = Lan::with_cables() else { return };
-    let setup = Setup::new("frames").config(documented_policy());
+    let setup = Setup::new("frames").config(&format!("{NEW_FROM}{}", documented_lists()));
     let (bump, socket) = lan.start_bump(setup);
     let piped = |host: &Host, program: &str, args: &[&str]| {
         let mut command = host.namespace.command("python3");
