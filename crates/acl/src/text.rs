@@ -127,9 +127,28 @@ fn option<'a>(options: &'a mut RuleOptions, name: &str) -> Option<&'a mut bool> 
 /// Reads pairs of a field's name and its value.
 fn parse_fields(
     (criteria, options): (&mut Criteria, &mut RuleOptions),
-    mut rest: &[Word],
+    rest: &[Word],
     line: &str,
     find_set: &dyn Fn(&str) -> Option<Arc<AddressSet>>,
+) -> Result<(), RuleError> {
+    read_fields(rest, line, is_field, &mut |name, value| {
+        if let ControlFlow::Break(outcome) = parse_vpp_field(criteria, name, value) {
+            return outcome;
+        }
+        match parse_mark(options, &name.replace('_', "-"), value) {
+            ControlFlow::Break(outcome) => outcome,
+            ControlFlow::Continue(()) => parse_field(criteria, name, value, find_set),
+        }
+    })
+}
+
+/// Passes each name of a field and its value to `read`. An error of `read` is at the value if the
+/// field is known, and at the name otherwise.
+fn read_fields(
+    mut rest: &[Word],
+    line: &str,
+    is_known: impl Fn(&str) -> bool,
+    read: &mut impl FnMut(&str, &str) -> Result<(), String>,
 ) -> Result<(), RuleError> {
     let mut seen: Vec<String> = Vec::new();
     while let Some(((column, name), behind)) = rest.split_first() {
@@ -142,26 +161,17 @@ fn parse_fields(
             let message = format!("{name} is written twice; write its values in one list");
             return Err(RuleError { column: *column, message });
         }
-        rest = behind;
-        let outcome = match parse_vpp_field(criteria, name, value) {
-            ControlFlow::Break(outcome) => outcome,
-            ControlFlow::Continue(()) => match parse_mark(options, &spelling, value) {
-                ControlFlow::Break(outcome) => outcome,
-                ControlFlow::Continue(()) => parse_field(criteria, name, value, find_set),
-            },
-        };
+        let column = if is_known(&spelling) { *at } else { *column };
+        read(name, value).map_err(|message| RuleError { column, message })?;
         seen.push(spelling);
-        let is_unknown = outcome.is_err() && !is_field(name);
-        let column = if is_unknown { *column } else { *at };
-        outcome.map_err(|message| RuleError { column, message })?;
+        rest = behind;
     }
     Ok(())
 }
 
 fn is_field(name: &str) -> bool {
-    let name = name.replace('_', "-");
     FIELDS.split(", ").any(|field| field == name)
-        || ["tcpflags", "tcpmask", "mask", "tag"].contains(&name.as_str())
+        || ["tcpflags", "tcpmask", "mask", "tag"].contains(&name)
 }
 
 /// Reads a field that only VPP has: `tcpflags 2 mask 18`, or `tcpmask`, and a tag.

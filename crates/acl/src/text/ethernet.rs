@@ -2,7 +2,7 @@
 //! Reads and writes rules for frames that are not IP, and such frames: `permit ether-type arp
 //! src-mac 02:00:00:00:00:00/ff:00:00:00:00:00`.
 
-use super::{RuleError, Word, values, words};
+use super::{RuleError, read_fields, values, words};
 use crate::criteria::MaskedValue;
 use crate::ethernet::{EthernetCriteria, EthernetList, EthernetRule, Frame};
 use crate::ranges::Ranges;
@@ -48,7 +48,9 @@ pub fn parse_ethernet_rule(line: &str) -> Result<EthernetRule, RuleError> {
         return Err(error(1, "an action is missing; write permit, deny, or count".to_owned()));
     };
     let action = parse_ethernet_action(word).map_err(|message| error(*column, message))?;
-    let criteria = parse_fields(rest, line)?;
+    let mut criteria = EthernetCriteria::ANY;
+    let is_field = |name: &str| FIELDS.split(", ").any(|field| field == name);
+    read_fields(rest, line, is_field, &mut |name, value| criteria.parse_field(name, value))?;
     Ok(EthernetRule { criteria, action })
 }
 
@@ -62,29 +64,6 @@ pub fn parse_ethernet_action(text: &str) -> Result<Action, String> {
     found.map(|(action, _)| action).ok_or_else(|| {
         format!("{text:?} is no action of an ethernet list; write permit, deny, or count")
     })
-}
-
-fn parse_fields(mut rest: &[Word], line: &str) -> Result<EthernetCriteria, RuleError> {
-    let mut criteria = EthernetCriteria::ANY;
-    let mut seen: Vec<String> = Vec::new();
-    while let Some(((column, name), behind)) = rest.split_first() {
-        let Some(((at, value), behind)) = behind.split_first() else {
-            let column = line.chars().count() + 1;
-            return Err(RuleError { column, message: format!("{name} has no value") });
-        };
-        let spelling = name.replace('_', "-");
-        let is_known = FIELDS.split(", ").any(|field| field == spelling);
-        if seen.contains(&spelling) {
-            let message = format!("{name} is written twice; write its values in one list");
-            return Err(RuleError { column: *column, message });
-        }
-        let column = if is_known { *at } else { *column };
-        let outcome = criteria.parse_field(name, value);
-        outcome.map_err(|message| RuleError { column, message })?;
-        seen.push(spelling);
-        rest = behind;
-    }
-    Ok(criteria)
 }
 
 impl EthernetCriteria {
