@@ -176,11 +176,10 @@ fn a_reload_cuts_what_the_new_lists_deny() {
     bump.finish().assert_balanced();
 }
 
-/// Returns the lists that the documentation has for frames that are not IP.
-fn documented_lists() -> &'static str {
-    let document = include_str!("../../../../docs/access-lists-ethernet.md");
-    let (_, lists) = document.split_once("```toml\n").unwrap();
-    lists.split_once("```").unwrap().0
+/// Returns the lists of the example that lets connections begin at port A only.
+fn lists_of_the_example() -> &'static str {
+    let example = include_str!("../../../../etc/new-from-a.toml");
+    &example[example.find("[[list]]").unwrap()..]
 }
 
 /// Sends LLDP frames, without and with a VLAN tag, over an interface.
@@ -211,7 +210,7 @@ fn of_frames_that_are_not_ip_only_arp_passes() {
         return;
     }
     let Some(lan) = Lan::with_cables() else { return };
-    let setup = Setup::new("frames").config(&format!("{NEW_FROM}{}", documented_lists()));
+    let setup = Setup::new("frames").config(lists_of_the_example());
     let (bump, socket) = lan.start_bump(setup);
     let piped = |host: &Host, program: &str, args: &[&str]| {
         let mut command = host.namespace.command("python3");
