@@ -65,7 +65,7 @@ fn at_least(than: &str, must: f64, goal: f64) -> Threshold {
 
 /// Returns the cases.
 pub(crate) fn cases() -> Vec<Case> {
-    [tracked(), reloaded(), untracked(), marked(), new_connections()].concat()
+    [tracked(), reloaded(), untracked(), without_states(), marked(), new_connections()].concat()
 }
 
 /// Software: established connections, whose decision is stored.
@@ -120,6 +120,22 @@ fn untracked() -> Vec<Case> {
         in_nic("ideal"),
         in_nic("cx5"),
     ]
+}
+
+/// Flows without states have records, so marks of flows carry what the list has decided.
+fn without_states() -> Vec<Case> {
+    let flows = |way: &str| Case {
+        tracking: Tracking::Flows,
+        ..case(format!("lists-flows-100-{way}"), (Traffic::OneWay(FLOWS), "flows"), software(100))
+    };
+    let software = flows("software");
+    let (rules, personality) = (NicRules::Marks, Some("ideal"));
+    let marked = Case {
+        source: PacketSource::Twin { rules, personality },
+        thresholds: vec![at_least(&software.name, 1.6, 2.0)],
+        ..flows("ideal")
+    };
+    vec![software, marked]
 }
 
 /// Connections' own marks, which carry what the list has decided.
