@@ -5,6 +5,7 @@
 //! statistics. They only parse, print and compare. This room imports only `base`.
 
 mod access;
+mod access_explain;
 mod access_log;
 mod access_preview;
 mod anomaly;
@@ -38,6 +39,9 @@ pub(crate) use access::RuleDecision;
 pub use access::{
     AccessError, AccessLimits, AccessLists, AccessSource, AccessTrace, AccessUpdate, ListBinding,
     RuleHits,
+};
+pub use access_explain::{
+    ConnExplanation, DirectionAccess, PacketExplanation, PacketQuestion, PacketRelation,
 };
 pub use access_log::AccessLog;
 pub use access_preview::{ConnDecision, DecisionChange};

@@ -7,6 +7,7 @@
 mod access;
 mod access_preview;
 mod events;
+mod explain;
 mod list;
 mod marks;
 mod offload;

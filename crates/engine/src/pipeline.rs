@@ -31,6 +31,7 @@ use crate::packet::parse::PART;
 use crate::packet::{Burst, HandedOff, Handoff, Key, PlainBatch, prefetch_head, prefetch_heads};
 use crate::policy::{ZoneClassifier, ZonePolicies};
 use crate::tracker::Trackers;
+pub(crate) use admission::explain::explain;
 pub(crate) use admission::rejudge::foretell;
 pub(crate) use explain::rule_numbers;
 use in_order::track_in_order;

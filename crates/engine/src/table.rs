@@ -17,7 +17,7 @@ use crate::base::{
 };
 use crate::conn::{ConnCold, ConnHot};
 use crate::packet::Key;
-pub(crate) use access::{AccessColumn, ConnAccess, DirectionAccess, Searched};
+pub(crate) use access::{AccessColumn, ConnAccess, Searched};
 use columns::{ColdColumn, MarkColumns};
 pub(crate) use embryonic::{EMBRYONIC_BYTES, EmbryonicList};
 use std::ops::Range;

@@ -2,10 +2,9 @@
 //! Foretells what other access lists would decide about the connections that there are.
 
 use super::place::Place;
-use crate::api::{AccessLists, ConnDecision, ConnView, Cursor, DecisionChange};
+use crate::api::{AccessLists, ConnDecision, ConnView, Cursor, DecisionChange, DirectionAccess};
 use crate::engine::Engine;
 use crate::pipeline::foretell;
-use crate::table::DirectionAccess;
 use crate::tracker::Tracker;
 
 impl Engine {

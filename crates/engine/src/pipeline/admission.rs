@@ -8,6 +8,7 @@
 
 pub(super) mod access;
 pub(super) mod candidate;
+pub(super) mod explain;
 pub(super) mod rejudge;
 
 use super::verdicts::{CtStates, Verdicts};

@@ -4,11 +4,10 @@
 
 use super::Pipeline;
 use super::admission::candidate::Candidate;
-use crate::api::{AccessSource, AccessTrace, CtState, FrameTrace, Side};
+use crate::api::{AccessSource, AccessTrace, CtState, DirectionAccess, FrameTrace, Side};
 use crate::packet::parse::{SubBurst, ethernet_fields};
 use crate::packet::{Batch, Batches, IcmpHeader, Key, KeyParts};
 use crate::policy::NO_RULE;
-use crate::table::DirectionAccess;
 use crate::tracker::{Tracker, Trackers};
 use acl::Packet;
 

@@ -1,26 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Stores what access lists have decided about each connection, and the counters of their rules.
 
-use crate::api::{Config, RuleHits, Side};
+use crate::api::{Config, DirectionAccess, RuleHits, Side};
 use crate::base::{HugeRegion, MemoryUse, Nanos};
 use acl::CtStates;
 use std::sync::Arc;
-
-/// What the lists say about the packets of one direction of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum DirectionAccess {
-    /// They were not asked yet.
-    Undecided,
-    /// All packets pass.
-    Permitted,
-    /// All packets are dropped.
-    Denied,
-    /// All packets are dropped, and their senders are told.
-    Rejected,
-    /// It depends on the packet.
-    Varies,
-}
 
 /// What the lists have decided about a connection: one cache line.
 #[derive(Clone, Copy, Debug)]

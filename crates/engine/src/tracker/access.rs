@@ -6,11 +6,11 @@
 
 use super::Tracker;
 use crate::account::Accounts;
-use crate::api::{EventKind, MarkChange, RuleHits};
+use crate::api::{DirectionAccess, EventKind, MarkChange, RuleHits};
 use crate::base::Nanos;
 use crate::packet::PacketMeta;
 use crate::policy::{Judgement, Outcome};
-use crate::table::{ConnAccess, DirectionAccess, Searched};
+use crate::table::{AccessColumn, ConnAccess, Searched};
 use acl::CtStates;
 
 impl Judgement {
@@ -31,6 +31,14 @@ impl<const W: usize> Tracker<W> {
     pub(crate) fn access(&self, record: u32) -> ConnAccess {
         let column = self.table.access.as_ref();
         column.map_or(ConnAccess::NONE, |column| column.conns[record as usize])
+    }
+
+    /// Returns the counters of the rules that decided about both directions of the connection in
+    /// `record`, in the numbers of today.
+    pub(crate) fn rules_of_access(&self, record: u32) -> [[u32; 2]; 2] {
+        let access = self.access(record);
+        let of = |column: &AccessColumn| [0, 1].map(|way| column.rules_of(&access, way));
+        self.table.access.as_ref().map_or(access.rules, of)
     }
 
     /// True if access lists have to be asked about a packet of the connection in `record`: they

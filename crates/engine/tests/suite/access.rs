@@ -359,7 +359,7 @@ impl Sent {
     }
 
     /// The fields of the packet, with this relation to its connection.
-    fn fields(&self, ct: acl::CtStates, mark: u32) -> Packet {
+    pub(crate) fn fields(&self, ct: acl::CtStates, mark: u32) -> Packet {
         let [a, b]: [IpAddr; 2] = match self.is_v6 {
             false => [[10, 0, 0, self.hosts[0]].into(), [10, 0, 1, self.hosts[1]].into()],
             true => [(0, self.hosts[0]), (1, self.hosts[1])]

@@ -3,6 +3,7 @@
 //! the packet path of its own to compile. `alloc_free` has its own allocator, so it stays apart.
 
 mod access;
+mod access_explain;
 mod access_invalid;
 mod access_log;
 mod access_offload;

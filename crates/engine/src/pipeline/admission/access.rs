@@ -9,11 +9,11 @@ use super::candidate::{Candidate, Lists, states};
 use super::rejudge::judge_open;
 use crate::account::{Accounts, NamedRule};
 use crate::api::{
-    AccessLists, AccessLog, CtState, PROTO_TCP, PROTO_UDP, Side, Stats, Tracking, VlanTags,
+    AccessLists, AccessLog, CtState, DirectionAccess, PROTO_TCP, PROTO_UDP, Side, Stats, Tracking,
+    VlanTags,
 };
 use crate::packet::{HeaderInfo, IPV4_MIN, IPV6, IcmpHeader, Key, PacketMeta, PacketView};
 use crate::policy::{Judgement, NO_RULE, Outcome};
-use crate::table::DirectionAccess;
 use crate::tracker::Tracker;
 
 /// Returns the lists that judge packets of the burst, if any do.

@@ -4,15 +4,14 @@
 
 use super::candidate::{Candidate, Lists};
 use crate::account::Accounts;
-use crate::api::{AccessLists, CtState, MarkChange, PROTO_TCP, Side};
+use crate::api::{AccessLists, CtState, DirectionAccess, MarkChange, PROTO_TCP, Side};
 use crate::packet::{HeaderInfo, IPV4_MIN, Key, PacketMeta, SYN};
 use crate::policy::{Judgement, NO_RULE};
-use crate::table::DirectionAccess;
 use crate::tracker::Tracker;
 use acl::Fragment;
 
 /// What lists say about both directions of a connection.
-enum Rejudgement {
+pub(super) enum Rejudgement {
     /// A rule reflects it.
     Reflected(Judgement),
     /// Each direction has its decision and the counters of the rules that decided. `marks` are
@@ -25,18 +24,14 @@ enum Rejudgement {
     },
 }
 
-/// Decides anew about both directions of a connection. If it is not known at which side it began,
-/// because it was restored, the packet shows that.
+/// Decides anew about both directions of a connection, by a packet that has arrived.
 pub(super) fn judge_open<const W: usize>(
     tracker: &mut Tracker<W>,
     record: u32,
-    (packet, (lists, side)): (Candidate, Lists),
+    packet: (Candidate, Lists),
     accounts: &mut Accounts,
 ) {
-    let is_reply = tracker.direction(record, packet.meta) == 1;
-    let side_of_packet = if is_reply { side.other() } else { side };
-    let side = tracker.access(record).side.unwrap_or(side_of_packet);
-    match rejudge(tracker, record, (packet, (lists, side))) {
+    match rejudge_by(tracker, record, packet) {
         Rejudgement::Reflected(judgement) => {
             tracker.set_marks_by_rules(record, judgement.marks, accounts);
             tracker.reflect_access(record, &judgement);
@@ -46,6 +41,19 @@ pub(super) fn judge_open<const W: usize>(
             tracker.close_access(record, decisions, (rules, no_offload));
         }
     }
+}
+
+/// Judges both directions of a connection, of which this packet arrives at this side. If it is not
+/// known at which side it began, because it was restored, the packet shows that.
+pub(super) fn rejudge_by<const W: usize>(
+    tracker: &Tracker<W>,
+    record: u32,
+    (packet, (lists, side)): (Candidate, Lists),
+) -> Rejudgement {
+    let is_reply = tracker.direction(record, packet.meta) == 1;
+    let side_of_packet = if is_reply { side.other() } else { side };
+    let side = tracker.access(record).side.unwrap_or(side_of_packet);
+    rejudge(tracker, record, (packet, (lists, side)))
 }
 
 /// Judges both directions of a connection that began at `side`, of which this is a packet.
