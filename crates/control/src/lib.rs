@@ -13,6 +13,7 @@ mod client;
 mod deadline;
 mod line;
 mod list_change;
+mod packet_question;
 mod selector;
 mod server;
 mod socket_path;
@@ -21,12 +22,13 @@ mod tests;
 
 pub use client::{Answer, Instance, InstanceArgs, QueryError, ReplyTimeout};
 pub use line::{
-    AccessChangeLine, AccessDecisionLine, AccessLogLine, AccessOverlapLine, AccessPortLine,
-    AccessPortRule, AccessRuleLine, ChangeEffectLine, ConnectionLine, CountsLine, DirectionLine,
-    EndLine, ErrorLine, EventLine, FlowLine, InstanceLine, Line, OffloadLine, PortLine, RuleLine,
-    ZoneLine,
+    AccessChangeLine, AccessDecisionLine, AccessExplainLine, AccessExplainRule, AccessLogLine,
+    AccessOverlapLine, AccessPortLine, AccessPortRule, AccessRuleLine, ChangeEffectLine,
+    ConnectionLine, CountsLine, DirectionLine, EndLine, ErrorLine, EventLine, ExplainedConnection,
+    FlowLine, InstanceLine, Line, OffloadLine, PortLine, RuleLine, ZoneLine,
 };
 pub use list_change::{ListChange, NoHandle, RuleHandle};
+pub use packet_question::PacketToExplain;
 pub use selector::{Bits, NoState, PrefixText, StateName};
 pub use server::{AnswerError, Answerer, LineWriter, OpenError, Server, check_path, receive};
 pub use socket_path::{default_path, folders, make_folder, user};
@@ -97,6 +99,9 @@ pub struct Request {
     /// For `change_lists`: the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_change: Option<ListChange>,
+    /// For `explain`: the packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<PacketToExplain>,
     /// For `reload` and `change_lists`: changes nothing, and says what would change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -137,6 +142,8 @@ pub enum RequestKind {
     ListOffload,
     /// Changes access lists.
     ChangeLists,
+    /// Explains what would happen to a packet.
+    Explain,
     /// Sends packets that access lists log until the client disconnects.
     AccessLog,
 }
@@ -163,6 +170,7 @@ impl Request {
             set_label: None,
             path: None,
             list_change: None,
+            explain: None,
             dry_run: false,
             all: false,
         }
@@ -208,6 +216,9 @@ pub enum Failure {
     /// A change of access lists is refused.
     #[error("{0}")]
     Lists(String),
+    /// A packet cannot be explained.
+    #[error("{0}")]
+    Packet(String),
     /// The run has ended.
     #[error("the run is ending, so the instance answers no more requests")]
     Ending,
@@ -218,6 +229,8 @@ impl Failure {
     pub const CONFIGURATION: &str = "configuration";
     /// Code of [`Failure::Lists`].
     pub const LISTS: &str = "lists";
+    /// Code of [`Failure::Packet`].
+    pub const PACKET: &str = "packet";
 
     fn code(&self) -> &'static str {
         match self {
@@ -231,6 +244,7 @@ impl Failure {
             Failure::NoFile => "no_file",
             Failure::Configuration(_) => Self::CONFIGURATION,
             Failure::Lists(_) => Self::LISTS,
+            Failure::Packet(_) => Self::PACKET,
             Failure::Ending => "ending",
         }
     }

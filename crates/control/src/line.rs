@@ -4,8 +4,8 @@
 mod access;
 
 pub use access::{
-    AccessChangeLine, AccessDecisionLine, AccessLogLine, AccessOverlapLine, AccessPortLine,
-    AccessPortRule, AccessRuleLine,
+    AccessChangeLine, AccessDecisionLine, AccessExplainLine, AccessExplainRule, AccessLogLine,
+    AccessOverlapLine, AccessPortLine, AccessPortRule, AccessRuleLine, ExplainedConnection,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,6 +39,8 @@ pub enum Line {
     AccessOverlap(AccessOverlapLine),
     /// Connections that a change of access lists would decide about otherwise.
     AccessDecision(AccessDecisionLine),
+    /// What would happen to a packet.
+    AccessExplain(Box<AccessExplainLine>),
     /// An event of a connection.
     Event(Box<EventLine>),
     /// This many events, or logged packets, are missing at this place.

@@ -127,6 +127,11 @@ impl Request {
             _ => return fault("set_mark, set_label: only \"set\" takes them".to_owned()),
         }
         self.check_list_change()?;
+        match (self.ask, &self.explain) {
+            (RequestKind::Explain, None) => return fault("explain: needs explain".to_owned()),
+            (RequestKind::Explain, _) | (_, None) => {}
+            _ => return fault("explain: only \"explain\" takes it".to_owned()),
+        }
         self.check_conditions()?;
         let (name, changes) = match self.ask {
             RequestKind::Flush => ("flush", true),
@@ -180,6 +185,7 @@ impl Request {
             RequestKind::Lists => "lists",
             RequestKind::ListOffload => "list_offload",
             RequestKind::ChangeLists => "change_lists",
+            RequestKind::Explain => "explain",
             RequestKind::AccessLog => "access_log",
             RequestKind::Flows
             | RequestKind::Offload

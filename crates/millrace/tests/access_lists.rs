@@ -153,6 +153,21 @@ fn explain_follows_the_connections_of_a_capture() {
     let (_, end) = short.split_once("packets: 5; denied: 2\n").unwrap();
     assert_eq!(end.lines().count(), 2, "{end}");
 
+    let json = explain(&["--inside", "10.0.0.0/8", "--json"]);
+    let lines: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 5);
+    let rules = json!([{ "list": "requests", "rule": 0, "text": "permit+reflect ct new" }]);
+    assert_eq!(
+        lines[1],
+        json!({
+            "number": 2, "time_s": 0.001, "port": "b", "verdict": "pass",
+            "packet": "tcp 192.0.2.9:80 > 10.0.0.1:4000 syn+ack", "ct": null, "source": "stored",
+            "rules": rules,
+        })
+    );
+    let default = json!([{ "list": "answers", "rule": null, "text": "default deny" }]);
+    assert_eq!((&lines[3]["verdict"], &lines[3]["rules"]), (&json!("deny"), &default));
+
     // All packets arrive at one port.
     assert!(explain(&["--port", "b"]).contains("packets: 5; denied: 5\n"));
 }
@@ -165,10 +180,14 @@ fn explain_needs_a_packet_or_a_capture() {
         &["--packet", "icmp 10.0.0.1 > 10.0.0.2", "--each"],
         &["--capture", "x.pcap", "--inside", "any"],
         &["--capture", "x.pcap", "--inside", "10.0.0.0/8", "--port", "a"],
+        &["--packet", "icmp 10.0.0.1 > 10.0.0.2", "--instance", "1"],
+        &["--packet", "icmp 10.0.0.1 > 10.0.0.2", "--port", "eth1"],
     ] {
         let output = acl(&[&["explain", config.path()], wrong].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
     }
+    let output = acl(&["explain", "--capture", "x.pcap"]);
+    assert_eq!(output.status.code(), Some(2), "a capture needs a configuration: {output:?}");
     let output = acl(&["explain", config.path(), "--capture", "/nowhere.pcap"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("/nowhere.pcap"), "{output:?}");
@@ -219,6 +238,9 @@ fn lists_of_frames_are_checked_and_explained() {
     let says =
         format!("list \"frames\", {counting}\nlist \"frames\": {default}\nthe packet is denied\n");
     assert_eq!(lldp, (Some(1), says));
+    let json = acl(&["explain", config.path(), "--packet", "ether-type arp", "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&json["verdict"], &json["rules"][0]["text"]), (&json!("pass"), &json!(ARP)));
     let ip = explain("udp 10.0.0.1:1 > 10.0.0.2:2");
     assert_eq!(ip.0, Some(0));
     assert!(ip.1.starts_with("no list judges such packets"), "{}", ip.1);

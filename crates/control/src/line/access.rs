@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Defines the lines of answers about access lists.
 
-use super::ConnectionLine;
+use super::{ConnectionLine, OffloadLine};
 use serde::{Deserialize, Serialize};
 
 /// A rule of an access list, or the default of one, and the packets that it has decided about.
@@ -159,4 +159,85 @@ pub struct AccessDecisionLine {
     pub connections: u64,
     /// Some of them.
     pub examples: Vec<ConnectionLine>,
+}
+
+/// What would happen to a packet that arrived now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AccessExplainLine {
+    /// Index of the pair.
+    pub pair: u32,
+    /// Port at which it arrives: `a` or `b`.
+    pub port: String,
+    /// Name of the port.
+    pub name: String,
+    /// The packet as text.
+    pub packet: String,
+    /// Its zone.
+    pub zone: u16,
+    /// Its states for rules; empty for a frame that is not IP.
+    pub ct: String,
+    /// Its relation to connections: `belongs`, `reopens`, `begins`, `invalid`, `untracked`,
+    /// `error`; `frame` for a frame that is not IP.
+    pub relation: String,
+    /// The connection that has its addresses and ports; null if there is none.
+    pub connection: Option<ExplainedConnection>,
+    /// `searched` if the packet is compared with rules, `stored` if the decision of its connection
+    /// holds, `not_asked` if no list judges it.
+    pub source: String,
+    /// The rules on its way: those that count it, and those that decide.
+    pub rules: Vec<AccessExplainRule>,
+    /// `pass`, `deny` or `reject`.
+    pub verdict: String,
+    /// Where that is decided: `software`, `list_mark`, `connection_mark` or `bypass`.
+    pub decided_by: String,
+    /// Number of changes of access lists so far.
+    pub epoch: u32,
+}
+
+/// A rule on the way of a packet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AccessExplainRule {
+    /// Name of the list.
+    pub list: String,
+    /// Number of its rules.
+    pub list_rules: u32,
+    /// Port and direction by which the list judges the packet, such as `a in`.
+    pub place: String,
+    /// Index of the rule; null for the default.
+    pub rule: Option<u32>,
+    /// Names the rule until the lists change; null for the default.
+    pub handle: Option<String>,
+    /// The rule as text.
+    pub text: String,
+    /// Its action.
+    pub action: String,
+    /// `nic` if the port at which the packet arrives has the rule, `waiting` if it is to be
+    /// installed, else `software`.
+    pub state: String,
+    /// Why it is in software; null otherwise.
+    pub reason: Option<String>,
+    /// Numbers of its rules in the port.
+    pub numbers: Vec<u64>,
+}
+
+/// A connection, and what is stored with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExplainedConnection {
+    /// The connection.
+    pub connection: ConnectionLine,
+    /// Direction of the packet: `orig` or `reply`.
+    pub direction: String,
+    /// Port at which the first packet arrived: `a` or `b`; null if it was restored.
+    pub began_at: Option<String>,
+    /// Decision about packets of the originator: `undecided`, `permitted`, `denied`, `rejected`, or
+    /// `varies` if each is compared with rules.
+    pub orig_decision: String,
+    /// Decision about packets of the responder.
+    pub reply_decision: String,
+    /// A rule permits both directions.
+    pub reflects: bool,
+    /// The lists have changed: the next packet decides anew about both directions.
+    pub judged_anew: bool,
+    /// The NIC rule of the packet's direction, or why it has none.
+    pub offload: OffloadLine,
 }

@@ -152,7 +152,7 @@ pub enum Side {
 
 impl Side {
     /// Returns the other side.
-    pub(crate) fn other(self) -> Side {
+    pub fn other(self) -> Side {
         match self {
             Side::A => Side::B,
             Side::B => Side::A,

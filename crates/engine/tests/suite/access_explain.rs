@@ -32,6 +32,10 @@ fn permit(lists: &AccessLists, rules: [Option<u32>; 2]) -> bool {
     rules.iter().flatten().all(|rule| actions[*rule as usize].permits())
 }
 
+fn flags() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(prop::sample::select(vec![0, 2, 4, 0x10, 0x12, 0x11]), 50)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::sized(1500, 100_000)))]
 
@@ -42,7 +46,7 @@ proptest! {
         (first, then) in (lists(), prop::option::of(lists())),
         visited in 0..40_u32,
         bursts in bursts(),
-        flags in prop::collection::vec(prop::sample::select(vec![0_u8, 2, 4, 0x10, 0x12, 0x11]), 50),
+        flags in flags(),
         tracking in prop::sample::select(vec![
             Tracking::Connections, Tracking::Flows, Tracking::Off,
         ]),
@@ -72,6 +76,13 @@ proptest! {
             let packet = BytesPacket::new(&frame);
             let (verdict, trace) = engine.process_traced(sent.side(), SECOND, &packet);
             let trace = trace.unwrap();
+            // It does not fit its connection, which no one can foresee.
+            let is_misfit = told.relation == PacketRelation::Belongs
+                && trace.packet.ct == CtStates::INVALID
+                && trace.source == AccessSource::Search;
+            if is_misfit {
+                continue;
+            }
             // A trace has the rules of the old lists by their old numbers.
             if told.trace.source == AccessSource::Search || !is_partial {
                 prop_assert_eq!(told.trace.rules, trace.rules, "{:?} {:?}", sent, told);

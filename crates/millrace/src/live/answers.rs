@@ -2,6 +2,7 @@
 //! Answers the requests of clients about a running instance.
 
 mod connections;
+pub(crate) mod explain;
 mod list_changes;
 pub(crate) mod lists;
 
@@ -79,6 +80,10 @@ fn answer(
         RequestKind::ChangeLists => {
             (lines, effect) = list_changes::change(queries, request)?;
             matched = lines.len() as u64;
+        }
+        RequestKind::Explain => {
+            lines.push(explain::explain(queries, request)?);
+            matched = 1;
         }
         RequestKind::Zones => {
             lines = connections::zones(queries)?;

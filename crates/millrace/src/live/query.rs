@@ -3,6 +3,7 @@
 
 pub(crate) mod client;
 pub(crate) mod event_stream;
+pub(crate) mod explain;
 pub(crate) mod list_edit;
 pub(crate) mod list_hits;
 pub(crate) mod list_state;

@@ -42,18 +42,18 @@ fn rules(output: Output) -> Vec<(Value, Value, u64)> {
 }
 
 /// A run between two hosts of the kernel that have two connections, to ports 80 and 81.
-struct Hosts {
+pub(crate) struct Hosts {
     bump: Bump,
-    socket: String,
+    pub(crate) socket: String,
     client: Process,
     lines: Lines<BufReader<ChildStdout>>,
     server: Process,
     /// The namespaces end with it.
-    lan: Lan,
+    pub(crate) lan: Lan,
 }
 
 impl Hosts {
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         if !has_root_and(&TOOLS) {
             return None;
         }
@@ -76,7 +76,7 @@ impl Hosts {
     }
 
     /// Sends a byte over each connection; returns which came back.
-    fn exchange(&mut self) -> String {
+    pub(crate) fn exchange(&mut self) -> String {
         writeln!(self.client.child().stdin.as_mut().unwrap(), "again").unwrap();
         self.lines.next().unwrap().unwrap()
     }
@@ -89,11 +89,11 @@ impl Hosts {
     }
 
     #[track_caller]
-    fn ask(&self, args: &[&str]) -> String {
+    pub(crate) fn ask(&self, args: &[&str]) -> String {
         text(&self.socket, args)
     }
 
-    fn show(&self) -> Vec<(Value, Value, u64)> {
+    pub(crate) fn show(&self) -> Vec<(Value, Value, u64)> {
         rules(ask(&self.socket, &["acl", "show", "--json"]))
     }
 
@@ -104,7 +104,7 @@ impl Hosts {
         assert!(default.is_null() && rules == handles, "{found:?}");
     }
 
-    fn finish(self) {
+    pub(crate) fn finish(self) {
         drop((self.client, self.server));
         self.bump.finish().assert_balanced();
         drop(self.lan);
@@ -186,7 +186,7 @@ fn rules_change_while_connections_go_on() {
 }
 
 /// A run with a list, and with a set.
-fn with_list() -> Changing {
+pub(crate) fn with_list() -> Changing {
     Changing::start(setup().config(LIST))
 }
 

@@ -10,6 +10,7 @@
 mod access;
 mod access_log;
 mod acl_change;
+mod acl_explain;
 mod af_xdp;
 mod associations;
 mod backends;

@@ -100,11 +100,7 @@ fn port_line(
         let index = number.checked_sub(first)?;
         let rule = list.rules.get(index as usize);
         let text = rule.map_or_else(|| format!("default {}", list.default), ToString::to_string);
-        let (state, reason, numbers) = match state {
-            ListRuleState::Present(numbers) => ("nic", None, numbers),
-            ListRuleState::Waiting => ("waiting", None, Vec::new()),
-            ListRuleState::Left(reason) => ("software", Some(reason), Vec::new()),
-        };
+        let (state, reason, numbers) = rule_state(state);
         let rule = rule.map(|_| index);
         Some(AccessPortRule { rule, text, state: state.to_owned(), reason, numbers })
     };
@@ -168,6 +164,16 @@ pub(crate) fn rule_lines(
     })
 }
 
-fn side_name(side: Side) -> &'static str {
+/// Returns the state of a rule in a port, why it is in software only, and its numbers in the port.
+pub(super) fn rule_state(state: ListRuleState) -> (&'static str, Option<String>, Vec<u64>) {
+    match state {
+        ListRuleState::Present(numbers) => ("nic", None, numbers),
+        ListRuleState::Waiting => ("waiting", None, Vec::new()),
+        ListRuleState::Left(reason) => ("software", Some(reason), Vec::new()),
+    }
+}
+
+/// Returns the name of a side.
+pub(crate) fn side_name(side: Side) -> &'static str {
     if side == Side::A { "a" } else { "b" }
 }

@@ -9,7 +9,7 @@ use crate::live::commands::subscribers::{Subscriber, Subscribers};
 use crate::live::counters::account::WorkerReport;
 use engine::{
     AccessLists, AccessUpdate, ConnView, Cursor, DecisionChange, Engine, Filter, ListMarkStats,
-    MarkChange, Nanos, Query, RuleHits, ZoneStatus,
+    MarkChange, Nanos, PacketExplanation, PacketQuestion, Query, RuleHits, ZoneStatus,
 };
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Access(AccessUpdate, Producer<Reply>),
     /// Adds the counters of the rules of access lists to these.
     RuleHits(Vec<RuleHits>, Producer<Reply>),
+    /// Explains what would happen to a packet.
+    Explain(PacketQuestion, Producer<Reply>),
 }
 
 /// The purpose of a walk.
@@ -105,6 +107,8 @@ pub(crate) enum Reply {
     Access(AccessUpdate),
     /// The counters with those of the worker.
     RuleHits(Vec<RuleHits>, ListMarkStats),
+    /// `None` if the addresses are of two IP versions.
+    Explained(Option<PacketExplanation>),
 }
 
 /// The end of a part of a walk.
@@ -207,6 +211,9 @@ impl CommandQueue {
                 engine.add_rule_hits(&mut counters);
                 let marks = engine.list_mark_stats().unwrap_or_default();
                 (Reply::RuleHits(counters, marks), replies)
+            }
+            Command::Explain(packet, replies) => {
+                (Reply::Explained(engine.explain(&packet)), replies)
             }
         };
         // The ring is new and has room for one reply.

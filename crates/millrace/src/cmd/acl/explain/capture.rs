@@ -3,7 +3,8 @@
 
 use crate::cmd::acl::show::print_lists;
 use crate::cmd::run::secret;
-use crate::live::answers::lists::rule_lines;
+use crate::live::answers::explain::source_name;
+use crate::live::answers::lists::{rule_lines, side_name};
 use acl::{Action, Addresses, parse_addresses};
 use anyhow::Context;
 use capture::{Capture, CapturedPacket};
@@ -15,6 +16,7 @@ use engine::{
 };
 use report::output::write_line;
 use results::units;
+use serde_json::{Value, json};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
@@ -93,6 +95,8 @@ struct Explainer<'a> {
     lists: &'a AccessLists,
     sides: &'a Sides,
     args: &'a CaptureArgs,
+    /// Print a JSON object for each packet, and nothing else.
+    is_json: bool,
     out: io::StdoutLock<'static>,
     frame: Vec<u8>,
     /// Times of the first and the latest packet; `None` before the first.
@@ -109,7 +113,7 @@ pub(super) fn explain(
     (plan, pair): (&Plan, &PairPlan),
     path: &Path,
     sides: &Sides,
-    args: &CaptureArgs,
+    (args, is_json): (&CaptureArgs, bool),
 ) -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
     let Some(lists) = &pair.access else {
@@ -125,6 +129,7 @@ pub(super) fn explain(
         lists,
         sides,
         args,
+        is_json,
         out,
         frame: Vec::new(),
         span: None,
@@ -178,6 +183,10 @@ impl Explainer<'_> {
         // A fragment that has waited may be denied too, which is another packet.
         let is_denied = verdict == Verdict::Drop && self.denied() > before;
         self.take_records();
+        if self.is_json {
+            let json = self.json((side, now), (verdict, is_denied), (trace, frame));
+            return writeln!(self.out, "{json}");
+        }
         let is_shown = is_denied && self.denied_lines.len() < self.args.denied;
         if is_shown || self.args.each {
             let line = self.line((side, now), (verdict, is_denied), (trace, frame));
@@ -219,14 +228,8 @@ impl Explainer<'_> {
         (verdict, is_denied): (Verdict, bool),
         (trace, frame): (Option<AccessTrace>, Option<FrameTrace>),
     ) -> String {
-        let seconds = (now - self.span.map_or(now, |(first, _)| first)) as f64 / 1e9;
-        let side = if side == Side::A { "a" } else { "b" };
-        let verdict = match (is_denied, verdict) {
-            (true, _) => "deny",
-            (false, Verdict::Forward) => "pass",
-            (false, Verdict::Drop) => "drop",
-            (false, _) => "wait",
-        };
+        let (seconds, side) = (self.seconds(now), side_name(side));
+        let verdict = verdict_name(verdict, is_denied);
         let (text, decision) = match (trace, frame) {
             (Some(trace), _) => (trace.packet.to_string(), self.decision(&trace)),
             (None, Some(FrameTrace { frame, rules })) => {
@@ -235,6 +238,46 @@ impl Explainer<'_> {
             (None, None) => ("not compared with rules".to_owned(), String::new()),
         };
         format!("{} {seconds:.6} {side} {verdict} {text}{decision}", self.packets)
+    }
+
+    /// Returns the JSON object of a packet. Without a packet that was compared with rules, text and
+    /// rules are missing.
+    fn json(
+        &self,
+        (side, now): (Side, Nanos),
+        (verdict, is_denied): (Verdict, bool),
+        (trace, frame): (Option<AccessTrace>, Option<FrameTrace>),
+    ) -> Value {
+        let (packet, ct, rules, source) = match (trace, frame) {
+            (Some(AccessTrace { packet, rules, source }), _) => {
+                let ct = (source == AccessSource::Search).then(|| packet.ct.to_string());
+                (Some(packet.to_string()), ct, rules, source_name(source))
+            }
+            (None, Some(FrameTrace { frame, rules })) => {
+                (Some(frame.to_string()), None, rules, source_name(AccessSource::Search))
+            }
+            (None, None) => (None, None, [None; 2], source_name(AccessSource::NotAsked)),
+        };
+        let rule = |counter: &u32| {
+            let (list, rule, text) = self.found(*counter)?;
+            Some(json!({ "list": list, "rule": rule, "text": text }))
+        };
+        let rules: Vec<_> = rules.iter().flatten().filter_map(rule).collect();
+        json!({
+            "number": self.packets,
+            "time_s": self.seconds(now),
+            "port": side_name(side),
+            "verdict": verdict_name(verdict, is_denied),
+            "packet": packet,
+            "ct": ct,
+            "source": source,
+            "rules": rules,
+        })
+    }
+
+    /// Returns the seconds since the first packet.
+    fn seconds(&self, now: Nanos) -> f64 {
+        (now - self.span.map_or(now, |(first, _)| first)) as f64 / 1e9
     }
 
     /// Returns the rules that decided about a packet, and how they were found.
@@ -255,30 +298,36 @@ impl Explainer<'_> {
 
     /// Returns list and number of a rule, by its counter.
     fn rule(&self, counter: u32) -> String {
-        let mut rule = counter as usize;
-        let numbered = |name: &str, rule: usize, text: &dyn Display| {
-            format!("list {name:?}, rule {rule}: {text}")
-        };
-        let of_default = |name: &str, default: Action| format!("list {name:?}, default {default}");
+        match self.found(counter) {
+            Some((name, Some(rule), text)) => format!("list {name:?}, rule {rule}: {text}"),
+            Some((name, None, text)) => format!("list {name:?}, {text}"),
+            None => String::new(),
+        }
+    }
+
+    /// Returns list, index and text of a rule, by its counter; no index for a default.
+    fn found(&self, counter: u32) -> Option<(&str, Option<usize>, String)> {
+        let mut left = counter as usize;
         for list in self.lists.lists() {
-            match list.rules.get(rule) {
-                Some(text) => return numbered(&list.name, rule, text),
-                None if rule == list.rules.len() => return of_default(&list.name, list.default),
-                None => rule -= list.rules.len() + 1,
+            match found_in((&list.name, &list.rules, list.default), left) {
+                Ok(found) => return Some(found),
+                Err(rest) => left = rest,
             }
         }
         for list in self.lists.ethernet_lists() {
-            match list.rules.get(rule) {
-                Some(text) => return numbered(&list.name, rule, text),
-                None if rule == list.rules.len() => return of_default(&list.name, list.default),
-                None => rule -= list.rules.len() + 1,
+            match found_in((&list.name, &list.rules, list.default), left) {
+                Ok(found) => return Some(found),
+                Err(rest) => left = rest,
             }
         }
-        String::new()
+        None
     }
 
     /// Prints the packets of each rule, and those that were denied.
     fn finish(mut self) -> anyhow::Result<()> {
+        if self.is_json {
+            return Ok(());
+        }
         self.engine.release_all();
         self.take_records();
         let mut cursor = Cursor::default();
@@ -301,5 +350,29 @@ impl Explainer<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns name, index and text of the rule with this counter among those of a list.
+///
+/// # Errors
+/// Its counter among those of the next lists, if the list does not have it.
+fn found_in<'a>(
+    (name, rules, default): (&'a str, &[impl Display], Action),
+    counter: usize,
+) -> Result<(&'a str, Option<usize>, String), usize> {
+    match rules.get(counter) {
+        Some(rule) => Ok((name, Some(counter), rule.to_string())),
+        None if counter == rules.len() => Ok((name, None, format!("default {default}"))),
+        None => Err(counter - rules.len() - 1),
+    }
+}
+
+fn verdict_name(verdict: Verdict, is_denied: bool) -> &'static str {
+    match (is_denied, verdict) {
+        (true, _) => "deny",
+        (false, Verdict::Forward) => "pass",
+        (false, Verdict::Drop) => "drop",
+        (false, _) => "wait",
     }
 }
