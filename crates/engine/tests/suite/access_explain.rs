@@ -79,6 +79,7 @@ proptest! {
             let trace = trace.unwrap();
             // It does not fit its connection, which no one can foresee.
             let is_misfit = told.relation == PacketRelation::Belongs
+                && told.trace.packet.ct != CtStates::INVALID
                 && trace.packet.ct == CtStates::INVALID
                 && trace.source == AccessSource::Search;
             if is_misfit {
