@@ -36,7 +36,7 @@ use misfits::OutOfSync;
 pub(crate) use pending_syn::PENDING_SYN_BYTES;
 use pending_syn::PendingSyns;
 use std::sync::Arc;
-pub(crate) use step::{ReopenCause, Step};
+pub(crate) use step::{Foreseen, ReopenCause, Step};
 pub(crate) use walk::SweepOutcome;
 
 /// The trackers of both IP versions.

@@ -12,11 +12,11 @@ pub(super) mod explain;
 pub(super) mod rejudge;
 
 use super::verdicts::{CtStates, Verdicts};
-use crate::api::{Anomaly, CtState, Tracking};
+use crate::api::{Anomaly, CtState, MarkChange, Tracking};
 use crate::packet::{Key, PacketView};
 use crate::policy::Judgement;
 use crate::tracker::{ReopenCause, Step, Tracker};
-use access::judge_new;
+use access::{Opening, judge_agreed, judge_new};
 use candidate::Candidate;
 
 /// Replaces the connection in `record` by a new one with the same key, if the limits allow it, and
@@ -29,20 +29,33 @@ pub(super) fn reopen<const W: usize>(
 ) {
     let position = packet.header_info.position;
     let key = *tracker.key(record);
-    let ct = |_: &Tracker<W>| CtState::NEW;
     let candidate = Candidate::of(packet);
-    let Ok(judgement) = judge_new(tracker, (&key, ct), candidate, verdicts) else { return };
+    let is_agreed = cause == ReopenCause::AgreedSyn;
+    let opening = match is_agreed {
+        true => judge_agreed(tracker, &key, candidate, verdicts),
+        false => {
+            let first = judge_new(tracker, (&key, |_: &_| CtState::NEW), candidate, verdicts);
+            first.map(|first| first.map(|first| Opening { first, answer: None }))
+        }
+    };
+    let Ok(opening) = opening else { return };
+    let marks = opening.as_ref().map_or(MarkChange::NONE, Opening::marks);
     let originators = tracker.originators(record, packet, cause);
     let (zone, limits) = (key.zone(), &mut verdicts.accounts.limits);
     let step = match limits.check_next(&key, originators, packet.now) {
-        Ok(()) => tracker.reopen((record, cause), packet, judgement.as_ref(), verdicts.accounts),
+        Ok(()) => tracker.reopen((record, cause), packet, marks, verdicts.accounts),
         Err(reason) => Step::NoRoom(reason),
     };
-    if let Some(judgement) = judgement {
-        if step == Step::Tracked {
-            tracker.begin_access(record, &judgement);
+    if let Some(Opening { first, answer }) = &opening {
+        let has_begun = step == Step::Tracked;
+        if has_begun {
+            let side = packet.side.map(|side| if is_agreed { side.other() } else { side });
+            tracker.begin_access(record, first, side);
         }
-        access::count_new(tracker, (&judgement, step == Step::Tracked), packet);
+        if let Some(answer) = answer.as_ref().filter(|_| has_begun) {
+            tracker.decide_access(record, 1, (answer.decision(), answer));
+        }
+        access::count_new(tracker, (answer.as_ref().unwrap_or(first), has_begun), packet);
     }
     verdicts.write(position, zone, step, || tracker.ct_state(record, packet.meta));
 }

@@ -10,10 +10,10 @@ use crate::api::{PROTO_SCTP, PROTO_TCP, Tracking};
 use crate::base::{BURST_MAX, Micros, NO_RECORD};
 use crate::conn::{NoSampling, Sampler};
 use crate::packet::{
-    Burst, ChecksumSource, HeaderBuf, HeaderInfo, Key, PacketView, SctpChunks, SeqNumbers,
+    Burst, ChecksumSource, HeaderBuf, HeaderInfo, Key, PacketView, SYN, SctpChunks, SeqNumbers,
     TcpHeader,
 };
-use crate::tracker::{FastPathPacket, Step};
+use crate::tracker::{FastPathPacket, Foreseen, Step};
 use wire::Packet;
 
 /// How many packets ahead a record is loaded from the second-level cache to the first.
@@ -129,14 +129,18 @@ impl<const W: usize> Pass<'_, W> {
         (packets, now): Burst<P>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
-        let Self { batch, tracker, .. } = self;
-        let (meta, info) = (batch.metas[i], &batch.headers[i]);
-        if verdicts.access.is_some() && info.quoted().is_none() {
-            let candidate = Candidate { meta, info, is_fragment: batch.is_fragment(i), mark: 0 };
-            if access::denies_known(tracker, record, candidate, verdicts) {
+        let is_error = self.batch.headers[i].quoted().is_some();
+        if verdicts.access.is_some() && !is_error {
+            let foreseen = self.foresee((i, record), (packets, now), verdicts);
+            let (meta, info) = (self.batch.metas[i], &self.batch.headers[i]);
+            let candidate =
+                Candidate { meta, info, is_fragment: self.batch.is_fragment(i), mark: 0 };
+            if access::denies_known(self.tracker, (record, foreseen), candidate, verdicts) {
                 return;
             }
         }
+        let Self { batch, tracker, .. } = self;
+        let (meta, info) = (batch.metas[i], &batch.headers[i]);
         if let Some(packet) = packets.get(usize::from(info.position)) {
             let is_fragment = batch.is_fragment(i);
             let seen = FastPathPacket { packet, meta, info, now, is_fragment };
@@ -153,6 +157,25 @@ impl<const W: usize> Pass<'_, W> {
             }
         }
         self.track_found((i, record), (packets, now), verdicts);
+    }
+
+    /// Returns what packet `i` would do to the connection in `record`, if the lists judge it by
+    /// that: packets that do not fit, and those that begin another connection.
+    #[inline(always)]
+    fn foresee<P: Packet>(
+        &self,
+        (i, record): (usize, u32),
+        burst: Burst<P>,
+        verdicts: &Verdicts<impl CtStates>,
+    ) -> Foreseen {
+        let meta = self.batch.metas[i];
+        let may_begin = meta.tcp_flags() & SYN != 0;
+        let is_asked = verdicts.accounts.drops.judges_invalid
+            || may_begin && self.tracker.needs_access_check(record, meta, true);
+        match is_asked && self.batch.later_fragment(i).is_none() {
+            false => Foreseen::Fits,
+            true => self.tracker.foresee(record, &view(self, i, burst, &mut None)),
+        }
     }
 
     /// Tracks packet `i`, whose connection is in `record`.
@@ -175,14 +198,6 @@ impl<const W: usize> Pass<'_, W> {
             match pass.tracker.track(record, &packet, verdicts.accounts) {
                 Step::NeedsAdmission(cause) => {
                     return admission::reopen(pass.tracker, (record, cause), &packet, verdicts);
-                }
-                Step::NeedsJudgement(anomaly) => {
-                    let candidate = Candidate::of(&packet);
-                    if access::denies_invalid(pass.tracker, record, candidate, verdicts) {
-                        verdicts.accounts.stats.anomalies[anomaly as usize] += 1;
-                        return;
-                    }
-                    pass.tracker.ignore(record, &packet, anomaly)
                 }
                 step => step,
             }

@@ -99,9 +99,7 @@ impl<S: CtStates> Verdicts<'_, S> {
                 }
             }
             Step::Invalid(anomaly) => self.invalid(position, anomaly),
-            Step::NeedsAdmission(_) | Step::NeedsJudgement(_) => {
-                debug_assert!(false, "admission has answered");
-            }
+            Step::NeedsAdmission(_) => debug_assert!(false, "admission has answered"),
         }
     }
 

@@ -55,6 +55,12 @@ impl ConnAccess {
         ConnAccess { rules: [rules; 2], settled, decisions, reflects: true, ..Self::NONE }
     }
 
+    /// True if the lists have decided about packets of the originator only.
+    pub(crate) fn is_half_decided(&self) -> bool {
+        self.decisions[1] == DirectionAccess::Undecided
+            && self.decisions[0] != DirectionAccess::Undecided
+    }
+
     /// True if packets of a direction have to be compared with the lists, or dropped.
     pub(crate) fn is_checked(&self) -> bool {
         let needs_check = |decision: &DirectionAccess| {

@@ -6,8 +6,9 @@
 
 use super::Tracker;
 use crate::account::Accounts;
-use crate::api::{DirectionAccess, EventKind, MarkChange, RuleHits};
+use crate::api::{DirectionAccess, EventKind, MarkChange, RuleHits, Side};
 use crate::base::Nanos;
+use crate::conn::State;
 use crate::packet::PacketMeta;
 use crate::policy::{Judgement, Outcome};
 use crate::table::{AccessColumn, ConnAccess, Searched};
@@ -68,15 +69,29 @@ impl<const W: usize> Tracker<W> {
         self.table.hot[record as usize].direction(meta)
     }
 
-    /// Notes the judgement about the first packet of the connection that has begun in `record`.
+    /// Notes the judgement about the first packet, which arrived at this side, of the connection
+    /// that has begun in `record`.
     #[inline(never)]
-    pub(crate) fn begin_access(&mut self, record: u32, judgement: &Judgement) {
+    pub(crate) fn begin_access(&mut self, record: u32, judgement: &Judgement, side: Option<Side>) {
         let access = match judgement.reflects {
             true => ConnAccess::reflected(judgement.rules, [[0; 2]; 2]),
             false => ConnAccess::begun(judgement.rules, judgement.decision()),
         };
         let no_offload = judgement.no_offload;
-        self.write_access(record, ConnAccess { side: self.side, no_offload, ..access });
+        self.write_access(record, ConnAccess { side, no_offload, ..access });
+    }
+
+    /// Has the lists asked about the next packet of the responder, if a packet of the originator
+    /// has ended the time in which an answer is awaited. The state before was `before`.
+    #[inline(always)]
+    pub(super) fn note_missed_answer(&mut self, record: u32, before: State, meta: PacketMeta) {
+        let Some(column) = &self.table.access else { return };
+        let hot = &mut self.table.hot[record as usize];
+        let is_missed =
+            (before.is_first(), hot.state().is_first(), hot.direction(meta)) == (1, 0, 0);
+        if is_missed && column.conns[record as usize].is_half_decided() {
+            hot.set_checked(true);
+        }
     }
 
     /// Writes marks of a connection that begins in `record`, before its event.
@@ -144,7 +159,8 @@ impl<const W: usize> Tracker<W> {
         column.conns[record as usize] = ConnAccess { epoch: column.epoch, ..access };
         let hot = &mut self.table.hot[record as usize];
         let was_checked = hot.is_checked();
-        hot.set_checked(access.is_checked());
+        let awaits_answer = hot.state().is_first() == 1;
+        hot.set_checked(access.is_checked() || access.is_half_decided() && !awaits_answer);
         if let Some(rules) = self.rules.as_mut().filter(|_| was_checked && !hot.is_checked()) {
             rules.sync_mark(record, hot);
         }

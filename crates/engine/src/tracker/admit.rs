@@ -29,7 +29,7 @@ impl<const W: usize> Tracker<W> {
             return Step::NoRoom(UntrackedReason::TableFull);
         };
         if let Some(judgement) = judgement {
-            self.begin_access(record, judgement);
+            self.begin_access(record, judgement, self.side);
             self.write_marks_of_rules(record, judgement.marks);
         }
         accounts.count_new((&key, packet.meta.swapped()), packet.now);

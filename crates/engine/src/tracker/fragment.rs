@@ -25,11 +25,7 @@ impl<const W: usize> Tracker<W> {
         if !matches!(hot.key.proto(), PROTO_TCP | PROTO_SCTP) {
             let info = HeaderInfo::later_fragment(position);
             let packet = PacketView::of_fragment(meta.without_flags(), &info, now);
-            return match self.track(record, &packet, accounts) {
-                // The lists have judged the first fragment.
-                Step::NeedsJudgement(anomaly) => self.ignore(record, &packet, anomaly),
-                step => step,
-            };
+            return self.track(record, &packet, accounts);
         }
         if hot.count_later_fragment(meta, reach, NoSampling) {
             self.handle_rare(record, meta.swapped(), Evidence::None);

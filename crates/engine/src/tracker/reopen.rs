@@ -5,10 +5,9 @@ use super::Tracker;
 use super::step::{ReopenCause, Step};
 use super::track::StateChange;
 use crate::account::Accounts;
-use crate::api::EndReason;
+use crate::api::{EndReason, MarkChange};
 use crate::conn::ConnCold;
 use crate::packet::PacketView;
-use crate::policy::Judgement;
 
 impl<const W: usize> Tracker<W> {
     /// Returns the originators of the connection in `record` and of the one that would replace it:
@@ -30,7 +29,7 @@ impl<const W: usize> Tracker<W> {
         &mut self,
         (record, cause): (u32, ReopenCause),
         packet: &PacketView,
-        judgement: Option<&Judgement>,
+        marks: MarkChange,
         accounts: &mut Accounts,
     ) -> Step {
         let PacketView { meta, header_info: info, now, .. } = *packet;
@@ -46,9 +45,7 @@ impl<const W: usize> Tracker<W> {
             accounts.end(oldest);
         }
         self.restart(record, packet, cause);
-        if let Some(judgement) = judgement {
-            self.write_marks_of_rules(record, judgement.marks);
-        }
+        self.write_marks_of_rules(record, marks);
         let hot = &self.table.hot[record as usize];
         accounts.count_reopened((&hot.key, hot.originator()), now);
         self.finish(record, (meta, info, now), Some(StateChange::New(before)), accounts);

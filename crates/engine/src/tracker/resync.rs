@@ -19,6 +19,27 @@ use crate::conn::{Segment, State, Transition};
 use crate::packet::{FIN, PacketView, RST, SYN};
 
 impl<const W: usize> Tracker<W> {
+    /// Returns an earlier segment that did not fit the connection, if this packet, which does not
+    /// fit either, comes from the other side and answers it.
+    pub(super) fn answered_misfit(
+        &self,
+        record: u32,
+        packet: &PacketView,
+        reason: Anomaly,
+    ) -> Option<Segment> {
+        let hot = &self.table.hot[record as usize];
+        let flags = packet.meta.tcp_flags();
+        let is_candidate = is_misfit(reason) && flags & (SYN | RST) == 0;
+        let segment = packet.segment().filter(|_| is_candidate)?;
+        let misfits = self.misfits.of(record).filter(|one| one.last_seen == hot.last_micros())?;
+        let sender = PacketSender { direction: hot.direction(packet.meta), side: self.side };
+        let (from, earlier) = misfits.segment?;
+        let is_answered = hot.state().can_be_out_of_sync()
+            && from.is_across(sender)
+            && earlier.is_answered_by(segment.numbers);
+        (is_answered && packet.is_intact(&hot.key)).then_some(earlier)
+    }
+
     /// Returns the effect of a packet that does not fit its connection, if it answers another
     /// packet that does not fit either.
     ///
@@ -30,6 +51,7 @@ impl<const W: usize> Tracker<W> {
         packet: &PacketView,
         reason: Anomaly,
     ) -> Result<Transition, Anomaly> {
+        let earlier = self.answered_misfit(record, packet, reason);
         let hot = &mut self.table.hot[record as usize];
         let flags = packet.meta.tcp_flags();
         let segment = packet.segment().filter(|_| is_misfit(reason) && flags & SYN == 0);
@@ -42,14 +64,11 @@ impl<const W: usize> Tracker<W> {
         let before = self.misfits.of(record).filter(|one| one.last_seen == last_seen);
         let mut after =
             before.unwrap_or(Misfits { record, last_seen, segment: None, closer: None });
+        if let Some(earlier) = earlier {
+            self.misfits.end(record);
+            return Ok(hot.resync(sender.direction, earlier, current));
+        }
         if flags & RST == 0 {
-            let earlier = after.segment.filter(|(from, earlier)| {
-                from.is_across(sender) && earlier.is_answered_by(current.numbers)
-            });
-            if let Some((_, earlier)) = earlier.filter(|_| packet.is_intact(&hot.key)) {
-                self.misfits.end(record);
-                return Ok(hot.resync(sender.direction, earlier, current));
-            }
             after.segment = Some((sender, current));
         }
         let closes = flags & (FIN | RST) != 0 && packet.is_intact(&hot.key);

@@ -14,12 +14,20 @@ pub(crate) enum Step {
     Invalid(Anomaly),
     /// It was not counted: its connection could not begin.
     NoRoom(UntrackedReason),
-    /// It does not fit its connection, and access lists decide about such packets. Nothing has been
-    /// counted yet.
-    NeedsJudgement(Anomaly),
     /// It begins a new connection in place of the one with its key, if that is admitted. Nothing
     /// has been counted yet.
     NeedsAdmission(ReopenCause),
+}
+
+/// What a packet would do to its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Foreseen {
+    /// It fits.
+    Fits,
+    /// It does not fit, and would change nothing.
+    Ignored(Anomaly),
+    /// It begins a new connection in place of that one, if it is admitted.
+    Begins,
 }
 
 /// Why a new connection takes the place of one with the same key.

@@ -3,7 +3,7 @@
 
 use super::Tracker;
 use super::marked::Evidence;
-use super::step::{ReopenCause, Step};
+use super::step::{Foreseen, ReopenCause, Step};
 use crate::account::Accounts;
 use crate::api::Anomaly;
 use crate::base::{LinkStore, Micros, Nanos};
@@ -68,15 +68,13 @@ impl<const W: usize> Tracker<W> {
         };
         let transition = match event {
             Err(anomaly) if accounts.drops.drops(anomaly) => return Step::Invalid(anomaly),
-            Err(anomaly) if accounts.drops.judges_invalid(anomaly) => {
-                return Step::NeedsJudgement(anomaly);
-            }
             Err(anomaly) => return self.ignore(record, packet, anomaly),
             Ok(Transition::Reuse) => return Step::NeedsAdmission(ReopenCause::PortReuse),
             Ok(Transition::None) => None,
             Ok(Transition::Enter(state)) => {
                 self.table.hot[record as usize].enter(state);
                 self.entered(record);
+                self.note_missed_answer(record, before, meta);
                 Some(StateChange::From(before))
             }
         };
@@ -85,6 +83,20 @@ impl<const W: usize> Tracker<W> {
             self.shorten_unknown(record, now);
         }
         Step::Tracked
+    }
+
+    /// Returns what [`track`](Self::track) would do with a packet of the connection in `record`.
+    pub(crate) fn foresee(&self, record: u32, packet: &PacketView) -> Foreseen {
+        let mut copy = self.table.hot[record as usize];
+        match copy.event(packet) {
+            Ok(Transition::Reuse) => Foreseen::Begins,
+            Ok(_) => Foreseen::Fits,
+            Err(anomaly) if self.answers_pending_syn(record, packet, anomaly) => Foreseen::Begins,
+            Err(anomaly) if self.answered_misfit(record, packet, anomaly).is_some() => {
+                Foreseen::Fits
+            }
+            Err(anomaly) => Foreseen::Ignored(anomaly),
+        }
     }
 
     /// Updates the expected mark and the embryonic list after the connection in `record` changed
@@ -134,7 +146,7 @@ impl<const W: usize> Tracker<W> {
     }
 
     /// Counts a packet that does not fit the connection in `record`.
-    pub(crate) fn ignore(&mut self, record: u32, packet: &PacketView, anomaly: Anomaly) -> Step {
+    fn ignore(&mut self, record: u32, packet: &PacketView, anomaly: Anomaly) -> Step {
         if matches!(anomaly, Anomaly::TcpSyn | Anomaly::TcpSynOfOther) {
             self.store_pending_syn(record, packet);
         }

@@ -670,7 +670,7 @@ impl Model {
 }
 
 /// Returns the marks and labels of all connections, in order.
-fn marks_of(engine: &Engine) -> Vec<[u128; 2]> {
+pub(crate) fn marks_of(engine: &Engine) -> Vec<[u128; 2]> {
     let (query, mut cursor, mut found) = (Query::default(), Cursor::default(), vec![]);
     let mut add = |flow: engine::ConnView| {
         let CtMark { mark, label } = flow.record.ct_mark;

@@ -8,7 +8,9 @@ mod access_invalid;
 mod access_log;
 mod access_offload;
 mod access_preview;
+mod access_stories;
 mod access_workers;
+
 mod attacks;
 mod ethernet;
 mod fixtures;

@@ -6,15 +6,15 @@
 
 use super::super::verdicts::{CtStates, Verdicts};
 use super::candidate::{Candidate, Lists, states};
-use super::rejudge::judge_open;
+use super::rejudge::{is_reflected, judge_open};
 use crate::account::{Accounts, NamedRule};
 use crate::api::{
-    AccessLists, AccessLog, CtState, DirectionAccess, PROTO_TCP, PROTO_UDP, Side, Stats, Tracking,
-    VlanTags,
+    AccessLists, AccessLog, Anomaly, CtMark, CtState, DirectionAccess, MarkChange, PROTO_TCP,
+    PROTO_UDP, Side, Stats, Tracking, VlanTags,
 };
-use crate::packet::{HeaderInfo, IPV4_MIN, IPV6, IcmpHeader, Key, PacketMeta, PacketView};
+use crate::packet::{HeaderInfo, IPV4_MIN, IPV6, IcmpHeader, Key, PacketMeta, PacketView, SYN};
 use crate::policy::{Judgement, NO_RULE, Outcome};
-use crate::tracker::Tracker;
+use crate::tracker::{Foreseen, Tracker};
 
 /// Returns the lists that judge packets of the burst, if any do.
 #[inline(always)]
@@ -83,6 +83,58 @@ pub(super) fn judge_new<const W: usize>(
         true => Ok(Some(judgement)),
         false => {
             verdicts.denied(candidate.info.position, judgement.rejects);
+            Err(Denied)
+        }
+    }
+}
+
+/// What the lists say about a connection that begins.
+pub(super) struct Opening {
+    /// What they say about its first packet.
+    pub(super) first: Judgement,
+    /// What they say about the answer, if the answer begins it and is judged by itself.
+    pub(super) answer: Option<Judgement>,
+}
+
+impl Opening {
+    /// Returns what its rules write to mark and label.
+    pub(super) fn marks(&self) -> MarkChange {
+        let of_answer = self.answer.as_ref().map_or(MarkChange::NONE, |answer| answer.marks);
+        self.first.marks.then(of_answer)
+    }
+}
+
+/// Judges a SYN+ACK that begins a connection together with the SYN before it: the SYN by the lists
+/// of the other side, where it arrived, and the SYN+ACK as its answer.
+///
+/// # Errors
+/// [`Denied`] if a list denies one of them.
+#[inline(never)]
+pub(super) fn judge_agreed<const W: usize>(
+    tracker: &mut Tracker<W>,
+    key: &Key<W>,
+    candidate: Candidate,
+    verdicts: &mut Verdicts<impl CtStates>,
+) -> Result<Option<Opening>, Denied> {
+    let (Some(lists), Some(side)) = (verdicts.access, tracker.side()) else { return Ok(None) };
+    let meta = candidate.meta;
+    let syn = Candidate { meta: meta.sent_by(meta.swapped() ^ 1), ..candidate };
+    let syn = acl::Packet { tcp_flags: Some(SYN), ..syn.fields(key, (CtState::NEW, 0)) };
+    let first = lists.judge(side.other(), &syn);
+    if !first.permits {
+        verdicts.denied(candidate.info.position, false);
+        return Err(Denied);
+    }
+    if first.reflects {
+        return Ok(Some(Opening { first, answer: None }));
+    }
+    let mark = first.marks.written_to(CtMark::default()).mark;
+    let fields = candidate.fields(key, (CtState::ESTABLISHED | CtState::REPLY, mark));
+    let answer = judge(tracker, (lists, side), (&fields, meta), verdicts);
+    match answer.permits {
+        true => Ok(Some(Opening { first, answer: Some(answer) })),
+        false => {
+            verdicts.denied(candidate.info.position, answer.rejects);
             Err(Denied)
         }
     }
@@ -187,13 +239,23 @@ pub(super) fn count_passed<const W: usize>(
 }
 
 /// True if the lists deny a packet of the connection in `record`. Its verdict is written then.
+/// Admission asks them about one that would begin another connection.
 #[inline(always)]
 pub(in crate::pipeline) fn denies_known<const W: usize>(
     tracker: &mut Tracker<W>,
-    record: u32,
+    (record, foreseen): (u32, Foreseen),
     candidate: Candidate,
     verdicts: &mut Verdicts<impl CtStates>,
 ) -> bool {
+    let drops = verdicts.accounts.drops;
+    match foreseen {
+        Foreseen::Begins => return false,
+        Foreseen::Ignored(anomaly) if drops.drops(anomaly) => return false,
+        Foreseen::Ignored(anomaly) if drops.judges_invalid(anomaly) => {
+            return denies_invalid(tracker, (record, anomaly), candidate, verdicts);
+        }
+        Foreseen::Ignored(_) | Foreseen::Fits => {}
+    }
     let (Some(lists), Some(side)) = (verdicts.access, tracker.side()) else { return false };
     // An answer may arrive where no list is bound, and end the time in which its connection is new.
     let judges_answers = lists.mentions_ct || lists.is_bound(side);
@@ -212,9 +274,9 @@ pub(in crate::pipeline) fn denies_known<const W: usize>(
 /// invalid. Its verdict is written then. If it passes, it is counted for the rules of its
 /// connection, whatever rule permits it.
 #[cold]
-pub(in crate::pipeline) fn denies_invalid<const W: usize>(
+fn denies_invalid<const W: usize>(
     tracker: &mut Tracker<W>,
-    record: u32,
+    (record, anomaly): (u32, Anomaly),
     candidate: Candidate,
     verdicts: &mut Verdicts<impl CtStates>,
 ) -> bool {
@@ -223,6 +285,7 @@ pub(in crate::pipeline) fn denies_invalid<const W: usize>(
     let fields = candidate.fields(&key, (CtState::INVALID, mark));
     let judgement = judge(tracker, lists, (&fields, candidate.meta), verdicts);
     if !judgement.permits {
+        verdicts.accounts.stats.anomalies[anomaly as usize] += 1;
         verdicts.denied(candidate.info.position, judgement.rejects);
     }
     !judgement.permits
@@ -347,7 +410,8 @@ pub(in crate::pipeline) fn denies_error<const W: usize>(
     verdicts: &mut Verdicts<impl CtStates>,
 ) -> bool {
     let Some(lists) = lists(tracker.side(), verdicts) else { return false };
-    if error.is_related && record.is_some_and(|record| tracker.access(record).reflects) {
+    let related = record.filter(|_| error.is_related);
+    if related.is_some_and(|record| is_reflected(tracker, record, lists.0)) {
         return false;
     }
     let is_off = tracker.tracking(zone) == Tracking::Off;

@@ -56,7 +56,9 @@ impl<'a> Candidate<'a> {
             proto,
             // A later fragment has those of its datagram, if the connection is known.
             ports: has_ports.then_some(ports).filter(|_| has_header || ports != [0; 2]),
-            icmp: (proto == Key::<W>::ICMP && has_header).then(|| key.icmp(self.meta.swapped())),
+            // As are these; without a connection both are 0.
+            icmp: (proto == Key::<W>::ICMP && (has_header || ports != [0; 2]))
+                .then(|| key.icmp(self.meta.swapped())),
             tcp_flags: (proto == PROTO_TCP && has_header).then(|| self.meta.tcp_flags()),
             fragment: match (has_header, self.is_fragment) {
                 (true, false) => Fragment::None,

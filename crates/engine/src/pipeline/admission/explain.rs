@@ -13,12 +13,12 @@ use crate::packet::{
     HeaderInfo, IPV4_MIN, IPV6, Key, PacketMeta, PacketView, has_valid_flags, is_error, is_syn,
 };
 use crate::pipeline::explain::rule_numbers;
-use crate::policy::{Judgement, NO_RULE, Outcome};
+use crate::policy::{Judgement, NO_RULE};
 use crate::tracker::Tracker;
 
-/// What the lists say about a packet: the counters of the rules that decide, how they are found,
-/// and whether it passes.
-type Answer = ([u32; 2], AccessSource, bool);
+/// What the lists say about a packet: the counters of the rules that decide, and how they are
+/// found.
+type Answer = ([u32; 2], AccessSource);
 
 /// Returns what the lists would say about a packet with this key, its relation to connections, and
 /// the record of the connection that has the key. `swapped`: its source is the second end.
@@ -52,7 +52,7 @@ pub(crate) fn explain<const W: usize>(
     let first = fields(ct_without_connection(relation), 0);
     let candidate = Candidate::of(&view);
     let lists = lists.map(|lists| (lists, question.side));
-    let (packet, (rules, source, _)) = match record {
+    let (packet, (rules, source)) = match record.filter(|_| relation != PacketRelation::Reopens) {
         Some(record) => {
             let mark = tracker.table.ct_mark(record).mark;
             let known = fields(tracker.ct_state(record, meta), mark);
@@ -60,11 +60,7 @@ pub(crate) fn explain<const W: usize>(
                 Some(_) => compare(lists, &known),
                 None => of_known(tracker, record, (candidate, lists), &known),
             };
-            // Such a packet must be permitted in the connection that has ended as well.
-            match relation == PacketRelation::Reopens && answer.2 {
-                true => (first, compare(lists, &first)),
-                false => (known, answer),
-            }
+            (known, answer)
         }
         None => (first, compare(lists, &first)),
     };
@@ -107,12 +103,12 @@ fn ct_without_connection(relation: PacketRelation) -> CtState {
 fn compare(lists: Option<Lists>, packet: &acl::Packet) -> Answer {
     match lists.filter(|(lists, side)| lists.is_bound(*side)) {
         Some((lists, side)) => of_judgement(&lists.judge(side, packet)),
-        None => ([NO_RULE; 2], AccessSource::NotAsked, true),
+        None => ([NO_RULE; 2], AccessSource::NotAsked),
     }
 }
 
 fn of_judgement(judgement: &Judgement) -> Answer {
-    (judgement.rules, AccessSource::Search, judgement.outcome() == Outcome::Permit)
+    (judgement.rules, AccessSource::Search)
 }
 
 /// Returns what the lists say about a packet of the connection in `record`, as `judge_known` would.
@@ -139,17 +135,16 @@ fn of_known<const W: usize>(
             }
         },
     };
-    let (rules, passes) = match decisions[direction] {
+    let rules = match decisions[direction] {
         DirectionAccess::Undecided | DirectionAccess::Varies if is_asked => {
             return compare(Some((lists, side)), &packet);
         }
-        DirectionAccess::Denied | DirectionAccess::Rejected => (rules[direction], false),
-        _ => (rules[direction], true),
+        _ => rules[direction],
     };
     let source = match is_open {
         _ if rules == [NO_RULE; 2] => AccessSource::NotAsked,
         true => AccessSource::Search,
         false => AccessSource::Stored,
     };
-    (rules, source, passes)
+    (rules, source)
 }

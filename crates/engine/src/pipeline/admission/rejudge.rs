@@ -5,7 +5,7 @@
 use super::candidate::{Candidate, Lists};
 use crate::account::Accounts;
 use crate::api::{AccessLists, CtState, DirectionAccess, MarkChange, PROTO_TCP, Side};
-use crate::packet::{HeaderInfo, IPV4_MIN, Key, PacketMeta, SYN};
+use crate::packet::{ACK, HeaderInfo, IPV4_MIN, Key, PacketMeta, SYN};
 use crate::policy::{Judgement, NO_RULE};
 use crate::tracker::Tracker;
 use acl::Fragment;
@@ -67,15 +67,19 @@ fn rejudge<const W: usize>(
 ) -> Rejudgement {
     let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
     let orig = packet.meta.swapped() ^ tracker.direction(record, packet.meta) as u8;
+    // A decision is about whole packets, also if this one is a fragment.
     let fields = |swapped, ct| {
         let meta = packet.meta.sent_by(swapped);
-        Candidate { meta, ..packet }.fields(&key, (ct, mark))
+        let own = Candidate { meta, ..packet }.fields(&key, (ct, mark));
+        let flags = own.tcp_flags.unwrap_or(ACK);
+        let tcp_flags = (key.proto() == PROTO_TCP).then_some(flags);
+        let icmp = (key.proto() == Key::<W>::ICMP).then(|| key.icmp(swapped));
+        acl::Packet { fragment: Fragment::None, tcp_flags, icmp, ..own }
     };
     let judge = |side, swapped, ct| lists.judge(side, &fields(swapped, ct));
     let mut first = fields(orig, CtState::NEW);
-    first.fragment = Fragment::None;
-    first.tcp_flags = (key.proto() == PROTO_TCP).then_some(SYN);
-    first.icmp = (key.proto() == Key::<W>::ICMP).then(|| key.icmp(orig));
+    first.mark = 0;
+    first.tcp_flags = first.tcp_flags.map(|_| SYN);
     let begun = lists.judge(side, &first);
     if begun.reflects {
         return Rejudgement::Reflected(begun);
@@ -103,6 +107,31 @@ fn rejudge<const W: usize>(
     Rejudgement::Decided { decisions, rules, no_offload, marks }
 }
 
+/// True if a rule permits both directions of the connection in `record`, or would when its next
+/// packet comes.
+pub(super) fn is_reflected<const W: usize>(
+    tracker: &Tracker<W>,
+    record: u32,
+    lists: &AccessLists,
+) -> bool {
+    let access = tracker.access(record);
+    match access.side.filter(|_| access.is_open) {
+        None => access.reflects,
+        Some(side) => {
+            let packet = usual_packet(tracker, record);
+            matches!(rejudge(tracker, record, (packet, (lists, side))), Rejudgement::Reflected(_))
+        }
+    }
+}
+
+/// Returns a packet of the originator of the connection in `record`.
+fn usual_packet<const W: usize>(tracker: &Tracker<W>, record: u32) -> Candidate<'static> {
+    const INFO: HeaderInfo = HeaderInfo::plain(0, IPV4_MIN);
+    let meta = PacketMeta::EMPTY;
+    let meta = meta.sent_by(tracker.direction(record, meta) as u8);
+    Candidate { meta, info: &INFO, is_fragment: false, mark: 0 }
+}
+
 /// Returns what [`judge_open`] would decide with these lists, if the next packet is one of the
 /// originator. Decides nothing. `None` if it depends on the side at which that packet arrives,
 /// because the connection was restored.
@@ -113,10 +142,7 @@ pub(crate) fn foretell<const W: usize>(
     record: u32,
     lists: &AccessLists,
 ) -> Option<[DirectionAccess; 2]> {
-    let meta = PacketMeta::EMPTY;
-    let meta = meta.sent_by(tracker.direction(record, meta) as u8);
-    let info = &HeaderInfo::plain(0, IPV4_MIN);
-    let packet = Candidate { meta, info, is_fragment: false, mark: 0 };
+    let packet = usual_packet(tracker, record);
     let access = tracker.access(record);
     let has_denied_answers =
         !matches!(access.decisions[1], DirectionAccess::Undecided | DirectionAccess::Permitted);
@@ -126,7 +152,8 @@ pub(crate) fn foretell<const W: usize>(
             if has_denied_answers =>
         {
             let (key, mark) = (*tracker.key(record), tracker.table.ct_mark(record).mark);
-            let answer = Candidate { meta: meta.sent_by(meta.swapped() ^ 1), ..packet };
+            let meta = packet.meta.sent_by(packet.meta.swapped() ^ 1);
+            let answer = Candidate { meta, ..packet };
             let fields = answer.fields(&key, (CtState::ESTABLISHED | CtState::REPLY, mark));
             [orig, lists.judge(side.other(), &fields).decision()]
         }
