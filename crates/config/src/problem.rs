@@ -105,6 +105,15 @@ pub(crate) enum Fault {
     MissingAction,
     #[error("the name {name:?} exists already")]
     ListNameTwice { name: String },
+    #[error("{name:?} has control characters, which handles of rules cannot have")]
+    ListName { name: String },
+    #[error("{name:?} has spaces, control characters or #; rules could not name it as @NAME")]
+    SetName { name: String },
+    #[error(
+        "new_from in [acl] makes a list for the packets that arrive at this port; remove new_from, \
+         or write direction = \"out\""
+    )]
+    PlaceOfNewFrom,
     #[error("an ethernet list has the default \"deny\" or \"permit\"")]
     EthernetDefault,
     #[error("only rules for IP packets have this key; remove it, or write kind = \"ip\"")]

@@ -184,7 +184,10 @@ pub enum Failure {
     #[error("not a valid request: {0}")]
     Syntax(String),
     /// The request is longer than `REQUEST_MAX`.
-    #[error("the request is too long: at most {REQUEST_MAX} bytes are allowed")]
+    #[error(
+        "the request is too long: at most {REQUEST_MAX} bytes are allowed; write many rules into \
+         the configuration, and let the instance reload it"
+    )]
     TooLong,
     /// The request is of another version of the protocol.
     #[error(

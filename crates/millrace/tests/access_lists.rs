@@ -168,6 +168,15 @@ fn explain_follows_the_connections_of_a_capture() {
     let default = json!([{ "list": "answers", "rule": null, "text": "default deny" }]);
     assert_eq!((&lines[3]["verdict"], &lines[3]["rules"]), (&json!("deny"), &default));
 
+    // A rejected packet is denied too.
+    let rejecting = FROM_A_ONLY.replace("port = \"b\"", "port = \"b\"\ndefault = \"reject\"");
+    let rejecting = write_config("explained-reject", &rejecting);
+    let args = ["--capture", pcap.path(), "--inside", "10.0.0.0/8", "--each"];
+    let output = acl(&[&["explain", rejecting.path()], &args[..]].concat());
+    let fourth = text(&output.stdout).lines().nth(3).unwrap().to_owned();
+    assert!(fourth.starts_with("4 0.003000 b deny tcp "), "{fourth}");
+    assert!(fourth.contains("default reject"), "{fourth}");
+
     // All packets arrive at one port.
     assert!(explain(&["--port", "b"]).contains("packets: 5; denied: 5\n"));
 }

@@ -83,7 +83,8 @@ fn answer_v4(packet: &[u8], out: &mut [u8]) -> Option<usize> {
         && usize::from(ip.total_len()) >= header.len()
         && internet(header) == 0
         && ip.fragment_offset() == 0;
-    if !is_valid || !can_send_v4(ip.src()) || !can_receive_v4(ip.dst()) {
+    // The receiver of the packet is the sender of the answer.
+    if !is_valid || !can_send_v4(ip.src()) || !can_send_v4(ip.dst()) {
         return None;
     }
     let data_len = usize::from(ip.total_len()) - header.len();
@@ -122,7 +123,7 @@ fn answer_v4(packet: &[u8], out: &mut [u8]) -> Option<usize> {
 
 fn answer_v6(packet: &[u8], out: &mut [u8]) -> Option<usize> {
     let ip = Ipv6::new(packet)?;
-    if ip.version() != 6 || !can_send_v6(ip.src()) || ip.dst().is_multicast() {
+    if ip.version() != 6 || !can_send_v6(ip.src()) || !can_send_v6(ip.dst()) {
         return None;
     }
     let mut walk = ip.extensions();
@@ -225,12 +226,7 @@ fn is_query_v6(message: &[u8]) -> bool {
 /// True if the address can be that of one sender (RFC 1812 4.3.2.7 and 5.3.7).
 fn can_send_v4(address: Ipv4Addr) -> bool {
     let [first, ..] = address.octets();
-    first != 0 && !address.is_loopback() && can_receive_v4(address)
-}
-
-/// True unless the address is that of a group, a broadcast, or reserved.
-fn can_receive_v4(address: Ipv4Addr) -> bool {
-    address.octets()[0] < 224
+    first != 0 && !address.is_loopback() && first < 224
 }
 
 /// True if the address can be that of one sender (RFC 4443 2.4(e.6)).

@@ -161,6 +161,9 @@ pub(super) fn plan_lists(
 /// connections. Neighbours of IPv4 are found by ARP, which lists do not judge.
 const NEIGHBOURS: [&str; 2] = ["permit proto 2", "permit proto icmpv6 icmp-type 130-137,143"];
 
+/// The key that makes two lists.
+const NEW_FROM: &str = "acl.new_from";
+
 /// Returns the lists of `new_from`: connections begin with packets that arrive at this side.
 fn new_from(from: Side, place: Place) -> [Bound; 2] {
     let list = |name: &str, rule: &str| {
@@ -173,7 +176,7 @@ fn new_from(from: Side, place: Place) -> [Bound; 2] {
         binding: ListBinding { list, places: vec![(side, ListDirection::In)] },
         pair: None,
         place,
-        key: "acl.new_from".to_owned(),
+        key: NEW_FROM.to_owned(),
     };
     [
         bound(list("new_from", "permit+reflect ct new"), from),
@@ -210,9 +213,11 @@ fn build(
     let name = |at: usize| own[at].binding.list.name.clone();
     let lists = AccessLists::within(&bindings, (memory_mb as usize) << 20);
     let lists = lists.map_err(|error| match error {
-        AccessError::SamePlace([first, second]) => {
-            problem(second, Fault::SameListPlace { other: name(first) })
-        }
+        AccessError::SamePlace(both) => match both.map(|at| own[at].key == NEW_FROM) {
+            [false, true] => problem(both[0], Fault::PlaceOfNewFrom),
+            [true, false] => problem(both[1], Fault::PlaceOfNewFrom),
+            _ => problem(both[1], Fault::SameListPlace { other: name(both[0]) }),
+        },
         AccessError::TooLarge(at, SearchError::TooMuchMemory) => {
             problem(at, Fault::ListMemory { name: name(at), most: memory_mb })
         }
@@ -254,6 +259,13 @@ impl Reader {
             let most = AddressSet::NETWORKS_MAX;
             let fault = Fault::TooManyNetworks { found: networks.len(), most };
             self.problem(place, format!("set[{index}]"), fault);
+        }
+        if name.chars().any(|c| c.is_whitespace() || c.is_control() || c == '#') {
+            self.problem(
+                place,
+                format!("set[{index}].name"),
+                Fault::SetName { name: name.clone() },
+            );
         }
         let set = Arc::new(AddressSet { name: name.clone(), networks });
         if self.sets.insert(name.clone(), set).is_some() {
@@ -315,6 +327,10 @@ impl Reader {
         let place = name.place;
         let name = settings.require("name", name);
         let key = format!("list[{index}]");
+        if name.chars().any(char::is_control) {
+            let fault = Fault::ListName { name: name.clone() };
+            self.problem(place, format!("{key}.name"), fault);
+        }
         let of_frames = self.frame_lists.iter().map(|other| &other.binding.list.name);
         let mut names = self.lists.iter().map(|other| &other.binding.list.name).chain(of_frames);
         if names.any(|other| *other == name) {

@@ -472,7 +472,15 @@ fn faults_of_access_lists_are_named() {
             &format!("{list}[[list]]\nname = \"m\"\nport = \"A\"\n"),
             "the list \"l\" is bound to the same port",
         ),
-        (&format!("{list}[acl]\nnew_from = \"a\"\n"), "is bound to the same port"),
+        (
+            &format!("{list}[acl]\nnew_from = \"a\"\n"),
+            "list[0]: new_from in [acl] makes a list for the packets that arrive at this port",
+        ),
+        ("[[list]]\nname = \"a\\tb\"\n", "list[0].name: \"a\\tb\" has control characters"),
+        (
+            "[[set]]\nname = \"a b\"\nnetworks = []\n",
+            "set[0].name: \"a b\" has spaces, control characters or #",
+        ),
         (&format!("{list}pair = 1\n"), "list[0].pair: there are only 1 pairs"),
         (
             &format!("{list}rules = \"permit\\n\\ndeny dport 90-80\"\n"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Access lists in the stories of connections: packets that do not fit, connections that begin
-//! anew, fragments, and changes of lists in between. Tests quote what docs/access-lists.md promises.
+//! anew, fragments, and changes of lists. Tests quote what docs/access-lists.md promises.
 
 use crate::access::{SECOND, bind, config, list, set_lists};
 use acl::Action;

@@ -181,7 +181,8 @@ impl Explainer<'_> {
         let (verdict, trace) = self.engine.process_traced(side, now, &bytes);
         let frame = self.engine.trace_frame(side, &bytes);
         // A fragment that has waited may be denied too, which is another packet.
-        let is_denied = verdict == Verdict::Drop && self.denied() > before;
+        let is_dropped = matches!(verdict, Verdict::Drop | Verdict::Reject);
+        let is_denied = is_dropped && self.denied() > before;
         self.take_records();
         if self.is_json {
             let json = self.json((side, now), (verdict, is_denied), (trace, frame));
