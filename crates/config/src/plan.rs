@@ -13,6 +13,7 @@ mod list_names;
 mod lists;
 mod marks;
 mod memory;
+mod new_from;
 mod offload;
 mod settings;
 mod snapshot;
@@ -106,12 +107,15 @@ impl Plan {
         }
         problems.extend(twice_the_same_port(&config.pairs));
         problems.extend(workers::impossible(&config.pairs, cpus));
-        let count = config.workers.as_ref();
-        problems.extend(workers::too_few_cpus(&config.pairs, count, cpus));
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        let workers = workers::assign(&config.pairs, count, cpus);
+        let workers = workers::assign(&config.pairs, config.workers.as_ref(), cpus);
+        let workers = match workers {
+            Ok(workers) if problems.is_empty() => workers,
+            Ok(_) => return Err(problems),
+            Err(problem) => {
+                problems.push(problem);
+                return Err(problems);
+            }
+        };
 
         let mut settings = Settings::default();
         let mut pairs: Vec<_> = std::mem::take(&mut config.pairs)

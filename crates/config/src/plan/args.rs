@@ -122,7 +122,9 @@ impl PlanArgs {
         if let Some((value, flag)) = socket {
             config.control.socket = Some(Located { value, place: Place::Flag { flag } });
         }
-        if config.pairs.iter().any(|pair| pair.workers.is_none()) {
+        // That takes a tenth of a second, which is lost where the file is refused.
+        let is_sound = config.problems.is_empty();
+        if is_sound && config.pairs.iter().any(|pair| pair.workers.is_none()) {
             cpus.measure_load();
         }
         Plan::new(config, cpus).map_err(|list| Problems { file, list })

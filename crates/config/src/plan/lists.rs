@@ -3,6 +3,7 @@
 
 use super::Settings;
 use super::ethernet_lists::{self, BoundFrames};
+use super::new_from::{NEW_FROM, new_from};
 use crate::lists::{Acl, List, ListKind, RuleTable, Set};
 use crate::{Fault, Located, Place, Problem, read_at_most};
 use acl::{
@@ -10,9 +11,7 @@ use acl::{
     RuleError, RuleOptions, SearchError, parse_addresses, parse_ethernet_rule, parse_rule,
     rule_lines,
 };
-use engine::{
-    AccessError, AccessLimits, AccessLists, EthernetBinding, ListBinding, ListDirection, Side,
-};
+use engine::{AccessError, AccessLimits, AccessLists, EthernetBinding, ListBinding, ListDirection};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -119,7 +118,8 @@ pub(super) fn plan_lists(
     settings.open("acl");
     let place = acl.new_from.as_ref().map_or(Place::Whole {}, |new_from| new_from.place);
     if let Some(from) = acl.new_from.map(|from| settings.require("new_from", from)) {
-        reader.lists.extend(new_from(from, place));
+        let bound = |binding| Bound { binding, pair: None, place, key: NEW_FROM.to_owned() };
+        reader.lists.extend(new_from(from).map(bound));
     }
     let memory_mb = settings.take("memory_mb", acl.memory_mb, MEMORY_MB);
     let nic_rules_max = settings.take("nic_rules_max", acl.nic_rules_max, NIC_RULES_MAX);
@@ -155,33 +155,6 @@ pub(super) fn plan_lists(
         }
     }
     if problems.is_empty() { Ok(plan) } else { Err(problems) }
-}
-
-/// Neighbour discovery of IPv6 (RFC 4861) and group membership (RFC 3376, 2710, 3810), which are no
-/// connections. Neighbours of IPv4 are found by ARP, which lists do not judge.
-const NEIGHBOURS: [&str; 2] = ["permit proto 2", "permit proto icmpv6 icmp-type 130-137,143"];
-
-/// The key that makes two lists.
-const NEW_FROM: &str = "acl.new_from";
-
-/// Returns the lists of `new_from`: connections begin with packets that arrive at this side.
-fn new_from(from: Side, place: Place) -> [Bound; 2] {
-    let list = |name: &str, rule: &str| {
-        let rules = NEIGHBOURS.into_iter().chain([rule]);
-        let rules = rules.filter_map(|rule| parse_rule(rule, &|_| None).ok()).collect();
-        Arc::new(AccessList { name: name.into(), rules, default: Action::Deny })
-    };
-    let to = if from == Side::A { Side::B } else { Side::A };
-    let bound = |list, side| Bound {
-        binding: ListBinding { list, places: vec![(side, ListDirection::In)] },
-        pair: None,
-        place,
-        key: NEW_FROM.to_owned(),
-    };
-    [
-        bound(list("new_from", "permit+reflect ct new"), from),
-        bound(list("new_from (answers)", "permit ct established,related,reply"), to),
-    ]
 }
 
 /// Refuses rules that set marks or labels where connections keep none.

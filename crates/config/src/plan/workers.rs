@@ -57,26 +57,24 @@ pub(super) fn deal_out(
     Ok(())
 }
 
-/// Returns the problem if fewer cpus are free than the pairs without configured ones need.
-pub(super) fn too_few_cpus(
+/// Returns the cpus of each pair's workers: the configured ones, or else `count` free ones (default
+/// 1). Free cpus are taken in the order of [`Cpus::by_preference_near`] the ports of the pair.
+pub(super) fn assign(
     pairs: &[Pair],
     count: Option<&Located<u32>>,
     cpus: &Cpus,
-) -> Option<Problem> {
-    let (wanted, free) = (wanted(count), free(pairs, cpus).len());
-    let needed = wanted as usize * pairs.iter().filter(|pair| pair.workers.is_none()).count();
-    (needed > free).then(|| {
-        let place = count.map_or(Place::Whole {}, |count| count.place);
-        let fault = Fault::TooFewCpus { wanted, needed, free };
-        Problem { place, key: "workers".to_owned(), fault }
-    })
-}
+) -> Result<Vec<Vec<u32>>, Problem> {
+    let written: Vec<u32> = pairs.iter().flat_map(written_workers).collect();
+    let mut free = cpus.usable();
+    free.retain(|cpu| !written.contains(cpu));
 
-/// Returns the cpus of each pair's workers: the configured ones, or else `count` free ones (default
-/// 1). Free cpus are taken in the order of [`Cpus::by_preference_near`] the ports of the pair. That
-/// may measure how busy they are, which takes a tenth of a second.
-pub(super) fn assign(pairs: &[Pair], count: Option<&Located<u32>>, cpus: &Cpus) -> Vec<Vec<u32>> {
-    let (wanted, mut free) = (wanted(count), free(pairs, cpus));
+    let wanted = count.map_or(1, |count| count.value);
+    let needed = wanted as usize * pairs.iter().filter(|pair| pair.workers.is_none()).count();
+    if needed > free.len() {
+        let place = count.map_or(Place::Whole {}, |count| count.place);
+        let fault = Fault::TooFewCpus { wanted, needed, free: free.len() };
+        return Err(Problem { place, key: "workers".to_owned(), fault });
+    }
     let workers = pairs.iter().map(|pair| {
         if pair.workers.is_some() {
             return written_workers(pair);
@@ -87,19 +85,7 @@ pub(super) fn assign(pairs: &[Pair], count: Option<&Located<u32>>, cpus: &Cpus) 
         free.retain(|cpu| !chosen.contains(cpu));
         chosen
     });
-    workers.collect()
-}
-
-fn wanted(count: Option<&Located<u32>>) -> u32 {
-    count.map_or(1, |count| count.value)
-}
-
-/// Returns the usable cpus that no pair is configured to use.
-fn free(pairs: &[Pair], cpus: &Cpus) -> Vec<u32> {
-    let written: Vec<u32> = pairs.iter().flat_map(written_workers).collect();
-    let mut free = cpus.usable();
-    free.retain(|cpu| !written.contains(cpu));
-    free
+    Ok(workers.collect())
 }
 
 fn written_workers(pair: &Pair) -> Vec<u32> {
