@@ -33,7 +33,7 @@ pub use packet::{CtStates, Fragment, Packet};
 pub use ranges::Ranges;
 pub use rule::{AccessList, Action, Rule, RuleOptions};
 pub use search::{Found, Search, SearchError, SearchSize};
-pub use stateless::{NotStateless, StatelessRule, stateless_rules};
+pub use stateless::{NotDropped, NotStateless, StatelessRule, stateless_rules};
 pub use text::{
     RuleError, parse_addresses, parse_ethernet_action, parse_ethernet_rule, parse_field,
     parse_rule, rule_lines,

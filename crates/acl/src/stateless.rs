@@ -25,6 +25,33 @@ pub struct StatelessRule {
     pub headers: Vec<HeaderMatch>,
     /// Earlier rules that match some of its packets, in their order.
     pub after: Vec<u32>,
+    /// `Ok` if the device may drop the packets of the headers by itself, of every protocol and
+    /// whichever of the earlier rules it has: the list denies them all, and does nothing else.
+    pub drop: Result<(), NotDropped>,
+}
+
+/// Why a device must not drop the packets of a rule by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotDropped {
+    /// Its action is not `deny`.
+    Action,
+    /// It logs them.
+    Logs,
+    /// This earlier rule matches some of them, and does not only deny, or the device does not have
+    /// it.
+    Follows(u32),
+}
+
+impl fmt::Display for NotDropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotDropped::Action => write!(f, "its action is not deny"),
+            NotDropped::Logs => write!(f, "it logs"),
+            NotDropped::Follows(rule) => {
+                write!(f, "rule {rule} matches some of its packets and is no plain deny in the NIC")
+            }
+        }
+    }
 }
 
 /// Why a rule is not stateless.
@@ -86,36 +113,51 @@ impl StatelessRule {
 /// Examines every rule of a list, and its default as the last one.
 pub fn stateless_rules(list: &AccessList) -> Vec<Result<StatelessRule, NotStateless>> {
     let default = Criteria::ANY;
-    let rules = list.rules.iter().map(|rule| (&rule.criteria, rule.action));
-    let rules: Vec<_> = rules.chain([(&default, list.default)]).collect();
-    let spans: Vec<_> = rules.iter().map(|(criteria, _)| Span::of(criteria)).collect();
+    let rules = list.rules.iter().map(|rule| (&rule.criteria, rule.action, rule.options.log));
+    let rules: Vec<_> = rules.chain([(&default, list.default, false)]).collect();
+    let spans: Vec<_> = rules.iter().map(|(criteria, ..)| Span::of(criteria)).collect();
     let mut examined: Vec<Result<StatelessRule, NotStateless>> = Vec::with_capacity(rules.len());
-    for (index, (criteria, action)) in rules.iter().enumerate() {
+    for (index, (criteria, action, logs)) in rules.iter().enumerate() {
         let result = match index < StatelessRule::EXAMINED_MAX {
             true => headers(criteria, *action),
             false => Err(NotStateless::TooLate),
         };
         let result = result.and_then(|headers| {
-            let meets = |at: &usize| {
-                examined[*at] != Err(NotStateless::OtherProtocols)
-                    && spans[*at].meets(&spans[index])
-                    && rules[*at].0.intersects(criteria)
-            };
-            let mut after = Vec::new();
+            let meets =
+                |at: &usize| spans[*at].meets(&spans[index]) && rules[*at].0.intersects(criteria);
+            let (mut after, mut drop) = (Vec::new(), only_denies(*action, *logs));
             for earlier in (0..index).filter(meets) {
-                if examined[earlier].is_err() {
-                    return Err(NotStateless::Follows(earlier as u32));
+                let follows = Err(NotDropped::Follows(earlier as u32));
+                match &examined[earlier] {
+                    // The device is not asked about its packets, but it may drop them.
+                    Err(NotStateless::OtherProtocols) => {
+                        drop = drop.and(follows);
+                        continue;
+                    }
+                    Err(_) => return Err(NotStateless::Follows(earlier as u32)),
+                    Ok(_) => {
+                        drop = drop.and(only_denies(rules[earlier].1, rules[earlier].2).or(follows))
+                    }
                 }
                 if after.len() == StatelessRule::AFTER_MAX {
                     return Err(NotStateless::TooManyBefore);
                 }
                 after.push(earlier as u32);
             }
-            Ok(StatelessRule { headers, after })
+            Ok(StatelessRule { headers, after, drop })
         });
         examined.push(result);
     }
     examined
+}
+
+/// Says whether a rule drops its packets and does nothing else.
+fn only_denies(action: Action, logs: bool) -> Result<(), NotDropped> {
+    match action {
+        Action::Deny if logs => Err(NotDropped::Logs),
+        Action::Deny => Ok(()),
+        _ => Err(NotDropped::Action),
+    }
 }
 
 /// First and last address of source and destination, which tell most rules apart quickly.

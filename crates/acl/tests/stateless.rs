@@ -4,7 +4,7 @@
 
 mod random;
 
-use acl::{Fragment, NotStateless, Search, StatelessRule, stateless_rules};
+use acl::{Action, Fragment, NotDropped, NotStateless, Search, StatelessRule, stateless_rules};
 use proptest::prelude::*;
 
 /// Returns the rule by which the device decides.
@@ -49,6 +49,67 @@ proptest! {
             }
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// A device may have any of the rules that drop, in any order, and find or miss any header of
+    /// other rules: the list denies each packet of one, and no rule that counts or logs sees it.
+    #[test]
+    fn the_list_denies_all_packets_of_a_rule_that_drops(
+        list in random::list(),
+        packets in prop::collection::vec(random::packet(), 60),
+    ) {
+        let rules = stateless_rules(&list);
+        let search = Search::new(&list).unwrap();
+        for packet in &packets {
+            for rule in rules.iter().flatten().filter(|rule| rule.drop.is_ok()) {
+                if first_in_device(&[Ok(rule.clone())], packet).is_none() {
+                    continue;
+                }
+                let found = search.find(packet);
+                let decides = found.rule.map_or(list.rules.len(), |rule| rule as usize);
+                prop_assert_eq!(list.action(found.rule), Action::Deny, "{:?}", packet);
+                let has_seen = &list.rules[..(decides + 1).min(list.rules.len())];
+                let matching = has_seen.iter().filter(|rule| rule.criteria.matches(packet));
+                for rule in matching {
+                    prop_assert!(!rule.options.log && rule.action == Action::Deny, "{}", rule);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn reasons_not_to_drop_name_the_rule() {
+    let rules = [
+        "deny src 10.0.0.1",
+        "deny src 10.0.0.0/24 proto udp",
+        "permit proto icmp src 192.0.2.0/24",
+        "deny src 192.0.2.1",
+        "deny src 192.0.2.1 proto tcp",
+        "deny log src 203.0.113.1",
+        "reject src 203.0.113.2",
+        "deny src 203.0.113.0/24 proto tcp dport 80",
+        "permit src 198.51.100.0/24",
+    ];
+    let rules = rules.map(|text| acl::parse_rule(text, &|_| None).unwrap()).to_vec();
+    let list = acl::AccessList { name: "l".into(), rules, default: Action::Deny };
+    let reasons = stateless_rules(&list).into_iter().map(|rule| rule.map(|rule| rule.drop));
+    let expected = [
+        Ok(Ok(())),
+        Ok(Ok(())),
+        Err(NotStateless::OtherProtocols),
+        Ok(Err(NotDropped::Follows(2))),
+        Ok(Ok(())),
+        Ok(Err(NotDropped::Logs)),
+        Ok(Err(NotDropped::Action)),
+        Ok(Err(NotDropped::Follows(5))),
+        Ok(Err(NotDropped::Action)),
+        Ok(Err(NotDropped::Follows(2))),
+    ];
+    assert_eq!(reasons.collect::<Vec<_>>(), expected);
 }
 
 #[test]

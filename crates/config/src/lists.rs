@@ -16,6 +16,7 @@ pub(crate) struct Acl {
     pub(crate) rejects_per_second: Option<Located<u32>>,
     pub(crate) logs_per_second: Option<Located<u32>>,
     pub(crate) recall_ms: Option<Located<u32>>,
+    pub(crate) nic_drop: Option<Located<bool>>,
 }
 
 /// A `[[set]]`: networks under one name.
@@ -104,6 +105,7 @@ impl Acl {
             rejects_per_second: section.integer("rejects_per_second", 0..=1_000_000),
             logs_per_second: section.integer("logs_per_second", 0..=1_000_000),
             recall_ms: section.integer("recall_ms", 0..=60_000),
+            nic_drop: section.choice("nic_drop", YES_OR_NO),
         };
         section.end();
         acl

@@ -348,6 +348,10 @@ pub struct EndLine {
 pub struct ChangeEffectLine {
     /// At most this many seconds, some workers followed the old lists and others the new ones.
     pub both_lists_s: f64,
+    /// NIC rules that dropped packets by the old lists, all of which were removed before.
+    pub drops: u64,
+    /// Seconds that took.
+    pub drops_s: f64,
     /// Rules by which NICs forwarded packets by themselves.
     pub bypasses: u64,
     /// How many of them were left when the lists changed.

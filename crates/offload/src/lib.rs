@@ -16,7 +16,9 @@ mod port;
 mod programmer;
 
 pub use list_choice::{Chosen, ListChoice, ListRule, NotChosen, choose};
-pub use list_programmer::{ListCounts, ListPort, ListProgrammer, ListRuleState};
+pub use list_programmer::{
+    DropsLeft, ListAction, ListCounts, ListPort, ListProgrammer, ListRuleState,
+};
 pub use pace::CallPacer;
 pub use port::{Completion, NicAction, Refusal, RefusalClass, RuleNumber, RulePort};
 pub use programmer::{Counts, LeakedRule, Limits, Next, Programmer, Worker};

@@ -19,6 +19,8 @@ pub struct ListRule {
     pub headers: Vec<HeaderMatch>,
     /// Earlier rules that match some of its packets.
     pub after: Vec<u32>,
+    /// True if the port may drop its packets by itself.
+    pub can_drop: bool,
     /// Packets so far.
     pub hits: u64,
 }
@@ -30,6 +32,8 @@ pub struct Chosen {
     pub number: u32,
     /// Its priority: from 0, the highest, to one less than the levels of the port.
     pub level: u32,
+    /// True if the port is to drop its packets instead of marking them.
+    pub drops: bool,
 }
 
 /// Why a port is not to have a rule.
@@ -108,12 +112,56 @@ pub fn choose(
             Some(reason) => choice.others.push((rule.number, reason)),
             None if is_in => {
                 let level = level_of(rule, &choice.chosen);
-                choice.chosen.push(Chosen { number: rule.number, level });
+                choice.chosen.push(Chosen { number: rule.number, level, drops: false });
             }
             None => choice.others.push((rule.number, NotChosen::Room(room))),
         }
     }
     choice
+}
+
+/// Lets the busiest of the chosen rules drop that may, and that the port has not refused to drop:
+/// at most `most` port rules, with those of the rules that must come after them, which have to be
+/// destroyed before.
+pub(crate) fn choose_drops(
+    rules: &[ListRule],
+    choice: &mut ListChoice,
+    (most, takes): (usize, impl Fn(u32) -> bool),
+) {
+    if most == 0 {
+        return;
+    }
+    let place = |number: u32| rules.binary_search_by_key(&number, |rule| rule.number).ok();
+    let places: Vec<_> = choice.chosen.iter().map(|one| place(one.number)).collect();
+    let mut later: HashMap<usize, Vec<usize>> = HashMap::new();
+    for at in places.iter().copied().flatten() {
+        for before in rules[at].after.iter().filter_map(|number| place(*number)) {
+            later.entry(before).or_default().push(at);
+        }
+    }
+    let mut by_hits: Vec<_> = (0..places.len())
+        .filter_map(|chosen| Some((chosen, places[chosen]?)))
+        .filter(|(_, at)| rules[*at].can_drop && takes(rules[*at].number))
+        .collect();
+    by_hits.sort_by_key(|(_, at)| (std::cmp::Reverse(rules[*at].hits), rules[*at].number));
+    let (mut goes, mut left) = (vec![false; rules.len()], most);
+    for (chosen, at) in by_hits {
+        let (mut group, mut open, mut wanted) = (Vec::new(), vec![at], 0);
+        while let (Some(at), true) = (open.pop(), wanted <= left) {
+            if !goes[at] {
+                goes[at] = true;
+                wanted += rules[at].headers.len();
+                group.push(at);
+                open.extend(later.get(&at).into_iter().flatten());
+            }
+        }
+        if wanted <= left {
+            left -= wanted;
+            choice.chosen[chosen].drops = true;
+        } else {
+            group.into_iter().for_each(|at| goes[at] = false);
+        }
+    }
 }
 
 /// Returns for each rule why the port cannot have it, whatever the room; `None` if it can.
@@ -138,7 +186,7 @@ fn impossible(
             },
         });
         if reasons.last() == Some(&None) {
-            possible.push(Chosen { number: rule.number, level });
+            possible.push(Chosen { number: rule.number, level, drops: false });
         }
     }
     reasons

@@ -5,26 +5,47 @@
 //! So at any time the mark of a packet is that of the first rule of the list that matches it. While
 //! a rule is missing, its packets have no mark, and the lists are searched for them.
 
-use crate::list_choice::{Chosen, ListChoice, ListRule, choose};
+mod drops;
+
+pub use drops::DropsLeft;
+
+use crate::list_choice::{Chosen, ListChoice, ListRule, choose, choose_drops};
 use crate::pace::CallPacer;
 use crate::port::{Refusal, RefusalClass};
+use drops::{DropCounter, Drops};
 use engine::{MarkLayout, Nanos};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use wire::header_match::HeaderMatch;
+
+/// What a port does with the packets of a rule of access lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListAction {
+    /// It puts this mark on them.
+    Mark(u32),
+    /// It counts and drops them.
+    Drop,
+}
 
 /// A port that takes rules of access lists. Its calls wait for the result.
 pub trait ListPort {
-    /// Creates a rule that puts `mark` on packets with these headers. Of two rules that match a
-    /// packet, that of the lower level applies. Returns a number by which it is destroyed.
+    /// Creates a rule for packets with these headers. Of two rules that match a packet, that of the
+    /// lower level applies. Returns a number by which it is destroyed.
     ///
     /// # Errors
     /// If the port takes no such rule, or not now.
     fn create_list_rule(
         &mut self,
-        mark: u32,
+        action: ListAction,
         header: &HeaderMatch,
         level: u32,
     ) -> Result<u64, Refusal>;
+
+    /// Returns the packets and bytes that a rule with [`ListAction::Drop`] has dropped since its
+    /// creation; `None` if they cannot be read now. The NIC may update them with a delay.
+    fn dropped_by(&mut self, number: u64) -> Option<[u64; 2]> {
+        let _ = number;
+        None
+    }
 
     /// Says whether a rule with these headers may be created at all.
     ///
@@ -38,7 +59,7 @@ pub trait ListPort {
     /// Destroys a rule.
     ///
     /// # Errors
-    /// If the port still has it.
+    /// If the port still has it. It can be tried again.
     fn destroy_list_rule(&mut self, number: u64) -> Result<(), Refusal>;
 }
 
@@ -46,8 +67,18 @@ pub trait ListPort {
 #[derive(Clone, Debug)]
 struct Installed {
     level: u32,
-    /// The port's numbers of its rules, one for each header.
-    numbers: Vec<u64>,
+    drops: bool,
+    /// The rules in the port, one for each header.
+    rules: Vec<PortRule>,
+}
+
+/// A rule in the port.
+#[derive(Clone, Copy, Debug)]
+struct PortRule {
+    /// The port's number of it.
+    number: u64,
+    /// Of a rule that drops, what was read of its counter.
+    counter: Option<DropCounter>,
 }
 
 /// The rules of access lists in one port.
@@ -65,10 +96,11 @@ pub struct ListProgrammer {
     /// Rules of the lists in force that the port has, by their numbers.
     installed: BTreeMap<u32, Installed>,
     /// Port rules of earlier lists, and of rules that could not be installed as a whole.
-    old: VecDeque<u64>,
+    old: VecDeque<PortRule>,
     /// Port rules that could not be destroyed.
-    stuck: HashSet<u64>,
+    stuck: Vec<PortRule>,
     refused: HashMap<u32, String>,
+    drops: Drops,
     counts: ListCounts,
 }
 
@@ -85,13 +117,18 @@ pub struct ListCounts {
     pub stuck: usize,
     /// Time of all calls, in nanoseconds.
     pub call_time: Nanos,
+    /// Port rules that were destroyed, or lost in a reset, after they had dropped packets whose
+    /// number could not be read.
+    pub uncounted: u64,
 }
 
 /// State of a rule of access lists in a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListRuleState {
-    /// The port has it as these rules.
+    /// The port has it as these rules, and marks its packets.
     Present(Vec<u64>),
+    /// The port has it as these rules, and drops its packets.
+    Dropping(Vec<u64>),
     /// It is to be installed.
     Waiting,
     /// The port is not to have it, for this reason.
@@ -113,24 +150,28 @@ impl ListProgrammer {
             choice: ListChoice::default(),
             installed: BTreeMap::new(),
             old: VecDeque::new(),
-            stuck: HashSet::new(),
+            stuck: Vec::new(),
             refused: HashMap::new(),
+            drops: Drops::default(),
             counts: ListCounts::default(),
         }
     }
 
     /// Replaces all rules by those of lists with another epoch.
     pub fn replace(&mut self, epoch: u32, rules: Vec<ListRule>) {
-        for (_, Installed { numbers, .. }) in std::mem::take(&mut self.installed).into_iter().rev()
-        {
-            self.old.extend(numbers);
+        for (_, Installed { rules, .. }) in std::mem::take(&mut self.installed).into_iter().rev() {
+            self.old.extend(rules);
         }
+        // Their numbers are those of earlier lists.
+        let left = self.old.iter_mut().chain(&mut self.stuck);
+        left.filter_map(|rule| rule.counter.as_mut()).for_each(|counter| counter.rule = u32::MAX);
         // Rules that the marks cannot name stay in software.
         let can_be_named = |rule: &ListRule| rule.number < self.layout.list_rules();
         (self.epoch, self.rules) = (epoch, rules);
         self.rules.retain(can_be_named);
         self.seen = self.rules.iter().map(|rule| rule.hits).collect();
         self.refused.clear();
+        self.drops.begin_lists();
         self.choose();
     }
 
@@ -157,10 +198,14 @@ impl ListProgrammer {
 
     fn choose(&mut self) {
         self.choice = choose(&self.rules, (self.room, self.levels), &self.refused);
+        let most = self.drops_max();
+        let can_drop = |rule: u32| !self.drops.refused.contains_key(&rule);
+        choose_drops(&self.rules, &mut self.choice, (most, can_drop));
     }
 
     /// Notes that the port has lost all rules.
     pub fn forget_all(&mut self) {
+        self.counts.uncounted += self.dropping() as u64;
         self.installed.clear();
         self.old.clear();
         self.stuck.clear();
@@ -178,26 +223,33 @@ impl ListProgrammer {
         if begin < self.pacer.next() {
             return Some(self.pacer.next());
         }
-        let has_called = self.remove_one(port) || self.install_one(port, begin);
-        if !has_called {
-            return None;
+        let has_read = self.read_due(port, begin);
+        let has_removed = self.remove_one(port, begin);
+        let has_called = has_removed || !self.drops.are_stopped && self.install_one(port, begin);
+        if !has_called && !has_read {
+            return self.drops.next_reading();
         }
         let end = now();
+        if has_removed {
+            self.drops.note_removal(end.saturating_sub(begin));
+        }
         self.counts.call_time += end.saturating_sub(begin);
         self.pacer.took(begin, end);
         Some(self.pacer.next())
     }
 
     /// Destroys a port rule that is to go, if there is one.
-    fn remove_one(&mut self, port: &mut impl ListPort) -> bool {
+    fn remove_one(&mut self, port: &mut impl ListPort, now: Nanos) -> bool {
         if self.old.is_empty() {
             // The last one first: no rule outlives one that must come before it.
-            let is_wanted = |number: u32, level: u32| {
+            let is_wanted = |number: u32, rule: &Installed| {
                 let at = self.choice.chosen.binary_search_by_key(&number, |one| one.number);
-                at.is_ok_and(|at| self.choice.chosen[at].level == level)
+                let is_as_chosen =
+                    |one: &Chosen| (one.level, one.drops) == (rule.level, rule.drops);
+                at.is_ok_and(|at| is_as_chosen(&self.choice.chosen[at]))
             };
             let mut last_first = self.installed.iter().rev();
-            let gone = last_first.find(|(number, rule)| !is_wanted(**number, rule.level));
+            let gone = last_first.find(|(number, rule)| !is_wanted(**number, rule));
             let Some((&number, _)) = gone else { return false };
             // Whatever must come after it goes too, and comes back if it is still chosen.
             let mut gone = vec![number];
@@ -207,17 +259,22 @@ impl ListProgrammer {
                 }
             }
             for number in gone.into_iter().rev() {
-                self.old.extend(self.installed.remove(&number).into_iter().flat_map(|r| r.numbers));
+                self.old.extend(self.installed.remove(&number).into_iter().flat_map(|r| r.rules));
             }
         }
         // In the order in which they were added: the last rule of a list first.
-        let Some(number) = self.old.pop_front() else { return false };
-        match port.destroy_list_rule(number) {
+        let Some(mut rule) = self.old.pop_front() else { return false };
+        let is_counted = self.drops.read(port, &mut rule, now);
+        match port.destroy_list_rule(rule.number) {
             Ok(()) => {
                 self.counts.destroyed += 1;
                 self.counts.present -= 1;
+                self.counts.uncounted += u64::from(!is_counted);
             }
-            Err(_) => _ = self.stuck.insert(number),
+            Err(refusal) => {
+                self.drops.failure = Some(refusal.words);
+                self.stuck.push(rule);
+            }
         }
         true
     }
@@ -232,27 +289,38 @@ impl ListProgrammer {
     fn install_one(&mut self, port: &mut impl ListPort, now: Nanos) -> bool {
         let is_missing = |chosen: &&Chosen| {
             let headers = self.headers(chosen.number).len();
-            self.installed.get(&chosen.number).is_none_or(|rule| rule.numbers.len() < headers)
+            self.installed.get(&chosen.number).is_none_or(|rule| rule.rules.len() < headers)
         };
-        let Some(&Chosen { number, level }) = self.choice.chosen.iter().find(is_missing) else {
+        let Some(&Chosen { number, level, drops }) = self.choice.chosen.iter().find(is_missing)
+        else {
             return false;
         };
-        let done = self.installed.get(&number).map_or(0, |rule| rule.numbers.len());
+        let done = self.installed.get(&number).map_or(0, |rule| rule.rules.len());
         let header = self.headers(number)[done];
-        let mark = self.layout.encode_list_rule(number, self.epoch);
+        let action = match drops {
+            true => ListAction::Drop,
+            false => ListAction::Mark(self.layout.encode_list_rule(number, self.epoch)),
+        };
         let checked = match done {
             0 => self.headers(number).iter().try_for_each(|header| port.check_list_rule(header)),
             _ => Ok(()),
         };
-        match checked.and_then(|()| port.create_list_rule(mark, &header, level)) {
+        match checked.and_then(|()| port.create_list_rule(action, &header, level)) {
             Ok(created) => {
-                let empty = Installed { level, numbers: Vec::new() };
-                self.installed.entry(number).or_insert(empty).numbers.push(created);
+                let empty = Installed { level, drops, rules: Vec::new() };
+                let counter = drops.then_some(DropCounter { rule: number, read: [0; 2] });
+                let created = PortRule { number: created, counter };
+                self.installed.entry(number).or_insert(empty).rules.push(created);
                 self.counts.created += 1;
                 self.counts.present += 1;
                 self.pacer.reset_back_off();
             }
             Err(Refusal { class: RefusalClass::PortError, .. }) => self.pacer.back_off(now),
+            Err(Refusal { words, .. }) if drops => {
+                // It becomes a mark, unless the port does not take that either.
+                self.drops.refused.insert(number, words);
+                self.choose();
+            }
             Err(Refusal { words, .. }) => {
                 self.refused.insert(number, words);
                 // Its other port rules go, since it is not chosen any more.
@@ -279,8 +347,12 @@ impl ListProgrammer {
         let state = |rule: &ListRule| {
             let state = match (others.get(&rule.number), self.installed.get(&rule.number)) {
                 (Some(reason), _) => ListRuleState::Left(reason.to_string()),
-                (None, Some(installed)) if installed.numbers.len() == rule.headers.len() => {
-                    ListRuleState::Present(installed.numbers.clone())
+                (None, Some(installed)) if installed.rules.len() == rule.headers.len() => {
+                    let numbers = installed.rules.iter().map(|rule| rule.number).collect();
+                    match installed.drops {
+                        true => ListRuleState::Dropping(numbers),
+                        false => ListRuleState::Present(numbers),
+                    }
                 }
                 (None, _) => ListRuleState::Waiting,
             };
@@ -291,15 +363,21 @@ impl ListProgrammer {
 
     /// Destroys all port rules, as long as `goes_on` returns true. Those that fail end with the
     /// port. False if some were left.
-    pub fn clear(&mut self, port: &mut impl ListPort, mut goes_on: impl FnMut() -> bool) -> bool {
+    pub fn clear(
+        &mut self,
+        port: &mut impl ListPort,
+        now: Nanos,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> bool {
         self.rules.clear();
         self.seen.clear();
         self.choose();
         while goes_on() {
-            if !self.remove_one(port) {
+            if !self.remove_one(port, now) {
                 return true;
             }
         }
+        self.read_drops(port, now);
         false
     }
 }

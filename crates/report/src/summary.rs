@@ -12,7 +12,7 @@ mod report;
 mod tests;
 
 pub use energy::Energy;
-pub use offload::{Offload, OffloadPort, Refused, RuleCounts, Times};
+pub use offload::{NicDenied, Offload, OffloadPort, Refused, RuleCounts, Times};
 
 use engine::{Anomaly, EndReason, Stats, UntrackedReason};
 use serde::{Serialize, Serializer};

@@ -123,12 +123,13 @@ pub(super) fn plan_lists(
     }
     let memory_mb = settings.take("memory_mb", acl.memory_mb, MEMORY_MB);
     let nic_rules_max = settings.take("nic_rules_max", acl.nic_rules_max, NIC_RULES_MAX);
-    let AccessLimits { rejects_per_second: rejects, logs_per_second: logs, recall_ms } =
+    let AccessLimits { rejects_per_second: rejects, logs_per_second: logs, recall_ms, nic_drop } =
         AccessLimits::default();
     let limits = AccessLimits {
         rejects_per_second: settings.take("rejects_per_second", acl.rejects_per_second, rejects),
         logs_per_second: settings.take("logs_per_second", acl.logs_per_second, logs),
         recall_ms: settings.take("recall_ms", acl.recall_ms, recall_ms),
+        nic_drop: settings.take("nic_drop", acl.nic_drop, nic_drop),
     };
     for (index, set) in sets.into_iter().enumerate() {
         reader.read_set(index, set, settings);

@@ -83,9 +83,10 @@ pub struct AccessPortRule {
     pub rule: Option<u32>,
     /// The rule as text.
     pub text: String,
-    /// `nic` if the port has it, `waiting` if it is to be installed, else `software`.
+    /// `nic` if the port has it and marks its packets, `drop` if it drops them, `waiting` if it is
+    /// to be installed, else `software`.
     pub state: String,
-    /// Why it is in software; null otherwise.
+    /// Why it is in software, or is to be dropped in the port and is not; null otherwise.
     pub reason: Option<String>,
     /// Numbers of its rules in the port.
     pub numbers: Vec<u64>,
@@ -188,7 +189,8 @@ pub struct AccessExplainLine {
     pub rules: Vec<AccessExplainRule>,
     /// `pass`, `deny` or `reject`.
     pub verdict: String,
-    /// Where that is decided: `software`, `list_mark`, `connection_mark` or `bypass`.
+    /// Where that is decided: `software`, `list_mark`, `list_drop`, `connection_mark` or
+    /// `bypass`.
     pub decided_by: String,
     /// Number of changes of access lists so far.
     pub epoch: u32,

@@ -78,14 +78,16 @@ pub struct AccessLimits {
     pub rejects_per_second: u32,
     /// Most packets that are logged in a second.
     pub logs_per_second: u32,
-    /// Longest time for which a change of lists waits until NICs forward no packets by themselves,
-    /// in milliseconds.
+    /// Longest time for which a change of lists waits until NICs forward and drop no packets by
+    /// themselves, in milliseconds.
     pub recall_ms: u32,
+    /// True if NICs may drop packets that rules deny.
+    pub nic_drop: bool,
 }
 
 impl Default for AccessLimits {
     fn default() -> Self {
-        Self { rejects_per_second: 1000, logs_per_second: 100, recall_ms: 1000 }
+        Self { rejects_per_second: 1000, logs_per_second: 100, recall_ms: 1000, nic_drop: false }
     }
 }
 
@@ -311,6 +313,18 @@ impl AccessLists {
     /// the default of each list behind its last rule. Lists for frames that are not IP come last.
     pub fn counters(&self) -> usize {
         self.rules as usize
+    }
+
+    /// Returns counters of these lists' rules, with what `hits` of `old` lists say about rules that
+    /// are the same.
+    pub fn carry_hits(&self, old: &AccessLists, hits: &[RuleHits]) -> Vec<RuleHits> {
+        let mut carried = vec![RuleHits::default(); self.counters()];
+        for (to, hits) in same_rules(old, self).into_iter().zip(hits) {
+            if let Some(counter) = carried.get_mut(to as usize) {
+                counter.merge(*hits);
+            }
+        }
+        carried
     }
 
     /// Returns the memory of all searches, in bytes.

@@ -21,15 +21,17 @@ use config::{MarkPolicy, Policy, RuleApi};
 use dpdk::Port;
 use engine::{
     AccessLists, BypassAfter, BypassConfig, Engine, ListMarkConfig, MarkLayout, Nanos,
-    OffloadConfig, OffloadPolicy, RuleId, RuleRequest, RuleResult, Side, Timeouts, Tracking,
+    OffloadConfig, OffloadPolicy, RuleHits, RuleId, RuleRequest, RuleResult, Side, Timeouts,
+    Tracking,
 };
 use list_support::ListQueues;
-use lists::{ListClient, PortLists};
+use lists::{ListAbility, ListClient, PortLists};
 pub(crate) use lists::{ListReport, ListRequest};
-use offload::{CallPacer, Limits, Programmer};
+use offload::{CallPacer, DropsLeft, Limits, Programmer};
 use report::summary::OffloadPort;
 use rtrb::{Consumer, Producer, RingBuffer};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
 use std::time::{Duration, Instant};
 use thread::{PortEnd, Programming, Running, StatusCell, StatusClient};
 
@@ -116,9 +118,10 @@ impl RuleSetup {
             let (offload, layout, list_marks) = (None, None, None);
             return Self { ports, support, offload, layout, list_marks, lists, reading };
         }
-        let list_queues = lists.as_ref().map(|_| ListQueues {
+        let list_queues = lists.as_ref().map(|lists| ListQueues {
             queues: workers as u16,
             has_connections: deepest != Tracking::Off,
+            may_drop: lists.limits().nic_drop,
         });
         let support = probe_ports(&ports, plan, list_queues);
         let able = |bypass: config::Bypass, is_able: bool| match is_able {
@@ -196,10 +199,13 @@ impl RuleSetup {
             let lists = lists.clone().map(|lists| {
                 let (client, requests) = mpsc::channel();
                 let side = if side == 0 { Side::A } else { Side::B };
-                let levels = support.lists.as_ref().map(|lists| lists.levels);
-                let levels = levels.map_err(Clone::clone);
+                let ability = support
+                    .lists
+                    .as_ref()
+                    .map(|lists| ListAbility { levels: lists.levels, drops: lists.drops.clone() });
+                let ability = ability.map_err(Clone::clone);
                 let room = (layout, plan.list_rules_max as usize, CALL_SHARE);
-                (client, PortLists::new((side, lists), room, levels, requests))
+                (client, PortLists::new((side, lists), room, ability, requests))
             });
             let nic = PortRules::new(port, support, plan.rules_max);
             let pace = CallPacer::new(CALL_SHARE);
@@ -432,12 +438,37 @@ impl RulesHandle {
         if let RulesHandle::Off { reason, .. } = self {
             return Err(if reason == POLICY_OFF { NO_LISTS } else { reason }.to_owned());
         }
+        self.ask_lists(ListRequest::Report).unwrap_or_else(|| Err(NO_LISTS.to_owned()))
+    }
+
+    /// Makes the port drop no packets by rules of access lists, and returns how many of these rules
+    /// are left; none if it takes none.
+    ///
+    /// # Errors
+    /// If its driver does not return from a call.
+    pub(crate) fn stop_drops(&self) -> Result<DropsLeft, String> {
+        self.ask_lists(ListRequest::StopDrops).unwrap_or_else(|| Ok(DropsLeft::default()))
+    }
+
+    /// Returns the packets that the port has dropped by rules of access lists, by counter; none if
+    /// it takes no such rules.
+    ///
+    /// # Errors
+    /// If its driver does not return from a call.
+    pub(crate) fn dropped(&self) -> Result<Vec<RuleHits>, String> {
+        self.ask_lists(ListRequest::Dropped).unwrap_or_else(|| Ok(Vec::new()))
+    }
+
+    /// Asks the thread of the port a question about access lists. `None` if it takes no rules of
+    /// lists.
+    fn ask_lists<T>(
+        &self,
+        question: impl FnOnce(SyncSender<T>) -> ListRequest,
+    ) -> Option<Result<T, String>> {
         let (reply, answer) = mpsc::sync_channel(1);
-        if !self.ask_about_lists(ListRequest::Report(reply)) {
-            return Err(NO_LISTS.to_owned());
-        }
         let late = |_| "its driver has not returned from a call".to_owned();
-        answer.recv_timeout(PATIENCE).map_err(late)
+        let is_asked = self.ask_about_lists(question(reply));
+        is_asked.then(|| answer.recv_timeout(PATIENCE).map_err(late))
     }
 
     /// Returns the figures of the port's rules; `None` if its thread has ended. If a driver call

@@ -7,6 +7,7 @@ pub(crate) mod explain;
 pub(crate) mod list_edit;
 pub(crate) mod list_hits;
 pub(crate) mod list_state;
+pub(crate) mod nic_drops;
 pub(crate) mod preview;
 pub(crate) mod recall;
 pub(crate) mod reload;

@@ -100,6 +100,13 @@ pub(crate) fn reload_text(retimed: u64, effect: Option<&ChangeEffectLine>) -> St
     let mut text = format!("reloaded: timers of {retimed} connections now fire earlier");
     let Some(effect) = effect else { return text };
     let time = |seconds: f64| units::duration((seconds * 1e9) as u64);
+    if effect.drops > 0 {
+        text += &format!(
+            "; {} NIC rules that dropped packets were removed before, in {}",
+            effect.drops,
+            time(effect.drops_s)
+        );
+    }
     if effect.bypasses > 0 {
         let back = effect.bypasses - effect.bypasses_left;
         text += &format!(
@@ -122,6 +129,8 @@ pub(crate) fn reload_text(retimed: u64, effect: Option<&ChangeEffectLine>) -> St
 pub(crate) fn effect_line(effect: &ChangeEffect) -> ChangeEffectLine {
     ChangeEffectLine {
         both_lists_s: effect.both_lists.as_secs_f64(),
+        drops: effect.drops.rules,
+        drops_s: effect.drops.time.as_secs_f64(),
         bypasses: effect.recalled.rules,
         bypasses_left: effect.recalled.left,
         recall_s: effect.recalled.time.as_secs_f64(),

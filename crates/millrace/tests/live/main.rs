@@ -37,6 +37,7 @@ mod interfaces;
 mod kernel;
 mod lan;
 mod links;
+mod list_drop;
 mod list_offload;
 mod members;
 mod memif;

@@ -79,6 +79,19 @@ pub struct OffloadPort {
     pub insert_us: Times,
     /// Times of successful removals, in microseconds.
     pub delete_us: Times,
+    /// Packets that the NIC dropped by rules of access lists.
+    pub nic_denied: NicDenied,
+}
+
+/// Packets that a NIC dropped by rules of access lists: no worker received them.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct NicDenied {
+    /// Their number.
+    pub packets: u64,
+    /// Their frame bytes, without FCS.
+    pub bytes: u64,
+    /// NIC rules whose last count is unknown.
+    pub uncounted: u64,
 }
 
 /// Counts of rules and rule requests.
@@ -279,7 +292,29 @@ impl Offload {
             "marks: {counted} packets counted by mark ({percent:.1} %), {unusual} unusual, \
              {wrong} wrong"
         )?;
-        self.print_bypassed(out)
+        self.print_bypassed(out)?;
+        self.print_nic_denied(out)
+    }
+
+    /// Prints a line if a NIC has dropped packets by rules of access lists.
+    fn print_nic_denied(&self, out: &mut impl Write) -> io::Result<()> {
+        let sum = |of: fn(&NicDenied) -> u64| {
+            self.ports.iter().map(|port| of(&port.nic_denied)).sum::<u64>()
+        };
+        let packets = sum(|denied| denied.packets);
+        if packets == 0 {
+            return Ok(());
+        }
+        let [packets, bytes] = [packets, sum(|denied| denied.bytes)].map(units::thousands);
+        let uncounted = match sum(|denied| denied.uncounted) {
+            0 => String::new(),
+            rules => format!(", the last count of {} rules is unknown", units::thousands(rules)),
+        };
+        writeln!(
+            out,
+            "denied by NICs: {packets} packets and {bytes} bytes dropped before a worker received \
+             them{uncounted}"
+        )
     }
 
     /// Prints a line if a port bypasses.

@@ -11,7 +11,8 @@ use std::process::ExitCode;
 
 /// Say which rules of access lists the NICs of a running instance have, and why not the others
 ///
-/// A NIC marks the packets of the rules that it has. They are not compared with the list again.
+/// A NIC marks the packets of the rules that it has, or drops them. They are not compared with the
+/// list again.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct OffloadArgs {
@@ -72,11 +73,16 @@ fn print_port(out: &mut impl Write, line: &AccessPortLine) -> io::Result<()> {
         let list = line.list.as_ref().map_or_else(String::new, |list| format!("list {list:?}, "));
         return writeln!(out, "{list}not possible: {reason}");
     }
-    let in_nic = line.rules.iter().filter(|rule| rule.state == "nic").count();
+    let count = |state| line.rules.iter().filter(|rule| rule.state == state).count();
+    let dropped = match count("drop") {
+        0 => String::new(),
+        dropped => format!(", which drops the packets of {dropped}"),
+    };
     writeln!(
         out,
-        "list {:?}, possible; {in_nic} of {} rules are in the NIC",
+        "list {:?}, possible; {} of {} rules are in the NIC{dropped}",
         line.list.as_deref().unwrap_or_default(),
+        count("nic") + count("drop"),
         line.rules.len()
     )?;
     writeln!(
@@ -115,6 +121,10 @@ fn row(rule: &AccessPortRule) -> [String; 4] {
         rule.rule.map_or_else(String::new, |number| number.to_string()),
         rule.text.clone(),
         rule.state.clone(),
-        rule.reason.clone().unwrap_or(numbers),
+        [Some(numbers).filter(|text| !text.is_empty()), rule.reason.clone()]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("; "),
     ]
 }

@@ -8,7 +8,7 @@ use super::offload_line;
 use crate::live::offload::ListReport;
 use crate::live::query::client::{ListedConn, PortStatus, QueryClient};
 use crate::live::query::explain::Explained;
-use acl::{AccessList, Action, Decision, Frame, Packet, RuleOptions};
+use acl::{AccessList, Action, Decision, Fragment, Frame, Packet, RuleOptions};
 use control::{
     AccessExplainLine, AccessExplainRule, ExplainedConnection, Failure, Line, PacketToExplain,
     Request, RuleHandle,
@@ -320,6 +320,14 @@ fn decided_by(
                 && matches!(rules, [rule] if rule.state == "nic" && has_plain_action(rule)) =>
         {
             "list_mark"
+        }
+        // The NIC drops packets of every protocol without a tag that are no fragments.
+        (AccessSource::Search, _)
+            if trace.packet.zone == 0
+                && trace.packet.fragment == Fragment::None
+                && matches!(rules, [rule] if rule.state == "drop") =>
+        {
+            "list_drop"
         }
         _ => "software",
     }

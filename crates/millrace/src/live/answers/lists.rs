@@ -95,12 +95,14 @@ fn port_line(
             return AccessPortLine { list, reason: Some(reason), ..AccessPortLine::default() };
         }
     };
+    let why_marked = report.why_marked;
     let rule = |(number, state): (u32, ListRuleState)| {
         let (list, first, _) = first?;
         let index = number.checked_sub(first)?;
         let rule = list.rules.get(index as usize);
         let text = rule.map_or_else(|| format!("default {}", list.default), ToString::to_string);
         let (state, reason, numbers) = rule_state(state);
+        let reason = reason.or_else(|| why_marked.get(&number).filter(|_| state == "nic").cloned());
         let rule = rule.map(|_| index);
         Some(AccessPortRule { rule, text, state: state.to_owned(), reason, numbers })
     };
@@ -168,6 +170,7 @@ pub(crate) fn rule_lines(
 pub(super) fn rule_state(state: ListRuleState) -> (&'static str, Option<String>, Vec<u64>) {
     match state {
         ListRuleState::Present(numbers) => ("nic", None, numbers),
+        ListRuleState::Dropping(numbers) => ("drop", None, numbers),
         ListRuleState::Waiting => ("waiting", None, Vec::new()),
         ListRuleState::Left(reason) => ("software", Some(reason), Vec::new()),
     }

@@ -8,7 +8,7 @@
 //! packets that are not fragments, because only the first fragment of a datagram has the ports. A
 //! rule for TCP must exclude fragments, and packets with SYN, FIN or RST.
 
-use crate::live::offload::port_rules::Calls;
+use crate::live::offload::port_rules::{Calls, try_counting_rule};
 use crate::live::offload::rule_dialect::{
     KINDS, TCP, describe, example, ip, item, kind, ports, unfragmented_ip,
 };
@@ -66,18 +66,8 @@ impl Bypass {
     /// Tries a rule of each kind of the wanted protocols: creates it, reads its counter, destroys
     /// it.
     pub(crate) fn of(port: &mut Port, peer: u16, wanted: ByProtocol<bool>) -> Self {
-        let (forms, without) = probe_forms((peer, wanted), |rule| {
-            let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
-            let count = port.flow_query_count(&made, false);
-            // A rule that stays matches documentation addresses only, and ends with the port.
-            let _ = port.flow_destroy(made);
-            let count =
-                count.map_err(|error| format!("cannot read its counter: {}", error.of(None)))?;
-            match (count.hits, count.bytes) {
-                (Some(_), Some(_)) => Ok(()),
-                _ => Err("its counter does not count both packets and bytes".to_owned()),
-            }
-        });
+        let (forms, without) =
+            probe_forms((peer, wanted), |rule| try_counting_rule(port, rule).map(drop));
         Self { peer, forms, without, calls: Calls::default() }
     }
 
@@ -153,7 +143,7 @@ fn data_packets(tuple: &FiveTuple) -> Item {
 }
 
 /// Returns an Ethernet item that matches only whether a tag follows.
-fn ethernet(is_tagged: bool) -> Item {
+pub(crate) fn ethernet(is_tagged: bool) -> Item {
     const BESIDE: usize = 14;
     item(ItemKind::Eth, &[(BESIDE, &[is_tagged.into()])])
 }

@@ -6,13 +6,20 @@
 
 use dpdk::PortInfo;
 use dpdk::flow::{Action, Attributes, Item, ItemKind, Rss, Rule, Value};
+use offload::ListAction;
 use std::net::IpAddr;
+use std::time::Duration;
 use twin::Personality;
 use twin::personality::{FieldFacts, MaskRule};
 use wire::header_match::{HeaderMatch, Network, PortMatch};
 use wire::proto;
 
-use super::rule_dialect::RuleShape;
+use super::bypass::ethernet;
+use super::rule_dialect::{RuleShape, unfragmented};
+
+/// Why a port drops no packets of denied rules.
+const TRACKED: &str = "connections are tracked: an earlier packet may have reflected one";
+const DROP_OFF: &str = "`nic_drop` was false at the start";
 
 /// The form of rules of access lists for one port.
 pub(crate) struct ListSupport {
@@ -23,6 +30,8 @@ pub(crate) struct ListSupport {
     /// Levels of priority.
     pub(crate) levels: u32,
     masks: MaskFacts,
+    /// Time that the port took for each removal of a rule that drops, or why it takes none.
+    pub(crate) drops: Result<Vec<Duration>, String>,
 }
 
 /// The receive queues of a port.
@@ -32,6 +41,8 @@ pub(crate) struct ListQueues {
     pub(crate) queues: u16,
     /// True if the packets of a connection must all come to one of them.
     pub(crate) has_connections: bool,
+    /// True if the NIC may drop packets that rules deny.
+    pub(crate) may_drop: bool,
 }
 
 /// How a rule marks packets and leaves their queue to RSS.
@@ -55,6 +66,9 @@ struct MaskFacts {
 /// Priorities that are tried; the highest that the port takes counts.
 const PRIORITIES: [u32; 8] = [1, 2, 4, 8, 16, 32, 62, 1000];
 
+/// Rules that drop which are tried: the time to remove further ones is estimated by them.
+const DROP_TRIES: u32 = 8;
+
 impl ListSupport {
     /// Tries the forms by `try_rule`, which creates a rule and destroys it again, or returns the
     /// driver's words. `shape` is that of rules for UDP connections.
@@ -63,7 +77,7 @@ impl ListSupport {
     ///
     /// The driver's words for the first refusal, if it takes no form.
     pub(crate) fn probe(
-        (info, ListQueues { queues, has_connections }): (&PortInfo, ListQueues),
+        (info, ListQueues { queues, has_connections, .. }): (&PortInfo, ListQueues),
         shape: RuleShape,
         mut try_rule: impl FnMut(&Rule) -> Result<(), String>,
     ) -> Result<Self, String> {
@@ -84,6 +98,7 @@ impl ListSupport {
             first_priority: 0,
             levels: 1,
             masks: MaskFacts::of(info),
+            drops: Err(DROP_OFF.to_owned()),
         };
         let mut first_refusal = None;
         let mut takes = |support: &Self, priority: u32| {
@@ -109,6 +124,24 @@ impl ListSupport {
         Ok(support)
     }
 
+    /// Tries by `try_rule` whether the port takes rules that count and drop, if it may. `try_rule`
+    /// returns the time that the removal of a rule took.
+    pub(crate) fn probe_drops(
+        &mut self,
+        ListQueues { has_connections, may_drop, .. }: ListQueues,
+        mut try_rule: impl FnMut(&Rule) -> Result<Duration, String>,
+    ) {
+        if !may_drop || has_connections {
+            let reason = if may_drop { TRACKED } else { DROP_OFF };
+            self.drops = Err(reason.to_owned());
+            return;
+        }
+        // Another port number for each try: the last rule may still be in the NIC.
+        let examples = (2000..2000 + DROP_TRIES).map(example);
+        self.drops =
+            examples.map(|header| try_rule(&self.rule(ListAction::Drop, &header, 0))).collect();
+    }
+
     /// Says whether the NIC keeps all masks of these headers.
     ///
     /// # Errors
@@ -118,9 +151,18 @@ impl ListSupport {
         self.masks.check(header)
     }
 
-    /// Returns the rule that puts `mark` on packets with these headers.
-    pub(crate) fn rule(&self, mark: u32, header: &HeaderMatch, level: u32) -> Rule {
-        self.form(mark, header, self.first_priority + level)
+    /// Returns the rule for packets with these headers. If it drops them, it is for packets without
+    /// tag that are not fragments: the others are judged in software, as the list says.
+    pub(crate) fn rule(&self, action: ListAction, header: &HeaderMatch, level: u32) -> Rule {
+        let priority = self.first_priority + level;
+        let ListAction::Mark(mark) = action else {
+            let ports = header.proto.map(|proto| ports(proto, [header.sport, header.dport]));
+            let pattern =
+                [ethernet(false), unfragmented(ip(header))].into_iter().chain(ports).collect();
+            let attributes = Attributes { ingress: true, priority, ..Attributes::default() };
+            return Rule { attributes, pattern, actions: vec![Action::Count(0), Action::Drop] };
+        };
+        self.form(mark, header, priority)
     }
 
     fn form(&self, mark: u32, header: &HeaderMatch, priority: u32) -> Rule {

@@ -3,17 +3,23 @@
 //! packets which arrive there.
 
 use crate::live::offload::port_rules::PortRules;
-use acl::{AccessList, stateless_rules};
-use engine::{AccessLists, MarkLayout, Nanos, Side};
-use offload::{ListCounts, ListProgrammer, ListRule, ListRuleState};
+use acl::{AccessList, NotDropped, stateless_rules};
+use engine::{AccessLists, MarkLayout, Nanos, RuleHits, Side};
+use offload::{DropsLeft, ListCounts, ListProgrammer, ListRule, ListRuleState};
+use results::units;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::time::Duration;
 
 /// What the thread of a port is asked to do about lists.
 pub(crate) enum ListRequest {
-    /// Program these lists in place of those before.
+    /// Program these lists in place of those before. If they are the same, go on with them.
     Replace(Arc<AccessLists>),
+    /// Drop no packets until the next [`Replace`](Self::Replace), and send what is left to do.
+    StopDrops(SyncSender<DropsLeft>),
+    /// Send the packets that the port has dropped, by counter of the lists in force.
+    Dropped(SyncSender<Vec<RuleHits>>),
     /// Choose anew by the packets of each rule so far, by counter.
     Hits(Vec<u64>),
     /// Send a report.
@@ -39,6 +45,17 @@ pub(crate) struct ListReport {
     pub(crate) rules: Vec<(u32, ListRuleState)>,
     /// True if a rule has no room that others with fewer packets may have.
     pub(crate) is_short_of_room: bool,
+    /// Of rules that deny packets and only mark them in the port, by counter: why the port does not
+    /// drop them. Empty unless it is to drop.
+    pub(crate) why_marked: HashMap<u32, String>,
+}
+
+/// Which rules of lists a port takes.
+pub(crate) struct ListAbility {
+    /// Levels of priority.
+    pub(crate) levels: u32,
+    /// Time of each removal of a rule that drops, or why the port takes none.
+    pub(crate) drops: Result<Vec<Duration>, String>,
 }
 
 /// The list of a port, and its rules there.
@@ -52,6 +69,14 @@ pub(crate) struct PortLists {
     lists: Arc<AccessLists>,
     /// Why rules stay in software, by counter.
     reasons: HashMap<u32, String>,
+    /// Why the port drops no packets; `None` if it may.
+    cannot_drop: Option<String>,
+    /// Rules that deny, by counter, and why the port must not drop their packets; `None` if it may.
+    deny_rules: HashMap<u32, Option<NotDropped>>,
+    /// Packets that the port has dropped, by counter of the lists in force.
+    hits: Vec<RuleHits>,
+    /// Packets that it has dropped since the start.
+    denied: RuleHits,
     requests: Receiver<ListRequest>,
 }
 
@@ -60,16 +85,31 @@ impl PortLists {
     pub(crate) fn new(
         (side, lists): (Side, Arc<AccessLists>),
         (layout, room, call_share): (MarkLayout, usize, u32),
-        support: Result<u32, String>,
+        support: Result<ListAbility, String>,
         requests: Receiver<ListRequest>,
     ) -> Self {
-        let (levels, unable) = match support {
-            Ok(levels) => (levels, None),
-            Err(words) => (0, Some(words)),
+        let (levels, drops, unable) = match support {
+            Ok(ListAbility { levels, drops }) => (levels, drops, None),
+            Err(words) => (0, Err(words.clone()), Some(words)),
         };
-        let programmer = ListProgrammer::new(layout, (room, levels), call_share);
-        let reasons = HashMap::new();
-        let mut own = Self { programmer, side, room, levels, unable, lists, reasons, requests };
+        let mut programmer = ListProgrammer::new(layout, (room, levels), call_share);
+        for removal in drops.iter().flatten() {
+            programmer.note_removals(1, removal.as_nanos() as Nanos);
+        }
+        let mut own = Self {
+            programmer,
+            side,
+            room,
+            levels,
+            unable,
+            hits: vec![RuleHits::default(); lists.counters()],
+            lists,
+            reasons: HashMap::new(),
+            cannot_drop: drops.err(),
+            deny_rules: HashMap::new(),
+            denied: RuleHits::default(),
+            requests,
+        };
         own.program();
         own
     }
@@ -84,11 +124,22 @@ impl PortLists {
         while let Ok(request) = self.requests.try_recv() {
             match request {
                 ListRequest::Replace(lists) if lists.epoch() != self.lists.epoch() => {
+                    self.note_dropped();
+                    self.hits = lists.carry_hits(&self.lists, &self.hits);
                     self.lists = lists;
                     self.program();
                 }
-                // The lists of another pair have changed.
-                ListRequest::Replace(_) => {}
+                // The lists of another pair have changed, or the change was refused.
+                ListRequest::Replace(_) => self.programmer.resume_drops(),
+                ListRequest::StopDrops(client) => {
+                    self.programmer.stop_drops();
+                    _ = client.try_send(self.programmer.drops_left());
+                }
+                ListRequest::Dropped(client) => {
+                    self.programmer.read_drops(port, now());
+                    self.note_dropped();
+                    _ = client.try_send(self.hits.clone());
+                }
                 ListRequest::Hits(hits) => {
                     let hits = |rule: u32| hits.get(rule as usize).copied().unwrap_or(0);
                     self.programmer.set_hits(hits);
@@ -97,7 +148,25 @@ impl PortLists {
                 ListRequest::Report(client) => _ = client.try_send(self.report()),
             }
         }
-        self.programmer.step(port, now)
+        let next = self.programmer.step(port, now);
+        self.note_dropped();
+        next
+    }
+
+    /// Takes what was read of the counters of rules that drop.
+    fn note_dropped(&mut self) {
+        for (rule, hits) in self.programmer.take_dropped() {
+            self.denied.merge(hits);
+            if let Some(counter) = self.hits.get_mut(rule as usize) {
+                counter.merge(hits);
+            }
+        }
+    }
+
+    /// Returns the packets that the port has dropped since the start, and the number of port rules
+    /// whose last packets are not among them.
+    pub(crate) fn denied(&self) -> (RuleHits, u64) {
+        (self.denied, self.programmer.counts().uncounted)
     }
 
     /// Notes that the port has lost all rules.
@@ -106,23 +175,39 @@ impl PortLists {
     }
 
     /// Destroys all rules, as long as `goes_on` returns true. False if some were left.
-    pub(crate) fn clear(&mut self, port: &mut PortRules, goes_on: impl FnMut() -> bool) -> bool {
-        self.programmer.clear(port, goes_on)
+    pub(crate) fn clear(
+        &mut self,
+        port: &mut PortRules,
+        now: Nanos,
+        goes_on: impl FnMut() -> bool,
+    ) -> bool {
+        let is_clear = self.programmer.clear(port, now, goes_on);
+        self.note_dropped();
+        is_clear
     }
 
     /// Finds the rules of the lists in force that may be in the port.
     fn program(&mut self) {
         self.reasons.clear();
+        self.deny_rules.clear();
+        let limits = self.lists.limits();
+        // Half of the time: the rest is for removals that take longer than those before.
+        let bound = Nanos::from(limits.recall_ms) * 1_000_000 / 2;
+        let may_drop = limits.nic_drop && self.cannot_drop.is_none();
+        self.programmer.set_drop_bound(if may_drop { bound } else { 0 });
         let mut rules = Vec::new();
         if let (None, Ok((list, first))) = (&self.unable, first_list(&self.lists, self.side)) {
             for (number, rule) in (first..).zip(stateless_rules(list)) {
                 match rule {
-                    Ok(rule) => rules.push(ListRule {
-                        number,
-                        headers: rule.headers,
-                        after: rule.after.iter().map(|earlier| first + earlier).collect(),
-                        hits: 0,
-                    }),
+                    Ok(rule) => {
+                        let after = rule.after.iter().map(|earlier| first + earlier).collect();
+                        let can_drop = rule.drop.is_ok();
+                        let (headers, hits) = (rule.headers, 0);
+                        rules.push(ListRule { number, headers, after, can_drop, hits });
+                        if rule.drop != Err(NotDropped::Action) {
+                            self.deny_rules.insert(number, rule.drop.err());
+                        }
+                    }
                     Err(reason) => _ = self.reasons.insert(number, reason.to_string()),
                 }
             }
@@ -149,7 +234,30 @@ impl PortLists {
             counts: self.programmer.counts(),
             rules,
             is_short_of_room: self.programmer.is_short_of_room(),
+            why_marked: self.why_marked(),
         }
+    }
+
+    /// Returns why the port does not drop the packets of rules that deny, by counter.
+    fn why_marked(&self) -> HashMap<u32, String> {
+        if !self.lists.limits().nic_drop {
+            return HashMap::new();
+        }
+        let reason = |(number, why): (&u32, &Option<NotDropped>)| {
+            let reason = match (&self.cannot_drop, why, self.programmer.why_marked(*number)) {
+                (Some(words), ..) => format!("marked only: {words}"),
+                (_, Some(why), _) => format!("marked only: {why}"),
+                (_, _, Some(words)) => format!("marked only: the port does not drop: {words}"),
+                _ => format!(
+                    "marked only: the port removes {} rules that drop in half of `recall_ms`, at \
+                     {} each",
+                    self.programmer.drops_max(),
+                    units::duration(self.programmer.removal_interval())
+                ),
+            };
+            (*number, reason)
+        };
+        self.deny_rules.iter().map(reason).collect()
     }
 }
 

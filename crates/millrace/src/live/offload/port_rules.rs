@@ -6,7 +6,7 @@
 
 mod api;
 
-pub(crate) use api::{Calls, DEPTH};
+pub(crate) use api::{Calls, DEPTH, try_counting_rule};
 
 use crate::live::offload::bypass::{ByProtocol, Bypass};
 use crate::live::offload::list_support::{ListQueues, ListSupport};
@@ -18,7 +18,9 @@ use dpdk::flow::{FlowRule, Rule};
 use dpdk::{Port, Resets};
 use engine::{BypassCount, FiveTuple};
 use hdrhistogram::Histogram;
-use offload::{Completion, ListPort, NicAction, Refusal, RefusalClass, RuleNumber, RulePort};
+use offload::{
+    Completion, ListAction, ListPort, NicAction, Refusal, RefusalClass, RuleNumber, RulePort,
+};
 use report::summary::Times;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -115,7 +117,9 @@ impl RuleSupport {
         let queues = queues.ok_or_else(|| "`nic_rules_max` is 0".to_owned())?;
         let shape = dialect.shape(&example(0, 0)).ok_or("it takes no rules for UDP over IPv4")?;
         let info = port.info().clone();
-        ListSupport::probe((&info, queues), shape, |rule| try_rule(port, rule))
+        let mut lists = ListSupport::probe((&info, queues), shape, |rule| try_rule(port, rule))?;
+        lists.probe_drops(queues, |rule| try_counting_rule(port, rule));
+        Ok(lists)
     }
 
     /// Sets up the flow queue again after a reset of the port.
@@ -325,7 +329,7 @@ impl RulePort for PortRules {
 impl ListPort for PortRules {
     fn create_list_rule(
         &mut self,
-        mark: u32,
+        action: ListAction,
         header: &HeaderMatch,
         level: u32,
     ) -> Result<u64, Refusal> {
@@ -334,7 +338,7 @@ impl ListPort for PortRules {
             .lists
             .as_ref()
             .map_err(|words| Refusal { class: RefusalClass::Unsuitable, words: words.clone() })?;
-        let rule = lists.rule(mark, header, level);
+        let rule = lists.rule(action, header, level);
         let created = self.call(|port, _| port.flow_create(&rule));
         let created = created.ok_or_else(out_of_service)?.map_err(|error| Refusal {
             class: RefusalClass::of_errno(error.errno),
@@ -351,12 +355,21 @@ impl ListPort for PortRules {
         lists.check(header).map_err(unsuitable)
     }
 
+    fn dropped_by(&mut self, number: u64) -> Option<[u64; 2]> {
+        let rule = self.list_rules.remove(&number)?;
+        let count = self.call(|port, _| port.flow_query_count(&rule, false));
+        self.list_rules.insert(number, rule);
+        let count = count?.ok()?;
+        Some([count.hits?, count.bytes?])
+    }
+
     fn destroy_list_rule(&mut self, number: u64) -> Result<(), Refusal> {
         let Some(rule) = self.list_rules.remove(&number) else { return Ok(()) };
         // A port that was reset has no rules.
         match self.call(|port, _| port.flow_destroy(rule)) {
             None | Some(Ok(())) => Ok(()),
-            Some(Err((_, error))) => {
+            Some(Err((rule, error))) => {
+                self.list_rules.insert(number, rule);
                 Err(Refusal { class: RefusalClass::of_errno(error.errno), words: error.of(None) })
             }
         }

@@ -87,17 +87,21 @@ fn vlan(zone: u16) -> Option<Item> {
 
 /// Returns an item for the IP header of packets that are not fragments.
 pub(crate) fn unfragmented_ip(tuple: &FiveTuple) -> Item {
-    let (at, bits): (_, &[u8]) = match tuple.src {
+    unfragmented(ip(tuple))
+}
+
+/// Limits an item for an IP header to packets that are not fragments.
+pub(crate) fn unfragmented(item: Item) -> Item {
+    let (at, bits): (_, &[u8]) = match item.kind {
         // More-fragments flag and fragment offset.
-        IpAddr::V4(_) => (6, &[0x3f, 0xff]),
+        ItemKind::Ipv4 => (6, &[0x3f, 0xff]),
         // Whether a fragment header follows; the field lies behind the header.
-        IpAddr::V6(_) => (40, &[1]),
+        _ => (40, &[1]),
     };
-    let mut item = ip(tuple);
     let mut mask = *item.mask.unwrap_or(Value::ZERO).bytes();
     mask[at..at + bits.len()].copy_from_slice(bits);
-    item.mask = Some(Value::new(&mask));
-    item
+    let spec = item.spec.or(Some(Value::ZERO));
+    Item { spec, mask: Some(Value::new(&mask)), ..item }
 }
 
 pub(crate) fn ip(tuple: &FiveTuple) -> Item {

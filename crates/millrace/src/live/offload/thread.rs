@@ -12,7 +12,7 @@ use crate::live::offload::port_rules::PortRules;
 use dpdk::tsc;
 use engine::{Nanos, RuleId, RuleRequest, RuleResult};
 use offload::{LeakedRule, Next, Programmer};
-use report::summary::{OffloadPort, Refused, RuleCounts};
+use report::summary::{NicDenied, OffloadPort, Refused, RuleCounts};
 use rtrb::{Consumer, Producer};
 use std::io;
 use std::sync::Arc;
@@ -198,7 +198,7 @@ impl Programming {
         }
         if let Some((_, lists)) = &mut self.lists {
             let nic = self.programmer.port();
-            if !lists.clear(nic, || begin.elapsed() < END_MAX) {
+            if !lists.clear(nic, clock.at(tsc()), || begin.elapsed() < END_MAX) {
                 nic.flush();
             }
         }
@@ -214,6 +214,8 @@ impl Programming {
             format!("connection {} direction {}: {}", rule.index, rule.direction, refusal.words)
         });
         let leaked = leaked.collect();
+        let lists = self.lists.as_ref().map(|(_, lists)| lists.denied());
+        let (denied, uncounted) = lists.unwrap_or_default();
         let nic = self.programmer.port();
         let without_bypass = nic.support.bypass.without.clone();
         let on_or_off = |reason: &Option<String>| if reason.is_none() { "on" } else { "off" };
@@ -249,6 +251,7 @@ impl Programming {
             },
             insert_us: nic.inserts.times(),
             delete_us: nic.deletes.times(),
+            nic_denied: NicDenied { packets: denied.packets, bytes: denied.bytes, uncounted },
             ..OffloadPort::default()
         }
     }

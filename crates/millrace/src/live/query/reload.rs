@@ -6,6 +6,7 @@ use crate::live::offload::ListRequest;
 use crate::live::query::client::{QueryClient, RunEnding, Walk};
 use crate::live::query::list_edit::{NewLists, RuleChange, edit_lists};
 use crate::live::query::list_state::{ListState, PairLists};
+use crate::live::query::nic_drops::DropsStopped;
 use crate::live::query::recall::Recalled;
 use config::plan::{ListContext, ZoneRules};
 use control::{Failure, ListChange};
@@ -33,6 +34,8 @@ pub(crate) struct Reloaded {
 /// What a change of access lists has done to packets and connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChangeEffect {
+    /// What the NICs dropped by themselves before.
+    pub(crate) drops: DropsStopped,
     /// What was called back from the NICs before.
     pub(crate) recalled: Recalled,
     /// At most this long, some workers followed the old lists and others the new ones.
@@ -58,7 +61,11 @@ impl QueryClient {
     ///
     /// Concurrent calls run in turn, and each reads its configuration when its turn comes. So the
     /// file that was written last takes effect.
-    pub(crate) fn reload<E: From<RunEnding>>(
+    ///
+    /// # Errors
+    /// If the configuration cannot be read, or a NIC still drops packets by the old lists. Then
+    /// nothing has changed.
+    pub(crate) fn reload<E: From<Failure>>(
         &self,
         read: impl FnOnce() -> Result<NewPolicy, E>,
     ) -> Result<Reloaded, E> {
@@ -76,7 +83,8 @@ impl QueryClient {
         let before = state.epoch();
         let NewLists { lists, changes } =
             edit_lists(&self.access(), &state, change).map_err(Failure::Lists)?;
-        let effect = self.apply_access(&mut state, lists).map_err(|_| Failure::Ending)?;
+        let drops = self.stop_drops(&lists)?;
+        let effect = self.apply_access(&mut state, lists, drops).map_err(|_| Failure::Ending)?;
         Ok(ListsChanged { changes, epochs: [before, state.epoch()], effect })
     }
 
@@ -84,26 +92,27 @@ impl QueryClient {
         &self,
         state: &mut ListState,
         NewPolicy { zones: rules, access, list_context }: NewPolicy,
-    ) -> Result<Reloaded, RunEnding> {
+    ) -> Result<Reloaded, Failure> {
+        let drops = self.stop_drops(&access)?;
         for worker in &self.workers {
             self.check()?;
             // The old configuration is freed here, not by a worker.
             match worker.request(|replies| Command::Zones(rules.zones(), replies))? {
                 Reply::Zones(old) => drop(old),
-                _ => return Err(RunEnding),
+                _ => return Err(Failure::Ending),
             }
         }
         *self.zones.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         let mut walk = Walk::new(WalkKind::Review);
         while self.run_part(&mut walk, &mut |_| ())? {}
-        let lists = self.apply_access(state, access)?;
+        let lists = self.apply_access(state, access, drops)?;
         state.context = list_context;
         Ok(Reloaded { retimed: walk.matched, lists })
     }
 
     /// Lets the NICs have the rules of the lists in force. Marks of earlier lists name nothing any
     /// more.
-    fn program_lists(&self) {
+    pub(super) fn program_lists(&self) {
         for (port, rules) in self.rules.iter().enumerate() {
             if let Some(Some(lists)) = self.access().get(port / 2) {
                 rules.ask_about_lists(ListRequest::Replace(Arc::clone(lists)));
@@ -117,6 +126,7 @@ impl QueryClient {
         &self,
         state: &mut ListState,
         mut wanted: PairLists,
+        drops: DropsStopped,
     ) -> Result<Option<ChangeEffect>, RunEnding> {
         let running = self.access();
         for (old, new) in running.iter().zip(&mut wanted) {
@@ -168,6 +178,6 @@ impl QueryClient {
         let mut walk = Walk::new(WalkKind::OpenAccess);
         while self.run_part(&mut walk, &mut |_| ())? {}
         let (visited, visit_time) = (walk.matched, started.elapsed());
-        Ok(Some(ChangeEffect { recalled, both_lists, visited, visit_time }))
+        Ok(Some(ChangeEffect { drops, recalled, both_lists, visited, visit_time }))
     }
 }

@@ -61,6 +61,7 @@ fn print(out: &mut impl Write, line: &AccessExplainLine) -> io::Result<()> {
         "bypass" => "the NIC forwards it by itself",
         "connection_mark" => "the NIC marks it for its connection",
         "list_mark" => "the NIC marks it for this rule",
+        "list_drop" => "the NIC drops it by itself",
         _ => "software decides",
     };
     writeln!(out, "{}; {by}", outcome(line))
@@ -109,6 +110,9 @@ fn nic_words(rule: &AccessExplainRule) -> String {
     let numbers: Vec<_> = rule.numbers.iter().map(u64::to_string).collect();
     match (rule.state.as_str(), &rule.reason) {
         ("nic", _) => format!("in the NIC, by number {}", numbers.join(", ")),
+        ("drop", _) => {
+            format!("in the NIC, which drops its packets, by number {}", numbers.join(", "))
+        }
         ("waiting", _) => "to be installed in the NIC".to_owned(),
         (_, Some(reason)) => format!("in software: {reason}"),
         (_, None) => "in software".to_owned(),

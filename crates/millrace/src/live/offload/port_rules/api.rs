@@ -42,6 +42,21 @@ impl DriverError {
     }
 }
 
+/// Creates a rule, reads its counter and destroys it again. Returns how long the last step took.
+pub(crate) fn try_counting_rule(port: &mut Port, rule: &Rule) -> Result<Duration, String> {
+    let made = port.flow_create(rule).map_err(|error| error.of(Some(rule)))?;
+    let count = port.flow_query_count(&made, false);
+    let begin = Instant::now();
+    // A rule that stays matches documentation addresses only, and ends with the port.
+    let _ = port.flow_destroy(made);
+    let took = begin.elapsed();
+    let count = count.map_err(|error| format!("cannot read its counter: {}", error.of(None)))?;
+    match (count.hits, count.bytes) {
+        (Some(_), Some(_)) => Ok(took),
+        _ => Err("its counter does not count both packets and bytes".to_owned()),
+    }
+}
+
 /// How rules are created.
 pub(crate) enum Api {
     Sync(Calls),
