@@ -81,21 +81,34 @@ impl<const W: usize> Pass<'_, W> {
     fn track_one<P: Packet>(
         &mut self,
         (i, sampler): (usize, impl Sampler),
-        (packets, now): Burst<P>,
+        burst: Burst<P>,
         verdicts: &mut Verdicts<impl CtStates>,
     ) {
+        let (meta, HeaderInfo { position, .. }) = (self.batch.metas[i], self.batch.headers[i]);
+        let candidate = self.lookup.candidates[i];
+        if !self.count_one((i, candidate), sampler, burst) {
+            self.track_rare(i, burst, verdicts);
+        } else {
+            verdicts.counted(position, || self.tracker.ct_state(candidate, meta));
+        }
+    }
+
+    /// Counts packet `i` if its connection is in `record` and it changes only counters. Otherwise
+    /// changes nothing and returns false.
+    #[inline(always)]
+    fn count_one<P: Packet>(
+        &mut self,
+        (i, record): (usize, u32),
+        sampler: impl Sampler,
+        (packets, now): Burst<P>,
+    ) -> bool {
         let key = Key::from_words(&self.batch.keys, i);
         let (meta, info) = (self.batch.metas[i], &self.batch.headers[i]);
         let numbers = || {
             let packet = packets.get(usize::from(info.position))?;
             SeqNumbers::of(packet, meta, info)
         };
-        let candidate = (self.lookup.candidates[i], &key);
-        if !self.tracker.count(candidate, (meta, numbers), Micros::of(now), sampler) {
-            self.track_rare(i, (packets, now), verdicts);
-        } else {
-            verdicts.counted(info.position, || self.tracker.ct_state(candidate.0, meta));
-        }
+        self.tracker.count((record, &key), (meta, numbers), Micros::of(now), sampler)
     }
 
     /// Handles packet `i` if it changes more than counters: it begins, changes or ends a
@@ -135,8 +148,14 @@ impl<const W: usize> Pass<'_, W> {
             let (meta, info) = (self.batch.metas[i], &self.batch.headers[i]);
             let candidate =
                 Candidate { meta, info, is_fragment: self.batch.is_fragment(i), mark: 0 };
+            let was_checked = self.tracker.is_checked(record);
             if access::denies_known(self.tracker, (record, foreseen), candidate, verdicts) {
                 return;
+            }
+            let is_decided = was_checked && !self.tracker.is_checked(record);
+            if is_decided && self.count_decided((i, record), (packets, now)) {
+                let state = || self.tracker.ct_state(record, meta);
+                return verdicts.counted(info.position, state);
             }
         }
         let Self { batch, tracker, .. } = self;
@@ -157,6 +176,16 @@ impl<const W: usize> Pass<'_, W> {
             }
         }
         self.track_found((i, record), (packets, now), verdicts);
+    }
+
+    /// Counts packet `i`, as it would have been counted had the lists decided about its connection
+    /// before: after a change of lists, each connection has such a packet.
+    fn count_decided<P: Packet>(&mut self, (i, record): (usize, u32), burst: Burst<P>) -> bool {
+        let is_fragment = self.batch.is_fragment(i);
+        match self.tracker.eval_interval().filter(|_| !is_fragment) {
+            Some(sampler) => self.count_one((i, record), sampler, burst),
+            None => self.count_one((i, record), NoSampling, burst),
+        }
     }
 
     /// Returns what packet `i` would do to the connection in `record`, if the lists judge it by

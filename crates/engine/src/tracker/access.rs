@@ -58,6 +58,12 @@ impl<const W: usize> Tracker<W> {
         hot.is_checked() || judges_answers && is_answer
     }
 
+    /// True if packets of the connection in `record` have to be compared with access lists, or
+    /// dropped by their decision.
+    pub(crate) fn is_checked(&self, record: u32) -> bool {
+        self.table.hot[record as usize].is_checked()
+    }
+
     /// True if the connection in `record` has no answer yet.
     pub(crate) fn is_unanswered(&self, record: u32) -> bool {
         self.table.hot[record as usize].state().is_first() == 1
