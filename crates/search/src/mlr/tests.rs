@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Compares bounds with what the library of the authors says, and searches on devices whose limits
+//! are known.
+
+use super::*;
+use proptest::prelude::*;
+
+const LIMITS: Limits = Limits { min_load: 1e3, max_load: 10e6, duration_max: 1200.0 };
+
+/// A device: says which share of a load it loses in the `number`th trial.
+type Device<'a> = &'a dyn Fn(f64, u32) -> f64;
+
+/// Searches on a device. Returns the answers, and the seconds that trials took.
+fn run(goals: &[Goal], device: Device) -> (Vec<Answer>, f64) {
+    let mut search = Search::new(LIMITS, goals);
+    let (mut number, mut seconds) = (0, 0.0);
+    while let Next::Trial { load, duration } = search.choose() {
+        assert!((LIMITS.min_load..=LIMITS.max_load).contains(&load), "{load}");
+        search.note(load, Trial { duration, loss_ratio: device(load, number) });
+        seconds += duration;
+        number += 1;
+        assert!(number < 5000, "it does not end");
+    }
+    (search.answers(), seconds)
+}
+
+/// Loses what is above a limit.
+fn hard(limit: f64) -> impl Fn(f64, u32) -> f64 {
+    move |load, _| (1.0 - limit / load).max(0.0)
+}
+
+fn goals(names: &[&str]) -> Vec<Goal> {
+    names.iter().map(|name| Goal::named(name).unwrap()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// The bounds are around the limit, and as close as the goal says.
+    #[test]
+    fn a_hard_limit_is_found(limit in 2e3..9.9e6_f64) {
+        let (answers, seconds) = run(&goals(&["ndr", "pdr", "quick"]), &hard(limit));
+        for Answer { goal, lower, upper, conditional_throughput, is_regular } in answers {
+            let (lower, upper) = (lower.unwrap(), upper.unwrap());
+            // The largest load that loses no more than the goal allows.
+            let bears = limit / (1.0 - goal.loss_ratio);
+            prop_assert!(is_regular && lower <= bears && bears < upper, "{}", goal.name);
+            prop_assert!((upper - lower) / upper <= goal.relative_width, "{}", goal.name);
+            let throughput = conditional_throughput.unwrap();
+            prop_assert!(throughput <= limit * 1.000_001 && throughput > limit * 0.98);
+        }
+        prop_assert!(seconds < 200.0, "{}", seconds);
+    }
+}
+
+#[test]
+fn a_device_that_bears_all_has_no_upper_bound() {
+    let (answers, seconds) = run(&goals(&["ndr", "rfc2544"]), &|_, _| 0.0);
+    for Answer { goal, lower, upper, is_regular, .. } in answers {
+        assert_eq!((lower, upper, is_regular), (Some(10e6), None, false), "{}", goal.name);
+    }
+    assert!(seconds < 100.0, "{seconds}");
+}
+
+#[test]
+fn a_device_that_bears_nothing_has_no_lower_bound() {
+    let (answers, _) = run(&goals(&["ndr"]), &|_, _| 0.5);
+    let Answer { lower, upper, conditional_throughput, is_regular, .. } = answers[0];
+    assert_eq!((lower, upper), (None, Some(LIMITS.min_load)));
+    assert_eq!((conditional_throughput, is_regular), (None, false));
+}
+
+/// Of several loads between good and bad, the answer is below the smallest that is bad.
+#[test]
+fn losses_that_shrink_at_higher_loads_give_the_lower_answer() {
+    let inverted = |load: f64, _| match load {
+        load if load < 2e6 => 0.0,
+        load if load < 3e6 => 0.01,
+        load if load < 5e6 => 0.0,
+        load => 1.0 - 5e6 / load,
+    };
+    let mut search = Search::new(LIMITS, &goals(&["ndr"]));
+    // Somebody has measured in the range of losses.
+    for _ in 0..21 {
+        search.note(2.5e6, Trial { duration: 1.0, loss_ratio: 0.01 });
+    }
+    while let Next::Trial { load, duration } = search.choose() {
+        search.note(load, Trial { duration, loss_ratio: inverted(load, 0) });
+    }
+    let Answer { lower, upper, is_regular, .. } = search.answers()[0];
+    assert!(is_regular && lower.unwrap() < 2e6 && upper.unwrap() >= 2e6, "{lower:?} {upper:?}");
+}
+
+/// Near its limit, the device loses packets in some trials: the more, the higher the load.
+#[test]
+fn a_noisy_limit_is_found_where_half_of_the_trials_are_good() {
+    let noisy = |load: f64, number: u32| {
+        let random =
+            f64::from(number.wrapping_mul(2_654_435_761).wrapping_add(12_345) >> 8) / 16_777_216.0;
+        // From 1.9 to 2.1 million, the share of bad trials goes from 0 to 1.
+        let bad = ((load - 1.9e6) / 0.2e6).clamp(0.0, 1.0);
+        if random < bad { 0.001 } else { 0.0 }
+    };
+    let (answers, _) = run(&goals(&["ndr"]), &noisy);
+    let Answer { lower, upper, is_regular, .. } = answers[0];
+    let (lower, upper) = (lower.unwrap(), upper.unwrap());
+    assert!(is_regular && lower > 1.9e6 && upper < 2.1e6, "{lower} {upper}");
+}
+
+#[test]
+fn what_was_not_sent_counts_as_lost() {
+    let loss = |counts| Trial::of_counts(1.0, counts).loss_ratio;
+    assert_eq!(loss([100, 100, 100]), 0.0);
+    assert_eq!(loss([100, 100, 90]), 0.1);
+    assert_eq!(loss([100, 90, 90]), 0.1);
+    assert_eq!(loss([100, 90, 81]), 0.19);
+    assert_eq!(loss([0, 0, 0]), 1.0, "nothing was measured");
+}
+
+#[test]
+fn time_that_is_over_ends_a_search() {
+    let mut search = Search::new(Limits { duration_max: 3.0, ..LIMITS }, &goals(&["ndr"]));
+    let mut trials = 0;
+    while let Next::Trial { load, duration } = search.choose() {
+        search.note(load, Trial { duration, loss_ratio: 0.5 });
+        trials += 1;
+    }
+    assert_eq!(trials, 3);
+    assert!(!search.answers()[0].is_regular);
+}
+
+/// The first lines are the example of the draft, point by point, for four goals; the others are at
+/// random.
+#[test]
+fn bounds_and_losses_are_those_of_the_library_of_the_authors() {
+    let lines = include_str!("reference.txt").lines().filter(|line| !line.starts_with('#'));
+    let mut number = 0;
+    for line in lines {
+        let parts: Vec<_> = line.split(';').collect();
+        let numbers: Vec<f64> = parts[0].split(' ').map(|word| word.parse().unwrap()).collect();
+        let goal = Goal {
+            loss_ratio: numbers[0],
+            exceed_ratio: numbers[1],
+            final_trial: numbers[2],
+            duration_sum: numbers[3],
+            ..GOALS[0]
+        };
+        let trials = parts[1].split_whitespace().flat_map(|word| {
+            let (count, trial) = word.split_once('x').unwrap();
+            let (duration, loss) = trial.split_once(':').unwrap();
+            let [duration, loss_ratio] = [duration, loss].map(|word| word.parse().unwrap());
+            std::iter::repeat_n(Trial { duration, loss_ratio }, count.parse().unwrap())
+        });
+        let trials: Vec<_> = trials.collect();
+        let bound = match parts[2] {
+            "lower" => Bound::Lower,
+            "upper" => Bound::Upper,
+            _ => Bound::Undecided,
+        };
+        assert_eq!(goal.classify(&trials), bound, "{line}");
+        let expected = 1.0 - parts[3].parse::<f64>().unwrap();
+        let found = goal.conditional_throughput(1.0, &trials);
+        assert!((found - expected).abs() < 1e-9, "{found}: {line}");
+        number += 1;
+    }
+    assert_eq!(number, 104);
+}
