@@ -86,7 +86,6 @@ impl<const W: usize> Tracker<W> {
             return None;
         }
         self.entered(record);
-        self.note_missed_answer(record, before, meta);
         self.finish(record, (meta, info, now), Some(StateChange::From(before)), accounts);
         Some(Step::Tracked)
     }

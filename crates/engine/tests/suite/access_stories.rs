@@ -10,20 +10,21 @@ use engine::{
 use std::sync::Arc;
 use wire::{BytesPacket, FrameBuilder};
 
-struct Run {
-    engine: Engine,
+/// An engine with lists, and its time.
+pub(crate) struct Run {
+    pub(crate) engine: Engine,
     lists: Arc<engine::AccessLists>,
     now: u64,
 }
 
 impl Run {
-    fn new(bindings: &[ListBinding]) -> Self {
+    pub(crate) fn new(bindings: &[ListBinding]) -> Self {
         let config: Config = config(bindings, Tracking::Connections);
         let lists = config.access.clone().unwrap();
         Self { engine: Engine::new(&config), lists, now: SECOND }
     }
 
-    fn send(&mut self, side: Side, frame: &FrameBuilder) -> Verdict {
+    pub(crate) fn send(&mut self, side: Side, frame: &FrameBuilder) -> Verdict {
         let mut verdicts = [Verdict::Hold];
         self.now += 1000;
         let frame = frame.build();
@@ -38,7 +39,7 @@ impl Run {
         );
     }
 
-    fn hits(&mut self, counters: usize) -> Vec<u64> {
+    pub(crate) fn hits(&mut self, counters: usize) -> Vec<u64> {
         let mut cursor = Cursor::default();
         while self.engine.settle_rules(&mut cursor, 64) {}
         let mut hits = vec![RuleHits::default(); counters];
@@ -47,7 +48,7 @@ impl Run {
     }
 }
 
-fn lists(of_a: &[&str], of_b: &[&str]) -> Vec<ListBinding> {
+pub(crate) fn lists(of_a: &[&str], of_b: &[&str]) -> Vec<ListBinding> {
     let bound = |name, side, rules| bind(list(name, Action::Deny, rules), side, ListDirection::In);
     vec![bound("a", Side::A, of_a), bound("b", Side::B, of_b)]
 }
@@ -56,17 +57,17 @@ fn udp() -> FrameBuilder {
     FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 2]).udp(4000, 53)
 }
 
-fn tcp(flags: u8, seq: u32, ack: u32) -> FrameBuilder {
+pub(crate) fn tcp(flags: u8, seq: u32, ack: u32) -> FrameBuilder {
     FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 2]).tcp(4000, 80).flags(flags).seq(seq).ack(ack)
 }
 
-fn handshake(run: &mut Run) {
+pub(crate) fn handshake(run: &mut Run) {
     assert_eq!(run.send(Side::A, &tcp(2, 1000, 0)), Verdict::Forward);
     assert_eq!(run.send(Side::B, &tcp(0x12, 5000, 1001).reversed()), Verdict::Forward);
     assert_eq!(run.send(Side::A, &tcp(0x10, 1001, 5001)), Verdict::Forward);
 }
 
-const ANSWERS: &str = "permit ct established,related,reply";
+pub(crate) const ANSWERS: &str = "permit ct established,related,reply";
 
 /// "A connection goes on if the lists would reflect its first packet"; "The first packet of a
 /// connection finds 0."
@@ -139,17 +140,21 @@ fn an_icmp_error_passes_after_a_reload() {
     assert_eq!(run.send(Side::B, &error), Verdict::Forward);
 }
 
-/// A connection of B's own, with the addresses of a closed one whose answers were denied.
+/// A connection of B's own, with the addresses of a closed one, whose answers may have been denied.
 #[test]
 fn a_new_syn_is_judged_anew_although_answers_of_the_closed_connection_were_denied() {
-    let of_a = ["permit"];
-    let of_b = ["permit ct new dst 10.0.0.1 proto tcp dport 4000"];
-    let mut run = Run::new(&lists(&of_a, &of_b));
-    assert_eq!(run.send(Side::A, &tcp(2, 1000, 0)), Verdict::Forward);
-    assert_eq!(run.send(Side::B, &tcp(0x12, 5000, 1001).reversed()), Verdict::Drop);
-    assert_eq!(run.send(Side::A, &tcp(4, 1001, 0)), Verdict::Forward);
-    run.now += 1_000_000_000;
-    assert_eq!(run.send(Side::B, &tcp(2, 90_000, 0).reversed()), Verdict::Forward);
+    for has_answer in [false, true] {
+        let of_b = ["permit ct new dst 10.0.0.1 proto tcp dport 4000"];
+        let mut run = Run::new(&lists(&["permit"], &of_b));
+        assert_eq!(run.send(Side::A, &tcp(2, 1000, 0)), Verdict::Forward);
+        if has_answer {
+            let answer = tcp(0x12, 5000, 1001).reversed();
+            assert_eq!(run.send(Side::B, &answer), Verdict::Drop);
+        }
+        assert_eq!(run.send(Side::A, &tcp(4, 1001, 0)), Verdict::Forward);
+        run.now += 1_000_000_000;
+        assert_eq!(run.send(Side::B, &tcp(2, 90_000, 0).reversed()), Verdict::Forward);
+    }
 }
 
 /// "The lists then judge that packet alone"; a count rule counts each packet once.
@@ -243,17 +248,6 @@ fn later_fragments_of_a_denied_ping_are_denied() {
     }
 }
 
-/// No answer of the closed connection was denied.
-#[test]
-fn a_new_syn_is_judged_anew() {
-    let of_b = ["permit ct new dst 10.0.0.1 proto tcp dport 4000"];
-    let mut run = Run::new(&lists(&["permit"], &of_b));
-    assert_eq!(run.send(Side::A, &tcp(2, 1000, 0)), Verdict::Forward);
-    assert_eq!(run.send(Side::A, &tcp(4, 1001, 0)), Verdict::Forward);
-    run.now += 1_000_000_000;
-    assert_eq!(run.send(Side::B, &tcp(2, 90_000, 0).reversed()), Verdict::Forward);
-}
-
 /// "The lists then judge that packet alone": the rule on flags denies other packets only.
 #[test]
 fn an_invalid_packet_that_is_permitted_is_not_dropped_as_established() {
@@ -273,6 +267,21 @@ fn the_reply_of_an_open_connection_is_judged_with_its_own_flags() {
     assert_eq!(run.send(Side::A, &tcp(0x10, 1001, 5001)), Verdict::Forward);
     assert_eq!(run.send(Side::B, &tcp(0x10, 5001, 1001).reversed()), Verdict::Forward);
     assert_eq!(run.send(Side::B, &tcp(0x04, 5001, 0).reversed()), Verdict::Drop);
+}
+
+/// The lists permit A's connection, but no new one: the SYN passes as a packet of the old one, its
+/// answer begins none, and is counted for the rule that denies the SYN.
+#[test]
+fn an_agreed_syn_that_may_not_begin_is_counted_for_the_rule_that_denies_it() {
+    let mut run = Run::new(&lists(&["permit"], &["permit"]));
+    handshake(&mut run);
+    run.reload(&lists(&["permit ct established", "deny ct new"], &["permit"]));
+    assert_eq!(run.send(Side::A, &tcp(0x10, 1001, 5001)), Verdict::Forward);
+    run.now += 1_000_000_000;
+    assert_eq!(run.send(Side::A, &tcp(2, 3_000_000_000, 0)), Verdict::Forward);
+    let answer = tcp(0x12, 77_000_000, 3_000_000_001).reversed();
+    assert_eq!(run.send(Side::B, &answer), Verdict::Drop);
+    assert_eq!(run.hits(5)[1], 1);
 }
 
 /// After an agreed SYN, the packets of A are counted for the rule of A's list.

@@ -122,6 +122,7 @@ pub(super) fn judge_agreed<const W: usize>(
     let syn = acl::Packet { tcp_flags: Some(SYN), ..syn.fields(key, (CtState::NEW, 0)) };
     let first = lists.judge(side.other(), &syn);
     if !first.permits {
+        tracker.count_hit(first.rules, meta, verdicts.now);
         verdicts.denied(candidate.info.position, false);
         return Err(Denied);
     }

@@ -21,7 +21,7 @@ pub(in crate::pipeline) struct Candidate<'a> {
 
 impl<'a> Candidate<'a> {
     /// Returns the packet of a view.
-    pub(in crate::pipeline) fn of(packet: &PacketView<'a>) -> Self {
+    pub(super) fn of(packet: &PacketView<'a>) -> Self {
         let PacketView { meta, header_info: info, is_fragment, mark, .. } = *packet;
         Self { meta, info, is_fragment, mark }
     }
