@@ -6,7 +6,7 @@ use std::fmt;
 
 const UNITS: [&str; 4] = ["", "K", "M", "G"];
 
-/// A number that is written with three digits at most, or so: `977`, `41.2K`, `215M`.
+/// A number that is written in a few digits: `977`, `41.2K`, `215M`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Short(pub f64);
 

@@ -213,8 +213,8 @@ pub struct AccessExplainRule {
     pub text: String,
     /// Its action.
     pub action: String,
-    /// `nic` if the port at which the packet arrives has the rule, `waiting` if it is to be
-    /// installed, else `software`.
+    /// Where the port at which the packet arrives has the rule: `nic` if it marks its packets,
+    /// `drop` if it drops them, `waiting` if the rule is to be installed, else `software`.
     pub state: String,
     /// Why it is in software; null otherwise.
     pub reason: Option<String>,

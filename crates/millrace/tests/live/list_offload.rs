@@ -4,9 +4,9 @@
 
 use crate::bump::Setup;
 use crate::equivalence::{LOOPS, write_workload};
+use crate::instance::json;
 use crate::twin::driver;
 use serde_json::Value;
-use std::process::Command;
 use std::time::Duration;
 use testkit::host::has_cpus;
 use testkit::process::wait_until;
@@ -57,13 +57,7 @@ impl Run {
         let socket = setup.path("control.sock");
         let setup = setup.pair(&port(0, a), &port(1, b)).args(&["--socket", &socket]);
         let bump = setup.config(&format!("{config}{LISTS}")).start();
-        let ask = |what: &str| -> Value {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
-            let output = command.args(["acl", what, "--json", "--instance", &socket]).output();
-            let output = output.unwrap();
-            assert!(output.status.success(), "{output:?}");
-            serde_json::from_slice(&output.stdout).unwrap()
-        };
+        let ask = |what: &str| json(&socket, &["acl", what]);
         let hits = || -> Vec<u64> {
             let shown = ask("show");
             let rules = shown["rules"].as_array().unwrap();
