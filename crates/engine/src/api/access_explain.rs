@@ -42,7 +42,7 @@ pub enum PacketRelation {
     Belongs,
     /// Its connection has ended, and it begins another one with the same key.
     Reopens,
-    /// It has no connection and begins one.
+    /// It has no connection, and begins one if it passes.
     Begins,
     /// It has no connection and begins none.
     Invalid,

@@ -72,7 +72,7 @@ fn relation(line: &AccessExplainLine) -> &'static str {
     match line.relation.as_str() {
         "belongs" => "it belongs to a connection",
         "reopens" => "its connection has ended: it begins another one in its place",
-        "begins" => "it has no connection, and begins one",
+        "begins" => "it has no connection, and begins one if it passes",
         "invalid" => "it has no connection, and such a packet begins none",
         "untracked" => "it has no connection: its zone is not tracked",
         "error" => {
