@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod connections;
 mod impair;
 mod interval;
 mod lane;
@@ -31,6 +32,7 @@ mod span;
 mod task;
 
 pub use clock::Clock;
+pub use connections::{Connections, ConnectionsCommand, ConnectionsReport, commands};
 pub use impair::{Impaired, Impairer, Impairments};
 pub use interval::Interval;
 pub use lane::LaneReport;

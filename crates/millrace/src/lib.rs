@@ -8,6 +8,7 @@
 
 mod backend;
 mod cmd;
+mod connections;
 mod cpu_locks;
 mod demo;
 #[doc(hidden)]

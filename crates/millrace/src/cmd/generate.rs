@@ -14,6 +14,7 @@ mod report;
 mod run;
 mod selftest;
 mod sockets;
+mod stateful;
 mod steal;
 mod stream_file;
 mod tasks;
@@ -42,6 +43,9 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
         clap::Error::raw(ErrorKind::ArgumentConflict, format!("{fault}\n")).exit()
     });
     let link = args.read_trex_cfg()?;
+    if args.stateful.is_given() {
+        return stateful::run(&args, &link);
+    }
     run::run(&args, &link)
 }
 
@@ -79,6 +83,8 @@ pub(crate) struct GenArgs {
     send_on_time: bool,
     #[command(flatten)]
     profile: profile::ProfileArgs,
+    #[command(flatten)]
+    stateful: stateful::StatefulArgs,
     #[command(flatten)]
     backend: SocketArgs,
     /// Stamp and check every packet: loss, order, duplicates, damage, latency
@@ -205,6 +211,8 @@ Examples:
       The highest rate of one sender, 64-byte packets.
   millrace gen eth1,eth2 --verify --stream \"size=imix rate=1Gbps src=198.18.0.1-198.18.3.232\"
       1000 flows from eth1 through a device to eth2, each packet verified.
+  millrace gen eth1,eth2 --stateful profiles/article-tcp.toml --cps 10k --duration 10
+      10,000 TCP connections a second through a device: clients at eth1, servers at eth2.
   millrace gen 18:00.0,18:00.1 -f cap2/imix_fast_1g.yaml -m 20 -p -c 3 -d 20 -l 1000
       TRex's IMIX profile with TRex's flags, and 1000 latency probes per second from each port.
   millrace gen --backend sockets --verify --stream \"dst=192.0.2.7 dport=7 rate=100kpps\"

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Runs the ends of connections of a [`Stack`] on a pair of queues.
+
+use crate::link::{Receive, TakenFrames, Transmit};
+use crate::neighbours::NO_STREAM;
+use crate::reports::{Outbox, Report};
+use crate::task::{Stage, Task};
+use rtrb::{Consumer, Producer, RingBuffer};
+use stateful::{BURST_MAX, Counters, Latencies, Output, Stack};
+use traffic::Written;
+use traffic::neighbour::{Message, Neighbour, reply};
+
+/// Counters of an interval.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionsReport {
+    /// Number of the interval in which the report began.
+    pub interval: u64,
+    /// What was counted in the interval.
+    pub counters: Counters,
+    /// What was timed in the interval.
+    pub latencies: Latencies,
+    /// Connections that were due at the end of the interval and not opened yet.
+    pub overdue: u64,
+    /// Frames that the port took, and their bytes without FCS.
+    pub taken: TakenFrames,
+    /// Longest time between two turns, in nanoseconds.
+    pub longest_gap_ns: u64,
+}
+
+impl Report for ConnectionsReport {
+    fn clear(&mut self) {
+        self.latencies.clear();
+        (self.counters, self.taken) = (Counters::default(), TakenFrames::default());
+        (self.overdue, self.longest_gap_ns) = (0, 0);
+    }
+}
+
+/// What the control thread tells a task.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ConnectionsCommand {
+    /// Opens connections from now on: `multiplier` times as many as the profile says, after a
+    /// linear ramp.
+    Start {
+        /// Rate, as a multiple of that of the profile.
+        multiplier: f64,
+        /// Time in which the rate grows to it, in nanoseconds.
+        ramp_ns: u64,
+    },
+    /// Changes the rate.
+    SetMultiplier(f64),
+    /// Opens no more connections.
+    Stop,
+    /// Cuts off all connections.
+    Abort,
+}
+
+/// Commands that a task has not taken yet.
+const COMMANDS: usize = 16;
+
+/// Makes a ring of commands for a task.
+pub fn commands() -> (Producer<ConnectionsCommand>, Consumer<ConnectionsCommand>) {
+    RingBuffer::new(COMMANDS)
+}
+
+/// Ends of connections at a pair of queues.
+pub struct Connections<T, R> {
+    stack: Stack,
+    tx: FrameOutput<T>,
+    rx: R,
+    /// MAC address of the port.
+    mac: [u8; 6],
+    /// Frames of the burst, and the number of those that are processed.
+    burst: usize,
+    done: usize,
+    commands: Consumer<ConnectionsCommand>,
+    is_aborting: bool,
+    interval_ns: u64,
+    last_turn: Option<u64>,
+    before: Counters,
+    outbox: Outbox<ConnectionsReport>,
+}
+
+/// Hands frames to a port.
+struct FrameOutput<T> {
+    port: T,
+    room: usize,
+    taken: TakenFrames,
+}
+
+impl<T: Transmit> FrameOutput<T> {
+    fn flush(&mut self) {
+        if self.port.waiting() > 0 {
+            let taken = self.port.flush();
+            self.taken.packets += taken.packets;
+            self.taken.bytes += taken.bytes;
+        }
+        self.room = 0;
+    }
+}
+
+impl<T: Transmit> Output for FrameOutput<T> {
+    #[inline(always)]
+    fn room(&mut self) -> usize {
+        if self.room == 0 {
+            self.room = self.port.prepare();
+            if self.room == 0 {
+                self.flush();
+                self.room = self.port.prepare();
+            }
+        }
+        self.room
+    }
+
+    #[inline(always)]
+    fn push(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
+        self.room -= 1;
+        self.port.push(0, |room| Written { len: write(room), stream: NO_STREAM });
+    }
+}
+
+impl<T: Transmit, R: Receive> Connections<T, R> {
+    /// Makes a task for a port with this MAC address. It opens connections when a command says so,
+    /// and reports which of the intervals of `interval_ns` nanoseconds it counts in.
+    pub fn new(
+        stack: Stack,
+        (tx, rx, mac): (T, R, [u8; 6]),
+        commands: Consumer<ConnectionsCommand>,
+        interval_ns: u64,
+        outbox: Outbox<ConnectionsReport>,
+    ) -> Self {
+        let tx = FrameOutput { port: tx, room: 0, taken: TakenFrames::default() };
+        let before = Counters::default();
+        Self {
+            stack,
+            tx,
+            rx,
+            mac,
+            burst: 0,
+            done: 0,
+            commands,
+            is_aborting: false,
+            interval_ns,
+            last_turn: None,
+            before,
+            outbox,
+        }
+    }
+
+    /// Returns the ends.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Receives a burst and processes it, as far as there is room for answers; true if there was
+    /// one.
+    #[inline(always)]
+    fn receive(&mut self, now: u64) -> bool {
+        if self.done == self.burst {
+            self.rx.free();
+            (self.done, self.burst) = (0, self.rx.receive().min(BURST_MAX));
+            for number in 0..self.burst {
+                let frame = self.rx.frame(number);
+                if self.stack.note(number, frame) {
+                    answer_neighbour(&self.stack, self.mac, frame, &mut self.tx);
+                }
+            }
+            self.stack.look_up(self.burst);
+        }
+        let first = self.done;
+        while self.done < self.burst && self.tx.room() > 0 {
+            let frame = self.rx.frame(self.done);
+            self.stack.process(self.done, frame, now, &mut self.tx);
+            self.done += 1;
+        }
+        self.done > first
+    }
+
+    fn obey(&mut self, command: ConnectionsCommand, now: u64) {
+        match command {
+            ConnectionsCommand::Start { multiplier, ramp_ns } => {
+                self.stack.start(multiplier, now, ramp_ns);
+            }
+            ConnectionsCommand::SetMultiplier(multiplier) => {
+                self.stack.set_multiplier(multiplier, now);
+            }
+            ConnectionsCommand::Stop => self.stack.set_multiplier(0.0, now),
+            ConnectionsCommand::Abort => {
+                self.stack.set_multiplier(0.0, now);
+                self.is_aborting = true;
+            }
+        }
+    }
+
+    fn hand_over(&mut self, now: u64) {
+        let report = self.outbox.current();
+        let counters = *self.stack.counters();
+        report.counters = counters.since(&self.before);
+        report.overdue = self.stack.overdue(now);
+        std::mem::swap(&mut report.latencies, self.stack.latencies());
+        report.taken = std::mem::take(&mut self.tx.taken);
+        let interval = now / self.interval_ns;
+        if let Some(next) = self.outbox.hand_over(now) {
+            next.interval = interval;
+            self.before = counters;
+        } else {
+            // The report continues: it gets its latencies back, and counts from where it began.
+            let report = self.outbox.current();
+            std::mem::swap(&mut report.latencies, self.stack.latencies());
+            self.tx.taken = std::mem::take(&mut report.taken);
+        }
+    }
+}
+
+/// Answers a request for one of our addresses.
+#[inline(never)]
+fn answer_neighbour(stack: &Stack, mac: [u8; 6], frame: &[u8], out: &mut impl Output) {
+    let Some(Message::Request { from, target }) = Message::read(frame) else { return };
+    if !stack.is_own(target) || out.room() == 0 {
+        return;
+    }
+    if let Some(reply) = reply(frame, Neighbour { ..from }, target, mac) {
+        out.push(|room| {
+            let bytes = reply.bytes();
+            room[..bytes.len()].copy_from_slice(bytes);
+            bytes.len()
+        });
+    }
+}
+
+impl<T: Transmit, R: Receive> Task for Connections<T, R> {
+    #[inline]
+    fn turn(&mut self, now: u64, stage: Stage) -> bool {
+        if self.outbox.is_due(now) {
+            self.hand_over(now);
+        }
+        let report = self.outbox.current();
+        let gap = self.last_turn.replace(now).map_or(0, |before| now - before);
+        report.longest_gap_ns = report.longest_gap_ns.max(gap);
+        // Before its start the clock is at 0.
+        if now == 0 {
+            return false;
+        }
+        while let Ok(command) = self.commands.pop() {
+            self.obey(command, now);
+        }
+        let mut is_any = self.receive(now);
+        is_any |= self.stack.expire(now, &mut self.tx);
+        if self.is_aborting {
+            self.is_aborting = self.stack.abort(BURST_MAX, now, &mut self.tx);
+        } else if stage == Stage::Send {
+            is_any |= self.stack.open(now, &mut self.tx);
+        }
+        self.tx.flush();
+        is_any
+    }
+
+    fn finish(&mut self, now: u64) {
+        self.rx.free();
+        while self.stack.abort(BURST_MAX, now, &mut self.tx) {
+            self.tx.flush();
+            if self.tx.port.waiting() > 0 {
+                // The port is full and nobody empties it any more.
+                self.tx.port.discard(|_| {});
+            }
+        }
+        self.tx.flush();
+        self.tx.port.discard(|_| {});
+        self.hand_over(now);
+    }
+}

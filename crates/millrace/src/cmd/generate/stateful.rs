@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Implements `millrace gen --stateful`: opens connections by a profile, and prints what became of
+//! them.
+
+mod lines;
+mod summary;
+
+use super::GenArgs;
+use super::trex_cfg::LinkSettings;
+use crate::backend::Backend;
+use crate::connections::{Ends, Session, SessionOptions, Totals};
+use crate::signals;
+use anyhow::{Context, bail};
+use lines::Lines;
+use report::output::{write_line, write_line_at_once};
+use search::parse_number;
+use stateful::{Counters, Profile};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Connections of each end at a time, by default.
+const CAPACITY: u32 = 1_000_000;
+/// Time between two turns of the control thread.
+const TURN: Duration = Duration::from_millis(10);
+/// Extra time before an interval is closed, for its reports to arrive.
+const REPORTING: Duration = Duration::from_millis(150);
+/// Longest wait for open connections at the end.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Options of stateful traffic.
+#[derive(clap::Args)]
+pub(super) struct StatefulArgs {
+    /// Open TCP connections and UDP exchanges by a profile: a TOML file
+    ///
+    /// Clients are at port A, servers at port B. With one port, --ends says which of them.
+    #[arg(long, value_name = "PROFILE",
+          conflicts_with_all = ["streams", "rate", "profile", "verify", "stats", "selftest"])]
+    stateful: Option<PathBuf>,
+    /// Open N connections a second, such as 500, 10k or 1.5M; by default as many as the profile says
+    ///
+    /// The templates of the profile keep their shares.
+    #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
+    cps: Option<f64>,
+    /// Ends of connections at the ports
+    #[arg(long, value_name = "ENDS", value_enum, requires = "stateful")]
+    ends: Option<Ends>,
+    /// Have up to N connections open at a time; 94 bytes are allocated for each end of them
+    #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
+    capacity: Option<f64>,
+}
+
+/// Reads a number that is more than 0.
+fn number(text: &str) -> Result<f64, String> {
+    match parse_number(text)? {
+        number if number > 0.0 => Ok(number),
+        _ => Err("must be more than 0".to_owned()),
+    }
+}
+
+impl StatefulArgs {
+    /// True if the traffic is stateful.
+    pub(super) fn is_given(&self) -> bool {
+        self.stateful.is_some()
+    }
+
+    fn capacity(&self) -> u32 {
+        self.capacity.map_or(CAPACITY, |it| it as u32)
+    }
+}
+
+impl GenArgs {
+    /// Fails if an option is given that stateful traffic does not support.
+    fn refuse_unsupported_by_stateful(&self) -> anyhow::Result<()> {
+        let is_given = [
+            ("--backend", self.backend.backend != Backend::Dpdk),
+            ("--csv", self.csv.is_some()),
+            ("--html", self.html.is_some()),
+            ("--json", self.json.is_some()),
+            ("--live", self.live),
+            ("--metrics", self.metrics.is_some()),
+            ("--pcapng", self.pcapng.is_given()),
+            ("--reflector", self.reflector),
+            ("--send-on-time", self.send_on_time),
+            ("--gateway", !self.gateways.is_empty()),
+        ];
+        if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
+            bail!("--stateful does not support {option}: leave it out");
+        }
+        Ok(())
+    }
+}
+
+/// Reads a profile.
+fn read_profile(path: &Path) -> anyhow::Result<Profile> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    Profile::from_toml(&text, folder).with_context(|| format!("profile {}", path.display()))
+}
+
+pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
+    args.refuse_unsupported_by_stateful()?;
+    let stateful = &args.stateful;
+    let path = stateful.stateful.as_ref().context("--stateful needs a profile")?;
+    let profile = Arc::new(read_profile(path)?);
+    let names = args.ports.as_ref().context("--stateful needs PORTS: A,B, or one with --ends")?;
+    let ends = match (stateful.ends, names.count()) {
+        (Some(ends), _) => ends,
+        (None, 2) => Ends::Both,
+        (None, _) => bail!("one port: say which end is there, --ends client or --ends server"),
+    };
+    let options = SessionOptions {
+        profile: Arc::clone(&profile),
+        ends,
+        capacity: stateful.capacity(),
+        next_hops: link.next_hops([None; 2]),
+        tasks: args.senders.unwrap_or(1),
+        workers: args.workers.map(usize::from),
+        tuning: &link.tuning,
+        mtu: args.mtu,
+        bursts: args.bursts.sizes(),
+        interval: args.interval,
+        seed: args.seed(),
+    };
+    let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
+    let mut session = Session::open(names, &options, &interrupted)?;
+    let multiplier = stateful.cps.map_or(1.0, |cps| cps / profile.cps());
+    session.start(multiplier, args.ramp.unwrap_or_default())?;
+    let mut control = Control { args, lines: Lines::new(args.interval), interrupted: &interrupted };
+    control.watch(&mut session);
+    let opened_for = session.elapsed();
+    session.stop()?;
+    control.drain(&mut session);
+    let bytes = session.bytes_per_connection;
+    let (totals, rest) = session.finish();
+    rest.iter().for_each(|(number, interval)| control.print(*number, interval));
+    summary::print(&totals, opened_for, bytes).context("cannot write the results")?;
+    Ok(if is_good(&totals) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// True if no connection failed.
+fn is_good(totals: &Totals) -> bool {
+    let ends = [&totals.client, &totals.server];
+    ends.into_iter().flatten().all(|end| end.counters.failures() == 0)
+}
+
+/// The control thread's part of a run.
+struct Control<'a> {
+    args: &'a GenArgs,
+    lines: Lines,
+    interrupted: &'a AtomicBool,
+}
+
+impl Control<'_> {
+    /// Prints intervals until the run is over, or a signal comes.
+    fn watch(&mut self, session: &mut Session) {
+        if !self.args.quiet {
+            write_line_at_once(Lines::HEADING);
+        }
+        let begun = Instant::now();
+        let is_over = || self.args.duration.is_some_and(|duration| begun.elapsed() >= duration);
+        while !is_over() && !self.interrupted.load(Ordering::Relaxed) {
+            std::thread::sleep(TURN);
+            self.poll(session);
+        }
+    }
+
+    /// Waits until all connections have ended; up to two seconds, or until a signal comes.
+    fn drain(&mut self, session: &mut Session) {
+        let was_interrupted = self.interrupted.load(Ordering::Relaxed);
+        let begun = Instant::now();
+        // By then, all tasks have reported after they stopped.
+        let reported = self.args.interval.min(DRAIN);
+        while begun.elapsed() < DRAIN {
+            std::thread::sleep(TURN);
+            self.poll(session);
+            let totals = session.poll();
+            let ends = [&totals.client, &totals.server];
+            let is_active = |counters: &Counters| counters.active() > 0;
+            let is_any = ends.into_iter().flatten().any(|end| is_active(&end.counters));
+            let is_signalled = !was_interrupted && self.interrupted.load(Ordering::Relaxed);
+            if is_signalled || !is_any && begun.elapsed() > reported {
+                return;
+            }
+        }
+        write_line(
+            io::stderr(),
+            "millrace: connections are still open after 2 s: they are cut off",
+        );
+    }
+
+    fn poll(&mut self, session: &mut Session) {
+        session.poll();
+        let over = session.elapsed().saturating_sub(REPORTING).as_nanos();
+        let number = (over / self.args.interval.as_nanos()) as u64;
+        while let Some((number, interval)) = session.take_interval(number) {
+            self.print(number, &interval);
+        }
+    }
+
+    fn print(&mut self, number: u64, interval: &Totals) {
+        let line = self.lines.line(number, interval);
+        if !self.args.quiet {
+            write_line_at_once(line);
+        }
+    }
+}

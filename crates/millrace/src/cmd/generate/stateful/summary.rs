@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Prints the totals of a run of stateful traffic.
+
+use crate::connections::{EndTotals, Totals};
+use hdrhistogram::Histogram;
+use results::units;
+use stateful::Counter;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// Prints the totals of both ends, `opened_for` after the first connection. `bytes` are those of
+/// memory for a connection.
+pub(super) fn print(totals: &Totals, opened_for: Duration, bytes: f64) -> io::Result<()> {
+    let out = &mut io::stdout().lock();
+    for (name, end) in [("clients", &totals.client), ("servers", &totals.server)] {
+        let Some(end) = end else { continue };
+        writeln!(out)?;
+        writeln!(out, "{name}:")?;
+        print_end(out, end, opened_for)?;
+    }
+    writeln!(out)?;
+    writeln!(out, "  memory for each connection: {bytes:.0} bytes")
+}
+
+fn print_end(out: &mut impl Write, end: &EndTotals, opened_for: Duration) -> io::Result<()> {
+    let seconds = opened_for.as_secs_f64().max(1e-3);
+    let rate = end.counters[Counter::Established] as f64 / seconds;
+    let rate = units::thousands(rate.round() as u64);
+    writeln!(out, "  {rate:>16} connections established each second")?;
+    for counter in Counter::ALL {
+        let count = end.counters[counter];
+        if count > 0 {
+            writeln!(
+                out,
+                "  {:>16} {}",
+                units::thousands(count),
+                counter.name().replace('_', " ")
+            )?;
+        }
+    }
+    if end.overdue > 0 {
+        let overdue = units::thousands(end.overdue);
+        writeln!(out, "  {overdue:>16} due, not opened: the generator is too slow for this rate")?;
+    }
+    for (name, histogram) in
+        [("setup", &end.latencies.setup), ("response", &end.latencies.response)]
+    {
+        if !histogram.is_empty() {
+            writeln!(out, "  {:>16} {}", format!("{name} latency"), quantiles(histogram))?;
+        }
+    }
+    Ok(())
+}
+
+fn quantiles(histogram: &Histogram<u64>) -> String {
+    let at = |quantile| units::duration(histogram.value_at_quantile(quantile) * 1000);
+    format!(
+        "min {}, p50 {}, p99 {}, p99.9 {}, max {}",
+        units::duration(histogram.min() * 1000),
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        units::duration(histogram.max() * 1000)
+    )
+}

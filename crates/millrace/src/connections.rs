@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Runs stateful traffic on ports: clients at the first one, servers at the second one. Commands
+//! start a session, and read its totals.
+
+mod session;
+mod totals;
+
+pub(crate) use session::{Ends, Session, SessionOptions};
+pub(crate) use totals::{EndTotals, Totals};

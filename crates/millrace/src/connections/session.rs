@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Opens ports, and runs the tasks of clients and servers on workers.
+
+use super::totals::{Ledger, Totals};
+use crate::cpu_locks;
+use crate::ports::{OpenOptions, OpenPorts, PortNames, Tuning};
+use anyhow::{Context, bail};
+use dpdk::Job;
+use generator::{
+    BurstSizes, Clock, Connections, ConnectionsCommand, ConnectionsReport, Phase, PortRx, PortTx,
+    Stage, Task, commands, mailbox, run_tasks,
+};
+use rtrb::Producer;
+use stateful::{CAPACITY_MAX, Profile, Role, Stack, StackConfig};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Time from the start of the workers until their clock runs. All run by then.
+const START: Duration = Duration::from_millis(20);
+/// Reports of a task in an interval.
+const REPORTS: u64 = 10;
+/// Longest wait until a task takes a command.
+const OBEYS: Duration = Duration::from_secs(1);
+
+/// Which ends are at the ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Ends {
+    /// Clients at port A, servers at port B.
+    Both,
+    /// Clients at the only port.
+    Client,
+    /// Servers at the only port.
+    Server,
+}
+
+impl Ends {
+    fn roles(self) -> &'static [Role] {
+        match self {
+            Self::Both => &[Role::Client, Role::Server],
+            Self::Client => &[Role::Client],
+            Self::Server => &[Role::Server],
+        }
+    }
+}
+
+/// How to run a session.
+pub(crate) struct SessionOptions<'a> {
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) ends: Ends,
+    /// Most connections of each end at a time, over all its tasks.
+    pub(crate) capacity: u32,
+    /// MAC addresses that ports A and B send to instead of each other.
+    pub(crate) next_hops: [Option<[u8; 6]>; 2],
+    /// Tasks of each end, each with a queue of its port.
+    pub(crate) tasks: u16,
+    /// Workers; by default one for each task while cpus are free.
+    pub(crate) workers: Option<usize>,
+    pub(crate) tuning: &'a Tuning,
+    pub(crate) mtu: Option<u16>,
+    pub(crate) bursts: BurstSizes,
+    pub(crate) interval: Duration,
+    pub(crate) seed: u64,
+}
+
+/// MTU of ports that do not say theirs.
+const MTU: u16 = 1500;
+
+impl SessionOptions<'_> {
+    fn workers(&self, tasks: usize) -> usize {
+        let (free, most) = match &self.tuning.cpus {
+            Some(named) => (named.len(), named.len()),
+            None => {
+                let cpus = cpu_locks::cpus_of_this_host();
+                (cpus.count_free(), cpus.usable().len())
+            }
+        };
+        self.workers.map_or(free, |it| most.min(it)).clamp(1, tasks)
+    }
+
+    /// Returns the most connections of each task.
+    fn capacity_of_task(&self) -> u32 {
+        self.capacity.div_ceil(self.tasks.into()).min(CAPACITY_MAX)
+    }
+}
+
+/// Running clients and servers.
+pub(crate) struct Session {
+    open: OpenPorts,
+    jobs: Vec<Job<()>>,
+    phase: Phase,
+    clients: Vec<Producer<ConnectionsCommand>>,
+    ledger: Ledger,
+    begun: Instant,
+    /// Bytes of memory for both ends of a connection, or for the only one.
+    pub(crate) bytes_per_connection: f64,
+}
+
+impl Session {
+    /// Opens the ports and starts the workers. Clients open no connection before
+    /// [`start`](Self::start).
+    pub(crate) fn open(
+        names: &PortNames,
+        options: &SessionOptions<'_>,
+        interrupted: &AtomicBool,
+    ) -> anyhow::Result<Self> {
+        let roles = options.ends.roles();
+        if names.count() != roles.len() {
+            bail!(
+                "{} needs {} port(s), and {} are named: clients are at port A, servers at port B",
+                if roles.len() == 2 { "both ends" } else { "one end" },
+                roles.len(),
+                names.count()
+            );
+        }
+        let workers = options.workers(roles.len() * usize::from(options.tasks));
+        let open = names.open(&OpenOptions {
+            workers,
+            rx_queues: options.tasks,
+            tx_queues: options.tasks,
+            mtu: options.mtu,
+            needed_mtu: 0,
+            sends_on_time: false,
+            tuning: options.tuning,
+        })?;
+        open.wait_for_links(interrupted);
+        let clock = Clock::measured().starting_in(START);
+        let begun = Instant::now() + START;
+        let mut session = Self {
+            jobs: Vec::new(),
+            phase: Phase::new(),
+            clients: Vec::new(),
+            ledger: Ledger::default(),
+            begun,
+            bytes_per_connection: 0.0,
+            open,
+        };
+        let tasks = session.make_tasks(options)?;
+        session.launch(tasks, workers, clock);
+        Ok(session)
+    }
+
+    /// Makes the tasks of all ends: of clients first.
+    fn make_tasks(&mut self, options: &SessionOptions<'_>) -> anyhow::Result<Vec<Box<dyn Task>>> {
+        let mut tasks: Vec<Box<dyn Task>> = Vec::new();
+        let macs: Vec<_> = self.open.ports.iter().map(|port| port.info().mac).collect();
+        let interval_ns = options.interval.as_nanos() as u64;
+        for (port, role) in options.ends.roles().iter().enumerate() {
+            let next_hop = options.next_hops[port].or(macs.get(1 - port).copied());
+            let next_hop = next_hop.unwrap_or([0xff; 6]);
+            let mut queues = std::mem::take(&mut self.open.queues[port]);
+            for number in 0..options.tasks {
+                let stack = Stack::new(StackConfig {
+                    profile: Arc::clone(&options.profile),
+                    role: *role,
+                    capacity: options.capacity_of_task(),
+                    macs: [macs[port], next_hop],
+                    mtu: options.mtu.unwrap_or(MTU),
+                    worker: (number, options.tasks),
+                    seed: options.seed.wrapping_add((port as u64) << 32 | u64::from(number)),
+                });
+                if number == 0 {
+                    self.bytes_per_connection += stack.bytes_per_record();
+                }
+                let rx = queues.0.pop().context("a queue for each task")?;
+                let tx = queues.1.pop().context("a queue for each task")?;
+                let BurstSizes { rx: rx_burst, tx: tx_burst } = options.bursts;
+                let tx = PortTx::new(tx, self.open.mempool).with_burst(tx_burst);
+                let rx = PortRx::new(rx).with_burst(rx_burst);
+                let (outbox, inbox) =
+                    mailbox(interval_ns.div_ceil(REPORTS), ConnectionsReport::default);
+                self.ledger.add(*role, inbox);
+                let (producer, consumer) = commands();
+                if *role == Role::Client {
+                    self.clients.push(producer);
+                }
+                let ends = (tx, rx, macs[port]);
+                tasks.push(Box::new(Connections::new(stack, ends, consumer, interval_ns, outbox)));
+            }
+        }
+        Ok(tasks)
+    }
+
+    /// Starts the workers, and gives each of them every `workers`th task.
+    fn launch(&mut self, tasks: Vec<Box<dyn Task>>, workers: usize, clock: Clock) {
+        let mut of_workers: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+        for (number, task) in tasks.into_iter().enumerate() {
+            of_workers[number % workers].push(task);
+        }
+        let lcores = std::mem::take(&mut self.open.lcores);
+        let jobs = lcores.into_iter().zip(of_workers).map(|(lcore, tasks)| {
+            let phase = self.phase.clone();
+            lcore.launch(move || drop(run_tasks(tasks, clock, &phase)))
+        });
+        self.jobs = jobs.collect();
+    }
+
+    /// Returns the time since the clock runs.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Begins to open connections.
+    pub(crate) fn start(&mut self, multiplier: f64, ramp: Duration) -> anyhow::Result<()> {
+        let ramp_ns = ramp.as_nanos() as u64;
+        self.command_clients(ConnectionsCommand::Start { multiplier, ramp_ns })
+    }
+
+    /// Opens no more connections. Those that are open go on.
+    pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
+        self.command_clients(ConnectionsCommand::Stop)
+    }
+
+    fn command_clients(&mut self, command: ConnectionsCommand) -> anyhow::Result<()> {
+        self.clients.iter_mut().try_for_each(|ring| push(ring, command))
+    }
+
+    /// Takes reports; returns the totals.
+    pub(crate) fn poll(&mut self) -> &Totals {
+        self.ledger.poll();
+        &self.ledger.totals
+    }
+
+    /// Takes the oldest interval below `number`, with its number.
+    pub(crate) fn take_interval(&mut self, number: u64) -> Option<(u64, Totals)> {
+        self.ledger.take_interval(number)
+    }
+
+    /// Cuts off the connections that are open, ends the workers and closes the ports. Returns the
+    /// totals, and the intervals that were not taken.
+    pub(crate) fn finish(mut self) -> (Totals, Vec<(u64, Totals)>) {
+        self.phase.set(Stage::End);
+        std::mem::take(&mut self.jobs).into_iter().for_each(|job| _ = job.join());
+        self.ledger.poll();
+        let mut rest = Vec::new();
+        while let Some(interval) = self.ledger.take_interval(u64::MAX) {
+            rest.push(interval);
+        }
+        self.open.close();
+        (self.ledger.totals, rest)
+    }
+}
+
+/// Gives a command to a task.
+fn push(
+    ring: &mut Producer<ConnectionsCommand>,
+    command: ConnectionsCommand,
+) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    while ring.push(command).is_err() {
+        if begun.elapsed() > OBEYS {
+            bail!("a worker does not take commands");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Adds up what the tasks of a session report, in total and by interval.
+
+use generator::{ConnectionsReport, Inbox, TakenFrames};
+use stateful::{Counters, Latencies, Role};
+use std::collections::BTreeMap;
+
+/// Counts of clients or of servers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndTotals {
+    pub(crate) counters: Counters,
+    pub(crate) latencies: Latencies,
+    /// Frames that the port took.
+    pub(crate) taken: TakenFrames,
+    /// Connections that were due and not opened yet, at the end.
+    pub(crate) overdue: u64,
+    /// Longest time between two turns of a task, in nanoseconds.
+    pub(crate) longest_gap_ns: u64,
+}
+
+impl EndTotals {
+    fn add(&mut self, report: &ConnectionsReport) {
+        self.counters.add(&report.counters);
+        self.latencies.add(&report.latencies);
+        self.taken.packets += report.taken.packets;
+        self.taken.bytes += report.taken.bytes;
+        self.longest_gap_ns = self.longest_gap_ns.max(report.longest_gap_ns);
+    }
+}
+
+/// Counts of both ends; `None` for an end that is not in this process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) client: Option<EndTotals>,
+    pub(crate) server: Option<EndTotals>,
+}
+
+impl Totals {
+    /// Returns the counts of an end, which are made if there are none.
+    fn end(&mut self, role: Role) -> &mut EndTotals {
+        let end = match role {
+            Role::Client => &mut self.client,
+            Role::Server => &mut self.server,
+        };
+        end.get_or_insert_default()
+    }
+}
+
+/// Reports of a task.
+struct Reporter {
+    role: Role,
+    inbox: Inbox<ConnectionsReport>,
+    /// Connections that were due in the latest report.
+    overdue: u64,
+}
+
+/// The counts of a session.
+#[derive(Default)]
+pub(super) struct Ledger {
+    reporters: Vec<Reporter>,
+    pub(super) totals: Totals,
+    intervals: BTreeMap<u64, Totals>,
+}
+
+impl Ledger {
+    /// Adds a task.
+    pub(super) fn add(&mut self, role: Role, inbox: Inbox<ConnectionsReport>) {
+        self.totals.end(role);
+        self.reporters.push(Reporter { role, inbox, overdue: 0 });
+    }
+
+    /// Takes the reports that have arrived.
+    pub(super) fn poll(&mut self) {
+        let Self { reporters, totals, intervals } = self;
+        for Reporter { role, inbox, overdue } in reporters.iter_mut() {
+            inbox.take_all(|report| {
+                totals.end(*role).add(report);
+                intervals.entry(report.interval).or_default().end(*role).add(report);
+                *overdue = report.overdue;
+            });
+        }
+        // Servers have none.
+        if let Some(client) = &mut totals.client {
+            client.overdue = reporters.iter().map(|it| it.overdue).sum();
+        }
+    }
+
+    /// Takes the oldest interval below `number`, with its number.
+    pub(super) fn take_interval(&mut self, number: u64) -> Option<(u64, Totals)> {
+        let first = self.intervals.first_entry().filter(|entry| *entry.key() < number)?;
+        Some(first.remove_entry())
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What an end needs to act at one moment: the time, its template, and ways to count and to send.
+
+use crate::addresses::Addresses;
+use crate::counters::{Counter, Counters, Latencies};
+use crate::endpoint::{Endpoint, flag};
+use crate::frame::{Output, Path, Segment, write_tcp, write_udp};
+use crate::profile::{Template, Timeouts};
+use crate::program::Program;
+use crate::script::Script;
+use crate::wheel::{tick_of, ticks_of_ms};
+
+/// What becomes of an end after an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It goes on.
+    Open,
+    /// It has ended, and counts as this. Its ports may be used again.
+    Ended(Counter),
+    /// It has ended, and counts as completed. The peer may not know it yet.
+    Closed,
+    /// It has ended and was counted before.
+    Gone,
+}
+
+/// Waits in ticks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    pub(crate) idle: u32,
+    pub(crate) answer: u32,
+    pub(crate) delayed_ack: u32,
+    pub(crate) reuse: u32,
+    pub(crate) syn_retries: u8,
+    pub(crate) retries: u8,
+}
+
+impl Waits {
+    pub(crate) fn new(timeouts: &Timeouts) -> Self {
+        Self {
+            idle: ticks_of_ms(timeouts.idle_ms),
+            answer: ticks_of_ms(timeouts.answer_ms),
+            delayed_ack: ticks_of_ms(timeouts.delayed_ack_ms),
+            reuse: ticks_of_ms(timeouts.reuse_ms),
+            syn_retries: timeouts.syn_retries,
+            retries: timeouts.retries,
+        }
+    }
+}
+
+/// MAC addresses of a port, and of those that it sends to.
+#[derive(Clone, Debug)]
+pub(crate) struct Macs {
+    pub(crate) own: [u8; 6],
+    /// The first one is the next hop of clients.
+    pub(crate) neighbours: Vec<[u8; 6]>,
+}
+
+impl Macs {
+    /// Returns the number of a neighbour; that of the next hop if there are too many.
+    #[inline(always)]
+    pub(crate) fn number(&mut self, mac: [u8; 6]) -> u8 {
+        if let Some(number) = self.neighbours.iter().position(|known| *known == mac) {
+            return number as u8;
+        }
+        if self.neighbours.len() > usize::from(u8::MAX) {
+            return 0;
+        }
+        self.neighbours.push(mac);
+        (self.neighbours.len() - 1) as u8
+    }
+}
+
+/// The moment at which an end acts.
+pub(crate) struct Context<'a, O> {
+    /// Microseconds since the start.
+    pub(crate) now_us: u64,
+    pub(crate) is_client: bool,
+    pub(crate) template: &'a Template,
+    pub(crate) waits: &'a Waits,
+    pub(crate) addresses: &'a Addresses,
+    pub(crate) macs: &'a Macs,
+    /// Longest TCP payload that fits into our frames.
+    pub(crate) mss: u16,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) latencies: &'a mut Latencies,
+    pub(crate) random: &'a mut u64,
+    pub(crate) out: &'a mut O,
+}
+
+impl<O: Output> Context<'_, O> {
+    #[inline(always)]
+    pub(crate) fn tick(&self) -> u32 {
+        tick_of(self.now_us)
+    }
+
+    /// Returns the program of this end.
+    #[inline(always)]
+    pub(crate) fn program(&self) -> &Program {
+        match self.is_client {
+            true => &self.template.client,
+            false => &self.template.server,
+        }
+    }
+
+    /// Returns what the peer's program sends.
+    #[inline(always)]
+    pub(crate) fn expected(&self) -> &Script {
+        match self.is_client {
+            true => self.template.server.sent(),
+            false => self.template.client.sent(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn count(&mut self, counter: Counter) {
+        self.counters[counter] += 1;
+    }
+
+    /// Returns a random number (xorshift64*, Vigna 2016).
+    pub(crate) fn random(&mut self) -> u64 {
+        let state = &mut *self.random;
+        *state ^= *state >> 12;
+        *state ^= *state << 25;
+        *state ^= *state >> 27;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// True if a frame can be sent now. Otherwise the end tries again at the next tick.
+    #[inline(always)]
+    fn has_room(&mut self, end: &mut Endpoint) -> bool {
+        if self.out.room() > 0 {
+            return true;
+        }
+        self.count(Counter::Blocked);
+        end.set(flag::BLOCKED);
+        end.wait_transport(self.tick(), 1);
+        false
+    }
+
+    #[inline(always)]
+    fn path(&self, end: &Endpoint) -> Path {
+        Path {
+            dst_mac: self.macs.neighbours[usize::from(end.neighbour)],
+            src_mac: self.macs.own,
+            src: self.addresses.address(end.local),
+            dst: self.addresses.address(end.remote),
+            sport: end.local_port,
+            dport: end.remote_port,
+        }
+    }
+
+    /// Sends a segment with `len` bytes of the program's data; false if there is no room for it.
+    #[inline(always)]
+    pub(crate) fn send_segment(&mut self, end: &mut Endpoint, segment: &Segment, len: u32) -> bool {
+        if !self.has_room(end) {
+            return false;
+        }
+        let path = self.path(end);
+        let offset = end.offset_sent(segment.seq);
+        let script = match self.is_client {
+            true => self.template.client.sent(),
+            false => self.template.server.sent(),
+        };
+        let mut bytes = 0;
+        self.out.push(|room| {
+            let fill = |to: &mut [u8]| script.write(offset, to);
+            bytes = write_tcp(room, &path, segment, (len as usize, fill));
+            bytes
+        });
+        self.count_sent(bytes, len);
+        true
+    }
+
+    /// Sends a datagram with `len` bytes of the program's data; false if there is no room for it.
+    pub(crate) fn send_datagram(&mut self, end: &mut Endpoint, len: u32) -> bool {
+        if !self.has_room(end) {
+            return false;
+        }
+        let path = self.path(end);
+        let offset = end.written;
+        let script = match self.is_client {
+            true => self.template.client.sent(),
+            false => self.template.server.sent(),
+        };
+        let mut bytes = 0;
+        self.out.push(|room| {
+            bytes =
+                write_udp(room, &path, (len as usize, |to: &mut [u8]| script.write(offset, to)));
+            bytes
+        });
+        self.count_sent(bytes, len);
+        true
+    }
+
+    #[inline(always)]
+    fn count_sent(&mut self, bytes: usize, payload: u32) {
+        self.count(Counter::FramesSent);
+        self.counters[Counter::BytesSent] += bytes as u64;
+        self.counters[Counter::PayloadSent] += u64::from(payload);
+    }
+
+    /// Notes that data of the peer has come: at a client, the first byte of a response.
+    #[inline(always)]
+    pub(crate) fn note_received(&mut self, end: &mut Endpoint, payload: u16) {
+        self.counters[Counter::PayloadReceived] += u64::from(payload);
+        if end.take(flag::AWAITS_RESPONSE) && self.is_client {
+            self.count(Counter::Responses);
+            let latency = (self.now_us as u32).wrapping_sub(end.timed_at);
+            self.latencies.response.saturating_record(latency.into());
+        }
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Writes the frames that ends send.
+
+use crate::profile::is_ipv4;
+use wire::checksum::{Sum, pseudo_v4, pseudo_v6};
+use wire::ethernet::{Ethernet, MIN_FRAME, ether_type};
+use wire::ipv4::Ipv4;
+use wire::ipv6::Ipv6;
+use wire::proto;
+use wire::tcp::Tcp;
+use wire::udp::Udp;
+
+/// Takes the frames that ends send.
+pub trait Output {
+    /// Returns how many frames may be pushed now.
+    fn room(&mut self) -> usize;
+
+    /// Passes `write` a buffer for a frame of up to 9234 bytes; it returns the length.
+    ///
+    /// # Panics
+    /// May panic if [`room`](Self::room) has not promised room for the frame.
+    fn push(&mut self, write: impl FnOnce(&mut [u8]) -> usize);
+}
+
+/// Addresses of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    pub(crate) dst_mac: [u8; 6],
+    pub(crate) src_mac: [u8; 6],
+    pub(crate) src: u128,
+    pub(crate) dst: u128,
+    pub(crate) sport: u16,
+    pub(crate) dport: u16,
+}
+
+/// Fields of a TCP segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) flags: u8,
+    pub(crate) window: u16,
+    /// Value of the MSS option; 0 for a segment without options.
+    pub(crate) mss: u16,
+}
+
+/// Time to live of packets.
+const TTL: u8 = 64;
+/// Length of the MSS option.
+const MSS_OPTION: usize = 4;
+
+/// Writes a TCP segment whose payload of `len` bytes `fill` writes; returns the length of the
+/// frame.
+#[inline(always)]
+pub(crate) fn write_tcp(
+    room: &mut [u8],
+    path: &Path,
+    segment: &Segment,
+    (len, fill): (usize, impl FnOnce(&mut [u8])),
+) -> usize {
+    let options = if segment.mss > 0 { MSS_OPTION } else { 0 };
+    let header = Tcp::LEN + options;
+    let at = write_ip(room, path, proto::TCP, header + len);
+    let tcp = &mut room[at..at + header + len];
+    tcp[0..2].copy_from_slice(&path.sport.to_be_bytes());
+    tcp[2..4].copy_from_slice(&path.dport.to_be_bytes());
+    tcp[4..8].copy_from_slice(&segment.seq.to_be_bytes());
+    tcp[8..12].copy_from_slice(&segment.ack.to_be_bytes());
+    tcp[12] = (header as u8 / 4) << 4;
+    tcp[13] = segment.flags;
+    tcp[14..16].copy_from_slice(&segment.window.to_be_bytes());
+    tcp[16..20].fill(0);
+    if options > 0 {
+        let [a, b] = segment.mss.to_be_bytes();
+        tcp[20..24].copy_from_slice(&[2, 4, a, b]);
+    }
+    if len > 0 {
+        fill(&mut tcp[header..]);
+    }
+    let sum = pseudo(path.src, path.dst, proto::TCP, header + len).add_bytes(tcp);
+    tcp[16..18].copy_from_slice(&sum.finish().to_be_bytes());
+    pad(room, at + header + len)
+}
+
+/// Writes a UDP datagram whose payload of `len` bytes `fill` writes; returns the length of the
+/// frame.
+#[inline(always)]
+pub(crate) fn write_udp(
+    room: &mut [u8],
+    path: &Path,
+    (len, fill): (usize, impl FnOnce(&mut [u8])),
+) -> usize {
+    let whole = Udp::LEN + len;
+    let at = write_ip(room, path, proto::UDP, whole);
+    let udp = &mut room[at..at + whole];
+    udp[0..2].copy_from_slice(&path.sport.to_be_bytes());
+    udp[2..4].copy_from_slice(&path.dport.to_be_bytes());
+    udp[4..6].copy_from_slice(&(whole as u16).to_be_bytes());
+    udp[6..8].fill(0);
+    fill(&mut udp[Udp::LEN..]);
+    let sum = pseudo(path.src, path.dst, proto::UDP, whole).add_bytes(udp).finish();
+    // A checksum of 0 would say that there is none (RFC 768).
+    let sum = if sum == 0 { 0xffff } else { sum };
+    udp[6..8].copy_from_slice(&sum.to_be_bytes());
+    pad(room, at + whole)
+}
+
+/// Writes Ethernet and IP headers for `len` bytes; returns where these begin.
+#[inline(always)]
+fn write_ip(room: &mut [u8], path: &Path, protocol: u8, len: usize) -> usize {
+    room[0..6].copy_from_slice(&path.dst_mac);
+    room[6..12].copy_from_slice(&path.src_mac);
+    let packet = &mut room[12..];
+    if !is_ipv4(path.src) {
+        packet[0..2].copy_from_slice(&ether_type::IPV6.to_be_bytes());
+        let header = &mut packet[2..2 + Ipv6::LEN];
+        header[0..4].copy_from_slice(&0x6000_0000_u32.to_be_bytes());
+        header[4..6].copy_from_slice(&(len as u16).to_be_bytes());
+        header[6..8].copy_from_slice(&[protocol, TTL]);
+        header[8..24].copy_from_slice(&path.src.to_be_bytes());
+        header[24..40].copy_from_slice(&path.dst.to_be_bytes());
+        return Ethernet::LEN + Ipv6::LEN;
+    }
+    packet[0..2].copy_from_slice(&ether_type::IPV4.to_be_bytes());
+    let header: &mut [u8; Ipv4::LEN] =
+        (&mut packet[2..2 + Ipv4::LEN]).try_into().expect("a slice of this length");
+    let [a, b] = ((Ipv4::LEN + len) as u16).to_be_bytes();
+    // Don't fragment: no identification is needed (RFC 6864).
+    header[0..12].copy_from_slice(&[0x45, 0, a, b, 0, 0, 0x40, 0, TTL, protocol, 0, 0]);
+    header[12..16].copy_from_slice(&(path.src as u32).to_be_bytes());
+    header[16..20].copy_from_slice(&(path.dst as u32).to_be_bytes());
+    let sum = Sum::default().add_header(header).finish();
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    Ethernet::LEN + Ipv4::LEN
+}
+
+/// Returns the sum of the pseudo header of two addresses of one family.
+#[inline(always)]
+pub(crate) fn pseudo(src: u128, dst: u128, protocol: u8, len: usize) -> Sum {
+    match is_ipv4(src) {
+        true => pseudo_v4((src as u32).into(), (dst as u32).into(), protocol, len as u16),
+        false => pseudo_v6(src.into(), dst.into(), protocol, len as u32),
+    }
+}
+
+/// Pads a frame to the shortest that Ethernet has; returns its length.
+#[inline(always)]
+fn pad(room: &mut [u8], len: usize) -> usize {
+    if len < MIN_FRAME {
+        room[len..MIN_FRAME].fill(0);
+    }
+    len.max(MIN_FRAME)
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Actions of a program, as profiles write them: a table with one verb, or the verb alone.
+
+use crate::program::Action;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Largest file that a program sends.
+const FILE_MAX: u64 = 64 << 20;
+
+/// An action, whose file has not been read.
+#[derive(Clone, Debug)]
+pub(super) enum ActionText {
+    /// Complete.
+    Ready(Action),
+    /// Sends a file.
+    SendFile(PathBuf),
+    /// Repeats actions.
+    Repeat(u16, Vec<ActionText>),
+}
+
+impl ActionText {
+    /// Reads the files that the action names.
+    pub(super) fn resolve(self, folder: &Path) -> Result<Action, String> {
+        match self {
+            Self::Ready(action) => Ok(action),
+            Self::SendFile(path) => {
+                let path = folder.join(path);
+                let refuse = |fault: &dyn fmt::Display| {
+                    format!("send_file: cannot read {}: {fault}", path.display())
+                };
+                let len = std::fs::metadata(&path).map_err(|error| refuse(&error))?.len();
+                if len > FILE_MAX {
+                    return Err(refuse(&format!("it has more than {FILE_MAX} bytes")));
+                }
+                let bytes = std::fs::read(&path).map_err(|error| refuse(&error))?;
+                Ok(Action::SendBytes(bytes.into()))
+            }
+            Self::Repeat(count, body) => {
+                let body = body.into_iter().map(|it| it.resolve(folder)).collect::<Result<_, _>>();
+                Ok(Action::Repeat(count, body?))
+            }
+        }
+    }
+}
+
+/// Verbs, for error texts.
+const VERBS: &[&str] = &["send", "send_file", "receive", "delay_ms", "repeat", "close", "reset"];
+
+/// A number of bytes, or a text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Sent {
+    Bytes(u32),
+    Text(String),
+}
+
+/// A time, or a range of times.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Delay {
+    Fixed(u32),
+    Random([u32; 2]),
+}
+
+struct ActionVisitor;
+
+impl<'de> Visitor<'de> for ActionVisitor {
+    type Value = ActionText;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an action, such as { send = 20 }, { receive = 20 } or \"close\"")
+    }
+
+    fn visit_str<E: de::Error>(self, verb: &str) -> Result<ActionText, E> {
+        match verb {
+            "close" => Ok(ActionText::Ready(Action::Close)),
+            "reset" => Ok(ActionText::Ready(Action::Reset)),
+            other => Err(E::unknown_variant(other, &["close", "reset"])),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ActionText, A::Error> {
+        let Some(verb) = map.next_key::<String>()? else {
+            return Err(de::Error::custom("an action needs a verb, such as { send = 20 }"));
+        };
+        let action = match verb.as_str() {
+            "send" => ActionText::Ready(match map.next_value()? {
+                Sent::Bytes(len) => Action::Send(len),
+                Sent::Text(text) => Action::SendBytes(text.into_bytes().into()),
+            }),
+            "send_file" => ActionText::SendFile(map.next_value()?),
+            "receive" => ActionText::Ready(Action::Receive(map.next_value()?)),
+            "delay_ms" => ActionText::Ready(match map.next_value()? {
+                Delay::Fixed(ms) => Action::Delay(ms, ms),
+                Delay::Random([min, max]) => Action::Delay(min, max),
+            }),
+            "repeat" | "do" => return repeat(verb, map),
+            other => return Err(de::Error::unknown_variant(other, VERBS)),
+        };
+        match map.next_key::<String>()? {
+            None => Ok(action),
+            Some(more) => Err(de::Error::custom(format!(
+                "{verb} and {more}: an action has one verb; write two actions"
+            ))),
+        }
+    }
+}
+
+/// Reads `repeat` and `do`, in either order.
+fn repeat<'de, A: MapAccess<'de>>(first: String, mut map: A) -> Result<ActionText, A::Error> {
+    let (mut count, mut body) = (None, None);
+    let mut key = Some(first);
+    while let Some(name) = key {
+        match name.as_str() {
+            "repeat" => count = Some(map.next_value()?),
+            "do" => body = Some(map.next_value()?),
+            other => return Err(de::Error::unknown_field(other, &["repeat", "do"])),
+        }
+        key = map.next_key()?;
+    }
+    let count = count.ok_or_else(|| de::Error::missing_field("repeat"))?;
+    let body = body.ok_or_else(|| de::Error::missing_field("do"))?;
+    Ok(ActionText::Repeat(count, body))
+}
+
+impl<'de> Deserialize<'de> for ActionText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ActionVisitor)
+    }
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! All ends of one worker at one port: opens connections as a client, accepts them as a server, and
+//! passes packets and deadlines to them.
+
+mod open;
+
+use crate::addresses::Addresses;
+use crate::context::{Context, Fate, Macs, Waits};
+use crate::counters::{Counter, Counters, Latencies};
+use crate::endpoint::{EndpointId, State, flag};
+use crate::frame::Output;
+use crate::packet::{Headers, NotRead, read};
+use crate::profile::{Profile, Transport};
+use crate::table::{Key, Table};
+use crate::wheel::{NONE, Wheel, tick_of};
+use open::Opener;
+use std::sync::Arc;
+use wire::tcp::{ACK, FIN, RST, SYN};
+
+/// Most frames of a burst.
+pub const BURST_MAX: usize = 32;
+/// Most deadlines of a turn.
+const DEADLINES_MAX: u32 = 64;
+
+/// Which end of connections a stack is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It opens connections.
+    Client,
+    /// It accepts them.
+    Server,
+}
+
+/// Options of a stack.
+#[derive(Clone, Debug)]
+pub struct StackConfig {
+    /// The traffic.
+    pub profile: Arc<Profile>,
+    /// Which end of the connections it is.
+    pub role: Role,
+    /// Most connections at a time: 88 bytes, and 6 for the index, are allocated for each.
+    pub capacity: u32,
+    /// MAC address of the port, and that of the next hop.
+    pub macs: [[u8; 6]; 2],
+    /// MTU of the port.
+    pub mtu: u16,
+    /// Number of this worker, and of all.
+    pub worker: (u16, u16),
+    /// Seed of sequence numbers and random delays.
+    pub seed: u64,
+}
+
+/// A packet of a burst.
+#[derive(Clone, Copy, Debug, Default)]
+struct Noted {
+    headers: Headers,
+    key: Option<Key>,
+    hash: u64,
+}
+
+/// The ends of connections of one worker.
+#[derive(Debug)]
+pub struct Stack {
+    profile: Arc<Profile>,
+    role: Role,
+    table: Table,
+    wheel: Wheel,
+    addresses: Addresses,
+    macs: Macs,
+    waits: Waits,
+    /// MSS of TCP within the MTU.
+    mss: u16,
+    openers: Vec<Opener>,
+    counters: Counters,
+    latencies: Latencies,
+    random: u64,
+    burst: Box<[Noted; BURST_MAX]>,
+    /// The record that [`Self::abort`] looks at next.
+    next_aborted: EndpointId,
+    /// Sum of what the look-ups have touched, so that the compiler keeps them.
+    touched: u32,
+}
+
+impl Stack {
+    /// Makes a stack without connections.
+    pub fn new(config: StackConfig) -> Self {
+        let StackConfig { profile, role, capacity, macs: [own, next_hop], mtu, worker, seed } =
+            config;
+        let headers = if profile.clients.is_ipv4() { 40 } else { 60 };
+        let openers = match role {
+            Role::Client => Opener::of_profile(&profile, worker),
+            Role::Server => Vec::new(),
+        };
+        Self {
+            role,
+            table: Table::new(capacity),
+            wheel: Wheel::new(),
+            addresses: Addresses::new(profile.clients, profile.servers),
+            macs: Macs { own, neighbours: vec![next_hop] },
+            waits: Waits::new(&profile.timeouts),
+            mss: mtu.saturating_sub(headers).max(64),
+            openers,
+            counters: Counters::default(),
+            latencies: Latencies::default(),
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            burst: Box::new([Noted::default(); BURST_MAX]),
+            next_aborted: 0,
+            touched: 0,
+            profile,
+        }
+    }
+
+    /// Returns the counters since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Returns the latencies since they were cleared.
+    pub fn latencies(&mut self) -> &mut Latencies {
+        &mut self.latencies
+    }
+
+    /// Returns the number of records in use: connections that are open, and closed ones whose ports
+    /// must not be used yet.
+    pub fn records(&self) -> u32 {
+        self.table.used()
+    }
+
+    /// Returns the bytes of memory for a record and its place in the index.
+    pub fn bytes_per_record(&self) -> f64 {
+        self.table.bytes_per_record()
+    }
+
+    /// True if ARP and neighbour discovery of this address are ours to answer.
+    pub fn is_own(&self, address: std::net::IpAddr) -> bool {
+        match self.role {
+            Role::Client => self.profile.clients.contains(address),
+            Role::Server => self.profile.servers.contains(address),
+        }
+    }
+
+    /// Reads the headers of frame `number` of a burst, below [`BURST_MAX`]. All frames of a burst
+    /// are noted before the first one is processed, so that their records are in the cache by then.
+    /// Returns true if the frame is of another protocol than TCP and UDP.
+    #[inline(always)]
+    pub fn note(&mut self, number: usize, frame: &[u8]) -> bool {
+        self.counters[Counter::FramesReceived] += 1;
+        self.counters[Counter::BytesReceived] += frame.len() as u64;
+        let noted = &mut self.burst[number];
+        noted.key = None;
+        let headers = match read(frame) {
+            Ok(headers) => headers,
+            Err(not_read) => {
+                self.counters[match not_read {
+                    NotRead::Foreign => Counter::Foreign,
+                    NotRead::Malformed => Counter::Malformed,
+                    NotRead::BadChecksum => Counter::BadChecksums,
+                }] += 1;
+                return not_read == NotRead::Foreign;
+            }
+        };
+        let is_ours = match self.role {
+            Role::Client => self.addresses.is_client(headers.dst),
+            Role::Server => self.addresses.is_server(headers.dst),
+        };
+        if !is_ours {
+            self.counters[Counter::Foreign] += 1;
+            return false;
+        }
+        let local = self.addresses.number(headers.dst);
+        let remote = match self.role {
+            Role::Client => self.addresses.number(headers.src),
+            Role::Server => self.addresses.learn(headers.src),
+        };
+        let Some((local, remote)) = local.zip(remote) else {
+            self.counters[Counter::Stray] += 1;
+            return false;
+        };
+        let Headers { sport, dport, is_udp, .. } = headers;
+        let key = Key { remote, local, remote_port: sport, local_port: dport, is_udp };
+        let hash = key.hash();
+        *noted = Noted { headers, key: Some(key), hash };
+        false
+    }
+
+    /// Brings the records of the first `count` frames of the burst into the cache.
+    #[inline(always)]
+    pub fn look_up(&mut self, count: usize) {
+        let mut ids = [NONE; BURST_MAX];
+        for (id, noted) in ids.iter_mut().zip(&self.burst[..count]) {
+            *id = self.table.peek(noted.hash).unwrap_or(0);
+        }
+        for id in &ids[..count] {
+            self.touched ^= self.table.records[*id as usize].una;
+        }
+    }
+
+    /// Processes frame `number` of the burst.
+    #[inline(always)]
+    pub fn process(&mut self, number: usize, frame: &[u8], now_ns: u64, out: &mut impl Output) {
+        let Noted { headers, key, hash } = self.burst[number];
+        let Some(key) = key else { return };
+        let found = self.table.find(&key, hash);
+        let Some(id) = found else { return self.process_unknown(number, frame, now_ns, out) };
+        self.act(id, now_ns, out, |context, end| {
+            let data = &frame[headers.payload()];
+            match headers.is_udp {
+                true => context.receive_udp(end, &headers, data),
+                false => context.receive(end, &headers, data),
+            }
+        });
+    }
+
+    /// Processes a packet without a record: a server accepts a new connection.
+    fn process_unknown(&mut self, number: usize, frame: &[u8], now_ns: u64, out: &mut impl Output) {
+        let Noted { headers, key, hash } = self.burst[number];
+        let Some(key) = key else { return };
+        let transport = if headers.is_udp { Transport::Udp } else { Transport::Tcp };
+        let is_first = headers.is_udp || headers.flags & (SYN | ACK | RST) == SYN;
+        let listens = |it: &crate::Template| (it.transport, it.port) == (transport, headers.dport);
+        let template = self.profile.templates.iter().position(listens);
+        let Some(template) = template.filter(|_| is_first && self.role == Role::Server) else {
+            return self.answer_stray(number, frame, out);
+        };
+        let state = if headers.is_udp { State::Udp } else { State::SynReceived };
+        if headers.is_udp {
+            let data = &frame[headers.payload()];
+            let first = self.profile.templates[template].client.sent();
+            if data.is_empty() || !first.has(0, data) {
+                self.counters[Counter::UnexpectedDatagrams] += 1;
+                return;
+            }
+        }
+        let Some(id) = self.table.insert(&key, hash, state) else {
+            self.counters[Counter::TableFull] += 1;
+            return;
+        };
+        self.counters[Counter::Attempted] += 1;
+        let mac = std::array::from_fn(|at| frame[6 + at]);
+        let record = &mut self.table.records[id as usize];
+        (record.template, record.neighbour) = (template as u8, self.macs.number(mac));
+        self.act(id, now_ns, out, |context, end| match headers.is_udp {
+            true => {
+                end.begin_udp();
+                context.receive_udp(end, &headers, &frame[headers.payload()])
+            }
+            false => {
+                context.accept(end, &headers);
+                Fate::Open
+            }
+        });
+    }
+
+    /// Answers a segment that belongs to no connection (RFC 9293 section 3.10.7.1). A FIN is
+    /// acknowledged: it is the end of a connection that this end has forgotten instead of keeping
+    /// it in TIME-WAIT.
+    fn answer_stray(&mut self, number: usize, frame: &[u8], out: &mut impl Output) {
+        let headers = self.burst[number].headers;
+        let is_late_fin = headers.flags & (FIN | ACK | SYN | RST) == FIN | ACK
+            && headers.payload_len == 0
+            && !headers.is_udp;
+        if !is_late_fin {
+            self.counters[Counter::Stray] += 1;
+        }
+        if headers.is_udp || headers.flags & RST != 0 {
+            return;
+        }
+        let macs = [std::array::from_fn(|at| frame[6 + at]), self.macs.own];
+        if out.room() == 0 {
+            self.counters[Counter::Blocked] += 1;
+            return;
+        }
+        let mut bytes = 0;
+        out.push(|room| {
+            bytes = headers.write_answer(room, macs, is_late_fin);
+            bytes
+        });
+        self.counters[Counter::FramesSent] += 1;
+        self.counters[Counter::BytesSent] += bytes as u64;
+        self.counters[Counter::ResetsSent] += u64::from(!is_late_fin);
+    }
+
+    /// Acts on deadlines that are over; true if there was any.
+    pub fn expire(&mut self, now_ns: u64, out: &mut impl Output) -> bool {
+        let tick = tick_of(now_ns / 1000);
+        let mut is_any = false;
+        for _ in 0..DEADLINES_MAX {
+            let Some(id) = self.wheel.pop(&mut self.table.records, tick) else { break };
+            is_any = true;
+            self.act(id, now_ns, out, |context, end| {
+                if end.has(flag::PROGRAM_WAITS) && end.program_at <= tick {
+                    end.clear(flag::PROGRAM_WAITS);
+                    let fate = context.go_on(end);
+                    if fate != Fate::Open {
+                        return fate;
+                    }
+                }
+                if end.has(flag::TRANSPORT_WAITS) && end.transport_at <= tick {
+                    return match end.state {
+                        State::Udp => context.expire_udp(end),
+                        _ => context.expire(end),
+                    };
+                }
+                Fate::Open
+            });
+        }
+        is_any
+    }
+
+    /// Lets an end act, and does what follows for its record.
+    #[inline(always)]
+    fn act<O: Output>(
+        &mut self,
+        id: EndpointId,
+        now_ns: u64,
+        out: &mut O,
+        act: impl FnOnce(&mut Context<'_, O>, &mut crate::endpoint::Endpoint) -> Fate,
+    ) {
+        let end = &mut self.table.records[id as usize];
+        let mut context = Context {
+            now_us: now_ns / 1000,
+            is_client: self.role == Role::Client,
+            template: &self.profile.templates[usize::from(end.template)],
+            waits: &self.waits,
+            addresses: &self.addresses,
+            macs: &self.macs,
+            mss: self.mss,
+            counters: &mut self.counters,
+            latencies: &mut self.latencies,
+            random: &mut self.random,
+            out,
+        };
+        match act(&mut context, end) {
+            Fate::Open => self.arm(id),
+            Fate::Ended(counter) => self.end(id, counter),
+            Fate::Closed => self.close(id, now_ns),
+            Fate::Gone => self.forget(id),
+        }
+    }
+
+    /// Puts a record into the wheel, if it must be there and is not, or is too late.
+    #[inline(always)]
+    fn arm(&mut self, id: EndpointId) {
+        let end = &mut self.table.records[id as usize];
+        if end.is_linked() && !end.has(flag::RELINK) {
+            return;
+        }
+        end.clear(flag::RELINK);
+        let at = end.settle_deadlines();
+        if at != NONE {
+            self.wheel.link(&mut self.table.records, id, at);
+        }
+    }
+
+    /// Counts an end that has closed, and frees its record, unless its ports would be used again
+    /// too early.
+    #[inline(always)]
+    fn close(&mut self, id: EndpointId, now_ns: u64) {
+        self.count_end(id, Counter::Completed);
+        let end = &self.table.records[id as usize];
+        let is_reused_soon = self.openers.get(usize::from(end.template)).is_some_and(|opener| {
+            let client = self.addresses.place_of_client(end.local);
+            opener.is_reused_soon(client, end.local_port, &self.profile.timeouts)
+        });
+        if !is_reused_soon {
+            return self.forget(id);
+        }
+        let end = &mut self.table.records[id as usize];
+        end.wait_transport(tick_of(now_ns / 1000), self.waits.reuse);
+        self.arm(id);
+    }
+
+    fn end(&mut self, id: EndpointId, counter: Counter) {
+        self.count_end(id, counter);
+        self.forget(id);
+    }
+
+    #[inline(always)]
+    fn count_end(&mut self, id: EndpointId, counter: Counter) {
+        self.counters[counter] += 1;
+        let template = usize::from(self.table.records[id as usize].template);
+        if let Some(opener) = self.openers.get_mut(template) {
+            opener.active -= 1;
+        }
+    }
+
+    #[inline(always)]
+    fn forget(&mut self, id: EndpointId) {
+        if self.table.records[id as usize].is_linked() {
+            self.wheel.unlink(&mut self.table.records, id);
+        }
+        self.table.remove(id);
+    }
+}
+
+impl<O: Output> Context<'_, O> {
+    /// Goes on with the program after a delay.
+    fn go_on(&mut self, end: &mut crate::endpoint::Endpoint) -> Fate {
+        if end.state == State::Udp {
+            return self.advance_udp(end);
+        }
+        let fate = self.advance(end);
+        if fate == Fate::Open {
+            self.output(end);
+        }
+        fate
+    }
+}

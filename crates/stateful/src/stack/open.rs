@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Opens the connections of clients as they are due.
+
+use super::{Role, Stack};
+use crate::context::Fate;
+use crate::counters::Counter;
+use crate::endpoint::State;
+use crate::frame::Output;
+use crate::pace::Pace;
+use crate::profile::{Profile, Timeouts, Transport};
+use crate::table::Key;
+use crate::tuples::Tuples;
+
+/// Connections that are opened in a turn at most.
+const OPENED_MAX: u64 = 32;
+/// Tuples that are tried for a connection.
+const TRIES: u32 = 16;
+
+/// Opens connections of a template.
+#[derive(Clone, Debug)]
+pub(super) struct Opener {
+    tuples: Tuples,
+    pace: Pace,
+    /// Connections each second of this worker, by the profile.
+    rate: f64,
+    /// Number of connections that were opened, or could not be.
+    pub(super) opened: u64,
+    /// Number of those that have not ended.
+    pub(super) active: u64,
+    /// Most connections: active ones if they are replaced, otherwise in total.
+    limit: Option<u64>,
+    is_continuous: bool,
+    is_stopped: bool,
+}
+
+impl Opener {
+    pub(super) fn of_profile(profile: &Profile, worker: (u16, u16)) -> Vec<Self> {
+        let (number, workers) = (u64::from(worker.0), u64::from(worker.1));
+        let counts = [profile.clients.count(), profile.servers.count()];
+        let opener = |template: &crate::Template| Self {
+            tuples: Tuples::new(counts, &profile.client_ports, worker),
+            pace: Pace::new(0.0, 0, 0),
+            rate: template.cps / workers as f64,
+            opened: 0,
+            active: 0,
+            // The first workers take what does not divide.
+            limit: template.limit.map(|limit| (limit + workers - 1 - number) / workers),
+            is_continuous: template.is_continuous,
+            is_stopped: true,
+        };
+        profile.templates.iter().map(opener).collect()
+    }
+
+    /// True if this tuple may be taken again before it has rested.
+    pub(super) fn is_reused_soon(&self, client: u32, port: u16, timeouts: &Timeouts) -> bool {
+        let taken = self.rate_now() * f64::from(timeouts.reuse_ms) / 1000.0;
+        self.tuples.distance(client, port) as f64 <= taken + OPENED_MAX as f64
+    }
+
+    fn rate_now(&self) -> f64 {
+        self.pace.rate()
+    }
+
+    /// Returns how many connections may be opened now.
+    #[inline(always)]
+    fn due(&self, now_ns: u64) -> u64 {
+        if self.is_stopped {
+            return 0;
+        }
+        let due = (self.pace.due(now_ns) as u64).saturating_sub(self.opened);
+        let allowed = match (self.limit, self.is_continuous) {
+            (None, _) => u64::MAX,
+            (Some(limit), true) => limit.saturating_sub(self.active),
+            (Some(limit), false) => limit.saturating_sub(self.opened),
+        };
+        due.min(allowed)
+    }
+}
+
+impl Stack {
+    /// Begins to open connections at `now_ns`: `multiplier` times as many as the profile says,
+    /// after a linear ramp.
+    pub fn start(&mut self, multiplier: f64, now_ns: u64, ramp_ns: u64) {
+        for opener in &mut self.openers {
+            opener.pace = Pace::new(opener.rate * multiplier, now_ns, ramp_ns);
+            opener.opened = 0;
+            opener.is_stopped = false;
+        }
+    }
+
+    /// Changes the rate to `multiplier` times that of the profile. With 0, no connection is opened
+    /// any more, not even one that is overdue.
+    pub fn set_multiplier(&mut self, multiplier: f64, now_ns: u64) {
+        for opener in &mut self.openers {
+            opener.pace.set_rate(opener.rate * multiplier, now_ns);
+            opener.is_stopped = multiplier == 0.0;
+        }
+    }
+
+    /// Returns the number of connections that are due and not opened.
+    pub fn overdue(&self, now_ns: u64) -> u64 {
+        self.openers.iter().map(|opener| opener.due(now_ns)).sum()
+    }
+
+    /// Opens connections that are due, up to 32 of each template; true if there was any.
+    pub fn open(&mut self, now_ns: u64, out: &mut impl Output) -> bool {
+        let mut is_any = false;
+        for template in 0..self.openers.len() {
+            let due = self.openers[template].due(now_ns).min(OPENED_MAX);
+            for _ in 0..due {
+                if out.room() == 0 {
+                    return is_any;
+                }
+                self.open_one(template, now_ns, out);
+                is_any = true;
+            }
+        }
+        is_any
+    }
+
+    fn open_one(&mut self, template: usize, now_ns: u64, out: &mut impl Output) {
+        let opener = &mut self.openers[template];
+        opener.opened += 1;
+        let is_udp = self.profile.templates[template].transport == Transport::Udp;
+        let remote_port = self.profile.templates[template].port;
+        let state = if is_udp { State::Udp } else { State::SynSent };
+        let mut key = None;
+        for _ in 0..if opener.tuples.pairs() > 0 { TRIES } else { 0 } {
+            let tuple = opener.tuples.take();
+            let tried = Key {
+                remote: self.addresses.server(tuple.server),
+                local: self.addresses.client(tuple.client),
+                remote_port,
+                local_port: tuple.port,
+                is_udp,
+            };
+            if self.table.find(&tried, tried.hash()).is_none() {
+                key = Some(tried);
+                break;
+            }
+        }
+        let id = key.and_then(|key| self.table.insert(&key, key.hash(), state));
+        let Some(id) = id else {
+            self.counters[Counter::Unopened] += 1;
+            self.counters[Counter::TableFull] += u64::from(key.is_some());
+            return;
+        };
+        self.openers[template].active += 1;
+        self.counters[Counter::Attempted] += 1;
+        self.table.records[id as usize].template = template as u8;
+        self.act(id, now_ns, out, |context, end| {
+            if is_udp {
+                end.begin_udp();
+                return context.advance_udp(end);
+            }
+            end.iss = context.random() as u32;
+            (end.una, end.inflight) = (end.iss, 1);
+            end.written = end.iss.wrapping_add(1);
+            end.timed_at = context.now_us as u32;
+            context.send_syn(end);
+            Fate::Open
+        });
+    }
+
+    /// Cuts off up to `most` connections, TCP with a RST; true if some are left. No connection may
+    /// be opened meanwhile.
+    pub fn abort(&mut self, most: usize, now_ns: u64, out: &mut impl Output) -> bool {
+        let mut left = most;
+        while self.table.used() > 0 {
+            let id = self.next_aborted;
+            self.next_aborted = (id + 1) % self.table.records.len() as u32;
+            if self.table.records[id as usize].state == State::Free {
+                continue;
+            }
+            if left == 0 || out.room() == 0 {
+                self.next_aborted = id;
+                return true;
+            }
+            left -= 1;
+            self.act(id, now_ns, out, |context, end| match end.state {
+                State::TimeWait => Fate::Gone,
+                State::Udp => Fate::Ended(Counter::Aborted),
+                _ => {
+                    context.send_reset(end);
+                    Fate::Ended(Counter::Aborted)
+                }
+            });
+        }
+        false
+    }
+
+    /// True for a client whose connections have all been opened and have ended.
+    pub fn is_done(&self) -> bool {
+        let is_done = |opener: &Opener| {
+            let is_limited = opener.limit.is_some() && !opener.is_continuous;
+            is_limited && opener.limit <= Some(opener.opened) && opener.active == 0
+        };
+        self.role == Role::Client && self.openers.iter().all(is_done)
+    }
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Follows the program of an end, and sends what it and the windows allow.
+
+use super::{INFLIGHT_MAX, UNACKNOWLEDGED_MAX, WINDOW_MAX};
+use crate::context::{Context, Fate};
+use crate::counters::Counter;
+use crate::endpoint::{Endpoint, State, flag, is_before};
+use crate::frame::{Output, Segment};
+use crate::program::Step;
+use crate::wheel::ticks_of_ms;
+use wire::tcp::{ACK, FIN, PSH, RST, SYN};
+
+impl<O: Output> Context<'_, O> {
+    /// Sends the SYN of a client, or the SYN+ACK of a server.
+    pub(crate) fn send_syn(&mut self, end: &mut Endpoint) {
+        let flags = if end.state == State::SynSent { SYN } else { SYN | ACK };
+        let ack = if end.state == State::SynSent { 0 } else { end.rcv_nxt };
+        let segment = Segment { seq: end.iss, ack, flags, window: WINDOW_MAX, mss: self.mss };
+        if self.send_segment(end, &segment, 0) {
+            let after = self.retransmission_ticks(end);
+            end.wait_transport(self.tick(), after);
+        }
+    }
+
+    /// Sends a RST. If there is no room for it, the peer learns of the end by its next packet.
+    pub(crate) fn send_reset(&mut self, end: &mut Endpoint) {
+        let segment =
+            Segment { seq: end.nxt(), ack: end.rcv_nxt, flags: RST | ACK, window: 0, mss: 0 };
+        if self.send_segment(end, &segment, 0) {
+            self.count(Counter::ResetsSent);
+        }
+    }
+
+    /// Does the steps of the program that can be done now.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, end: &mut Endpoint) -> Fate {
+        while !end.has(flag::PROGRAM_WAITS) {
+            match self.program().step(end.step) {
+                Step::Send(len) => {
+                    let outstanding = end.written.wrapping_sub(end.una);
+                    if outstanding > UNACKNOWLEDGED_MAX {
+                        break;
+                    }
+                    if !end.has(flag::AWAITS_RESPONSE) {
+                        end.timed_at = self.now_us as u32;
+                        end.set(flag::AWAITS_RESPONSE);
+                        if outstanding == 0 {
+                            end.set(flag::TIMES_ROUND_TRIP);
+                        }
+                    }
+                    end.written = end.written.wrapping_add(len);
+                    end.step += 1;
+                }
+                Step::Receive(len) => {
+                    let before = self.program().received_before(end.step, end.loops);
+                    if is_before(end.received(), before.wrapping_add(len)) {
+                        break;
+                    }
+                    end.step += 1;
+                }
+                Step::Delay(min, max) => self.begin_delay(end, (min, max)),
+                Step::Loop { level, count, start } => end.end_round(level, count, start),
+                Step::Close => {
+                    end.set(flag::CLOSES);
+                    break;
+                }
+                Step::Reset => {
+                    self.send_reset(end);
+                    return Fate::Ended(Counter::Completed);
+                }
+            }
+        }
+        Fate::Open
+    }
+
+    /// Begins a delay. The program goes on with the next step.
+    pub(crate) fn begin_delay(&mut self, end: &mut Endpoint, (min, max): (u32, u32)) {
+        let range = u64::from(max - min) + 1;
+        let ms = if min == max { min } else { min + (self.random() % range) as u32 };
+        end.step += 1;
+        if ms > 0 {
+            end.wait_program(self.tick(), ticks_of_ms(ms));
+        }
+    }
+
+    /// Returns the window that we offer: all that the program has received is taken out of it.
+    #[inline(always)]
+    fn window(&self, end: &Endpoint) -> u16 {
+        if !end.has(flag::PROGRAM_WAITS) {
+            return WINDOW_MAX;
+        }
+        let consumed = self.program().received_before(end.step, end.loops);
+        let unread = end.received().wrapping_sub(consumed);
+        WINDOW_MAX.saturating_sub(unread.min(WINDOW_MAX.into()) as u16)
+    }
+
+    #[inline(always)]
+    fn segment(&self, end: &Endpoint, seq: u32, flags: u8) -> Segment {
+        Segment { seq, ack: end.rcv_nxt, flags, window: self.window(end), mss: 0 }
+    }
+
+    /// Sends what is due: data within the windows, a FIN, or an acknowledgement. Then sets the
+    /// deadline of the transport.
+    #[inline(always)]
+    pub(crate) fn output(&mut self, end: &mut Endpoint) {
+        end.clear(flag::BLOCKED);
+        let was_idle = end.inflight == 0;
+        while self.send_next(end) {
+            end.clear(flag::ACK_NOW | flag::ACK_LATER);
+        }
+        if end.has(flag::ACK_NOW) && self.send_ack(end) {
+            end.clear(flag::ACK_NOW | flag::ACK_LATER);
+        }
+        if end.has(flag::BLOCKED) || end.state == State::TimeWait {
+            return;
+        }
+        let tick = self.tick();
+        if end.inflight > 0 {
+            if was_idle || !end.has(flag::TRANSPORT_WAITS) {
+                let after = self.retransmission_ticks(end);
+                end.wait_transport(tick, after);
+            }
+        } else if end.has(flag::ACK_LATER) {
+            end.wait_transport(tick, self.waits.delayed_ack);
+        } else if end.written != end.una && !end.is_fin_acknowledged_or_sent() {
+            // The peer's window is closed: a probe follows.
+            let after = self.retransmission_ticks(end);
+            end.wait_transport(tick, after);
+        } else {
+            end.wait_transport(tick, self.waits.idle);
+        }
+    }
+
+    fn send_ack(&mut self, end: &mut Endpoint) -> bool {
+        let segment = self.segment(end, end.nxt(), ACK);
+        self.send_segment(end, &segment, 0)
+    }
+
+    /// Sends the next segment of data, or the FIN; false if none is due.
+    #[inline(always)]
+    fn send_next(&mut self, end: &mut Endpoint) -> bool {
+        let nxt = end.nxt();
+        if nxt == end.written {
+            // The FIN follows when all data is acknowledged, as in TRex. The acknowledgement is
+            // mostly the peer's FIN, so that a short connection takes seven packets.
+            let is_due = end.has(flag::CLOSES) && end.inflight == 0;
+            return is_due && self.send_fin(end);
+        }
+        if !is_before(nxt, end.written) {
+            return false;
+        }
+        let unsent = end.written.wrapping_sub(nxt);
+        let window = end.window.min(end.cwnd).min(INFLIGHT_MAX);
+        let usable = u32::from(window.saturating_sub(end.inflight));
+        let len = unsent.min(end.mss.into()).min(usable);
+        // A part of a segment waits while others are on their way (RFC 9293 section 3.8.6.2.1).
+        if len == 0 || len < unsent && len < end.mss.into() && end.inflight > 0 {
+            return false;
+        }
+        let flags = if len == unsent { ACK | PSH } else { ACK };
+        let is_sent = self.send_data(end, nxt, (len, flags));
+        if is_sent {
+            end.inflight += len as u16;
+        }
+        is_sent
+    }
+
+    /// Sends data from a place on.
+    #[inline(always)]
+    fn send_data(&mut self, end: &mut Endpoint, seq: u32, (len, flags): (u32, u8)) -> bool {
+        let segment = self.segment(end, seq, flags);
+        self.send_segment(end, &segment, len)
+    }
+
+    fn send_fin(&mut self, end: &mut Endpoint) -> bool {
+        let next = match end.state {
+            State::Established => State::FinWait1,
+            State::CloseWait => State::LastAck,
+            // The FIN is sent again.
+            State::FinWait1 | State::Closing | State::LastAck => end.state,
+            _ => return false,
+        };
+        let segment = self.segment(end, end.written, FIN | ACK);
+        let is_sent = self.send_segment(end, &segment, 0);
+        if is_sent {
+            end.state = next;
+            end.inflight += 1;
+        }
+        is_sent
+    }
+
+    /// Sends the oldest segment that is not acknowledged once more.
+    pub(crate) fn send_oldest_again(&mut self, end: &mut Endpoint) {
+        let left = end.written.wrapping_sub(end.una);
+        let len = left.min(end.mss.into()).min(end.inflight.into());
+        let is_sent = match left {
+            0 => {
+                let segment = self.segment(end, end.una, FIN | ACK);
+                self.send_segment(end, &segment, 0)
+            }
+            _ => self.send_data(end, end.una, (len, ACK | PSH)),
+        };
+        if is_sent {
+            self.count(Counter::FastRetransmits);
+        }
+    }
+
+    /// Sends one byte into a closed window.
+    pub(crate) fn send_probe(&mut self, end: &mut Endpoint) {
+        if self.send_data(end, end.una, (1, ACK | PSH)) {
+            end.inflight = 1;
+        }
+    }
+}
+
+impl Endpoint {
+    fn is_fin_acknowledged_or_sent(&self) -> bool {
+        !is_before(self.nxt(), self.written)
+    }
+
+    /// Ends a round of a loop.
+    pub(crate) fn end_round(&mut self, level: u8, count: u16, start: u16) {
+        let done = &mut self.loops[usize::from(level)];
+        *done += 1;
+        if *done < count {
+            self.step = start;
+        } else {
+            *done = 0;
+            self.step += 1;
+        }
+    }
+}

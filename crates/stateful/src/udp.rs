@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! UDP exchanges: each message is a datagram. A datagram that is lost is not sent again; the client
+//! gives up when no answer comes.
+
+use crate::context::{Context, Fate};
+use crate::counters::Counter;
+use crate::endpoint::{Endpoint, flag, is_before};
+use crate::frame::Output;
+use crate::packet::Headers;
+use crate::program::Step;
+
+impl Endpoint {
+    /// Begins an exchange. Streams begin at 0.
+    pub(crate) fn begin_udp(&mut self) {
+        (self.iss, self.irs) = (u32::MAX, u32::MAX);
+    }
+}
+
+impl<O: Output> Context<'_, O> {
+    /// Receives a datagram. One whose bytes are not the next ones is dropped: it has come twice, or
+    /// after a later one.
+    pub(crate) fn receive_udp(
+        &mut self,
+        end: &mut Endpoint,
+        headers: &Headers,
+        data: &[u8],
+    ) -> Fate {
+        let place = end.received();
+        if is_behind(place, self.expected().len()) || !self.expected().has(place, data) {
+            self.count(Counter::UnexpectedDatagrams);
+            return Fate::Open;
+        }
+        if !end.has(flag::HAS_RECEIVED) {
+            end.set(flag::HAS_RECEIVED);
+            self.count(Counter::Established);
+        }
+        end.rcv_nxt = end.rcv_nxt.wrapping_add(headers.payload_len.into());
+        self.note_received(end, headers.payload_len);
+        self.advance_udp(end)
+    }
+
+    /// Does the steps of the program that can be done now.
+    pub(crate) fn advance_udp(&mut self, end: &mut Endpoint) -> Fate {
+        while !end.has(flag::PROGRAM_WAITS) {
+            match self.program().step(end.step) {
+                Step::Send(len) => {
+                    if !self.send_datagram(end, len) {
+                        return Fate::Open;
+                    }
+                    end.timed_at = self.now_us as u32;
+                    end.set(flag::AWAITS_RESPONSE);
+                    end.written = end.written.wrapping_add(len);
+                    end.step += 1;
+                }
+                Step::Receive(len) => {
+                    let before = self.program().received_before(end.step, end.loops);
+                    if is_before(end.received(), before.wrapping_add(len)) {
+                        break;
+                    }
+                    end.step += 1;
+                }
+                Step::Delay(min, max) => self.begin_delay(end, (min, max)),
+                Step::Loop { level, count, start } => end.end_round(level, count, start),
+                Step::Close | Step::Reset => return Fate::Ended(Counter::Completed),
+            }
+        }
+        if end.has(flag::PROGRAM_WAITS) {
+            end.clear(flag::TRANSPORT_WAITS);
+        } else {
+            let wait = if self.is_client { self.waits.answer } else { self.waits.idle };
+            end.wait_transport(self.tick(), wait);
+        }
+        Fate::Open
+    }
+
+    /// Acts at the deadline of an exchange.
+    pub(crate) fn expire_udp(&mut self, end: &mut Endpoint) -> Fate {
+        end.clear(flag::TRANSPORT_WAITS);
+        if end.take(flag::BLOCKED) {
+            return self.advance_udp(end);
+        }
+        Fate::Ended(if self.is_client { Counter::NoAnswer } else { Counter::Timeout })
+    }
+}
+
+/// True if a place is not before the end of a stream of `len` bytes. Longer streams than sequence
+/// numbers have no end here.
+fn is_behind(place: u32, len: u64) -> bool {
+    len <= u64::from(u32::MAX) && u64::from(place) >= len
+}

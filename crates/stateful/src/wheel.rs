@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Wakes ends of connections at their deadlines. A deadline costs nothing but the links in the
+//! record.
+//!
+//! The wheel has two levels: slots of a tick, and slots of a whole turn of the first level. A
+//! record whose deadline is more than two minutes away comes out after these, and is put back.
+
+use crate::endpoint::{Endpoint, EndpointId, WAKE_TICKS};
+
+/// No record, or no deadline.
+pub(crate) const NONE: u32 = u32::MAX;
+/// Microseconds in a tick, as a power of two.
+const TICK_SHIFT: u32 = 7;
+/// Slots of a level, as a power of two.
+const SLOT_BITS: u32 = 12;
+const SLOTS: u32 = 1 << SLOT_BITS;
+const LEVELS: u32 = 2;
+/// Furthest place in ticks: what [`Endpoint::wake`] can tell apart.
+const FURTHEST: u32 = 1_000_000;
+/// In `prev` of the first record of a slot: the number of the slot.
+const HEAD: u32 = 1 << 31;
+
+/// Returns the tick of a time in microseconds. Ticks last 128 us; they do not wrap for 17 years.
+#[inline(always)]
+pub(crate) fn tick_of(us: u64) -> u32 {
+    (us >> TICK_SHIFT) as u32
+}
+
+/// Returns the ticks that a delay lasts, at least 1.
+pub(crate) fn ticks_of_ms(ms: u32) -> u32 {
+    tick_of(u64::from(ms) * 1000).max(1)
+}
+
+/// Deadlines of records.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    /// First record of each slot, level after level.
+    heads: Box<[u32]>,
+    /// The next tick that expires.
+    tick: u32,
+    /// Number of records in all slots.
+    linked: u32,
+}
+
+impl Wheel {
+    pub(crate) fn new() -> Self {
+        let slots = (LEVELS * SLOTS) as usize;
+        Self { heads: vec![NONE; slots].into(), tick: 0, linked: 0 }
+    }
+
+    /// Puts a record into the slot of `at`, or of the next tick if `at` is over.
+    pub(crate) fn link(&mut self, records: &mut [Endpoint], id: EndpointId, at: u32) {
+        if records[id as usize].is_linked() {
+            self.unlink(records, id);
+        }
+        let distance = at.saturating_sub(self.tick).min(FURTHEST);
+        let at = self.tick + distance;
+        records[id as usize].wake = at.div_ceil(WAKE_TICKS) as u16;
+        let slot = if distance < SLOTS { at % SLOTS } else { SLOTS + (at >> SLOT_BITS) % SLOTS };
+        self.push(records, id, slot);
+    }
+
+    fn push(&mut self, records: &mut [Endpoint], id: EndpointId, slot: u32) {
+        self.linked += 1;
+        let first = std::mem::replace(&mut self.heads[slot as usize], id);
+        if first != NONE {
+            records[first as usize].prev = id;
+        }
+        let record = &mut records[id as usize];
+        (record.prev, record.next) = (HEAD | slot, first);
+    }
+
+    /// Takes a record out of its slot.
+    pub(crate) fn unlink(&mut self, records: &mut [Endpoint], id: EndpointId) {
+        self.linked -= 1;
+        let record = &mut records[id as usize];
+        let (prev, next) = (record.prev, record.next);
+        (record.prev, record.next) = (NONE, NONE);
+        match prev & HEAD {
+            0 => records[prev as usize].next = next,
+            _ => self.heads[(prev ^ HEAD) as usize] = next,
+        }
+        if next != NONE {
+            records[next as usize].prev = prev;
+        }
+    }
+
+    /// Takes one record out whose slot is over at tick `now`; `None` if there is none.
+    pub(crate) fn pop(&mut self, records: &mut [Endpoint], now: u32) -> Option<EndpointId> {
+        while self.linked > 0 && self.tick <= now {
+            let slot = self.tick % SLOTS;
+            if slot == 0 {
+                self.spread(records);
+            }
+            let first = self.heads[slot as usize];
+            if first != NONE {
+                self.unlink(records, first);
+                return Some(first);
+            }
+            self.tick += 1;
+        }
+        self.tick = self.tick.max(now + 1);
+        None
+    }
+
+    /// Moves the records of a slot of the second level to the first.
+    fn spread(&mut self, records: &mut [Endpoint]) {
+        let slot = SLOTS + (self.tick >> SLOT_BITS) % SLOTS;
+        while self.heads[slot as usize] != NONE {
+            let id = self.heads[slot as usize];
+            self.unlink(records, id);
+            let record = &records[id as usize];
+            self.link(records, id, record.transport_at.min(record.program_at));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn records(count: usize) -> Vec<Endpoint> {
+        vec![Endpoint { prev: NONE, next: NONE, ..Endpoint::default() }; count]
+    }
+
+    proptest! {
+        /// Records come out at their ticks, neither before nor after, unless they were taken out.
+        #[test]
+        fn each_record_expires_at_its_tick(
+            deadlines in prop::collection::vec((0u32..3_000_000, any::<bool>()), 1..30),
+            start in 0u32..1_000_000,
+        ) {
+            let mut records = records(deadlines.len());
+            let mut wheel = Wheel::new();
+            prop_assert_eq!(wheel.pop(&mut records, start), None);
+            for (id, (after, _)) in deadlines.iter().enumerate() {
+                records[id].transport_at = start + 1 + after;
+                records[id].program_at = NONE;
+                wheel.link(&mut records, id as u32, start + 1 + after);
+            }
+            for (id, (_, is_taken_out)) in deadlines.iter().enumerate() {
+                if *is_taken_out {
+                    wheel.unlink(&mut records, id as u32);
+                }
+            }
+            let mut left: Vec<_> = deadlines
+                .iter()
+                .enumerate()
+                .filter(|(_, (_, is_taken_out))| !is_taken_out)
+                .map(|(id, (after, _))| (start + 1 + after, id as u32))
+                .collect();
+            left.sort_unstable();
+            while let Some(&(at, _)) = left.first() {
+                // A record beyond the second level comes out early, and is put back.
+                while let Some(id) = wheel.pop(&mut records, at - 1) {
+                    let due = records[id as usize].transport_at;
+                    prop_assert!(due >= at, "record {} is late", id);
+                    wheel.link(&mut records, id, due);
+                }
+                let mut popped = Vec::new();
+                while let Some(id) = wheel.pop(&mut records, at) {
+                    popped.push(id);
+                }
+                left.retain(|(_, id)| !popped.contains(id));
+                prop_assert!(popped.iter().all(|id| records[*id as usize].transport_at == at));
+            }
+            prop_assert!(left.is_empty());
+        }
+    }
+}

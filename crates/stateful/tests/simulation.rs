@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Runs clients and servers against each other over a simulated link that loses, duplicates and
+//! reorders frames, in simulated time.
+
+use proptest::prelude::*;
+use stateful::{BURST_MAX, Counter, Output, Profile, Role, Stack, StackConfig};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Microseconds that a frame needs to the other end.
+const DELAY_NS: u64 = 50_000;
+const STEP_NS: u64 = 20_000;
+
+/// Shares of frames that are impaired, per thousand.
+#[derive(Clone, Copy, Debug, Default)]
+struct Impairments {
+    lost: u64,
+    duplicated: u64,
+    late: u64,
+    damaged: u64,
+}
+
+/// Frames on their way, by time of arrival.
+#[derive(Default)]
+struct Link {
+    frames: BTreeMap<(u64, u64), Vec<u8>>,
+    sent: u64,
+    now: u64,
+    random: u64,
+    impairments: Impairments,
+    /// Frames that are accepted at a time.
+    room: usize,
+    taken: usize,
+}
+
+impl Link {
+    fn draw(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % 1000
+    }
+
+    fn carry(&mut self, mut frame: Vec<u8>) {
+        let Impairments { lost, duplicated, late, damaged } = self.impairments;
+        if self.draw() < lost {
+            return;
+        }
+        if self.draw() < duplicated {
+            self.put(frame.clone(), DELAY_NS);
+        }
+        if self.draw() < damaged {
+            let at = 14 + self.draw() as usize % (frame.len() - 14);
+            frame[at] ^= 1 << (self.random % 8);
+        }
+        let more = if self.draw() < late { 300_000 } else { 0 };
+        self.put(frame, DELAY_NS + more);
+    }
+
+    fn put(&mut self, frame: Vec<u8>, delay: u64) {
+        self.sent += 1;
+        self.frames.insert((self.now + delay, self.sent), frame);
+    }
+
+    fn arrived(&mut self) -> Vec<Vec<u8>> {
+        let later = self.frames.split_off(&(self.now + 1, 0));
+        std::mem::replace(&mut self.frames, later).into_values().collect()
+    }
+}
+
+impl Output for Link {
+    fn room(&mut self) -> usize {
+        self.room - self.taken
+    }
+
+    fn push(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
+        assert!(self.taken < self.room);
+        self.taken += 1;
+        // Bytes of earlier frames are there.
+        let mut frame = vec![0xa5; 9234];
+        let len = write(&mut frame);
+        frame.truncate(len);
+        self.carry(frame);
+    }
+}
+
+struct World {
+    ends: [Stack; 2],
+    links: [Link; 2],
+    now: u64,
+}
+
+impl World {
+    fn new(profile: &str, impairments: Impairments, seed: u64, room: usize) -> Self {
+        let profile = Arc::new(Profile::from_toml(profile, Path::new("")).unwrap());
+        let stack = |role, own: u8| {
+            Stack::new(StackConfig {
+                profile: Arc::clone(&profile),
+                role,
+                capacity: 1000,
+                macs: [[2, 0, 0, 0, 0, own], [2, 0, 0, 0, 0, 3 - own]],
+                mtu: 1500,
+                worker: (0, 1),
+                seed: seed + u64::from(own),
+            })
+        };
+        let link = |number: u64| Link {
+            random: (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number,
+            impairments,
+            room,
+            ..Link::default()
+        };
+        let ends = [stack(Role::Client, 1), stack(Role::Server, 2)];
+        Self { ends, links: [link(3), link(5)], now: 0 }
+    }
+
+    /// Lets a step of time pass.
+    fn step(&mut self) {
+        self.now += STEP_NS;
+        for link in &mut self.links {
+            (link.now, link.taken) = (self.now, 0);
+        }
+        for number in 0..2 {
+            let frames = self.links[1 - number].arrived();
+            let (end, out) = (&mut self.ends[number], &mut self.links[number]);
+            for burst in frames.chunks(BURST_MAX) {
+                (0..).zip(burst).for_each(|(at, frame)| _ = end.note(at, frame));
+                end.look_up(burst.len());
+                for (at, frame) in burst.iter().enumerate() {
+                    end.process(at, frame, self.now, out);
+                }
+            }
+            while end.expire(self.now, out) && out.room() > 0 {}
+            end.open(self.now, out);
+        }
+    }
+
+    /// Runs until all connections have ended; fails after `seconds`.
+    fn run(&mut self, seconds: u64) {
+        self.ends[0].start(1.0, 0, 0);
+        while !(self.ends[0].is_done() && self.ends.iter().all(|end| end.records() == 0)) {
+            self.step();
+            assert!(self.now < seconds * 1_000_000_000, "{}", self.counters());
+        }
+    }
+
+    /// Returns the counters of both ends that are not 0, as text.
+    fn counters(&self) -> String {
+        let count = |(number, end): (usize, &Stack)| {
+            let counters = end.counters();
+            let is_counted = |counter: &Counter| counters[*counter] > 0;
+            let text = |counter: Counter| format!("{}={} ", counter.name(), counters[counter]);
+            let all: String = Counter::ALL.into_iter().filter(is_counted).map(text).collect();
+            format!("{number}: {all}\n")
+        };
+        self.ends.iter().enumerate().map(count).collect()
+    }
+
+    fn count(&self, end: usize, counter: Counter) -> u64 {
+        self.ends[end].counters()[counter]
+    }
+}
+
+fn profile(proto: &str, limit: u64, [client, server]: [&str; 2]) -> String {
+    format!(
+        "[timeouts]\nreuse_ms = 1\nretries = 12\nsyn_retries = 10\n\
+         [[template]]\nproto = \"{proto}\"\nport = 80\ncps = 10000\nlimit = {limit}\n\
+         client = [{client}]\nserver = [{server}]\n"
+    )
+}
+
+const SHORT: [&str; 2] = ["{send = 20}, {receive = 20}", "{receive = 20}, {send = 20}"];
+
+#[test]
+fn a_short_connection_takes_seven_packets() {
+    let mut world = World::new(&profile("tcp", 100, SHORT), Impairments::default(), 1, 1000);
+    world.run(2);
+    for end in 0..2 {
+        let counters = world.ends[end].counters();
+        for counter in [Counter::Attempted, Counter::Established, Counter::Completed] {
+            assert_eq!(counters[counter], 100, "{end} {}", counter.name());
+        }
+        assert_eq!((counters.failures(), counters.active()), (0, 0));
+        assert_eq!(counters[Counter::Stray] + counters[Counter::ResetsSent], 0);
+    }
+    let sent = [0, 1].map(|end| world.count(end, Counter::FramesSent));
+    assert_eq!(sent, [400, 300]);
+    assert_eq!(sent[0], world.count(1, Counter::FramesReceived));
+    let latencies = world.ends[0].latencies();
+    assert_eq!((latencies.setup.len(), latencies.response.len()), (100, 100));
+    // Two ways of 50 us, and up to a step of the simulation for each.
+    assert!((100..=140).contains(&latencies.setup.min()), "{}", latencies.setup.min());
+}
+
+#[test]
+fn an_exchange_over_udp_takes_two_packets() {
+    let mut world = World::new(&profile("udp", 50, SHORT), Impairments::default(), 1, 1000);
+    world.run(2);
+    assert_eq!(world.count(0, Counter::Completed), 50);
+    assert_eq!(world.count(1, Counter::Completed), 50);
+    assert_eq!([0, 1].map(|end| world.count(end, Counter::FramesSent)), [50, 50]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// Every connection completes over a bad link, with its data intact, in both directions.
+    #[test]
+    fn tcp_completes_over_a_bad_link(
+        seed in any::<u32>(),
+        lost in 0u64..60,
+        duplicated in 0u64..50,
+        late in 0u64..50,
+        damaged in 0u64..20,
+        sizes in prop::collection::vec((1u32..30_000, 1u32..30_000), 1..4),
+        room in 1usize..100,
+    ) {
+        let actions = |client: bool| {
+            let one = |(there, back): &(u32, u32)| match client {
+                true => format!("{{send = {there}}}, {{receive = {back}}}"),
+                false => format!("{{receive = {there}}}, {{delay_ms = [0, 3]}}, {{send = {back}}}"),
+            };
+            sizes.iter().map(one).collect::<Vec<_>>().join(", ")
+        };
+        let programs = [actions(true), actions(false)];
+        let profile = profile("tcp", 5, programs.each_ref().map(String::as_str));
+        let impairments = Impairments { lost, duplicated, late, damaged };
+        let mut world = World::new(&profile, impairments, seed.into(), room);
+        world.run(600);
+        let counters = world.counters();
+        prop_assert_eq!(world.count(0, Counter::Completed), 5, "{}", counters);
+        let payload: u64 = sizes.iter().map(|(there, _)| u64::from(*there)).sum();
+        prop_assert_eq!(world.count(1, Counter::PayloadReceived), 5 * payload);
+        prop_assert_eq!(world.count(0, Counter::WrongData), 0);
+        let is_damaged = world.count(0, Counter::BadChecksums) + world.count(0, Counter::Malformed);
+        prop_assert!(damaged > 0 || is_damaged == 0);
+    }
+}
