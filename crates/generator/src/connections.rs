@@ -54,6 +54,9 @@ pub enum ConnectionsCommand {
     Abort,
 }
 
+/// Bursts that are received in a turn at most. Each may be answered by more frames than it has, so
+/// that a single burst a turn would leave more and more frames waiting.
+const BURSTS: u32 = 4;
 /// Commands that a task has not taken yet.
 const COMMANDS: usize = 16;
 
@@ -61,6 +64,9 @@ const COMMANDS: usize = 16;
 pub fn commands() -> (Producer<ConnectionsCommand>, Consumer<ConnectionsCommand>) {
     RingBuffer::new(COMMANDS)
 }
+
+// All frames of a burst are noted.
+const _: () = assert!(dpdk::BURST_MAX <= BURST_MAX);
 
 /// Ends of connections at a pair of queues.
 pub struct Connections<T, R> {
@@ -157,7 +163,7 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
     fn receive(&mut self, now: u64) -> bool {
         if self.done == self.burst {
             self.rx.free();
-            (self.done, self.burst) = (0, self.rx.receive().min(BURST_MAX));
+            (self.done, self.burst) = (0, self.rx.receive());
             for number in 0..self.burst {
                 let frame = self.rx.frame(number);
                 if self.stack.note(number, frame) {
@@ -243,11 +249,13 @@ impl<T: Transmit, R: Receive> Task for Connections<T, R> {
         while let Ok(command) = self.commands.pop() {
             self.obey(command, now);
         }
-        let mut is_any = self.receive(now);
+        let bursts = (0..BURSTS).take_while(|_| self.receive(now)).count() as u32;
+        let mut is_any = bursts > 0;
         is_any |= self.stack.expire(now, &mut self.tx);
         if self.is_aborting {
             self.is_aborting = self.stack.abort(BURST_MAX, now, &mut self.tx);
-        } else if stage == Stage::Send {
+        } else if stage == Stage::Send && bursts < BURSTS {
+            // Open connections go first: those that are due wait until the queue is empty.
             is_any |= self.stack.open(now, &mut self.tx);
         }
         self.tx.flush();

@@ -17,8 +17,8 @@ use open::Opener;
 use std::sync::Arc;
 use wire::tcp::{ACK, FIN, RST, SYN};
 
-/// Most frames of a burst.
-pub const BURST_MAX: usize = 32;
+/// Most frames of a burst: as many as DPDK queues hand over at once.
+pub const BURST_MAX: usize = 64;
 /// Most deadlines of a turn.
 const DEADLINES_MAX: u32 = 64;
 

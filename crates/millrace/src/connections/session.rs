@@ -5,7 +5,7 @@ use super::totals::{Ledger, Totals};
 use crate::cpu_locks;
 use crate::ports::{OpenOptions, OpenPorts, PortNames, Tuning};
 use anyhow::{Context, bail};
-use dpdk::Job;
+use dpdk::{Job, PortStats};
 use generator::{
     BurstSizes, Clock, Connections, ConnectionsCommand, ConnectionsReport, Phase, PortRx, PortTx,
     Stage, Task, commands, mailbox, run_tasks,
@@ -228,7 +228,7 @@ impl Session {
 
     /// Cuts off the connections that are open, ends the workers and closes the ports. Returns the
     /// totals, and the intervals that were not taken.
-    pub(crate) fn finish(mut self) -> (Totals, Vec<(u64, Totals)>) {
+    pub(crate) fn finish(mut self) -> Finished {
         self.phase.set(Stage::End);
         std::mem::take(&mut self.jobs).into_iter().for_each(|job| _ = job.join());
         self.ledger.poll();
@@ -236,9 +236,29 @@ impl Session {
         while let Some(interval) = self.ledger.take_interval(u64::MAX) {
             rest.push(interval);
         }
+        let ports = self
+            .open
+            .ports
+            .iter()
+            .map(|port| PortCounts { name: port.info().devargs.clone(), stats: port.stats() });
+        let ports = ports.collect();
         self.open.close();
-        (self.ledger.totals, rest)
+        Finished { totals: self.ledger.totals, intervals: rest, ports }
     }
+}
+
+/// Counts of a session that has ended.
+pub(crate) struct Finished {
+    pub(crate) totals: Totals,
+    /// The intervals that were not taken, with their numbers.
+    pub(crate) intervals: Vec<(u64, Totals)>,
+    pub(crate) ports: Vec<PortCounts>,
+}
+
+/// Counters of a port.
+pub(crate) struct PortCounts {
+    pub(crate) name: String,
+    pub(crate) stats: PortStats,
 }
 
 /// Gives a command to a task.

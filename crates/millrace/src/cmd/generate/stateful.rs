@@ -136,10 +136,10 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     session.stop()?;
     control.drain(&mut session);
     let bytes = session.bytes_per_connection;
-    let (totals, rest) = session.finish();
-    rest.iter().for_each(|(number, interval)| control.print(*number, interval));
-    summary::print(&totals, opened_for, bytes).context("cannot write the results")?;
-    Ok(if is_good(&totals) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let finished = session.finish();
+    finished.intervals.iter().for_each(|(number, interval)| control.print(*number, interval));
+    summary::print(&finished, opened_for, bytes).context("cannot write the results")?;
+    Ok(if is_good(&finished.totals) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// True if no connection failed.

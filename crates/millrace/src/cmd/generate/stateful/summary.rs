@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Prints the totals of a run of stateful traffic.
 
-use crate::connections::{EndTotals, Totals};
+use crate::connections::{EndTotals, Finished};
 use hdrhistogram::Histogram;
 use results::units;
 use stateful::Counter;
@@ -10,13 +10,26 @@ use std::time::Duration;
 
 /// Prints the totals of both ends, `opened_for` after the first connection. `bytes` are those of
 /// memory for a connection.
-pub(super) fn print(totals: &Totals, opened_for: Duration, bytes: f64) -> io::Result<()> {
+pub(super) fn print(finished: &Finished, opened_for: Duration, bytes: f64) -> io::Result<()> {
     let out = &mut io::stdout().lock();
+    let totals = &finished.totals;
     for (name, end) in [("clients", &totals.client), ("servers", &totals.server)] {
         let Some(end) = end else { continue };
         writeln!(out)?;
         writeln!(out, "{name}:")?;
         print_end(out, end, opened_for)?;
+    }
+    for port in &finished.ports {
+        let stats = &port.stats;
+        let counts = [
+            (stats.imissed, "received and dropped: the receive queue was full"),
+            (stats.rx_nombuf, "not received: no packet buffer was free"),
+            (stats.ierrors, "received with errors"),
+            (stats.oerrors, "not sent, by the driver"),
+        ];
+        for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+            writeln!(out, "  {:>16} frames {what}: port {}", units::thousands(count), port.name)?;
+        }
     }
     writeln!(out)?;
     writeln!(out, "  memory for each connection: {bytes:.0} bytes")
