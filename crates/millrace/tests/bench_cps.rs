@@ -60,6 +60,12 @@ fn iterations(output: &Output) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
+/// Interrupts a process as Ctrl-C does.
+fn interrupt(process: &Child) {
+    let pid = process.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+}
+
 /// A daemon with a simulated device. Dropping it kills it.
 struct Daemon {
     process: Child,
@@ -79,8 +85,7 @@ impl Daemon {
 
     /// Ends the daemon as Ctrl-C does; true if it succeeded.
     fn end(mut self) -> bool {
-        let pid = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        interrupt(&self.process);
         self.process.wait().unwrap().success()
     }
 }
@@ -153,6 +158,19 @@ fn the_json_has_the_last_good_sample_and_the_settings() {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["found_cps"], &json["statistics"]), (&Value::Null, &Value::Null));
     assert!(stderr(&output).contains("did not bear the smallest rate, 1000 connections/s"));
+}
+
+/// Without a number of iterations, only Ctrl-C ends a search in the way of cps_ndr.py.
+#[test]
+fn ctrl_c_prints_the_best_so_far() {
+    let words = "bench cps --simulate limit=41700 --compat cps_ndr -e 0.02 -m 1k -M 100k";
+    let mut process = millrace(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("... iteration #40: lower=41.7K")));
+    interrupt(&process);
+    let last = lines.last().unwrap();
+    assert_eq!(last, "best so far: 41708 connections/s, not confirmed");
+    assert!(process.wait().unwrap().success());
 }
 
 /// The command runs between loads, and its output is none of the search.

@@ -37,9 +37,16 @@ pub(super) struct Trial {
 }
 
 impl Found {
-    /// Returns the highest rate that a trial found good.
+    /// Returns the highest rate that every trial found good.
     pub(super) fn best(&self) -> Option<f64> {
-        let good = self.trials.iter().filter(|trial| trial.verdict.is_good);
+        self.best_below(f64::INFINITY)
+    }
+
+    /// Returns the highest rate below `ceiling` that every trial found good.
+    pub(super) fn best_below(&self, ceiling: f64) -> Option<f64> {
+        let bad = |cps: f64| self.trials.iter().any(|it| !it.verdict.is_good && it.cps == cps);
+        let is_good = |trial: &&Trial| trial.cps < ceiling && !bad(trial.cps);
+        let good = self.trials.iter().filter(is_good);
         good.map(|trial| trial.cps).max_by(f64::total_cmp)
     }
 

@@ -19,6 +19,8 @@ const SETTLE_RAMPS: u32 = 100;
 const SECOND: Duration = Duration::from_secs(1);
 /// Width of the interval, relative to its upper bound, at which a search ends by itself.
 const WIDTH: f64 = 0.005;
+/// How often the search looks for a better rate below one that was bad at the second time.
+const REFINEMENTS: u32 = 3;
 /// Lowest rate of a load, which the adaptive window could fall below.
 const CPS_MIN: f64 = 1.0;
 
@@ -141,23 +143,45 @@ impl<'a> Search<'a> {
         self.trial(max).map(drop)
     }
 
-    /// Measures the best rate again; if it is bad now, the next lower good one, and so on down to
-    /// the smallest.
+    /// Measures the best rate again. If it is bad now, halves the interval below it, and measures
+    /// the best rate there again, and so on down to the smallest.
     fn confirm(&mut self) -> anyhow::Result<()> {
         let min = self.settings.min_cps;
-        let good = self.found.trials.iter().filter(|trial| trial.verdict.is_good);
-        let mut candidates: Vec<f64> = good.map(|trial| trial.cps).collect();
-        candidates.push(min);
-        candidates.sort_by(f64::total_cmp);
-        candidates.dedup();
-        while let Some(cps) = candidates.pop().filter(|_| !self.is_interrupted()) {
+        let mut ceiling = f64::INFINITY;
+        for failures in 0.. {
+            let cps = self.found.best_below(ceiling).unwrap_or(min);
             let name = if cps == min { "smallest rate" } else { "final trial" };
-            self.printer.line(&format!("... {name}: current={}", Short(cps)))?;
-            if self.trial(cps)? == Some(true) {
-                self.found.cps = Some(cps);
-                self.found.is_confirmed = true;
-                self.found.is_largest = cps == self.settings.max_cps;
+            if self.is_interrupted() {
                 break;
+            }
+            self.printer.line(&format!("... {name}: current={}", Short(cps)))?;
+            match self.trial(cps)? {
+                Some(true) => {
+                    self.found.cps = Some(cps);
+                    self.found.is_confirmed = true;
+                    self.found.is_largest = cps == self.settings.max_cps;
+                    break;
+                }
+                Some(false) if cps > min => ceiling = cps,
+                _ => break,
+            }
+            if failures < REFINEMENTS {
+                self.refine(self.found.best_below(ceiling).unwrap_or(min), ceiling)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Halves the interval between a good rate and one that was bad at the second time.
+    fn refine(&mut self, mut lower: f64, mut upper: f64) -> anyhow::Result<()> {
+        while upper - lower >= WIDTH * upper {
+            let current = f64::midpoint(lower, upper);
+            let [low, now, high] = [lower, current, upper].map(Short);
+            self.printer.line(&format!("... again: lower={low} current={now} upper={high}"))?;
+            match self.trial(current)? {
+                Some(true) => lower = current,
+                Some(false) => upper = current,
+                None => break,
             }
         }
         Ok(())

@@ -73,12 +73,12 @@ fn both_bounds_are_verified() {
 /// A rate that was good once by luck is not the result.
 #[test]
 fn a_noisy_device_is_not_overrated() {
-    for seed in 1..20 {
+    for seed in 1..40 {
         let device = format!("limit=41700,noise=5,seed={seed}");
         let settings = settings(Rule::Connections, [1e3, 100e3]);
         let (_, found) = search(&settings, &mut simulated(&device));
         let cps = found.cps.unwrap();
-        assert!(cps <= 1.05 * 41_700.0 && cps > 0.9 * 41_700.0, "{cps}, seed {seed}");
+        assert!(cps <= 1.05 * 41_700.0 && cps > 0.94 * 41_700.0, "{cps}, seed {seed}");
         let good = found.trials.iter().filter(|it| it.cps == cps && it.verdict.is_good).count();
         assert!(good >= 2 || cps == 1e3, "{cps}, seed {seed}");
     }
