@@ -20,6 +20,7 @@ mod ports;
 mod privileges;
 mod signals;
 mod start;
+mod tester;
 mod threads;
 mod twin_driver;
 
@@ -39,7 +40,7 @@ struct Args {
 enum Command {
     Run(cmd::run::RunArgs),
     Demo(cmd::demo::DemoArgs),
-    Gen(cmd::generate::GenArgs),
+    Gen(Box<cmd::generate::GenArgs>),
     Reflect(cmd::reflect::ReflectArgs),
     Report(cmd::report::ReportArgs),
     Bench(cmd::bench::BenchArgs),
@@ -84,7 +85,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => cmd::run::run(&args),
         Command::Demo(args) => cmd::demo::run(&args),
-        Command::Gen(args) => cmd::generate::run(args),
+        Command::Gen(args) => cmd::generate::run(*args),
         Command::Reflect(args) => cmd::reflect::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),

@@ -6,7 +6,7 @@ use std::path::Path;
 use testkit::layers::SourceTree;
 
 /// A room may import only what stands before it. The rooms of a run are those of `live`.
-const ORDER: [&str; 28] = [
+const ORDER: [&str; 29] = [
     "signals",
     "privileges",
     "twin_driver",
@@ -17,6 +17,7 @@ const ORDER: [&str; 28] = [
     "start",
     "backend",
     "ports",
+    "tester",
     "live/clock",
     "live/rates",
     "live/counters",

@@ -44,7 +44,7 @@ const CRATES: [(&str, &[&str], usize); 21] = [
 ];
 
 /// Crates that `millrace` may depend on.
-const MILLRACE: [&str; 17] = [
+const MILLRACE: [&str; 18] = [
     "acl",
     "capture",
     "checkpoint",
@@ -57,6 +57,7 @@ const MILLRACE: [&str; 17] = [
     "offload",
     "report",
     "results",
+    "search",
     "sockets",
     "traffic",
     "dpdk",

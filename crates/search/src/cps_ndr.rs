@@ -36,6 +36,11 @@ impl CpsNdr {
         self.current
     }
 
+    /// Returns the highest load that was good and the lowest that was bad, or the first bounds.
+    pub fn bounds(&self) -> [f64; 2] {
+        [self.lower, self.upper]
+    }
+
     /// Notes whether the device bore the current load.
     pub fn note(&mut self, is_good: bool) {
         match is_good {

@@ -2,6 +2,7 @@
 //! Implements `millrace bench`: benchmarks that run other commands of this program.
 
 mod baseline;
+mod cps;
 mod search;
 mod testbed;
 
@@ -19,10 +20,12 @@ pub(crate) struct BenchArgs {
 #[derive(clap::Subcommand)]
 enum BenchCommand {
     Baseline(baseline::BaselineArgs),
+    Cps(cps::CpsArgs),
 }
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         BenchCommand::Baseline(args) => baseline::run(args),
+        BenchCommand::Cps(args) => cps::run(args),
     }
 }

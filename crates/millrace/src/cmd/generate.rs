@@ -13,6 +13,7 @@ mod reflector_queries;
 mod report;
 mod run;
 mod selftest;
+mod serve;
 mod sockets;
 mod stateful;
 mod steal;
@@ -43,6 +44,9 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
         clap::Error::raw(ErrorKind::ArgumentConflict, format!("{fault}\n")).exit()
     });
     let link = args.read_trex_cfg()?;
+    if let Some(address) = args.serve.address() {
+        return serve::run(address, &args.serve, args.ports.as_ref());
+    }
     if args.stateful.is_given() {
         return stateful::run(&args, &link);
     }
@@ -58,7 +62,8 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
 pub(crate) struct GenArgs {
     /// Port A, or A,B: Linux interfaces (eth1), PCI addresses (0000:18:00.0), vdevs (net_...), or
     /// mac=aa:bb:cc:dd:ee:ff for the interface with that MAC address
-    #[arg(value_name = "PORTS", required_unless_present_any = ["selftest", "trex_cfg", "backend"])]
+    #[arg(value_name = "PORTS", required_unless_present_any =
+          ["selftest", "trex_cfg", "backend", "simulate"])]
     ports: Option<PortNames>,
     /// A stream: KEY=VALUE pairs separated by spaces; may be repeated
     ///
@@ -183,6 +188,8 @@ pub(crate) struct GenArgs {
     /// Print no line per interval
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    serve: serve::ServeArgs,
 }
 
 /// What a run measures; `off` shows the cost of the other levels.
@@ -217,6 +224,8 @@ Examples:
       TRex's IMIX profile with TRex's flags, and 1000 latency probes per second from each port.
   millrace gen --backend sockets --verify --stream \"dst=192.0.2.7 dport=7 rate=100kpps\"
       UDP over the kernel's sockets, to a reflector there.
+  millrace gen 18:00.0,18:00.1 --serve 192.0.2.7:4501
+      Open connections as `millrace bench cps -S 192.0.2.7` asks, on another host.
   millrace gen 18:00.0 --verify --stream \"count=1000000 rate=10%\" --json results.json
       A million packets to a reflector and back.
 

@@ -11,6 +11,7 @@ pub(crate) mod doctor;
 pub(crate) mod dpdk_project;
 pub(crate) mod flows;
 pub(crate) mod generate;
+mod in_process_tester;
 mod list_preview;
 pub(crate) mod man;
 pub(crate) mod nic;

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Judges whether the device bore a load: by connections and packets, or as cps_ndr.py does.
+
+use crate::tester::TesterStatistics;
+use search::{Outcome, Sample};
+use serde::Serialize;
+
+/// Share of the load that a tester must open to be no limit.
+const OPENED_MIN: f64 = 0.99;
+
+/// How a sample is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Failed connections and lost packets are within the threshold, and the tester is not the
+    /// limit.
+    Connections,
+    /// As cps_ndr.py: counters of errors are 0, or fewer packets were lost than the threshold.
+    CpsNdr,
+}
+
+/// A sample and how to judge it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judge<'a> {
+    pub(super) statistics: &'a TesterStatistics,
+    /// Connections per second that were asked for.
+    pub(super) cps: f64,
+    pub(super) threshold_percent: f64,
+    /// Seconds of the sample, as asked for.
+    pub(super) seconds: u32,
+    /// True if the load has stopped, so that no packet is on its way.
+    pub(super) is_final: bool,
+}
+
+/// The outcome of a sample.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Verdict {
+    /// True if the device bore the load.
+    pub(super) is_good: bool,
+    /// True if only the tester did not bear it, as far as one can tell.
+    pub(super) is_tester_limit: bool,
+    /// Share of the connections attempted that failed; absent if none was attempted.
+    pub(super) failed_percent: Option<f64>,
+    /// Share of the packets sent that were lost; absent if none was sent, or if packets were still
+    /// on their way.
+    pub(super) lost_percent: Option<f64>,
+    /// Why the tester was the limit; empty if it was not.
+    pub(super) tester_limits: Vec<String>,
+}
+
+impl Judge<'_> {
+    /// Judges by connections and packets. While packets are on their way, only by connections.
+    pub(super) fn by_connections(&self) -> Verdict {
+        let attempted = self.statistics.client.attempted;
+        let failed_percent = percent(self.statistics.failed(), attempted);
+        let (sent, lost) = self.packets();
+        let lost_percent = percent(lost, sent).filter(|_| self.is_final);
+        let within = |share: Option<f64>| share.is_none_or(|it| it <= self.threshold_percent);
+        let is_borne = attempted > 0 && within(failed_percent) && within(lost_percent);
+        let tester_limits = self.tester_limits();
+        Verdict {
+            is_good: is_borne && tester_limits.is_empty(),
+            is_tester_limit: is_borne && !tester_limits.is_empty(),
+            failed_percent,
+            lost_percent,
+            tester_limits,
+        }
+    }
+
+    /// Judges as cps_ndr.py does.
+    pub(super) fn as_cps_ndr(&self) -> (Verdict, Outcome) {
+        let sample = Sample {
+            seconds: self.seconds,
+            has_errors: self.statistics.has_errors(),
+            sent: self.statistics.sent().packets,
+            received: self.statistics.received().packets,
+        };
+        let outcome = sample.judge(self.threshold_percent);
+        let is_good = outcome == Outcome::Good;
+        (Verdict { is_good, is_tester_limit: false, ..self.by_connections() }, outcome)
+    }
+
+    /// Returns the packets that were sent, and those of them that did not arrive.
+    fn packets(&self) -> (u64, u64) {
+        let sent = self.statistics.sent().packets;
+        (sent, sent.saturating_sub(self.statistics.received().packets))
+    }
+
+    /// Returns the limits that the tester reports; one more if it opened too few connections.
+    fn tester_limits(&self) -> Vec<String> {
+        let mut limits = self.statistics.limits.clone();
+        let due = self.cps * self.statistics.elapsed_s;
+        let attempted = self.statistics.client.attempted;
+        // At low rates a connection more or less says nothing.
+        if limits.is_empty() && (attempted as f64) < OPENED_MIN * due - 1.0 {
+            limits.push(format!("it opened {attempted} of {due:.0} connections"));
+        }
+        limits
+    }
+}
+
+fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tester::{FailureCounts, Side, TrafficCounts};
+
+    /// Returns the statistics of 1000 connections and 7000 packets in a second.
+    fn sample(failed: u64, lost: u64) -> TesterStatistics {
+        let packets = |packets| TrafficCounts { packets, ..TrafficCounts::default() };
+        TesterStatistics {
+            elapsed_s: 1.0,
+            client: Side {
+                attempted: 1000,
+                failed: FailureCounts { reset: failed, ..FailureCounts::default() },
+                sent: packets(7000),
+                received: packets(7000 - lost),
+                ..Side::default()
+            },
+            ..TesterStatistics::default()
+        }
+    }
+
+    fn judge(statistics: &TesterStatistics) -> Judge<'_> {
+        Judge { statistics, cps: 1000.0, threshold_percent: 0.1, seconds: 1, is_final: true }
+    }
+
+    #[test]
+    fn both_connections_and_packets_must_be_within_the_threshold() {
+        let cases =
+            [(0, 0, true), (1, 7, true), (2, 0, false), (0, 8, false), (0, 7, true), (1, 8, false)];
+        for (failed, lost, is_good) in cases {
+            let verdict = judge(&sample(failed, lost)).by_connections();
+            assert_eq!(verdict.is_good, is_good, "{failed} {lost}");
+            assert!(!verdict.is_tester_limit);
+        }
+        let verdict = judge(&sample(2, 14)).by_connections();
+        assert_eq!((verdict.failed_percent, verdict.lost_percent), (Some(0.2), Some(0.2)));
+    }
+
+    /// cps_ndr.py forgives failed connections while packets balance, and sees no loss of UDP.
+    #[test]
+    fn cps_ndr_forgives_what_connections_do_not() {
+        let failed = sample(500, 0);
+        assert!(judge(&failed).as_cps_ndr().0.is_good);
+        assert!(!judge(&failed).by_connections().is_good);
+        let lost = sample(0, 700);
+        assert!(judge(&lost).as_cps_ndr().0.is_good);
+        assert!(!judge(&lost).by_connections().is_good);
+        let both = sample(500, 700);
+        let (verdict, outcome) = judge(&both).as_cps_ndr();
+        assert!(!verdict.is_good);
+        assert_eq!(outcome, Outcome::Bad { dropped: 700, sent: 7000, seconds: 1 });
+    }
+
+    #[test]
+    fn packets_on_their_way_are_not_lost() {
+        let on_their_way = sample(0, 70);
+        let verdict = Judge { is_final: false, ..judge(&on_their_way) }.by_connections();
+        assert!(verdict.is_good && verdict.lost_percent.is_none());
+    }
+
+    #[test]
+    fn a_slow_tester_is_the_limit() {
+        let slow = sample(0, 0);
+        let verdict = Judge { cps: 1020.0, ..judge(&slow) }.by_connections();
+        assert!(!verdict.is_good && verdict.is_tester_limit);
+        assert_eq!(verdict.tester_limits, ["it opened 1000 of 1020 connections"]);
+        assert!(Judge { cps: 1010.0, ..judge(&slow) }.by_connections().is_good);
+        let limits = vec!["its cpu was taken away".to_owned()];
+        let told = TesterStatistics { limits, ..sample(0, 0) };
+        assert!(judge(&told).by_connections().is_tester_limit);
+        // If the device fails too, it is not known who was the limit.
+        let both = TesterStatistics { client: sample(2, 0).client, ..told };
+        assert!(!judge(&both).by_connections().is_tester_limit);
+    }
+
+    #[test]
+    fn nothing_attempted_is_nothing_borne() {
+        let nothing = TesterStatistics { elapsed_s: 1.0, ..TesterStatistics::default() };
+        let verdict = judge(&nothing).by_connections();
+        assert!(!verdict.is_good && verdict.failed_percent.is_none());
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Defines the tester: whatever opens connections through a device and counts what becomes of them.
+//! A search ([`bench cps`](crate::cmd::bench)) drives one, and so does the daemon of `gen --serve`.
+//!
+//! Testers are the generator of this process, [`RemoteTester`], which asks a daemon, and
+//! [`SimulatedTester`] for tests.
+
+mod daemon;
+mod load;
+mod protocol;
+mod remote;
+mod simulated;
+mod statistics;
+
+pub(crate) use daemon::Daemon;
+pub(crate) use load::{Load, LoadError, MAX_FLOWS};
+pub(crate) use remote::RemoteTester;
+pub(crate) use simulated::{SimulatedDevice, SimulatedTester};
+#[cfg(test)]
+pub(crate) use statistics::Rates;
+pub(crate) use statistics::{FailureCounts, SetupLatency, Side, TesterStatistics, TrafficCounts};
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest time until a wait sees that it is interrupted.
+const WAIT_SLICE: Duration = Duration::from_millis(50);
+
+/// Opens connections at a rate and counts them.
+pub(crate) trait Tester {
+    /// Starts a load. A load that runs already is replaced. Counters begin at 0.
+    fn start(&mut self, load: &Load) -> Result<(), TesterError>;
+
+    /// Changes the rate of the running load, in connections per second. Open connections go on.
+    fn update(&mut self, cps: f64) -> Result<(), TesterError>;
+
+    /// Ends the load: opens no connection and sends nothing more. Returns once packets on their way
+    /// have had time to arrive, so that the counters are final. Does nothing if no load runs.
+    /// Connections that are still open then have not failed.
+    fn stop(&mut self) -> Result<(), TesterError>;
+
+    /// Sets all counters to 0 but that of open connections. The load goes on.
+    fn clear(&mut self) -> Result<(), TesterError>;
+
+    /// Returns the counters since the start or the last call of `clear`.
+    fn statistics(&mut self) -> Result<TesterStatistics, TesterError>;
+
+    /// Lets the load run for this time; returns earlier if `interrupted` is set.
+    fn wait(&mut self, time: Duration, interrupted: &AtomicBool) -> Result<(), TesterError> {
+        wait_in_real_time(time, interrupted);
+        Ok(())
+    }
+
+    /// True if no packet is sent, and time is simulated too.
+    fn is_simulated(&self) -> bool {
+        false
+    }
+}
+
+/// Sleeps for this time; returns earlier if `interrupted` is set.
+fn wait_in_real_time(time: Duration, interrupted: &AtomicBool) {
+    let until = Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || interrupted.load(Ordering::Relaxed) {
+            return;
+        }
+        thread::sleep(left.min(WAIT_SLICE));
+    }
+}
+
+/// Why a tester cannot do what it is asked to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TesterError {
+    /// The rate of a load is to be changed, but none runs.
+    #[error("no load runs: start one first")]
+    Idle,
+    /// This program has no generator of connections.
+    #[error("the stateful generator is not built in yet: drive one elsewhere with --server HOST")]
+    NotBuiltIn,
+    /// A client asks for simulated time.
+    #[error("advance: this generator runs in real time; only a simulated device advances")]
+    RealTime,
+    /// No daemon answers at any address of the host.
+    #[error(
+        "{host}: cannot connect: {error}; start the daemon there with `millrace gen PORTS --serve \
+         ADDRESS`"
+    )]
+    Unreachable {
+        /// Host and port.
+        host: String,
+        /// The system's error.
+        error: std::io::Error,
+    },
+    /// The connection with the daemon breaks.
+    #[error("{daemon}: the daemon does not answer: {error}")]
+    Connection {
+        /// Address of the daemon.
+        daemon: SocketAddr,
+        /// The system's error.
+        error: std::io::Error,
+    },
+    /// The daemon answers with an error.
+    #[error("{daemon}: {text}")]
+    Refused {
+        /// Address of the daemon.
+        daemon: SocketAddr,
+        /// The daemon's error.
+        text: String,
+    },
+    /// The answer is not one of this protocol, or not one to the request.
+    #[error(
+        "{daemon}: cannot read the answer; is a daemon of millrace gen --serve there?: {error}"
+    )]
+    Unknown {
+        /// Address of the daemon.
+        daemon: SocketAddr,
+        /// What is wrong with the answer.
+        error: serde_json::Error,
+    },
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Tests the daemon with clients in this process.
+
+use super::super::{Load, RemoteTester, SimulatedTester, TesterStatistics};
+use super::*;
+use std::sync::Mutex;
+
+/// A tester that notes what it is asked to do.
+struct Noting(Arc<Mutex<Vec<String>>>);
+
+impl Noting {
+    fn note(&self, text: String) -> Result<(), TesterError> {
+        self.0.lock().unwrap().push(text);
+        Ok(())
+    }
+}
+
+impl Tester for Noting {
+    fn start(&mut self, load: &Load) -> Result<(), TesterError> {
+        self.note(format!("start {}", load.cps))
+    }
+
+    fn update(&mut self, _: f64) -> Result<(), TesterError> {
+        Err(TesterError::Idle)
+    }
+
+    fn stop(&mut self) -> Result<(), TesterError> {
+        self.note("stop".to_owned())
+    }
+
+    fn clear(&mut self) -> Result<(), TesterError> {
+        self.note("clear".to_owned())
+    }
+
+    fn statistics(&mut self) -> Result<TesterStatistics, TesterError> {
+        Ok(TesterStatistics { elapsed_s: 2.5, ..TesterStatistics::default() })
+    }
+}
+
+/// Sets a flag when it is dropped, also by a panic.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `clients` while a daemon serves `tester`.
+fn serve(tester: &mut dyn Tester, clients: impl FnOnce(SocketAddr) + Send) {
+    let daemon = Daemon::listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let (end, address) = (AtomicBool::new(false), daemon.address());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _end = SetAtEnd(&end);
+            clients(address);
+        });
+        daemon.serve(tester, &end).unwrap();
+    });
+}
+
+/// Sends lines; returns the lines of the answers, until the daemon closes the connection.
+fn ask(address: SocketAddr, lines: &str) -> Vec<String> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    // The daemon may close before it has read everything.
+    let _ = stream.write_all(lines.as_bytes());
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    BufReader::new(stream).lines().map_while(Result::ok).collect()
+}
+
+#[test]
+fn each_line_has_an_answer() {
+    let noted = Arc::new(Mutex::new(Vec::new()));
+    serve(&mut Noting(Arc::clone(&noted)), |address| {
+        let lines = "{\"start\": {\"cps\": 1000}}\n{\"update\":{\"cps\":7}}\nGET / HTTP/1.1\n\
+                     {\"start\": {\"cps\": 1000, \"messages\": 0}}\n{\"advance\": 1}\n\
+                     {\"clear\": {}}\n{\"stats\": {}}";
+        let answers = ask(address, lines);
+        assert_eq!(answers[0], "{\"ok\":{\"simulated\":false}}");
+        assert_eq!(
+            answers[1],
+            "{\"error\":{\"field\":\"\",\"text\":\"no load runs: start one first\"}}"
+        );
+        assert!(answers[2].starts_with("{\"error\":{\"field\":\"\",\"text\":\"must be a JSON obj"));
+        assert_eq!(
+            answers[3],
+            "{\"error\":{\"field\":\"start.messages\",\"text\":\"must be a whole number from 1 to \
+             10000, not 0\"}}"
+        );
+        assert!(answers[4].contains("runs in real time"), "{}", answers[4]);
+        assert!(answers[6].starts_with("{\"stats\":{\"elapsed_s\":2.5,\"client\":{\"attempted\""));
+        assert_eq!(answers.len(), 7);
+    });
+    // The client that started the load has gone, so the daemon stops it.
+    assert_eq!(noted.lock().unwrap()[..3], ["start 1000", "clear", "stop"]);
+}
+
+/// A client that only watches does not end the load of another one.
+#[test]
+fn only_the_client_that_started_the_load_ends_it_by_going() {
+    let noted = Arc::new(Mutex::new(Vec::new()));
+    serve(&mut Noting(Arc::clone(&noted)), |address| {
+        let mut starter =
+            RemoteTester::connect("127.0.0.1", address.port(), WRITE_TIMEOUT).unwrap();
+        starter.start(&Load::of_rate(5000.0)).unwrap();
+        assert_eq!(ask(address, "{\"stats\":{}}\n").len(), 1);
+        // The daemon notices that the watcher has gone before it answers this.
+        ask(address, "{\"clear\":{}}\n");
+        starter.clear().unwrap();
+        assert_eq!(noted.lock().unwrap()[..], ["start 5000", "clear", "clear"]);
+    });
+}
+
+#[test]
+fn clients_and_lines_are_bounded() {
+    serve(&mut SimulatedTester::new("limit=1000".parse().unwrap()), |address| {
+        let long = format!("{{\"stats\": {{{}", " ".repeat(LINE_MAX));
+        // The socket may be reset while the rest of the line arrives.
+        assert!(ask(address, &long).iter().all(|answer| answer.contains("the line is too long")));
+        let connect = || RemoteTester::connect("localhost", address.port(), WRITE_TIMEOUT);
+        let mut clients: Vec<RemoteTester> = (0..CLIENTS_MAX).map(|_| connect().unwrap()).collect();
+        assert!(clients.iter_mut().all(|client| client.clear().is_ok()));
+        let error = connect().unwrap().clear().unwrap_err().to_string();
+        assert!(error.contains("8 clients are connected already"), "{error}");
+        clients.pop();
+        while connect().unwrap().clear().is_err() {
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+#[test]
+fn a_remote_tester_is_as_good_as_a_local_one() {
+    let drive = |tester: &mut dyn Tester| {
+        let never = AtomicBool::new(false);
+        tester.start(&Load { udp_percent: 1.0, ..Load::of_rate(41_218.75) }).unwrap();
+        tester.wait(Duration::from_secs(5), &never).unwrap();
+        tester.update(42_781.25).unwrap();
+        tester.clear().unwrap();
+        tester.wait(Duration::from_secs(30), &never).unwrap();
+        assert!(tester.is_simulated());
+        let statistics = tester.statistics().unwrap();
+        tester.stop().unwrap();
+        (statistics, tester.update(1.0).unwrap_err().to_string())
+    };
+    let new = || SimulatedTester::new("limit=41700,noise=2".parse().unwrap());
+    let (local, idle) = drive(&mut new());
+    assert!(local.failed() > 0 && local.elapsed_s == 30.0, "{local:?}");
+    serve(&mut new(), |address| {
+        let port = address.port();
+        let mut remote = RemoteTester::connect("127.0.0.1", port, WRITE_TIMEOUT).unwrap();
+        let (there, refused) = drive(&mut remote);
+        assert_eq!(there, local);
+        assert_eq!(refused, format!("127.0.0.1:{port}: {idle}"));
+    });
+}
+
+#[test]
+fn a_server_that_is_no_daemon_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut client, _) = listener.accept().unwrap();
+            client.write_all(b"220 mail ready\r\n").unwrap();
+            let (_, _) = listener.accept().unwrap();
+        });
+        let connect = |time| RemoteTester::connect("127.0.0.1", port, time).unwrap();
+        let mut tester = connect(WRITE_TIMEOUT);
+        let error = tester.stop().unwrap_err().to_string();
+        assert!(error.contains("is a daemon of millrace gen --serve there?"), "{error}");
+        let error = connect(WRITE_TIMEOUT).stop().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("127.0.0.1:{port}: the daemon ")), "{error}");
+    });
+    drop(listener);
+    let error = RemoteTester::connect("127.0.0.1", port, WRITE_TIMEOUT).err().unwrap().to_string();
+    assert!(error.contains("cannot connect") && error.contains("--serve"), "{error}");
+}
