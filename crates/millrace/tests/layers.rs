@@ -6,7 +6,7 @@ use std::path::Path;
 use testkit::layers::SourceTree;
 
 /// A room may import only what stands before it. The rooms of a run are those of `live`.
-const ORDER: [&str; 29] = [
+const ORDER: [&str; 32] = [
     "signals",
     "privileges",
     "twin_driver",
@@ -17,6 +17,9 @@ const ORDER: [&str; 29] = [
     "start",
     "backend",
     "ports",
+    "connections/totals",
+    "connections/session",
+    "connections",
     "tester",
     "live/clock",
     "live/rates",

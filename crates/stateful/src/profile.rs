@@ -8,7 +8,7 @@ pub use range::AddressRange;
 pub(crate) use range::{is_ipv4, number_of, number_of_v4};
 
 use crate::program::{Action, Program, ProgramError};
-use action::ActionText;
+use action::{ActionText, ReadFile};
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -167,8 +167,11 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Reads a profile. Files that it names are relative to `folder`.
-    pub fn from_toml(text: &str, folder: &Path) -> Result<Self, ProfileError> {
+    /// Reads a profile. `read` returns the contents of the files that it names.
+    pub fn from_toml(
+        text: &str,
+        read: &dyn Fn(&Path) -> Result<Vec<u8>, String>,
+    ) -> Result<Self, ProfileError> {
         let ProfileText { clients, servers, client_ports, timeouts, template } =
             toml::from_str(text)?;
         if clients.is_ipv4() != servers.is_ipv4() {
@@ -183,7 +186,7 @@ impl Profile {
             let fault = format!("[[template]]: a profile has 1 to {TEMPLATES_MAX} of them");
             return Err(ProfileError::Whole(fault));
         }
-        let templates = (0..).zip(template).map(|(number, it)| it.compile(number, folder));
+        let templates = (0..).zip(template).map(|(number, it)| it.compile(number, read));
         let templates = templates.collect::<Result<Vec<_>, _>>()?;
         refuse_shared_ports(&templates)?;
         Ok(Self { clients, servers, client_ports, timeouts, templates })
@@ -208,7 +211,7 @@ fn refuse_shared_ports(templates: &[Template]) -> Result<(), ProfileError> {
 }
 
 impl TemplateText {
-    fn compile(self, number: usize, folder: &Path) -> Result<Template, ProfileError> {
+    fn compile(self, number: usize, read: ReadFile<'_>) -> Result<Template, ProfileError> {
         let Self { name, proto, port, cps, limit, continuous, client, server } = self;
         let name = name.unwrap_or_else(|| format!("{}", number + 1));
         let refuse = |fault: &str| {
@@ -223,7 +226,7 @@ impl TemplateText {
         if limit == Some(0) {
             return refuse("limit: must be at least 1, or left out");
         }
-        let compile = |end, text: Vec<ActionText>| compile(&name, end, text, (proto, folder));
+        let compile = |end, text: Vec<ActionText>| compile(&name, end, text, (proto, read));
         let (client, server) = (compile("client", client)?, compile("server", server)?);
         for (end, receives, sends) in [
             ("client", client.received(), server.sent().len()),
@@ -245,13 +248,13 @@ fn compile(
     name: &str,
     end: &'static str,
     text: Vec<ActionText>,
-    (transport, folder): (Transport, &Path),
+    (transport, read): (Transport, ReadFile<'_>),
 ) -> Result<Program, ProfileError> {
     let refuse = |fault: String| {
         let fault = format!("{end}: {fault}");
         ProfileError::Template { name: name.to_owned(), fault }
     };
-    let actions = text.into_iter().map(|it| it.resolve(folder));
+    let actions = text.into_iter().map(|it| it.resolve(read));
     let actions: Vec<Action> = actions.collect::<Result<_, _>>().map_err(refuse)?;
     let fault = |fault| ProfileError::Program { name: name.to_owned(), end, fault };
     let program = Program::new(&actions).map_err(fault)?;

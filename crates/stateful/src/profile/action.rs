@@ -7,8 +7,11 @@ use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+/// Reads a file that a profile names; the error says what is wrong with it.
+pub(super) type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<Vec<u8>, String>;
+
 /// Largest file that a program sends.
-const FILE_MAX: u64 = 64 << 20;
+const FILE_MAX: usize = 64 << 20;
 
 /// An action, whose file has not been read.
 #[derive(Clone, Debug)]
@@ -23,23 +26,19 @@ pub(super) enum ActionText {
 
 impl ActionText {
     /// Reads the files that the action names.
-    pub(super) fn resolve(self, folder: &Path) -> Result<Action, String> {
+    pub(super) fn resolve(self, read: ReadFile<'_>) -> Result<Action, String> {
         match self {
             Self::Ready(action) => Ok(action),
             Self::SendFile(path) => {
-                let path = folder.join(path);
-                let refuse = |fault: &dyn fmt::Display| {
-                    format!("send_file: cannot read {}: {fault}", path.display())
-                };
-                let len = std::fs::metadata(&path).map_err(|error| refuse(&error))?.len();
-                if len > FILE_MAX {
-                    return Err(refuse(&format!("it has more than {FILE_MAX} bytes")));
+                let refuse = |fault| format!("send_file: cannot read {}: {fault}", path.display());
+                let bytes = read(&path).map_err(refuse)?;
+                match bytes.len() {
+                    0..=FILE_MAX => Ok(Action::SendBytes(bytes.into())),
+                    _ => Err(refuse(format!("it has more than {FILE_MAX} bytes"))),
                 }
-                let bytes = std::fs::read(&path).map_err(|error| refuse(&error))?;
-                Ok(Action::SendBytes(bytes.into()))
             }
             Self::Repeat(count, body) => {
-                let body = body.into_iter().map(|it| it.resolve(folder)).collect::<Result<_, _>>();
+                let body = body.into_iter().map(|it| it.resolve(read)).collect::<Result<_, _>>();
                 Ok(Action::Repeat(count, body?))
             }
         }

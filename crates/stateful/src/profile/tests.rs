@@ -29,7 +29,10 @@ server = [{receive = 5}, {send = "bye!"}]
 "#;
 
 fn read(text: &str) -> Result<Profile, ProfileError> {
-    Profile::from_toml(text, Path::new(""))
+    Profile::from_toml(text, &|path| match path.to_str() {
+        Some("some") => Ok(b"some".to_vec()),
+        _ => Err("no such file".to_owned()),
+    })
 }
 
 #[test]
@@ -64,7 +67,11 @@ fn faults_are_named() {
         ("repeat = 3, do", "do", "missing field `repeat`"),
         ("repeat = 3, do", "repeat = 0, do", "template short: client: repeat: a loop needs"),
         ("{send = \"hello\"}", "{send = 2000}", "2000 bytes do not fit into a datagram"),
-        ("{send = \"hello\"}", "{send_file = \"/none\"}", "send_file: cannot read /none"),
+        (
+            "{send = \"hello\"}",
+            "{send_file = \"/none\"}",
+            "send_file: cannot read /none: no such file",
+        ),
         ("receive = 5", "receive = 6", "the server receives 6 bytes, but the other end sends 5"),
         ("48.0.0.0-48.0.0.255", "16.0.9.9", "have an address in common"),
         ("48.0.0.0-48.0.0.255", "2001:2::1-2001:2::9", "one range is IPv4, the other IPv6"),

@@ -40,7 +40,7 @@ pub(super) struct StatefulArgs {
     #[arg(long, value_name = "PROFILE",
           conflicts_with_all = ["streams", "rate", "profile", "verify", "stats", "selftest"])]
     stateful: Option<PathBuf>,
-    /// Open N connections a second, such as 500, 10k or 1.5M; by default as many as the profile says
+    /// Open N connections a second, such as 500, 10k or 1.5M; by default the profile's number
     ///
     /// The templates of the profile keep their shares.
     #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
@@ -99,7 +99,8 @@ fn read_profile(path: &Path) -> anyhow::Result<Profile> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    Profile::from_toml(&text, folder).with_context(|| format!("profile {}", path.display()))
+    let read = |path: &Path| std::fs::read(folder.join(path)).map_err(|error| error.to_string());
+    Profile::from_toml(&text, &read).with_context(|| format!("profile {}", path.display()))
 }
 
 pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
