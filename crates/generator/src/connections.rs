@@ -15,6 +15,8 @@ use traffic::neighbour::{Message, Neighbour, reply};
 pub struct ConnectionsReport {
     /// Number of the interval in which the report began.
     pub interval: u64,
+    /// Time of its end, in nanoseconds of the run.
+    pub end_ns: u64,
     /// What was counted in the interval.
     pub counters: Counters,
     /// What was timed in the interval.
@@ -36,8 +38,10 @@ impl Report for ConnectionsReport {
 }
 
 /// What the control thread tells a task.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug)]
 pub enum ConnectionsCommand {
+    /// Forgets all connections, and goes on with these ends, which have none.
+    Replace(Box<Stack>),
     /// Opens connections from now on: `multiplier` times as many as the profile says, after a
     /// linear ramp.
     Start {
@@ -70,7 +74,7 @@ const _: () = assert!(dpdk::BURST_MAX <= BURST_MAX);
 
 /// Ends of connections at a pair of queues.
 pub struct Connections<T, R> {
-    stack: Stack,
+    stack: Box<Stack>,
     tx: FrameOutput<T>,
     rx: R,
     /// MAC address of the port.
@@ -128,7 +132,7 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
     /// Makes a task for a port with this MAC address. It opens connections when a command says so,
     /// and reports which of the intervals of `interval_ns` nanoseconds it counts in.
     pub fn new(
-        stack: Stack,
+        stack: Box<Stack>,
         (tx, rx, mac): (T, R, [u8; 6]),
         commands: Consumer<ConnectionsCommand>,
         interval_ns: u64,
@@ -189,6 +193,14 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
             ConnectionsCommand::SetMultiplier(multiplier) => {
                 self.stack.set_multiplier(multiplier, now);
             }
+            ConnectionsCommand::Replace(stack) => {
+                // The latencies and counts of the old ends are reported first.
+                self.hand_over(now);
+                self.stack = stack;
+                self.before = Counters::default();
+                (self.done, self.burst) = (0, 0);
+                self.rx.free();
+            }
             ConnectionsCommand::Stop => self.stack.set_multiplier(0.0, now),
             ConnectionsCommand::Abort => {
                 self.stack.set_multiplier(0.0, now);
@@ -200,6 +212,7 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
     fn hand_over(&mut self, now: u64) {
         let report = self.outbox.current();
         let counters = *self.stack.counters();
+        report.end_ns = now;
         report.counters = counters.since(&self.before);
         report.overdue = self.stack.overdue(now);
         std::mem::swap(&mut report.latencies, self.stack.latencies());

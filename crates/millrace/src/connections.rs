@@ -5,5 +5,5 @@
 mod session;
 mod totals;
 
-pub(crate) use session::{Ends, Finished, Session, SessionOptions};
+pub(crate) use session::{Ends, Finished, PortCounts, Session, SessionOptions};
 pub(crate) use totals::{EndTotals, Totals};

@@ -6,6 +6,7 @@
 //! [`SimulatedTester`] for tests.
 
 mod daemon;
+mod generator;
 mod load;
 mod protocol;
 mod remote;
@@ -13,6 +14,7 @@ mod simulated;
 mod statistics;
 
 pub(crate) use daemon::Daemon;
+pub(crate) use generator::{GeneratorTester, profile_of};
 pub(crate) use load::{Load, LoadError, MAX_FLOWS};
 pub(crate) use remote::RemoteTester;
 pub(crate) use simulated::{SimulatedDevice, SimulatedTester};
@@ -77,9 +79,9 @@ pub(crate) enum TesterError {
     /// The rate of a load is to be changed, but none runs.
     #[error("no load runs: start one first")]
     Idle,
-    /// This program has no generator of connections.
-    #[error("the stateful generator is not built in yet: drive one elsewhere with --server HOST")]
-    NotBuiltIn,
+    /// The generator of this process failed.
+    #[error(transparent)]
+    Generator(#[from] anyhow::Error),
     /// A client asks for simulated time.
     #[error("advance: this generator runs in real time; only a simulated device advances")]
     RealTime,

@@ -167,6 +167,7 @@ impl<O: Output> Context<'_, O> {
             bytes = write_tcp(room, &path, segment, (len as usize, fill));
             bytes
         });
+        self.count(Counter::SegmentsSent);
         self.count_sent(bytes, len);
         true
     }

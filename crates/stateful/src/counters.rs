@@ -67,19 +67,23 @@ pub enum Counter {
     FramesSent,
     /// Their bytes, without FCS.
     BytesSent,
+    /// TCP segments that were sent.
+    SegmentsSent,
     /// Bytes of TCP and UDP payload that were sent, with those sent again.
     PayloadSent,
     /// Frames that were received.
     FramesReceived,
     /// Their bytes, without FCS.
     BytesReceived,
+    /// TCP segments that were received for open connections.
+    SegmentsReceived,
     /// Bytes of TCP and UDP payload that were received in order.
     PayloadReceived,
 }
 
 impl Counter {
     /// All of them, in the order of their values.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::Attempted,
         Self::Established,
         Self::Completed,
@@ -108,9 +112,11 @@ impl Counter {
         Self::ResetsSent,
         Self::FramesSent,
         Self::BytesSent,
+        Self::SegmentsSent,
         Self::PayloadSent,
         Self::FramesReceived,
         Self::BytesReceived,
+        Self::SegmentsReceived,
         Self::PayloadReceived,
     ];
 
@@ -155,9 +161,11 @@ impl Counter {
             Self::ResetsSent => "resets_sent",
             Self::FramesSent => "frames_sent",
             Self::BytesSent => "bytes_sent",
+            Self::SegmentsSent => "segments_sent",
             Self::PayloadSent => "payload_sent",
             Self::FramesReceived => "frames_received",
             Self::BytesReceived => "bytes_received",
+            Self::SegmentsReceived => "segments_received",
             Self::PayloadReceived => "payload_received",
         }
     }

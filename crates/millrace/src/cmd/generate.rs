@@ -23,6 +23,7 @@ mod terminal;
 mod trex_cfg;
 
 use crate::backend::{Backend, SocketArgs};
+use crate::cmd::in_process_tester::WorkerArgs;
 use crate::cmd::run::{interval, seconds};
 use crate::cpu_locks;
 use crate::ports::{BurstArgs, DescriptorArgs, PortNames};
@@ -45,7 +46,8 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
     });
     let link = args.read_trex_cfg()?;
     if let Some(address) = args.serve.address() {
-        return serve::run(address, &args.serve, args.ports.as_ref());
+        let workers = WorkerArgs::new(args.workers, args.cpus.clone());
+        return serve::run(address, &args.serve, args.ports.as_ref().zip(Some(&workers)));
     }
     if args.stateful.is_given() {
         return stateful::run(&args, &link);

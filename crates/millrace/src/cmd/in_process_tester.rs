@@ -1,29 +1,81 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Opens the tester of this process: the stateful generator on these ports, or a simulated device.
 
-use crate::ports::PortNames;
-use crate::tester::{SimulatedDevice, SimulatedTester, Tester, TesterError};
+use crate::connections::{Ends, SessionOptions};
+use crate::ports::{BurstArgs, PortNames, Tuning};
+use crate::tester::{
+    GeneratorTester, Load, SimulatedDevice, SimulatedTester, Tester, TesterError, profile_of,
+};
+use doctor::host::CpuList;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Connections of each end at a time, unless the load has a limit of its own.
+const CAPACITY: u32 = 4_000_000;
+
+/// Options of workers and ports.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct WorkerArgs {
+    /// Run clients and servers on N cpus; by default one for each while free cpus remain
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=128))]
+    workers: Option<u8>,
+    /// Run clients and servers on these cpus, such as 2,4-6, clients first
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<CpuList>,
+    /// Have N clients and N servers, each with a queue of its port
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    pairs: u16,
+}
+
+impl WorkerArgs {
+    /// Returns the options of `gen` in this form.
+    pub(crate) fn new(workers: Option<u8>, cpus: Option<CpuList>) -> Self {
+        Self { workers, cpus, pairs: 1 }
+    }
+}
 
 /// A tester of this process.
 #[derive(Clone, Debug)]
 pub(crate) enum InProcess<'a> {
     /// Clients on the first port and servers on the second.
-    Ports(&'a PortNames),
+    Ports(&'a PortNames, &'a WorkerArgs),
     /// No port: nothing is sent.
     Simulated(SimulatedDevice),
 }
 
 impl InProcess<'_> {
     /// Opens the tester. With ports, this starts DPDK.
-    pub(crate) fn open(&self) -> Result<Box<dyn Tester>, TesterError> {
+    pub(crate) fn open(&self, interrupted: &AtomicBool) -> Result<Box<dyn Tester>, TesterError> {
         match self {
-            Self::Ports(names) => open_generator(names),
+            Self::Ports(names, workers) => open_generator(names, workers, interrupted),
             Self::Simulated(device) => Ok(Box::new(SimulatedTester::new(*device))),
         }
     }
 }
 
 /// Opens the stateful generator on these ports.
-fn open_generator(_: &PortNames) -> Result<Box<dyn Tester>, TesterError> {
-    Err(TesterError::NotBuiltIn)
+fn open_generator(
+    names: &PortNames,
+    workers: &WorkerArgs,
+    interrupted: &AtomicBool,
+) -> Result<Box<dyn Tester>, TesterError> {
+    let tuning =
+        Tuning { cpus: workers.cpus.clone().map(|CpuList(cpus)| cpus), ..Tuning::default() };
+    let load = Load::of_rate(1.0);
+    let options = SessionOptions {
+        profile: Arc::new(profile_of(&load)),
+        ends: Ends::Both,
+        capacity: CAPACITY,
+        next_hops: [None; 2],
+        tasks: workers.pairs,
+        workers: workers.workers.map(usize::from),
+        tuning: &tuning,
+        mtu: None,
+        bursts: BurstArgs::default().sizes(),
+        interval: Duration::from_secs(1),
+        seed: 1,
+    };
+    Ok(Box::new(GeneratorTester::open(names, &options, load, interrupted)?))
 }

@@ -10,7 +10,7 @@ use generator::{
     BurstSizes, Clock, Connections, ConnectionsCommand, ConnectionsReport, Phase, PortRx, PortTx,
     Stage, Task, commands, mailbox, run_tasks,
 };
-use rtrb::Producer;
+use rtrb::{Producer, PushError};
 use stateful::{CAPACITY_MAX, Profile, Role, Stack, StackConfig};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -89,9 +89,12 @@ pub(crate) struct Session {
     open: OpenPorts,
     jobs: Vec<Job<()>>,
     phase: Phase,
-    clients: Vec<Producer<ConnectionsCommand>>,
+    /// Commands for tasks, those of clients first.
+    commands: Vec<(Role, Producer<ConnectionsCommand>)>,
     ledger: Ledger,
     begun: Instant,
+    /// Configuration of each task's ends.
+    configs: Vec<StackConfig>,
     /// Bytes of memory for both ends of a connection, or for the only one.
     pub(crate) bytes_per_connection: f64,
 }
@@ -129,9 +132,10 @@ impl Session {
         let mut session = Self {
             jobs: Vec::new(),
             phase: Phase::new(),
-            clients: Vec::new(),
+            commands: Vec::new(),
             ledger: Ledger::default(),
             begun,
+            configs: Vec::new(),
             bytes_per_connection: 0.0,
             open,
         };
@@ -150,7 +154,7 @@ impl Session {
             let next_hop = next_hop.unwrap_or([0xff; 6]);
             let mut queues = std::mem::take(&mut self.open.queues[port]);
             for number in 0..options.tasks {
-                let stack = Stack::new(StackConfig {
+                let config = StackConfig {
                     profile: Arc::clone(&options.profile),
                     role: *role,
                     capacity: options.capacity_of_task(),
@@ -158,7 +162,9 @@ impl Session {
                     mtu: options.mtu.unwrap_or(MTU),
                     worker: (number, options.tasks),
                     seed: options.seed.wrapping_add((port as u64) << 32 | u64::from(number)),
-                });
+                };
+                let stack = Box::new(Stack::new(config.clone()));
+                self.configs.push(config);
                 if number == 0 {
                     self.bytes_per_connection += stack.bytes_per_record();
                 }
@@ -171,9 +177,7 @@ impl Session {
                     mailbox(interval_ns.div_ceil(REPORTS), ConnectionsReport::default);
                 self.ledger.add(*role, inbox);
                 let (producer, consumer) = commands();
-                if *role == Role::Client {
-                    self.clients.push(producer);
-                }
+                self.commands.push((*role, producer));
                 let ends = (tx, rx, macs[port]);
                 tasks.push(Box::new(Connections::new(stack, ends, consumer, interval_ns, outbox)));
             }
@@ -203,16 +207,65 @@ impl Session {
     /// Begins to open connections.
     pub(crate) fn start(&mut self, multiplier: f64, ramp: Duration) -> anyhow::Result<()> {
         let ramp_ns = ramp.as_nanos() as u64;
-        self.command_clients(ConnectionsCommand::Start { multiplier, ramp_ns })
+        self.command_clients(|| ConnectionsCommand::Start { multiplier, ramp_ns })
+    }
+
+    /// Changes the rate.
+    pub(crate) fn set_multiplier(&mut self, multiplier: f64) -> anyhow::Result<()> {
+        self.command_clients(|| ConnectionsCommand::SetMultiplier(multiplier))
+    }
+
+    /// Cuts off all connections.
+    pub(crate) fn abort(&mut self) -> anyhow::Result<()> {
+        self.commands.iter_mut().try_for_each(|(_, ring)| push(ring, ConnectionsCommand::Abort))
+    }
+
+    /// Goes on with another profile. Connections that are open are forgotten.
+    pub(crate) fn replace_profile(&mut self, profile: &Arc<Profile>) -> anyhow::Result<()> {
+        for (config, (_, ring)) in self.configs.iter_mut().zip(&mut self.commands) {
+            config.profile = Arc::clone(profile);
+            let stack = Box::new(Stack::new(config.clone()));
+            push(ring, ConnectionsCommand::Replace(stack))?;
+        }
+        Ok(())
     }
 
     /// Opens no more connections. Those that are open go on.
     pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
-        self.command_clients(ConnectionsCommand::Stop)
+        self.command_clients(|| ConnectionsCommand::Stop)
     }
 
-    fn command_clients(&mut self, command: ConnectionsCommand) -> anyhow::Result<()> {
-        self.clients.iter_mut().try_for_each(|ring| push(ring, command))
+    fn command_clients(&mut self, command: impl Fn() -> ConnectionsCommand) -> anyhow::Result<()> {
+        let clients = self.commands.iter_mut().filter(|(role, _)| *role == Role::Client);
+        clients.map(|(_, ring)| ring).try_for_each(|ring| push(ring, command()))
+    }
+
+    /// Returns the time up to which all tasks have reported, in seconds of the run.
+    pub(crate) fn reported_until(&self) -> f64 {
+        self.ledger.reported_until() as f64 / 1e9
+    }
+
+    /// Waits until all tasks have reported what they have done by now.
+    pub(crate) fn wait_for_reports(&mut self) {
+        let (until, begun) = (self.elapsed().as_secs_f64(), Instant::now());
+        while self.reported_until() < until && begun.elapsed() < OBEYS {
+            std::thread::sleep(Duration::from_millis(1));
+            self.ledger.poll();
+        }
+    }
+
+    /// Forgets the latencies so far.
+    pub(crate) fn clear_latencies(&mut self) {
+        self.ledger.clear_latencies();
+    }
+
+    /// Returns the counters of the ports.
+    pub(crate) fn ports(&self) -> Vec<PortCounts> {
+        let counts = |port: &dpdk::Port| PortCounts {
+            name: port.info().devargs.clone(),
+            stats: port.stats(),
+        };
+        self.open.ports.iter().map(counts).collect()
     }
 
     /// Takes reports; returns the totals.
@@ -236,12 +289,7 @@ impl Session {
         while let Some(interval) = self.ledger.take_interval(u64::MAX) {
             rest.push(interval);
         }
-        let ports = self
-            .open
-            .ports
-            .iter()
-            .map(|port| PortCounts { name: port.info().devargs.clone(), stats: port.stats() });
-        let ports = ports.collect();
+        let ports = self.ports();
         self.open.close();
         Finished { totals: self.ledger.totals, intervals: rest, ports }
     }
@@ -264,10 +312,11 @@ pub(crate) struct PortCounts {
 /// Gives a command to a task.
 fn push(
     ring: &mut Producer<ConnectionsCommand>,
-    command: ConnectionsCommand,
+    mut command: ConnectionsCommand,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
-    while ring.push(command).is_err() {
+    while let Err(PushError::Full(refused)) = ring.push(command) {
+        command = refused;
         if begun.elapsed() > OBEYS {
             bail!("a worker does not take commands");
         }

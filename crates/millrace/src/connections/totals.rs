@@ -52,6 +52,8 @@ struct Reporter {
     inbox: Inbox<ConnectionsReport>,
     /// Connections that were due in the latest report.
     overdue: u64,
+    /// Time of the latest report, in nanoseconds of the run.
+    end_ns: u64,
 }
 
 /// The counts of a session.
@@ -66,23 +68,37 @@ impl Ledger {
     /// Adds a task.
     pub(super) fn add(&mut self, role: Role, inbox: Inbox<ConnectionsReport>) {
         self.totals.end(role);
-        self.reporters.push(Reporter { role, inbox, overdue: 0 });
+        self.reporters.push(Reporter { role, inbox, overdue: 0, end_ns: 0 });
     }
 
     /// Takes the reports that have arrived.
     pub(super) fn poll(&mut self) {
         let Self { reporters, totals, intervals } = self;
-        for Reporter { role, inbox, overdue } in reporters.iter_mut() {
+        for Reporter { role, inbox, overdue, end_ns } in reporters.iter_mut() {
             inbox.take_all(|report| {
                 totals.end(*role).add(report);
                 intervals.entry(report.interval).or_default().end(*role).add(report);
-                *overdue = report.overdue;
+                (*overdue, *end_ns) = (report.overdue, report.end_ns);
             });
         }
         // Servers have none.
         if let Some(client) = &mut totals.client {
             client.overdue = reporters.iter().map(|it| it.overdue).sum();
         }
+    }
+
+    /// Returns the time up to which all tasks have reported, in nanoseconds of the run.
+    pub(super) fn reported_until(&self) -> u64 {
+        self.reporters.iter().map(|it| it.end_ns).min().unwrap_or(0)
+    }
+
+    /// Forgets the latencies and the longest gaps.
+    pub(super) fn clear_latencies(&mut self) {
+        for end in [&mut self.totals.client, &mut self.totals.server].into_iter().flatten() {
+            end.latencies.clear();
+            end.longest_gap_ns = 0;
+        }
+        self.intervals.clear();
     }
 
     /// Takes the oldest interval below `number`, with its number.

@@ -17,6 +17,7 @@ impl<O: Output> Context<'_, O> {
     /// Receives a segment for an end, and sends what follows from it.
     #[inline(always)]
     pub(crate) fn receive(&mut self, end: &mut Endpoint, headers: &Headers, data: &[u8]) -> Fate {
+        self.count(Counter::SegmentsReceived);
         if end.state == State::SynSent {
             return self.receive_in_syn_sent(end, headers);
         }

@@ -8,7 +8,7 @@ mod print;
 mod result;
 mod search;
 
-use crate::cmd::in_process_tester::InProcess;
+use crate::cmd::in_process_tester::{InProcess, WorkerArgs};
 use crate::ports::PortNames;
 use crate::signals;
 use crate::tester::{RemoteTester, SimulatedDevice, Tester, TesterError};
@@ -23,6 +23,7 @@ use search::{Search, Settings};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Port at which cps_ndr.py asks TRex.
@@ -75,6 +76,8 @@ pub(crate) struct CpsArgs {
     profile: ProfileArgs,
     #[command(flatten)]
     rate: RateArgs,
+    #[command(flatten)]
+    workers: WorkerArgs,
     /// Search on a simulated device, in simulated time
     #[arg(long, hide = true, value_name = "DEVICE", conflicts_with_all = ["ports", "server"])]
     simulate: Option<SimulatedDevice>,
@@ -123,7 +126,7 @@ pub(super) fn run(args: &CpsArgs) -> anyhow::Result<ExitCode> {
     });
     let json = JsonFile::open(args.output.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let mut tester = args.open_tester()?;
+    let mut tester = args.open_tester(&interrupted)?;
     let settings = args.settings();
     let mut out: Box<dyn Write> = match json.is_stdout() {
         true => Box::new(io::stderr()),
@@ -150,14 +153,14 @@ pub(super) fn run(args: &CpsArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl CpsArgs {
-    fn open_tester(&self) -> anyhow::Result<Box<dyn Tester>> {
+    fn open_tester(&self, interrupted: &AtomicBool) -> anyhow::Result<Box<dyn Tester>> {
         let in_process = match (&self.ports, &self.server.server, self.simulate) {
             (_, Some(host), _) => return Ok(Box::new(self.server.connect(host)?)),
             (_, _, Some(device)) => InProcess::Simulated(device),
-            (Some(ports), ..) => InProcess::Ports(ports),
+            (Some(ports), ..) => InProcess::Ports(ports, &self.workers),
             (None, None, None) => bail!("name PORTS, or a daemon with --server HOST"),
         };
-        Ok(in_process.open()?)
+        Ok(in_process.open(interrupted)?)
     }
 
     fn settings(&self) -> Settings {

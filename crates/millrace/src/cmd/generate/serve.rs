@@ -2,7 +2,7 @@
 //! Implements `millrace gen --serve`: a daemon that generates connections as its clients ask.
 
 use super::metrics;
-use crate::cmd::in_process_tester::InProcess;
+use crate::cmd::in_process_tester::{InProcess, WorkerArgs};
 use crate::ports::PortNames;
 use crate::signals;
 use crate::tester::{Daemon, SimulatedDevice};
@@ -42,17 +42,17 @@ impl ServeArgs {
 pub(super) fn run(
     address: SocketAddr,
     args: &ServeArgs,
-    ports: Option<&PortNames>,
+    ports: Option<(&PortNames, &WorkerArgs)>,
 ) -> anyhow::Result<ExitCode> {
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let in_process = match (args.simulate, ports) {
         (Some(device), _) => InProcess::Simulated(device),
-        (None, Some(ports)) => InProcess::Ports(ports),
+        (None, Some((ports, workers))) => InProcess::Ports(ports, workers),
         (None, None) => bail!("--serve needs PORTS"),
     };
     let daemon = Daemon::listen(address)
         .with_context(|| format!("--serve {address}: cannot listen there"))?;
-    let mut tester = in_process.open()?;
+    let mut tester = in_process.open(&interrupted)?;
     let text = format!("millrace: the generator listens at {}", daemon.address());
     write_line(io::stderr(), text);
     daemon.serve(&mut *tester, &interrupted)?;

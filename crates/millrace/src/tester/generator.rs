@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Implements [`Tester`] by the stateful generator of this process.
+
+use super::statistics::{FailureCounts, SetupLatency, Side, TrafficCounts};
+use super::{Load, Tester, TesterError, TesterStatistics};
+use crate::connections::{EndTotals, PortCounts, Session, SessionOptions, Totals};
+use crate::ports::PortNames;
+use stateful::{Counter, Counters, Profile};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Longest wait for open connections when a load stops.
+const DRAIN: Duration = Duration::from_secs(1);
+/// Time between two looks at the counters.
+const TURN: Duration = Duration::from_millis(10);
+/// Time for packets on their way to arrive.
+const ON_THEIR_WAY: Duration = Duration::from_millis(100);
+/// Share of connections that may be due and not opened yet.
+const OVERDUE_MAX: f64 = 0.001;
+/// Seconds of the rate that may be due in addition: another program may have the cpu that long.
+const OVERDUE_S: f64 = 0.01;
+/// Bytes of the FCS, which drivers do not count.
+const FCS: u64 = 4;
+
+/// Clients and servers on ports of this process.
+pub(crate) struct GeneratorTester {
+    session: Session,
+    profile: Arc<Profile>,
+    /// What the profile was made from.
+    load: Load,
+    is_running: bool,
+    /// The counts when they were cleared, and the time of that.
+    base: Base,
+    /// Seconds that were counted until the load stopped.
+    stopped_after_s: Option<f64>,
+}
+
+/// Counts from which others are counted.
+#[derive(Default)]
+struct Base {
+    client: Counters,
+    server: Counters,
+    missed: Vec<u64>,
+    at_s: f64,
+}
+
+impl GeneratorTester {
+    /// Opens the ports. `options` has the profile of [`profile_of`] `load`.
+    pub(crate) fn open(
+        names: &PortNames,
+        options: &SessionOptions<'_>,
+        load: Load,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, TesterError> {
+        let session = Session::open(names, options, interrupted)?;
+        Ok(Self {
+            session,
+            profile: Arc::clone(&options.profile),
+            load,
+            is_running: false,
+            base: Base::default(),
+            stopped_after_s: None,
+        })
+    }
+
+    fn multiplier(&self, cps: f64) -> f64 {
+        cps / self.profile.cps()
+    }
+
+    /// Takes new counts as those from which others are counted.
+    fn begin_counting(&mut self) {
+        self.session.wait_for_reports();
+        let totals = self.session.poll();
+        let counters = |end: &Option<EndTotals>| end.as_ref().map(|it| it.counters);
+        let (client, server) = (counters(&totals.client), counters(&totals.server));
+        self.base = Base {
+            client: client.unwrap_or_default(),
+            server: server.unwrap_or_default(),
+            missed: self.session.ports().iter().map(missed).collect(),
+            at_s: self.session.reported_until(),
+        };
+        self.session.clear_latencies();
+    }
+
+    fn has_active(&mut self) -> bool {
+        let Totals { client, server } = self.session.poll();
+        [client, server].into_iter().flatten().any(|end| end.counters.active() > 0)
+    }
+
+    /// Returns why the generator itself limited the load.
+    fn limits(&mut self, client: &Counters, overdue: u64) -> Vec<String> {
+        let mut limits = Vec::new();
+        let attempted = client[Counter::Attempted].max(1);
+        let late = overdue + client[Counter::Unopened] - client[Counter::TableFull];
+        if late as f64 > attempted as f64 * OVERDUE_MAX + self.load.cps * OVERDUE_S {
+            limits.push(format!("{late} connections were due and could not be opened in time"));
+        }
+        for (port, before) in self.session.ports().iter().zip(&self.base.missed) {
+            let missed = missed(port).saturating_sub(*before);
+            if missed > 0 {
+                let name = &port.name;
+                limits.push(format!("port {name} missed {missed} packets: it had no room"));
+            }
+        }
+        limits
+    }
+}
+
+/// Returns the frames that a port dropped because this host was too slow.
+fn missed(port: &PortCounts) -> u64 {
+    port.stats.imissed + port.stats.rx_nombuf
+}
+
+/// Returns the profile of a load: the addresses, ports and messages of cps_ndr.py.
+pub(crate) fn profile_of(load: &Load) -> Profile {
+    let Load { udp_percent, messages, message_size, server_wait_ms, max_flows, .. } = *load;
+    let mut text =
+        String::from("clients = \"16.0.0.0-16.0.255.255\"\nservers = \"48.0.0.0-48.0.0.255\"\n");
+    let wait = match server_wait_ms {
+        0 => String::new(),
+        ms => format!("{{ delay_ms = {ms} }}, "),
+    };
+    let kinds = [("tcp", 8080, 100.0 - udp_percent), ("udp", 5353, udp_percent)];
+    for (proto, port, cps) in kinds.into_iter().filter(|(.., cps)| *cps > 0.0) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "[[template]]\nname = \"{proto}\"\nproto = \"{proto}\"\nport = {port}\n\
+             cps = {cps:?}\ncontinuous = true\n\
+             client = [{{ repeat = {messages}, do = [{{ send = {message_size} }}, \
+             {{ receive = {message_size} }}] }}]\n\
+             server = [{{ repeat = {messages}, do = [{{ receive = {message_size} }}, {wait}\
+             {{ send = {message_size} }}] }}]"
+        );
+        if let Some(most) = max_flows {
+            let limit = (f64::from(most) * cps / 100.0).max(1.0) as u64;
+            let _ = writeln!(text, "limit = {limit}");
+        }
+    }
+    Profile::from_toml(&text, &|_| Err(String::new())).expect("a profile of our own")
+}
+
+impl Tester for GeneratorTester {
+    fn start(&mut self, load: &Load) -> Result<(), TesterError> {
+        self.stop()?;
+        let same = Load { cps: self.load.cps, ramp_up_s: self.load.ramp_up_s, ..*load };
+        if same != self.load {
+            self.profile = Arc::new(profile_of(load));
+            self.session.replace_profile(&self.profile)?;
+        }
+        self.load = *load;
+        self.begin_counting();
+        self.stopped_after_s = None;
+        let ramp = Duration::from_secs(load.ramp_up_s.into());
+        self.session.start(self.multiplier(load.cps), ramp)?;
+        self.is_running = true;
+        Ok(())
+    }
+
+    fn update(&mut self, cps: f64) -> Result<(), TesterError> {
+        if !self.is_running {
+            return Err(TesterError::Idle);
+        }
+        self.load.cps = cps;
+        Ok(self.session.set_multiplier(self.multiplier(cps))?)
+    }
+
+    fn stop(&mut self) -> Result<(), TesterError> {
+        if !self.is_running {
+            return Ok(());
+        }
+        self.is_running = false;
+        self.stopped_after_s = Some(self.session.elapsed().as_secs_f64() - self.base.at_s);
+        self.session.stop()?;
+        self.session.wait_for_reports();
+        let begun = Instant::now();
+        while self.has_active() && begun.elapsed() < DRAIN {
+            std::thread::sleep(TURN);
+        }
+        if self.has_active() {
+            self.session.abort()?;
+        }
+        std::thread::sleep(ON_THEIR_WAY);
+        self.session.wait_for_reports();
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), TesterError> {
+        self.begin_counting();
+        Ok(())
+    }
+
+    fn statistics(&mut self) -> Result<TesterStatistics, TesterError> {
+        self.session.wait_for_reports();
+        let elapsed_s = self.session.reported_until() - self.base.at_s;
+        let none = EndTotals::default();
+        let totals = self.session.poll().clone();
+        let client = totals.client.as_ref().unwrap_or(&none);
+        let server = totals.server.as_ref().unwrap_or(&none);
+        let counted = client.counters.since(&self.base.client);
+        Ok(TesterStatistics {
+            elapsed_s: self.stopped_after_s.unwrap_or(elapsed_s),
+            client: side(&client.counters, &self.base.client),
+            server: side(&server.counters, &self.base.server),
+            setup: setup(client),
+            rates: None,
+            limits: self.limits(&counted, client.overdue),
+        })
+    }
+}
+
+/// Counters of errors: all are 0 in a run without faults.
+const ERRORS: [Counter; 11] = [
+    Counter::SynRetransmits,
+    Counter::TimeoutRetransmits,
+    Counter::FastRetransmits,
+    Counter::DuplicateAcks,
+    Counter::DuplicateSegments,
+    Counter::EarlySegments,
+    Counter::UnexpectedDatagrams,
+    Counter::BadChecksums,
+    Counter::Malformed,
+    Counter::Stray,
+    Counter::TableFull,
+];
+
+/// Returns the counts of an end since `before`.
+fn side(now: &Counters, before: &Counters) -> Side {
+    let counted = now.since(before);
+    let traffic = |[frames, bytes, payload, segments]: [Counter; 4]| TrafficCounts {
+        packets: counted[frames],
+        bytes: counted[bytes] + FCS * counted[frames],
+        payload_bytes: counted[payload],
+        tcp_packets: counted[segments],
+    };
+    let error = |counter: Counter| (counter.name().to_owned(), counted[counter]);
+    Side {
+        attempted: counted[Counter::Attempted],
+        established: counted[Counter::Established],
+        failed: FailureCounts {
+            no_answer: counted[Counter::NoSynAck] + counted[Counter::NoAnswer],
+            reset: counted[Counter::Reset],
+            timeout: counted[Counter::Timeout] + counted[Counter::ClosedEarly],
+            checksum: 0,
+            wrong_data: counted[Counter::WrongData],
+        },
+        active: now.active(),
+        sent: traffic([
+            Counter::FramesSent,
+            Counter::BytesSent,
+            Counter::PayloadSent,
+            Counter::SegmentsSent,
+        ]),
+        received: traffic([
+            Counter::FramesReceived,
+            Counter::BytesReceived,
+            Counter::PayloadReceived,
+            Counter::SegmentsReceived,
+        ]),
+        errors: ERRORS.map(error).into(),
+    }
+}
+
+fn setup(client: &EndTotals) -> Option<SetupLatency> {
+    let histogram = &client.latencies.setup;
+    let at = |quantile| histogram.value_at_quantile(quantile) as f64;
+    (!histogram.is_empty()).then(|| SetupLatency {
+        p50_us: at(0.5),
+        p99_us: at(0.99),
+        p999_us: at(0.999),
+        max_us: histogram.max() as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profile_of_a_load_is_that_of_the_script() {
+        let load = Load {
+            udp_percent: 1.0,
+            messages: 500,
+            server_wait_ms: 50,
+            max_flows: Some(1000),
+            ..Load::of_rate(9.0)
+        };
+        let profile = profile_of(&load);
+        let kinds: Vec<_> =
+            profile.templates.iter().map(|it| (it.port, it.cps, it.limit)).collect();
+        assert_eq!(kinds, [(8080, 99.0, Some(990)), (5353, 1.0, Some(10))]);
+        assert_eq!((profile.clients.count(), profile.servers.count()), (65_536, 256));
+        assert_eq!(profile_of(&Load::of_rate(1.0)).templates.len(), 1);
+        let udp = profile_of(&Load { udp_percent: 100.0, ..Load::of_rate(1.0) });
+        assert_eq!(udp.templates[0].port, 5353);
+    }
+}
