@@ -2,7 +2,7 @@
 //! Writes the frames that ends send.
 
 use crate::profile::is_ipv4;
-use wire::checksum::{Sum, pseudo_v4, pseudo_v6};
+use wire::checksum::{Sum, pseudo_v6};
 use wire::ethernet::{Ethernet, MIN_FRAME, ether_type};
 use wire::ipv4::Ipv4;
 use wire::ipv6::Ipv6;
@@ -77,7 +77,7 @@ pub(crate) fn write_tcp(
     if len > 0 {
         fill(&mut tcp[header..]);
     }
-    let sum = pseudo(path.src, path.dst, proto::TCP, header + len).add_bytes(tcp);
+    let sum = add_segment(pseudo(path.src, path.dst, proto::TCP, header + len), tcp);
     tcp[16..18].copy_from_slice(&sum.finish().to_be_bytes());
     pad(room, at + header + len)
 }
@@ -138,8 +138,20 @@ fn write_ip(room: &mut [u8], path: &Path, protocol: u8, len: usize) -> usize {
 #[inline(always)]
 pub(crate) fn pseudo(src: u128, dst: u128, protocol: u8, len: usize) -> Sum {
     match is_ipv4(src) {
-        true => pseudo_v4((src as u32).into(), (dst as u32).into(), protocol, len as u16),
+        true => Sum::default()
+            .add_u64(u64::from(src as u32) << 32 | u64::from(dst as u32))
+            .add_u32(u32::from(protocol) << 16 | len as u32),
         false => pseudo_v6(src.into(), dst.into(), protocol, len as u32),
+    }
+}
+
+/// Adds a TCP segment to a sum.
+#[inline(always)]
+pub(crate) fn add_segment(sum: Sum, segment: &[u8]) -> Sum {
+    match segment.split_first_chunk() {
+        Some((header, rest)) if rest.is_empty() => sum.add_header(header),
+        Some((header, rest)) => sum.add_header(header).add_bytes(rest),
+        None => sum.add_bytes(segment),
     }
 }
 

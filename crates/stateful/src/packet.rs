@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Reads the headers of received frames. Checksums are verified here.
 
-use crate::frame::{Path, Segment, pseudo, write_tcp};
+use crate::frame::{Path, Segment, add_segment, pseudo, write_tcp};
 use crate::profile::{number_of, number_of_v4};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -123,7 +123,11 @@ fn read_ipv4(packet: &[u8], at: usize) -> Result<Transport<'_>, NotRead> {
     if ip.more_fragments() || ip.fragment_offset() > 0 {
         return Err(NotRead::Malformed);
     }
-    if internet(&packet[..header]) != 0 {
+    let is_right = match packet[..header].try_into() {
+        Ok(plain) => Sum::default().add_header(plain).is_zero(),
+        Err(_) => internet(&packet[..header]) == 0,
+    };
+    if !is_right {
         return Err(NotRead::BadChecksum);
     }
     Ok(Transport {
@@ -153,7 +157,7 @@ fn read_ipv6(packet: &[u8], at: usize) -> Result<Transport<'_>, NotRead> {
 #[inline(always)]
 fn read_tcp(transport: &Transport<'_>) -> Result<Headers, NotRead> {
     let tcp = Tcp::new(transport.bytes).ok_or(NotRead::Malformed)?;
-    if !transport.pseudo().add_bytes(transport.bytes).is_zero() {
+    if !add_segment(transport.pseudo(), transport.bytes).is_zero() {
         return Err(NotRead::BadChecksum);
     }
     Ok(Headers {

@@ -106,50 +106,83 @@ impl Stack {
     pub fn open(&mut self, now_ns: u64, out: &mut impl Output) -> bool {
         let mut is_any = false;
         for template in 0..self.openers.len() {
-            let due = self.openers[template].due(now_ns).min(OPENED_MAX);
-            for _ in 0..due {
-                if out.room() == 0 {
-                    return is_any;
-                }
-                self.open_one(template, now_ns, out);
+            let due = self.openers[template].due(now_ns).min(OPENED_MAX).min(out.room() as u64);
+            if due > 0 {
+                self.open_batch(template, due as usize, now_ns, out);
                 is_any = true;
             }
         }
         is_any
     }
 
-    fn open_one(&mut self, template: usize, now_ns: u64, out: &mut impl Output) {
-        let opener = &mut self.openers[template];
-        opener.opened += 1;
-        let is_udp = self.profile.templates[template].transport == Transport::Udp;
-        let remote_port = self.profile.templates[template].port;
-        let state = if is_udp { State::Udp } else { State::SynSent };
-        let mut key = None;
-        for _ in 0..if opener.tuples.pairs() > 0 { TRIES } else { 0 } {
-            let tuple = opener.tuples.take();
-            let tried = Key {
-                remote: self.addresses.server(tuple.server),
-                local: self.addresses.client(tuple.client),
-                remote_port,
-                local_port: tuple.port,
-                is_udp,
-            };
-            if self.table.find(&tried, tried.hash()).is_none() {
-                key = Some(tried);
-                break;
+    /// Opens `count` connections. Their places in the index are brought into the cache before the
+    /// first one is opened: with many connections, each would be waited for otherwise.
+    fn open_batch(&mut self, template: usize, count: usize, now_ns: u64, out: &mut impl Output) {
+        let mut keys = [None; OPENED_MAX as usize];
+        for place in &mut keys[..count] {
+            let key = self.next_key(template);
+            *place = key.map(|key| (key, key.hash()));
+            let hash = place.map_or(0, |(_, hash)| hash);
+            self.touched ^= self.table.peek(hash).unwrap_or(0);
+        }
+        for key in &keys[..count] {
+            self.openers[template].opened += 1;
+            let free = key.and_then(|(key, hash)| self.free_key(template, key, hash));
+            match free {
+                Some((key, hash)) => self.open_one(template, (key, hash), now_ns, out),
+                None => self.counters[Counter::Unopened] += 1,
             }
         }
-        let id = key.and_then(|key| self.table.insert(&key, key.hash(), state));
-        let Some(id) = id else {
+    }
+
+    /// Returns the key of the next connection of a template; `None` if this worker has no ports.
+    fn next_key(&mut self, template: usize) -> Option<Key> {
+        let opener = &mut self.openers[template];
+        if opener.tuples.pairs() == 0 {
+            return None;
+        }
+        let tuple = opener.tuples.take();
+        let template = &self.profile.templates[template];
+        Some(Key {
+            remote: self.addresses.server(tuple.server),
+            local: self.addresses.client(tuple.client),
+            remote_port: template.port,
+            local_port: tuple.port,
+            is_udp: template.transport == Transport::Udp,
+        })
+    }
+
+    /// Returns this key, or if it is in use one of the next ones; `None` if all those are, too.
+    fn free_key(&mut self, template: usize, key: Key, hash: u64) -> Option<(Key, u64)> {
+        let mut tried = (key, hash);
+        for _ in 0..TRIES {
+            if self.table.find(&tried.0, tried.1).is_none() {
+                return Some(tried);
+            }
+            let key = self.next_key(template)?;
+            tried = (key, key.hash());
+        }
+        None
+    }
+
+    fn open_one(
+        &mut self,
+        template: usize,
+        (key, hash): (Key, u64),
+        now_ns: u64,
+        out: &mut impl Output,
+    ) {
+        let state = if key.is_udp { State::Udp } else { State::SynSent };
+        let Some(id) = self.table.insert(&key, hash, state) else {
             self.counters[Counter::Unopened] += 1;
-            self.counters[Counter::TableFull] += u64::from(key.is_some());
+            self.counters[Counter::TableFull] += 1;
             return;
         };
         self.openers[template].active += 1;
         self.counters[Counter::Attempted] += 1;
         self.table.records[id as usize].template = template as u8;
         self.act(id, now_ns, out, |context, end| {
-            if is_udp {
+            if key.is_udp {
                 end.begin_udp();
                 return context.advance_udp(end);
             }
