@@ -192,6 +192,19 @@ impl Profile {
         Ok(Self { clients, servers, client_ports, timeouts, templates })
     }
 
+    /// Has `count` connections open at a time: each template its share, by connections per second.
+    /// A new one follows each that ends.
+    pub fn keep_open(&mut self, count: u64) {
+        let (mut left, mut rest) = (count, self.cps());
+        for template in &mut self.templates {
+            // What is left is shared among the rest, so that no connection is lost by rounding.
+            let limit = (left as f64 * template.cps / rest).round() as u64;
+            (template.limit, template.is_continuous) = (Some(limit), true);
+            left -= limit.min(left);
+            rest = (rest - template.cps).max(f64::MIN_POSITIVE);
+        }
+    }
+
     /// Returns the connections that all templates open each second.
     pub fn cps(&self) -> f64 {
         self.templates.iter().map(|template| template.cps).sum()

@@ -201,6 +201,30 @@ fn an_exchange_over_udp_takes_two_packets() {
     assert_eq!([0, 1].map(|end| world.count(end, Counter::FramesSent)), [50, 50]);
 }
 
+/// Connections live 50 to 150 ms, so that 8000 end each second. The client has exactly as many open
+/// as it should, and at the server on average no more than one percent less are established.
+#[test]
+fn the_number_of_open_connections_is_exact_under_churn() {
+    let programs =
+        ["{send = 20}, {receive = 20}, {delay_ms = [50, 150]}", "{receive = 20}, {send = 20}"];
+    let text = profile("tcp", 800, programs).replace("limit", "continuous = true\nlimit");
+    let mut world = World::new(&text, Impairments::default(), 1, 5000);
+    world.ends[0].start(100.0, 0, 0);
+    let (mut sum, mut samples) = (0, 0);
+    while world.now < 1_000_000_000 {
+        world.step();
+        if world.now > 100_000_000 {
+            assert_eq!(world.ends[0].counters().active(), 800);
+            let established = world.ends[1].counters();
+            let open = established[Counter::Established] - established[Counter::Completed];
+            (sum, samples) = (sum + open, samples + 1);
+        }
+    }
+    assert!((792..=800).contains(&(sum / samples)), "{} established", sum / samples);
+    assert!(world.count(0, Counter::Completed) > 6000, "{}", world.counters());
+    assert_eq!(world.ends[0].counters().failures(), 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 

@@ -52,6 +52,16 @@ fn a_profile_is_read() {
     assert!(udp.server.sent().has(0, b"bye!"));
 }
 
+#[test]
+fn connections_are_shared_by_rate() {
+    let mut profile = read(PROFILE).unwrap();
+    for (count, limits) in [(1000, [990, 10]), (7, [7, 0]), (150, [149, 1])] {
+        profile.keep_open(count);
+        let open: Vec<_> = profile.templates.iter().map(|it| it.limit.unwrap()).collect();
+        assert_eq!(open, limits);
+    }
+}
+
 /// Each fault is told with its place.
 #[test]
 fn faults_are_named() {

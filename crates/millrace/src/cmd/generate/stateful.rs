@@ -2,6 +2,7 @@
 //! Implements `millrace gen --stateful`: opens connections by a profile, and prints what became of
 //! them.
 
+mod json;
 mod lines;
 mod summary;
 
@@ -11,8 +12,9 @@ use crate::backend::Backend;
 use crate::connections::{Ends, Session, SessionOptions, Totals};
 use crate::signals;
 use anyhow::{Context, bail};
+use json::{Interval, Results};
 use lines::Lines;
-use report::output::{write_line, write_line_at_once};
+use report::output::{JsonFile, write_line, write_line_at_once};
 use search::parse_number;
 use stateful::{Counters, Profile};
 use std::io;
@@ -28,6 +30,8 @@ const CAPACITY: u32 = 1_000_000;
 const TURN: Duration = Duration::from_millis(10);
 /// Extra time before an interval is closed, for its reports to arrive.
 const REPORTING: Duration = Duration::from_millis(150);
+/// Intervals that are kept for the results: a day of seconds.
+const INTERVALS_MAX: usize = 86_400;
 /// Longest wait for open connections at the end.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -45,6 +49,11 @@ pub(super) struct StatefulArgs {
     /// The templates of the profile keep their shares.
     #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
     cps: Option<f64>,
+    /// Keep N connections open: a new one follows each that ends
+    ///
+    /// They are opened at the rate of --cps, or of the profile, until there are N.
+    #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
+    connections: Option<f64>,
     /// Ends of connections at the ports
     #[arg(long, value_name = "ENDS", value_enum, requires = "stateful")]
     ends: Option<Ends>,
@@ -68,7 +77,9 @@ impl StatefulArgs {
     }
 
     fn capacity(&self) -> u32 {
-        self.capacity.map_or(CAPACITY, |it| it as u32)
+        // Some more than are kept open: those that have closed may keep their records for a while.
+        let of_connections = self.connections.map_or(0, |it| (it * 1.05) as u32);
+        self.capacity.map_or(CAPACITY.max(of_connections), |it| it as u32)
     }
 }
 
@@ -79,7 +90,6 @@ impl GenArgs {
             ("--backend", self.backend.backend != Backend::Dpdk),
             ("--csv", self.csv.is_some()),
             ("--html", self.html.is_some()),
-            ("--json", self.json.is_some()),
             ("--live", self.live),
             ("--metrics", self.metrics.is_some()),
             ("--pcapng", self.pcapng.is_given()),
@@ -107,7 +117,11 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     args.refuse_unsupported_by_stateful()?;
     let stateful = &args.stateful;
     let path = stateful.stateful.as_ref().context("--stateful needs a profile")?;
-    let profile = Arc::new(read_profile(path)?);
+    let mut profile = read_profile(path)?;
+    if let Some(count) = stateful.connections {
+        profile.keep_open(count as u64);
+    }
+    let profile = Arc::new(profile);
     let names = args.ports.as_ref().context("--stateful needs PORTS: A,B, or one with --ends")?;
     let ends = match (stateful.ends, names.count()) {
         (Some(ends), _) => ends,
@@ -127,19 +141,33 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
         interval: args.interval,
         seed: args.seed(),
     };
+    let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut session = Session::open(names, &options, &interrupted)?;
     let multiplier = stateful.cps.map_or(1.0, |cps| cps / profile.cps());
     session.start(multiplier, args.ramp.unwrap_or_default())?;
-    let mut control = Control { args, lines: Lines::new(args.interval), interrupted: &interrupted };
+    let mut control = Control {
+        args,
+        is_quiet: args.quiet || json.is_stdout(),
+        lines: Lines::new(args.interval),
+        kept: Vec::new(),
+        interrupted: &interrupted,
+    };
     control.watch(&mut session);
     let opened_for = session.elapsed();
+    let overdue = session.poll().client.as_ref().map_or(0, |client| client.overdue);
     session.stop()?;
     control.drain(&mut session);
     let bytes = session.bytes_per_connection;
-    let finished = session.finish();
+    let mut finished = session.finish();
     finished.intervals.iter().for_each(|(number, interval)| control.print(*number, interval));
-    summary::print(&finished, opened_for, bytes).context("cannot write the results")?;
+    if let Some(client) = &mut finished.totals.client {
+        client.overdue = overdue;
+    }
+    if !json.is_stdout() {
+        summary::print(&finished, opened_for, bytes).context("cannot write the results")?;
+    }
+    json.write(&Results::new(path, &finished, opened_for, bytes, &control.kept))?;
     Ok(if is_good(&finished.totals) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -152,14 +180,16 @@ fn is_good(totals: &Totals) -> bool {
 /// The control thread's part of a run.
 struct Control<'a> {
     args: &'a GenArgs,
+    is_quiet: bool,
     lines: Lines,
+    kept: Vec<Interval>,
     interrupted: &'a AtomicBool,
 }
 
 impl Control<'_> {
     /// Prints intervals until the run is over, or a signal comes.
     fn watch(&mut self, session: &mut Session) {
-        if !self.args.quiet {
+        if !self.is_quiet {
             write_line_at_once(Lines::HEADING);
         }
         let begun = Instant::now();
@@ -203,10 +233,14 @@ impl Control<'_> {
         }
     }
 
-    fn print(&mut self, number: u64, interval: &Totals) {
-        let line = self.lines.line(number, interval);
-        if !self.args.quiet {
+    /// Prints and keeps an interval.
+    fn print(&mut self, number: u64, totals: &Totals) {
+        let line = self.lines.line(number, totals);
+        if !self.is_quiet {
             write_line_at_once(line);
+        }
+        if self.args.json.is_some() && self.kept.len() < INTERVALS_MAX {
+            self.kept.push(Interval::new(number, self.args.interval, totals));
         }
     }
 }
