@@ -86,7 +86,8 @@ impl SessionOptions<'_> {
 
 /// Running clients and servers.
 pub(crate) struct Session {
-    open: OpenPorts,
+    /// `None` once they are closed.
+    open: Option<OpenPorts>,
     jobs: Vec<Job<()>>,
     phase: Phase,
     /// Commands for tasks, those of clients first.
@@ -117,7 +118,7 @@ impl Session {
             );
         }
         let workers = options.workers(roles.len() * usize::from(options.tasks));
-        let open = names.open(&OpenOptions {
+        let mut open = names.open(&OpenOptions {
             workers,
             rx_queues: options.tasks,
             tx_queues: options.tasks,
@@ -137,22 +138,27 @@ impl Session {
             begun,
             configs: Vec::new(),
             bytes_per_connection: 0.0,
-            open,
+            open: None,
         };
-        let tasks = session.make_tasks(options)?;
-        session.launch(tasks, workers, clock);
+        let tasks = session.make_tasks(options, &mut open)?;
+        session.launch(tasks, &mut open, clock);
+        session.open = Some(open);
         Ok(session)
     }
 
     /// Makes the tasks of all ends: of clients first.
-    fn make_tasks(&mut self, options: &SessionOptions<'_>) -> anyhow::Result<Vec<Box<dyn Task>>> {
+    fn make_tasks(
+        &mut self,
+        options: &SessionOptions<'_>,
+        open: &mut OpenPorts,
+    ) -> anyhow::Result<Vec<Box<dyn Task>>> {
         let mut tasks: Vec<Box<dyn Task>> = Vec::new();
-        let macs: Vec<_> = self.open.ports.iter().map(|port| port.info().mac).collect();
+        let macs: Vec<_> = open.ports.iter().map(|port| port.info().mac).collect();
         let interval_ns = options.interval.as_nanos() as u64;
         for (port, role) in options.ends.roles().iter().enumerate() {
             let next_hop = options.next_hops[port].or(macs.get(1 - port).copied());
             let next_hop = next_hop.unwrap_or([0xff; 6]);
-            let mut queues = std::mem::take(&mut self.open.queues[port]);
+            let mut queues = std::mem::take(&mut open.queues[port]);
             for number in 0..options.tasks {
                 let config = StackConfig {
                     profile: Arc::clone(&options.profile),
@@ -171,7 +177,7 @@ impl Session {
                 let rx = queues.0.pop().context("a queue for each task")?;
                 let tx = queues.1.pop().context("a queue for each task")?;
                 let BurstSizes { rx: rx_burst, tx: tx_burst } = options.bursts;
-                let tx = PortTx::new(tx, self.open.mempool).with_burst(tx_burst);
+                let tx = PortTx::new(tx, open.mempool).with_burst(tx_burst);
                 let rx = PortRx::new(rx).with_burst(rx_burst);
                 let (outbox, inbox) =
                     mailbox(interval_ns.div_ceil(REPORTS), ConnectionsReport::default);
@@ -185,13 +191,14 @@ impl Session {
         Ok(tasks)
     }
 
-    /// Starts the workers, and gives each of them every `workers`th task.
-    fn launch(&mut self, tasks: Vec<Box<dyn Task>>, workers: usize, clock: Clock) {
+    /// Starts the workers, and distributes the tasks among them.
+    fn launch(&mut self, tasks: Vec<Box<dyn Task>>, open: &mut OpenPorts, clock: Clock) {
+        let workers = open.lcores.len();
         let mut of_workers: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
         for (number, task) in tasks.into_iter().enumerate() {
             of_workers[number % workers].push(task);
         }
-        let lcores = std::mem::take(&mut self.open.lcores);
+        let lcores = std::mem::take(&mut open.lcores);
         let jobs = lcores.into_iter().zip(of_workers).map(|(lcore, tasks)| {
             let phase = self.phase.clone();
             lcore.launch(move || drop(run_tasks(tasks, clock, &phase)))
@@ -265,7 +272,7 @@ impl Session {
             name: port.info().devargs.clone(),
             stats: port.stats(),
         };
-        self.open.ports.iter().map(counts).collect()
+        self.open.iter().flat_map(|open| &open.ports).map(counts).collect()
     }
 
     /// Takes reports; returns the totals.
@@ -282,16 +289,28 @@ impl Session {
     /// Cuts off the connections that are open, ends the workers and closes the ports. Returns the
     /// totals, and the intervals that were not taken.
     pub(crate) fn finish(mut self) -> Finished {
+        self.end_workers();
+        self.ledger.poll();
+        let mut intervals = Vec::new();
+        while let Some(interval) = self.ledger.take_interval(u64::MAX) {
+            intervals.push(interval);
+        }
+        let totals = std::mem::take(&mut self.ledger.totals);
+        Finished { totals, intervals, ports: self.ports() }
+    }
+
+    fn end_workers(&mut self) {
         self.phase.set(Stage::End);
         std::mem::take(&mut self.jobs).into_iter().for_each(|job| _ = job.join());
-        self.ledger.poll();
-        let mut rest = Vec::new();
-        while let Some(interval) = self.ledger.take_interval(u64::MAX) {
-            rest.push(interval);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end_workers();
+        if let Some(open) = self.open.take() {
+            open.close();
         }
-        let ports = self.ports();
-        self.open.close();
-        Finished { totals: self.ledger.totals, intervals: rest, ports }
     }
 }
 
