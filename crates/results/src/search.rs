@@ -148,7 +148,7 @@ pub struct SearchAnswer {
     /// Conditional throughput: what the device forwards at the lower bound. Null if the answer is
     /// not regular.
     pub throughput: Option<f64>,
-    /// The same in packets per second.
+    /// Conditional throughput in packets per second.
     pub throughput_pps: Option<f64>,
     /// Latency in the last of the longest trials at the lower bound.
     pub latency: Option<Latency>,
@@ -166,6 +166,19 @@ pub enum Verdict {
     Undecided,
 }
 
+/// Whether a trial counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialKind {
+    /// It counts.
+    #[default]
+    Counted,
+    /// It came before the search.
+    WarmUp,
+    /// Its losses may be the tester's, so it was made again.
+    Repeated,
+}
+
 /// One trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchTrial {
@@ -179,8 +192,8 @@ pub struct SearchTrial {
     pub whole_s: f64,
     /// Seed of the generator.
     pub seed: u64,
-    /// True for the trial before the search, which does not count.
-    pub is_warm_up: bool,
+    /// Whether the trial counts.
+    pub kind: TrialKind,
     /// Packets that were to be sent.
     pub intended: u64,
     /// Packets sent in time.
@@ -237,6 +250,16 @@ impl SearchResults {
             return Err("is no JSON of `millrace bench search --json`".to_owned());
         }
         serde_json::from_str(text).map_err(|error| format!("is damaged: {error}"))
+    }
+
+    /// True if every search has an answer of the device for every goal.
+    pub fn is_complete(&self) -> bool {
+        let is_known = |outcome: Outcome| match outcome {
+            Outcome::Regular | Outcome::BearsLargest | Outcome::FailsAtSmallest => true,
+            Outcome::TesterLimit | Outcome::TimeOver | Outcome::Interrupted => false,
+        };
+        let mut answers = self.searches.iter().flat_map(|search| &search.answers);
+        !self.is_interrupted && answers.all(|answer| is_known(answer.outcome))
     }
 }
 

@@ -11,7 +11,7 @@ const T_95: [f64; 30] = [
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
     2.052, 2.048, 2.045, 2.042,
 ];
-/// The same for more degrees of freedom.
+/// Two-sided 95 % quantile for more degrees of freedom.
 const T_95_OF_MANY: f64 = 1.96;
 
 /// The differences of B from A.

@@ -2,7 +2,7 @@
 //! Makes the HTML page of searches: answers, trials over time, loss over load, and all trials.
 
 use super::text::{HEADINGS, bursts, cells};
-use super::{OneSearch, SearchResults, SearchTrial, Verdict, load};
+use super::{OneSearch, SearchResults, SearchTrial, TrialKind, Verdict, load};
 use crate::page::{figure, legend, page_of};
 use crate::plot::{Chart, Colour, Line, NotDrawn, RUNS, Scale};
 use crate::units;
@@ -70,7 +70,9 @@ fn answers(results: &SearchResults) -> Markup {
                 tbody {
                     @for search in &results.searches {
                         @for answer in &search.answers {
-                            tr { @for cell in cells(search, answer, &results.unit) { td { (cell) } } }
+                            tr {
+                                @for cell in cells(search, answer, &results.unit) { td { (cell) } }
+                            }
                         }
                     }
                 }
@@ -94,9 +96,13 @@ fn axis_unit(unit: &str, most: f64) -> (String, f64) {
     }
 }
 
+fn is_counted(trial: &SearchTrial) -> bool {
+    trial.kind == TrialKind::Counted
+}
+
 /// Returns what is known at the end about the load of a trial.
 fn verdict_at_end(search: &OneSearch, of: &SearchTrial, goal: usize) -> Verdict {
-    let at_load = search.trials.iter().rfind(|trial| !trial.is_warm_up && trial.load == of.load);
+    let at_load = search.trials.iter().rfind(|trial| is_counted(trial) && trial.load == of.load);
     let verdict = at_load.and_then(|trial| trial.verdicts.get(goal));
     verdict.copied().unwrap_or(Verdict::Undecided)
 }
@@ -106,7 +112,7 @@ fn colour(verdict: Verdict) -> Colour {
 }
 
 fn plots(results: &SearchResults, search: &OneSearch) -> Result<Markup, NotDrawn> {
-    let counted = || search.trials.iter().filter(|trial| !trial.is_warm_up);
+    let counted = || search.trials.iter().filter(|trial| is_counted(trial));
     let most = counted().map(|trial| trial.load).fold(0.0, f64::max);
     let (unit, one) = axis_unit(&results.unit, most);
     let end = counted().map(|trial| trial.start_s + trial.whole_s).fold(0.0, f64::max);
@@ -180,7 +186,11 @@ fn trial_cells(results: &SearchResults, trial: &SearchTrial) -> [String; 10] {
         units::thousands(trial.lost),
         units::percent(trial.loss_ratio * 100.0),
         p99.unwrap_or_default(),
-        if trial.is_warm_up { "warm-up".to_owned() } else { bounds.join(", ") },
+        match trial.kind {
+            TrialKind::Counted => bounds.join(", "),
+            TrialKind::WarmUp => "warm-up".to_owned(),
+            TrialKind::Repeated => "made again".to_owned(),
+        },
         trial.tester.join("; "),
     ]
 }
