@@ -106,8 +106,8 @@ pub struct OneSearch {
 pub struct Calibration {
     /// The ports of the calibration.
     pub ports: String,
-    /// Largest load that it bears; null if it does not bear the smallest one.
-    pub limit: Option<f64>,
+    /// What came back in the best trial at the largest load.
+    pub limit: f64,
     /// True if it bears the largest load of the search.
     pub bears_largest: bool,
     /// Its trials.

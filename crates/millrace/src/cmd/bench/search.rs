@@ -23,7 +23,7 @@ use goals::NamedGoal;
 use loads::{Traffic, Unit};
 use report::output::{JsonFile, refuse_to_overwrite, write_line};
 use results::Host;
-use results::search::{Calibration, KIND, LatencyMax, SearchResults, load};
+use results::search::{Calibration, KIND, LatencyMax, SearchResults};
 use search::mlr::Limits;
 use std::io;
 use std::path::PathBuf;
@@ -346,12 +346,7 @@ impl SearchArgs {
         let mut tester = Generator { ports, options, ..*generator };
         let progress = |line: &str| self.report(size, line);
         let calibration = calibration::calibrate(self.plan(), ports, &mut tester, &progress);
-        let calibration = calibration.context("--calibrate")?;
-        if let (Some(limit), false) = (calibration.limit, calibration.bears_largest) {
-            let limit = load(limit, self.min_load.0.name());
-            self.report(size, &format!("calibration: back to back, the tester bears {limit}"));
-        }
-        Ok(Some(calibration))
+        calibration.context("--calibrate").map(Some)
     }
 
     /// Returns the options of the generator that work with rings in memory.

@@ -1,54 +1,47 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Measures what the tester bears back to back, without a device.
 
-use super::conduct::{Plan, Progress, conduct};
-use super::goals::NamedGoal;
+use super::conduct::{Plan, Progress};
 use super::measurement::Tester;
-use anyhow::Context;
-use results::search::{Calibration, SearchTrial};
-use search::mlr::{Goal, Limits};
+use results::search::{Calibration, load};
 
-/// The goal of a calibration.
-const GOAL: &str = "quick";
-/// Seconds of the first trial, at the largest load.
-const FIRST_S: f64 = 1.0;
-/// Number of first trials, if another program disturbs them.
-const ATTEMPTS: u32 = 3;
-/// Seconds after which a calibration ends.
-const DURATION_MAX_S: f64 = 120.0;
+/// Share of packets that may be lost.
+const LOSS_MAX: f64 = 0.001;
+/// Seconds of a trial.
+const TRIAL_S: f64 = 1.0;
+/// Most trials. Other programs disturb some of them; the best one counts.
+const TRIALS: u32 = 5;
 
-/// Calibrates a tester for the loads of a search. If it does not bear the largest load, searches
-/// for its limit.
+/// Calibrates a tester: offers the largest load of a search, and returns what came back in the best
+/// trial. A sender that is too slow sends as fast as it can.
 pub(super) fn calibrate(
     plan: Plan,
     ports: &str,
     tester: &mut dyn Tester,
     progress: Progress,
 ) -> anyhow::Result<Calibration> {
-    let goal = Goal::named(GOAL).context("a goal of our own")?;
     let max_load = plan.limits.max_load;
-    let (mut first, mut attempts) = (tester.measure(max_load, FIRST_S)?, 1);
-    // Another program may have disturbed it.
-    while first.is_disturbed() && attempts < ATTEMPTS {
-        (first, attempts) = (tester.measure(max_load, FIRST_S)?, attempts + 1);
+    let mut calibration = Calibration {
+        ports: ports.to_owned(),
+        limit: 0.0,
+        bears_largest: false,
+        trials: Vec::new(),
+    };
+    let mut elapsed_s = 0.0;
+    for _ in 0..TRIALS {
+        let measured = tester.measure(max_load, TRIAL_S)?;
+        let made = measured.trial(TRIAL_S, None);
+        calibration.trials.push(measured.shown((max_load, elapsed_s), made));
+        elapsed_s += measured.whole_s;
+        if made.0.loss_ratio <= LOSS_MAX {
+            (calibration.limit, calibration.bears_largest) = (max_load, true);
+            progress("calibration: back to back, the tester bears the largest load");
+            return Ok(calibration);
+        }
+        let came_back = max_load * (1.0 - made.0.loss_ratio).max(0.0);
+        calibration.limit = calibration.limit.max(came_back);
     }
-    let trial = first.trial(FIRST_S, None);
-    let first = first.shown((max_load, 0.0), trial);
-    let ports = ports.to_owned();
-    if trial.0.loss_ratio <= goal.loss_ratio {
-        progress("calibration: back to back, the tester bears the largest load");
-        let (limit, trials) = (Some(max_load), vec![first]);
-        return Ok(Calibration { ports, limit, bears_largest: true, trials });
-    }
-    let goals = [NamedGoal { name: GOAL.to_owned(), goal }];
-    let limits = Limits { duration_max: DURATION_MAX_S, ..plan.limits };
-    let plan = Plan { goals: &goals, limits, latency_max: None, warm_up_s: 0.0, ..plan };
-    let found = conduct(plan, tester, None, &|line| progress(&format!("calibration: {line}")));
-    if let Some(error) = found.error {
-        return Err(error);
-    }
-    let limit = found.search.answers.first().and_then(|answer| answer.lower);
-    let trials: Vec<SearchTrial> = [first].into_iter().chain(found.search.trials).collect();
-    let bears_largest = limit.is_some_and(|limit| limit >= max_load);
-    Ok(Calibration { ports, limit, bears_largest, trials })
+    let limit = load(calibration.limit, plan.unit);
+    progress(&format!("calibration: back to back, the tester bears {limit}"));
+    Ok(calibration)
 }
