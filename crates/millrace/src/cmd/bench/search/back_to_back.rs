@@ -8,7 +8,7 @@ use results::search::BackToBack;
 /// Length of the longest burst in seconds.
 const LONGEST_S: f64 = 2.0;
 /// How often a burst is sent again that a delay of the tester may have spoilt.
-const REPETITIONS: u32 = 2;
+const REPETITIONS: u32 = 4;
 /// Number of halvings between no burst and the longest one.
 const HALVINGS: u32 = 8;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Conducts one search: makes the trials that the search asks for, and says what was found.
 
-use super::goals::NamedGoal;
+use super::goals::{NamedGoal, is_above};
 use super::measurement::{Measurement, Tester};
 use results::search::{
     Calibration, LatencyMax, OneSearch, Outcome, SearchAnswer, SearchTrial, TrialKind, Verdict,
@@ -24,7 +24,7 @@ pub(super) struct Plan<'a> {
 }
 
 /// How often a trial is made again.
-const REPETITIONS: u32 = 2;
+const REPETITIONS: u32 = 4;
 
 /// Prints the progress of a search.
 pub(super) type Progress<'a> = &'a dyn Fn(&str);
@@ -57,6 +57,8 @@ struct Conductor<'a> {
     search: Search,
     made: Vec<Made>,
     elapsed_s: f64,
+    /// Load from which on trials are not made again: there it was in vain.
+    in_vain_from: f64,
 }
 
 /// Searches. An error of a trial ends the search; what was found before is kept.
@@ -68,7 +70,14 @@ pub(super) fn conduct(
 ) -> Found {
     let goals: Vec<Goal> = plan.goals.iter().map(|named| named.goal).collect();
     let search = Search::new(plan.limits, &goals);
-    let mut conductor = Conductor { plan, tester, search, made: Vec::new(), elapsed_s: 0.0 };
+    let mut conductor = Conductor {
+        plan,
+        tester,
+        search,
+        made: Vec::new(),
+        elapsed_s: 0.0,
+        in_vain_from: f64::INFINITY,
+    };
     let end = conductor.run(progress);
     let answers = conductor.search.answers().into_iter().zip(plan.goals);
     let answers = answers
@@ -109,16 +118,23 @@ impl Conductor<'_> {
     }
 
     /// Makes a trial that counts. If all its losses may be due to a delay of the tester, it is made
-    /// again, at most [`REPETITIONS`] times.
+    /// again, at most [`REPETITIONS`] times. If that does not help, trials at this load and above
+    /// are not made again until one of them is good: the tester may be too slow.
     fn measure(&mut self, load: f64, seconds: f64, progress: Progress) -> anyhow::Result<()> {
-        let mut left = REPETITIONS;
+        let mut left = if load < self.in_vain_from { REPETITIONS } else { 0 };
         loop {
             let measured = self.make(load, seconds)?;
             let (trial, of_device) = measured.trial(seconds, self.plan.latency_max);
             let is_excused =
                 |goal: &Goal| trial.loss_ratio > goal.loss_ratio && of_device <= goal.loss_ratio;
             let is_excused = self.plan.goals.iter().any(|named| is_excused(&named.goal));
-            if left == 0 || !is_excused || !measured.is_disturbed() {
+            let is_doubtful = is_excused && measured.is_disturbed();
+            if left == 0 || !is_doubtful {
+                self.in_vain_from = match (is_doubtful, load >= self.in_vain_from) {
+                    (true, false) => load,
+                    (false, true) => f64::INFINITY,
+                    _ => self.in_vain_from,
+                };
                 self.count_last(load, trial);
                 progress(&self.line(load, seconds, &measured));
                 return Ok(());
@@ -175,14 +191,15 @@ impl Conductor<'_> {
             format!("{} {} to {}", named.name, shown(it.lower), shown(it.upper))
         });
         let bounds: Vec<String> = bounds.collect();
-        let reasons = measured.reasons();
-        let tester = match reasons.is_empty() || measured.counts.trial(seconds).loss_ratio == 0.0 {
-            true => String::new(),
-            false => format!(" (tester: {})", reasons.join("; ")),
-        };
+        let made = self.made.last().filter(|made| made.trial.loss_ratio > 0.0);
+        let reasons = made.map(|made| made.shown.tester.join("; ")).filter(|it| !it.is_empty());
+        let tester = reasons.map_or(String::new(), |reasons| format!(" (tester: {reasons})"));
+        let limit = self.plan.latency_max.zip(measured.latency.as_ref());
+        let is_late = limit.is_some_and(|(limit, latency)| is_above(limit, latency));
+        let late = if is_late { ", latency above its limit" } else { "" };
         let left = (self.plan.limits.duration_max - self.elapsed_s).max(0.0);
         format!(
-            "{} for {seconds:.2} s: lost {}, unsent {}{tester}; {}; at most {left:.0} s left",
+            "{} for {seconds:.2} s: lost {}, unsent {}{late}{tester}; {}; at most {left:.0} s left",
             load(at, unit),
             of(measured.counts.lost()),
             of(measured.counts.unsent()),
@@ -253,8 +270,8 @@ impl Conductor<'_> {
             let at_upper = self.at(upper).map(|made| (made.trial, made.loss_ratio_of_device));
             let at_upper: Vec<_> = at_upper.collect();
             if !answer.goal.is_upper_without_tester(&at_upper) {
-                let reasons = self.at(upper).flat_map(|made| &made.shown.tester);
-                let reason = reasons.into_iter().next_back().cloned().unwrap_or_default();
+                let mut reasons = self.at(upper).map(|made| made.shown.tester.join("; "));
+                let reason = reasons.rfind(|it| !it.is_empty()).unwrap_or_default();
                 return Some(format!("at {} {reason}", load(upper, unit)));
             }
         }

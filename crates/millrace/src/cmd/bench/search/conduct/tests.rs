@@ -81,6 +81,15 @@ fn search_with(
     conduct(plan, &mut { tester }, calibration, &|_| {})
 }
 
+/// Returns the lines that a search prints.
+fn lines(tester: Simulated, latency_max: Option<&LatencyMax>) -> Vec<String> {
+    let goals = [goal("quick").unwrap()];
+    let plan = Plan { goals: &goals, limits: LIMITS, unit: "pps", latency_max, warm_up_s: 1.0 };
+    let printed = std::cell::RefCell::new(Vec::new());
+    conduct(plan, &mut { tester }, None, &|line| printed.borrow_mut().push(line.to_owned()));
+    printed.into_inner()
+}
+
 fn outcomes(found: &Found) -> Vec<Outcome> {
     found.search.answers.iter().map(|answer| answer.outcome).collect()
 }
@@ -95,6 +104,11 @@ fn the_limit_of_a_device_is_found_and_the_warm_up_does_not_count() {
         assert_eq!((answer.throughput_pps, answer.reason.as_str()), (Some(throughput), ""));
         assert_eq!(answer.latency.unwrap().p99_ns, 10_000);
     }
+    // docs/bench-search.md shows these.
+    let shown = |bound: Option<f64>| load(bound.unwrap(), "pps");
+    let bounds = found.search.answers.iter().map(|it| [shown(it.lower), shown(it.upper)]);
+    let expected = [["2.000 Mpps", "2.006 Mpps"], ["2.006 Mpps", "2.013 Mpps"]];
+    assert_eq!(bounds.collect::<Vec<_>>(), expected);
     let trials = &found.search.trials;
     assert!(trials[0].kind == TrialKind::WarmUp && trials[0].verdicts.is_empty());
     let is_counted = |trial: &SearchTrial| trial.kind == TrialKind::Counted;
@@ -117,6 +131,8 @@ fn a_tester_slower_than_the_device_is_reported_as_such() {
             let told = answer.reason.contains("limited by the tester: at 1.5");
             assert!(told && answer.reason.contains(reason), "{}", answer.reason);
         }
+        let trials = found.search.trials.len();
+        assert!(trials < 100, "{trials}: it is in vain to make them again");
     }
 }
 
@@ -184,6 +200,9 @@ fn a_latency_above_its_limit_counts_as_loss() {
     let slow = Simulated { device: 2e6, slow_from: 1.2e6, ..FAST };
     let limit = latency_max("p99=100us").unwrap();
     let found = search_with(slow, LIMITS, None, Some(&limit));
+    let lines = lines(slow, Some(&limit));
+    assert!(lines[1].starts_with("10.00 Mpps for 0.50 s: lost 80.0 %, unsent 0 %, latency above"));
+    assert!(lines.iter().any(|line| line.contains("s left")), "{lines:?}");
     assert_eq!(outcomes(&found), [Outcome::Regular; 2]);
     for answer in &found.search.answers {
         let throughput = answer.throughput.unwrap();
