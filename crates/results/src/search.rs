@@ -252,6 +252,11 @@ impl SearchResults {
         serde_json::from_str(text).map_err(|error| format!("is damaged: {error}"))
     }
 
+    /// True if no trial was made.
+    pub fn is_empty(&self) -> bool {
+        self.searches.iter().all(|search| search.trials.is_empty())
+    }
+
     /// True if every search has an answer of the device for every goal.
     pub fn is_complete(&self) -> bool {
         let is_known = |outcome: Outcome| match outcome {

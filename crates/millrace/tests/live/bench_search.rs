@@ -107,6 +107,8 @@ fn a_link_that_the_tester_fills_is_its_limit() {
             "400kpps",
             "--calibrate",
             "none",
+            "--duration-max",
+            "3",
             "--warm-up",
             "0",
             "--",
@@ -129,6 +131,11 @@ fn searches_without_sense_are_refused() {
     refused(&["1Mpps", "--latency-max", "p98=1us"], "write p50, p90, p99");
     refused(&["1Mpps", "--", "--json", "x"], "--json: a search passes on only");
     assert_ends(&[&loads[..], &["1Mpps", "--stream", "rate=1pps"]].concat(), 1, "leave rate out");
-    let missing = ["2kpps", "--calibrate", "none", "--goal", "quick", "--", "--cpus", "900"];
+    let scratch = new_scratch("refused");
+    let json = scratch.path("kept.json");
+    std::fs::write(&json, "{\n  \"version\": \"0.1.0\"}").unwrap();
+    let missing =
+        ["2kpps", "--json", &json, "--calibrate", "none", "--goal", "quick", "--", "--cpus", "900"];
     assert_ends(&[&loads[..], &missing].concat(), 1, "there is no cpu 900");
+    assert!(std::fs::read_to_string(&json).unwrap().contains("version"), "earlier results stay");
 }

@@ -130,7 +130,9 @@ impl Place<'_> {
         let answers = searches.flat_map(|search| &search.answers);
         let answers: Vec<_> = answers.filter(|answer| answer.goal == self.goal).collect();
         let known = |answer: &&SearchAnswer| match (answer.outcome, answer.throughput) {
-            (Outcome::Regular, Some(throughput)) => Ok(Found::Exactly(vec![throughput])),
+            (Outcome::Regular, Some(throughput)) if throughput > 0.0 => {
+                Ok(Found::Exactly(vec![throughput]))
+            }
             (Outcome::BearsLargest, _) => Ok(Found::AtLeast(answer.lower.unwrap_or(of.max_load))),
             (Outcome::FailsAtSmallest, _) => Ok(Found::Below(of.min_load)),
             _ => {

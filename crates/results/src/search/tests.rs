@@ -168,6 +168,8 @@ fn only_results_of_the_same_search_are_compared() {
     let limit = LatencyMax { of: "p99".to_owned(), ns: 1000 };
     refused(&SearchResults { latency_max: Some(limit), ..a.clone() }, "limits of latency differ");
     refused(&with(Outcome::TesterLimit), "goal ndr, 64 bytes: B has no answer of the device");
+    refused(&results(&[0.0]), "B has no answer of the device");
+    refused(&results(&[]), "frame sizes differ");
     refused(&with(Outcome::TimeOver), "B has no answer of the device: so it is");
 }
 

@@ -173,6 +173,10 @@ pub(super) fn run(args: &SearchArgs) -> anyhow::Result<ExitCode> {
     let mut results = args.empty_results();
     let error = args.search_all(&mut results, &interrupted).err();
     results.is_interrupted = interrupted.load(Ordering::Relaxed);
+    if results.is_empty() {
+        // Earlier results stay in the files.
+        return Err(error.unwrap_or_else(|| anyhow::anyhow!("nothing was measured")));
+    }
     if results.is_interrupted {
         write_line(io::stderr(), "millrace: interrupted; these are the results so far");
     }
@@ -180,7 +184,7 @@ pub(super) fn run(args: &SearchArgs) -> anyhow::Result<ExitCode> {
     // Files come first: the reader of the table may close the pipe before its end.
     let page = page.write_page(|| results::search::page(&results));
     let json = json.write(&results);
-    let table = match is_stdout || results.searches.is_empty() {
+    let table = match is_stdout {
         true => Ok(()),
         false => results::search::print(&results, &mut io::stdout().lock())
             .context("cannot write to standard output"),
@@ -367,5 +371,43 @@ impl SearchArgs {
             let size = size.map_or(String::new(), |size| format!("{size} bytes: "));
             write_line(io::stderr(), format_args!("millrace: {size}{line}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SearchArgs,
+    }
+
+    fn args(words: &[&str]) -> SearchArgs {
+        let fixed = ["search", "net_ring0", "--min-load", "1kpps", "--max-load", "1Mpps"];
+        Line::parse_from(fixed.iter().chain(words)).args
+    }
+
+    #[test]
+    fn rings_get_only_options_that_work_with_them() {
+        let options = ["--", "--gateway", "198.18.0.1", "--senders", "2", "--mtu=9000", "--late=2"];
+        let args = args(&options);
+        assert_eq!(args.refuse_contradictions(), Ok(()));
+        assert_eq!(args.options_of_rings(), ["--senders", "2", "--late=2"]);
+    }
+
+    #[test]
+    fn options_that_a_search_sets_itself_are_refused() {
+        for words in [&["--", "--rate=1pps"][..], &["--", "-d", "1"], &["--", "--", "x", "-v"]] {
+            let refused = args(words).refuse_contradictions().unwrap_err();
+            assert!(refused.contains("passes on only these options"), "{words:?}: {refused}");
+        }
+        assert!(args(&["--goal", "ndr,pdr,ndr"]).refuse_contradictions().is_err());
+        assert!(args(&["--sizes", "64,128,64"]).refuse_contradictions().is_err());
+        let goals = args(&["--goal", "ndr,quick width=5%", "--goal", "cps"]).goals;
+        let names: Vec<_> = goals.iter().map(|goal| goal.name.as_str()).collect();
+        assert_eq!(names, ["ndr", "quick width=5%", "cps"]);
     }
 }
