@@ -17,6 +17,7 @@ pub mod plot;
 pub mod report;
 mod run;
 mod schema;
+pub mod search;
 pub mod side_by_side;
 pub mod table;
 mod text;

@@ -7,9 +7,11 @@
 //! load is a lower bound of it, an upper bound, or undecided. [`Search`] chooses trials until the
 //! bounds of each goal are close enough, and prefers the conservative answer where they cross.
 
+mod counts;
 mod search;
 
-pub use search::{Answer, Limits, Next, Search};
+pub use counts::{CALIBRATION_MARGIN, Counts};
+pub use search::{Answer, Limits, Next, Outcome, Search};
 
 /// What is searched for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,16 +62,6 @@ pub enum Bound {
     Upper,
     /// More trials are needed.
     Undecided,
-}
-
-impl Trial {
-    /// Returns a trial by its counts. What was not sent counts as lost.
-    pub fn of_counts(duration: f64, [intended, offered, forwarded]: [u64; 3]) -> Self {
-        let lost = offered.abs_diff(forwarded) + intended.abs_diff(offered);
-        let most = offered.max(intended);
-        let loss_ratio = if most == 0 { 1.0 } else { lost as f64 / most as f64 };
-        Self { duration, loss_ratio }
-    }
 }
 
 /// Seconds of trials at a load, by length and loss.
@@ -136,6 +128,17 @@ impl Goal {
             (false, false) => Bound::Upper,
             _ => Bound::Undecided,
         }
+    }
+
+    /// True if trials make a load an upper bound even without those whose losses may be the
+    /// tester's. Each trial comes with the share of packets that was surely lost by the device.
+    pub fn is_upper_without_tester(&self, trials: &[(Trial, f64)]) -> bool {
+        let is_excused = |trial: &Trial, of_device: f64| {
+            trial.loss_ratio > self.loss_ratio && of_device <= self.loss_ratio
+        };
+        let rest = trials.iter().filter(|(trial, of_device)| !is_excused(trial, *of_device));
+        let rest: Vec<Trial> = rest.map(|(trial, _)| *trial).collect();
+        self.classify(&rest) == Bound::Upper
     }
 
     /// Returns what the device forwards of a load that is a lower bound, in the worst of the trials

@@ -2,7 +2,9 @@
 //! Implements `millrace bench`: benchmarks that run other commands of this program.
 
 mod baseline;
+mod compare;
 mod cps;
+mod highest_rate;
 mod search;
 mod testbed;
 
@@ -19,12 +21,16 @@ pub(crate) struct BenchArgs {
 
 #[derive(clap::Subcommand)]
 enum BenchCommand {
+    Search(Box<search::SearchArgs>),
+    Compare(compare::CompareArgs),
     Baseline(baseline::BaselineArgs),
     Cps(cps::CpsArgs),
 }
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
+        BenchCommand::Search(args) => search::run(args),
+        BenchCommand::Compare(args) => compare::run(args),
         BenchCommand::Baseline(args) => baseline::run(args),
         BenchCommand::Cps(args) => cps::run(args),
     }

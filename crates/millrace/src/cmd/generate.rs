@@ -234,7 +234,7 @@ Examples:
 Exit status: 0 good; 1 packets were lost or not sent, or the run failed; 2 wrong use.";
 
 /// Splits a value of `--stream` into keys and values; fails if they are no valid stream.
-fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
+pub(in crate::cmd) fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
     let split = |word: &str| match word.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
         None => Err(format!("{word:?} is not KEY=VALUE")),

@@ -4,6 +4,7 @@
 use ::report::output::{Kind, Replaceable, refuse_dash, refuse_to_overwrite};
 use anyhow::Context;
 use clap::error::ErrorKind;
+use results::plot::NotDrawn;
 use results::{Run, page, report, side_by_side};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -69,8 +70,16 @@ impl PageFile {
 
     /// Writes the page of these runs, if one is wanted.
     pub(crate) fn write(self, title: &str, runs: &[Run]) -> anyhow::Result<()> {
+        self.write_page(|| report::page(title, runs))
+    }
+
+    /// Writes the page that `make` makes, if one is wanted.
+    pub(crate) fn write_page(
+        self,
+        make: impl FnOnce() -> Result<String, NotDrawn>,
+    ) -> anyhow::Result<()> {
         let Some(file) = self.0 else { return Ok(()) };
-        let page = report::page(title, runs)?;
+        let page = make()?;
         let name = file.path.display().to_string();
         file.write(page.as_bytes()).with_context(|| format!("cannot write {name}"))?;
         Ok(())

@@ -14,6 +14,7 @@ mod acl_explain;
 mod af_xdp;
 mod associations;
 mod backends;
+mod bench_search;
 mod bump;
 mod bypass;
 mod bypass_kernel;

@@ -47,9 +47,21 @@ pub struct Answer {
     pub upper: Option<f64>,
     /// What is forwarded at `lower`.
     pub conditional_throughput: Option<f64>,
-    /// True if both bounds are there, and close enough. Otherwise the device bears the largest
-    /// load, or not the smallest, or the time was over.
-    pub is_regular: bool,
+    /// Whether the bounds are close enough, or why not.
+    pub outcome: Outcome,
+}
+
+/// How the search for a goal has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Both bounds are there, and as close as the goal demands.
+    Regular,
+    /// The device bears the largest load.
+    BearsLargest,
+    /// The device does not bear the smallest load.
+    FailsAtSmallest,
+    /// The search has ended before the bounds were close enough.
+    Unfinished,
 }
 
 /// The trials at one load.
@@ -142,14 +154,16 @@ impl Search {
     fn answer(&self, goal: &Goal) -> Answer {
         let [lower, upper] = self.bounds(goal);
         let throughput = |load: f64| goal.conditional_throughput(load, self.trials_at(load));
-        let is_close = |lower: f64, upper: f64| width(lower, upper) <= goal.relative_width;
-        Answer {
-            goal: *goal,
-            lower,
-            upper,
-            conditional_throughput: lower.map(throughput),
-            is_regular: lower.zip(upper).is_some_and(|(lower, upper)| is_close(lower, upper)),
-        }
+        let Limits { min_load, max_load, .. } = self.limits;
+        let outcome = match (lower, upper) {
+            (Some(lower), Some(upper)) if width(lower, upper) <= goal.relative_width => {
+                Outcome::Regular
+            }
+            (Some(lower), None) if lower >= max_load => Outcome::BearsLargest,
+            (None, Some(upper)) if upper <= min_load => Outcome::FailsAtSmallest,
+            _ => Outcome::Unfinished,
+        };
+        Answer { goal: *goal, lower, upper, conditional_throughput: lower.map(throughput), outcome }
     }
 
     fn trials_at(&self, load: f64) -> &[Trial] {

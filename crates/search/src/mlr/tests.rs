@@ -40,11 +40,12 @@ proptest! {
     #[test]
     fn a_hard_limit_is_found(limit in 2e3..9.9e6_f64) {
         let (answers, seconds) = run(&goals(&["ndr", "pdr", "quick"]), &hard(limit));
-        for Answer { goal, lower, upper, conditional_throughput, is_regular } in answers {
+        for Answer { goal, lower, upper, conditional_throughput, outcome } in answers {
             let (lower, upper) = (lower.unwrap(), upper.unwrap());
             // The largest load that loses no more than the goal allows.
             let bears = limit / (1.0 - goal.loss_ratio);
-            prop_assert!(is_regular && lower <= bears && bears < upper, "{}", goal.name);
+            prop_assert_eq!(outcome, Outcome::Regular);
+            prop_assert!(lower <= bears && bears < upper, "{}", goal.name);
             prop_assert!((upper - lower) / upper <= goal.relative_width, "{}", goal.name);
             let throughput = conditional_throughput.unwrap();
             prop_assert!(throughput <= limit * 1.000_001 && throughput > limit * 0.98);
@@ -56,8 +57,9 @@ proptest! {
 #[test]
 fn a_device_that_bears_all_has_no_upper_bound() {
     let (answers, seconds) = run(&goals(&["ndr", "rfc2544"]), &|_, _| 0.0);
-    for Answer { goal, lower, upper, is_regular, .. } in answers {
-        assert_eq!((lower, upper, is_regular), (Some(10e6), None, false), "{}", goal.name);
+    for Answer { goal, lower, upper, outcome, .. } in answers {
+        assert_eq!((lower, upper), (Some(10e6), None), "{}", goal.name);
+        assert_eq!(outcome, Outcome::BearsLargest);
     }
     assert!(seconds < 100.0, "{seconds}");
 }
@@ -65,9 +67,9 @@ fn a_device_that_bears_all_has_no_upper_bound() {
 #[test]
 fn a_device_that_bears_nothing_has_no_lower_bound() {
     let (answers, _) = run(&goals(&["ndr"]), &|_, _| 0.5);
-    let Answer { lower, upper, conditional_throughput, is_regular, .. } = answers[0];
+    let Answer { lower, upper, conditional_throughput, outcome, .. } = answers[0];
     assert_eq!((lower, upper), (None, Some(LIMITS.min_load)));
-    assert_eq!((conditional_throughput, is_regular), (None, false));
+    assert_eq!((conditional_throughput, outcome), (None, Outcome::FailsAtSmallest));
 }
 
 /// Of several loads between good and bad, the answer is below the smallest that is bad.
@@ -87,8 +89,9 @@ fn losses_that_shrink_at_higher_loads_give_the_lower_answer() {
     while let Next::Trial { load, duration } = search.choose() {
         search.note(load, Trial { duration, loss_ratio: inverted(load, 0) });
     }
-    let Answer { lower, upper, is_regular, .. } = search.answers()[0];
-    assert!(is_regular && lower.unwrap() < 2e6 && upper.unwrap() >= 2e6, "{lower:?} {upper:?}");
+    let Answer { lower, upper, outcome, .. } = search.answers()[0];
+    assert_eq!(outcome, Outcome::Regular);
+    assert!(lower.unwrap() < 2e6 && upper.unwrap() >= 2e6, "{lower:?} {upper:?}");
 }
 
 /// Near its limit, the device loses packets in some trials: the more, the higher the load.
@@ -102,19 +105,48 @@ fn a_noisy_limit_is_found_where_half_of_the_trials_are_good() {
         if random < bad { 0.001 } else { 0.0 }
     };
     let (answers, _) = run(&goals(&["ndr"]), &noisy);
-    let Answer { lower, upper, is_regular, .. } = answers[0];
+    let Answer { lower, upper, outcome, .. } = answers[0];
     let (lower, upper) = (lower.unwrap(), upper.unwrap());
-    assert!(is_regular && lower > 1.9e6 && upper < 2.1e6, "{lower} {upper}");
+    assert_eq!(outcome, Outcome::Regular);
+    assert!(lower > 1.9e6 && upper < 2.1e6, "{lower} {upper}");
+}
+
+fn counts(intended: u64, offered: u64, forwarded: u64) -> Counts {
+    Counts { intended, offered, forwarded, ..Counts::default() }
 }
 
 #[test]
-fn what_was_not_sent_counts_as_lost() {
-    let loss = |counts| Trial::of_counts(1.0, counts).loss_ratio;
-    assert_eq!(loss([100, 100, 100]), 0.0);
-    assert_eq!(loss([100, 100, 90]), 0.1);
-    assert_eq!(loss([100, 90, 90]), 0.1);
-    assert_eq!(loss([100, 90, 81]), 0.19);
-    assert_eq!(loss([0, 0, 0]), 1.0, "nothing was measured");
+fn unsent_packets_count_as_lost() {
+    let loss = |counts: Counts| counts.trial(1.0).loss_ratio;
+    assert_eq!(loss(counts(100, 100, 100)), 0.0);
+    assert_eq!(loss(counts(100, 100, 90)), 0.1);
+    assert_eq!(loss(counts(100, 90, 90)), 0.1);
+    assert_eq!(loss(counts(100, 90, 81)), 0.19);
+    assert_eq!(loss(counts(0, 0, 0)), 1.0, "nothing was measured");
+    assert!(!counts(10_000, 9990, 0).is_offered_short());
+    assert!(counts(10_000, 9989, 0).is_offered_short());
+}
+
+#[test]
+fn losses_of_the_tester_are_not_those_of_the_device() {
+    let of_device = |counts: Counts| counts.loss_ratio_of_device();
+    assert_eq!(of_device(counts(100, 60, 60)), 0.0, "unsent");
+    assert_eq!(of_device(counts(100, 100, 90)), 0.1);
+    assert_eq!(of_device(Counts { missed: 4, ..counts(100, 100, 90) }), 0.06);
+    assert_eq!(of_device(Counts { missed: 4, delayed: 50, ..counts(100, 100, 90) }), 0.0);
+    assert_eq!(of_device(counts(0, 0, 0)), 0.0);
+}
+
+/// An upper bound stands only if the device alone has lost enough.
+#[test]
+fn an_upper_bound_of_the_tester_is_recognised() {
+    let goal = Goal::named("ndr").unwrap();
+    let trial = |of_device: f64| (Trial { duration: 1.0, loss_ratio: 0.1 }, of_device);
+    let good = (Trial { duration: 1.0, loss_ratio: 0.0 }, 0.0);
+    assert!(goal.is_upper_without_tester(&[trial(0.1); 11]));
+    assert!(!goal.is_upper_without_tester(&[trial(0.0); 11]));
+    assert!(!goal.is_upper_without_tester(&[&[trial(0.1); 10][..], &[trial(0.0); 5]].concat()));
+    assert!(!goal.is_upper_without_tester(&[good; 30]));
 }
 
 #[test]
@@ -126,7 +158,7 @@ fn time_that_is_over_ends_a_search() {
         trials += 1;
     }
     assert_eq!(trials, 3);
-    assert!(!search.answers()[0].is_regular);
+    assert_eq!(search.answers()[0].outcome, Outcome::Unfinished);
 }
 
 /// The first lines are the example of the draft, point by point, for four goals; the others are at

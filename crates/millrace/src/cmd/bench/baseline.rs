@@ -2,7 +2,7 @@
 //! Implements `millrace bench baseline`. It sends the same packets to a reflector and back over the
 //! kernel's sockets, over DPDK on a Linux interface, over AF_XDP and over memif.
 
-use super::search::{LOSS_MAX, TRIALS, Trial, highest_rate};
+use super::highest_rate::{LOSS_MAX, TRIALS, Trial, highest_rate};
 use super::testbed::{ADDRESSES, End, INTERFACES, Running, Testbed, end_with_us, this_program};
 use crate::cmd::report::PageFile;
 use crate::cpu_locks;
