@@ -62,23 +62,28 @@ pub(crate) fn write_tcp(
     let header = Tcp::LEN + options;
     let at = write_ip(room, path, proto::TCP, header + len);
     let tcp = &mut room[at..at + header + len];
-    tcp[0..2].copy_from_slice(&path.sport.to_be_bytes());
-    tcp[2..4].copy_from_slice(&path.dport.to_be_bytes());
+    let ports = u32::from(path.sport) << 16 | u32::from(path.dport);
+    let control =
+        (header as u32 / 4) << 28 | u32::from(segment.flags) << 16 | u32::from(segment.window);
+    // The sum is that of the values: reading what was written just now would wait for it.
+    let mut sum = pseudo(path.src, path.dst, proto::TCP, header + len)
+        .add_u64(u64::from(ports) << 32 | u64::from(segment.seq))
+        .add_u64(u64::from(segment.ack) << 32 | u64::from(control));
+    tcp[0..4].copy_from_slice(&ports.to_be_bytes());
     tcp[4..8].copy_from_slice(&segment.seq.to_be_bytes());
     tcp[8..12].copy_from_slice(&segment.ack.to_be_bytes());
-    tcp[12] = (header as u8 / 4) << 4;
-    tcp[13] = segment.flags;
-    tcp[14..16].copy_from_slice(&segment.window.to_be_bytes());
-    tcp[16..20].fill(0);
+    tcp[12..16].copy_from_slice(&control.to_be_bytes());
     if options > 0 {
-        let [a, b] = segment.mss.to_be_bytes();
-        tcp[20..24].copy_from_slice(&[2, 4, a, b]);
+        let option = 0x0204 << 16 | u32::from(segment.mss);
+        tcp[20..24].copy_from_slice(&option.to_be_bytes());
+        sum = sum.add_u32(option);
     }
     if len > 0 {
         fill(&mut tcp[header..]);
+        sum = sum.add_bytes(&tcp[header..]);
     }
-    let sum = add_segment(pseudo(path.src, path.dst, proto::TCP, header + len), tcp);
-    tcp[16..18].copy_from_slice(&sum.finish().to_be_bytes());
+    let checksum_and_urgent = u32::from(sum.finish()) << 16;
+    tcp[16..20].copy_from_slice(&checksum_and_urgent.to_be_bytes());
     pad(room, at + header + len)
 }
 
@@ -122,15 +127,15 @@ fn write_ip(room: &mut [u8], path: &Path, protocol: u8, len: usize) -> usize {
         return Ethernet::LEN + Ipv6::LEN;
     }
     packet[0..2].copy_from_slice(&ether_type::IPV4.to_be_bytes());
-    let header: &mut [u8; Ipv4::LEN] =
-        (&mut packet[2..2 + Ipv4::LEN]).try_into().expect("a slice of this length");
-    let [a, b] = ((Ipv4::LEN + len) as u16).to_be_bytes();
+    let header = &mut packet[2..2 + Ipv4::LEN];
     // Don't fragment: no identification is needed (RFC 6864).
-    header[0..12].copy_from_slice(&[0x45, 0, a, b, 0, 0, 0x40, 0, TTL, protocol, 0, 0]);
-    header[12..16].copy_from_slice(&(path.src as u32).to_be_bytes());
-    header[16..20].copy_from_slice(&(path.dst as u32).to_be_bytes());
-    let sum = Sum::default().add_header(header).finish();
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    let first = 0x4500_u64 << 48 | (Ipv4::LEN + len) as u64 * (1 << 32) | 0x4000;
+    let protocol = u32::from(TTL) << 24 | u32::from(protocol) << 16;
+    let addresses = u64::from(path.src as u32) << 32 | u64::from(path.dst as u32);
+    let sum = Sum::default().add_u64(first).add_u32(protocol).add_u64(addresses).finish();
+    header[0..8].copy_from_slice(&first.to_be_bytes());
+    header[8..12].copy_from_slice(&(protocol | u32::from(sum)).to_be_bytes());
+    header[12..20].copy_from_slice(&addresses.to_be_bytes());
     Ethernet::LEN + Ipv4::LEN
 }
 
@@ -162,4 +167,59 @@ fn pad(room: &mut [u8], len: usize) -> usize {
         room[len..MIN_FRAME].fill(0);
     }
     len.max(MIN_FRAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::number_of;
+    use proptest::prelude::*;
+    use std::net::IpAddr;
+    use wire::FrameBuilder;
+
+    proptest! {
+        /// Frames are those of the builder, whose frames are compared with other programs'.
+        #[test]
+        fn frames_are_those_of_the_builder(
+            is_ipv6: bool,
+            ends in any::<[u32; 2]>(),
+            ports in any::<[u16; 2]>(),
+            numbers in any::<[u32; 2]>(),
+            (flags, window, mss) in any::<(u8, u16, u16)>(),
+            payload in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let address = |end: u32| match is_ipv6 {
+                true => IpAddr::from((0x2001_0002_u128 << 96 | u128::from(end)).to_be_bytes()),
+                false => IpAddr::from(end.to_be_bytes()),
+            };
+            let ([src, dst], [sport, dport]) = (ends.map(address), ports);
+            let (src_mac, dst_mac) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+            let path = Path {
+                dst_mac,
+                src_mac,
+                src: number_of(src),
+                dst: number_of(dst),
+                sport,
+                dport,
+            };
+            let [seq, ack] = numbers;
+            let segment = Segment { seq, ack, flags, window, mss };
+            let write = |to: &mut [u8]| to.copy_from_slice(&payload);
+            let mut room = [0xa5; 200];
+            let len = write_tcp(&mut room, &path, &segment, (payload.len(), write));
+            let builder = || match is_ipv6 {
+                true => FrameBuilder::ip(src, dst).macs(src_mac, dst_mac),
+                false => FrameBuilder::ip(src, dst).macs(src_mac, dst_mac).dont_fragment(),
+            };
+            let tcp = builder().tcp(sport, dport).flags(flags).seq(seq).ack(ack).window(window);
+            let [high, low] = mss.to_be_bytes();
+            let tcp = if mss > 0 { tcp.tcp_options(&[2, 4, high, low]) } else { tcp };
+            let expected = tcp.payload(&payload).pad().build();
+            prop_assert_eq!(&room[..len], &expected[..]);
+            let len = write_udp(&mut room, &path, (payload.len(), write));
+            let udp = builder().udp(sport, dport);
+            let expected = udp.payload(&payload).pad().build();
+            prop_assert_eq!(&room[..len], &expected[..]);
+        }
+    }
 }

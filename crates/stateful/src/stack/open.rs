@@ -119,11 +119,15 @@ impl Stack {
     /// first one is opened: with many connections, each would be waited for otherwise.
     fn open_batch(&mut self, template: usize, count: usize, now_ns: u64, out: &mut impl Output) {
         let mut keys = [None; OPENED_MAX as usize];
-        for place in &mut keys[..count] {
-            let key = self.next_key(template);
-            *place = key.map(|key| (key, key.hash()));
-            let hash = place.map_or(0, |(_, hash)| hash);
-            self.touched ^= self.table.peek(hash).unwrap_or(0);
+        let mut hashes = [0; OPENED_MAX as usize];
+        for (place, hash) in keys[..count].iter_mut().zip(&mut hashes) {
+            let Some(key) = self.next_key(template) else { continue };
+            *hash = key.hash();
+            *place = Some((key, *hash));
+        }
+        // Nothing else is in this loop, so that the processor has all loads on their way at once.
+        for hash in &hashes[..count] {
+            self.touched ^= self.table.peek(*hash).unwrap_or(0);
         }
         for key in &keys[..count] {
             self.openers[template].opened += 1;
