@@ -92,6 +92,8 @@ impl Bench {
                 (number("/verified/lost")? + number("/unsent")?) / number("/sent/packets")? * 1e6
             }
             Figure::RateError => (number("/sent/pps")? / 1e6 - 1.0).abs() * 100.0,
+            Figure::Connections => number("/clients/established")? / number("/opened_for_s")? / 1e3,
+            Figure::BytesPerConnection => number("/bytes_per_connection")?,
             Figure::GapError => number("/pacing/gap_error_p99_ns")? / 1e3,
         })
     }

@@ -32,6 +32,10 @@ pub(crate) enum Figure {
     LostPerMillion,
     /// Difference of the rate from 1 Mpps, in percent of 1 Mpps.
     RateError,
+    /// Thousands of connections established each second.
+    Connections,
+    /// Bytes of memory for both ends of a connection.
+    BytesPerConnection,
     /// 99th percentile of the error of gaps between packets, in microseconds.
     GapError,
 }
@@ -85,7 +89,7 @@ fn times(than: &'static str, must: f64, goal: f64) -> Vec<Bar> {
 
 /// Returns all rows.
 pub(crate) fn all() -> Vec<Row> {
-    [into_null(), through_ports()].into_iter().flatten().collect()
+    [into_null(), through_ports(), stateful()].into_iter().flatten().collect()
 }
 
 const ONE: &str = "64 B, 1 stream";
@@ -146,5 +150,16 @@ fn through_ports() -> Vec<Row> {
         gen_row(at_5, &verified("5Mpps"), Figure::LostPerMillion, vec![]),
         memif("memif to a reflector, 3.5 Mpps: lost, ppm", "3.5Mpps"),
         memif("memif to a reflector, 5 Mpps: lost, ppm", "5Mpps"),
+    ]
+}
+
+/// Returns the rows of connections whose ends are both on one cpu.
+fn stateful() -> Vec<Row> {
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/article-tcp.toml");
+    let run = [CABLE, "--stateful", profile, "--cps", "5M", "--workers", "1"];
+    let (fast, small) = ("short TCP connections, one cpu, thousands/s", "both ends, bytes");
+    vec![
+        gen_row(fast, &run, Figure::Connections, least(800.0, 1500.0)),
+        gen_row(small, &run, Figure::BytesPerConnection, most(256.0, 192.0)),
     ]
 }
