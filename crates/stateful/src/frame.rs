@@ -154,7 +154,7 @@ pub(crate) fn pseudo(src: u128, dst: u128, protocol: u8, len: usize) -> Sum {
 #[inline(always)]
 pub(crate) fn add_segment(sum: Sum, segment: &[u8]) -> Sum {
     match segment.split_first_chunk() {
-        Some((header, rest)) if rest.is_empty() => sum.add_header(header),
+        Some((header, [])) => sum.add_header(header),
         Some((header, rest)) => sum.add_header(header).add_bytes(rest),
         None => sum.add_bytes(segment),
     }
