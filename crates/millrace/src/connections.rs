@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs stateful traffic on ports: clients at the first one, servers at the second one. Commands
-//! start a session, and read its totals.
+//! read a profile, start a session, and read its totals.
 
+mod astf;
+mod profile_file;
 mod session;
 mod totals;
 
+pub(crate) use profile_file::read_profile;
 pub(crate) use session::{Ends, Finished, PortCounts, Session, SessionOptions};
 pub(crate) use totals::{EndTotals, Totals};

@@ -20,7 +20,7 @@ const TEMPLATES_MAX: usize = 64;
 const DATAGRAM_MAX: u32 = 1452;
 
 /// A profile. The same templates serve clients and servers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Addresses of clients, and of servers.
     pub clients: AddressRange,
@@ -35,7 +35,7 @@ pub struct Profile {
 }
 
 /// One kind of connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     /// Name in results.
     pub name: String,
@@ -143,6 +143,9 @@ pub enum ProfileError {
     /// No TOML, or not these keys.
     #[error("{0}")]
     Text(#[from] toml::de::Error),
+    /// No JSON, or not these members.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
     /// Values that contradict each other.
     #[error("{0}")]
     Whole(String),
@@ -167,13 +170,24 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Reads a profile. `read` returns the contents of the files that it names.
+    /// Reads a profile in TOML. `read` returns the contents of the files that it names.
     pub fn from_toml(
         text: &str,
         read: &dyn Fn(&Path) -> Result<Vec<u8>, String>,
     ) -> Result<Self, ProfileError> {
-        let ProfileText { clients, servers, client_ports, timeouts, template } =
-            toml::from_str(text)?;
+        Self::compile(toml::from_str(text)?, read)
+    }
+
+    /// Reads a profile that has the keys and values of the TOML form as JSON.
+    pub fn from_json(
+        text: &str,
+        read: &dyn Fn(&Path) -> Result<Vec<u8>, String>,
+    ) -> Result<Self, ProfileError> {
+        Self::compile(serde_json::from_str(text)?, read)
+    }
+
+    fn compile(text: ProfileText, read: ReadFile<'_>) -> Result<Self, ProfileError> {
+        let ProfileText { clients, servers, client_ports, timeouts, template } = text;
         if clients.is_ipv4() != servers.is_ipv4() {
             let fault = "clients and servers: one range is IPv4, the other IPv6";
             return Err(ProfileError::Whole(fault.to_owned()));
@@ -269,6 +283,9 @@ fn compile(
     };
     let actions = text.into_iter().map(|it| it.resolve(read));
     let actions: Vec<Action> = actions.collect::<Result<_, _>>().map_err(refuse)?;
+    if transport == Transport::Udp && actions.contains(&Action::WaitForClose) {
+        return Err(refuse("wait_for_close: UDP has no end that the peer can see".to_owned()));
+    }
     let fault = |fault| ProfileError::Program { name: name.to_owned(), end, fault };
     let program = Program::new(&actions).map_err(fault)?;
     if transport == Transport::Udp && program.longest > DATAGRAM_MAX {

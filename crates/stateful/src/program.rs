@@ -14,10 +14,12 @@ pub enum Action {
     SendBytes(Arc<[u8]>),
     /// Waits until this many bytes have arrived.
     Receive(u32),
-    /// Waits for a random time between two numbers of milliseconds.
+    /// Waits for a random time between two numbers of microseconds.
     Delay(u32, u32),
     /// Repeats actions.
     Repeat(u16, Vec<Action>),
+    /// Waits until the peer has closed.
+    WaitForClose,
     /// Closes with a FIN. What follows is not done.
     Close,
     /// Aborts with a RST. What follows is not done.
@@ -30,6 +32,7 @@ pub(crate) enum Step {
     Send(u32),
     Receive(u32),
     Delay(u32, u32),
+    WaitForClose,
     /// The end of a loop at this level: goes back to `start` until `count` rounds are done.
     Loop {
         level: u8,
@@ -50,7 +53,7 @@ struct Before {
 }
 
 /// What one end does.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Program {
     steps: Vec<Step>,
     before: Vec<Before>,
@@ -85,7 +88,7 @@ pub enum ProgramError {
     #[error("send, receive: a message has less than 1073741824 bytes; repeat it for more")]
     TooMuch,
     /// The second number is the smaller one.
-    #[error("delay_ms: the second time is shorter than the first")]
+    #[error("delay: the second time is shorter than the first")]
     NegativeDelay,
 }
 
@@ -136,10 +139,14 @@ impl Program {
                 Action::Receive(len) => Step::Receive(*len),
                 Action::Delay(min, max) if min > max => return Err(ProgramError::NegativeDelay),
                 Action::Delay(min, max) => Step::Delay(*min, *max),
-                Action::Close | Action::Reset if level > 0 => {
-                    let name = if *action == Action::Close { "close" } else { "reset" };
-                    return Err(ProgramError::EndInLoop(name));
+                Action::WaitForClose | Action::Close | Action::Reset if level > 0 => {
+                    return Err(ProgramError::EndInLoop(match action {
+                        Action::WaitForClose => "wait_for_close",
+                        Action::Close => "close",
+                        _ => "reset",
+                    }));
                 }
+                Action::WaitForClose => Step::WaitForClose,
                 Action::Close => Step::Close,
                 Action::Reset => Step::Reset,
                 Action::Repeat(count, body) => {
@@ -261,7 +268,7 @@ mod tests {
                     *done = 0;
                 }
                 Step::Close | Step::Reset => return seen,
-                Step::Send(_) | Step::Delay(..) => {}
+                Step::Send(_) | Step::Delay(..) | Step::WaitForClose => {}
             }
             step += 1;
         }
@@ -286,7 +293,7 @@ mod tests {
 
     #[test]
     fn actions_that_are_no_program_are_refused() {
-        use Action::{Close, Delay, Receive, Repeat, Reset, Send};
+        use Action::{Close, Delay, Receive, Repeat, Reset, Send, WaitForClose};
         let refused = |actions: &[Action]| Program::new(actions).unwrap_err();
         let deep = Repeat(2, vec![Repeat(2, vec![Repeat(2, vec![Send(1)])])]);
         assert_eq!(refused(&[deep]), ProgramError::TooDeep);
@@ -294,6 +301,8 @@ mod tests {
         assert_eq!(refused(&[Repeat(1, vec![])]), ProgramError::EmptyLoop);
         assert_eq!(refused(&[Repeat(1, vec![Close])]), ProgramError::EndInLoop("close"));
         assert_eq!(refused(&[Repeat(1, vec![Reset])]), ProgramError::EndInLoop("reset"));
+        let waits = Repeat(1, vec![WaitForClose]);
+        assert_eq!(refused(&[waits]), ProgramError::EndInLoop("wait_for_close"));
         assert_eq!(refused(&[Send(0)]), ProgramError::EmptySend);
         assert_eq!(refused(&[Receive(0)]), ProgramError::EmptyReceive);
         assert_eq!(refused(&[Delay(2, 1)]), ProgramError::NegativeDelay);

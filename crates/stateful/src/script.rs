@@ -35,14 +35,14 @@ fn pattern_at(offset: u32, len: usize) -> &'static [u8] {
 }
 
 /// What a program sends.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Script {
     /// Each piece with the place in the stream at which it begins.
     pieces: Vec<(u64, Piece)>,
     len: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Piece {
     Pattern,
     Bytes(Arc<[u8]>),

@@ -61,7 +61,10 @@ impl<O: Output> Context<'_, O> {
                 }
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
-                Step::Close | Step::Reset => return Fate::Ended(Counter::Completed),
+                // Profiles refuse WaitForClose over UDP.
+                Step::WaitForClose | Step::Close | Step::Reset => {
+                    return Fate::Ended(Counter::Completed);
+                }
             }
         }
         if end.has(flag::PROGRAM_WAITS) {

@@ -31,6 +31,11 @@ pub(crate) fn ticks_of_ms(ms: u32) -> u32 {
     tick_of(u64::from(ms) * 1000).max(1)
 }
 
+/// Returns the ticks that a delay in microseconds lasts, at least 1.
+pub(crate) fn ticks_of_us(us: u32) -> u32 {
+    tick_of(us.into()).max(1)
+}
+
 /// Deadlines of records.
 #[derive(Debug)]
 pub(crate) struct Wheel {

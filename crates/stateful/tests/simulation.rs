@@ -193,6 +193,28 @@ fn a_short_connection_takes_seven_packets() {
 }
 
 #[test]
+fn a_server_can_wait_until_the_client_closes() {
+    const CLIENT: &str = "{send = 20}, {delay_us = 100000}";
+    let run = |server| {
+        let text = profile("tcp", 1, [CLIENT, server]);
+        let mut world = World::new(&text, Impairments::default(), 1, 1000);
+        world.ends[0].start(1.0, 0, 0);
+        let sent_by_server = [5, 200].map(|ms| {
+            while world.now < ms * 1_000_000 {
+                world.step();
+            }
+            world.count(1, Counter::FramesSent)
+        });
+        assert_eq!([0, 1].map(|end| world.count(end, Counter::Completed)), [1, 1]);
+        sent_by_server
+    };
+    // The SYN+ACK; then the acknowledgements of the data and of the FIN, with the own FIN.
+    assert_eq!(run("{receive = 20}, \"wait_for_close\""), [1, 3]);
+    // The own FIN, which acknowledges the data, comes at once.
+    assert_eq!(run("{receive = 20}"), [2, 3]);
+}
+
+#[test]
 fn an_exchange_over_udp_takes_two_packets() {
     let mut world = World::new(&profile("udp", 50, SHORT), Impairments::default(), 1, 1000);
     world.run(2);

@@ -222,6 +222,8 @@ Examples:
       1000 flows from eth1 through a device to eth2, each packet verified.
   millrace gen eth1,eth2 --stateful profiles/article-tcp.toml --cps 10k --duration 10
       10,000 TCP connections a second through a device: clients at eth1, servers at eth2.
+  millrace gen eth1,eth2 --stateful profiles/article.py --tunable num-messages=500
+      The same kind of traffic by a profile in Python for TRex (ASTF), with 500 messages each.
   millrace gen 18:00.0,18:00.1 -f cap2/imix_fast_1g.yaml -m 20 -p -c 3 -d 20 -l 1000
       TRex's IMIX profile with TRex's flags, and 1000 latency probes per second from each port.
   millrace gen --backend sockets --verify --stream \"dst=192.0.2.7 dport=7 rate=100kpps\"

@@ -13,6 +13,7 @@ mod acl_change;
 mod acl_explain;
 mod af_xdp;
 mod associations;
+mod astf;
 mod backends;
 mod bench_search;
 mod bump;

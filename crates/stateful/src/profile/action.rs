@@ -46,7 +46,11 @@ impl ActionText {
 }
 
 /// Verbs, for error texts.
-const VERBS: &[&str] = &["send", "send_file", "receive", "delay_ms", "repeat", "close", "reset"];
+const VERBS: &[&str] =
+    &["send", "send_hex", "send_file", "receive", "delay_ms", "delay_us", "repeat"];
+
+/// Verbs that stand alone.
+const ALONE: &[&str] = &["wait_for_close", "close", "reset"];
 
 /// A number of bytes, or a text.
 #[derive(Deserialize)]
@@ -64,6 +68,30 @@ enum Delay {
     Random([u32; 2]),
 }
 
+impl Delay {
+    /// Returns the action; the times are in units of so many microseconds.
+    fn action<E: de::Error>(self, verb: &str, unit_us: u32) -> Result<Action, E> {
+        let [min, max] = match self {
+            Self::Fixed(time) => [time; 2],
+            Self::Random(range) => range,
+        };
+        let us = |time: u32| {
+            let most = u32::MAX / unit_us;
+            let fault = || E::custom(format!("{verb}: {time} is too long; the most are {most}"));
+            time.checked_mul(unit_us).ok_or_else(fault)
+        };
+        Ok(Action::Delay(us(min)?, us(max)?))
+    }
+}
+
+/// Reads bytes as hexadecimal digits, two for each.
+fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |digit: &u8| char::from(*digit).to_digit(16).map(|it| it as u8);
+    let (pairs, rest) = (text.as_bytes().chunks_exact(2), text.len() % 2);
+    let bytes = pairs.map(|pair| Some(digit(&pair[0])? << 4 | digit(&pair[1])?));
+    (rest == 0).then(|| bytes.collect()).flatten()
+}
+
 struct ActionVisitor;
 
 impl<'de> Visitor<'de> for ActionVisitor {
@@ -75,9 +103,10 @@ impl<'de> Visitor<'de> for ActionVisitor {
 
     fn visit_str<E: de::Error>(self, verb: &str) -> Result<ActionText, E> {
         match verb {
+            "wait_for_close" => Ok(ActionText::Ready(Action::WaitForClose)),
             "close" => Ok(ActionText::Ready(Action::Close)),
             "reset" => Ok(ActionText::Ready(Action::Reset)),
-            other => Err(E::unknown_variant(other, &["close", "reset"])),
+            other => Err(E::unknown_variant(other, ALONE)),
         }
     }
 
@@ -90,12 +119,17 @@ impl<'de> Visitor<'de> for ActionVisitor {
                 Sent::Bytes(len) => Action::Send(len),
                 Sent::Text(text) => Action::SendBytes(text.into_bytes().into()),
             }),
+            "send_hex" => match bytes_of_hex(&map.next_value::<String>()?) {
+                Some(bytes) => ActionText::Ready(Action::SendBytes(bytes.into())),
+                None => {
+                    let fault = "send_hex: needs pairs of hexadecimal digits, such as \"0d0a\"";
+                    return Err(de::Error::custom(fault));
+                }
+            },
             "send_file" => ActionText::SendFile(map.next_value()?),
             "receive" => ActionText::Ready(Action::Receive(map.next_value()?)),
-            "delay_ms" => ActionText::Ready(match map.next_value()? {
-                Delay::Fixed(ms) => Action::Delay(ms, ms),
-                Delay::Random([min, max]) => Action::Delay(min, max),
-            }),
+            "delay_ms" => ActionText::Ready(map.next_value::<Delay>()?.action(&verb, 1000)?),
+            "delay_us" => ActionText::Ready(map.next_value::<Delay>()?.action(&verb, 1)?),
             "repeat" | "do" => return repeat(verb, map),
             other => return Err(de::Error::unknown_variant(other, VERBS)),
         };

@@ -47,8 +47,8 @@ fn a_profile_is_read() {
     assert_eq!((tcp.name.as_str(), tcp.port, tcp.is_continuous), ("short", 8080, true));
     assert_eq!((udp.name.as_str(), udp.transport), ("2", Transport::Udp));
     assert_eq!((tcp.client.sent().len(), tcp.client.received()), (60, 60));
-    assert_eq!(tcp.server.step(1), Step::Delay(50, 50));
-    assert_eq!(udp.client.step(1), Step::Delay(5, 10));
+    assert_eq!(tcp.server.step(1), Step::Delay(50_000, 50_000));
+    assert_eq!(udp.client.step(1), Step::Delay(5000, 10_000));
     assert!(udp.server.sent().has(0, b"bye!"));
 }
 
@@ -74,6 +74,9 @@ fn faults_are_named() {
         ("{send = 20}", "{send = 20, receive = 1}", "an action has one verb; write two"),
         ("{send = 20}", "{}", "an action needs a verb"),
         ("{send = 20}", "\"stop\"", "unknown variant `stop`"),
+        ("{send = 20}", "{send_hex = \"abc\"}", "send_hex: needs pairs of hexadecimal digits"),
+        ("{delay_ms = 50}", "{delay_ms = 4294968}", "too long; the most are 4294967"),
+        ("{send = \"hello\"}", "\"wait_for_close\"", "2: client: wait_for_close: UDP has no end"),
         ("repeat = 3, do", "do", "missing field `repeat`"),
         ("repeat = 3, do", "repeat = 0, do", "template short: client: repeat: a loop needs"),
         ("{send = \"hello\"}", "{send = 2000}", "2000 bytes do not fit into a datagram"),
@@ -95,4 +98,40 @@ fn faults_are_named() {
         let fault = read(&text).unwrap_err().to_string();
         assert!(fault.contains(expected), "{to}: {fault}");
     }
+}
+
+/// The same actions in both units and both forms of bytes, and the same profile as JSON.
+#[test]
+fn forms_of_the_same_profile_are_equal() {
+    let profile = read(PROFILE).unwrap();
+    for (from, to) in [
+        ("{delay_ms = 50}", "{delay_us = 50000}"),
+        ("{delay_ms = [5, 10]}", "{delay_us = [5000, 10000]}"),
+        ("{send = \"bye!\"}", "{send_hex = \"62796521\"}"),
+    ] {
+        let text = PROFILE.replacen(from, to, 1);
+        assert_ne!(text, PROFILE, "{from}");
+        assert_eq!(read(&text).unwrap(), profile, "{to}");
+    }
+    assert_ne!(read(&PROFILE.replace("bye!", "bye?")).unwrap(), profile);
+    let json = r#"{
+        "clients": "16.0.0.0-16.0.255.255", "servers": "48.0.0.0-48.0.0.255",
+        "timeouts": {"answer_ms": 200},
+        "template": [
+            {"name": "short", "proto": "tcp", "port": 8080, "cps": 99, "continuous": true,
+             "client": [{"repeat": 3, "do": [{"send": 20}, {"receive": 20}]}],
+             "server": [
+                {"do": [{"receive": 20}, {"delay_us": 50000}, {"send": 20}], "repeat": 3}, "close"
+             ]},
+            {"proto": "udp", "port": 5353, "cps": 1.0, "limit": null,
+             "client": [{"send": "hello"}, {"delay_ms": [5, 10]}, {"receive": 4}],
+             "server": [{"receive": 5}, {"send_hex": "62796521"}]}
+        ]
+    }"#;
+    let read_json = |text: &str| Profile::from_json(text, &|_| Err(String::new()));
+    assert_eq!(read_json(json).unwrap(), profile);
+    let fault = read_json(&json.replace("8080", "0")).unwrap_err().to_string();
+    assert_eq!(fault, "template short: port: must be 1 to 65535");
+    let fault = read_json(&json.replace("\"cps\": 99", "\"cps\": true")).unwrap_err().to_string();
+    assert!(fault.contains("expected f64 at line"), "{fault}");
 }

@@ -47,6 +47,11 @@ impl<O: Output> Context<'_, O> {
         }
         if headers.flags & FIN != 0 {
             self.receive_fin(end, headers);
+            // The program may wait for it.
+            let fate = self.advance(end);
+            if fate != Fate::Open {
+                return fate;
+            }
         }
         self.close_or_go_on(end)
     }

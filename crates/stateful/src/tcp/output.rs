@@ -7,7 +7,7 @@ use crate::counters::Counter;
 use crate::endpoint::{Endpoint, State, flag, is_before};
 use crate::frame::{Output, Segment};
 use crate::program::Step;
-use crate::wheel::ticks_of_ms;
+use crate::wheel::ticks_of_us;
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
 impl<O: Output> Context<'_, O> {
@@ -60,6 +60,8 @@ impl<O: Output> Context<'_, O> {
                 }
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
+                Step::WaitForClose if !end.has(flag::PEER_CLOSED) => break,
+                Step::WaitForClose => end.step += 1,
                 Step::Close => {
                     end.set(flag::CLOSES);
                     break;
@@ -76,10 +78,10 @@ impl<O: Output> Context<'_, O> {
     /// Begins a delay. The program goes on with the next step.
     pub(crate) fn begin_delay(&mut self, end: &mut Endpoint, (min, max): (u32, u32)) {
         let range = u64::from(max - min) + 1;
-        let ms = if min == max { min } else { min + (self.random() % range) as u32 };
+        let us = if min == max { min } else { min + (self.random() % range) as u32 };
         end.step += 1;
-        if ms > 0 {
-            end.wait_program(self.tick(), ticks_of_ms(ms));
+        if us > 0 {
+            end.wait_program(self.tick(), ticks_of_us(us));
         }
     }
 

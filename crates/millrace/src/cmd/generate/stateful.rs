@@ -9,16 +9,16 @@ mod summary;
 use super::GenArgs;
 use super::trex_cfg::LinkSettings;
 use crate::backend::Backend;
-use crate::connections::{Ends, Session, SessionOptions, Totals};
+use crate::connections::{Ends, Session, SessionOptions, Totals, read_profile};
 use crate::signals;
 use anyhow::{Context, bail};
 use json::{Interval, Results};
 use lines::Lines;
 use report::output::{JsonFile, write_line, write_line_at_once};
 use search::parse_number;
-use stateful::{Counters, Profile};
+use stateful::Counters;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,9 +38,10 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// Options of stateful traffic.
 #[derive(clap::Args)]
 pub(super) struct StatefulArgs {
-    /// Open TCP connections and UDP exchanges by a profile: a TOML file
+    /// Open TCP connections and UDP exchanges by a profile: a TOML file, or an ASTF profile (.py)
     ///
-    /// Clients are at port A, servers at port B. With one port, --ends says which of them.
+    /// A profile in Python is a program: it runs with your rights. Clients are at port A, servers
+    /// at port B. With one port, --ends says which of them.
     #[arg(long, value_name = "PROFILE",
           conflicts_with_all = ["streams", "rate", "profile", "verify", "stats", "selftest"])]
     stateful: Option<PathBuf>,
@@ -54,6 +55,9 @@ pub(super) struct StatefulArgs {
     /// They are opened at the rate of --cps, or of the profile, until there are N.
     #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
     connections: Option<f64>,
+    /// Pass an argument to an ASTF profile, as TRex does with -t; may be given several times
+    #[arg(long = "tunable", value_name = "KEY=VALUE", requires = "stateful")]
+    tunables: Vec<String>,
     /// Ends of connections at the ports
     #[arg(long, value_name = "ENDS", value_enum, requires = "stateful")]
     ends: Option<Ends>,
@@ -104,20 +108,11 @@ impl GenArgs {
     }
 }
 
-/// Reads a profile.
-fn read_profile(path: &Path) -> anyhow::Result<Profile> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let read = |path: &Path| std::fs::read(folder.join(path)).map_err(|error| error.to_string());
-    Profile::from_toml(&text, &read).with_context(|| format!("profile {}", path.display()))
-}
-
 pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
     args.refuse_unsupported_by_stateful()?;
     let stateful = &args.stateful;
     let path = stateful.stateful.as_ref().context("--stateful needs a profile")?;
-    let mut profile = read_profile(path)?;
+    let mut profile = read_profile(path, &stateful.tunables)?;
     if let Some(count) = stateful.connections {
         profile.keep_open(count as u64);
     }
