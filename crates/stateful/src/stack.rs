@@ -191,7 +191,7 @@ impl Stack {
             *id = self.table.peek(noted.hash).unwrap_or(0);
         }
         for id in &ids[..count] {
-            self.touched ^= self.table.records[*id as usize].una;
+            self.touched ^= self.table.records.get(*id as usize).map_or(0, |record| record.una);
         }
     }
 

@@ -48,10 +48,13 @@ const ID_MASK: u32 = (1 << ID_BITS) - 1;
 /// Most records of a table.
 pub const CAPACITY_MAX: u32 = ID_MASK - 1;
 
-/// Records, and an index with linear probing. Nothing is allocated after the start.
+/// Records, and an index with linear probing. Both are allocated at the start. The system gives them
+/// memory when it is first used, so that room for many connections costs nothing without them.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(crate) records: Box<[Endpoint]>,
+    /// Those that have been used at least once; never more than its capacity.
+    pub(crate) records: Vec<Endpoint>,
+    capacity: usize,
     index: Box<[u32]>,
     free: u32,
     used: u32,
@@ -63,13 +66,9 @@ impl Table {
         let capacity = capacity.clamp(1, CAPACITY_MAX);
         // Three quarters of the places are taken at most.
         let places = capacity as usize / 3 * 4 + 8;
-        let mut records = vec![Endpoint::default(); capacity as usize].into_boxed_slice();
-        for (next, record) in (1..).zip(&mut records) {
-            (record.prev, record.next) = (NONE, next);
-        }
-        let last = records.len() - 1;
-        records[last].next = NONE;
-        Self { records, index: vec![0; places].into(), free: 0, used: 0 }
+        let capacity = capacity as usize;
+        let records = Vec::with_capacity(capacity);
+        Self { records, capacity, index: vec![0; places].into(), free: NONE, used: 0 }
     }
 
     /// Returns the number of records in use.
@@ -79,8 +78,8 @@ impl Table {
 
     /// Returns the bytes of memory for each record.
     pub(crate) fn bytes_per_record(&self) -> f64 {
-        let bytes = size_of_val(&*self.records) + size_of_val(&*self.index);
-        bytes as f64 / self.records.len() as f64
+        let of_index = size_of_val(&*self.index) as f64 / self.capacity as f64;
+        size_of::<Endpoint>() as f64 + of_index
     }
 
     /// Returns the place where the search for a hash begins.
@@ -128,8 +127,15 @@ impl Table {
     /// Takes a record for a key that has none; `None` if all are in use. The record has the key,
     /// this state, and otherwise default values.
     pub(crate) fn insert(&mut self, key: &Key, hash: u64, state: State) -> Option<EndpointId> {
-        let id = self.free;
-        let record = self.records.get_mut(id as usize)?;
+        let mut id = self.free;
+        if id == NONE {
+            if self.records.len() == self.capacity {
+                return None;
+            }
+            id = self.records.len() as u32;
+            self.records.push(Endpoint { next: NONE, ..Endpoint::default() });
+        }
+        let record = &mut self.records[id as usize];
         self.free = record.next;
         self.used += 1;
         let Key { remote, local, remote_port, local_port, .. } = *key;

@@ -26,9 +26,12 @@ pub(crate) fn tick_of(us: u64) -> u32 {
     (us >> TICK_SHIFT) as u32
 }
 
+/// Longest wait in ticks: a day and a half, so that ticks do not wrap.
+const WAIT_MAX: u64 = 1 << 30;
+
 /// Returns the ticks that a delay lasts, at least 1.
 pub(crate) fn ticks_of_ms(ms: u32) -> u32 {
-    tick_of(u64::from(ms) * 1000).max(1)
+    (u64::from(ms) * 1000 >> TICK_SHIFT).clamp(1, WAIT_MAX) as u32
 }
 
 /// Returns the ticks that a delay in microseconds lasts, at least 1.
