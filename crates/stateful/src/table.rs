@@ -48,8 +48,8 @@ const ID_MASK: u32 = (1 << ID_BITS) - 1;
 /// Most records of a table.
 pub const CAPACITY_MAX: u32 = ID_MASK - 1;
 
-/// Records, and an index with linear probing. Both are allocated at the start. The system gives them
-/// memory when it is first used, so that room for many connections costs nothing without them.
+/// Records, and an index with linear probing. Both are allocated at the start. The system gives
+/// them memory when it is first used, so that room for many connections costs nothing without them.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Those that have been used at least once; never more than its capacity.
