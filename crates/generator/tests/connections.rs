@@ -36,6 +36,7 @@ fn stack(profile: &Arc<Profile>, role: Role) -> Box<Stack> {
         mtu: 1500,
         worker: (0, 1),
         seed: 7,
+        begun_us: 0,
     }))
 }
 

@@ -84,6 +84,8 @@ pub(crate) struct Context<'a, O> {
     pub(crate) counters: &'a mut Counters,
     pub(crate) latencies: &'a mut Latencies,
     pub(crate) random: &'a mut u64,
+    /// Microseconds before the start that initial sequence numbers are counted from.
+    pub(crate) begun_us: u64,
     pub(crate) out: &'a mut O,
 }
 
@@ -123,6 +125,15 @@ impl<O: Output> Context<'_, O> {
         *state ^= *state << 25;
         *state ^= *state >> 27;
         state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Returns the initial sequence number of a connection whose key has this hash. It grows by 16
+    /// each microsecond, so that a tuple that is used again begins behind its earlier connection
+    /// (RFC 9293 section 3.4.1): a peer in TIME-WAIT then accepts the SYN.
+    #[inline(always)]
+    pub(crate) fn initial_number(&self, hash: u64) -> u32 {
+        let clock = self.begun_us.wrapping_add(self.now_us) << 4;
+        (hash as u32).wrapping_add(clock as u32)
     }
 
     /// True if a frame can be sent now. Otherwise the end tries again at the next tick.

@@ -39,6 +39,12 @@ impl Headers {
         let begin = usize::from(self.payload_at);
         begin..begin + usize::from(self.payload_len)
     }
+
+    /// Returns the number of sequence numbers that payload and FIN take.
+    #[inline(always)]
+    pub(crate) fn sequence_len(&self) -> u32 {
+        u32::from(self.payload_len) + u32::from(self.flags & FIN != 0)
+    }
 }
 
 impl Headers {

@@ -12,6 +12,7 @@ use crate::frame::Output;
 use crate::packet::{Headers, NotRead, read};
 use crate::profile::{Profile, Transport};
 use crate::table::{Key, Table};
+use crate::tcp::WINDOW_MAX;
 use crate::wheel::{NONE, Wheel, tick_of};
 use open::Opener;
 use std::sync::Arc;
@@ -46,8 +47,11 @@ pub struct StackConfig {
     pub mtu: u16,
     /// Number of this worker, and of all.
     pub worker: (u16, u16),
-    /// Seed of sequence numbers and random delays.
+    /// Seed of random delays.
     pub seed: u64,
+    /// Microseconds since any moment before the start, the same for all runs: initial sequence
+    /// numbers are counted from there.
+    pub begun_us: u64,
 }
 
 /// A packet of a burst.
@@ -74,6 +78,7 @@ pub struct Stack {
     counters: Counters,
     latencies: Latencies,
     random: u64,
+    begun_us: u64,
     burst: Box<[Noted; BURST_MAX]>,
     /// The record that [`Self::abort`] looks at next.
     next_aborted: EndpointId,
@@ -84,8 +89,8 @@ pub struct Stack {
 impl Stack {
     /// Makes a stack without connections.
     pub fn new(config: StackConfig) -> Self {
-        let StackConfig { profile, role, capacity, macs: [own, next_hop], mtu, worker, seed } =
-            config;
+        let StackConfig { profile, role, capacity, macs, mtu, worker, seed, begun_us } = config;
+        let [own, next_hop] = macs;
         let headers = if profile.clients.is_ipv4() { 40 } else { 60 };
         let openers = match role {
             Role::Client => Opener::of_profile(&profile, worker),
@@ -103,6 +108,7 @@ impl Stack {
             counters: Counters::default(),
             latencies: Latencies::default(),
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            begun_us,
             burst: Box::new([Noted::default(); BURST_MAX]),
             next_aborted: 0,
             touched: 0,
@@ -245,6 +251,7 @@ impl Stack {
                 context.receive_udp(end, &headers, &frame[headers.payload()])
             }
             false => {
+                end.iss = context.initial_number(hash);
                 context.accept(end, &headers);
                 Fate::Open
             }
@@ -256,9 +263,7 @@ impl Stack {
     /// it in TIME-WAIT.
     fn answer_stray(&mut self, number: usize, frame: &[u8], out: &mut impl Output) {
         let headers = self.burst[number].headers;
-        let is_late_fin = headers.flags & (FIN | ACK | SYN | RST) == FIN | ACK
-            && headers.payload_len == 0
-            && !headers.is_udp;
+        let is_late_fin = headers.flags & (FIN | ACK | SYN | RST) == FIN | ACK && !headers.is_udp;
         if !is_late_fin {
             self.counters[Counter::Stray] += 1;
         }
@@ -289,7 +294,6 @@ impl Stack {
             is_any = true;
             self.act(id, now_ns, out, |context, end| {
                 if end.has(flag::PROGRAM_WAITS) && end.program_at <= tick {
-                    end.clear(flag::PROGRAM_WAITS);
                     let fate = context.go_on(end);
                     if fate != Fate::Open {
                         return fate;
@@ -328,6 +332,7 @@ impl Stack {
             counters: &mut self.counters,
             latencies: &mut self.latencies,
             random: &mut self.random,
+            begun_us: self.begun_us,
             out,
         };
         match act(&mut context, end) {
@@ -397,12 +402,20 @@ impl<O: Output> Context<'_, O> {
     /// Goes on with the program after a delay.
     fn go_on(&mut self, end: &mut crate::endpoint::Endpoint) -> Fate {
         if end.state == State::Udp {
+            end.clear(flag::PROGRAM_WAITS);
             return self.advance_udp(end);
         }
+        let before = self.window(end);
+        end.clear(flag::PROGRAM_WAITS);
         let fate = self.advance(end);
-        if fate == Fate::Open {
-            self.output(end);
+        if fate != Fate::Open {
+            return fate;
         }
-        fate
+        // The peer learns that a window is open again that was nearly closed (RFC 9293 section
+        // 3.8.6.2.2).
+        if before < WINDOW_MAX / 2 && self.window(end) > before {
+            end.set(flag::ACK_NOW);
+        }
+        self.close_or_go_on(end)
     }
 }

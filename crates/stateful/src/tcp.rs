@@ -10,7 +10,7 @@ mod timer;
 use crate::endpoint::Endpoint;
 
 /// Largest window that is offered or used.
-const WINDOW_MAX: u16 = u16::MAX;
+pub(crate) const WINDOW_MAX: u16 = u16::MAX;
 /// Most bytes in flight: with the FIN, they fit into 16 bits.
 const INFLIGHT_MAX: u16 = u16::MAX - 1;
 /// Segments of the initial congestion window (RFC 6928).

@@ -102,6 +102,7 @@ impl World {
                 mtu: 1500,
                 worker: (0, 1),
                 seed: seed + u64::from(own),
+                begun_us: 0,
             })
         };
         let link = |number: u64| Link {

@@ -190,7 +190,7 @@ impl Stack {
                 end.begin_udp();
                 return context.advance_udp(end);
             }
-            end.iss = context.random() as u32;
+            end.iss = context.initial_number(hash);
             (end.una, end.inflight) = (end.iss, 1);
             end.written = end.iss.wrapping_add(1);
             end.timed_at = context.now_us as u32;

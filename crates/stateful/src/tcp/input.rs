@@ -25,10 +25,18 @@ impl<O: Output> Context<'_, O> {
             return fate;
         }
         match end.state {
-            State::SynReceived => self.establish_server(end, headers),
+            State::SynReceived if headers.ack != end.iss.wrapping_add(1) => {
+                self.send_refusal(end, headers.ack);
+                return Fate::Open;
+            }
+            State::SynReceived => self.establish_server(end),
             State::TimeWait => {
-                // The peer has not received our acknowledgement of its FIN.
-                self.answer_at_once(end);
+                // A FIN that comes again: the peer has not received our acknowledgement. A plain
+                // acknowledgement gets no answer, or two ends in this state would answer each other
+                // forever.
+                if end.has(flag::ACK_NOW) || headers.sequence_len() > 0 {
+                    self.answer_at_once(end);
+                }
                 return Fate::Open;
             }
             _ => {}
@@ -58,7 +66,7 @@ impl<O: Output> Context<'_, O> {
 
     /// Decides what follows from the FINs of both ends; sends what is due if the end goes on.
     #[inline(always)]
-    fn close_or_go_on(&mut self, end: &mut Endpoint) -> Fate {
+    pub(crate) fn close_or_go_on(&mut self, end: &mut Endpoint) -> Fate {
         let is_acknowledged = end.has(flag::CLOSES) && end.is_fin_acknowledged();
         match end.state {
             State::CloseWait if !end.has(flag::CLOSES) && self.waits_for_data(end) => {
@@ -95,6 +103,12 @@ impl<O: Output> Context<'_, O> {
                 false => Fate::Open,
             };
         }
+        if headers.flags & ACK != 0 && !acknowledges {
+            // The peer still has an earlier connection of these ports: the RST ends it, and the SYN
+            // that is sent again opens the new one.
+            self.send_refusal(end, headers.ack);
+            return Fate::Open;
+        }
         if !acknowledges || headers.flags & SYN == 0 {
             return Fate::Open;
         }
@@ -122,7 +136,6 @@ impl<O: Output> Context<'_, O> {
     /// Begins the connection of a server: it has the record of a SYN.
     pub(crate) fn accept(&mut self, end: &mut Endpoint, headers: &Headers) {
         (end.irs, end.rcv_nxt) = (headers.seq, headers.seq.wrapping_add(1));
-        end.iss = self.random() as u32;
         (end.una, end.inflight) = (end.iss, 1);
         end.written = end.iss.wrapping_add(1);
         end.window = headers.window;
@@ -139,11 +152,15 @@ impl<O: Output> Context<'_, O> {
             return self.refuse_ack(end, headers);
         }
         if headers.flags & RST != 0 {
-            // Only at exactly the expected number (RFC 5961 section 3.2).
-            return Some(match ahead {
-                0 => self.reset(end),
-                _ => Fate::Open,
-            });
+            // Only at exactly the expected number. Elsewhere in the window, a peer that means it
+            // answers our acknowledgement with a RST at this number (RFC 5961 section 3.2).
+            if ahead == 0 {
+                return Some(self.reset(end));
+            }
+            if ahead < WINDOW_MAX.into() {
+                self.answer_at_once(end);
+            }
+            return Some(Fate::Open);
         }
         if headers.flags & SYN != 0 {
             if end.state == State::SynReceived && headers.seq == end.irs {
@@ -158,7 +175,7 @@ impl<O: Output> Context<'_, O> {
             return Some(Fate::Open);
         }
         // Data that has come before, in whole or in part, or a keepalive.
-        let finish = u32::from(headers.payload_len) + u32::from(headers.flags & FIN != 0);
+        let finish = headers.sequence_len();
         if !is_before(headers.seq, end.rcv_nxt) {
             // Beyond our window.
             self.answer_at_once(end);
@@ -201,10 +218,7 @@ impl<O: Output> Context<'_, O> {
         }
     }
 
-    fn establish_server(&mut self, end: &mut Endpoint, headers: &Headers) {
-        if headers.ack != end.iss.wrapping_add(1) {
-            return;
-        }
+    fn establish_server(&mut self, end: &mut Endpoint) {
         let elapsed = (self.now_us as u32).wrapping_sub(end.timed_at);
         if end.retries == 0 {
             self.note_round_trip(end, tick_of(elapsed.into()));
@@ -225,6 +239,10 @@ impl<O: Output> Context<'_, O> {
             end.window = headers.window;
             if is_duplicate {
                 self.receive_duplicate_ack(end);
+            } else if end.window == 0 && end.inflight == 0 {
+                // A peer that answers probes is there: the connection stays open as long as it does
+                // (RFC 9293 section 3.8.6.1).
+                end.retries = end.retries.min(self.waits.retries.saturating_sub(1));
             }
             return;
         }
@@ -273,7 +291,9 @@ impl<O: Output> Context<'_, O> {
         end.dup_acks = end.dup_acks.saturating_add(1);
         if end.has(flag::RECOVERS) {
             end.cwnd = end.cwnd.saturating_add(end.mss).min(INFLIGHT_MAX);
-        } else if end.dup_acks == DUPLICATES {
+        } else if end.dup_acks == DUPLICATES && end.recover == 0 {
+            // Before the data of the last loss is acknowledged, duplicates mostly follow from
+            // segments that were sent again and had arrived (RFC 6582 section 3.2).
             end.ssthresh = (end.inflight / 2).max(end.mss.saturating_mul(2));
             end.recover = end.recover.max(end.inflight);
             end.set(flag::RECOVERS);
@@ -288,6 +308,11 @@ impl<O: Output> Context<'_, O> {
     fn receive_data(&mut self, end: &mut Endpoint, headers: &Headers, data: &[u8]) {
         if end.has(flag::PEER_CLOSED) {
             end.set(flag::ACK_NOW);
+            return;
+        }
+        let is_keepalive = data.len() == 1 && headers.seq == end.rcv_nxt.wrapping_sub(1);
+        if is_keepalive {
+            // Its byte may be any (RFC 9293 section 3.8.4).
             return;
         }
         if !self.expected().has(end.offset_received(headers.seq), data) {

@@ -31,6 +31,15 @@ impl<O: Output> Context<'_, O> {
         }
     }
 
+    /// Sends a RST as the answer to an acknowledgement of what was never sent (RFC 9293 sections
+    /// 3.10.7.3 and 3.10.7.4).
+    pub(crate) fn send_refusal(&mut self, end: &mut Endpoint, ack: u32) {
+        let segment = Segment { seq: ack, ack: 0, flags: RST, window: 0, mss: 0 };
+        if self.out.room() > 0 && self.send_segment(end, &segment, 0) {
+            self.count(Counter::ResetsSent);
+        }
+    }
+
     /// Does the steps of the program that can be done now.
     #[inline(always)]
     pub(crate) fn advance(&mut self, end: &mut Endpoint) -> Fate {
@@ -67,6 +76,10 @@ impl<O: Output> Context<'_, O> {
                     break;
                 }
                 Step::Reset => {
+                    // The RST follows when all data is acknowledged, as a FIN does.
+                    if end.una != end.written {
+                        break;
+                    }
                     self.send_reset(end);
                     return Fate::Ended(Counter::Completed);
                 }
@@ -87,7 +100,7 @@ impl<O: Output> Context<'_, O> {
 
     /// Returns the window that we offer: all that the program has received is taken out of it.
     #[inline(always)]
-    fn window(&self, end: &Endpoint) -> u16 {
+    pub(crate) fn window(&self, end: &Endpoint) -> u16 {
         if !end.has(flag::PROGRAM_WAITS) {
             return WINDOW_MAX;
         }
@@ -110,7 +123,9 @@ impl<O: Output> Context<'_, O> {
         while self.send_next(end) {
             end.clear(flag::ACK_NOW | flag::ACK_LATER);
         }
-        if end.has(flag::ACK_NOW) && self.send_ack(end) {
+        // The deadline of a delayed acknowledgement is that of the retransmission, too.
+        let is_ack_due = end.has(flag::ACK_NOW) || end.has(flag::ACK_LATER) && end.inflight > 0;
+        if is_ack_due && self.send_ack(end) {
             end.clear(flag::ACK_NOW | flag::ACK_LATER);
         }
         if end.has(flag::BLOCKED) || end.state == State::TimeWait {
@@ -207,10 +222,11 @@ impl<O: Output> Context<'_, O> {
         }
     }
 
-    /// Sends one byte into a closed window.
+    /// Sends one byte into a closed window. It does not count as in flight: the peer mostly drops
+    /// it, and it is sent again with the data that follows it.
     pub(crate) fn send_probe(&mut self, end: &mut Endpoint) {
         if self.send_data(end, end.una, (1, ACK | PSH)) {
-            end.inflight = 1;
+            end.recover = end.recover.max(1);
         }
     }
 }

@@ -96,6 +96,11 @@ impl<O: Output> Context<'_, O> {
         }
         end.retries += 1;
         self.count(Counter::TimeoutRetransmits);
+        if end.window == 0 && end.inflight == 0 && end.una != end.written {
+            self.send_probe(end);
+            self.output(end);
+            return Fate::Open;
+        }
         if end.retries == 1 {
             end.ssthresh = (end.inflight / 2).max(end.mss.saturating_mul(2));
         }

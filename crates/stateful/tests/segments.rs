@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Answers of one end to single segments of a peer, as RFC 9293 and RFC 5961 want them.
+
+use stateful::{Counter, Output, Profile, Role, Stack, StackConfig};
+use std::sync::Arc;
+use wire::FrameBuilder;
+use wire::ethernet::Ethernet;
+use wire::ipv4::Ipv4;
+use wire::tcp::{ACK, FIN, PSH, RST, SYN, Tcp};
+
+const OURS: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const PEER: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+const SERVER: [u8; 4] = [10, 0, 0, 2];
+const SERVER_PORT: u16 = 80;
+const MS: u64 = 1_000_000;
+
+/// A segment without addresses and ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Segment {
+    seq: u32,
+    ack: u32,
+    flags: u8,
+    window: u16,
+    data: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Sent(Vec<Vec<u8>>);
+
+impl Output for Sent {
+    fn room(&mut self) -> usize {
+        100
+    }
+
+    fn push(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
+        let mut frame = vec![0; 9234];
+        let len = write(&mut frame);
+        frame.truncate(len);
+        self.0.push(frame);
+    }
+}
+
+/// One end, and the numbers of the connection as the peer knows them.
+struct End {
+    stack: Stack,
+    role: Role,
+    now: u64,
+    client_port: u16,
+    /// Next number that the peer sends, and the next one that it expects.
+    seq: u32,
+    ack: u32,
+}
+
+impl End {
+    fn new(role: Role, [client, server]: [&str; 2]) -> Self {
+        let text = format!(
+            "clients = \"10.0.0.1\"\nservers = \"10.0.0.2\"\nclient_ports = \"1024-1024\"\n\
+             [timeouts]\nretries = 3\n[[template]]\nport = 80\ncps = 1000\nlimit = 2\n\
+             client = [{client}]\nserver = [{server}]\n"
+        );
+        let profile = Profile::from_toml(&text, &|_| Err(String::new())).unwrap();
+        let stack = Stack::new(StackConfig {
+            profile: Arc::new(profile),
+            role,
+            capacity: 10,
+            macs: [OURS, PEER],
+            mtu: 1500,
+            worker: (0, 1),
+            seed: 1,
+            begun_us: 0,
+        });
+        Self { stack, role, now: MS, client_port: 1024, seq: 5000, ack: 0 }
+    }
+
+    /// Returns the segments that an action has sent.
+    fn collect(&mut self, act: impl FnOnce(&mut Stack, u64, &mut Sent)) -> Vec<Segment> {
+        let mut sent = Sent::default();
+        act(&mut self.stack, self.now, &mut sent);
+        sent.0.iter().map(|frame| self.read(frame)).collect()
+    }
+
+    fn read(&mut self, frame: &[u8]) -> Segment {
+        let ip = Ipv4::new(Ethernet::new(frame).unwrap().payload()).unwrap();
+        let tcp = Tcp::new(&ip.payload()[..usize::from(ip.total_len()) - 20]).unwrap();
+        if self.role == Role::Client {
+            self.client_port = tcp.sport();
+        }
+        Segment {
+            seq: tcp.seq(),
+            ack: tcp.ack(),
+            flags: tcp.flags(),
+            window: tcp.window(),
+            data: tcp.payload().to_vec(),
+        }
+    }
+
+    /// Lets time pass; returns what was sent meanwhile.
+    fn wait(&mut self, ms: u64) -> Vec<Segment> {
+        let mut all = Vec::new();
+        for _ in 0..ms {
+            self.now += MS;
+            all.extend(self.collect(|stack, now, out| while stack.expire(now, out) {}));
+        }
+        all
+    }
+
+    /// Sends a segment of the peer; returns the answers.
+    fn hear(&mut self, segment: &Segment) -> Vec<Segment> {
+        let Segment { seq, ack, flags, window, ref data } = *segment;
+        let frame = match self.role {
+            Role::Client => FrameBuilder::ipv4(SERVER, CLIENT).tcp(SERVER_PORT, self.client_port),
+            Role::Server => FrameBuilder::ipv4(CLIENT, SERVER).tcp(self.client_port, SERVER_PORT),
+        };
+        let frame = frame.macs(PEER, OURS).seq(seq).ack(ack).flags(flags).window(window);
+        let frame = frame.payload(data).build();
+        self.collect(|stack, now, out| {
+            stack.note(0, &frame);
+            stack.look_up(1);
+            stack.process(0, &frame, now, out);
+        })
+    }
+
+    /// Returns a segment of the peer at the expected numbers.
+    fn next(&self, flags: u8) -> Segment {
+        Segment { seq: self.seq, ack: self.ack, flags, window: 65_535, data: Vec::new() }
+    }
+
+    /// Opens a connection; returns what the end sends after its handshake.
+    fn establish(&mut self) -> Vec<Segment> {
+        match self.role {
+            Role::Client => {
+                self.stack.start(1.0, 0, 0);
+                let syn = self.collect(|stack, now, out| _ = stack.open(now, out));
+                self.ack = syn[0].seq.wrapping_add(1);
+                let mut answer = self.next(SYN | ACK);
+                self.seq += 1;
+                answer.seq = self.seq - 1;
+                self.hear(&answer)
+            }
+            Role::Server => {
+                let syn_ack = self.hear(&self.next(SYN));
+                self.seq += 1;
+                self.ack = syn_ack[0].seq.wrapping_add(1);
+                self.hear(&self.next(ACK))
+            }
+        }
+    }
+
+    fn count(&self, counter: Counter) -> u64 {
+        self.stack.counters()[counter]
+    }
+}
+
+/// Returns the flags of segments.
+fn flags(segments: &[Segment]) -> Vec<u8> {
+    segments.iter().map(|it| it.flags).collect()
+}
+
+const EXCHANGE: [&str; 2] = ["{send = 20}, {receive = 20}", "{receive = 20}, {send = 20}"];
+
+/// A peer that has the tuple open answers a SYN with an acknowledgement of something else. The RST
+/// ends its connection.
+#[test]
+fn a_client_resets_an_earlier_connection_of_its_tuple() {
+    let mut end = End::new(Role::Client, EXCHANGE);
+    end.stack.start(1.0, 0, 0);
+    let syn = end.collect(|stack, now, out| _ = stack.open(now, out));
+    assert_eq!(flags(&syn), [SYN]);
+    let odd = Segment { seq: 77, ack: syn[0].seq.wrapping_add(9), ..end.next(ACK) };
+    let answer = end.hear(&odd);
+    assert_eq!((flags(&answer), answer[0].seq), (vec![RST], odd.ack));
+    // The connection opens when the SYN is sent again.
+    let again = end.wait(1100);
+    assert_eq!((flags(&again), again[0].seq), (vec![SYN], syn[0].seq));
+    end.ack = syn[0].seq.wrapping_add(1);
+    assert_eq!(flags(&end.hear(&end.next(SYN | ACK))), [ACK | PSH]);
+    assert_eq!(end.count(Counter::Established), 1);
+}
+
+#[test]
+fn a_server_refuses_a_handshake_with_a_wrong_number() {
+    let mut end = End::new(Role::Server, EXCHANGE);
+    let syn_ack = end.hear(&end.next(SYN));
+    end.seq += 1;
+    let wrong = Segment { ack: syn_ack[0].seq, data: vec![1; 20], ..end.next(ACK) };
+    let answer = end.hear(&wrong);
+    assert_eq!((flags(&answer), answer[0].seq), (vec![RST], wrong.ack));
+    end.ack = syn_ack[0].seq.wrapping_add(1);
+    assert_eq!(end.hear(&end.next(ACK)), []);
+    assert_eq!(end.count(Counter::Established), 1);
+}
+
+#[test]
+fn only_a_reset_at_the_expected_number_counts() {
+    let mut end = End::new(Role::Client, EXCHANGE);
+    assert_eq!(flags(&end.establish()), [ACK | PSH]);
+    let beyond = Segment { seq: end.seq.wrapping_add(70_000), ..end.next(RST) };
+    assert_eq!(end.hear(&beyond), []);
+    let inside = Segment { seq: end.seq + 5, ..end.next(RST) };
+    let challenge = end.hear(&inside);
+    assert_eq!((flags(&challenge), challenge[0].ack), (vec![ACK], end.seq));
+    assert_eq!(end.count(Counter::Reset), 0);
+    assert_eq!(end.hear(&end.next(RST)), []);
+    assert_eq!(end.count(Counter::Reset), 1);
+}
+
+#[test]
+fn a_later_connection_of_a_tuple_begins_behind_the_earlier_one() {
+    let mut end = End::new(Role::Client, EXCHANGE);
+    end.establish();
+    end.hear(&end.next(RST));
+    let first = end.ack;
+    end.wait(1000);
+    let syn = end.collect(|stack, now, out| _ = stack.open(now, out));
+    let distance = syn[0].seq.wrapping_sub(first);
+    assert!((1 << 20..1 << 30).contains(&distance), "{distance}");
+}
+
+/// A peer that answers probes may keep its window closed for as long as it likes.
+#[test]
+fn a_closed_window_is_probed_until_it_opens() {
+    let mut end = End::new(Role::Client, EXCHANGE);
+    end.stack.start(1.0, 0, 0);
+    let syn = end.collect(|stack, now, out| _ = stack.open(now, out));
+    end.ack = syn[0].seq.wrapping_add(1);
+    let answer = Segment { window: 0, ..end.next(SYN | ACK) };
+    assert_eq!(flags(&end.hear(&answer)), [ACK]);
+    end.seq += 1;
+    for _ in 0..8 {
+        let mut probes = end.wait(200);
+        while probes.is_empty() {
+            probes = end.wait(200);
+        }
+        assert_eq!((probes.len(), probes[0].data.len(), probes[0].seq), (1, 1, end.ack));
+        assert_eq!(end.hear(&Segment { window: 0, ..end.next(ACK) }), []);
+    }
+    // The window opens: the data begins with the byte of the probes, which the peer has dropped.
+    let data = end.hear(&end.next(ACK));
+    assert_eq!((data.len(), data[0].data.len(), data[0].seq), (1, 20, end.ack));
+    assert_eq!(end.count(Counter::Timeout), 0);
+    // A peer that does not answer is given up.
+    end.wait(60_000);
+    assert_eq!(end.count(Counter::Timeout), 1);
+}
+
+#[test]
+fn a_probe_that_the_peer_takes_counts() {
+    let mut end = End::new(Role::Client, EXCHANGE);
+    end.stack.start(1.0, 0, 0);
+    let syn = end.collect(|stack, now, out| _ = stack.open(now, out));
+    end.ack = syn[0].seq.wrapping_add(1);
+    end.hear(&Segment { window: 0, ..end.next(SYN | ACK) });
+    end.seq += 1;
+    assert_eq!(end.wait(1500)[0].data.len(), 1);
+    end.ack += 1;
+    let data = end.hear(&end.next(ACK));
+    assert_eq!((data.len(), data[0].data.len(), data[0].seq), (1, 19, end.ack));
+}
+
+/// While the program waits, the window closes; the peer learns at once that it is open again.
+#[test]
+fn a_window_that_opens_is_announced() {
+    let slow = ["{send = 60000}", "{delay_ms = 100}, {receive = 60000}"];
+    let mut end = End::new(Role::Server, slow);
+    end.establish();
+    // Other bytes than the client's are refused, so a generator makes them.
+    let mut client = End::new(Role::Client, slow);
+    let mut data = client.establish();
+    let mut windows = Vec::new();
+    while end.seq.wrapping_sub(5001) < 60_000 {
+        for segment in std::mem::take(&mut data) {
+            client.ack = segment.seq.wrapping_add(segment.data.len() as u32);
+            let ours = Segment { data: segment.data, ..end.next(ACK) };
+            end.seq += ours.data.len() as u32;
+            windows.extend(end.hear(&ours).iter().map(|it| it.window));
+        }
+        data = client.hear(&client.next(ACK));
+    }
+    let last = *windows.last().unwrap();
+    assert!(last < 10_000 && windows.is_sorted_by(|a, b| a > b), "{windows:?}");
+    let later = end.wait(101);
+    let update = later.iter().find(|it| it.window == 65_535).expect("an update");
+    assert_eq!((update.ack, update.data.len()), (end.seq, 0));
+}
+
+/// The acknowledgement of data does not wait for the retransmission of other data.
+#[test]
+fn data_is_acknowledged_while_other_data_is_on_its_way() {
+    let both = ["{send = 20}, {receive = 20}", "{send = 20}, {receive = 20}"];
+    let mut client = End::new(Role::Client, both);
+    let sent = client.establish();
+    let mut end = End::new(Role::Server, both);
+    assert_eq!(flags(&end.establish()), [ACK | PSH]);
+    let data = Segment { data: sent[0].data.clone(), ..end.next(ACK | PSH) };
+    let answer = end.hear(&data);
+    assert_eq!((flags(&answer), answer[0].ack), (vec![ACK], end.seq + 20));
+}
+
+#[test]
+fn a_reset_of_the_program_follows_its_data() {
+    let mut end = End::new(Role::Client, ["{send = 20}, \"reset\"", "{receive = 20}"]);
+    assert_eq!(flags(&end.establish()), [ACK | PSH]);
+    assert_eq!(end.count(Counter::ResetsSent), 0);
+    end.ack += 20;
+    let reset = end.hear(&end.next(ACK));
+    assert_eq!((flags(&reset), reset[0].seq), (vec![RST | ACK], end.ack));
+    assert_eq!(end.count(Counter::Completed), 1);
+}
+
+#[test]
+fn keepalives_are_answered_and_their_byte_is_ignored() {
+    let mut end = End::new(Role::Client, EXCHANGE);
+    end.establish();
+    end.ack += 20;
+    end.hear(&end.next(ACK));
+    for data in [vec![], vec![0xee]] {
+        let keepalive = Segment { seq: end.seq - 1, data, ..end.next(ACK) };
+        let answer = end.hear(&keepalive);
+        assert_eq!((flags(&answer), answer[0].ack), (vec![ACK], end.seq));
+    }
+    assert_eq!(end.count(Counter::WrongData), 0);
+}
+
+/// An end that has forgotten its connection acknowledges a FIN, also one with data.
+#[test]
+fn a_late_fin_is_acknowledged() {
+    for data in [0, 20] {
+        let mut end = End::new(Role::Server, EXCHANGE);
+        let late = Segment { ack: 99, data: vec![0; data], ..end.next(FIN | ACK) };
+        let answer = end.hear(&late);
+        assert_eq!(flags(&answer), [ACK]);
+        assert_eq!((answer[0].seq, answer[0].ack), (99, end.seq + data as u32 + 1));
+    }
+}
