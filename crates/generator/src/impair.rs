@@ -2,6 +2,7 @@
 //! Implements a wire for tests that loses, duplicates, reorders and damages packets. It counts each
 //! impairment exactly, so that tests can compare the receiver's figures with its own.
 
+use crate::lottery::{Impairment, Impairments, Lottery};
 use crate::task::{Stage, Task};
 use dpdk::{Burst, Mbuf, Mempool, RxQueue, TxQueue};
 use std::collections::VecDeque;
@@ -9,20 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use traffic::{Finding, StampKey, Verifier};
 use wire::Packet;
-
-/// Number of packets per million that are impaired, for each kind of impairment. Packets are chosen
-/// at random; each is impaired in at most one way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Impairments {
-    /// Packets lost.
-    pub lost: u32,
-    /// Packets sent twice.
-    pub duplicated: u32,
-    /// Packets sent after the next packet of their lane.
-    pub reordered: u32,
-    /// Packets sent with one bit changed.
-    pub damaged: u32,
-}
 
 /// Counters of impaired packets; any thread may read them.
 #[derive(Debug, Default)]
@@ -46,26 +33,15 @@ pub struct Impairer {
     from: RxQueue,
     to: TxQueue,
     mempool: Mempool,
-    impairments: Impairments,
+    lottery: Lottery,
     impaired: Arc<Impaired>,
     verifier: Verifier,
-    rng: u64,
     arrived: Burst,
     /// Packets that wait for room in the transmit queue, in order.
     leaving: VecDeque<Mbuf>,
     offered: Burst,
     /// The packet that waits for the next one of its lane, and the number of the lane.
     held: Option<(u16, Mbuf)>,
-}
-
-/// Impairment of a packet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Impairment {
-    Lost,
-    Duplicated,
-    Reordered,
-    Damaged,
-    None,
 }
 
 impl Impairer {
@@ -82,10 +58,9 @@ impl Impairer {
             from,
             to,
             mempool,
-            impairments,
+            lottery: Lottery::new(impairments, seed),
             impaired: Arc::default(),
             verifier: Verifier::new(seed, key),
-            rng: seed | 1,
             arrived: Burst::new(),
             leaving: VecDeque::with_capacity(4 * dpdk::BURST_MAX),
             offered: Burst::new(),
@@ -98,36 +73,11 @@ impl Impairer {
         Arc::clone(&self.impaired)
     }
 
-    fn random(&mut self) -> u64 {
-        // xorshift64* (Vigna 2016).
-        self.rng ^= self.rng >> 12;
-        self.rng ^= self.rng << 25;
-        self.rng ^= self.rng >> 27;
-        self.rng.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn draw_impairment(&mut self) -> Impairment {
-        let drawn = (self.random() >> 32) * 1_000_000 >> 32;
-        let Impairments { lost, duplicated, reordered, damaged } = self.impairments;
-        let fates = [
-            (lost, Impairment::Lost),
-            (duplicated, Impairment::Duplicated),
-            (reordered, Impairment::Reordered),
-            (damaged, Impairment::Damaged),
-        ];
-        let mut sum = 0;
-        let found = fates.into_iter().find(|(share, _)| {
-            sum += u64::from(*share);
-            drawn < sum
-        });
-        found.map_or(Impairment::None, |(_, impairment)| impairment)
-    }
-
     fn carry(&mut self, mbuf: Mbuf) {
         let Finding::Good(stamp) = self.verifier.examine(mbuf.head()) else {
             return self.send(mbuf);
         };
-        match self.draw_impairment() {
+        match self.lottery.draw() {
             Impairment::Lost => count(&self.impaired.lost),
             Impairment::Damaged => self.damage(mbuf),
             Impairment::Reordered if self.held.is_none() => self.held = Some((stamp.lane, mbuf)),
@@ -153,7 +103,7 @@ impl Impairer {
 
     /// Inverts a random bit of the last 16 bytes of a packet, sends the packet and counts it.
     fn damage(&mut self, mut mbuf: Mbuf) {
-        let random = self.random();
+        let random = self.lottery.random();
         let bytes = mbuf.head_mut();
         let bits = 8 * traffic::Stamp::LEN as u64;
         let bit = 8 * bytes.len() - 1 - (random % bits) as usize;

@@ -10,6 +10,7 @@
 //! DPDK ports.
 #![forbid(unsafe_code)]
 
+mod bad_link;
 mod clock;
 mod connections;
 mod impair;
@@ -17,6 +18,7 @@ mod interval;
 mod lane;
 mod ledger;
 mod link;
+mod lottery;
 mod mirror;
 mod neighbours;
 mod port;
@@ -31,13 +33,15 @@ mod session;
 mod span;
 mod task;
 
+pub use bad_link::{BadLink, BadLinkCounters, BadRx, BadTx};
 pub use clock::Clock;
 pub use connections::{Connections, ConnectionsCommand, ConnectionsReport, commands};
-pub use impair::{Impaired, Impairer, Impairments};
+pub use impair::{Impaired, Impairer};
 pub use interval::Interval;
 pub use lane::LaneReport;
 pub use ledger::{Ledger, QueueTotals, SenderTotals, StreamTotals, Totals};
 pub use link::{Receive, TakenFrames, Transmit, WaitingFrame};
+pub use lottery::Impairments;
 pub use mirror::{Tap, TapFeed, Tapped, tap};
 pub use neighbours::{NO_STREAM, Replies, Responder, resolve};
 pub use port::{BurstSizes, PortRx, PortTx};
