@@ -3,6 +3,8 @@
 //! read a profile, start a session, and read its totals.
 
 mod astf;
+mod impairment;
+mod next_hop;
 mod profile_file;
 mod session;
 mod totals;

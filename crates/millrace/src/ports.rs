@@ -3,6 +3,7 @@
 
 pub(crate) mod by_mac;
 mod links;
+mod resolution;
 mod tuning;
 
 pub(crate) use links::LinkWatch;

@@ -6,7 +6,7 @@ use std::path::Path;
 use testkit::layers::SourceTree;
 
 /// A room may import only what stands before it. The rooms of a run are those of `live`.
-const ORDER: [&str; 32] = [
+const ORDER: [&str; 34] = [
     "signals",
     "privileges",
     "twin_driver",
@@ -18,6 +18,8 @@ const ORDER: [&str; 32] = [
     "backend",
     "ports",
     "connections/totals",
+    "connections/impairment",
+    "connections/next_hop",
     "connections/session",
     "connections",
     "tester",

@@ -69,6 +69,7 @@ fn open_generator(
         ends: Ends::Both,
         capacity: CAPACITY,
         next_hops: [None; 2],
+        gateways: &[],
         tasks: workers.pairs,
         workers: workers.workers.map(usize::from),
         tuning: &tuning,
@@ -76,6 +77,7 @@ fn open_generator(
         bursts: BurstArgs::default().sizes(),
         interval: Duration::from_secs(1),
         seed: 1,
+        bad_link: None,
     };
     Ok(Box::new(GeneratorTester::open(names, &options, load, interrupted)?))
 }

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Opens ports, and runs the tasks of clients and servers on workers.
 
+use super::impairment::{BadLinks, ImpairedCount};
+use super::next_hop::NextHops;
 use super::totals::{Ledger, Totals};
 use crate::cpu_locks;
 use crate::ports::{OpenOptions, OpenPorts, PortNames, Tuning};
 use anyhow::{Context, bail};
 use dpdk::{Job, PortStats};
 use generator::{
-    BurstSizes, Clock, Connections, ConnectionsCommand, ConnectionsReport, Phase, PortRx, PortTx,
-    Stage, Task, commands, mailbox, run_tasks,
+    BadLink, BurstSizes, Clock, Connections, ConnectionsCommand, ConnectionsReport, Phase, PortRx,
+    PortTx, Stage, Task, commands, mailbox, run_tasks,
 };
 use rtrb::{Producer, PushError};
 use stateful::{CAPACITY_MAX, Profile, Role, Stack, StackConfig};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Time from the start of the workers until their clock runs. All run by then.
 const START: Duration = Duration::from_millis(20);
@@ -52,6 +55,8 @@ pub(crate) struct SessionOptions<'a> {
     pub(crate) capacity: u32,
     /// MAC addresses that ports A and B send to instead of each other.
     pub(crate) next_hops: [Option<[u8; 6]>; 2],
+    /// Gateways of ports A and B, whose MAC addresses are resolved.
+    pub(crate) gateways: &'a [IpAddr],
     /// Tasks of each end, each with a queue of its port.
     pub(crate) tasks: u16,
     /// Workers; by default one for each task while cpus are free.
@@ -61,10 +66,14 @@ pub(crate) struct SessionOptions<'a> {
     pub(crate) bursts: BurstSizes,
     pub(crate) interval: Duration,
     pub(crate) seed: u64,
+    /// How frames are impaired between the ends and their ports.
+    pub(crate) bad_link: Option<BadLink>,
 }
 
 /// MTU of ports that do not say theirs.
 const MTU: u16 = 1500;
+/// Largest MTU whose frames the stack writes.
+const MTU_MAX: u16 = 9216;
 
 impl SessionOptions<'_> {
     fn workers(&self, tasks: usize) -> usize {
@@ -76,6 +85,12 @@ impl SessionOptions<'_> {
             }
         };
         self.workers.map_or(free, |it| most.min(it)).clamp(1, tasks)
+    }
+
+    /// Returns the MTU of a port whose Linux interface, if it is one, has this MTU.
+    fn mtu_of(&self, interface: Option<u32>) -> u16 {
+        let of_interface = interface.map(|it| it.min(MTU_MAX.into()) as u16);
+        self.mtu.or(of_interface).unwrap_or(MTU)
     }
 
     /// Returns the most connections of each task.
@@ -93,6 +108,7 @@ pub(crate) struct Session {
     /// Commands for tasks, those of clients first.
     commands: Vec<(Role, Producer<ConnectionsCommand>)>,
     ledger: Ledger,
+    bad_links: BadLinks,
     begun: Instant,
     /// Configuration of each task's ends.
     configs: Vec<StackConfig>,
@@ -128,6 +144,12 @@ impl Session {
             tuning: options.tuning,
         })?;
         open.wait_for_links(interrupted);
+        let next_hops = NextHops {
+            named: options.next_hops,
+            gateways: options.gateways,
+            profile: &options.profile,
+        };
+        let next_hops = next_hops.find(&mut open, roles, interrupted)?;
         let clock = Clock::measured().starting_in(START);
         let begun = Instant::now() + START;
         let mut session = Self {
@@ -135,39 +157,47 @@ impl Session {
             phase: Phase::new(),
             commands: Vec::new(),
             ledger: Ledger::default(),
+            bad_links: BadLinks::default(),
             begun,
             configs: Vec::new(),
             bytes_per_connection: 0.0,
             open: None,
         };
-        let tasks = session.make_tasks(options, &mut open)?;
+        let mtus = (0..roles.len()).map(|port| options.mtu_of(open.interface_mtu(names, port)));
+        let ends: Vec<_> = next_hops.into_iter().zip(mtus).collect();
+        let tasks = session.make_tasks(options, &mut open, &ends, clock)?;
         session.launch(tasks, &mut open, clock);
         session.open = Some(open);
         Ok(session)
     }
 
-    /// Makes the tasks of all ends: of clients first.
+    /// Makes the tasks of all ends: of clients first. `ends` are the next hop of each end, and the
+    /// MTU of its port.
     fn make_tasks(
         &mut self,
         options: &SessionOptions<'_>,
         open: &mut OpenPorts,
+        ends: &[([u8; 6], u16)],
+        clock: Clock,
     ) -> anyhow::Result<Vec<Box<dyn Task>>> {
         let mut tasks: Vec<Box<dyn Task>> = Vec::new();
         let macs: Vec<_> = open.ports.iter().map(|port| port.info().mac).collect();
         let interval_ns = options.interval.as_nanos() as u64;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         for (port, role) in options.ends.roles().iter().enumerate() {
-            let next_hop = options.next_hops[port].or(macs.get(1 - port).copied());
-            let next_hop = next_hop.unwrap_or([0xff; 6]);
+            let (next_hop, mtu) = ends[port];
             let mut queues = std::mem::take(&mut open.queues[port]);
             for number in 0..options.tasks {
+                let seed = options.seed.wrapping_add((port as u64) << 32 | u64::from(number));
                 let config = StackConfig {
                     profile: Arc::clone(&options.profile),
                     role: *role,
                     capacity: options.capacity_of_task(),
                     macs: [macs[port], next_hop],
-                    mtu: options.mtu.unwrap_or(MTU),
+                    mtu,
                     worker: (number, options.tasks),
-                    seed: options.seed.wrapping_add((port as u64) << 32 | u64::from(number)),
+                    seed,
+                    begun_us: now.as_micros() as u64,
                 };
                 let stack = Box::new(Stack::new(config.clone()));
                 self.configs.push(config);
@@ -184,8 +214,18 @@ impl Session {
                 self.ledger.add(*role, inbox);
                 let (producer, consumer) = commands();
                 self.commands.push((*role, producer));
-                let ends = (tx, rx, macs[port]);
-                tasks.push(Box::new(Connections::new(stack, ends, consumer, interval_ns, outbox)));
+                let mac = macs[port];
+                tasks.push(match options.bad_link {
+                    None => {
+                        let ends = (tx, rx, mac);
+                        Box::new(Connections::new(stack, ends, consumer, interval_ns, outbox))
+                    }
+                    Some(link) => {
+                        let (tx, rx) = self.bad_links.add(port, (tx, rx), (link, seed), clock);
+                        let ends = (tx, rx, mac);
+                        Box::new(Connections::new(stack, ends, consumer, interval_ns, outbox))
+                    }
+                });
             }
         }
         Ok(tasks)
@@ -296,7 +336,8 @@ impl Session {
             intervals.push(interval);
         }
         let totals = std::mem::take(&mut self.ledger.totals);
-        Finished { totals, intervals, ports: self.ports() }
+        let impaired = self.bad_links.counts();
+        Finished { totals, intervals, ports: self.ports(), impaired }
     }
 
     fn end_workers(&mut self) {
@@ -320,6 +361,8 @@ pub(crate) struct Finished {
     /// The intervals that were not taken, with their numbers.
     pub(crate) intervals: Vec<(u64, Totals)>,
     pub(crate) ports: Vec<PortCounts>,
+    /// Frames that a bad link has impaired.
+    pub(crate) impaired: Vec<ImpairedCount>,
 }
 
 /// Counters of a port.

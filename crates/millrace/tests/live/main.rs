@@ -65,6 +65,7 @@ mod secret;
 mod sessions;
 mod snapshot;
 mod start_up;
+mod stateful;
 mod summary;
 mod twin;
 mod twin_async;

@@ -4,8 +4,8 @@
 
 use super::profile::LoadedProfile;
 use crate::ports::OpenPorts;
-use anyhow::{Context, bail};
-use generator::{Clock, PortRx, PortTx, ReflectorClient, Replies, Responder, resolve};
+use anyhow::bail;
+use generator::{Clock, ReflectorClient, Replies, Responder};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use traffic::Side;
@@ -78,14 +78,7 @@ pub(super) fn resolve_all(
         if from.address.is_ipv4() != gateway.is_ipv4() {
             bail!("--gateway {gateway}: the streams of port {name} send from {}", from.address);
         }
-        let (rx, tx) = &mut open.queues[port];
-        let queues = rx.pop().zip(tx.pop()).context("a port has queues")?;
-        let (mut port_rx, mut port_tx) =
-            (PortRx::new(queues.0), PortTx::new(queues.1, open.mempool));
-        let ends = (&mut port_tx, &mut port_rx);
-        found[port] = resolve(ends, (from, *gateway), &tags, clock, interrupted);
-        rx.push(port_rx.into_queue());
-        tx.push(port_tx.into_queue());
+        found[port] = open.resolve(port, (from, &tags), *gateway, (clock, interrupted))?;
         if found[port].is_none() {
             bail!(
                 "gateway {gateway} does not answer {} at port {name}: check the address, or name \

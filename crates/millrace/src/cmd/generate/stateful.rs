@@ -2,6 +2,7 @@
 //! Implements `millrace gen --stateful`: opens connections by a profile, and prints what became of
 //! them.
 
+mod impair;
 mod json;
 mod lines;
 mod summary;
@@ -12,6 +13,7 @@ use crate::backend::Backend;
 use crate::connections::{Ends, Session, SessionOptions, Totals, read_profile};
 use crate::signals;
 use anyhow::{Context, bail};
+use generator::BadLink;
 use json::{Interval, Results};
 use lines::Lines;
 use report::output::{JsonFile, write_line, write_line_at_once};
@@ -64,6 +66,12 @@ pub(super) struct StatefulArgs {
     /// Have up to N connections open at a time; 94 bytes are allocated for each end of them
     #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
     capacity: Option<f64>,
+    /// Impair frames between the ends and their ports, in both directions
+    ///
+    /// KEY=VALUE with commas: loss=1%, dup=1%, reorder=1%, corrupt=0.1% are shares of the IP
+    /// packets, delay=1ms the time that each frame takes. --seed determines which are impaired.
+    #[arg(long, value_name = "SHARES", value_parser = impair::parse, requires = "stateful")]
+    impair: Option<BadLink>,
 }
 
 /// Reads a number that is more than 0.
@@ -99,7 +107,6 @@ impl GenArgs {
             ("--pcapng", self.pcapng.is_given()),
             ("--reflector", self.reflector),
             ("--send-on-time", self.send_on_time),
-            ("--gateway", !self.gateways.is_empty()),
         ];
         if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
             bail!("--stateful does not support {option}: leave it out");
@@ -128,6 +135,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
         ends,
         capacity: stateful.capacity(),
         next_hops: link.next_hops([None; 2]),
+        gateways: &args.gateways,
         tasks: args.senders.unwrap_or(1),
         workers: args.workers.map(usize::from),
         tuning: &link.tuning,
@@ -135,6 +143,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
         bursts: args.bursts.sizes(),
         interval: args.interval,
         seed: args.seed(),
+        bad_link: stateful.impair,
     };
     let json = JsonFile::open(args.json.as_deref())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;

@@ -31,8 +31,22 @@ pub(super) fn print(finished: &Finished, opened_for: Duration, bytes: f64) -> io
             writeln!(out, "  {:>16} frames {what}: port {}", units::thousands(count), port.name)?;
         }
     }
+    print_impaired(out, finished)?;
     writeln!(out)?;
     writeln!(out, "  memory for each connection: {bytes:.0} bytes")
+}
+
+fn print_impaired(out: &mut impl Write, finished: &Finished) -> io::Result<()> {
+    if !finished.impaired.is_empty() {
+        writeln!(out, "\nframes impaired on purpose:")?;
+    }
+    for it in finished.impaired.iter().filter(|it| it.count > 0) {
+        let side = if it.is_sent { "sent" } else { "received" };
+        let port = &finished.ports[it.port].name;
+        let count = units::thousands(it.count);
+        writeln!(out, "  {count:>16} {}, {side} at port {port}", it.name)?;
+    }
+    Ok(())
 }
 
 fn print_end(out: &mut impl Write, end: &EndTotals, opened_for: Duration) -> io::Result<()> {
