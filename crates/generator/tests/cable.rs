@@ -67,7 +67,7 @@ fn every_packet_comes_back_and_is_verified() {
     let (totals, reflected) = run(&mut bench, &texts);
     let sent = [20_000, 1000, 500, 700];
     assert_eq!(totals.streams.iter().map(|it| it.sent).collect::<Vec<_>>(), sent);
-    assert_eq!(totals.sent[0], sent.iter().sum());
+    assert_eq!(totals.sent[0], sent.iter().sum::<u64>());
     assert_eq!((totals.unsent(), totals.damaged, totals.foreign), (0, 0, 0));
     for stream in &totals.streams {
         assert_eq!((stream.lost(), stream.received.duplicates), (0, 0), "{stream:?}");
