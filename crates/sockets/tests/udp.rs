@@ -62,7 +62,7 @@ fn send(texts: &[String], options: UdpOptions) -> (Totals, UdpPort) {
 
 fn assert_all_verified(totals: &Totals, counts: &[u64]) {
     assert_eq!(totals.streams.iter().map(|it| it.sent).collect::<Vec<_>>(), counts);
-    assert_eq!(totals.sent[0], counts.iter().sum());
+    assert_eq!(totals.sent[0], counts.iter().sum::<u64>());
     for stream in &totals.streams {
         assert_eq!((stream.lost(), stream.received.duplicates), (0, 0), "{stream:?}");
     }
