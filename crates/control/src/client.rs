@@ -189,6 +189,11 @@ fn describe(mut instance: Instance) -> String {
 }
 
 impl Instance {
+    /// Returns the instance with this control socket, whether it runs yet or not.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, found: None }
+    }
+
     /// Sends a request and waits for the whole answer.
     pub fn query(&mut self, request: &Request) -> Result<Answer, QueryError> {
         self.query_within(PATIENCE, request)

@@ -3,6 +3,7 @@
 
 mod baseline;
 mod compare;
+mod conntrack;
 mod cps;
 mod highest_rate;
 mod search;
@@ -25,6 +26,7 @@ enum BenchCommand {
     Compare(compare::CompareArgs),
     Baseline(baseline::BaselineArgs),
     Cps(cps::CpsArgs),
+    Conntrack(conntrack::ConntrackArgs),
 }
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
@@ -33,5 +35,6 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         BenchCommand::Compare(args) => compare::run(args),
         BenchCommand::Baseline(args) => baseline::run(args),
         BenchCommand::Cps(args) => cps::run(args),
+        BenchCommand::Conntrack(args) => conntrack::run(args),
     }
 }

@@ -35,6 +35,9 @@ pub(crate) struct GeneratorTester {
     base: Base,
     /// Seconds that were counted until the load stopped.
     stopped_after_s: Option<f64>,
+    /// Failures of clients and servers until connections were cut off: the other end counts each
+    /// of those as reset.
+    failed_before_abort: Option<[FailureCounts; 2]>,
 }
 
 /// Counts from which others are counted.
@@ -62,6 +65,7 @@ impl GeneratorTester {
             is_running: false,
             base: Base::default(),
             stopped_after_s: None,
+            failed_before_abort: None,
         })
     }
 
@@ -82,6 +86,7 @@ impl GeneratorTester {
             at_s: self.session.reported_until(),
         };
         self.session.clear_latencies();
+        self.failed_before_abort = None;
     }
 
     fn has_active(&mut self) -> bool {
@@ -180,6 +185,8 @@ impl Tester for GeneratorTester {
             std::thread::sleep(TURN);
         }
         if self.has_active() {
+            let TesterStatistics { client, server, .. } = self.statistics()?;
+            self.failed_before_abort = Some([client.failed, server.failed]);
             self.session.abort()?;
         }
         std::thread::sleep(ON_THEIR_WAY);
@@ -200,10 +207,16 @@ impl Tester for GeneratorTester {
         let client = totals.client.as_ref().unwrap_or(&none);
         let server = totals.server.as_ref().unwrap_or(&none);
         let counted = client.counters.since(&self.base.client);
+        let mut sides = [(client, &self.base.client), (server, &self.base.server)]
+            .map(|(end, base)| side(&end.counters, base));
+        for (side, failed) in sides.iter_mut().zip(self.failed_before_abort.iter().flatten()) {
+            side.failed = *failed;
+        }
+        let [client_side, server_side] = sides;
         Ok(TesterStatistics {
             elapsed_s: self.stopped_after_s.unwrap_or(elapsed_s),
-            client: side(&client.counters, &self.base.client),
-            server: side(&server.counters, &self.base.server),
+            client: client_side,
+            server: server_side,
             setup: setup(client),
             rates: None,
             limits: self.limits(&counted, client.overdue),

@@ -3,10 +3,13 @@
 //! bears, with the options of cps_ndr.py.
 
 mod judge;
+mod library;
 mod options;
 mod print;
 mod result;
 mod search;
+
+pub(super) use library::{Range, faults, find, rate};
 
 use crate::cmd::in_process_tester::{InProcess, WorkerArgs};
 use crate::ports::PortNames;

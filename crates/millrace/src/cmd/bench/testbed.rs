@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Interfaces of the generator and of the reflector, in their namespaces.
@@ -123,9 +123,11 @@ pub(crate) fn end_with_parent(
         bail!("the process that started this one has ended");
     }
     let [program, rest @ ..] = &args.command[..] else { bail!("a program is missing") };
-    // A file with capabilities loses the signal when it is executed. Reflectors do not end by
-    // themselves; generators do, and their results have the command line.
-    if Path::new(program) == this_program()? && rest.first().is_some_and(|it| it == "reflect") {
+    // A file with capabilities loses the signal when it is executed. Devices and daemons do not end
+    // by themselves; other generators do, and their results have the command line.
+    let is_endless = rest.first().is_some_and(|it| it == "reflect" || it == "run")
+        || rest.iter().any(|it| it == "--serve");
+    if Path::new(program) == this_program()? && is_endless {
         return run_here(&args.command);
     }
     Err(Command::new(program).args(rest).exec()).with_context(|| format!("cannot run {program:?}"))
@@ -167,6 +169,28 @@ impl Running {
         Ok(Self(command.spawn().with_context(|| format!("cannot run {command:?}"))?))
     }
 
+    /// Waits until the program prints a line with this beginning on standard error. Returns the
+    /// rest of the line, and standard error, which the caller must keep open. Fails if the program
+    /// ends before; the error has its last line.
+    pub(super) fn wait_for_line(
+        &mut self,
+        beginning: &str,
+    ) -> anyhow::Result<(String, BufReader<ChildStderr>)> {
+        let stderr = self.0.stderr.take().context("standard error is read already")?;
+        let mut lines = BufReader::new(stderr);
+        let mut last = String::new();
+        loop {
+            let mut line = String::new();
+            if lines.read_line(&mut line).context("cannot read from the program")? == 0 {
+                bail!("the program has ended: {}", last.trim());
+            }
+            if let Some(rest) = line.strip_prefix(beginning) {
+                return Ok((rest.trim().to_owned(), lines));
+            }
+            last = line;
+        }
+    }
+
     /// Fails if the program has ended; the error has its standard error.
     pub(super) fn check(&mut self) -> anyhow::Result<()> {
         let Some(status) = self.0.try_wait()? else { return Ok(()) };
@@ -174,7 +198,7 @@ impl Running {
         if let Some(mut stderr) = self.0.stderr.take() {
             std::io::Read::read_to_string(&mut stderr, &mut printed)?;
         }
-        bail!("the reflector has ended with {status}: {}", printed.trim())
+        bail!("the program has ended with {status}: {}", printed.trim())
     }
 }
 
