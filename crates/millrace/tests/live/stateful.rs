@@ -194,7 +194,7 @@ fn run_both_ways(lan: &Lan, net: &Net, kinds: &[Kind], more: &[&str]) -> (Result
     let mut server = start_script(&lan.a, "server", &spec(net, kinds, |_| true), &data);
     let mut command = lan.bump.command(env!("CARGO_BIN_EXE_millrace"));
     command.args(["gen", &ENDS.join(","), "--stateful", &profile, "--gateway", net.gateways]);
-    command.args(["--workers", "1", "--capacity", "5k"]).args(more);
+    command.args(["--workers", "1", "--capacity", "5k", "--interval", "0.1"]).args(more);
     let out = File::create(scratch.path("out")).unwrap();
     command.stdout(out.try_clone().unwrap()).stderr(out);
     let mut generator = Process::spawn(&mut command);
@@ -289,10 +289,12 @@ fn linux_completes_every_connection_both_ways() {
     }
     let _turn = turn();
     let kinds = kinds(25);
-    for net in [V4, V6] {
+    // The other version takes the bad link.
+    let nets = if runs_all_cases() { &[V4, V6][..] } else { &[V4] };
+    for net in nets {
         let Some(lan) = prepare() else { return };
         [&lan.a, &lan.b].into_iter().for_each(watch_conntrack);
-        let (results, hosts) = run_both_ways(&lan, &net, &kinds, &[]);
+        let (results, hosts) = run_both_ways(&lan, net, &kinds, &[]);
         assert_all_completed(&kinds, &results, &hosts);
         let resets = kinds.iter().filter(|kind| kind.close == "reset");
         assert_kernel_is_content(&lan.a, resets.map(|kind| u64::from(kind.limit)).sum());
@@ -321,7 +323,8 @@ fn refusals_of_linux_are_counted_and_tuples_are_used_again() {
     let kinds = [Kind { limit: 30, ..Kind::tcp(5000, 5000, "server") }];
     let path = write_profile(&scratch, &net, &kinds, &data);
     let mut profile = "client_ports = \"2000-2004\"\n".to_owned();
-    profile += &scratch.read("profile.toml").replace("retries = 12", "retries = 12\nreuse_ms = 50");
+    profile +=
+        &scratch.read("profile.toml").replace("retries = 12", "reuse_ms = 50\nanswer_ms = 300");
     profile = profile.replace("cps = 100", "cps = 50");
     for proto in ["tcp", "udp"] {
         profile += &format!(
@@ -337,7 +340,7 @@ fn refusals_of_linux_are_counted_and_tuples_are_used_again() {
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
     let mut command = lan.bump.command(env!("CARGO_BIN_EXE_millrace"));
     command.args(["gen", ENDS[0], "--stateful", &path, "--ends", "client", "--duration", "1"]);
-    let output = command.args(["--workers", "1", "--capacity", "1k"]).output().unwrap();
+    let output = command.args(["--workers", "1", "--interval", "0.1"]).output().unwrap();
     drop(server.child().stdin.take());
     let of_server: Value = serde_json::from_str(&lines.last().unwrap().unwrap()).unwrap();
     let results = Results(String::from_utf8(output.stdout).unwrap());
