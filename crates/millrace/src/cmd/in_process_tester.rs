@@ -23,16 +23,12 @@ pub(crate) struct WorkerArgs {
     /// Run clients and servers on these cpus, such as 2,4-6, clients first
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
-    /// Have N clients and N servers, each with a queue of its port
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=64))]
-    pairs: u16,
 }
 
 impl WorkerArgs {
     /// Returns the options of `gen` in this form.
     pub(crate) fn new(workers: Option<u8>, cpus: Option<CpuList>) -> Self {
-        Self { workers, cpus, pairs: 1 }
+        Self { workers, cpus }
     }
 }
 
@@ -70,7 +66,7 @@ fn open_generator(
         capacity: CAPACITY,
         next_hops: [None; 2],
         gateways: &[],
-        tasks: workers.pairs,
+        tasks: 1,
         workers: workers.workers.map(usize::from),
         tuning: &tuning,
         mtu: None,
