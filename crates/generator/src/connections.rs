@@ -8,7 +8,7 @@ use crate::task::{Stage, Task};
 use rtrb::{Consumer, Producer, RingBuffer};
 use stateful::{BURST_MAX, Counters, Latencies, Output, Stack};
 use traffic::Written;
-use traffic::neighbour::{Message, Neighbour, reply};
+use traffic::neighbour::{Message, reply};
 
 /// Counters of an interval.
 #[derive(Clone, Debug, Default)]
@@ -237,7 +237,7 @@ fn answer_neighbour(stack: &Stack, mac: [u8; 6], frame: &[u8], out: &mut impl Ou
     if !stack.is_own(target) || out.room() == 0 {
         return;
     }
-    if let Some(reply) = reply(frame, Neighbour { ..from }, target, mac) {
+    if let Some(reply) = reply(frame, from, target, mac) {
         out.push(|room| {
             let bytes = reply.bytes();
             room[..bytes.len()].copy_from_slice(bytes);

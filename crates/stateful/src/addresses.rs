@@ -39,13 +39,9 @@ impl Addresses {
     /// Returns the number of an address; `None` if it is unknown.
     #[inline(always)]
     pub(crate) fn number(&self, address: u128) -> Option<u32> {
-        if let Some(place) = self.clients.place(address) {
-            return Some(place);
-        }
-        if let Some(place) = self.servers.place(address) {
-            return Some(self.clients.count() + place);
-        }
-        self.by_address.get(&address).copied()
+        self.number_of_client(address)
+            .or_else(|| self.number_of_server(address))
+            .or_else(|| self.by_address.get(&address).copied())
     }
 
     /// Returns the number of an address, which is learned if it is unknown; `None` if too many
@@ -76,11 +72,15 @@ impl Addresses {
         }
     }
 
-    pub(crate) fn is_client(&self, address: u128) -> bool {
-        self.clients.place(address).is_some()
+    /// Returns the number of an address of clients; `None` if it is another.
+    #[inline(always)]
+    pub(crate) fn number_of_client(&self, address: u128) -> Option<u32> {
+        self.clients.place(address)
     }
 
-    pub(crate) fn is_server(&self, address: u128) -> bool {
-        self.servers.place(address).is_some()
+    /// Returns the number of an address of servers; `None` if it is another.
+    #[inline(always)]
+    pub(crate) fn number_of_server(&self, address: u128) -> Option<u32> {
+        self.servers.place(address).map(|place| self.server(place))
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::addresses::Addresses;
 use crate::counters::{Counter, Counters, Latencies};
-use crate::endpoint::{Endpoint, flag};
+use crate::endpoint::{Endpoint, flag, is_before};
 use crate::frame::{Output, Path, Segment, write_tcp, write_udp};
 use crate::profile::{Template, Timeouts};
 use crate::program::Program;
@@ -89,7 +89,7 @@ pub(crate) struct Context<'a, O> {
     pub(crate) out: &'a mut O,
 }
 
-impl<O: Output> Context<'_, O> {
+impl<'a, O: Output> Context<'a, O> {
     #[inline(always)]
     pub(crate) fn tick(&self) -> u32 {
         tick_of(self.now_us)
@@ -97,7 +97,7 @@ impl<O: Output> Context<'_, O> {
 
     /// Returns the program of this end.
     #[inline(always)]
-    pub(crate) fn program(&self) -> &Program {
+    pub(crate) fn program(&self) -> &'a Program {
         match self.is_client {
             true => &self.template.client,
             false => &self.template.server,
@@ -106,11 +106,18 @@ impl<O: Output> Context<'_, O> {
 
     /// Returns what the peer's program sends.
     #[inline(always)]
-    pub(crate) fn expected(&self) -> &Script {
+    pub(crate) fn expected(&self) -> &'a Script {
         match self.is_client {
             true => self.template.server.sent(),
             false => self.template.client.sent(),
         }
+    }
+
+    /// True if the `len` bytes have arrived that the program waits for.
+    #[inline(always)]
+    pub(crate) fn has_received(&self, end: &Endpoint, len: u32) -> bool {
+        let before = self.program().received_before(end.step, end.loops);
+        !is_before(end.received(), before.wrapping_add(len))
     }
 
     #[inline(always)]
@@ -168,10 +175,7 @@ impl<O: Output> Context<'_, O> {
         }
         let path = self.path(end);
         let offset = end.offset_sent(segment.seq);
-        let script = match self.is_client {
-            true => self.template.client.sent(),
-            false => self.template.server.sent(),
-        };
+        let script = self.program().sent();
         let mut bytes = 0;
         self.out.push(|room| {
             let fill = |to: &mut [u8]| script.write(offset, to);
@@ -190,10 +194,7 @@ impl<O: Output> Context<'_, O> {
         }
         let path = self.path(end);
         let offset = end.written;
-        let script = match self.is_client {
-            true => self.template.client.sent(),
-            false => self.template.server.sent(),
-        };
+        let script = self.program().sent();
         let mut bytes = 0;
         self.out.push(|room| {
             bytes =

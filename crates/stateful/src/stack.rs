@@ -39,7 +39,7 @@ pub struct StackConfig {
     pub profile: Arc<Profile>,
     /// Which end of the connections it is.
     pub role: Role,
-    /// Most connections at a time: 88 bytes, and 6 for the index, are allocated for each.
+    /// Most connections at a time. One that is open takes 88 bytes, and 6 of the index.
     pub capacity: u32,
     /// MAC address of the port, and that of the next hop.
     pub macs: [[u8; 6]; 2],
@@ -165,20 +165,19 @@ impl Stack {
                 return not_read == NotRead::Foreign;
             }
         };
-        let is_ours = match self.role {
-            Role::Client => self.addresses.is_client(headers.dst),
-            Role::Server => self.addresses.is_server(headers.dst),
+        let local = match self.role {
+            Role::Client => self.addresses.number_of_client(headers.dst),
+            Role::Server => self.addresses.number_of_server(headers.dst),
         };
-        if !is_ours {
+        let Some(local) = local else {
             self.counters[Counter::Foreign] += 1;
             return false;
-        }
-        let local = self.addresses.number(headers.dst);
+        };
         let remote = match self.role {
             Role::Client => self.addresses.number(headers.src),
             Role::Server => self.addresses.learn(headers.src),
         };
-        let Some((local, remote)) = local.zip(remote) else {
+        let Some(remote) = remote else {
             self.counters[Counter::Stray] += 1;
             return false;
         };

@@ -4,7 +4,7 @@
 
 use crate::context::{Context, Fate};
 use crate::counters::Counter;
-use crate::endpoint::{Endpoint, flag, is_before};
+use crate::endpoint::{Endpoint, flag};
 use crate::frame::Output;
 use crate::packet::Headers;
 use crate::program::Step;
@@ -52,13 +52,8 @@ impl<O: Output> Context<'_, O> {
                     end.written = end.written.wrapping_add(len);
                     end.step += 1;
                 }
-                Step::Receive(len) => {
-                    let before = self.program().received_before(end.step, end.loops);
-                    if is_before(end.received(), before.wrapping_add(len)) {
-                        break;
-                    }
-                    end.step += 1;
-                }
+                Step::Receive(len) if !self.has_received(end, len) => break,
+                Step::Receive(_) => end.step += 1,
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
                 // Profiles refuse WaitForClose over UDP.

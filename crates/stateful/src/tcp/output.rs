@@ -60,13 +60,8 @@ impl<O: Output> Context<'_, O> {
                     end.written = end.written.wrapping_add(len);
                     end.step += 1;
                 }
-                Step::Receive(len) => {
-                    let before = self.program().received_before(end.step, end.loops);
-                    if is_before(end.received(), before.wrapping_add(len)) {
-                        break;
-                    }
-                    end.step += 1;
-                }
+                Step::Receive(len) if !self.has_received(end, len) => break,
+                Step::Receive(_) => end.step += 1,
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
                 Step::WaitForClose if !end.has(flag::PEER_CLOSED) => break,

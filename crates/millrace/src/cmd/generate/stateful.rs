@@ -63,7 +63,7 @@ pub(super) struct StatefulArgs {
     /// Ends of connections at the ports
     #[arg(long, value_name = "ENDS", value_enum, requires = "stateful")]
     ends: Option<Ends>,
-    /// Have up to N connections open at a time; 94 bytes are allocated for each end of them
+    /// Have up to N connections open at a time; each takes 94 bytes at each end
     #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
     capacity: Option<f64>,
     /// Impair frames between the ends and their ports, in both directions
