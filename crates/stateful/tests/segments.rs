@@ -333,3 +333,16 @@ fn a_late_fin_is_acknowledged() {
         assert_eq!((answer[0].seq, answer[0].ack), (99, end.seq + data as u32 + 1));
     }
 }
+
+/// Both ends have sent their FIN, and the peer forgets the connection before our FIN is
+/// acknowledged: all data was exchanged, so the connection has not failed.
+#[test]
+fn a_reset_after_both_fins_is_no_failure() {
+    let mut end = End::new(Role::Client, ["{ delay_ms = 50 }", "{ delay_ms = 1 }"]);
+    end.establish();
+    assert_eq!(flags(&end.wait(60)), [FIN | ACK]);
+    end.hear(&end.next(FIN | ACK));
+    end.seq = end.seq.wrapping_add(1);
+    end.hear(&end.next(RST | ACK));
+    assert_eq!((end.count(Counter::Completed), end.count(Counter::Reset)), (1, 0));
+}

@@ -214,6 +214,9 @@ impl<O: Output> Context<'_, O> {
         match end.state {
             State::TimeWait => Fate::Open,
             State::SynReceived => Fate::Ended(Counter::NoSynAck),
+            // All data was exchanged, and the peer has forgotten the connection before us: no reset
+            // to tell of (section 3.10.7.4).
+            State::Closing | State::LastAck => Fate::Ended(Counter::Completed),
             _ => Fate::Ended(Counter::Reset),
         }
     }
