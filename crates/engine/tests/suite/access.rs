@@ -502,7 +502,8 @@ impl Model {
             let from_a = conn.from_a;
             let first = Sent { from_a, flags: 2, ..*sent };
             let mark = conn.bits[0] as u32;
-            let begun = self.foresee(&first.fields(acl::CtStates::NEW, mark), from_a);
+            // Its first packet had no mark yet.
+            let begun = self.foresee(&first.fields(acl::CtStates::NEW, 0), from_a);
             if begun.reflects {
                 begun.write(&mut conn.bits);
                 conn.reflected_by = Some(begun.deciding);
