@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Reads the RSS key and table of a configured port from its driver.
 
-use crate::{Errno, ethdev, sys};
+use crate::{Errno, ethdev, flow, sys};
+use wire::rss::{RssFields, RssSpread};
 
 /// Key and table of a port's receive-side scaling.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +13,21 @@ pub struct PortSpread {
     pub types: u64,
     /// The queue for each remainder of the hash.
     pub queues: Vec<u16>,
+}
+
+impl PortSpread {
+    /// Returns what computes the queue of a packet.
+    pub fn to_queues(&self) -> RssSpread {
+        let has = |name: &str| {
+            flow::RSS_TYPES.iter().any(|(is, bit)| *is == name && self.types & bit != 0)
+        };
+        let of = |version: &str| {
+            let has = |kind: &str| has(&format!("{version}{kind}"));
+            let addresses = has("") || has("-other");
+            RssFields { tcp: has("-tcp"), udp: has("-udp"), sctp: has("-sctp"), addresses }
+        };
+        RssSpread::new(&self.key, self.queues.clone(), ["ipv4", "ipv6"].map(of))
+    }
 }
 
 /// Entries of a table that are read at a time: `RTE_ETH_RETA_GROUP_SIZE`.

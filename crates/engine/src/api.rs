@@ -74,7 +74,7 @@ pub use proto_state::ProtoState;
 pub use query::{ConnView, Cursor, Query, SweepProgress, ZoneStatus};
 pub use rule_view::{NoRuleReason, RuleState, RuleView};
 pub use stats::{MarkStats, OffloadStats, OffloadStatus, STALL_CYCLES, Stage, Stats};
-pub use steering::{RssFields, RssSpread, SteeringConfig, SteeringMismatch};
+pub use steering::{SteeringConfig, SteeringMismatch};
 pub use timeouts::Timeouts;
 pub use untracked_reason::UntrackedReason;
 pub use verdict::Verdict;

@@ -30,10 +30,10 @@ pub use api::{
     MarkLayout, MarkRule, MarkStats, MarkUse, MarkVerification, MaskedBits, MaskedBitsError,
     NoRuleReason, OffloadConfig, OffloadPolicy, OffloadStats, OffloadStatus, PacketExplanation,
     PacketQuestion, PacketRelation, Prefix, PrefixError, ProtoState, Query, RestoreOutcome,
-    RssFields, RssSpread, RuleAction, RuleHits, RuleId, RuleRequest, RuleResult, RuleState,
-    RuleView, STALL_CYCLES, Side, SnapshotState, Stage, Stats, SteeringConfig, SteeringMismatch,
-    SweepProgress, TcpPickup, TcpWindowCheck, Timeouts, Tracking, UntrackedReason, Verdict,
-    VlanTags, WhenFull, ZonePolicy, ZoneRule, ZoneSource, ZoneStatus,
+    RuleAction, RuleHits, RuleId, RuleRequest, RuleResult, RuleState, RuleView, STALL_CYCLES, Side,
+    SnapshotState, Stage, Stats, SteeringConfig, SteeringMismatch, SweepProgress, TcpPickup,
+    TcpWindowCheck, Timeouts, Tracking, UntrackedReason, Verdict, VlanTags, WhenFull, ZonePolicy,
+    ZoneRule, ZoneSource, ZoneStatus,
 };
 pub use base::{BURST_MAX, MemoryUse, Nanos, TokenBucket};
 pub use control::MarkProgress;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs the ends of connections of a [`Stack`] on a pair of queues.
 
+use crate::hand_off::HandOff;
 use crate::link::{Receive, TakenFrames, Transmit};
 use crate::neighbours::NO_STREAM;
 use crate::reports::{Outbox, Report};
@@ -79,6 +80,10 @@ pub struct Connections<T, R> {
     rx: R,
     /// MAC address of the port.
     mac: [u8; 6],
+    /// Frames from and to the other tasks of the port.
+    hand_off: HandOff,
+    /// True if the frames of the burst are of other tasks.
+    is_handed_off: bool,
     /// Frames of the burst, and the number of those that are processed.
     burst: usize,
     done: usize,
@@ -129,7 +134,7 @@ impl<T: Transmit> Output for FrameOutput<T> {
 }
 
 impl<T: Transmit, R: Receive> Connections<T, R> {
-    /// Makes a task for a port with this MAC address. It opens connections when a command says so,
+    /// Makes a task for a port with this MAC address, the only one of the port. It opens connections when a command says so,
     /// and reports which of the intervals of `interval_ns` nanoseconds it counts in.
     pub fn new(
         stack: Box<Stack>,
@@ -145,6 +150,8 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
             tx,
             rx,
             mac,
+            hand_off: HandOff::default(),
+            is_handed_off: false,
             burst: 0,
             done: 0,
             commands,
@@ -154,6 +161,12 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
             before,
             outbox,
         }
+    }
+
+    /// Shares the port with other tasks.
+    #[must_use]
+    pub fn sharing(self, hand_off: HandOff) -> Self {
+        Self { hand_off, ..self }
     }
 
     /// Returns the ends.
@@ -166,23 +179,47 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
     #[inline(always)]
     fn receive(&mut self, now: u64) -> bool {
         if self.done == self.burst {
-            self.rx.free();
-            (self.done, self.burst) = (0, self.rx.receive());
+            self.take_burst();
+        }
+        let first = self.done;
+        while self.done < self.burst && self.tx.room() > 0 {
+            let frame = match self.is_handed_off {
+                false => self.rx.frame(self.done),
+                true => self.hand_off.from.frame(self.done),
+            };
+            let other = self.stack.process(self.done, frame, now, &mut self.tx);
+            if let Some(worker) = other
+                && !self.hand_off.to.send(worker, frame)
+            {
+                self.stack.count_lost_hand_off();
+            }
+            self.done += 1;
+        }
+        self.done > first
+    }
+
+    /// Takes frames of other tasks and of the port in turn.
+    #[inline(always)]
+    fn take_burst(&mut self) {
+        self.rx.free();
+        let handed_off = if self.is_handed_off { 0 } else { self.hand_off.from.receive() };
+        self.is_handed_off = handed_off > 0;
+        (self.done, self.burst) = (0, handed_off);
+        if self.is_handed_off {
+            for number in 0..handed_off {
+                self.stack.note(number, self.hand_off.from.frame(number));
+            }
+        } else {
+            self.burst = self.rx.receive();
             for number in 0..self.burst {
                 let frame = self.rx.frame(number);
+                self.stack.count_received(frame);
                 if self.stack.note(number, frame) {
                     answer_neighbour(&self.stack, self.mac, frame, &mut self.tx);
                 }
             }
-            self.stack.look_up(self.burst);
         }
-        let first = self.done;
-        while self.done < self.burst && self.tx.room() > 0 {
-            let frame = self.rx.frame(self.done);
-            self.stack.process(self.done, frame, now, &mut self.tx);
-            self.done += 1;
-        }
-        self.done > first
+        self.stack.look_up(self.burst);
     }
 
     fn obey(&mut self, command: ConnectionsCommand, now: u64) {

@@ -6,7 +6,7 @@ use generator::{
     Clock, Connections, ConnectionsCommand, ConnectionsReport, PortRx, PortTx, Stage, Task,
     commands, mailbox,
 };
-use stateful::{Counter, Counters, Profile, Role, Stack, StackConfig};
+use stateful::{Counter, Counters, Profile, Role, Sharing, Stack, StackConfig};
 use std::sync::Arc;
 use testkit::port::{port_config, start_eal};
 
@@ -34,7 +34,7 @@ fn stack(profile: &Arc<Profile>, role: Role) -> Box<Stack> {
         capacity: 20_000,
         macs: [[2, 0, 0, 0, 0, own], [2, 0, 0, 0, 0, 3 - own]],
         mtu: 1500,
-        worker: (0, 1),
+        sharing: Sharing::default(),
         seed: 7,
         begun_us: 0,
     }))

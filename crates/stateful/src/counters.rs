@@ -75,6 +75,10 @@ pub enum Counter {
     FramesReceived,
     /// Their bytes, without FCS.
     BytesReceived,
+    /// Frames of another worker's connections, which it got.
+    HandedOff,
+    /// Those of them that were lost because that worker was too far behind.
+    HandOffsLost,
     /// TCP segments that were received for open connections.
     SegmentsReceived,
     /// Bytes of TCP and UDP payload that were received in order.
@@ -83,7 +87,7 @@ pub enum Counter {
 
 impl Counter {
     /// All of them, in the order of their values.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::Attempted,
         Self::Established,
         Self::Completed,
@@ -116,6 +120,8 @@ impl Counter {
         Self::PayloadSent,
         Self::FramesReceived,
         Self::BytesReceived,
+        Self::HandedOff,
+        Self::HandOffsLost,
         Self::SegmentsReceived,
         Self::PayloadReceived,
     ];
@@ -165,6 +171,8 @@ impl Counter {
             Self::PayloadSent => "payload_sent",
             Self::FramesReceived => "frames_received",
             Self::BytesReceived => "bytes_received",
+            Self::HandedOff => "handed_off",
+            Self::HandOffsLost => "hand_offs_lost",
             Self::SegmentsReceived => "segments_received",
             Self::PayloadReceived => "payload_received",
         }

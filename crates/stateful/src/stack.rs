@@ -11,6 +11,7 @@ use crate::endpoint::{EndpointId, State, flag};
 use crate::frame::Output;
 use crate::packet::{Headers, NotRead, read};
 use crate::profile::{Profile, Transport};
+use crate::sharing::{Ends, Sharing};
 use crate::table::{Key, Table};
 use crate::tcp::WINDOW_MAX;
 use crate::wheel::{NONE, Wheel, tick_of};
@@ -45,8 +46,8 @@ pub struct StackConfig {
     pub macs: [[u8; 6]; 2],
     /// MTU of the port.
     pub mtu: u16,
-    /// Number of this worker, and of all.
-    pub worker: (u16, u16),
+    /// How it shares connections with the other workers of its end.
+    pub sharing: Sharing,
     /// Seed of random delays.
     pub seed: u64,
     /// Microseconds since any moment before the start, the same for all runs: initial sequence
@@ -75,6 +76,7 @@ pub struct Stack {
     /// MSS of TCP within the MTU.
     mss: u16,
     openers: Vec<Opener>,
+    sharing: Sharing,
     counters: Counters,
     latencies: Latencies,
     random: u64,
@@ -89,11 +91,11 @@ pub struct Stack {
 impl Stack {
     /// Makes a stack without connections.
     pub fn new(config: StackConfig) -> Self {
-        let StackConfig { profile, role, capacity, macs, mtu, worker, seed, begun_us } = config;
+        let StackConfig { profile, role, capacity, macs, mtu, sharing, seed, begun_us } = config;
         let [own, next_hop] = macs;
         let headers = if profile.clients.is_ipv4() { 40 } else { 60 };
         let openers = match role {
-            Role::Client => Opener::of_profile(&profile, worker),
+            Role::Client => Opener::of_profile(&profile, &sharing),
             Role::Server => Vec::new(),
         };
         Self {
@@ -105,6 +107,7 @@ impl Stack {
             waits: Waits::new(&profile.timeouts),
             mss: mtu.saturating_sub(headers).max(64),
             openers,
+            sharing,
             counters: Counters::default(),
             latencies: Latencies::default(),
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
@@ -145,13 +148,23 @@ impl Stack {
         }
     }
 
+    /// Counts a frame that the port has received.
+    #[inline(always)]
+    pub fn count_received(&mut self, frame: &[u8]) {
+        self.counters[Counter::FramesReceived] += 1;
+        self.counters[Counter::BytesReceived] += frame.len() as u64;
+    }
+
+    /// Counts a frame that could not be handed off to its worker.
+    pub fn count_lost_hand_off(&mut self) {
+        self.counters[Counter::HandOffsLost] += 1;
+    }
+
     /// Reads the headers of frame `number` of a burst, below [`BURST_MAX`]. All frames of a burst
     /// are noted before the first one is processed, so that their records are in the cache by then.
     /// Returns true if the frame is of another protocol than TCP and UDP.
     #[inline(always)]
     pub fn note(&mut self, number: usize, frame: &[u8]) -> bool {
-        self.counters[Counter::FramesReceived] += 1;
-        self.counters[Counter::BytesReceived] += frame.len() as u64;
         let noted = &mut self.burst[number];
         noted.key = None;
         let headers = match read(frame) {
@@ -200,13 +213,25 @@ impl Stack {
         }
     }
 
-    /// Processes frame `number` of the burst.
+    /// Processes frame `number` of the burst. If its connection is another worker's, returns that
+    /// worker, which must process the frame.
     #[inline(always)]
-    pub fn process(&mut self, number: usize, frame: &[u8], now_ns: u64, out: &mut impl Output) {
+    pub fn process(
+        &mut self,
+        number: usize,
+        frame: &[u8],
+        now_ns: u64,
+        out: &mut impl Output,
+    ) -> Option<u16> {
         let Noted { headers, key, hash } = self.burst[number];
-        let Some(key) = key else { return };
-        let found = self.table.find(&key, hash);
-        let Some(id) = found else { return self.process_unknown(number, frame, now_ns, out) };
+        let key = key?;
+        let Some(id) = self.table.find(&key, hash) else {
+            let other = self.other_owner(&headers);
+            if other.is_none() {
+                self.process_unknown(number, frame, now_ns, out);
+            }
+            return other;
+        };
         self.act(id, now_ns, out, |context, end| {
             let data = &frame[headers.payload()];
             match headers.is_udp {
@@ -214,6 +239,23 @@ impl Stack {
                 false => context.receive(end, &headers, data),
             }
         });
+        None
+    }
+
+    /// Returns the worker that has the connection of a received packet; `None` if it is this one.
+    fn other_owner(&mut self, headers: &Headers) -> Option<u16> {
+        if self.sharing.workers == 1 {
+            return None;
+        }
+        let Headers { src, dst, sport, dport, is_udp, .. } = *headers;
+        let ends = match self.role {
+            Role::Client => Ends { addresses: [dst, src], ports: [dport, sport], is_udp },
+            Role::Server => Ends { addresses: [src, dst], ports: [sport, dport], is_udp },
+        };
+        let owner = self.sharing.owner(&ends, *self.profile.client_ports.start());
+        let other = Some(owner).filter(|owner| *owner != self.sharing.worker);
+        self.counters[Counter::HandedOff] += u64::from(other.is_some());
+        other
     }
 
     /// Processes a packet without a record: a server accepts a new connection.

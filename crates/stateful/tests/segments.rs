@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Answers of one end to single segments of a peer, as RFC 9293 and RFC 5961 want them.
 
-use stateful::{Counter, Output, Profile, Role, Stack, StackConfig};
+use stateful::{Counter, Output, Profile, Role, Sharing, Stack, StackConfig};
 use std::sync::Arc;
 use wire::FrameBuilder;
 use wire::ethernet::Ethernet;
@@ -66,7 +66,7 @@ impl End {
             capacity: 10,
             macs: [OURS, PEER],
             mtu: 1500,
-            worker: (0, 1),
+            sharing: Sharing::default(),
             seed: 1,
             begun_us: 0,
         });

@@ -3,7 +3,7 @@
 //! reorders frames, in simulated time.
 
 use proptest::prelude::*;
-use stateful::{BURST_MAX, Counter, Output, Profile, Role, Stack, StackConfig};
+use stateful::{BURST_MAX, Counter, Output, Profile, Role, Sharing, Stack, StackConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl World {
                 capacity: 1000,
                 macs: [[2, 0, 0, 0, 0, own], [2, 0, 0, 0, 0, 3 - own]],
                 mtu: 1500,
-                worker: (0, 1),
+                sharing: Sharing::default(),
                 seed: seed + u64::from(own),
                 begun_us: 0,
             })
@@ -125,10 +125,11 @@ impl World {
             let frames = self.links[1 - number].arrived();
             let (end, out) = (&mut self.ends[number], &mut self.links[number]);
             for burst in frames.chunks(BURST_MAX) {
+                burst.iter().for_each(|frame| end.count_received(frame));
                 (0..).zip(burst).for_each(|(at, frame)| _ = end.note(at, frame));
                 end.look_up(burst.len());
                 for (at, frame) in burst.iter().enumerate() {
-                    end.process(at, frame, self.now, out);
+                    assert_eq!(end.process(at, frame, self.now, out), None);
                 }
             }
             while end.expire(self.now, out) && out.room() > 0 {}

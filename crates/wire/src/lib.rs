@@ -16,6 +16,7 @@ pub mod ipv6;
 pub mod proto;
 pub mod proto_names;
 pub mod reject;
+pub mod rss;
 pub mod sctp;
 pub mod tcp;
 pub mod udp;

@@ -5,10 +5,11 @@
 use crate::access::{SECOND, bind, config, list};
 use acl::Action;
 use engine::{
-    Config, Engine, FragmentLimits, ListDirection, RssFields, RssSpread, RuleHits, Side,
-    SteeringConfig, SteeringMismatch, Tracking, Verdict,
+    Config, Engine, FragmentLimits, ListDirection, RuleHits, Side, SteeringConfig,
+    SteeringMismatch, Tracking, Verdict,
 };
 use std::sync::Arc;
+use wire::rss::{RssFields, RssSpread};
 use wire::{BytesPacket, FrameBuilder};
 
 struct Workers([Engine; 2]);
@@ -22,7 +23,7 @@ impl Workers {
         let lists = [bind(a, Side::A, ListDirection::In), bind(b, Side::B, ListDirection::In)];
         let all = RssFields { tcp: true, udp: true, sctp: true, addresses: true };
         let key = [0x6d, 0x5b].repeat(20);
-        let spread = Arc::new(RssSpread { key, workers: vec![0, 1], hashed: [all; 2] });
+        let spread = Arc::new(RssSpread::new(&key, vec![0, 1], [all; 2]));
         let mismatch = SteeringMismatch::default();
         Self([0, 1].map(|worker_index| {
             let (spread, mismatch) = (spread.clone(), mismatch.clone());

@@ -46,7 +46,7 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
     });
     let link = args.read_trex_cfg()?;
     if let Some(address) = args.serve.address() {
-        let workers = WorkerArgs::new(args.workers, args.cpus.clone());
+        let workers = WorkerArgs::new(args.workers, args.senders, args.cpus.clone());
         return serve::run(address, &args.serve, args.ports.as_ref().zip(Some(&workers)));
     }
     if args.stateful.is_given() {

@@ -20,6 +20,9 @@ pub(crate) struct WorkerArgs {
     /// Run clients and servers on N cpus; by default one for each while free cpus remain
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=128))]
     workers: Option<u8>,
+    /// Divide each end among N tasks, each with a queue of its port; by default 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    senders: Option<u16>,
     /// Run clients and servers on these cpus, such as 2,4-6, clients first
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
@@ -27,8 +30,8 @@ pub(crate) struct WorkerArgs {
 
 impl WorkerArgs {
     /// Returns the options of `gen` in this form.
-    pub(crate) fn new(workers: Option<u8>, cpus: Option<CpuList>) -> Self {
-        Self { workers, cpus }
+    pub(crate) fn new(workers: Option<u8>, senders: Option<u16>, cpus: Option<CpuList>) -> Self {
+        Self { workers, senders, cpus }
     }
 }
 
@@ -66,7 +69,7 @@ fn open_generator(
         capacity: CAPACITY,
         next_hops: [None; 2],
         gateways: &[],
-        tasks: 1,
+        tasks: workers.senders.unwrap_or(1),
         workers: workers.workers.map(usize::from),
         tuning: &tuning,
         mtu: None,

@@ -7,17 +7,18 @@ use super::totals::{Ledger, Totals};
 use crate::cpu_locks;
 use crate::ports::{OpenOptions, OpenPorts, PortNames, Tuning};
 use anyhow::{Context, bail};
-use dpdk::{Job, PortStats};
+use dpdk::{Job, Port, PortStats};
 use generator::{
     BadLink, BurstSizes, Clock, Connections, ConnectionsCommand, ConnectionsReport, Phase, PortRx,
-    PortTx, Stage, Task, commands, mailbox, run_tasks,
+    PortTx, Stage, Task, commands, hand_offs, mailbox, run_tasks,
 };
 use rtrb::{Producer, PushError};
-use stateful::{CAPACITY_MAX, Profile, Role, Stack, StackConfig};
+use stateful::{CAPACITY_MAX, Profile, Role, Sharing, Stack, StackConfig};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
+use wire::rss::RssSpread;
 
 /// Time from the start of the workers until their clock runs. All run by then.
 const START: Duration = Duration::from_millis(20);
@@ -186,7 +187,10 @@ impl Session {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         for (port, role) in options.ends.roles().iter().enumerate() {
             let (next_hop, mtu) = ends[port];
-            let mut queues = std::mem::take(&mut open.queues[port]);
+            let (rx, tx) = std::mem::take(&mut open.queues[port]);
+            let mut queues = (rx.into_iter(), tx.into_iter());
+            let spread = spread_of(&open.ports[port], options.tasks);
+            let mut hand_offs = hand_offs(options.tasks).into_iter();
             for number in 0..options.tasks {
                 let seed = options.seed.wrapping_add((port as u64) << 32 | u64::from(number));
                 let config = StackConfig {
@@ -195,7 +199,11 @@ impl Session {
                     capacity: options.capacity_of_task(),
                     macs: [macs[port], next_hop],
                     mtu,
-                    worker: (number, options.tasks),
+                    sharing: Sharing {
+                        worker: number,
+                        workers: options.tasks,
+                        spread: spread.clone(),
+                    },
                     seed,
                     begun_us: now.as_micros() as u64,
                 };
@@ -204,8 +212,9 @@ impl Session {
                 if number == 0 {
                     self.bytes_per_connection += stack.bytes_per_record();
                 }
-                let rx = queues.0.pop().context("a queue for each task")?;
-                let tx = queues.1.pop().context("a queue for each task")?;
+                let (rx, tx) = (queues.0.next(), queues.1.next());
+                let (rx, tx) = rx.zip(tx).context("a queue for each task")?;
+                let hand_off = hand_offs.next().unwrap_or_default();
                 let BurstSizes { rx: rx_burst, tx: tx_burst } = options.bursts;
                 let tx = PortTx::new(tx, open.mempool).with_burst(tx_burst);
                 let rx = PortRx::new(rx).with_burst(rx_burst);
@@ -218,12 +227,14 @@ impl Session {
                 tasks.push(match options.bad_link {
                     None => {
                         let ends = (tx, rx, mac);
-                        Box::new(Connections::new(stack, ends, consumer, interval_ns, outbox))
+                        let task = Connections::new(stack, ends, consumer, interval_ns, outbox);
+                        Box::new(task.sharing(hand_off))
                     }
                     Some(link) => {
                         let (tx, rx) = self.bad_links.add(port, (tx, rx), (link, seed), clock);
                         let ends = (tx, rx, mac);
-                        Box::new(Connections::new(stack, ends, consumer, interval_ns, outbox))
+                        let task = Connections::new(stack, ends, consumer, interval_ns, outbox);
+                        Box::new(task.sharing(hand_off))
                     }
                 });
             }
@@ -369,6 +380,12 @@ pub(crate) struct Finished {
 pub(crate) struct PortCounts {
     pub(crate) name: String,
     pub(crate) stats: PortStats,
+}
+
+/// Returns how RSS of a port spreads packets over the queues of its tasks; `None` if it is unknown.
+fn spread_of(port: &Port, tasks: u16) -> Option<Arc<RssSpread>> {
+    let spread = port.spread().filter(|_| tasks > 1)?.to_queues();
+    spread.queues().iter().all(|queue| *queue < tasks).then(|| Arc::new(spread))
 }
 
 /// Gives a command to a task.

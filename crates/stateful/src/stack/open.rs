@@ -2,17 +2,24 @@
 //! Opens the connections of clients as they are due.
 
 use super::{Role, Stack};
+use crate::addresses::Addresses;
 use crate::context::Fate;
 use crate::counters::Counter;
 use crate::endpoint::State;
 use crate::frame::Output;
 use crate::pace::Pace;
 use crate::profile::{Profile, Timeouts, Transport};
+use crate::sharing::{Ends, Sharing};
 use crate::table::Key;
 use crate::tuples::Tuples;
 
 /// Connections that are opened in a turn at most.
 const OPENED_MAX: u64 = 32;
+/// Tuples that are looked at in a turn until one is this worker's.
+const DRAWS: u32 = 1 << 12;
+/// Tuples of others in a row after which a worker has none of its own. With two workers or more,
+/// longer rows are as good as impossible: a hash that depends on so few bits spreads nothing.
+const DRAWS_MAX: u64 = 1 << 20;
 /// Tuples that are tried for a connection.
 const TRIES: u32 = 16;
 
@@ -20,6 +27,10 @@ const TRIES: u32 = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Opener {
     tuples: Tuples,
+    /// Tuples of which one is this worker's, on average.
+    tuples_each: u16,
+    /// Tuples of other workers since the last one of this worker.
+    others: u64,
     pace: Pace,
     /// Connections each second of this worker, by the profile.
     rate: f64,
@@ -34,11 +45,13 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    pub(super) fn of_profile(profile: &Profile, worker: (u16, u16)) -> Vec<Self> {
-        let (number, workers) = (u64::from(worker.0), u64::from(worker.1));
+    pub(super) fn of_profile(profile: &Profile, sharing: &Sharing) -> Vec<Self> {
+        let (number, workers) = (u64::from(sharing.worker), u64::from(sharing.workers));
         let counts = [profile.clients.count(), profile.servers.count()];
         let opener = |template: &crate::Template| Self {
-            tuples: Tuples::new(counts, &profile.client_ports, worker),
+            tuples: Tuples::new(counts, &profile.client_ports, sharing.of_ports()),
+            tuples_each: sharing.tuples_each(),
+            others: 0,
             pace: Pace::new(0.0, 0, 0),
             rate: template.cps / workers as f64,
             opened: 0,
@@ -53,8 +66,14 @@ impl Opener {
 
     /// True if this tuple may be taken again before it has rested.
     pub(super) fn is_reused_soon(&self, client: u32, port: u16, timeouts: &Timeouts) -> bool {
-        let taken = self.rate_now() * f64::from(timeouts.reuse_ms) / 1000.0;
-        self.tuples.distance(client, port) as f64 <= taken + OPENED_MAX as f64
+        let opened = self.rate_now() * f64::from(timeouts.reuse_ms) / 1000.0 + OPENED_MAX as f64;
+        let taken = opened * f64::from(self.tuples_each);
+        self.tuples.distance(client, port) as f64 <= taken
+    }
+
+    /// False if other workers have all tuples.
+    fn has_tuples(&self) -> bool {
+        self.tuples.pairs() > 0 && self.others < DRAWS_MAX
     }
 
     fn rate_now(&self) -> f64 {
@@ -74,6 +93,15 @@ impl Opener {
             (Some(limit), false) => limit.saturating_sub(self.opened),
         };
         due.min(allowed)
+    }
+}
+
+/// Returns addresses and ports of a client's key.
+fn ends_of(key: &Key, addresses: &Addresses) -> Ends {
+    Ends {
+        addresses: [key.local, key.remote].map(|number| addresses.address(number)),
+        ports: [key.local_port, key.remote_port],
+        is_udp: key.is_udp,
     }
 }
 
@@ -120,10 +148,20 @@ impl Stack {
     fn open_batch(&mut self, template: usize, count: usize, now_ns: u64, out: &mut impl Output) {
         let mut keys = [None; OPENED_MAX as usize];
         let mut hashes = [0; OPENED_MAX as usize];
-        for (place, hash) in keys[..count].iter_mut().zip(&mut hashes) {
-            let Some(key) = self.next_key(template) else { continue };
-            *hash = key.hash();
-            *place = Some((key, *hash));
+        let mut count = count;
+        for at in 0..count {
+            match self.next_key(template) {
+                Some(key) => {
+                    hashes[at] = key.hash();
+                    keys[at] = Some((key, hashes[at]));
+                }
+                // The others stay due.
+                None if self.openers[template].has_tuples() => {
+                    count = at;
+                    break;
+                }
+                None => {}
+            }
         }
         // Nothing else is in this loop, so that the processor has all loads on their way at once.
         for hash in &hashes[..count] {
@@ -139,21 +177,35 @@ impl Stack {
         }
     }
 
-    /// Returns the key of the next connection of a template; `None` if this worker has no ports.
+    /// Returns the key of the next connection of a template. `None` if this worker has no tuples,
+    /// or if many others' were next.
     fn next_key(&mut self, template: usize) -> Option<Key> {
-        let opener = &mut self.openers[template];
-        if opener.tuples.pairs() == 0 {
+        if !self.openers[template].has_tuples() {
             return None;
         }
-        let tuple = opener.tuples.take();
+        let Opener { tuples, tuples_each, others, .. } = &mut self.openers[template];
         let template = &self.profile.templates[template];
-        Some(Key {
-            remote: self.addresses.server(tuple.server),
-            local: self.addresses.client(tuple.client),
-            remote_port: template.port,
-            local_port: tuple.port,
-            is_udp: template.transport == Transport::Udp,
-        })
+        let first_port = *self.profile.client_ports.start();
+        for _ in 0..DRAWS {
+            let tuple = tuples.take();
+            let key = Key {
+                remote: self.addresses.server(tuple.server),
+                local: self.addresses.client(tuple.client),
+                remote_port: template.port,
+                local_port: tuple.port,
+                is_udp: template.transport == Transport::Udp,
+            };
+            let is_own = || {
+                let ends = ends_of(&key, &self.addresses);
+                self.sharing.owner(&ends, first_port) == self.sharing.worker
+            };
+            if *tuples_each == 1 || is_own() {
+                *others = 0;
+                return Some(key);
+            }
+            *others += 1;
+        }
+        None
     }
 
     /// Returns this key, or if it is in use one of the next ones; `None` if all those are, too.

@@ -7,12 +7,13 @@ use super::fragments::any_fragment;
 use super::reference::Record;
 use super::traffic::{Packet, Rng};
 use engine::{
-    Config, Engine, FragmentLimits, Handoff, InvalidPackets, RssFields, RssSpread, Side, Stats,
-    SteeringConfig, SteeringMismatch, UntrackedReason, Verdict,
+    Config, Engine, FragmentLimits, Handoff, InvalidPackets, Side, Stats, SteeringConfig,
+    SteeringMismatch, UntrackedReason, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wire::rss::{RssFields, RssSpread};
 use wire::{BytesPacket, FrameBuilder};
 
 const MS: u64 = 1_000_000;
@@ -38,7 +39,7 @@ impl Nic {
     fn spread(&self) -> Arc<RssSpread> {
         let all = RssFields { tcp: true, udp: true, sctp: true, addresses: true };
         let (key, workers) = (self.key.clone(), self.table.clone());
-        Arc::new(RssSpread { key, workers, hashed: [all; 2] })
+        Arc::new(RssSpread::new(&key, workers, [all; 2]))
     }
 
     /// For each of so many workers.

@@ -103,8 +103,6 @@ impl GenArgs {
             ("--csv", self.csv.is_some()),
             ("--html", self.html.is_some()),
             ("--live", self.live),
-            // A NIC's RSS could bring answers to the wrong one.
-            ("--senders above 1", self.senders.is_some_and(|senders| senders > 1)),
             ("--metrics", self.metrics.is_some()),
             ("--pcapng", self.pcapng.is_given()),
             ("--reflector", self.reflector),
@@ -138,7 +136,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
         capacity: stateful.capacity(),
         next_hops: link.next_hops([None; 2]),
         gateways: &args.gateways,
-        tasks: 1,
+        tasks: args.senders.unwrap_or(1),
         workers: args.workers.map(usize::from),
         tuning: &link.tuning,
         mtu: args.mtu,

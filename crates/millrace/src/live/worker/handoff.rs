@@ -7,10 +7,11 @@
 
 use crate::live::ports::pair::PortPair;
 use config::plan::handed_mbufs;
-use dpdk::{Burst, Mbuf, PortSpread};
-use engine::{BURST_MAX, Handoff, RssFields, RssSpread, SteeringConfig, SteeringMismatch};
+use dpdk::{Burst, Mbuf};
+use engine::{BURST_MAX, Handoff, SteeringConfig, SteeringMismatch};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
+use wire::rss::RssSpread;
 
 /// A packet on its way to another worker.
 pub(crate) struct HandoffPacket {
@@ -134,30 +135,18 @@ pub(crate) fn of_workers(
     rings.zip((0..).map(steering))
 }
 
-/// Returns how RSS of both ports of a wire spreads packets; `None` if it differs between them, or
+/// Returns how RSS of both ports of a wire spreads packets, where queue `w` belongs to worker `w`; `None` if it differs between them, or
 /// if a port does not report it.
 fn spread_of(wire: &PortPair) -> Option<Arc<RssSpread>> {
     let [a, b] = [&wire.a, &wire.b].map(dpdk::Port::spread);
     let (a, b) = (a?, b?);
     let is_one = a.queues == b.queues && a.types == b.types && is_prefix(&a.key, &b.key);
-    is_one.then(|| Arc::new(spread(a)))
+    is_one.then(|| Arc::new(a.to_queues()))
 }
 
 /// True if the shorter key is a prefix of the longer.
 fn is_prefix(a: &[u8], b: &[u8]) -> bool {
     a.iter().zip(b).all(|(a, b)| a == b)
-}
-
-/// Converts the RSS spread of a port for the engine. Queue `w` belongs to worker `w`.
-fn spread(PortSpread { key, types, queues }: PortSpread) -> RssSpread {
-    let has =
-        |name: &str| dpdk::flow::RSS_TYPES.iter().any(|(is, bit)| *is == name && types & bit != 0);
-    let of = |version: &str| {
-        let has = |kind: &str| has(&format!("{version}{kind}"));
-        let addresses = has("") || has("-other");
-        RssFields { tcp: has("-tcp"), udp: has("-udp"), sctp: has("-sctp"), addresses }
-    };
-    RssSpread { key, workers: queues, hashed: ["ipv4", "ipv6"].map(of) }
 }
 
 #[cfg(test)]
