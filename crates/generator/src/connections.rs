@@ -134,8 +134,8 @@ impl<T: Transmit> Output for FrameOutput<T> {
 }
 
 impl<T: Transmit, R: Receive> Connections<T, R> {
-    /// Makes a task for a port with this MAC address, the only one of the port. It opens connections when a command says so,
-    /// and reports which of the intervals of `interval_ns` nanoseconds it counts in.
+    /// Makes the only task of a port with this MAC address. It opens connections when a command
+    /// says so, and reports which of the intervals of `interval_ns` nanoseconds it counts in.
     pub fn new(
         stack: Box<Stack>,
         (tx, rx, mac): (T, R, [u8; 6]),
@@ -188,9 +188,7 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
                 true => self.hand_off.from.frame(self.done),
             };
             let other = self.stack.process(self.done, frame, now, &mut self.tx);
-            if let Some(worker) = other
-                && !self.hand_off.to.send(worker, frame)
-            {
+            if other.is_some_and(|worker| !self.hand_off.to.send(worker, frame)) {
                 self.stack.count_lost_hand_off();
             }
             self.done += 1;

@@ -153,13 +153,16 @@ fn through_ports() -> Vec<Row> {
     ]
 }
 
-/// Returns the rows of connections whose ends are both on one cpu.
+/// Returns the rows of connections. Each cpu has both ends of its connections.
 fn stateful() -> Vec<Row> {
     let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/article-tcp.toml");
     let run = [CABLE, "--stateful", profile, "--cps", "5M", "--workers", "1"];
+    let run_2 = [CABLE, "--stateful", profile, "--cps", "5M", "--workers", "2", "--senders", "2"];
     let (fast, small) = ("short TCP connections, one cpu, thousands/s", "both ends, bytes");
+    let fast_2 = "short TCP connections, two cpus, thousands/s";
     vec![
         gen_row(fast, &run, Figure::Connections, least(800.0, 1500.0)),
+        gen_row(fast_2, &run_2, Figure::Connections, times(fast, 1.8, 1.95)),
         gen_row(small, &run, Figure::BytesPerConnection, most(256.0, 192.0)),
     ]
 }

@@ -123,7 +123,8 @@ pub(crate) struct GenArgs {
     ramp: Option<Duration>,
     /// Send with N senders, each with a transmit queue of each port and 1/N of every stream
     ///
-    /// By default 1; with -c the number of -c, or fewer if there are fewer cpus.
+    /// By default 1; with -c the number of -c, or fewer if there are fewer cpus. With --stateful,
+    /// each end has N tasks, each with a queue of its port and 1/N of the connections.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     senders: Option<u16>,
     /// Receive with N receivers, each with a receive queue of each port; 0 receives nothing

@@ -94,9 +94,12 @@ impl SessionOptions<'_> {
         self.mtu.or(of_interface).unwrap_or(MTU)
     }
 
-    /// Returns the most connections of each task.
-    fn capacity_of_task(&self) -> u32 {
-        self.capacity.div_ceil(self.tasks.into()).min(CAPACITY_MAX)
+    /// Returns the most connections of each task of an end. Which server gets a connection is up to
+    /// the device, so several have more room.
+    fn capacity_of_task(&self, role: Role) -> u32 {
+        let share = self.capacity.div_ceil(self.tasks.into());
+        let more = if role == Role::Server && self.tasks > 1 { share / 4 + 64 } else { 0 };
+        share.saturating_add(more).min(CAPACITY_MAX)
     }
 }
 
@@ -196,7 +199,7 @@ impl Session {
                 let config = StackConfig {
                     profile: Arc::clone(&options.profile),
                     role: *role,
-                    capacity: options.capacity_of_task(),
+                    capacity: options.capacity_of_task(*role),
                     macs: [macs[port], next_hop],
                     mtu,
                     sharing: Sharing {

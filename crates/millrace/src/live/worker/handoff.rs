@@ -135,8 +135,8 @@ pub(crate) fn of_workers(
     rings.zip((0..).map(steering))
 }
 
-/// Returns how RSS of both ports of a wire spreads packets, where queue `w` belongs to worker `w`; `None` if it differs between them, or
-/// if a port does not report it.
+/// Returns how RSS of both ports of a wire spreads packets over queues, one for each worker. `None`
+/// if it differs between them, or if a port does not report it.
 fn spread_of(wire: &PortPair) -> Option<Arc<RssSpread>> {
     let [a, b] = [&wire.a, &wire.b].map(dpdk::Port::spread);
     let (a, b) = (a?, b?);
