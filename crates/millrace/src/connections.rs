@@ -10,5 +10,5 @@ mod session;
 mod totals;
 
 pub(crate) use profile_file::read_profile;
-pub(crate) use session::{Ends, Finished, PortCounts, Session, SessionOptions};
+pub(crate) use session::{Ends, Finished, PortCounts, Session, SessionOptions, TaskQueues};
 pub(crate) use totals::{EndTotals, Totals};

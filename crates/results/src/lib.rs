@@ -6,6 +6,8 @@
 //! file.
 #![forbid(unsafe_code)]
 
+mod confidence;
+pub mod conntrack;
 pub mod histogram;
 mod limits;
 mod link;

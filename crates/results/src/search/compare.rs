@@ -2,17 +2,9 @@
 //! Compares the answers of two results of searches, goal by goal and size by size.
 
 use super::{Outcome, SearchAnswer, SearchResults, load};
+use crate::confidence::{interval, mean};
 use crate::table;
 use std::io::{self, Write};
-
-/// Two-sided 95 % quantiles of Student's t, for 1 to 30 degrees of freedom.
-const T_95: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-    2.052, 2.048, 2.045, 2.042,
-];
-/// Two-sided 95 % quantile for more degrees of freedom.
-const T_95_OF_MANY: f64 = 1.96;
 
 /// The differences of B from A.
 #[derive(Clone, Debug, PartialEq)]
@@ -197,33 +189,6 @@ impl Found {
         };
         format!("{mark}{}", load(self.mean(), unit))
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Returns the 95 % confidence interval of the difference of two means, in percent of the first
-/// one, by Welch's t-test; `None` if there are too few values.
-fn interval(a: &[f64], b: &[f64]) -> Option<[f64; 2]> {
-    if a.len() < 2 || b.len() < 2 {
-        return None;
-    }
-    // The variance of the mean.
-    let variance = |values: &[f64]| {
-        let (mean, count) = (mean(values), values.len() as f64);
-        values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0) / count
-    };
-    let (of_a, of_b) = (variance(a), variance(b));
-    let squares = |variance: f64, count: usize| variance.powi(2) / (count as f64 - 1.0);
-    let freedom = (of_a + of_b).powi(2) / (squares(of_a, a.len()) + squares(of_b, b.len()));
-    // Without any variance, the degrees of freedom are not a number, and do not matter.
-    let t = match freedom {
-        ..31.0 => T_95[(freedom as usize).max(1) - 1],
-        _ => T_95_OF_MANY,
-    };
-    let (difference, half) = (mean(b) - mean(a), t * (of_a + of_b).sqrt());
-    Some([difference - half, difference + half].map(|end| 100.0 * end / mean(a)))
 }
 
 impl Difference {

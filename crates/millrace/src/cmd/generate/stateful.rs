@@ -10,7 +10,7 @@ mod summary;
 use super::GenArgs;
 use super::trex_cfg::LinkSettings;
 use crate::backend::Backend;
-use crate::connections::{Ends, Session, SessionOptions, Totals, read_profile};
+use crate::connections::{Ends, Session, SessionOptions, TaskQueues, Totals, read_profile};
 use crate::signals;
 use anyhow::{Context, bail};
 use generator::BadLink;
@@ -137,6 +137,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
         next_hops: link.next_hops([None; 2]),
         gateways: &args.gateways,
         tasks: args.senders.unwrap_or(1),
+        queues: TaskQueues::ONE,
         workers: args.workers.map(usize::from),
         tuning: &link.tuning,
         mtu: args.mtu,
