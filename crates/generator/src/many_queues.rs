@@ -137,7 +137,7 @@ fn queue_of(frame: &[u8], count: usize) -> usize {
     let (begin, len) = addresses;
     let words = |from: usize, len: usize| {
         let bytes = frame.get(from..from + len).unwrap_or_default();
-        bytes.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)))
+        bytes.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
     };
     // A sum does not depend on which end is the source.
     let sum: u32 = words(begin, len).chain(words(ports, 4)).sum();

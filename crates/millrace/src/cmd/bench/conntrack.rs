@@ -60,10 +60,17 @@ pub(crate) struct ConntrackArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2,4,8",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: Vec<u32>,
-    /// Queues of each port of the device; fewer than cpus with Open vSwitch only
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2,4,8",
+    /// Queues of each port of the device; by default the numbers of --cpus. Only Open vSwitch can
+    /// have fewer queues than cpus
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=64))]
     queues: Vec<u32>,
+    /// Measure devices with tracking only, or without only: on or off
+    #[arg(long, value_name = "STATE", value_parser = state)]
+    tracking: Option<bool>,
+    /// Leave out the cable: what the generator bears alone is then not known
+    #[arg(long)]
+    no_cable: bool,
     /// Write the results as JSON to FILE or `-`. FILE must be new, empty or such results
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -130,6 +137,14 @@ fn lifetime(text: &str) -> Result<Lifetime, String> {
     }
 }
 
+fn state(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("write on or off".to_owned()),
+    }
+}
+
 fn ports(text: &str) -> Result<String, String> {
     match text.parse::<PortNames>() {
         Ok(names) if names.count() == 2 => Ok(text.to_owned()),
@@ -182,8 +197,12 @@ impl ConntrackArgs {
         if !self.ovs.is_empty() && !has(Dut::Ovs) {
             return Err("--ovs needs --dut ovs".to_owned());
         }
-        for device in self.devices() {
-            if Configuration::all(&device, &self.cpus, &self.queues).is_empty() {
+        let devices = self.devices();
+        if devices.is_empty() {
+            return Err("--no-cable leaves nothing to measure: name a device with --dut".to_owned());
+        }
+        for device in devices {
+            if self.configurations(&device).next().is_none() {
                 return Err(
                     "no number of --cpus has a fitting one of --queues: a device has as many \
                      queues as cpus; Open vSwitch may have fewer"
@@ -217,13 +236,21 @@ impl ConntrackArgs {
             Dut::Kernel => vec![Device::Kernel],
             Dut::External => self.ports.clone().map(Device::External).into_iter().collect(),
         };
-        let mut devices = vec![Device::Cable];
+        let mut devices = if self.no_cable { vec![] } else { vec![Device::Cable] };
         for device in self.duts.iter().flat_map(of) {
             if !devices.contains(&device) {
                 devices.push(device);
             }
         }
         devices
+    }
+
+    /// Returns the configurations of a device that the command line names.
+    fn configurations(&self, device: &Device) -> impl Iterator<Item = Configuration> {
+        let queues = if self.queues.is_empty() { &self.cpus } else { &self.queues };
+        let all = Configuration::all(device, &self.cpus, queues).into_iter();
+        let wanted = self.tracking.filter(|_| device.is_ours());
+        all.filter(move |it| wanted.is_none_or(|wanted| it.has_tracking == wanted))
     }
 
     fn empty_results(&self) -> ConntrackResults {
@@ -248,7 +275,7 @@ impl ConntrackArgs {
         let runner = Runner { rates: &self.rates, interrupted };
         for profile in self.profiles() {
             for device in devices {
-                for configuration in Configuration::all(device, &self.cpus, &self.queues) {
+                for configuration in self.configurations(device) {
                     if interrupted.load(Ordering::Relaxed) {
                         return;
                     }

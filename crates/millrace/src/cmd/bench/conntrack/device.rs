@@ -85,7 +85,7 @@ impl Device {
     }
 
     /// True if this program starts the device, and so knows how it is configured.
-    fn is_ours(&self) -> bool {
+    pub(super) fn is_ours(&self) -> bool {
         !matches!(self, Self::Cable | Self::External(_))
     }
 

@@ -8,7 +8,7 @@ use crate::cpu_locks;
 use crate::tester::{Load, Tester, TesterStatistics};
 use anyhow::Context;
 use report::output::write_line;
-use results::conntrack::{ConntrackResults, Figures, Lifetime, Row};
+use results::conntrack::{ConntrackResults, Figures, Lifetime, Row, SetUp};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -59,11 +59,10 @@ impl Runner<'_> {
     ) -> anyhow::Result<()> {
         let mut bench = Bench::start(configuration, cpus, self.interrupted)?;
         let mut tester = bench.tester()?;
-        if let Some(set_up) = bench.set_up(&row.point)
-            && results.set_ups.iter().all(|it| it.name != set_up.name)
-        {
-            results.set_ups.push(set_up);
-        }
+        // Both profiles have the same set-ups.
+        let is_new = |it: &SetUp| results.set_ups.iter().all(|other| other.name != it.name);
+        let set_up = bench.set_up(&row.point).filter(is_new);
+        results.set_ups.extend(set_up);
         for _ in 0..self.rates.repeat {
             let cps = self.find(row, &mut tester)?;
             let load = Load { cps, ..profile::load(row.point.profile) };
