@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Compares the answers of two results of searches, goal by goal and size by size.
 
-use super::{Outcome, SearchAnswer, SearchResults, load};
+use super::{OneSearch, Outcome, SearchAnswer, SearchResults, load};
 use crate::confidence::{interval, mean};
 use crate::table;
 use std::io::{self, Write};
@@ -9,8 +9,6 @@ use std::io::{self, Write};
 /// The differences of B from A.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Unit of loads.
-    unit: String,
     /// By size and goal.
     pub differences: Vec<Difference>,
 }
@@ -22,6 +20,8 @@ pub struct Difference {
     pub size: Option<u32>,
     /// Name of the goal.
     pub goal: String,
+    /// Unit of the loads.
+    unit: String,
     /// What was found in A and B.
     pub found: [Found; 2],
     /// Difference of the means, in percent of that of A; `None` if both are only known to be at
@@ -57,12 +57,16 @@ pub fn compare(a: &SearchResults, b: &SearchResults) -> Result<Comparison, Canno
     let mut differences = Vec::new();
     for size in sizes(a) {
         for goal in &a.goals {
-            let place = Place { size, goal: &goal.name };
+            let with_answer = |search: &&OneSearch| {
+                search.size == size && search.answers.iter().any(|it| it.goal == goal.name)
+            };
+            let unit = a.searches.iter().find(with_answer).map_or(&*a.unit, |it| a.unit_of(it));
+            let place = Place { size, goal: &goal.name, unit };
             let found = [place.found_in("A", a)?, place.found_in("B", b)?];
             differences.push(place.difference(found)?);
         }
     }
-    Ok(Comparison { unit: a.unit.clone(), differences })
+    Ok(Comparison { differences })
 }
 
 fn refuse_differences(a: &SearchResults, b: &SearchResults) -> Result<(), CannotCompare> {
@@ -108,6 +112,7 @@ fn sizes(of: &SearchResults) -> Vec<Option<u32>> {
 struct Place<'a> {
     size: Option<u32>,
     goal: &'a str,
+    unit: &'a str,
 }
 
 impl Place<'_> {
@@ -168,8 +173,9 @@ impl Place<'_> {
                 return Err(self.refuse(why));
             }
         };
-        let Self { size, goal } = *self;
-        Ok(Difference { size, goal: goal.to_owned(), found, percent, interval })
+        let Self { size, goal, unit } = *self;
+        let (goal, unit) = (goal.to_owned(), unit.to_owned());
+        Ok(Difference { size, goal, unit, found, percent, interval })
     }
 }
 
@@ -213,7 +219,7 @@ impl Comparison {
     pub fn print(&self, tolerance: f64, out: &mut impl Write) -> io::Result<()> {
         let headings = ["size", "goal", "A", "B", "difference", "95 % interval", ""];
         let row = |of: &Difference| {
-            let [a, b] = [0, 1].map(|file| of.found[file].shown(&self.unit));
+            let [a, b] = [0, 1].map(|file| of.found[file].shown(&of.unit));
             let percent = of.percent.map_or("-".to_owned(), |percent| format!("{percent:+.2} %"));
             let interval = of.interval.map(|[low, high]| format!("{low:+.2} to {high:+.2} %"));
             let verdict = if of.is_worse(tolerance) { "worse" } else { "" };
