@@ -115,8 +115,8 @@ impl SessionOptions<'_> {
         share.saturating_add(more).min(CAPACITY_MAX)
     }
 
-    /// Returns the configuration of a task's ends at a port. `macs` are those of the port and of the
-    /// next hop.
+    /// Returns the configuration of a task's ends at a port. `macs` are those of the port and of
+    /// the next hop.
     fn config_of(
         &self,
         (port, role): (usize, Role),

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 ///
 /// Prints the difference of B from A in percent, with a 95 % confidence interval (Welch's t-test)
 /// if both were searched with `--repeat`. Also compares results of `millrace bench conntrack`, row
-/// by row; --json and --html then write A with the rows that only B has figures for.
+/// by row, and can write A with the rows that only B has figures for.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareArgs {

@@ -51,7 +51,8 @@ impl Judge<'_> {
     /// Judges by connections and packets. While packets are on their way, only by connections.
     pub(super) fn by_connections(&self) -> Verdict {
         let attempted = self.statistics.client.attempted;
-        let failed_percent = percent(self.statistics.failed(), attempted);
+        // Connections that began before the sample may fail in it: at most all have failed.
+        let failed_percent = percent(self.statistics.failed().min(attempted), attempted);
         let (sent, lost) = self.packets();
         let lost_percent = percent(lost, sent).filter(|_| self.is_final);
         let within = |share: Option<f64>| share.is_none_or(|it| it <= self.threshold_percent);
@@ -136,6 +137,8 @@ mod tests {
             assert_eq!(verdict.is_good, is_good, "{failed} {lost}");
             assert!(!verdict.is_tester_limit);
         }
+        let verdict = judge(&sample(3600, 0)).by_connections();
+        assert_eq!(verdict.failed_percent, Some(100.0), "older connections have failed, too");
         let verdict = judge(&sample(2, 14)).by_connections();
         assert_eq!((verdict.failed_percent, verdict.lost_percent), (Some(0.2), Some(0.2)));
     }
