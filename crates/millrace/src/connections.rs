@@ -9,6 +9,6 @@ mod profile_file;
 mod session;
 mod totals;
 
-pub(crate) use profile_file::read_profile;
+pub(crate) use profile_file::{ProfileOptions, read_profile};
 pub(crate) use session::{Ends, Finished, PortCounts, Session, SessionOptions};
 pub(crate) use totals::{EndTotals, Totals};

@@ -264,9 +264,11 @@ impl Stack {
         let Some(key) = key else { return };
         let transport = if headers.is_udp { Transport::Udp } else { Transport::Tcp };
         let is_first = headers.is_udp || headers.flags & (SYN | ACK | RST) == SYN;
-        let listens = |it: &crate::Template| (it.transport, it.port) == (transport, headers.dport);
-        let template = self.profile.templates.iter().position(listens);
-        let Some(template) = template.filter(|_| is_first && self.role == Role::Server) else {
+        if !is_first || self.role != Role::Server {
+            return self.answer_stray(number, frame, out);
+        }
+        let place = self.addresses.place_of_server(key.local);
+        let Some(template) = self.profile.template_at(transport, headers.dport, place) else {
             return self.answer_stray(number, frame, out);
         };
         let state = if headers.is_udp { State::Udp } else { State::SynReceived };

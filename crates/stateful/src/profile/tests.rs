@@ -90,7 +90,12 @@ fn faults_are_named() {
         ("48.0.0.0-48.0.0.255", "2001:2::1-2001:2::9", "one range is IPv4, the other IPv6"),
         ("48.0.0.0-48.0.0.255", "48.0.0.9-48.0.0.1", "the last address is below the first"),
         ("5353", "5353\nlimit = 0", "limit: must be at least 1"),
-        ("proto = \"udp\"\nport = 5353", "port = 8080", "template short has the same proto"),
+        (
+            "proto = \"udp\"",
+            "proto = \"udp\"\ncapture = \"some\"",
+            "2: client, server, proto: they",
+        ),
+        ("cps = 99", "cps = 99\nsessions = \"tcp\"", "sessions, pauses: they are for a template"),
     ];
     for (from, to, expected) in faults {
         let text = PROFILE.replacen(from, to, 1);

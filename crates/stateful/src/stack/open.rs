@@ -8,7 +8,7 @@ use crate::counters::Counter;
 use crate::endpoint::State;
 use crate::frame::Output;
 use crate::pace::Pace;
-use crate::profile::{Profile, Timeouts, Transport};
+use crate::profile::{Profile, Share, Timeouts, Transport};
 use crate::sharing::{Ends, Sharing};
 use crate::table::Key;
 use crate::tuples::Tuples;
@@ -47,9 +47,14 @@ pub(super) struct Opener {
 impl Opener {
     pub(super) fn of_profile(profile: &Profile, sharing: &Sharing) -> Vec<Self> {
         let (number, workers) = (u64::from(sharing.worker), u64::from(sharing.workers));
-        let counts = [profile.clients.count(), profile.servers.count()];
+        let servers = profile.servers.count();
+        let counts = |share: Share| [profile.clients.count(), share.count(servers)];
         let opener = |template: &crate::Template| Self {
-            tuples: Tuples::new(counts, &profile.client_ports, sharing.of_ports()),
+            tuples: Tuples::new(
+                counts(template.share),
+                &profile.client_ports,
+                sharing.of_ports(),
+            ),
             tuples_each: sharing.tuples_each(),
             others: 0,
             pace: Pace::new(0.0, 0, 0),
@@ -189,7 +194,7 @@ impl Stack {
         for _ in 0..DRAWS {
             let tuple = tuples.take();
             let key = Key {
-                remote: self.addresses.server(tuple.server),
+                remote: self.addresses.server(template.share.place(tuple.server)),
                 local: self.addresses.client(tuple.client),
                 remote_port: template.port,
                 local_port: tuple.port,

@@ -10,7 +10,7 @@ mod summary;
 use super::GenArgs;
 use super::trex_cfg::LinkSettings;
 use crate::backend::Backend;
-use crate::connections::{Ends, Session, SessionOptions, Totals, read_profile};
+use crate::connections::{Ends, ProfileOptions, Session, SessionOptions, Totals, read_profile};
 use crate::signals;
 use anyhow::{Context, bail};
 use generator::BadLink;
@@ -18,9 +18,9 @@ use json::{Interval, Results};
 use lines::Lines;
 use report::output::{JsonFile, write_line, write_line_at_once};
 use search::parse_number;
-use stateful::Counters;
+use stateful::{Counters, Pauses, Profile};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,10 +40,12 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// Options of stateful traffic.
 #[derive(clap::Args)]
 pub(super) struct StatefulArgs {
-    /// Open TCP connections and UDP exchanges by a profile: a TOML file, or an ASTF profile (.py)
+    /// Open TCP connections and UDP exchanges by a profile: a TOML file, an ASTF profile (.py), or
+    /// a capture (.pcap, .pcapng)
     ///
-    /// A profile in Python is a program: it runs with your rights. Clients are at port A, servers
-    /// at port B. With one port, --ends says which of them.
+    /// A profile in Python is a program: it runs with your rights. Of a capture, each session is
+    /// replayed once a second: --cps changes that. Clients are at port A, servers at port B. With
+    /// one port, --ends says which of them.
     #[arg(long, value_name = "PROFILE",
           conflicts_with_all = ["streams", "rate", "profile", "verify", "stats", "selftest"])]
     stateful: Option<PathBuf>,
@@ -60,6 +62,16 @@ pub(super) struct StatefulArgs {
     /// Pass an argument to an ASTF profile, as TRex does with -t; may be given several times
     #[arg(long = "tunable", value_name = "KEY=VALUE", requires = "stateful")]
     tunables: Vec<String>,
+    /// Replay these sessions of a capture: a list such as tcp/80,udp,3-5
+    ///
+    /// Numbers count the sessions of the capture, from 1, by their first packets.
+    #[arg(long, value_name = "LIST", requires = "stateful")]
+    sessions: Option<String>,
+    /// Pauses of a capture to keep: all (by default), udp, or none
+    ///
+    /// Those below a millisecond are always left out.
+    #[arg(long, value_name = "WHICH", value_parser = pauses, requires = "stateful")]
+    pauses: Option<Pauses>,
     /// Ends of connections at the ports
     #[arg(long, value_name = "ENDS", value_enum, requires = "stateful")]
     ends: Option<Ends>,
@@ -82,7 +94,31 @@ fn number(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads which pauses are kept.
+fn pauses(text: &str) -> Result<Pauses, String> {
+    match text {
+        "all" => Ok(Pauses::All),
+        "udp" => Ok(Pauses::Udp),
+        "none" => Ok(Pauses::None),
+        _ => Err("must be all, udp or none".to_owned()),
+    }
+}
+
 impl StatefulArgs {
+    /// Reads the profile.
+    fn profile(&self, path: &Path) -> anyhow::Result<Profile> {
+        let options = ProfileOptions {
+            tunables: &self.tunables,
+            sessions: self.sessions.as_deref(),
+            pauses: self.pauses,
+        };
+        let mut profile = read_profile(path, &options)?;
+        if let Some(count) = self.connections {
+            profile.keep_open(count as u64);
+        }
+        Ok(profile)
+    }
+
     /// True if the traffic is stateful.
     pub(super) fn is_given(&self) -> bool {
         self.stateful.is_some()
@@ -119,11 +155,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     args.refuse_unsupported_by_stateful()?;
     let stateful = &args.stateful;
     let path = stateful.stateful.as_ref().context("--stateful needs a profile")?;
-    let mut profile = read_profile(path, &stateful.tunables)?;
-    if let Some(count) = stateful.connections {
-        profile.keep_open(count as u64);
-    }
-    let profile = Arc::new(profile);
+    let profile = Arc::new(stateful.profile(path)?);
     let names = args.ports.as_ref().context("--stateful needs PORTS: A,B, or one with --ends")?;
     let ends = match (stateful.ends, names.count()) {
         (Some(ends), _) => ends,

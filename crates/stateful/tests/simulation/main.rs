@@ -2,6 +2,8 @@
 //! Runs clients and servers against each other over a simulated link that loses, duplicates and
 //! reorders frames, in simulated time.
 
+mod recorded;
+
 use proptest::prelude::*;
 use stateful::{BURST_MAX, Counter, Output, Profile, Role, Sharing, Stack, StackConfig};
 use std::collections::BTreeMap;
@@ -92,7 +94,11 @@ struct World {
 
 impl World {
     fn new(profile: &str, impairments: Impairments, seed: u64, room: usize) -> Self {
-        let profile = Arc::new(Profile::from_toml(profile, &|_| Err(String::new())).unwrap());
+        let profile = Profile::from_toml(profile, &|_| Err(String::new())).unwrap();
+        Self::of(Arc::new(profile), impairments, seed, room)
+    }
+
+    fn of(profile: Arc<Profile>, impairments: Impairments, seed: u64, room: usize) -> Self {
         let stack = |role, own: u8| {
             Stack::new(StackConfig {
                 profile: Arc::clone(&profile),
