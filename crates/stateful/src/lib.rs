@@ -8,6 +8,7 @@ mod context;
 mod counters;
 mod endpoint;
 mod frame;
+mod icmp_error;
 mod pace;
 mod packet;
 mod profile;

@@ -10,7 +10,7 @@ pub use range::AddressRange;
 pub(crate) use range::{is_ipv4, number_of, number_of_v4};
 pub(crate) use share::Share;
 
-use crate::program::{Program, ProgramError};
+use crate::program::{Program, ProgramError, Step};
 use crate::recorded::Pauses;
 use action::ReadFile;
 use serde::Deserialize;
@@ -38,6 +38,9 @@ pub struct Profile {
     pub timeouts: Timeouts,
     /// Kinds of connections.
     pub templates: Vec<Template>,
+    /// Held connections that are released each second, the oldest first, once all are open. If
+    /// none, they are held until the end.
+    pub churn: Option<f64>,
     /// What users should know of captures: which sessions are left out.
     pub notes: Vec<String>,
 }
@@ -263,7 +266,7 @@ impl Profile {
         }
         Share::assign(&mut templates, servers.count())?;
         timeouts.wait_for_pauses(longest_pause_ms);
-        Ok(Self { clients, servers, client_ports, timeouts, templates, notes })
+        Ok(Self { clients, servers, client_ports, timeouts, templates, churn: None, notes })
     }
 
     /// Has `count` connections open at a time: each template its share, by connections per second.
@@ -276,6 +279,18 @@ impl Profile {
             (template.limit, template.is_continuous) = (Some(limit), true);
             left -= limit.min(left);
             rest = (rest - template.cps).max(f64::MIN_POSITIVE);
+        }
+    }
+
+    /// Closes `rate` connections a second, the oldest first, when as many are open as should be.
+    /// All clients hold their connections after their last action.
+    pub fn release_oldest(&mut self, rate: f64) {
+        self.churn = Some(rate);
+        for template in &mut self.templates {
+            template.client.wait_before_close(Step::Hold);
+            if template.transport == Transport::Tcp {
+                template.server.wait_before_close(Step::WaitForClose);
+            }
         }
     }
 

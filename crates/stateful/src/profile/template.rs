@@ -218,6 +218,11 @@ fn compile(
     if transport == Transport::Udp && actions.contains(&Action::WaitForClose) {
         return Err(refuse("wait_for_close: UDP has no end that the peer can see".to_owned()));
     }
+    if end == "server" && actions.contains(&Action::Hold) {
+        return Err(refuse(
+            "hold: only clients hold: let the server \"wait_for_close\"".to_owned(),
+        ));
+    }
     let fault = |fault| ProfileError::Program { name: name.to_owned(), end, fault };
     let program = Program::new(actions).map_err(fault)?;
     if transport == Transport::Udp && program.longest > DATAGRAM_MAX {

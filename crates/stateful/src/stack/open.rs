@@ -41,7 +41,7 @@ pub(super) struct Opener {
     /// Most connections: active ones if they are replaced, otherwise in total.
     limit: Option<u64>,
     is_continuous: bool,
-    is_stopped: bool,
+    pub(super) is_stopped: bool,
 }
 
 impl Opener {
@@ -83,6 +83,11 @@ impl Opener {
 
     fn rate_now(&self) -> f64 {
         self.pace.rate()
+    }
+
+    /// True if as many connections are open as should be.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_continuous && self.limit.is_some_and(|limit| self.active >= limit)
     }
 
     /// Returns how many connections may be opened now.
@@ -136,8 +141,9 @@ impl Stack {
     }
 
     /// Opens connections that are due, up to 32 of each template; true if there was any.
+    /// Before, releases held ones.
     pub fn open(&mut self, now_ns: u64, out: &mut impl Output) -> bool {
-        let mut is_any = false;
+        let mut is_any = self.release(now_ns, out);
         for template in 0..self.openers.len() {
             let due = self.openers[template].due(now_ns).min(OPENED_MAX).min(out.room() as u64);
             if due > 0 {
