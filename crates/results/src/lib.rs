@@ -6,6 +6,7 @@
 //! file.
 #![forbid(unsafe_code)]
 
+pub mod connections;
 pub mod histogram;
 mod limits;
 mod link;
