@@ -50,11 +50,7 @@ impl Opener {
         let servers = profile.servers.count();
         let counts = |share: Share| [profile.clients.count(), share.count(servers)];
         let opener = |template: &crate::Template| Self {
-            tuples: Tuples::new(
-                counts(template.share),
-                &profile.client_ports,
-                sharing.of_ports(),
-            ),
+            tuples: Tuples::new(counts(template.share), &profile.client_ports, sharing.of_ports()),
             tuples_each: sharing.tuples_each(),
             others: 0,
             pace: Pace::new(0.0, 0, 0),

@@ -210,7 +210,7 @@ fn what_is_not_supported_is_refused_at_its_line() {
     let end = "s.recv(1)";
     let programs = [
         ("c.send('a'); c.set_tick_var('b')", "7: ASTFProgram.set_tick_var() is not supported"),
-        ("c = ASTFProgram(file='a.pcap'); c.send('a')", "6: send(): a program from a capture has"),
+        ("c = ASTFProgram(file='a.pcap'); c.send('a')", "7: send(): a program from a capture has"),
         ("c = ASTFProgram(file='a.pcap')", "10: ASTFTemplate: both programs must come from the"),
         ("c = s = ASTFProgram(file='a.pcap')", "10: ASTFTemplate: the server's program needs side"),
         ("ASTFCapInfo(file='a.pcap', l7_percent=1)", "6: ASTFCapInfo(l7_percent=...) is not"),
