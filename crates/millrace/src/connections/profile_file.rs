@@ -30,7 +30,7 @@ pub(crate) fn read_profile(path: &Path, options: &ProfileOptions<'_>) -> anyhow:
     }
     if !is_capture && (options.sessions.is_some() || options.pauses.is_some()) {
         bail!(
-            "--sessions and --pauses are for a capture; {} is a profile: write them into a template",
+            "--sessions and --pauses are for a capture; {} is a profile: its templates have them",
             path.display()
         );
     }

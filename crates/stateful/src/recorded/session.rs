@@ -115,9 +115,8 @@ impl Session {
         if self.events.is_empty() && (is_syn || packet.payload.is_empty()) {
             self.begun_ns = packet.time_ns;
         }
-        if packet.flags & ACK != 0
-            && let Some(peer) = &mut self.streams[1 - end]
-        {
+        let peer = self.streams[1 - end].as_mut();
+        if let Some(peer) = peer.filter(|_| packet.flags & ACK != 0) {
             peer.note_acknowledged(packet.ack, packet.number);
         }
         let Some(stream) = &mut self.streams[end] else { return };

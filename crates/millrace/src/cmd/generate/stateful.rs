@@ -129,9 +129,8 @@ impl StatefulArgs {
         if let Some(churn) = self.churn {
             profile.release_oldest(churn);
         }
-        if let (Some(churn), Some(cps)) = (self.churn, self.cps)
-            && cps < churn
-        {
+        let rates = self.cps.zip(self.churn);
+        if let Some((cps, churn)) = rates.filter(|(cps, churn)| cps < churn) {
             bail!("--cps {cps} is below --churn {churn}: fewer would be opened than closed");
         }
         Ok(profile)

@@ -156,7 +156,8 @@ class ASTFProgram:
 
 def file_beside_profile(name, file):
     """Returns the path of a file whose name is relative to the profile's folder."""
-    return os.path.join(os.path.dirname(caller()[0]), os.fspath(check(file, (str, os.PathLike), name)))
+    file = os.fspath(check(file, (str, os.PathLike), name))
+    return os.path.join(os.path.dirname(caller()[0]), file)
 
 
 def message(verb, data, size, fill):
