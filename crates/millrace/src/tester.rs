@@ -15,12 +15,14 @@ mod statistics;
 
 pub(crate) use daemon::Daemon;
 pub(crate) use generator::{GeneratorTester, profile_of};
-pub(crate) use load::{Load, LoadError, MAX_FLOWS};
+pub(crate) use load::{HOLD_MAX_MS, Load, LoadError, MAX_FLOWS};
 pub(crate) use remote::RemoteTester;
 pub(crate) use simulated::{SimulatedDevice, SimulatedTester};
 #[cfg(test)]
 pub(crate) use statistics::Rates;
-pub(crate) use statistics::{FailureCounts, SetupLatency, Side, TesterStatistics, TrafficCounts};
+pub(crate) use statistics::{
+    FailureCounts, LatencyPercentiles, Side, TesterStatistics, TrafficCounts,
+};
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

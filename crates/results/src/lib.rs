@@ -6,7 +6,9 @@
 //! file.
 #![forbid(unsafe_code)]
 
+mod confidence;
 pub mod connections;
+pub mod conntrack;
 pub mod histogram;
 mod limits;
 mod link;

@@ -2,6 +2,8 @@
 //! Draws charts as SVG for a page. The page's style sheet replaces the colours named here by those
 //! of a light or a dark page. A chart without points is empty.
 
+pub mod categories;
+
 use crate::units;
 use plotters::coord::Shift;
 use plotters::prelude::*;

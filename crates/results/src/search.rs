@@ -4,10 +4,12 @@
 //! change.
 
 mod compare;
+mod connections;
 mod page;
 mod text;
 
 pub use compare::{CannotCompare, Comparison, Difference, compare};
+pub use connections::{ConnectionFigures, FailedConnections, LatencyPercentiles};
 pub use page::page;
 pub use text::{load, print};
 
@@ -18,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub const KIND: &str = "millrace-search";
 
 /// Results of one search or several.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchResults {
     /// Version of Millrace.
     pub version: String,
@@ -38,7 +40,8 @@ pub struct SearchResults {
     pub streams: Vec<String>,
     /// Options of the generator.
     pub generator_options: Vec<String>,
-    /// Unit of loads: `pps`, `bps` (on the wire), `bps-l2` (frames with FCS), `%` (of the link).
+    /// Unit of loads: `pps`, `bps` (on the wire), `bps-l2` (frames with FCS), `%` (of the link),
+    /// `cps` (connections per second), `conn` (connections at a time).
     pub unit: String,
     /// Smallest load.
     pub min_load: f64,
@@ -91,6 +94,9 @@ pub struct OneSearch {
     pub size: Option<u32>,
     /// Number of the search with this size, from 1.
     pub number: u32,
+    /// Unit of the loads of this search; null if it is that of the results.
+    #[serde(default)]
+    pub unit: Option<String>,
     /// What the tester bears back to back; null if it was not calibrated.
     pub calibration: Option<Calibration>,
     /// What was found, by goal.
@@ -128,7 +134,7 @@ pub enum Outcome {
     TesterLimit,
     /// The time was over.
     TimeOver,
-    /// A signal has ended the search.
+    /// A signal or an error has ended the search.
     Interrupted,
 }
 
@@ -152,6 +158,9 @@ pub struct SearchAnswer {
     pub throughput_pps: Option<f64>,
     /// Latency in the last of the longest trials at the lower bound.
     pub latency: Option<Latency>,
+    /// Connections in that trial; null if the load is packets.
+    #[serde(default)]
+    pub connections: Option<ConnectionFigures>,
 }
 
 /// What the trials at a load say about a goal.
@@ -194,25 +203,28 @@ pub struct SearchTrial {
     pub seed: u64,
     /// Whether the trial counts.
     pub kind: TrialKind,
-    /// Packets that were to be sent.
+    /// Packets that were to be sent, or connections that were to be opened.
     pub intended: u64,
-    /// Packets sent in time.
+    /// Packets sent in time, or connections opened in time.
     pub offered: u64,
-    /// Packets that came back intact.
+    /// Packets that came back intact, or connections that did not fail.
     pub forwarded: u64,
-    /// Packets not sent in time.
+    /// Packets not sent in time, or connections not opened in time.
     pub unsent: u64,
-    /// Packets sent that did not come back.
+    /// Packets sent that did not come back, or connections that failed.
     pub lost: u64,
     /// Packets that the tester's own ports dropped.
     pub missed: u64,
     /// Share of the intended packets that were lost or not sent, from 0 to 1; 1 if the latency was
-    /// above its limit.
+    /// above its limit. The same for connections; the share of lost packets if that is larger.
     pub loss_ratio: f64,
     /// The part of it that is surely not the tester's.
     pub loss_ratio_of_device: f64,
-    /// Latency; null if no packet came back.
+    /// Latency; null if no packet came back, or if the load is connections.
     pub latency: Option<Latency>,
+    /// Connections; null if the load is packets.
+    #[serde(default)]
+    pub connections: Option<ConnectionFigures>,
     /// Longest time in which the receiver did not run, in nanoseconds.
     pub longest_gap_ns: u64,
     /// Milliseconds that a hypervisor took from the cpus of the tester; null if not known.
@@ -250,6 +262,11 @@ impl SearchResults {
             return Err("is no JSON of `millrace bench search --json`".to_owned());
         }
         serde_json::from_str(text).map_err(|error| format!("is damaged: {error}"))
+    }
+
+    /// Returns the unit of the loads of a search.
+    pub fn unit_of<'a>(&'a self, search: &'a OneSearch) -> &'a str {
+        search.unit.as_deref().unwrap_or(&self.unit)
     }
 
     /// True if no trial was made.

@@ -191,13 +191,14 @@ impl Stack {
         noted.key = None;
         let headers = match read(frame) {
             Ok(headers) => headers,
+            Err(NotRead::Foreign) if self.note_error(frame) => return false,
             Err(not_read) => {
                 self.counters[match not_read {
                     NotRead::Foreign => Counter::Foreign,
                     NotRead::Malformed => Counter::Malformed,
                     NotRead::BadChecksum => Counter::BadChecksums,
                 }] += 1;
-                return not_read == NotRead::Foreign && !self.note_error(frame);
+                return not_read == NotRead::Foreign;
             }
         };
         let local = match self.role {

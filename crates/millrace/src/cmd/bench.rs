@@ -6,7 +6,9 @@ mod compare;
 mod conntrack;
 mod cps;
 mod highest_rate;
+mod rfc9693;
 mod search;
+mod serving_generator;
 mod testbed;
 
 pub(crate) use testbed::{EndWithParentArgs, SUBCOMMAND as END_WITH_PARENT, end_with_parent};
@@ -23,6 +25,7 @@ pub(crate) struct BenchArgs {
 #[derive(clap::Subcommand)]
 enum BenchCommand {
     Search(Box<search::SearchArgs>),
+    Rfc9693(Box<rfc9693::Rfc9693Args>),
     Compare(compare::CompareArgs),
     Baseline(baseline::BaselineArgs),
     Cps(cps::CpsArgs),
@@ -32,6 +35,7 @@ enum BenchCommand {
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         BenchCommand::Search(args) => search::run(args),
+        BenchCommand::Rfc9693(args) => rfc9693::run(args),
         BenchCommand::Compare(args) => compare::run(args),
         BenchCommand::Baseline(args) => baseline::run(args),
         BenchCommand::Cps(args) => cps::run(args),

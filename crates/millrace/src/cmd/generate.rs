@@ -46,8 +46,12 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
     });
     let link = args.read_trex_cfg()?;
     if let Some(address) = args.serve.address() {
-        let workers = WorkerArgs::new(args.workers, args.senders, args.cpus.clone());
+        let (workers, senders, queues) = (args.workers, args.senders, args.serve.queues());
+        let workers = WorkerArgs::new(workers, senders, args.cpus.clone(), queues);
         return serve::run(address, &args.serve, args.ports.as_ref().zip(Some(&workers)));
+    }
+    if args.serve.queues().is_given() {
+        bail!("--rx-queues and --tx-queues need --serve: leave them out");
     }
     if args.stateful.is_given() {
         return stateful::run(&args, &link);

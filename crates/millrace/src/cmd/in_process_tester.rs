@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Opens the tester of this process: the stateful generator on these ports, or a simulated device.
 
-use crate::connections::{Ends, SessionOptions};
+use crate::connections::{Ends, SessionOptions, TaskQueues};
 use crate::ports::{BurstArgs, PortNames, Tuning};
 use crate::tester::{
     GeneratorTester, Load, SimulatedDevice, SimulatedTester, Tester, TesterError, profile_of,
@@ -26,12 +26,42 @@ pub(crate) struct WorkerArgs {
     /// Run clients and servers on these cpus, such as 2,4-6, clients first
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
+    #[command(flatten)]
+    queues: QueueArgs,
+}
+
+/// Numbers of queues; by default one in each direction.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct QueueArgs {
+    /// Receive from N queues of each port: as many as the device sends to, over memif
+    #[arg(long, value_name = "N", conflicts_with = "senders",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    rx_queues: Option<u16>,
+    /// Spread connections over N transmit queues of each port: as many as the device receives from
+    #[arg(long, value_name = "N", conflicts_with = "senders",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    tx_queues: Option<u16>,
+}
+
+impl QueueArgs {
+    pub(crate) fn is_given(self) -> bool {
+        self.rx_queues.or(self.tx_queues).is_some()
+    }
+
+    fn counts(self) -> TaskQueues {
+        TaskQueues { rx: self.rx_queues.unwrap_or(1), tx: self.tx_queues.unwrap_or(1) }
+    }
 }
 
 impl WorkerArgs {
     /// Returns the options of `gen` in this form.
-    pub(crate) fn new(workers: Option<u8>, senders: Option<u16>, cpus: Option<CpuList>) -> Self {
-        Self { workers, senders, cpus }
+    pub(crate) fn new(
+        workers: Option<u8>,
+        senders: Option<u16>,
+        cpus: Option<CpuList>,
+        queues: QueueArgs,
+    ) -> Self {
+        Self { workers, senders, cpus, queues }
     }
 }
 
@@ -70,6 +100,7 @@ fn open_generator(
         next_hops: [None; 2],
         gateways: &[],
         tasks: workers.senders.unwrap_or(1),
+        queues: workers.queues.counts(),
         workers: workers.workers.map(usize::from),
         tuning: &tuning,
         mtu: None,

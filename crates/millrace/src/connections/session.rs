@@ -7,10 +7,10 @@ use super::totals::{Ledger, Totals};
 use crate::cpu_locks;
 use crate::ports::{OpenOptions, OpenPorts, PortNames, Tuning};
 use anyhow::{Context, bail};
-use dpdk::{Job, Port, PortStats};
+use dpdk::{Job, Mempool, Port, PortStats, RxQueue, TxQueue};
 use generator::{
     BadLink, BurstSizes, Clock, Connections, ConnectionsCommand, ConnectionsReport, Phase, PortRx,
-    PortTx, Stage, Task, commands, hand_offs, mailbox, run_tasks,
+    PortTx, RxQueues, Stage, Task, TxQueues, commands, hand_offs, mailbox, run_tasks,
 };
 use rtrb::{Producer, PushError};
 use stateful::{CAPACITY_MAX, Profile, Role, Sharing, Stack, StackConfig};
@@ -58,8 +58,9 @@ pub(crate) struct SessionOptions<'a> {
     pub(crate) next_hops: [Option<[u8; 6]>; 2],
     /// Gateways of ports A and B, whose MAC addresses are resolved.
     pub(crate) gateways: &'a [IpAddr],
-    /// Tasks of each end, each with a queue of its port.
+    /// Tasks of each end, each with queues of its port.
     pub(crate) tasks: u16,
+    pub(crate) queues: TaskQueues,
     /// Workers; by default one for each task while cpus are free.
     pub(crate) workers: Option<usize>,
     pub(crate) tuning: &'a Tuning,
@@ -69,6 +70,18 @@ pub(crate) struct SessionOptions<'a> {
     pub(crate) seed: u64,
     /// How frames are impaired between the ends and their ports.
     pub(crate) bad_link: Option<BadLink>,
+}
+
+/// Queues of each task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskQueues {
+    pub(crate) rx: u16,
+    pub(crate) tx: u16,
+}
+
+impl TaskQueues {
+    /// One queue in each direction.
+    pub(crate) const ONE: Self = Self { rx: 1, tx: 1 };
 }
 
 /// MTU of ports that do not say theirs.
@@ -100,6 +113,28 @@ impl SessionOptions<'_> {
         let share = self.capacity.div_ceil(self.tasks.into());
         let more = if role == Role::Server && self.tasks > 1 { share / 4 + 64 } else { 0 };
         share.saturating_add(more).min(CAPACITY_MAX)
+    }
+
+    /// Returns the configuration of a task's ends at a port. `macs` are those of the port and of the
+    /// next hop.
+    fn config_of(
+        &self,
+        (port, role): (usize, Role),
+        macs: [[u8; 6]; 2],
+        mtu: u16,
+        sharing: Sharing,
+    ) -> StackConfig {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        StackConfig {
+            profile: Arc::clone(&self.profile),
+            role,
+            capacity: self.capacity_of_task(role),
+            macs,
+            mtu,
+            seed: self.seed.wrapping_add((port as u64) << 32 | u64::from(sharing.worker)),
+            sharing,
+            begun_us: now.as_micros() as u64,
+        }
     }
 }
 
@@ -142,8 +177,8 @@ impl Session {
         let workers = options.workers(roles.len() * usize::from(options.tasks));
         let mut open = names.open(&OpenOptions {
             workers,
-            rx_queues: options.tasks,
-            tx_queues: options.tasks,
+            rx_queues: options.tasks * options.queues.rx,
+            tx_queues: options.tasks * options.queues.tx,
             mtu: options.mtu,
             needed_mtu: 0,
             sends_on_time: false,
@@ -190,7 +225,6 @@ impl Session {
         let mut tasks: Vec<Box<dyn Task>> = Vec::new();
         let macs: Vec<_> = open.ports.iter().map(|port| port.info().mac).collect();
         let interval_ns = options.interval.as_nanos() as u64;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         for (port, role) in options.ends.roles().iter().enumerate() {
             let (next_hop, mtu) = ends[port];
             let (rx, tx) = std::mem::take(&mut open.queues[port]);
@@ -198,46 +232,39 @@ impl Session {
             let spread = spread_of(&open.ports[port], options.tasks);
             let mut hand_offs = hand_offs(options.tasks).into_iter();
             for number in 0..options.tasks {
-                let seed = options.seed.wrapping_add((port as u64) << 32 | u64::from(number));
-                let config = StackConfig {
-                    profile: Arc::clone(&options.profile),
-                    role: *role,
-                    capacity: options.capacity_of_task(*role),
-                    macs: [macs[port], next_hop],
-                    mtu,
-                    sharing: Sharing {
-                        worker: number,
-                        workers: options.tasks,
-                        spread: spread.clone(),
-                    },
-                    seed,
-                    begun_us: now.as_micros() as u64,
-                };
+                let sharing =
+                    Sharing { worker: number, workers: options.tasks, spread: spread.clone() };
+                let macs = [macs[port], next_hop];
+                let config = options.config_of((port, *role), macs, mtu, sharing);
+                let seed = config.seed;
                 let stack = Box::new(Stack::new(config.clone()));
                 self.configs.push(config);
                 if number == 0 {
                     self.bytes_per_connection += stack.bytes_per_record();
                 }
-                let (rx, tx) = (queues.0.next(), queues.1.next());
-                let (rx, tx) = rx.zip(tx).context("a queue for each task")?;
                 let hand_off = hand_offs.next().unwrap_or_default();
-                let BurstSizes { rx: rx_burst, tx: tx_burst } = options.bursts;
-                let tx = PortTx::new(tx, open.mempool).with_burst(tx_burst);
-                let rx = PortRx::new(rx).with_burst(rx_burst);
+                let (mut tx, mut rx) =
+                    links((&mut queues.0, &mut queues.1), open.mempool, options)?;
                 let (outbox, inbox) =
                     mailbox(interval_ns.div_ceil(REPORTS), ConnectionsReport::default);
                 self.ledger.add(*role, inbox);
                 let (producer, consumer) = commands();
                 self.commands.push((*role, producer));
-                let mac = macs[port];
-                tasks.push(match options.bad_link {
-                    None => {
+                let mac = macs[0];
+                let has_one = options.queues == TaskQueues::ONE;
+                let one = has_one.then(|| tx.pop().zip(rx.pop())).flatten();
+                tasks.push(match (one, options.bad_link) {
+                    (None, _) => {
+                        let ends = (TxQueues::new(tx), RxQueues::new(rx), mac);
+                        Box::new(Connections::new(stack, ends, consumer, interval_ns, outbox))
+                    }
+                    (Some((tx, rx)), None) => {
                         let ends = (tx, rx, mac);
                         let task = Connections::new(stack, ends, consumer, interval_ns, outbox);
                         Box::new(task.sharing(hand_off))
                     }
-                    Some(link) => {
-                        let (tx, rx) = self.bad_links.add(port, (tx, rx), (link, seed), clock);
+                    (Some(queues), Some(link)) => {
+                        let (tx, rx) = self.bad_links.add(port, queues, (link, seed), clock);
                         let ends = (tx, rx, mac);
                         let task = Connections::new(stack, ends, consumer, interval_ns, outbox);
                         Box::new(task.sharing(hand_off))
@@ -397,6 +424,21 @@ pub(crate) struct PortCounts {
 fn spread_of(port: &Port, tasks: u16) -> Option<Arc<RssSpread>> {
     let spread = port.spread().filter(|_| tasks > 1)?.to_queues();
     spread.queues().iter().all(|queue| *queue < tasks).then(|| Arc::new(spread))
+}
+
+/// Takes the links of a task from the queues of its port.
+fn links(
+    (rx, tx): (&mut impl Iterator<Item = RxQueue>, &mut impl Iterator<Item = TxQueue>),
+    mempool: Mempool,
+    options: &SessionOptions<'_>,
+) -> anyhow::Result<(Vec<PortTx>, Vec<PortRx>)> {
+    let TaskQueues { rx: rx_count, tx: tx_count } = options.queues;
+    let BurstSizes { rx: rx_burst, tx: tx_burst } = options.bursts;
+    let rx = rx.take(rx_count.into()).map(|queue| PortRx::new(queue).with_burst(rx_burst));
+    let tx = tx.take(tx_count.into()).map(|queue| PortTx::new(queue, mempool).with_burst(tx_burst));
+    let (tx, rx): (Vec<_>, Vec<_>) = (tx.collect(), rx.collect());
+    let has_all = tx.len() == usize::from(tx_count) && rx.len() == usize::from(rx_count);
+    has_all.then_some((tx, rx)).context("queues for each task")
 }
 
 /// Gives a command to a task.

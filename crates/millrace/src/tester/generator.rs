@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Implements [`Tester`] by the stateful generator of this process.
 
-use super::statistics::{FailureCounts, SetupLatency, Side, TrafficCounts};
+use super::statistics::{FailureCounts, LatencyPercentiles, Side, TrafficCounts};
 use super::{Load, Tester, TesterError, TesterStatistics};
 use crate::connections::{EndTotals, PortCounts, Session, SessionOptions, Totals};
 use crate::ports::PortNames;
-use stateful::{Counter, Counters, Profile};
+use hdrhistogram::Histogram;
+use stateful::{Counter, Counters, Profile, Timeouts};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -98,9 +99,16 @@ impl GeneratorTester {
     fn limits(&mut self, client: &Counters, overdue: u64) -> Vec<String> {
         let mut limits = Vec::new();
         let attempted = client[Counter::Attempted].max(1);
-        let late = overdue + client[Counter::Unopened] - client[Counter::TableFull];
-        if late as f64 > attempted as f64 * OVERDUE_MAX + self.load.cps * OVERDUE_S {
-            limits.push(format!("{late} connections were due and could not be opened in time"));
+        let tolerated = attempted as f64 * OVERDUE_MAX + self.load.cps * OVERDUE_S;
+        // Those without a record of memory are counted as an error.
+        let without_tuple = client[Counter::Unopened].saturating_sub(client[Counter::TableFull]);
+        for (count, why) in [
+            (overdue, "were due and not opened yet: the generator was too slow"),
+            (without_tuple, "were not opened: all their addresses and ports were in use"),
+        ] {
+            if count as f64 > tolerated {
+                limits.push(format!("{count} connections {why}"));
+            }
         }
         for (port, before) in self.session.ports().iter().zip(&self.base.missed) {
             let missed = missed(port).saturating_sub(*before);
@@ -120,31 +128,53 @@ fn missed(port: &PortCounts) -> u64 {
 
 /// Returns the profile of a load: the addresses, ports and messages of cps_ndr.py.
 pub(crate) fn profile_of(load: &Load) -> Profile {
-    let Load { udp_percent, messages, message_size, server_wait_ms, max_flows, .. } = *load;
+    let Load { messages, message_size, server_wait_ms, hold_ms, .. } = *load;
     let mut text =
         String::from("clients = \"16.0.0.0-16.0.255.255\"\nservers = \"48.0.0.0-48.0.0.255\"\n");
-    let wait = match server_wait_ms {
+    let delay = |ms: u32| match ms {
         0 => String::new(),
         ms => format!("{{ delay_ms = {ms} }}, "),
     };
-    let kinds = [("tcp", 8080, 100.0 - udp_percent), ("udp", 5353, udp_percent)];
-    for (proto, port, cps) in kinds.into_iter().filter(|(.., cps)| *cps > 0.0) {
+    let (send, receive) =
+        (format!("{{ send = {message_size} }}"), format!("{{ receive = {message_size} }}"));
+    let [mut client_first, mut server_first] = [String::new(), String::new()];
+    if hold_ms > 0 {
+        client_first = format!("{send}, {receive}, {}", delay(hold_ms));
+        server_first = format!("{receive}, {send}, ");
+        // A server that waits so long has not lost its client.
+        let idle_ms = u64::from(hold_ms) + u64::from(Timeouts::default().idle_ms);
         // Writing to a string cannot fail.
+        let _ = writeln!(text, "[timeouts]\nidle_ms = {idle_ms}");
+    }
+    let wait = delay(server_wait_ms);
+    for (proto, port, cps, limit) in kinds_of(load) {
         let _ = writeln!(
             text,
             "[[template]]\nname = \"{proto}\"\nproto = \"{proto}\"\nport = {port}\n\
-             cps = {cps:?}\ncontinuous = true\n\
-             client = [{{ repeat = {messages}, do = [{{ send = {message_size} }}, \
-             {{ receive = {message_size} }}] }}]\n\
-             server = [{{ repeat = {messages}, do = [{{ receive = {message_size} }}, {wait}\
-             {{ send = {message_size} }}] }}]"
+             cps = {cps:?}\ncontinuous = {}\n\
+             client = [{client_first}{{ repeat = {messages}, do = [{send}, {receive}] }}]\n\
+             server = [{server_first}{{ repeat = {messages}, do = [{receive}, {wait}{send}] }}]",
+            load.total_flows.is_none()
         );
-        if let Some(most) = max_flows {
-            let limit = (f64::from(most) * cps / 100.0).max(1.0) as u64;
+        if let Some(limit) = limit {
             let _ = writeln!(text, "limit = {limit}");
         }
     }
     Profile::from_toml(&text, &|_| Err(String::new())).expect("a profile of our own")
+}
+
+/// Returns the kinds of connections of a load: protocol, port, share in percent, and limit.
+fn kinds_of(load: &Load) -> Vec<(&'static str, u16, f64, Option<u64>)> {
+    let udp = load.udp_percent / 100.0;
+    let udp_in_total = load.total_flows.map(|total| (f64::from(total) * udp).round() as u64);
+    let most = |share: f64| load.max_flows.map(|most| (f64::from(most) * share).max(1.0) as u64);
+    let tcp_in_total =
+        load.total_flows.zip(udp_in_total).map(|(total, udp)| u64::from(total) - udp);
+    let kinds = [
+        ("tcp", 8080, 100.0 - load.udp_percent, tcp_in_total.or(most(1.0 - udp))),
+        ("udp", 5353, load.udp_percent, udp_in_total.or(most(udp))),
+    ];
+    kinds.into_iter().filter(|(.., share, limit)| *share > 0.0 && *limit != Some(0)).collect()
 }
 
 impl Tester for GeneratorTester {
@@ -217,7 +247,8 @@ impl Tester for GeneratorTester {
             elapsed_s: self.stopped_after_s.unwrap_or(elapsed_s),
             client: client_side,
             server: server_side,
-            setup: setup(client),
+            setup: percentiles(&client.latencies.setup),
+            response: percentiles(&client.latencies.response),
             rates: None,
             limits: self.limits(&counted, client.overdue),
         })
@@ -252,6 +283,8 @@ fn side(now: &Counters, before: &Counters) -> Side {
     Side {
         attempted: counted[Counter::Attempted],
         established: counted[Counter::Established],
+        completed: counted[Counter::Completed],
+        responses: counted[Counter::Responses],
         failed: FailureCounts {
             no_answer: counted[Counter::NoSynAck] + counted[Counter::NoAnswer],
             reset: counted[Counter::Reset],
@@ -276,10 +309,9 @@ fn side(now: &Counters, before: &Counters) -> Side {
     }
 }
 
-fn setup(client: &EndTotals) -> Option<SetupLatency> {
-    let histogram = &client.latencies.setup;
+fn percentiles(histogram: &Histogram<u64>) -> Option<LatencyPercentiles> {
     let at = |quantile| histogram.value_at_quantile(quantile) as f64;
-    (!histogram.is_empty()).then(|| SetupLatency {
+    (!histogram.is_empty()).then(|| LatencyPercentiles {
         p50_us: at(0.5),
         p99_us: at(0.99),
         p999_us: at(0.999),
@@ -306,6 +338,12 @@ mod tests {
         assert_eq!(kinds, [(8080, 99.0, Some(990)), (5353, 1.0, Some(10))]);
         assert_eq!((profile.clients.count(), profile.servers.count()), (65_536, 256));
         assert_eq!(profile_of(&Load::of_rate(1.0)).templates.len(), 1);
+        let total = Load { max_flows: None, total_flows: Some(150), hold_ms: 40_000, ..load };
+        let profile = profile_of(&total);
+        let limits: Vec<_> =
+            profile.templates.iter().map(|it| (it.limit, it.is_continuous)).collect();
+        assert_eq!(limits, [(Some(148), false), (Some(2), false)]);
+        assert_eq!(profile.timeouts.idle_ms, 70_000);
         let udp = profile_of(&Load { udp_percent: 100.0, ..Load::of_rate(1.0) });
         assert_eq!(udp.templates[0].port, 5353);
     }

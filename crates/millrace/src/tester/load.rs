@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use std::fmt;
 
 /// Connections per second, and what each of them carries: `messages` times, the client sends
-/// `message_size` bytes, the server waits `server_wait_ms` and sends as many back. TCP goes to port
-/// 8080, UDP to port 5353.
+/// `message_size` bytes, the server waits `server_wait_ms` and sends as many back. With `hold_ms`,
+/// one message each way comes before that wait. TCP goes to port 8080, UDP to port 5353.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Load {
     /// Connections per second.
@@ -20,9 +20,14 @@ pub(crate) struct Load {
     pub(crate) message_size: u32,
     /// Time that the server waits before each answer.
     pub(crate) server_wait_ms: u32,
+    /// Time that the client waits after its first message. With it, `messages` more follow.
+    pub(crate) hold_ms: u32,
     /// Most connections that are open at a time; no limit if absent.
     pub(crate) max_flows: Option<u32>,
-    /// Time in which the rate grows linearly to `cps`.
+    /// Number of connections in total, after which none is opened; no end if absent. Not together
+    /// with `max_flows`.
+    pub(crate) total_flows: Option<u32>,
+    /// Time in which the rate grows linearly to `cps`; 0 for none.
     pub(crate) ramp_up_s: u32,
 }
 
@@ -54,9 +59,13 @@ const SERVER_WAIT_MS: Field = Field::whole("server_wait_ms", 0, 500);
 /// Allowed values of `max_flows`.
 pub(crate) const MAX_FLOWS: [u32; 2] = [100, 4_000_000];
 const FLOWS: Field = Field::whole("max_flows", MAX_FLOWS[0], MAX_FLOWS[1]);
-const RAMP_UP_S: Field = Field::whole("ramp_up_s", 3, 20);
-const FIELDS: [Field; 7] =
-    [CPS, UDP_PERCENT, MESSAGES, MESSAGE_SIZE, SERVER_WAIT_MS, FLOWS, RAMP_UP_S];
+const TOTAL: Field = Field::whole("total_flows", 1, u32::MAX);
+/// Longest time that a client waits after its first message.
+pub(crate) const HOLD_MAX_MS: u32 = 3_600_000;
+const HOLD_MS: Field = Field::whole("hold_ms", 0, HOLD_MAX_MS);
+const RAMP_UP_S: Field = Field::whole("ramp_up_s", 0, 20);
+const FIELDS: [Field; 9] =
+    [CPS, UDP_PERCENT, MESSAGES, MESSAGE_SIZE, SERVER_WAIT_MS, HOLD_MS, FLOWS, TOTAL, RAMP_UP_S];
 
 impl Field {
     const fn whole(name: &'static str, min: u32, max: u32) -> Self {
@@ -92,7 +101,9 @@ impl Load {
             messages: 1,
             message_size: 20,
             server_wait_ms: 0,
+            hold_ms: 0,
             max_flows: None,
+            total_flows: None,
             ramp_up_s: 3,
         }
     }
@@ -104,21 +115,32 @@ impl Load {
         let whole = |field: &Field, default: u32| {
             field.read(of, f64::from(default)).map(|number| number as u32)
         };
-        let is_capped = of.get(FLOWS.name).is_some_and(|value| !value.is_null());
+        let count = |field: &Field| {
+            let is_given = of.get(field.name).is_some_and(|value| !value.is_null());
+            is_given.then(|| whole(field, 0)).transpose()
+        };
+        let (max_flows, total_flows) = (count(&FLOWS)?, count(&TOTAL)?);
+        if max_flows.is_some() && total_flows.is_some() {
+            let text = "cannot be together with max_flows: leave one of them out".to_owned();
+            return Err(LoadError { field: TOTAL.name.to_owned(), text });
+        }
         Ok(Self {
             cps,
             udp_percent: UDP_PERCENT.read(of, default.udp_percent)?,
             messages: whole(&MESSAGES, default.messages)?,
             message_size: whole(&MESSAGE_SIZE, default.message_size)?,
             server_wait_ms: whole(&SERVER_WAIT_MS, default.server_wait_ms)?,
-            max_flows: is_capped.then(|| whole(&FLOWS, 0)).transpose()?,
+            hold_ms: whole(&HOLD_MS, default.hold_ms)?,
+            max_flows,
+            total_flows,
             ramp_up_s: whole(&RAMP_UP_S, default.ramp_up_s)?,
         })
     }
 
     /// Returns how long a connection lives at least, in seconds.
     pub(crate) fn connection_seconds(&self) -> f64 {
-        f64::from(self.messages) * f64::from(self.server_wait_ms) / 1000.0
+        let waits = f64::from(self.messages) * f64::from(self.server_wait_ms);
+        (waits + f64::from(self.hold_ms)) / 1000.0
     }
 }
 
@@ -158,10 +180,14 @@ mod tests {
             messages: 500,
             message_size: 1456,
             server_wait_ms: 50,
+            hold_ms: 5000,
             max_flows: Some(100),
+            total_flows: None,
             ramp_up_s: 20,
         };
         assert_eq!(Load::from_json(&serde_json::to_value(load).unwrap()), Ok(load));
+        let total = Load { max_flows: None, total_flows: Some(7), ramp_up_s: 0, ..load };
+        assert_eq!(Load::from_json(&serde_json::to_value(total).unwrap()), Ok(total));
         let usual = Load::of_rate(1000.0);
         assert_eq!(Load::from_json(&serde_json::to_value(usual).unwrap()), Ok(usual));
         assert_eq!(Load::from_json(&json!({"cps": 1000})), Ok(usual));
@@ -195,7 +221,11 @@ mod tests {
             ),
             (
                 json!({"cps": 9, "ramp_up_s": [3]}),
-                "ramp_up_s: must be a whole number from 3 to 20, not [3]",
+                "ramp_up_s: must be a whole number from 0 to 20, not [3]",
+            ),
+            (
+                json!({"cps": 9, "max_flows": 100, "total_flows": 100}),
+                "total_flows: cannot be together with max_flows: leave one of them out",
             ),
         ];
         for (value, text) in cases {

@@ -13,8 +13,8 @@ const TCP_FRAME: f64 = 58.0;
 const UDP_FRAME: f64 = 46.0;
 const FRAME_MIN: f64 = 64.0;
 
-/// A device that bears a number of connections per second. Of more, it drops a share of all
-/// packets.
+/// A device that bears a number of connections per second, and has room for a number of them. Of
+/// more, it drops a share of all packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SimulatedDevice {
     limit_cps: f64,
@@ -23,15 +23,30 @@ pub(crate) struct SimulatedDevice {
     seed: u64,
     /// Connections per second that the tester opens at most.
     tester_cps: f64,
+    /// Connections in the device's table at most.
+    capacity: f64,
+    /// Rates from which and until which the device drops [`DROPPED_BETWEEN`], although it bears
+    /// more.
+    drops_between: [f64; 2],
 }
+
+/// Share of the packets that are dropped at the rates of `drops_between`.
+const DROPPED_BETWEEN: f64 = 0.05;
 
 impl std::str::FromStr for SimulatedDevice {
     type Err = String;
 
-    /// Parses `limit=CPS`, and after it `noise=PERCENT`, `seed=N` and `tester=CPS`.
+    /// Parses `limit=CPS`, and after it `noise=PERCENT`, `seed=N`, `tester=CPS`, `capacity=N`,
+    /// `drops-from=CPS` and `drops-until=CPS`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut device =
-            Self { limit_cps: f64::NAN, noise_percent: 0.0, seed: 1, tester_cps: f64::INFINITY };
+        let mut device = Self {
+            limit_cps: f64::NAN,
+            noise_percent: 0.0,
+            seed: 1,
+            tester_cps: f64::INFINITY,
+            capacity: f64::INFINITY,
+            drops_between: [f64::INFINITY; 2],
+        };
         for part in text.split(',') {
             let value = part.split_once('=').and_then(|(key, value)| {
                 Some((key, value.parse::<f64>().ok().filter(|it| *it >= 0.0)?))
@@ -41,13 +56,35 @@ impl std::str::FromStr for SimulatedDevice {
                 Some(("noise", value)) => device.noise_percent = value,
                 Some(("seed", value)) => device.seed = value as u64,
                 Some(("tester", value)) => device.tester_cps = value,
-                _ => return Err(format!("{part:?} is no limit=, noise=, seed= or tester=")),
+                Some(("capacity", value)) => device.capacity = value,
+                Some(("drops-from", value)) => device.drops_between[0] = value,
+                Some(("drops-until", value)) => device.drops_between[1] = value,
+                _ => {
+                    return Err(format!(
+                        "{part:?} is no limit=, noise=, seed=, tester=, capacity=, drops-from= or \
+                         drops-until="
+                    ));
+                }
             }
         }
         if device.limit_cps.is_nan() {
             return Err("limit= is missing".to_owned());
         }
         Ok(device)
+    }
+}
+
+impl SimulatedDevice {
+    /// Returns a cable in place of the device, with the same tester.
+    pub(crate) fn without_limits(self) -> Self {
+        let unlimited = f64::INFINITY;
+        Self {
+            limit_cps: unlimited,
+            noise_percent: 0.0,
+            capacity: unlimited,
+            drops_between: [unlimited; 2],
+            ..self
+        }
     }
 }
 
@@ -63,6 +100,15 @@ pub(crate) struct SimulatedTester {
     counted: Counted,
     /// Established connections per second in the last step.
     established_cps: f64,
+    /// Connections since the load started: opened, and established.
+    opened: f64,
+    established: f64,
+    /// Age of the load when its last connection was opened.
+    opened_until_s: f64,
+    /// Requests of each connection of the load.
+    messages: u64,
+    /// Connections that had ended after their hold when the load stopped.
+    completed_at_stop: Option<u64>,
 }
 
 /// Counters since the last clear.
@@ -87,6 +133,11 @@ impl SimulatedTester {
             random: device.seed,
             counted: Counted::default(),
             established_cps: 0.0,
+            opened: 0.0,
+            established: 0.0,
+            opened_until_s: 0.0,
+            messages: 0,
+            completed_at_stop: None,
         };
         tester.begin_sample();
         tester
@@ -115,14 +166,20 @@ impl SimulatedTester {
         let due_cps = (due(self.age_s + seconds) - due(self.age_s)) / seconds;
         let life = load.connection_seconds() + LINGER_S;
         let cap = load.max_flows.map_or(f64::INFINITY, |flows| f64::from(flows) / life);
+        let left = load.total_flows.map_or(f64::INFINITY, |it| f64::from(it) - self.opened);
         let cps = due_cps.min(self.device.tester_cps).min(cap);
-        let lost = (1.0 - self.limit_cps / cps).max(0.0);
-        let attempted = cps * seconds;
+        let attempted = (cps * seconds).min(left);
+        let lost = self.loss_ratio(&load, cps, attempted);
+        if attempted > 0.0 {
+            self.opened += attempted;
+            self.established += attempted * (1.0 - lost);
+            self.opened_until_s = self.age_s + attempted / cps;
+        }
         let counted = &mut self.counted;
         counted.elapsed_s += seconds;
         counted.attempted += attempted;
         counted.failed += attempted * lost;
-        counted.has_tester_limit |= due_cps > self.device.tester_cps;
+        counted.has_tester_limit |= due_cps > self.device.tester_cps && left > 0.0;
         for (side, each) in packets(&load).into_iter().enumerate() {
             for (kind, each) in each.into_iter().enumerate() {
                 let sent = each * attempted;
@@ -134,8 +191,34 @@ impl SimulatedTester {
         self.age_s += seconds;
     }
 
+    /// Returns the share of the connections of a step that the device does not bear.
+    fn loss_ratio(&self, load: &Load, cps: f64, attempted: f64) -> f64 {
+        if attempted <= 0.0 {
+            return 0.0;
+        }
+        let life = load.connection_seconds() + LINGER_S;
+        let (rate, room) = match load.hold_ms {
+            // The number of open connections follows from the rate.
+            0 => (self.limit_cps.min(self.device.capacity / life), f64::INFINITY),
+            _ => (self.limit_cps, (self.device.capacity - self.established).max(0.0)),
+        };
+        let [from, until] = self.device.drops_between;
+        let dropped = if (from..until).contains(&cps) { DROPPED_BETWEEN } else { 0.0 };
+        (1.0 - (rate / cps).min(room / attempted)).max(dropped)
+    }
+
+    /// Returns the connections of a load that have ended after their hold, since it started.
+    fn completed(&self, load: &Load) -> f64 {
+        let since = self.age_s - load.connection_seconds();
+        let share = since / self.opened_until_s.max(f64::MIN_POSITIVE);
+        self.established * share.clamp(0.0, 1.0)
+    }
+
     fn active(&self) -> u64 {
         let Some(load) = &self.load else { return 0 };
+        if load.hold_ms > 0 {
+            return (self.established - self.completed(load)).round() as u64;
+        }
         let life = load.connection_seconds() + LINGER_S;
         (self.established_cps * life.min(self.age_s)).round() as u64
     }
@@ -164,6 +247,8 @@ fn whole(counts: [f64; 4]) -> TrafficCounts {
 impl Tester for SimulatedTester {
     fn start(&mut self, load: &Load) -> Result<(), TesterError> {
         (self.load, self.age_s) = (Some(*load), 0.0);
+        (self.opened, self.established, self.opened_until_s) = (0.0, 0.0, 0.0);
+        (self.messages, self.completed_at_stop) = (load.messages.into(), None);
         self.begin_sample();
         Ok(())
     }
@@ -176,7 +261,9 @@ impl Tester for SimulatedTester {
     }
 
     fn stop(&mut self) -> Result<(), TesterError> {
-        self.load = None;
+        if let Some(load) = self.load.take().filter(|load| load.hold_ms > 0) {
+            self.completed_at_stop = Some(self.completed(&load).round() as u64);
+        }
         Ok(())
     }
 
@@ -190,9 +277,16 @@ impl Tester for SimulatedTester {
         let attempted = counted.attempted.round() as u64;
         let failed = counted.failed.round() as u64;
         let established = attempted - failed.min(attempted);
+        let completed = match &self.load {
+            Some(load) if load.hold_ms > 0 => self.completed(load).round() as u64,
+            _ => self.completed_at_stop.unwrap_or(established),
+        };
+        let responses = established * self.messages;
         let side = |side: usize, attempted, no_answer| Side {
             attempted,
             established,
+            completed,
+            responses: if side == 0 { responses } else { 0 },
             failed: FailureCounts { no_answer, ..FailureCounts::default() },
             active,
             sent: whole(counted.sent[side]),
@@ -205,6 +299,7 @@ impl Tester for SimulatedTester {
             client: side(0, attempted, failed),
             server: side(1, established, 0),
             setup: None,
+            response: None,
             rates: None,
             limits: counted.has_tester_limit.then(limit).into_iter().collect(),
         })
@@ -259,6 +354,27 @@ mod tests {
         let limited = sample("limit=1000,tester=500", &Load::of_rate(1250.0), 8);
         assert_eq!((limited.client.attempted, limited.failed()), (4000, 0));
         assert_eq!(limited.limits, ["it opens at most 500 connections/s"]);
+    }
+
+    #[test]
+    fn a_table_that_is_full_refuses_the_rest() {
+        let never = AtomicBool::new(false);
+        let mut tester = SimulatedTester::new("limit=5000,capacity=1500".parse().unwrap());
+        let load =
+            Load { total_flows: Some(2000), hold_ms: 3000, ramp_up_s: 0, ..Load::of_rate(1000.0) };
+        tester.start(&load).unwrap();
+        tester.wait(Duration::from_secs(2), &never).unwrap();
+        let open = tester.statistics().unwrap();
+        assert_eq!((open.client.attempted, open.client.active, open.failed()), (2000, 1500, 500));
+        tester.wait(Duration::from_secs(2), &never).unwrap();
+        assert_eq!(tester.statistics().unwrap().client.completed, 750);
+        tester.wait(Duration::from_secs(2), &never).unwrap();
+        tester.stop().unwrap();
+        let end = tester.statistics().unwrap();
+        assert_eq!(
+            (end.client.attempted, end.client.completed, end.client.active),
+            (2000, 1500, 0)
+        );
     }
 
     #[test]

@@ -16,7 +16,9 @@ pub(crate) struct TesterStatistics {
     /// Ends that accept them.
     pub(crate) server: Side,
     /// Times from the first packet of a connection to the answer; absent if not measured.
-    pub(crate) setup: Option<SetupLatency>,
+    pub(crate) setup: Option<LatencyPercentiles>,
+    /// Times from a request to the first byte of its response; absent if not measured.
+    pub(crate) response: Option<LatencyPercentiles>,
     /// Rates of the last moment, as the tester measures them; absent if it counts only.
     pub(crate) rates: Option<Rates>,
     /// Why the tester itself, not the device, limited the load; empty if it did not.
@@ -48,6 +50,11 @@ pub(crate) struct Side {
     pub(crate) attempted: u64,
     /// Connections whose other end has answered. Those of UDP count too.
     pub(crate) established: u64,
+    /// Connections that did all that the profile asks for, and closed. 0 if the tester does not
+    /// count them.
+    pub(crate) completed: u64,
+    /// Requests whose response has begun to arrive; 0 at servers.
+    pub(crate) responses: u64,
     /// Connections that failed, by cause.
     pub(crate) failed: FailureCounts,
     /// Connections that are open now.
@@ -91,9 +98,9 @@ pub(crate) struct TrafficCounts {
     pub(crate) tcp_packets: u64,
 }
 
-/// Percentiles of the time from the first packet of a connection to the answer, in microseconds.
+/// Percentiles of a latency, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SetupLatency {
+pub(crate) struct LatencyPercentiles {
     /// Median.
     pub(crate) p50_us: f64,
     /// 99th percentile.

@@ -120,6 +120,33 @@ fn a_link_that_the_tester_fills_is_its_limit() {
     );
 }
 
+/// Connections over a cable: by rate, and held open at the same time with both ends checked.
+#[test]
+fn connections_are_searched_for_over_a_cable() {
+    if driver().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let ports = "net_twin0,wire=w,net_twin1,wire=w";
+    let goal = "quick name=ci loss=90% initial=0.1 final=0.1 sum=0.1";
+    let common = ["--goal", goal, "--warm-up", "0", "--calibrate", "none", "--json", "-"];
+    for (loads, unit, open) in
+        [(["50cps", "200cps"], "cps", None), (["50conn", "100conn"], "conn", Some(100))]
+    {
+        let loads = ["--min-load", loads[0], "--max-load", loads[1], "--opening-rate", "500"];
+        let output = bench(&[&["search", ports][..], &loads, &common].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let answer = &results["searches"][0]["answers"][0];
+        assert_eq!((&results["unit"], &answer["outcome"]), (&unit.into(), &"bears_largest".into()));
+        let figures = &answer["connections"];
+        assert!(figures["completed"].as_u64() > Some(0), "{figures}");
+        if open.is_some() {
+            assert_eq!((figures["open"].as_u64(), figures["completed"].as_u64()), (open, open));
+        }
+    }
+}
+
 #[test]
 fn searches_without_sense_are_refused() {
     let loads = ["search", "net_ring0", "--min-load", "1kpps", "--max-load"];
@@ -129,6 +156,15 @@ fn searches_without_sense_are_refused() {
     refused(&["max"], "a search needs a number");
     refused(&["1Mpps", "--goal", "fast"], "the goals are ndr, pdr");
     refused(&["1Mpps", "--latency-max", "p98=1us"], "write p50, p90, p99");
+    refused(&["1Mcps"], "--max-load in cps: write both in the same unit");
+    let of_connections = |more: &[&str], reason: &str| {
+        let loads = ["search", "net_ring0,net_ring1", "--min-load", "1kconn", "--max-load"];
+        assert_ends(&[&loads, more].concat(), 2, reason);
+    };
+    of_connections(&["9Mconn"], "the tester holds at most 4000000 connections at a time");
+    of_connections(&["9kconn", "--opening-rate", "1"], "takes more than 1800 s: raise the rate");
+    of_connections(&["2kconn", "--sizes", "64"], "--sizes is for packets");
+    of_connections(&["2kconn", "--", "--senders", "2"], "options of gen: --cpus, --workers");
     refused(&["1Mpps", "--", "--json", "x"], "--json: a search passes on only");
     assert_ends(&[&loads[..], &["1Mpps", "--stream", "rate=1pps"]].concat(), 1, "leave rate out");
     let scratch = new_scratch("refused");

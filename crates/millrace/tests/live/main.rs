@@ -15,6 +15,7 @@ mod af_xdp;
 mod associations;
 mod astf;
 mod backends;
+mod bench_conntrack;
 mod bench_search;
 mod bump;
 mod bypass;

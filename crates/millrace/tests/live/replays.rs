@@ -113,7 +113,7 @@ fn sessions_of_a_capture_are_replayed() {
 }
 
 /// Reads the metrics at the address that the generator names on standard error.
-fn metrics(stderr: impl Read) -> String {
+fn metrics(stderr: impl Read + Send + 'static) -> String {
     let mut lines = BufReader::new(stderr).lines().map(Result::unwrap);
     let line = lines.find(|line| line.contains("metrics at http://")).expect("an address");
     let (_, address) = line.split_once("http://").unwrap();

@@ -39,6 +39,17 @@ impl ConnectionsScrape {
     }
 }
 
+impl ConnectionsScrape {
+    fn encode_open(&self, out: &mut DescriptorEncoder<'_>) -> Encoded {
+        let help = "Connections that are open, or opening";
+        let mut metric = out.encode_descriptor("open", help, None, MetricType::Gauge)?;
+        for end in &self.ends {
+            metric.encode_family(&[("end", end.name)])?.encode_gauge(&end.open)?;
+        }
+        Ok(())
+    }
+}
+
 impl Collector for ConnectionsScrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Encoded {
         let out = &mut encoder;
@@ -51,12 +62,7 @@ impl Collector for ConnectionsScrape {
                 encode_counter(&mut metric.encode_family(&label)?, end.counters[number].1)?;
             }
         }
-        let help = "Connections that are open, or opening";
-        let mut metric = out.encode_descriptor("open", help, None, MetricType::Gauge)?;
-        for end in &self.ends {
-            metric.encode_family(&[("end", end.name)])?.encode_gauge(&end.open)?;
-        }
-        drop(metric);
+        self.encode_open(out)?;
         for (name, delays) in &self.latencies {
             let help = format!("Latency: {}", name.replace('_', " "));
             histogram(out, &format!("{name}_seconds"), &help, delays)?;

@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Compares the answers of two results of searches, goal by goal and size by size.
 
-use super::{Outcome, SearchAnswer, SearchResults, load};
+use super::{OneSearch, Outcome, SearchAnswer, SearchResults, load};
+use crate::confidence::{interval, mean};
 use crate::table;
 use std::io::{self, Write};
-
-/// Two-sided 95 % quantiles of Student's t, for 1 to 30 degrees of freedom.
-const T_95: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-    2.052, 2.048, 2.045, 2.042,
-];
-/// Two-sided 95 % quantile for more degrees of freedom.
-const T_95_OF_MANY: f64 = 1.96;
 
 /// The differences of B from A.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Unit of loads.
-    unit: String,
     /// By size and goal.
     pub differences: Vec<Difference>,
 }
@@ -30,6 +20,8 @@ pub struct Difference {
     pub size: Option<u32>,
     /// Name of the goal.
     pub goal: String,
+    /// Unit of the loads.
+    unit: String,
     /// What was found in A and B.
     pub found: [Found; 2],
     /// Difference of the means, in percent of that of A; `None` if both are only known to be at
@@ -65,12 +57,16 @@ pub fn compare(a: &SearchResults, b: &SearchResults) -> Result<Comparison, Canno
     let mut differences = Vec::new();
     for size in sizes(a) {
         for goal in &a.goals {
-            let place = Place { size, goal: &goal.name };
+            let with_answer = |search: &&OneSearch| {
+                search.size == size && search.answers.iter().any(|it| it.goal == goal.name)
+            };
+            let unit = a.searches.iter().find(with_answer).map_or(&*a.unit, |it| a.unit_of(it));
+            let place = Place { size, goal: &goal.name, unit };
             let found = [place.found_in("A", a)?, place.found_in("B", b)?];
             differences.push(place.difference(found)?);
         }
     }
-    Ok(Comparison { unit: a.unit.clone(), differences })
+    Ok(Comparison { differences })
 }
 
 fn refuse_differences(a: &SearchResults, b: &SearchResults) -> Result<(), CannotCompare> {
@@ -116,6 +112,7 @@ fn sizes(of: &SearchResults) -> Vec<Option<u32>> {
 struct Place<'a> {
     size: Option<u32>,
     goal: &'a str,
+    unit: &'a str,
 }
 
 impl Place<'_> {
@@ -176,8 +173,9 @@ impl Place<'_> {
                 return Err(self.refuse(why));
             }
         };
-        let Self { size, goal } = *self;
-        Ok(Difference { size, goal: goal.to_owned(), found, percent, interval })
+        let Self { size, goal, unit } = *self;
+        let (goal, unit) = (goal.to_owned(), unit.to_owned());
+        Ok(Difference { size, goal, unit, found, percent, interval })
     }
 }
 
@@ -197,33 +195,6 @@ impl Found {
         };
         format!("{mark}{}", load(self.mean(), unit))
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Returns the 95 % confidence interval of the difference of two means, in percent of the first
-/// one, by Welch's t-test; `None` if there are too few values.
-fn interval(a: &[f64], b: &[f64]) -> Option<[f64; 2]> {
-    if a.len() < 2 || b.len() < 2 {
-        return None;
-    }
-    // The variance of the mean.
-    let variance = |values: &[f64]| {
-        let (mean, count) = (mean(values), values.len() as f64);
-        values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0) / count
-    };
-    let (of_a, of_b) = (variance(a), variance(b));
-    let squares = |variance: f64, count: usize| variance.powi(2) / (count as f64 - 1.0);
-    let freedom = (of_a + of_b).powi(2) / (squares(of_a, a.len()) + squares(of_b, b.len()));
-    // Without any variance, the degrees of freedom are not a number, and do not matter.
-    let t = match freedom {
-        ..31.0 => T_95[(freedom as usize).max(1) - 1],
-        _ => T_95_OF_MANY,
-    };
-    let (difference, half) = (mean(b) - mean(a), t * (of_a + of_b).sqrt());
-    Some([difference - half, difference + half].map(|end| 100.0 * end / mean(a)))
 }
 
 impl Difference {
@@ -248,7 +219,7 @@ impl Comparison {
     pub fn print(&self, tolerance: f64, out: &mut impl Write) -> io::Result<()> {
         let headings = ["size", "goal", "A", "B", "difference", "95 % interval", ""];
         let row = |of: &Difference| {
-            let [a, b] = [0, 1].map(|file| of.found[file].shown(&self.unit));
+            let [a, b] = [0, 1].map(|file| of.found[file].shown(&of.unit));
             let percent = of.percent.map_or("-".to_owned(), |percent| format!("{percent:+.2} %"));
             let interval = of.interval.map(|[low, high]| format!("{low:+.2} to {high:+.2} %"));
             let verdict = if of.is_worse(tolerance) { "worse" } else { "" };

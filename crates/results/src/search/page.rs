@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Makes the HTML page of searches: answers, trials over time, loss over load, and all trials.
 
-use super::text::{HEADINGS, bursts, cells};
+use super::text::{HEADINGS, at_lower_bounds, bursts, cells};
 use super::{OneSearch, SearchResults, SearchTrial, TrialKind, Verdict, load};
 use crate::page::{figure, legend, page_of};
 use crate::plot::{Chart, Colour, Line, NotDrawn, RUNS, Scale};
@@ -71,7 +71,9 @@ fn answers(results: &SearchResults) -> Markup {
                     @for search in &results.searches {
                         @for answer in &search.answers {
                             tr {
-                                @for cell in cells(search, answer, &results.unit) { td { (cell) } }
+                                @for cell in cells(search, answer, results.unit_of(search)) {
+                                    td { (cell) }
+                                }
                             }
                         }
                     }
@@ -80,7 +82,10 @@ fn answers(results: &SearchResults) -> Markup {
         }
         @for search in &results.searches {
             @if let Some(found) = &search.back_to_back {
-                p { (title(search)) ", back to back: " (bursts(found, &results.unit)) }
+                p { (title(search)) ", back to back: " (bursts(found, results.unit_of(search))) }
+            }
+            @for line in at_lower_bounds(search) {
+                p { (title(search)) ", " (line) }
             }
         }
     }
@@ -114,10 +119,11 @@ fn colour(verdict: Verdict) -> Colour {
 fn plots(results: &SearchResults, search: &OneSearch) -> Result<Markup, NotDrawn> {
     let counted = || search.trials.iter().filter(|trial| is_counted(trial));
     let most = counted().map(|trial| trial.load).fold(0.0, f64::max);
-    let (unit, one) = axis_unit(&results.unit, most);
+    let (unit, one) = axis_unit(results.unit_of(search), most);
     let end = counted().map(|trial| trial.start_s + trial.whole_s).fold(0.0, f64::max);
     let mut figures = Vec::new();
-    for (number, goal) in results.goals.iter().enumerate() {
+    // Trials have a verdict for each answer of their search.
+    for (number, answer) in search.answers.iter().enumerate() {
         let colour = |trial| colour(verdict_at_end(search, trial, number));
         let over_time = counted().map(|trial| {
             let from = trial.start_s;
@@ -126,7 +132,7 @@ fn plots(results: &SearchResults, search: &OneSearch) -> Result<Markup, NotDrawn
             Line { colour: colour(trial), is_wide: false, points }
         });
         let lines: Vec<Line> = over_time.collect();
-        let caption = format!("Load of trials over time, goal {}", goal.name);
+        let caption = format!("Load of trials over time, goal {}", answer.goal);
         figures.push((caption, chart("time in s", &unit, end, lines)?));
         let over_load = counted().map(|trial| {
             let (at, loss) = (trial.load / one, trial.loss_ratio * 100.0);
@@ -136,7 +142,7 @@ fn plots(results: &SearchResults, search: &OneSearch) -> Result<Markup, NotDrawn
         });
         let lines: Vec<Line> = over_load.collect();
         let axis = format!("load in {unit}");
-        let caption = format!("Loss over load, goal {}", goal.name);
+        let caption = format!("Loss over load, goal {}", answer.goal);
         figures.push((caption, chart(&axis, "% lost", most / one * (1.0 + MARK), lines)?));
     }
     Ok(html! {
@@ -153,6 +159,7 @@ const TRIAL_HEADINGS: [&str; 10] =
     ["from, s", "load", "length", "intended", "unsent", "lost", "loss", "p99", "bounds", "tester"];
 
 fn trials(results: &SearchResults, search: &OneSearch) -> Markup {
+    let unit = results.unit_of(search);
     html! {
         details {
             summary { (search.trials.len()) " trials" }
@@ -161,7 +168,9 @@ fn trials(results: &SearchResults, search: &OneSearch) -> Markup {
                     thead { tr { @for name in TRIAL_HEADINGS { th scope="col" { (name) } } } }
                     tbody {
                         @for trial in &search.trials {
-                            tr { @for cell in trial_cells(results, trial) { td { (cell) } } }
+                            tr {
+                                @for cell in trial_cells(unit, search, trial) { td { (cell) } }
+                            }
                         }
                     }
                 }
@@ -170,16 +179,18 @@ fn trials(results: &SearchResults, search: &OneSearch) -> Markup {
     }
 }
 
-fn trial_cells(results: &SearchResults, trial: &SearchTrial) -> [String; 10] {
-    let bounds = results.goals.iter().zip(&trial.verdicts).map(|(goal, verdict)| {
+fn trial_cells(unit: &str, search: &OneSearch, trial: &SearchTrial) -> [String; 10] {
+    let bounds = search.answers.iter().zip(&trial.verdicts).map(|(answer, verdict)| {
         let name = COLOURS.iter().find(|(of, ..)| of == verdict).map_or("", |(_, name, _)| name);
-        format!("{} {name}", goal.name)
+        format!("{} {name}", answer.goal)
     });
     let bounds: Vec<String> = bounds.collect();
-    let p99 = trial.latency.as_ref().map(|latency| units::duration(latency.p99_ns));
+    let setup = trial.connections.as_ref().and_then(|it| it.setup);
+    let setup = setup.map(|setup| (setup.p99_us * 1e3) as u64);
+    let p99 = trial.latency.as_ref().map(|latency| latency.p99_ns).or(setup).map(units::duration);
     [
         format!("{:.2}", trial.start_s),
-        load(trial.load, &results.unit),
+        load(trial.load, unit),
         format!("{:.2} s", trial.duration_s),
         units::thousands(trial.intended),
         units::thousands(trial.unsent),

@@ -13,6 +13,7 @@ fn answer(outcome: Outcome, throughput: Option<f64>) -> SearchAnswer {
         throughput,
         throughput_pps: throughput,
         latency: None,
+        connections: None,
     }
 }
 
@@ -28,6 +29,7 @@ fn search(number: u32, answer: SearchAnswer) -> OneSearch {
     OneSearch {
         size: Some(64),
         number,
+        unit: None,
         calibration: None,
         answers: vec![answer],
         trials: vec![trial],

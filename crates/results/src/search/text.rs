@@ -61,19 +61,30 @@ pub(super) fn conclusion(answer: &SearchAnswer, unit: &str) -> String {
 /// # Errors
 /// If writing fails.
 pub fn print(results: &SearchResults, out: &mut impl Write) -> io::Result<()> {
-    let unit = &results.unit;
-    let rows = results
-        .searches
-        .iter()
-        .flat_map(|search| search.answers.iter().map(move |answer| cells(search, answer, unit)));
+    let rows = results.searches.iter().flat_map(|search| {
+        let unit = results.unit_of(search);
+        search.answers.iter().map(move |answer| cells(search, answer, unit))
+    });
     let rows: Vec<_> = rows.collect();
     table::print(out, HEADINGS, &(2..7), &rows)?;
+    for line in results.searches.iter().flat_map(at_lower_bounds) {
+        writeln!(out, "{line}")?;
+    }
     for search in &results.searches {
+        let unit = results.unit_of(search);
         let Some(found) = &search.back_to_back else { continue };
         let size = search.size.map_or(String::new(), |size| format!("{size} bytes: "));
         writeln!(out, "{size}back to back: {}", bursts(found, unit))?;
     }
     Ok(())
+}
+
+/// Returns a line for each answer whose load is connections: the figures at the lower bound.
+pub(super) fn at_lower_bounds(search: &OneSearch) -> impl Iterator<Item = String> {
+    search.answers.iter().filter_map(|answer| {
+        let figures = answer.connections.as_ref()?;
+        Some(format!("{}, at the lower bound: {}", answer.goal, figures.summary()))
+    })
 }
 
 /// Says how long a burst may be.

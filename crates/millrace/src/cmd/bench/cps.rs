@@ -10,6 +10,7 @@ mod result;
 mod search;
 
 pub(super) use library::{Range, faults, find, rate};
+pub(super) use options::{ProfileArgs, number, whole};
 
 use crate::cmd::in_process_tester::{InProcess, WorkerArgs};
 use crate::ports::PortNames;
@@ -18,7 +19,7 @@ use crate::tester::{RemoteTester, SimulatedDevice, Tester, TesterError};
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
 use judge::Rule;
-use options::{ProfileArgs, RateArgs};
+use options::RateArgs;
 use print::Printer;
 use report::output::{JsonFile, write_line};
 use result::Artefact;
@@ -168,7 +169,7 @@ impl CpsArgs {
 
     fn settings(&self) -> Settings {
         Settings {
-            load: self.profile.load(self.rate.min_cps, &self.rate),
+            load: self.rate.load(&self.profile),
             min_cps: self.rate.min_cps,
             max_cps: self.rate.max_cps,
             adaptive_window_percent: self.rate.adaptive_window,

@@ -4,47 +4,51 @@
 mod back_to_back;
 mod calibration;
 mod conduct;
+mod connection_args;
+mod connections;
 mod generator;
 mod goals;
 mod loads;
 mod measurement;
+mod outputs;
+mod packets;
+
+pub(super) use conduct::{Found, Plan, conduct};
+pub(super) use connection_args::{
+    CableOrPorts, ConnectionArgs, ConnectionSearch, OPENING_MAX_S, OpenTester, count, opening_rate,
+    refuse_too_many,
+};
+pub(super) use connections::{ConnectionTrials, Held, LoadKind, run_command};
+pub(super) use goals::{NamedGoal, share};
+pub(super) use measurement::{Measurement, Tester};
+pub(super) use outputs::{OutputArgs, results_of_now};
 
 use super::testbed::this_program;
-use crate::cmd::report::PageFile;
 use crate::cmd::run::seconds;
 use crate::ports::{PortNames, PortNamesError};
-use crate::{cmd::generate, is_closed_pipe, signals};
+use crate::{cmd::generate, signals};
 use anyhow::Context;
 use clap::error::ErrorKind;
-use conduct::{Found, Plan};
-use doctor::host::{Processor, Software};
-use generator::Generator;
-use goals::NamedGoal;
-use loads::{Traffic, Unit};
-use report::output::{JsonFile, refuse_to_overwrite, write_line};
-use results::Host;
-use results::search::{Calibration, KIND, LatencyMax, SearchResults};
+use loads::Unit;
+use results::search::{Calibration, LatencyMax, SearchResults};
 use search::mlr::Limits;
-use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
-use traffic::stream::Rate;
+use std::time::Duration;
 
 /// Search for the highest load that a device bears (MLRsearch)
 ///
-/// Sends streams through the device and back, in many short trials, and verifies every packet.
-/// Measures first what the tester itself bears, and never prints that as a figure of the device.
+/// Sends streams through the device and back, in many short trials, and verifies every packet. A
+/// load of connections is opened from port A to port B, and each connection counts. Measures first
+/// what the tester itself bears, and never prints that as a figure of the device.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SearchArgs {
     /// Ports of the generator, as for `millrace gen`: A, or A,B
-    #[arg(value_name = "PORTS", value_parser = ports)]
-    ports: String,
+    #[arg(value_name = "PORTS", value_parser = ports, required_unless_present = "simulate")]
+    ports: Option<String>,
     /// A stream, as for `millrace gen`, without rate; may be repeated
-    #[arg(long = "stream", value_name = "STREAM", default_value = "",
-          value_parser = generate::pairs)]
+    #[arg(long = "stream", value_name = "STREAM", value_parser = generate::pairs)]
     streams: Vec<Vec<(String, String)>>,
     /// Goals: ndr, pdr, rfc2544, tst009, cps, quick
     ///
@@ -53,11 +57,12 @@ pub(crate) struct SearchArgs {
     #[arg(long = "goal", value_name = "GOAL", default_value = "ndr,pdr", value_delimiter = ',',
           value_parser = goals::goal)]
     goals: Vec<NamedGoal>,
-    /// Smallest load of all streams together: 10kpps, 1Gbps (on the wire), 1Gbps-l2, 1%
-    #[arg(long, value_name = "LOAD", value_parser = rate)]
+    /// Smallest load of all streams together: 10kpps, 1Gbps (on the wire), 1Gbps-l2, 1%; or
+    /// connections: 1kcps (a second), 10kconn (at a time)
+    #[arg(long, value_name = "LOAD", value_parser = Unit::read)]
     min_load: (Unit, f64),
     /// Largest load, in the same unit
-    #[arg(long, value_name = "LOAD", value_parser = rate)]
+    #[arg(long, value_name = "LOAD", value_parser = Unit::read)]
     max_load: (Unit, f64),
     /// End each search after S seconds, with what is known by then
     #[arg(long, value_name = "S", default_value = "1200", value_parser = seconds)]
@@ -85,15 +90,14 @@ pub(crate) struct SearchArgs {
     /// Seed of the first trial; each further one has the next seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write all trials as JSON to FILE or `-`. FILE must be new, empty or such results
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write a page with plots to FILE, which must be new, empty or such a page
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Print no line per trial
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    connections: ConnectionArgs,
+    /// Open connections at this rate if the load is connections at a time; such as 50kcps
+    #[arg(long, value_name = "CPS", default_value = "10kcps", value_parser = opening_rate,
+          help_heading = "Connections")]
+    opening_rate: f64,
+    #[command(flatten)]
+    outputs: OutputArgs,
     /// Options of `millrace gen`, after `--`
     #[arg(last = true, value_name = "GEN_OPTIONS")]
     generator_options: Vec<String>,
@@ -139,7 +143,15 @@ enum CalibrationPorts {
     Ports(String),
 }
 
-fn ports(text: &str) -> Result<String, PortNamesError> {
+/// Fails if there is one port only, where clients and servers need one each.
+pub(super) fn refuse_one_port(ports: &str) -> Result<(), String> {
+    match ports.parse::<PortNames>().map(|names| names.count()) {
+        Ok(1) => Err("connections need two ports, A,B: clients at A, servers at B".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn ports(text: &str) -> Result<String, PortNamesError> {
     text.parse::<PortNames>().map(|_| text.to_owned())
 }
 
@@ -151,59 +163,46 @@ fn calibration_ports(text: &str) -> Result<CalibrationPorts, PortNamesError> {
     }
 }
 
-fn rate(text: &str) -> Result<(Unit, f64), String> {
-    let rate = Rate::parse(text).map_err(|error| error.to_string())?;
-    Unit::of(rate).ok_or_else(|| "a search needs a number: write 10Mpps, 10Gbps or 100%".to_owned())
-}
-
 fn warm_up(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().ok().filter(|it| *it == 0.0 || (0.05..=600.0).contains(it));
     seconds.ok_or_else(|| "write seconds from 0.05 to 600, or 0 for no warm-up".to_owned())
+}
+
+/// Those that a search with connections may pass on.
+pub(super) const CONNECTION_OPTIONS: [&str; 2] = ["--cpus", "--workers"];
+
+/// Fails if an option of `millrace gen` is not one of those that `is_known` names.
+pub(super) fn refuse_other_options(
+    options: &[String],
+    is_known: impl Fn(&str) -> bool,
+) -> Result<(), String> {
+    let name = |word: &String| word.split('=').next().unwrap_or_default().to_owned();
+    let unknown = |word: &&String| word.starts_with('-') && !is_known(&name(word));
+    let Some(word) = options.iter().find(unknown) else { return Ok(()) };
+    let names = GENERATOR_OPTIONS.map(|(name, _)| name).into_iter().filter(|name| is_known(name));
+    let names: Vec<_> = names.collect();
+    Err(format!("{word}: a search passes on only these options of gen: {}", names.join(", ")))
 }
 
 pub(super) fn run(args: &SearchArgs) -> anyhow::Result<ExitCode> {
     args.refuse_contradictions().unwrap_or_else(|fault| {
         clap::Error::raw(ErrorKind::ArgumentConflict, format!("{fault}\n")).exit()
     });
-    refuse_to_overwrite(&[("--json", args.json.as_deref()), ("--html", args.html.as_deref())], &[]);
-    let json = JsonFile::open(args.json.as_deref())?;
-    let page = PageFile::open(args.html.as_deref())?;
+    let outputs = args.outputs.open()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     this_program()?;
     let mut results = args.empty_results();
     let error = args.search_all(&mut results, &interrupted).err();
     results.is_interrupted = interrupted.load(Ordering::Relaxed);
-    if results.is_empty() {
-        // Earlier results stay in the files.
-        return Err(error.unwrap_or_else(|| anyhow::anyhow!("nothing was measured")));
-    }
-    if results.is_interrupted {
-        write_line(io::stderr(), "millrace: interrupted; these are the results so far");
-    }
-    let is_stdout = json.is_stdout();
-    // Files come first: the reader of the table may close the pipe before its end.
-    let page = page.write_page(|| results::search::page(&results));
-    let json = json.write(&results);
-    let table = match is_stdout {
-        true => Ok(()),
-        false => results::search::print(&results, &mut io::stdout().lock())
-            .context("cannot write to standard output"),
-    };
-    page?;
-    for (written, is_stdout) in [(json, is_stdout), (table, true)] {
-        written.or_else(|error| match is_stdout && is_closed_pipe(&error) {
-            true => Ok(()),
-            false => Err(error),
-        })?;
-    }
-    match error {
-        Some(error) if !results.is_interrupted => Err(error),
-        _ if results.is_complete() => Ok(ExitCode::SUCCESS),
-        _ => Ok(ExitCode::FAILURE),
-    }
+    outputs.finish(&results, error)
 }
 
 impl SearchArgs {
+    /// Returns the ports; nothing if the device is simulated.
+    fn ports(&self) -> &str {
+        self.ports.as_deref().unwrap_or_default()
+    }
+
     fn refuse_contradictions(&self) -> Result<(), String> {
         let ((unit, min), (of_max, max)) = (self.min_load, self.max_load);
         if unit != of_max {
@@ -225,38 +224,44 @@ impl SearchArgs {
                 return Err(format!("--goal {} is given twice", goal.name));
             }
         }
-        let known = |word: &&String| {
-            let name = word.split('=').next().unwrap_or_default();
-            !word.starts_with('-') || GENERATOR_OPTIONS.iter().any(|(known, _)| *known == name)
-        };
-        match self.generator_options.iter().find(|word| !known(word)) {
-            Some(word) => {
-                let names = GENERATOR_OPTIONS.map(|(name, _)| name).join(", ");
-                Err(format!("{word}: a search passes on only these options of gen: {names}"))
-            }
-            None => Ok(()),
+        if unit.is_connections() {
+            self.refuse_options_of_packets()?;
         }
+        refuse_other_options(&self.generator_options, |name| match unit.is_connections() {
+            true => CONNECTION_OPTIONS.contains(&name),
+            false => GENERATOR_OPTIONS.iter().any(|(known, _)| *known == name),
+        })
+    }
+
+    /// Fails if an option has no meaning for a load of connections.
+    fn refuse_options_of_packets(&self) -> Result<(), String> {
+        let given = [
+            ("--stream", !self.streams.is_empty()),
+            ("--sizes", !self.sizes.is_empty()),
+            ("--back-to-back", self.back_to_back.is_some()),
+            ("--latency-max", self.latency_max.is_some()),
+        ];
+        if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(format!("{option} is for packets: leave it out, or search in pps or bps"));
+        }
+        if self.min_load.0 == Unit::Connections {
+            refuse_too_many(self.max_load.1, self.opening_rate, "--max-load")?;
+        }
+        refuse_one_port(self.ports())
     }
 
     /// Returns the results before the first search.
     fn empty_results(&self) -> SearchResults {
-        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let pairs = |stream: &Vec<(String, String)>| {
             let pairs = stream.iter().map(|(key, value)| format!("{key}={value}"));
             pairs.collect::<Vec<_>>().join(" ")
         };
         SearchResults {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            kind: KIND.to_owned(),
-            dpdk: dpdk::version(),
-            started_unix_s: started.as_millis() as f64 / 1e3,
-            command: std::env::args_os().map(|word| word.to_string_lossy().into()).collect(),
-            host: Host {
-                cpu: Processor::name_of_this_host(),
-                kernel: Software::kernel_of_this_host(),
+            ports: self.ports().to_owned(),
+            streams: match self.min_load.0.is_connections() {
+                true => vec![self.connections.describe()],
+                false => self.streams_or_default().iter().map(pairs).collect(),
             },
-            ports: self.ports.clone(),
-            streams: self.streams.iter().map(pairs).collect(),
             generator_options: self.generator_options.clone(),
             unit: self.min_load.0.name().to_owned(),
             min_load: self.min_load.1,
@@ -264,8 +269,15 @@ impl SearchArgs {
             duration_max_s: self.duration_max.as_secs_f64(),
             latency_max: self.latency_max.clone(),
             goals: self.goals.iter().map(NamedGoal::shown).collect(),
-            searches: Vec::new(),
-            is_interrupted: false,
+            ..results_of_now()
+        }
+    }
+
+    /// Returns the streams; a stream with all defaults if none is given.
+    fn streams_or_default(&self) -> Vec<Vec<(String, String)>> {
+        match self.streams.is_empty() {
+            true => vec![Vec::new()],
+            false => self.streams.clone(),
         }
     }
 
@@ -289,88 +301,68 @@ impl SearchArgs {
         results: &mut SearchResults,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<()> {
-        let mut seed = self.seed;
-        let sizes = self.sizes.iter().map(|size| Some(*size));
-        let sizes: Vec<_> = if self.sizes.is_empty() { vec![None] } else { sizes.collect() };
-        // Streams that are refused are refused before the first trial.
-        let traffic = sizes
-            .into_iter()
-            .map(|size| Ok((size, Traffic::new(self.min_load.0, &self.streams, size)?)));
-        let traffic = traffic.collect::<anyhow::Result<Vec<_>>>()?;
-        for (size, traffic) in &traffic {
-            let mut generator = Generator {
-                ports: &self.ports,
-                traffic,
-                options: &self.generator_options,
-                seed,
-                links: [None; 2],
-                interrupted,
-            };
-            if self.min_load.0 == Unit::LinkPercent {
-                generator.learn_links()?;
+        match self.min_load.0 {
+            Unit::ConnectionRate => self.search_connections(LoadKind::Rate, results, interrupted),
+            Unit::Connections => {
+                let kind = LoadKind::Held { cps: self.opening_rate };
+                self.search_connections(kind, results, interrupted)
             }
-            let calibration = self.calibrate(&generator, *size)?;
-            for number in 1..=self.repeat {
-                let progress = |line: &str| self.report(*size, line);
-                let found =
-                    conduct::conduct(self.plan(), &mut generator, calibration.clone(), &progress);
-                let Found { mut search, mut error } = found;
-                (search.size, search.number) = (*size, number);
-                if let (Some(times), None) = (self.back_to_back, &error) {
-                    self.report(*size, "searching for the longest burst");
-                    let max_load = self.max_load.1;
-                    match back_to_back::back_to_back(max_load, times, &mut generator) {
-                        Ok(found) => search.back_to_back = Some(found),
-                        Err(failed) => error = Some(failed),
-                    }
+            _ => self.search_packets(results, interrupted),
+        }
+    }
+
+    fn search_connections(
+        &self,
+        kind: LoadKind,
+        results: &mut SearchResults,
+        interrupted: &AtomicBool,
+    ) -> anyhow::Result<()> {
+        let args = &self.connections;
+        let search = ConnectionSearch { args, options: &self.generator_options, interrupted };
+        let ports = match &self.calibrate {
+            CalibrationPorts::None => None,
+            CalibrationPorts::Cable => Some(CableOrPorts::Cable),
+            CalibrationPorts::Ports(ports) => Some(CableOrPorts::Ports(ports)),
+        };
+        let progress = |line: &str| self.report(None, line);
+        let calibrate = |ports| search.calibrate((self.plan(), kind), ports, &progress);
+        let calibration = ports.map(calibrate).transpose()?;
+        let mut tester = search.open(self.ports())?;
+        if tester.is_simulated() {
+            progress("the device is simulated: these are no measurements");
+        }
+        let mut trials = search.trials(&mut tester, kind);
+        self.search_repeatedly(&mut trials, (None, calibration), results)
+    }
+
+    /// Searches `--repeat` times with frames of one size.
+    fn search_repeatedly(
+        &self,
+        tester: &mut dyn Tester,
+        (size, calibration): (Option<u32>, Option<Calibration>),
+        results: &mut SearchResults,
+    ) -> anyhow::Result<()> {
+        for number in 1..=self.repeat {
+            let progress = |line: &str| self.report(size, line);
+            let found = conduct(self.plan(), tester, calibration.clone(), &progress);
+            let Found { mut search, mut error } = found;
+            (search.size, search.number) = (size, number);
+            if let (Some(times), None) = (self.back_to_back, &error) {
+                progress("searching for the longest burst");
+                match back_to_back::back_to_back(self.max_load.1, times, tester) {
+                    Ok(found) => search.back_to_back = Some(found),
+                    Err(failed) => error = Some(failed),
                 }
-                results.searches.push(search);
-                error.map_or(Ok(()), Err)?;
             }
-            seed = generator.seed;
+            results.searches.push(search);
+            error.map_or(Ok(()), Err)?;
         }
         Ok(())
     }
 
-    /// Measures what the tester bears without the device, with the streams of `generator`.
-    fn calibrate(
-        &self,
-        generator: &Generator,
-        size: Option<u32>,
-    ) -> anyhow::Result<Option<Calibration>> {
-        let kept = self.options_of_rings();
-        let (ports, options) = match &self.calibrate {
-            CalibrationPorts::None => return Ok(None),
-            CalibrationPorts::Ports(ports) => (ports.as_str(), &self.generator_options),
-            CalibrationPorts::Cable if self.ports.parse::<PortNames>()?.count() == 2 => {
-                ("net_ring0,net_ring1", &kept)
-            }
-            CalibrationPorts::Cable => ("net_ring0", &kept),
-        };
-        let mut tester = Generator { ports, options, ..*generator };
-        let progress = |line: &str| self.report(size, line);
-        let calibration = calibration::calibrate(self.plan(), ports, &mut tester, &progress);
-        calibration.context("--calibrate").map(Some)
-    }
-
-    /// Returns the options of the generator that work with rings in memory.
-    fn options_of_rings(&self) -> Vec<String> {
-        let mut is_kept = true;
-        let options = self.generator_options.iter().filter(|word| {
-            if word.starts_with('-') {
-                let name = word.split('=').next().unwrap_or_default();
-                is_kept = GENERATOR_OPTIONS.contains(&(name, true));
-            }
-            is_kept
-        });
-        options.cloned().collect()
-    }
-
     fn report(&self, size: Option<u32>, line: &str) {
-        if !self.quiet {
-            let size = size.map_or(String::new(), |size| format!("{size} bytes: "));
-            write_line(io::stderr(), format_args!("millrace: {size}{line}"));
-        }
+        let size = size.map_or(String::new(), |size| format!("{size} bytes: "));
+        self.outputs.report(format_args!("{size}{line}"));
     }
 }
 

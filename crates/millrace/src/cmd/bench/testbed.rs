@@ -6,6 +6,7 @@
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -62,8 +63,8 @@ impl Testbed {
     /// Returns a command that runs `program` at this end.
     pub(super) fn command(&self, end: End, program: impl AsRef<Path>) -> anyhow::Result<Command> {
         let mut command = end_with_us("nsenter")?;
-        command.arg(format!("--net=/proc/{}/ns/net", self.holders[end as usize].0.id()));
-        command.arg("--").arg(program.as_ref());
+        let namespace = self.holders[end as usize].network_namespace();
+        command.arg(format!("--net={}", namespace.display())).arg("--").arg(program.as_ref());
         Ok(command)
     }
 
@@ -134,7 +135,7 @@ pub(crate) fn end_with_parent(
 }
 
 /// Starts a process that holds a new network namespace.
-fn hold() -> anyhow::Result<Running> {
+pub(super) fn hold() -> anyhow::Result<Running> {
     let mut command = end_with_us("unshare")?;
     command.args(["--net", "sh", "-c", "ip link set lo up && echo ready && exec sleep infinity"]);
     command.stdout(Stdio::piped());
@@ -153,7 +154,7 @@ fn ip(words: &str) -> anyhow::Result<String> {
 }
 
 /// Runs a command that must succeed; returns its standard output.
-fn succeed(command: &mut Command) -> anyhow::Result<String> {
+pub(super) fn succeed(command: &mut Command) -> anyhow::Result<String> {
     let Output { status, stdout, stderr } =
         command.output().with_context(|| format!("cannot run {command:?}"))?;
     if !status.success() {
@@ -167,6 +168,23 @@ impl Running {
     pub(super) fn start(command: &mut Command) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         Ok(Self(command.spawn().with_context(|| format!("cannot run {command:?}"))?))
+    }
+
+    /// Starts a program that writes to a file.
+    pub(super) fn start_with_log(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+        let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        Ok(Self(command.spawn().with_context(|| format!("cannot run {command:?}"))?))
+    }
+
+    /// Returns its process ID.
+    pub(super) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Returns the file of the network namespace of the program.
+    pub(super) fn network_namespace(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/ns/net", self.0.id()))
     }
 
     /// Waits until the program prints a line with this beginning on standard error. Returns the

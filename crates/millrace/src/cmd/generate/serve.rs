@@ -2,7 +2,7 @@
 //! Implements `millrace gen --serve`: a daemon that generates connections as its clients ask.
 
 use super::metrics;
-use crate::cmd::in_process_tester::{InProcess, WorkerArgs};
+use crate::cmd::in_process_tester::{InProcess, QueueArgs, WorkerArgs};
 use crate::ports::PortNames;
 use crate::signals;
 use crate::tester::{Daemon, SimulatedDevice};
@@ -26,6 +26,8 @@ pub(super) struct ServeArgs {
         "live", "html", "csv", "pcapng", "interval", "selftest", "late", "stateful",
     ])]
     serve: Option<SocketAddr>,
+    #[command(flatten)]
+    queues: QueueArgs,
     /// Serve a simulated device, in simulated time, instead of ports
     #[arg(long, hide = true, value_name = "DEVICE", conflicts_with = "ports", requires = "serve")]
     simulate: Option<SimulatedDevice>,
@@ -35,6 +37,11 @@ impl ServeArgs {
     /// Returns the address of the daemon, if there is to be one.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         self.serve
+    }
+
+    /// Returns the numbers of queues.
+    pub(super) fn queues(&self) -> QueueArgs {
+        self.queues
     }
 }
 

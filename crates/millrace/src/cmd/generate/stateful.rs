@@ -13,7 +13,8 @@ use super::GenArgs;
 use super::trex_cfg::LinkSettings;
 use crate::backend::Backend;
 use crate::connections::{
-    Balance, Ends, Finished, ProfileOptions, Session, SessionOptions, Totals, read_profile,
+    Balance, Ends, Finished, ProfileOptions, Session, SessionOptions, TaskQueues, Totals,
+    read_profile,
 };
 use crate::signals;
 use anyhow::{Context, bail};
@@ -188,6 +189,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
         next_hops: link.next_hops([None; 2]),
         gateways: &args.gateways,
         tasks: args.senders.unwrap_or(1),
+        queues: TaskQueues::ONE,
         workers: args.workers.map(usize::from),
         tuning: &link.tuning,
         mtu: args.mtu,
@@ -196,7 +198,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
         seed: args.seed(),
         bad_link: stateful.impair,
     };
-    let outputs = Outputs::open(args, &[path.clone()])?;
+    let outputs = Outputs::open(args, std::slice::from_ref(path))?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut session = Session::open(names, &options, &interrupted)?;
     session.start(stateful.multiplier(&profile), args.ramp.unwrap_or_default())?;

@@ -16,6 +16,8 @@ pub(in super::super) struct Range {
     pub(in super::super) max_cps: f64,
     pub(in super::super) seconds: u32,
     pub(in super::super) threshold_percent: f64,
+    /// Most rates of the bisection; by default until the rate is known to 0.5 %.
+    pub(in super::super) max_iterations: Option<u32>,
 }
 
 /// What a search found.
@@ -45,7 +47,7 @@ pub(in super::super) fn find(
         min_cps: range.min_cps,
         max_cps: range.max_cps,
         adaptive_window_percent: 0.0,
-        max_iterations: None,
+        max_iterations: range.max_iterations,
         sample_time_s: range.seconds,
         threshold_percent: range.threshold_percent,
         reset_command: None,

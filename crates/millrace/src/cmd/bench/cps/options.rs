@@ -5,7 +5,7 @@ use crate::tester::{Load, MAX_FLOWS};
 use search::{Short, parse_number};
 
 /// Parses a number, which may end in K, M or G.
-pub(super) fn number<const MIN: u32, const MAX: u32>(text: &str) -> Result<f64, String> {
+pub(in super::super) fn number<const MIN: u32, const MAX: u32>(text: &str) -> Result<f64, String> {
     let number = parse_number(text)?;
     if (f64::from(MIN)..=f64::from(MAX)).contains(&number) {
         return Ok(number);
@@ -15,7 +15,7 @@ pub(super) fn number<const MIN: u32, const MAX: u32>(text: &str) -> Result<f64, 
 }
 
 /// Parses a whole number, which may end in K, M or G.
-pub(super) fn whole<const MIN: u32, const MAX: u32>(text: &str) -> Result<u32, String> {
+pub(in super::super) fn whole<const MIN: u32, const MAX: u32>(text: &str) -> Result<u32, String> {
     let number = number::<MIN, MAX>(text)?;
     if number.fract() == 0.0 { Ok(number as u32) } else { Err("must be a whole number".to_owned()) }
 }
@@ -23,7 +23,7 @@ pub(super) fn whole<const MIN: u32, const MAX: u32>(text: &str) -> Result<u32, S
 /// What each connection carries.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Connections")]
-pub(super) struct ProfileArgs {
+pub(in super::super) struct ProfileArgs {
     /// Share of UDP among the connections, in percent; the others are TCP
     #[arg(long, short = 'u', value_name = "PERCENT", default_value = "0",
           value_parser = number::<0, 100>)]
@@ -68,6 +68,12 @@ pub(super) struct RateArgs {
 }
 
 impl RateArgs {
+    /// Returns the load of the smallest rate, with the limits of these options.
+    pub(super) fn load(&self, profile: &ProfileArgs) -> Load {
+        let Self { max_flows, ramp_up: ramp_up_s, .. } = *self;
+        Load { max_flows, ramp_up_s, ..profile.load(self.min_cps) }
+    }
+
     /// Fails if the smallest rate is not below the largest.
     pub(super) fn refuse_contradictions(&self) -> Result<(), String> {
         if self.min_cps >= self.max_cps {
@@ -79,16 +85,14 @@ impl RateArgs {
 }
 
 impl ProfileArgs {
-    /// Returns the load of this many connections per second.
-    pub(super) fn load(&self, cps: f64, rate: &RateArgs) -> Load {
+    /// Returns a load of this many connections per second.
+    pub(in super::super) fn load(&self, cps: f64) -> Load {
         Load {
-            cps,
             udp_percent: self.udp_percent,
             messages: self.num_messages,
             message_size: self.message_size,
             server_wait_ms: self.server_wait,
-            max_flows: rate.max_flows,
-            ramp_up_s: rate.ramp_up,
+            ..Load::of_rate(cps)
         }
     }
 }

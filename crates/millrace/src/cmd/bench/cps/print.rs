@@ -2,7 +2,7 @@
 //! Prints the lines of a search: those of cps_ndr.py, and by default more about each sample.
 
 use super::judge::Verdict;
-use crate::tester::{SetupLatency, TesterStatistics};
+use crate::tester::{LatencyPercentiles, TesterStatistics};
 use report::output::write_line;
 use search::{Outcome, Short, Statistics};
 use std::fmt::Write as _;
@@ -112,8 +112,8 @@ fn connections_and_packets(of: &TesterStatistics, verdict: &Verdict) -> String {
     text
 }
 
-fn setup_times(setup: &SetupLatency) -> String {
-    let SetupLatency { p50_us, p99_us, p999_us, max_us } = setup;
+fn setup_times(setup: &LatencyPercentiles) -> String {
+    let LatencyPercentiles { p50_us, p99_us, p999_us, max_us } = setup;
     format!(
         "setup: median {p50_us:.1} us, 99 % {p99_us:.1} us, 99.9 % {p999_us:.1} us, longest \
          {max_us:.1} us"

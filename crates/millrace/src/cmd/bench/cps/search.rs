@@ -335,8 +335,11 @@ impl<'a> Search<'a> {
     /// Returns the lines of a rate that was found and confirmed.
     fn describe(&self, cps: f64) -> Vec<String> {
         let confirmed = format!("confirmed by a final trial of {} s", self.settings.sample_time_s);
-        let mut lines = vec![format!("result: {cps:.0} connections/s, {confirmed}")];
         let bad = self.found.lowest_bad_above(cps);
+        let is_of_tester = bad.is_some_and(|trial| trial.verdict.is_tester_limit);
+        // Without a limit of the device above it, the rate is a bound only.
+        let bound = if self.found.is_largest || is_of_tester { ">= " } else { "" };
+        let mut lines = vec![format!("result: {bound}{cps:.0} connections/s, {confirmed}")];
         if self.found.is_largest {
             lines.push("the device bears the largest rate: raise --max-cps".to_owned());
         } else if let Some(bad) = bad.filter(|trial| trial.verdict.is_tester_limit) {

@@ -12,22 +12,22 @@ use search::mlr::{self, Answer, Bound, CALIBRATION_MARGIN, Goal, Limits, Next, S
 
 /// What is searched for.
 #[derive(Clone, Copy)]
-pub(super) struct Plan<'a> {
-    pub(super) goals: &'a [NamedGoal],
+pub(in super::super) struct Plan<'a> {
+    pub(in super::super) goals: &'a [NamedGoal],
     /// Limits, of which the duration includes the preparation of trials.
-    pub(super) limits: Limits,
+    pub(in super::super) limits: Limits,
     /// Name of the unit of loads.
-    pub(super) unit: &'a str,
-    pub(super) latency_max: Option<&'a LatencyMax>,
+    pub(in super::super) unit: &'a str,
+    pub(in super::super) latency_max: Option<&'a LatencyMax>,
     /// Seconds of the trial before the search; 0 for none.
-    pub(super) warm_up_s: f64,
+    pub(in super::super) warm_up_s: f64,
 }
 
 /// How often a trial is made again.
 const REPETITIONS: u32 = 4;
 
 /// Prints the progress of a search.
-pub(super) type Progress<'a> = &'a dyn Fn(&str);
+pub(in super::super) type Progress<'a> = &'a dyn Fn(&str);
 
 /// How a search was ended.
 enum End {
@@ -39,9 +39,9 @@ enum End {
 }
 
 /// A search, and the error that has ended it early.
-pub(super) struct Found {
-    pub(super) search: OneSearch,
-    pub(super) error: Option<anyhow::Error>,
+pub(in super::super) struct Found {
+    pub(in super::super) search: OneSearch,
+    pub(in super::super) error: Option<anyhow::Error>,
 }
 
 /// A trial with what the search takes of it.
@@ -62,7 +62,7 @@ struct Conductor<'a> {
 }
 
 /// Searches. An error of a trial ends the search; what was found before is kept.
-pub(super) fn conduct(
+pub(in super::super) fn conduct(
     plan: Plan,
     tester: &mut dyn Tester,
     calibration: Option<Calibration>,
@@ -84,8 +84,15 @@ pub(super) fn conduct(
         .map(|(answer, named)| conductor.answer(&answer, &named.name, &end, calibration.as_ref()));
     let answers = answers.collect();
     let trials = conductor.made.into_iter().map(|made| made.shown).collect();
-    let search =
-        OneSearch { size: None, number: 1, calibration, answers, trials, back_to_back: None };
+    let search = OneSearch {
+        size: None,
+        number: 1,
+        unit: None,
+        calibration,
+        answers,
+        trials,
+        back_to_back: None,
+    };
     let error = match end {
         End::Broken(error) => Some(error),
         End::Complete | End::TimeOver => None,
@@ -220,6 +227,7 @@ impl Conductor<'_> {
         let final_trial = answer.goal.final_trial;
         let at_lower = answer.lower.into_iter().flat_map(|lower| self.at(lower));
         let mut whole = at_lower.filter(|made| made.shown.duration_s >= final_trial);
+        let last = whole.next_back().map(|made| &made.shown);
         SearchAnswer {
             goal: name.to_owned(),
             outcome,
@@ -228,7 +236,8 @@ impl Conductor<'_> {
             upper: answer.upper,
             throughput,
             throughput_pps: throughput.and_then(|it| self.tester.packets_per_second(it)),
-            latency: whole.next_back().and_then(|made| made.shown.latency),
+            latency: last.and_then(|trial| trial.latency),
+            connections: last.and_then(|trial| trial.connections.clone()),
         }
     }
 

@@ -13,9 +13,9 @@ const SUM_MAX_S: f64 = 86_400.0;
 
 /// A goal, with its name as the user wrote it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct NamedGoal {
-    pub(super) name: String,
-    pub(super) goal: Goal,
+pub(in super::super) struct NamedGoal {
+    pub(in super::super) name: String,
+    pub(in super::super) goal: Goal,
 }
 
 /// Reads a goal: a name, and settings that replace those of the named goal, such as
@@ -62,7 +62,7 @@ fn set(goal: &mut Goal, key: &str, value: &str) -> Result<(), String> {
 }
 
 /// Reads a share in percent, at least `min` and below 100 %.
-fn share(key: &str, text: &str, min: f64) -> Result<f64, String> {
+pub(in super::super) fn share(key: &str, text: &str, min: f64) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     let share = number.map(|percent| percent / 100.0).filter(|it| (min..1.0).contains(it));
     share.ok_or_else(|| format!("{key}={text}: write a share below 100 %, such as {key}=0.5%"))
@@ -104,7 +104,7 @@ pub(super) fn is_above(limit: &LatencyMax, latency: &Latency) -> bool {
 
 impl NamedGoal {
     /// Returns the goal as the results show it.
-    pub(super) fn shown(&self) -> SearchGoal {
+    pub(in super::super) fn shown(&self) -> SearchGoal {
         let Goal { loss_ratio, exceed_ratio, relative_width, .. } = self.goal;
         let Goal { initial_trial, final_trial, duration_sum, .. } = self.goal;
         SearchGoal {

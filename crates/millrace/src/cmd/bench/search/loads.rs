@@ -2,6 +2,7 @@
 //! Divides the load of a trial among the streams.
 
 use anyhow::{Context, bail};
+use search::parse_number;
 use traffic::stream::{Rate, StreamSpec};
 
 /// Keys of a stream that a search sets itself, or that would change its rate.
@@ -17,6 +18,10 @@ pub(super) enum Unit {
     FrameBits,
     /// Percent of the link, on each side that sends.
     LinkPercent,
+    /// Connections per second.
+    ConnectionRate,
+    /// Connections at a time.
+    Connections,
 }
 
 impl Unit {
@@ -31,18 +36,44 @@ impl Unit {
         }
     }
 
+    /// Reads a load and its unit, such as `10kpps` or `5kcps`.
+    pub(super) fn read(text: &str) -> Result<(Self, f64), String> {
+        let of_connections = [(Self::ConnectionRate, "cps"), (Self::Connections, "conn")];
+        for (unit, name) in of_connections {
+            let Some(number) = text.strip_suffix(name) else { continue };
+            let number = parse_number(number)?;
+            return match number > 0.0 {
+                true => Ok((unit, number)),
+                false => Err(format!("{text}: a load must be more than 0")),
+            };
+        }
+        let rate = Rate::parse(text).map_err(|error| {
+            format!("{error}; connections are written as 10kcps (a second) or 10kconn (at a time)")
+        })?;
+        let no_number = "a search needs a number: write 10Mpps, 10Gbps, 100%, 10kcps or 10kconn";
+        Self::of(rate).ok_or_else(|| no_number.to_owned())
+    }
+
+    /// True if loads are connections, not packets.
+    pub(super) fn is_connections(self) -> bool {
+        matches!(self, Self::ConnectionRate | Self::Connections)
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Packets => "pps",
             Self::WireBits => "bps",
             Self::FrameBits => "bps-l2",
             Self::LinkPercent => "%",
+            Self::ConnectionRate => "cps",
+            Self::Connections => "conn",
         }
     }
 
+    /// Returns a rate of packets; no stream has a load of connections.
     fn rate(self, value: f64) -> Rate {
         match self {
-            Self::Packets => Rate::Packets(value),
+            Self::Packets | Self::ConnectionRate | Self::Connections => Rate::Packets(value),
             Self::WireBits => Rate::WireBits(value),
             Self::FrameBits => Rate::FrameBits(value),
             Self::LinkPercent => Rate::Percent(value),
@@ -144,6 +175,16 @@ mod tests {
         // 84 bytes of each frame are on the wire, 64 are in the frame.
         assert_eq!(share(Unit::WireBits, &[""], 84.0 * 8.0 * 1000.0).pps, 1000.0);
         assert_eq!(share(Unit::FrameBits, &[""], 64.0 * 8.0 * 1000.0).pps, 1000.0);
+    }
+
+    #[test]
+    fn loads_have_a_unit() {
+        assert_eq!(Unit::read("1.5kcps"), Ok((Unit::ConnectionRate, 1500.0)));
+        assert_eq!(Unit::read("2Mconn"), Ok((Unit::Connections, 2e6)));
+        assert_eq!(Unit::read("10kpps"), Ok((Unit::Packets, 1e4)));
+        for text in ["0cps", "cps", "-1conn", "1e3cps", "5", "max"] {
+            assert!(Unit::read(text).is_err(), "{text}");
+        }
     }
 
     #[test]
