@@ -62,6 +62,8 @@ pub enum ConnectionsCommand {
 /// Bursts that are received in a turn at most. Each may be answered by more frames than it has, so
 /// that a single burst a turn would leave more and more frames waiting.
 const BURSTS: u32 = 4;
+/// Bursts that are received at the end at most: as many as a large receive queue has.
+const LATE_BURSTS_MAX: usize = 1024;
 /// Commands that a task has not taken yet.
 const COMMANDS: usize = 16;
 
@@ -213,7 +215,7 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
                 let frame = self.rx.frame(number);
                 self.stack.count_received(frame);
                 if self.stack.note(number, frame) {
-                    answer_neighbour(&self.stack, self.mac, frame, &mut self.tx);
+                    answer_neighbour(&mut self.stack, self.mac, frame, &mut self.tx);
                 }
             }
         }
@@ -267,12 +269,13 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
 
 /// Answers a request for one of our addresses.
 #[inline(never)]
-fn answer_neighbour(stack: &Stack, mac: [u8; 6], frame: &[u8], out: &mut impl Output) {
+fn answer_neighbour(stack: &mut Stack, mac: [u8; 6], frame: &[u8], out: &mut impl Output) {
     let Some(Message::Request { from, target }) = Message::read(frame) else { return };
     if !stack.is_own(target) || out.room() == 0 {
         return;
     }
     if let Some(reply) = reply(frame, from, target, mac) {
+        stack.count_sent(reply.bytes().len());
         out.push(|room| {
             let bytes = reply.bytes();
             room[..bytes.len()].copy_from_slice(bytes);
@@ -316,11 +319,24 @@ impl<T: Transmit, R: Receive> Task for Connections<T, R> {
             self.tx.flush();
             if self.tx.port.waiting() > 0 {
                 // The port is full and nobody empties it any more.
-                self.tx.port.discard(|_| {});
+                let mut unsent = 0;
+                self.tx.port.discard(|_| unsent += 1);
+                self.stack.count_unsent(unsent);
             }
         }
         self.tx.flush();
-        self.tx.port.discard(|_| {});
+        let mut unsent = 0;
+        self.tx.port.discard(|_| unsent += 1);
+        self.stack.count_unsent(unsent);
+        // What has arrived meanwhile counts as received, so that the port's counters agree.
+        for _ in 0..LATE_BURSTS_MAX {
+            let frames = self.rx.receive();
+            self.stack.count_late(frames, self.rx.bytes());
+            self.rx.free();
+            if frames == 0 {
+                break;
+            }
+        }
         self.hand_over(now);
     }
 }

@@ -3,12 +3,14 @@
 //! read a profile, start a session, and read its totals.
 
 mod astf;
+mod balance;
 mod impairment;
 mod next_hop;
 mod profile_file;
 mod session;
 mod totals;
 
-pub(crate) use profile_file::read_profile;
+pub(crate) use balance::Balance;
+pub(crate) use profile_file::{ProfileOptions, read_profile};
 pub(crate) use session::{Ends, Finished, PortCounts, Session, SessionOptions, TaskQueues};
 pub(crate) use totals::{EndTotals, Totals};

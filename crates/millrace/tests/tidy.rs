@@ -38,7 +38,7 @@ const CRATES: [(&str, &[&str], usize); 22] = [
     ("nic", &["dpdk", "twin", "wire"], 4),
     ("results", &[], 7),
     ("search", &[], 0),
-    ("stateful", &["wire"], 5),
+    ("stateful", &["capture", "wire"], 5),
     ("testkit", &["dpdk", "traffic", "wire"], 1),
     ("millrace", &MILLRACE, 23),
     ("sidebyside", &["dpdk", "engine", "traffic", "twin", "wire"], 6),

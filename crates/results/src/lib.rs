@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod confidence;
+pub mod connections;
 pub mod conntrack;
 pub mod histogram;
 mod limits;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Encodes the results of a run so far as OpenMetrics text. Names begin with `millrace_gen_`.
 
+mod connections;
+
+pub use connections::{ConnectionsOfEnd, ConnectionsScrape};
+
 use crate::names::printable;
 use crate::schema::{PortResult, Results, StreamResult};
 use prometheus_client::collector::Collector;

@@ -36,6 +36,11 @@ impl Addresses {
         number
     }
 
+    /// Returns the place of a server in its range.
+    pub(crate) fn place_of_server(&self, number: u32) -> u32 {
+        number - self.clients.count()
+    }
+
     /// Returns the number of an address; `None` if it is unknown.
     #[inline(always)]
     pub(crate) fn number(&self, address: u128) -> Option<u32> {

@@ -6,7 +6,7 @@ use crate::counters::{Counter, Counters, Latencies};
 use crate::endpoint::{Endpoint, flag, is_before};
 use crate::frame::{Output, Path, Segment, write_tcp, write_udp};
 use crate::profile::{Template, Timeouts};
-use crate::program::Program;
+use crate::program::{Program, Step};
 use crate::script::Script;
 use crate::wheel::{tick_of, ticks_of_ms};
 
@@ -120,6 +120,38 @@ impl<'a, O: Output> Context<'a, O> {
         !is_before(end.received(), before.wrapping_add(len))
     }
 
+    /// Goes on after a step that has received all that it waits for.
+    #[inline(always)]
+    pub(crate) fn end_receive(&mut self, end: &mut Endpoint) {
+        end.step += 1;
+        let is_last = !matches!(self.program().step(end.step), Step::Receive(_));
+        if is_last && end.take(flag::TIMES_RESPONSE) && self.is_client {
+            let latency = (self.now_us as u32).wrapping_sub(end.timed_at);
+            self.latencies.response.saturating_record(latency.into());
+        }
+    }
+
+    /// Notes that a request is sent now.
+    #[inline(always)]
+    pub(crate) fn note_request(&mut self, end: &mut Endpoint) {
+        end.timed_at = self.now_us as u32;
+        end.set(flag::AWAITS_RESPONSE | flag::TIMES_RESPONSE);
+    }
+
+    /// Holds the connection open until it is released.
+    pub(crate) fn begin_hold(&mut self, end: &mut Endpoint) {
+        if !end.has(flag::HOLDS) {
+            end.set(flag::HOLDS | flag::BEGINS_TO_HOLD);
+        }
+    }
+
+    /// True if the end waits as long as the peer's program, or its own, holds the connection.
+    #[inline(always)]
+    pub(crate) fn waits_for_release(&self, end: &Endpoint) -> bool {
+        end.has(flag::HOLDS)
+            || self.template.client.holds && self.program().step(end.step) == Step::WaitForClose
+    }
+
     #[inline(always)]
     pub(crate) fn count(&mut self, counter: Counter) {
         self.counters[counter] += 1;
@@ -219,7 +251,7 @@ impl<'a, O: Output> Context<'a, O> {
         if end.take(flag::AWAITS_RESPONSE) && self.is_client {
             self.count(Counter::Responses);
             let latency = (self.now_us as u32).wrapping_sub(end.timed_at);
-            self.latencies.response.saturating_record(latency.into());
+            self.latencies.first_byte.saturating_record(latency.into());
         }
     }
 }

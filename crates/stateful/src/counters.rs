@@ -28,6 +28,10 @@ pub enum Counter {
     ClosedEarly,
     /// Failed connections: no answer to a datagram came.
     NoAnswer,
+    /// Failed connections: an ICMP error says that the peer or its port cannot be reached.
+    Unreachable,
+    /// Failed connections: an ICMP error says that no program has the UDP port of the peer.
+    Refused,
     /// Connections that the end of the run cut off.
     Aborted,
     /// Connections that were due and not opened: no tuple or no record was free, or the worker was
@@ -53,6 +57,8 @@ pub enum Counter {
     BadChecksums,
     /// Packets with wrong lengths or headers, and fragments.
     Malformed,
+    /// ICMP errors about packets of open connections.
+    IcmpErrors,
     /// Packets for our addresses that belong to no connection.
     Stray,
     /// Frames that are not for us, or of other protocols.
@@ -63,7 +69,9 @@ pub enum Counter {
     Blocked,
     /// RSTs that were sent.
     ResetsSent,
-    /// Frames that were sent.
+    /// Frames that the port had no room for until the end.
+    Unsent,
+    /// Frames that were sent, with answers to neighbours.
     FramesSent,
     /// Their bytes, without FCS.
     BytesSent,
@@ -87,7 +95,7 @@ pub enum Counter {
 
 impl Counter {
     /// All of them, in the order of their values.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 40] = [
         Self::Attempted,
         Self::Established,
         Self::Completed,
@@ -97,6 +105,8 @@ impl Counter {
         Self::WrongData,
         Self::ClosedEarly,
         Self::NoAnswer,
+        Self::Unreachable,
+        Self::Refused,
         Self::Aborted,
         Self::Unopened,
         Self::Responses,
@@ -109,11 +119,13 @@ impl Counter {
         Self::UnexpectedDatagrams,
         Self::BadChecksums,
         Self::Malformed,
+        Self::IcmpErrors,
         Self::Stray,
         Self::Foreign,
         Self::TableFull,
         Self::Blocked,
         Self::ResetsSent,
+        Self::Unsent,
         Self::FramesSent,
         Self::BytesSent,
         Self::SegmentsSent,
@@ -127,13 +139,15 @@ impl Counter {
     ];
 
     /// Causes of failed connections.
-    pub const FAILURES: [Self; 6] = [
+    pub const FAILURES: [Self; 8] = [
         Self::NoSynAck,
         Self::Reset,
         Self::Timeout,
         Self::WrongData,
         Self::ClosedEarly,
         Self::NoAnswer,
+        Self::Unreachable,
+        Self::Refused,
     ];
 
     /// Returns the name in results.
@@ -148,6 +162,8 @@ impl Counter {
             Self::WrongData => "wrong_data",
             Self::ClosedEarly => "closed_early",
             Self::NoAnswer => "no_answer",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
             Self::Aborted => "aborted",
             Self::Unopened => "unopened",
             Self::Responses => "responses",
@@ -160,11 +176,13 @@ impl Counter {
             Self::UnexpectedDatagrams => "unexpected_datagrams",
             Self::BadChecksums => "bad_checksums",
             Self::Malformed => "malformed",
+            Self::IcmpErrors => "icmp_errors",
             Self::Stray => "stray",
             Self::Foreign => "foreign",
             Self::TableFull => "table_full",
             Self::Blocked => "blocked",
             Self::ResetsSent => "resets_sent",
+            Self::Unsent => "unsent",
             Self::FramesSent => "frames_sent",
             Self::BytesSent => "bytes_sent",
             Self::SegmentsSent => "segments_sent",
@@ -235,6 +253,9 @@ pub struct Latencies {
     /// From the first SYN to the SYN+ACK.
     pub setup: Histogram<u64>,
     /// From a request to the first byte of its response.
+    pub first_byte: Histogram<u64>,
+    /// From a request to the last byte of its response: the last that the program receives before
+    /// it does something else.
     pub response: Histogram<u64>,
 }
 
@@ -249,7 +270,7 @@ impl Default for Latencies {
             histogram.auto(false);
             histogram
         };
-        Self { setup: histogram(), response: histogram() }
+        Self { setup: histogram(), first_byte: histogram(), response: histogram() }
     }
 }
 
@@ -258,12 +279,14 @@ impl Latencies {
     pub fn add(&mut self, other: &Self) {
         // Both have the same bounds, so this cannot fail.
         let _ = self.setup.add(&other.setup);
+        let _ = self.first_byte.add(&other.first_byte);
         let _ = self.response.add(&other.response);
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
         self.setup.reset();
+        self.first_byte.reset();
         self.response.reset();
     }
 }

@@ -64,6 +64,12 @@ pub(crate) mod flag {
     pub(crate) const WRONG_DATA: u16 = 1 << 11;
     /// A byte of data has arrived.
     pub(crate) const HAS_RECEIVED: u16 = 1 << 12;
+    /// The response to the last request has not arrived whole.
+    pub(crate) const TIMES_RESPONSE: u16 = 1 << 13;
+    /// The program holds the connection open until it is released.
+    pub(crate) const HOLDS: u16 = 1 << 14;
+    /// It has begun to, and is not in the queue of held ends yet.
+    pub(crate) const BEGINS_TO_HOLD: u16 = 1 << 15;
 }
 
 /// Ticks in a unit of [`Endpoint::wake`].

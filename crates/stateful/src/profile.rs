@@ -3,21 +3,27 @@
 
 mod action;
 mod range;
+mod share;
+mod template;
 
 pub use range::AddressRange;
 pub(crate) use range::{is_ipv4, number_of, number_of_v4};
+pub(crate) use share::Share;
 
-use crate::program::{Action, Program, ProgramError};
-use action::{ActionText, ReadFile};
+use crate::program::{Program, ProgramError, Step};
+use crate::recorded::Pauses;
+use action::ReadFile;
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use template::{TemplateText, Templates};
 
 /// Largest number of templates.
-const TEMPLATES_MAX: usize = 64;
-/// Longest UDP datagram: what fits into a frame of 1500 bytes of IPv6.
-const DATAGRAM_MAX: u32 = 1452;
+const TEMPLATES_MAX: usize = 256;
+/// Longest payloads of UDP that fit into a packet of 1500 bytes, of IPv4 and of IPv6.
+pub(crate) const DATAGRAM_MAX: u32 = 1472;
+const DATAGRAM_MAX_V6: u32 = 1452;
 
 /// A profile. The same templates serve clients and servers.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +38,11 @@ pub struct Profile {
     pub timeouts: Timeouts,
     /// Kinds of connections.
     pub templates: Vec<Template>,
+    /// Held connections that are released each second, the oldest first, once all are open. If
+    /// none, they are held until the end.
+    pub churn: Option<f64>,
+    /// What users should know of captures: which sessions are left out.
+    pub notes: Vec<String>,
 }
 
 /// One kind of connection.
@@ -49,12 +60,14 @@ pub struct Template {
     pub limit: Option<u64>,
     /// True if a new connection follows one that has ended, while `limit` allows it.
     pub is_continuous: bool,
+    /// The servers that it has, among the templates of the same protocol and port.
+    pub(crate) share: Share,
     pub(crate) client: Program,
     pub(crate) server: Program,
 }
 
 /// Protocol of a template.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// TCP.
@@ -62,6 +75,16 @@ pub enum Transport {
     Tcp,
     /// UDP: each message is one datagram.
     Udp,
+}
+
+impl Transport {
+    /// Returns the name in profiles.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
 }
 
 /// Times that ends of connections wait, in milliseconds.
@@ -95,14 +118,23 @@ impl Default for Timeouts {
     }
 }
 
+impl Timeouts {
+    /// Lets ends wait for each other's pauses, of which this is the longest.
+    fn wait_for_pauses(&mut self, longest_ms: u32) {
+        if longest_ms > 0 {
+            let least = longest_ms.saturating_add(Self::default().answer_ms);
+            self.idle_ms = self.idle_ms.max(least);
+            self.answer_ms = self.answer_ms.max(least);
+        }
+    }
+}
+
 /// A profile as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProfileText {
-    #[serde(default = "default_clients")]
-    clients: AddressRange,
-    #[serde(default = "default_servers")]
-    servers: AddressRange,
+    clients: Option<AddressRange>,
+    servers: Option<AddressRange>,
     #[serde(default = "default_ports", deserialize_with = "range::ports")]
     client_ports: RangeInclusive<u16>,
     #[serde(default)]
@@ -110,27 +142,17 @@ struct ProfileText {
     template: Vec<TemplateText>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TemplateText {
-    name: Option<String>,
-    #[serde(default)]
-    proto: Transport,
-    port: u16,
-    cps: f64,
-    limit: Option<u64>,
-    #[serde(default)]
-    continuous: bool,
-    client: Vec<ActionText>,
-    server: Vec<ActionText>,
-}
-
-fn default_clients() -> AddressRange {
-    AddressRange::new(IpAddr::from([198, 18, 0, 1]), 65_534)
-}
-
-fn default_servers() -> AddressRange {
-    AddressRange::new(IpAddr::from([198, 19, 0, 1]), 254)
+/// Returns the addresses of clients and servers of profiles that name none: those for measurements
+/// (RFC 2544 appendix C.2.2, RFC 5180 section 8).
+fn default_ranges(is_ipv6: bool) -> [AddressRange; 2] {
+    let range = |first: IpAddr, count| AddressRange::new(first, count);
+    match is_ipv6 {
+        false => [range([198, 18, 0, 1].into(), 65_534), range([198, 19, 0, 1].into(), 254)],
+        true => [
+            range([0x2001, 2, 0, 0, 0, 0, 0, 1].into(), 65_534),
+            range([0x2001, 2, 0, 1, 0, 0, 0, 1].into(), 254),
+        ],
+    }
 }
 
 fn default_ports() -> RangeInclusive<u16> {
@@ -186,8 +208,44 @@ impl Profile {
         Self::compile(serde_json::from_str(text)?, read)
     }
 
+    /// Makes a profile of the sessions of a capture, each of which is opened once a second.
+    /// `sessions` chooses some of them, as in a template.
+    pub fn from_capture(
+        path: &Path,
+        (sessions, pauses): (Option<&str>, Pauses),
+        read: &dyn Fn(&Path) -> Result<Vec<u8>, String>,
+    ) -> Result<Self, ProfileError> {
+        let template = vec![TemplateText::of_capture(path, sessions, pauses)];
+        let timeouts = Timeouts::default();
+        let client_ports = default_ports();
+        let text = ProfileText { clients: None, servers: None, client_ports, timeouts, template };
+        let mut profile = Self::compile(text, read)?;
+        profile.templates.iter_mut().for_each(|template| template.cps = 1.0);
+        Ok(profile)
+    }
+
     fn compile(text: ProfileText, read: ReadFile<'_>) -> Result<Self, ProfileError> {
-        let ProfileText { clients, servers, client_ports, timeouts, template } = text;
+        let ProfileText { clients, servers, client_ports, mut timeouts, template } = text;
+        if template.is_empty() {
+            let fault = "[[template]]: a profile has at least one";
+            return Err(ProfileError::Whole(fault.to_owned()));
+        }
+        let mut all = Templates::default();
+        for (number, template) in (1..).zip(template) {
+            template.compile(number, read, &mut all)?;
+        }
+        let Templates { mut templates, notes, longest_pause_ms, is_ipv6 } = all;
+        if templates.len() > TEMPLATES_MAX {
+            let fault = format!(
+                "there are {} kinds of connections; the most are {TEMPLATES_MAX}: choose fewer \
+                 sessions of a capture, such as sessions = \"1-{TEMPLATES_MAX}\"",
+                templates.len()
+            );
+            return Err(ProfileError::Whole(fault));
+        }
+        let [default_clients, default_servers] = default_ranges(is_ipv6);
+        let clients = clients.unwrap_or(default_clients);
+        let servers = servers.unwrap_or(default_servers);
         if clients.is_ipv4() != servers.is_ipv4() {
             let fault = "clients and servers: one range is IPv4, the other IPv6";
             return Err(ProfileError::Whole(fault.to_owned()));
@@ -196,14 +254,19 @@ impl Profile {
             let fault = "clients and servers: the ranges have an address in common";
             return Err(ProfileError::Whole(fault.to_owned()));
         }
-        if template.is_empty() || template.len() > TEMPLATES_MAX {
-            let fault = format!("[[template]]: a profile has 1 to {TEMPLATES_MAX} of them");
-            return Err(ProfileError::Whole(fault));
+        let longest = |it: &Template| match it.transport {
+            Transport::Udp => it.client.longest.max(it.server.longest),
+            Transport::Tcp => 0,
+        };
+        let longest = templates.iter().map(longest).max().unwrap_or(0);
+        if longest > DATAGRAM_MAX_V6 && !clients.is_ipv4() {
+            return Err(ProfileError::Whole(format!(
+                "{longest} bytes do not fit into a datagram of IPv6; the most are {DATAGRAM_MAX_V6}"
+            )));
         }
-        let templates = (0..).zip(template).map(|(number, it)| it.compile(number, read));
-        let templates = templates.collect::<Result<Vec<_>, _>>()?;
-        refuse_shared_ports(&templates)?;
-        Ok(Self { clients, servers, client_ports, timeouts, templates })
+        Share::assign(&mut templates, servers.count())?;
+        timeouts.wait_for_pauses(longest_pause_ms);
+        Ok(Self { clients, servers, client_ports, timeouts, templates, churn: None, notes })
     }
 
     /// Has `count` connections open at a time: each template its share, by connections per second.
@@ -219,82 +282,29 @@ impl Profile {
         }
     }
 
+    /// Closes `rate` connections a second, the oldest first, when as many are open as should be.
+    /// All clients hold their connections after their last action.
+    pub fn release_oldest(&mut self, rate: f64) {
+        self.churn = Some(rate);
+        for template in &mut self.templates {
+            template.client.wait_before_close(Step::Hold);
+            if template.transport == Transport::Tcp {
+                template.server.wait_before_close(Step::WaitForClose);
+            }
+        }
+    }
+
+    /// Returns the number of the template that the server at a place of its range has at a port.
+    #[inline(always)]
+    pub(crate) fn template_at(&self, proto: Transport, port: u16, server: u32) -> Option<usize> {
+        let listens = |it: &Template| (it.transport, it.port) == (proto, port);
+        self.templates.iter().position(|it| listens(it) && it.share.has(server))
+    }
+
     /// Returns the connections that all templates open each second.
     pub fn cps(&self) -> f64 {
         self.templates.iter().map(|template| template.cps).sum()
     }
-}
-
-fn refuse_shared_ports(templates: &[Template]) -> Result<(), ProfileError> {
-    for (number, template) in templates.iter().enumerate() {
-        let key = (template.transport, template.port);
-        let before = &templates[..number];
-        if let Some(other) = before.iter().find(|other| (other.transport, other.port) == key) {
-            let fault = format!("template {} has the same proto and port", other.name);
-            return Err(ProfileError::Template { name: template.name.clone(), fault });
-        }
-    }
-    Ok(())
-}
-
-impl TemplateText {
-    fn compile(self, number: usize, read: ReadFile<'_>) -> Result<Template, ProfileError> {
-        let Self { name, proto, port, cps, limit, continuous, client, server } = self;
-        let name = name.unwrap_or_else(|| format!("{}", number + 1));
-        let refuse = |fault: &str| {
-            Err(ProfileError::Template { name: name.clone(), fault: fault.to_owned() })
-        };
-        if !(cps.is_finite() && cps > 0.0) {
-            return refuse("cps: connections per second must be more than 0");
-        }
-        if port == 0 {
-            return refuse("port: must be 1 to 65535");
-        }
-        if limit == Some(0) {
-            return refuse("limit: must be at least 1, or left out");
-        }
-        let compile = |end, text: Vec<ActionText>| compile(&name, end, text, (proto, read));
-        let (client, server) = (compile("client", client)?, compile("server", server)?);
-        for (end, receives, sends) in [
-            ("client", client.received(), server.sent().len()),
-            ("server", server.received(), client.sent().len()),
-        ] {
-            if receives > sends {
-                return refuse(&format!(
-                    "the {end} receives {receives} bytes, but the other end sends {sends}"
-                ));
-            }
-        }
-        let is_continuous = continuous;
-        let transport = proto;
-        Ok(Template { name, transport, port, cps, limit, is_continuous, client, server })
-    }
-}
-
-fn compile(
-    name: &str,
-    end: &'static str,
-    text: Vec<ActionText>,
-    (transport, read): (Transport, ReadFile<'_>),
-) -> Result<Program, ProfileError> {
-    let refuse = |fault: String| {
-        let fault = format!("{end}: {fault}");
-        ProfileError::Template { name: name.to_owned(), fault }
-    };
-    let actions = text.into_iter().map(|it| it.resolve(read));
-    let actions: Vec<Action> = actions.collect::<Result<_, _>>().map_err(refuse)?;
-    if transport == Transport::Udp && actions.contains(&Action::WaitForClose) {
-        return Err(refuse("wait_for_close: UDP has no end that the peer can see".to_owned()));
-    }
-    let fault = |fault| ProfileError::Program { name: name.to_owned(), end, fault };
-    let program = Program::new(&actions).map_err(fault)?;
-    if transport == Transport::Udp && program.longest > DATAGRAM_MAX {
-        return Err(refuse(format!(
-            "send: {} bytes do not fit into a datagram; the most are {DATAGRAM_MAX}",
-            program.longest
-        )));
-    }
-    Ok(program)
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub enum Action {
     Repeat(u16, Vec<Action>),
     /// Waits until the peer has closed.
     WaitForClose,
+    /// Holds the connection open until it is the oldest one, and is released.
+    Hold,
     /// Closes with a FIN. What follows is not done.
     Close,
     /// Aborts with a RST. What follows is not done.
@@ -33,6 +35,7 @@ pub(crate) enum Step {
     Receive(u32),
     Delay(u32, u32),
     WaitForClose,
+    Hold,
     /// The end of a loop at this level: goes back to `start` until `count` rounds are done.
     Loop {
         level: u8,
@@ -61,6 +64,8 @@ pub(crate) struct Program {
     received: u64,
     /// Longest message that is sent at once.
     pub(crate) longest: u32,
+    /// True if it holds the connection.
+    pub(crate) holds: bool,
 }
 
 /// Why actions are no program.
@@ -139,14 +144,18 @@ impl Program {
                 Action::Receive(len) => Step::Receive(*len),
                 Action::Delay(min, max) if min > max => return Err(ProgramError::NegativeDelay),
                 Action::Delay(min, max) => Step::Delay(*min, *max),
-                Action::WaitForClose | Action::Close | Action::Reset if level > 0 => {
+                Action::WaitForClose | Action::Hold | Action::Close | Action::Reset
+                    if level > 0 =>
+                {
                     return Err(ProgramError::EndInLoop(match action {
                         Action::WaitForClose => "wait_for_close",
+                        Action::Hold => "hold",
                         Action::Close => "close",
                         _ => "reset",
                     }));
                 }
                 Action::WaitForClose => Step::WaitForClose,
+                Action::Hold => Step::Hold,
                 Action::Close => Step::Close,
                 Action::Reset => Step::Reset,
                 Action::Repeat(count, body) => {
@@ -199,11 +208,22 @@ impl Program {
         match step {
             Step::Send(len) => self.longest = self.longest.max(len),
             Step::Receive(len) => self.received += u64::from(len),
+            Step::Hold => self.holds = true,
             _ => {}
         }
         self.steps.push(step);
         self.before.push(before);
         Ok(())
+    }
+
+    /// Waits in this way before the close at the end, unless the program does so already.
+    pub(crate) fn wait_before_close(&mut self, step: Step) {
+        let close = self.steps.len() - 1;
+        if self.steps[close] == Step::Close && !self.steps.contains(&step) {
+            self.steps.insert(close, step);
+            self.before.insert(close, self.before[close]);
+            self.holds |= step == Step::Hold;
+        }
     }
 
     /// Returns a step.
@@ -268,7 +288,7 @@ mod tests {
                     *done = 0;
                 }
                 Step::Close | Step::Reset => return seen,
-                Step::Send(_) | Step::Delay(..) | Step::WaitForClose => {}
+                Step::Send(_) | Step::Delay(..) | Step::WaitForClose | Step::Hold => {}
             }
             step += 1;
         }

@@ -2,6 +2,8 @@
 //! All ends of one worker at one port: opens connections as a client, accepts them as a server, and
 //! passes packets and deadlines to them.
 
+mod hold;
+mod icmp;
 mod open;
 
 use crate::addresses::Addresses;
@@ -15,6 +17,7 @@ use crate::sharing::{Ends, Sharing};
 use crate::table::{Key, Table};
 use crate::tcp::WINDOW_MAX;
 use crate::wheel::{NONE, Wheel, tick_of};
+use hold::Held;
 use open::Opener;
 use std::sync::Arc;
 use wire::tcp::{ACK, FIN, RST, SYN};
@@ -76,6 +79,7 @@ pub struct Stack {
     /// MSS of TCP within the MTU.
     mss: u16,
     openers: Vec<Opener>,
+    held: Held,
     sharing: Sharing,
     counters: Counters,
     latencies: Latencies,
@@ -107,6 +111,7 @@ impl Stack {
             waits: Waits::new(&profile.timeouts),
             mss: mtu.saturating_sub(headers).max(64),
             openers,
+            held: Held::new(profile.churn.unwrap_or(0.0) / f64::from(sharing.workers)),
             sharing,
             counters: Counters::default(),
             latencies: Latencies::default(),
@@ -140,6 +145,23 @@ impl Stack {
         self.table.bytes_per_record()
     }
 
+    /// Counts a frame that its port has sent for this end besides: an answer to a neighbour.
+    pub fn count_sent(&mut self, bytes: usize) {
+        self.counters[Counter::FramesSent] += 1;
+        self.counters[Counter::BytesSent] += bytes as u64;
+    }
+
+    /// Counts frames that were never sent: the port had no room for them until the end.
+    pub fn count_unsent(&mut self, frames: u64) {
+        self.counters[Counter::Unsent] += frames;
+    }
+
+    /// Counts frames that arrived after the end.
+    pub fn count_late(&mut self, frames: usize, bytes: u64) {
+        self.counters[Counter::FramesReceived] += frames as u64;
+        self.counters[Counter::BytesReceived] += bytes;
+    }
+
     /// True if ARP and neighbour discovery of this address are ours to answer.
     pub fn is_own(&self, address: std::net::IpAddr) -> bool {
         match self.role {
@@ -169,6 +191,7 @@ impl Stack {
         noted.key = None;
         let headers = match read(frame) {
             Ok(headers) => headers,
+            Err(NotRead::Foreign) if self.note_error(frame) => return false,
             Err(not_read) => {
                 self.counters[match not_read {
                     NotRead::Foreign => Counter::Foreign,
@@ -264,9 +287,11 @@ impl Stack {
         let Some(key) = key else { return };
         let transport = if headers.is_udp { Transport::Udp } else { Transport::Tcp };
         let is_first = headers.is_udp || headers.flags & (SYN | ACK | RST) == SYN;
-        let listens = |it: &crate::Template| (it.transport, it.port) == (transport, headers.dport);
-        let template = self.profile.templates.iter().position(listens);
-        let Some(template) = template.filter(|_| is_first && self.role == Role::Server) else {
+        if !is_first || self.role != Role::Server {
+            return self.answer_stray(number, frame, out);
+        }
+        let place = self.addresses.place_of_server(key.local);
+        let Some(template) = self.profile.template_at(transport, headers.dport, place) else {
             return self.answer_stray(number, frame, out);
         };
         let state = if headers.is_udp { State::Udp } else { State::SynReceived };
@@ -377,7 +402,12 @@ impl Stack {
             out,
         };
         match act(&mut context, end) {
-            Fate::Open => self.arm(id),
+            Fate::Open => {
+                if end.has(flag::BEGINS_TO_HOLD) {
+                    self.hold(id);
+                }
+                self.arm(id);
+            }
             Fate::Ended(counter) => self.end(id, counter),
             Fate::Closed => self.close(id, now_ns),
             Fate::Gone => self.forget(id),

@@ -47,22 +47,25 @@ impl<O: Output> Context<'_, O> {
                     if !self.send_datagram(end, len) {
                         return Fate::Open;
                     }
-                    end.timed_at = self.now_us as u32;
-                    end.set(flag::AWAITS_RESPONSE);
+                    self.note_request(end);
                     end.written = end.written.wrapping_add(len);
                     end.step += 1;
                 }
                 Step::Receive(len) if !self.has_received(end, len) => break,
-                Step::Receive(_) => end.step += 1,
+                Step::Receive(_) => self.end_receive(end),
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
+                Step::Hold => {
+                    self.begin_hold(end);
+                    break;
+                }
                 // Profiles refuse WaitForClose over UDP.
                 Step::WaitForClose | Step::Close | Step::Reset => {
                     return Fate::Ended(Counter::Completed);
                 }
             }
         }
-        if end.has(flag::PROGRAM_WAITS) {
+        if end.has(flag::PROGRAM_WAITS) || end.has(flag::HOLDS) {
             end.clear(flag::TRANSPORT_WAITS);
         } else {
             let wait = if self.is_client { self.waits.answer } else { self.waits.idle };

@@ -60,6 +60,11 @@ fn read(path: &Path) -> anyhow::Result<Run> {
 pub(crate) struct PageFile(Option<Replaceable>);
 
 impl PageFile {
+    /// Returns no file.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
     /// Opens or creates the file. Refuses a file with contents that are no such page.
     pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         refuse_dash("--html", path)?;

@@ -2,6 +2,7 @@
 //! Runs a TRex ASTF profile with Python. The profile imports our classes instead of TRex's; a
 //! script of ours writes what it describes as JSON.
 
+use super::profile_file::read_file;
 use anyhow::{Context, anyhow, bail};
 use report::output::write_line;
 use serde::Deserialize;
@@ -58,8 +59,8 @@ pub(super) fn read(python: &str, path: &Path, tunables: &[String]) -> anyhow::Re
         }
     };
     notes.iter().for_each(|note| write_line(io::stderr(), format_args!("millrace: {note}")));
-    let no_files = |_: &Path| Err("a profile in Python names no files".to_owned());
-    Profile::from_json(&profile.to_string(), &no_files)
+    // The script has made the names of captures relative to nothing but the working directory.
+    Profile::from_json(&profile.to_string(), &read_file)
         .with_context(|| format!("profile {}", path.display()))
 }
 

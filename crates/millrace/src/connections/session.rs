@@ -149,6 +149,8 @@ pub(crate) struct Session {
     ledger: Ledger,
     bad_links: BadLinks,
     begun: Instant,
+    /// Counters of the ports before the first connection, with the frames of address resolution.
+    ports_before: Vec<PortStats>,
     /// Configuration of each task's ends.
     configs: Vec<StackConfig>,
     /// Bytes of memory for both ends of a connection, or for the only one.
@@ -198,6 +200,7 @@ impl Session {
             ledger: Ledger::default(),
             bad_links: BadLinks::default(),
             begun,
+            ports_before: open.ports.iter().map(dpdk::Port::stats).collect(),
             configs: Vec::new(),
             bytes_per_connection: 0.0,
             open: None,
@@ -352,8 +355,11 @@ impl Session {
         let counts = |port: &dpdk::Port| PortCounts {
             name: port.info().devargs.clone(),
             stats: port.stats(),
+            before: PortStats::default(),
         };
-        self.open.iter().flat_map(|open| &open.ports).map(counts).collect()
+        let ports = self.open.iter().flat_map(|open| &open.ports).map(counts);
+        let all = ports.zip(&self.ports_before);
+        all.map(|(port, before)| PortCounts { before: *before, ..port }).collect()
     }
 
     /// Takes reports; returns the totals.
@@ -410,6 +416,8 @@ pub(crate) struct Finished {
 pub(crate) struct PortCounts {
     pub(crate) name: String,
     pub(crate) stats: PortStats,
+    /// Its counters before the first connection.
+    pub(crate) before: PortStats,
 }
 
 /// Returns how RSS of a port spreads packets over the queues of its tasks; `None` if it is unknown.

@@ -61,6 +61,7 @@ mod refusals;
 mod rejects;
 mod reload;
 mod reorder;
+mod replays;
 mod resets;
 mod secret;
 mod sessions;

@@ -50,7 +50,7 @@ const VERBS: &[&str] =
     &["send", "send_hex", "send_file", "receive", "delay_ms", "delay_us", "repeat"];
 
 /// Verbs that stand alone.
-const ALONE: &[&str] = &["wait_for_close", "close", "reset"];
+const ALONE: &[&str] = &["wait_for_close", "hold", "close", "reset"];
 
 /// A number of bytes, or a text.
 #[derive(Deserialize)]
@@ -104,6 +104,7 @@ impl<'de> Visitor<'de> for ActionVisitor {
     fn visit_str<E: de::Error>(self, verb: &str) -> Result<ActionText, E> {
         match verb {
             "wait_for_close" => Ok(ActionText::Ready(Action::WaitForClose)),
+            "hold" => Ok(ActionText::Ready(Action::Hold)),
             "close" => Ok(ActionText::Ready(Action::Close)),
             "reset" => Ok(ActionText::Ready(Action::Reset)),
             other => Err(E::unknown_variant(other, ALONE)),

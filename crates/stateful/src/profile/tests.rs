@@ -62,6 +62,18 @@ fn connections_are_shared_by_rate() {
     }
 }
 
+/// Of two templates with the same port, each has every second server.
+#[test]
+fn templates_of_one_port_share_the_servers() {
+    let text = PROFILE.replace("proto = \"udp\"\nport = 5353", "port = 8080");
+    let profile = read(&text).unwrap();
+    let at = |server| profile.template_at(Transport::Tcp, 8080, server);
+    assert_eq!([0, 1, 2, 255].map(at), [Some(0), Some(1), Some(0), Some(1)]);
+    assert_eq!(profile.template_at(Transport::Udp, 8080, 0), None);
+    let fault = read(&text.replace("48.0.0.0-48.0.0.255", "48.0.0.0")).unwrap_err().to_string();
+    assert!(fault.starts_with("servers: 2 templates have tcp port 8080, so that each"), "{fault}");
+}
+
 /// Each fault is told with its place.
 #[test]
 fn faults_are_named() {
@@ -78,6 +90,7 @@ fn faults_are_named() {
         ("{delay_ms = 50}", "{delay_ms = 4294968}", "too long; the most are 4294967"),
         ("{send = \"hello\"}", "\"wait_for_close\"", "2: client: wait_for_close: UDP has no end"),
         ("repeat = 3, do", "do", "missing field `repeat`"),
+        ("\"close\"", "\"hold\"", "short: server: hold: only clients hold"),
         ("repeat = 3, do", "repeat = 0, do", "template short: client: repeat: a loop needs"),
         ("{send = \"hello\"}", "{send = 2000}", "2000 bytes do not fit into a datagram"),
         (
@@ -90,7 +103,12 @@ fn faults_are_named() {
         ("48.0.0.0-48.0.0.255", "2001:2::1-2001:2::9", "one range is IPv4, the other IPv6"),
         ("48.0.0.0-48.0.0.255", "48.0.0.9-48.0.0.1", "the last address is below the first"),
         ("5353", "5353\nlimit = 0", "limit: must be at least 1"),
-        ("proto = \"udp\"\nport = 5353", "port = 8080", "template short has the same proto"),
+        (
+            "proto = \"udp\"",
+            "proto = \"udp\"\ncapture = \"some\"",
+            "2: client, server, proto: they",
+        ),
+        ("cps = 99", "cps = 99\nsessions = \"tcp\"", "sessions, pauses: they are for a template"),
     ];
     for (from, to, expected) in faults {
         let text = PROFILE.replacen(from, to, 1);

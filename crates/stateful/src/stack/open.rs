@@ -8,7 +8,7 @@ use crate::counters::Counter;
 use crate::endpoint::State;
 use crate::frame::Output;
 use crate::pace::Pace;
-use crate::profile::{Profile, Timeouts, Transport};
+use crate::profile::{Profile, Share, Timeouts, Transport};
 use crate::sharing::{Ends, Sharing};
 use crate::table::Key;
 use crate::tuples::Tuples;
@@ -41,15 +41,16 @@ pub(super) struct Opener {
     /// Most connections: active ones if they are replaced, otherwise in total.
     limit: Option<u64>,
     is_continuous: bool,
-    is_stopped: bool,
+    pub(super) is_stopped: bool,
 }
 
 impl Opener {
     pub(super) fn of_profile(profile: &Profile, sharing: &Sharing) -> Vec<Self> {
         let (number, workers) = (u64::from(sharing.worker), u64::from(sharing.workers));
-        let counts = [profile.clients.count(), profile.servers.count()];
+        let servers = profile.servers.count();
+        let counts = |share: Share| [profile.clients.count(), share.count(servers)];
         let opener = |template: &crate::Template| Self {
-            tuples: Tuples::new(counts, &profile.client_ports, sharing.of_ports()),
+            tuples: Tuples::new(counts(template.share), &profile.client_ports, sharing.of_ports()),
             tuples_each: sharing.tuples_each(),
             others: 0,
             pace: Pace::new(0.0, 0, 0),
@@ -78,6 +79,11 @@ impl Opener {
 
     fn rate_now(&self) -> f64 {
         self.pace.rate()
+    }
+
+    /// True if as many connections are open as should be.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_continuous && self.limit.is_some_and(|limit| self.active >= limit)
     }
 
     /// Returns how many connections may be opened now.
@@ -131,8 +137,9 @@ impl Stack {
     }
 
     /// Opens connections that are due, up to 32 of each template; true if there was any.
+    /// Before, releases held ones.
     pub fn open(&mut self, now_ns: u64, out: &mut impl Output) -> bool {
-        let mut is_any = false;
+        let mut is_any = self.release(now_ns, out);
         for template in 0..self.openers.len() {
             let due = self.openers[template].due(now_ns).min(OPENED_MAX).min(out.room() as u64);
             if due > 0 {
@@ -189,7 +196,7 @@ impl Stack {
         for _ in 0..DRAWS {
             let tuple = tuples.take();
             let key = Key {
-                remote: self.addresses.server(tuple.server),
+                remote: self.addresses.server(template.share.place(tuple.server)),
                 local: self.addresses.client(tuple.client),
                 remote_port: template.port,
                 local_port: tuple.port,

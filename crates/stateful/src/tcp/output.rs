@@ -51,8 +51,7 @@ impl<O: Output> Context<'_, O> {
                         break;
                     }
                     if !end.has(flag::AWAITS_RESPONSE) {
-                        end.timed_at = self.now_us as u32;
-                        end.set(flag::AWAITS_RESPONSE);
+                        self.note_request(end);
                         if outstanding == 0 {
                             end.set(flag::TIMES_ROUND_TRIP);
                         }
@@ -61,9 +60,13 @@ impl<O: Output> Context<'_, O> {
                     end.step += 1;
                 }
                 Step::Receive(len) if !self.has_received(end, len) => break,
-                Step::Receive(_) => end.step += 1,
+                Step::Receive(_) => self.end_receive(end),
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
+                Step::Hold => {
+                    self.begin_hold(end);
+                    break;
+                }
                 Step::WaitForClose if !end.has(flag::PEER_CLOSED) => break,
                 Step::WaitForClose => end.step += 1,
                 Step::Close => {
@@ -138,6 +141,8 @@ impl<O: Output> Context<'_, O> {
             // The peer's window is closed: a probe follows.
             let after = self.retransmission_ticks(end);
             end.wait_transport(tick, after);
+        } else if self.waits_for_release(end) {
+            end.clear(flag::TRANSPORT_WAITS);
         } else {
             end.wait_transport(tick, self.waits.idle);
         }

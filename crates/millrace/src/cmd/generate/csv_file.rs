@@ -49,9 +49,14 @@ impl CsvFile {
     /// Opens or creates the file. Refuses a file that has other contents than intervals. The file
     /// keeps its contents until the run starts.
     pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+        Self::open_with(path, BEGIN)
+    }
+
+    /// Opens or creates a file whose first columns are `heading`.
+    pub(super) fn open_with(path: Option<&Path>, heading: &'static str) -> anyhow::Result<Self> {
         refuse_dash("--csv", path)?;
         let name = path.map(|path| path.display().to_string()).unwrap_or_default();
-        let is_ours = |head: &[u8]| head.starts_with(BEGIN.as_bytes());
+        let is_ours = |head: &[u8]| head.starts_with(heading.as_bytes());
         let open = |path| LockedFile::open(path, Kind::public("file of intervals"), is_ours);
         Ok(Self { name, file: path.map(open).transpose()?, writer: None })
     }
@@ -72,8 +77,20 @@ impl CsvFile {
     /// # Errors
     /// If writing fails. Later calls do nothing.
     pub(super) fn write(&mut self, interval: &Interval) -> anyhow::Result<()> {
+        self.write_with(|writer| writer.serialize(Line::new(interval)))
+    }
+
+    /// Writes the values of a line, as [`Self::write`] does.
+    pub(super) fn write_values(&mut self, values: &[String]) -> anyhow::Result<()> {
+        self.write_with(|writer| writer.write_record(values))
+    }
+
+    fn write_with(
+        &mut self,
+        write: impl FnOnce(&mut csv::Writer<File>) -> csv::Result<()>,
+    ) -> anyhow::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        let written = writer.serialize(Line::new(interval)).map_err(io::Error::from);
+        let written = write(writer).map_err(io::Error::from);
         let written = written.and_then(|()| writer.flush());
         if written.is_err() {
             self.writer = None;

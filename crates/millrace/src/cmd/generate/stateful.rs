@@ -5,22 +5,27 @@
 mod impair;
 mod json;
 mod lines;
+mod outputs;
+mod rows;
 mod summary;
 
 use super::GenArgs;
 use super::trex_cfg::LinkSettings;
 use crate::backend::Backend;
-use crate::connections::{Ends, Session, SessionOptions, TaskQueues, Totals, read_profile};
+use crate::connections::{
+    Balance, Ends, Finished, ProfileOptions, Session, SessionOptions, TaskQueues, Totals,
+    read_profile,
+};
 use crate::signals;
 use anyhow::{Context, bail};
 use generator::BadLink;
 use json::{Interval, Results};
-use lines::Lines;
-use report::output::{JsonFile, write_line, write_line_at_once};
+use outputs::Outputs;
+use report::output::write_line;
 use search::parse_number;
-use stateful::Counters;
+use stateful::{Counters, Pauses, Profile};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,10 +45,12 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// Options of stateful traffic.
 #[derive(clap::Args)]
 pub(super) struct StatefulArgs {
-    /// Open TCP connections and UDP exchanges by a profile: a TOML file, or an ASTF profile (.py)
+    /// Open TCP connections and UDP exchanges by a profile: a TOML file, an ASTF profile (.py), or
+    /// a capture (.pcap, .pcapng)
     ///
-    /// A profile in Python is a program: it runs with your rights. Clients are at port A, servers
-    /// at port B. With one port, --ends says which of them.
+    /// A profile in Python is a program: it runs with your rights. Of a capture, each session is
+    /// replayed once a second: --cps changes that. Clients are at port A, servers at port B. With
+    /// one port, --ends says which of them.
     #[arg(long, value_name = "PROFILE",
           conflicts_with_all = ["streams", "rate", "profile", "verify", "stats", "selftest"])]
     stateful: Option<PathBuf>,
@@ -57,9 +64,25 @@ pub(super) struct StatefulArgs {
     /// They are opened at the rate of --cps, or of the profile, until there are N.
     #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
     connections: Option<f64>,
+    /// Close N connections a second, the oldest first, once all of --connections are open
+    ///
+    /// Clients keep their connections after their last action until then. Without --cps, they are
+    /// opened at this rate if the profile's is lower.
+    #[arg(long, value_name = "N", value_parser = number, requires = "connections")]
+    churn: Option<f64>,
     /// Pass an argument to an ASTF profile, as TRex does with -t; may be given several times
     #[arg(long = "tunable", value_name = "KEY=VALUE", requires = "stateful")]
     tunables: Vec<String>,
+    /// Replay these sessions of a capture: a list such as tcp/80,udp,3-5
+    ///
+    /// Numbers count the sessions of the capture, from 1, by their first packets.
+    #[arg(long, value_name = "LIST", requires = "stateful")]
+    sessions: Option<String>,
+    /// Pauses of a capture to keep: all (by default), udp, or none
+    ///
+    /// Those below a millisecond are always left out.
+    #[arg(long, value_name = "WHICH", value_parser = pauses, requires = "stateful")]
+    pauses: Option<Pauses>,
     /// Ends of connections at the ports
     #[arg(long, value_name = "ENDS", value_enum, requires = "stateful")]
     ends: Option<Ends>,
@@ -82,7 +105,44 @@ fn number(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads which pauses are kept.
+fn pauses(text: &str) -> Result<Pauses, String> {
+    match text {
+        "all" => Ok(Pauses::All),
+        "udp" => Ok(Pauses::Udp),
+        "none" => Ok(Pauses::None),
+        _ => Err("must be all, udp or none".to_owned()),
+    }
+}
+
 impl StatefulArgs {
+    /// Reads the profile.
+    fn profile(&self, path: &Path) -> anyhow::Result<Profile> {
+        let options = ProfileOptions {
+            tunables: &self.tunables,
+            sessions: self.sessions.as_deref(),
+            pauses: self.pauses,
+        };
+        let mut profile = read_profile(path, &options)?;
+        if let Some(count) = self.connections {
+            profile.keep_open(count as u64);
+        }
+        if let Some(churn) = self.churn {
+            profile.release_oldest(churn);
+        }
+        let rates = self.cps.zip(self.churn);
+        if let Some((cps, churn)) = rates.filter(|(cps, churn)| cps < churn) {
+            bail!("--cps {cps} is below --churn {churn}: fewer would be opened than closed");
+        }
+        Ok(profile)
+    }
+
+    /// Returns the rate as a multiple of that of the profile.
+    fn multiplier(&self, profile: &Profile) -> f64 {
+        let least = self.churn.map_or(1.0, |churn| (churn / profile.cps()).max(1.0));
+        self.cps.map_or(least, |cps| cps / profile.cps())
+    }
+
     /// True if the traffic is stateful.
     pub(super) fn is_given(&self) -> bool {
         self.stateful.is_some()
@@ -100,10 +160,6 @@ impl GenArgs {
     fn refuse_unsupported_by_stateful(&self) -> anyhow::Result<()> {
         let is_given = [
             ("--backend", self.backend.backend != Backend::Dpdk),
-            ("--csv", self.csv.is_some()),
-            ("--html", self.html.is_some()),
-            ("--live", self.live),
-            ("--metrics", self.metrics.is_some()),
             ("--pcapng", self.pcapng.is_given()),
             ("--reflector", self.reflector),
             ("--send-on-time", self.send_on_time),
@@ -119,11 +175,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     args.refuse_unsupported_by_stateful()?;
     let stateful = &args.stateful;
     let path = stateful.stateful.as_ref().context("--stateful needs a profile")?;
-    let mut profile = read_profile(path, &stateful.tunables)?;
-    if let Some(count) = stateful.connections {
-        profile.keep_open(count as u64);
-    }
-    let profile = Arc::new(profile);
+    let profile = Arc::new(stateful.profile(path)?);
     let names = args.ports.as_ref().context("--stateful needs PORTS: A,B, or one with --ends")?;
     let ends = match (stateful.ends, names.count()) {
         (Some(ends), _) => ends,
@@ -146,18 +198,11 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
         seed: args.seed(),
         bad_link: stateful.impair,
     };
-    let json = JsonFile::open(args.json.as_deref())?;
+    let outputs = Outputs::open(args, std::slice::from_ref(path))?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut session = Session::open(names, &options, &interrupted)?;
-    let multiplier = stateful.cps.map_or(1.0, |cps| cps / profile.cps());
-    session.start(multiplier, args.ramp.unwrap_or_default())?;
-    let mut control = Control {
-        args,
-        is_quiet: args.quiet || json.is_stdout(),
-        lines: Lines::new(args.interval),
-        kept: Vec::new(),
-        interrupted: &interrupted,
-    };
+    session.start(stateful.multiplier(&profile), args.ramp.unwrap_or_default())?;
+    let mut control = Control { args, outputs, kept: Vec::new(), interrupted: &interrupted };
     control.watch(&mut session);
     let opened_for = session.elapsed();
     let overdue = session.poll().client.as_ref().map_or(0, |client| client.overdue);
@@ -169,24 +214,26 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     if let Some(client) = &mut finished.totals.client {
         client.overdue = overdue;
     }
+    let Control { outputs, kept, .. } = control;
+    let (json, is_written) = outputs.finish(summary::figures(&finished, opened_for));
     if !json.is_stdout() {
         summary::print(&finished, opened_for, bytes).context("cannot write the results")?;
     }
-    json.write(&Results::new(path, &finished, opened_for, bytes, &control.kept))?;
-    Ok(if is_good(&finished.totals) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    json.write(&Results::new(path, &finished, opened_for, bytes, &kept))?;
+    Ok(if is_good(&finished) && is_written { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// True if no connection failed.
-fn is_good(totals: &Totals) -> bool {
-    let ends = [&totals.client, &totals.server];
+/// True if no connection failed, and the ports have sent what the ends say.
+fn is_good(finished: &Finished) -> bool {
+    let ends = [&finished.totals.client, &finished.totals.server];
     ends.into_iter().flatten().all(|end| end.counters.failures() == 0)
+        && finished.balances().iter().all(Balance::is_kept)
 }
 
 /// The control thread's part of a run.
 struct Control<'a> {
     args: &'a GenArgs,
-    is_quiet: bool,
-    lines: Lines,
+    outputs: Outputs,
     kept: Vec<Interval>,
     interrupted: &'a AtomicBool,
 }
@@ -194,14 +241,14 @@ struct Control<'a> {
 impl Control<'_> {
     /// Prints intervals until the run is over, or a signal comes.
     fn watch(&mut self, session: &mut Session) {
-        if !self.is_quiet {
-            write_line_at_once(Lines::HEADING);
-        }
+        self.outputs.begin();
         let begun = Instant::now();
         let is_over = || self.args.duration.is_some_and(|duration| begun.elapsed() >= duration);
-        while !is_over() && !self.interrupted.load(Ordering::Relaxed) {
+        let mut is_quit = false;
+        while !is_over() && !is_quit && !self.interrupted.load(Ordering::Relaxed) {
             std::thread::sleep(TURN);
             self.poll(session);
+            is_quit = self.outputs.turn(session.poll());
         }
     }
 
@@ -215,6 +262,7 @@ impl Control<'_> {
             std::thread::sleep(TURN);
             self.poll(session);
             let totals = session.poll();
+            self.outputs.turn(totals);
             let ends = [&totals.client, &totals.server];
             let is_active = |counters: &Counters| counters.active() > 0;
             let is_any = ends.into_iter().flatten().any(|end| is_active(&end.counters));
@@ -240,10 +288,7 @@ impl Control<'_> {
 
     /// Prints and keeps an interval.
     fn print(&mut self, number: u64, totals: &Totals) {
-        let line = self.lines.line(number, totals);
-        if !self.is_quiet {
-            write_line_at_once(line);
-        }
+        self.outputs.write(number, totals);
         if self.args.json.is_some() && self.kept.len() < INTERVALS_MAX {
             self.kept.push(Interval::new(number, self.args.interval, totals));
         }

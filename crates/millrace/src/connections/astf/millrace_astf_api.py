@@ -64,10 +64,12 @@ class ASTFProgram:
     """What one end of a connection does: a list of commands."""
 
     def __init__(self, file=None, side="c", commands=None, stream=True):
-        if file is not None:
-            raise Refusal("ASTFProgram(file=...): programs from captures are not supported")
         if commands is not None:
             raise Refusal("ASTFProgram(commands=...) is not supported: call its methods")
+        if side not in ("c", "s"):
+            raise Refusal("ASTFProgram: side must be \"c\" or \"s\"")
+        self.capture = None if file is None else file_beside_profile("ASTFProgram: file", file)
+        self.side = side
         self.is_stream = bool(stream)
         self.commands = []
 
@@ -77,6 +79,8 @@ class ASTFProgram:
         raise RefusedName("ASTFProgram.{}() is not supported".format(name))
 
     def _add(self, verb, *values):
+        if self.capture is not None:
+            raise Refusal("{}(): a program from a capture has no other commands".format(verb))
         self.commands.append((verb, values, caller()))
 
     def _add_for(self, is_stream, verb, *values):
@@ -148,6 +152,12 @@ class ASTFProgram:
 
     def wait_for_peer_close(self):
         self._add_for(True, "wait_for_peer_close")
+
+
+def file_beside_profile(name, file):
+    """Returns the path of a file whose name is relative to the profile's folder."""
+    file = os.fspath(check(file, (str, os.PathLike), name))
+    return os.path.join(os.path.dirname(caller()[0]), file)
 
 
 def message(verb, data, size, fill):
@@ -354,6 +364,12 @@ class ASTFTemplate:
         self.client = check(client_template, ASTFTCPClientTemplate, "ASTFTemplate")
         self.server = check(server_template, ASTFTCPServerTemplate, "ASTFTemplate")
         self.name = tg_name
+        captures = {end.program.capture for end in (self.client, self.server)}
+        if len(captures) > 1:
+            raise Refusal("ASTFTemplate: both programs must come from the same capture, or none")
+        sides = self.client.program.side, self.server.program.side
+        if captures != {None} and sides != ("c", "s"):
+            raise Refusal("ASTFTemplate: the server's program needs side=\"s\", the client's \"c\"")
         if self.client.program.is_stream != self.server.program.is_stream:
             raise Refusal("ASTFTemplate: one program is TCP, the other UDP (stream=False)")
         if self.client.port != self.server.rule.port:
@@ -361,16 +377,38 @@ class ASTFTemplate:
             raise Refusal(text.format(self.client.port, self.server.rule.port))
 
 
+class ASTFCapInfo:
+    """The sessions of a capture."""
+
+    def __init__(self, file=None, cps=None, assoc=None, ip_gen=None, port=None, l7_percent=None,
+                 s_glob_info=None, c_glob_info=None, limit=None, tg_name=None, cont=None):
+        self.place, self.name = caller(), tg_name
+        if l7_percent is not None:
+            raise Refusal("ASTFCapInfo(l7_percent=...) is not supported: use cps")
+        self.capture = file_beside_profile("ASTFCapInfo: file", file)
+        self.cps = check(1 if cps is None else cps, (int, float), "ASTFCapInfo: cps")
+        if assoc is not None and not isinstance(assoc, ASTFAssociation):
+            assoc = ASTFAssociation(assoc)
+        if assoc is not None and port is not None:
+            raise Refusal("ASTFCapInfo: assoc and port contradict each other: give one of them")
+        self.rule = ASTFAssociationRule(port) if assoc is None else assoc.rule
+        self.ip_gen = None if ip_gen is None else check(ip_gen, ASTFIPGen, "ASTFCapInfo: ip_gen")
+        self.limit, self.is_continuous = limit or None, bool(cont)
+        self.client_settings = settings("ASTFCapInfo: c_glob_info", c_glob_info)
+        self.server_settings = settings("ASTFCapInfo: s_glob_info", s_glob_info)
+
+
 class ASTFProfile:
     """A whole profile."""
 
     def __init__(self, default_ip_gen, default_c_glob_info=None, default_s_glob_info=None,
                  templates=None, cap_list=None):
-        if cap_list is not None:
-            raise Refusal("ASTFProfile(cap_list=...): captures are not supported")
         self.place = caller()
-        check(default_ip_gen, ASTFIPGen, "ASTFProfile: default_ip_gen")
-        self.templates = as_list(templates)
+        self.ip_gen = check(default_ip_gen, ASTFIPGen, "ASTFProfile: default_ip_gen")
+        self.captures = [] if cap_list is None else as_list(cap_list)
+        for info in self.captures:
+            check(info, ASTFCapInfo, "ASTFProfile: cap_list")
+        self.templates = [] if templates is None else as_list(templates)
         for template in self.templates:
             check(template, ASTFTemplate, "ASTFProfile: templates")
         self.client_settings = settings("default_c_glob_info", default_c_glob_info)
@@ -385,7 +423,6 @@ def refused_class(name, reason):
 
 
 REFUSED = {
-    "ASTFCapInfo": "captures cannot be used yet",
     "ASTFClient": "a profile describes traffic, and does not start it",
     "ASTFTCPInfo": "use ASTFGlobalInfo",
     "ASTFTCPOptions": "use ASTFGlobalInfo",

@@ -196,38 +196,55 @@ def fold(actions):
 
 def template_of(template):
     client, server = template.client, template.server
+    if not client.cps > 0:
+        raise Refusal("ASTFTCPClientTemplate: cps must be more than 0", client.place)
+    text = {
+        "name": None if template.name is None else str(template.name),
+        "port": client.port,
+        "cps": client.cps,
+        "limit": client.limit,
+        "continuous": client.is_continuous,
+    }
+    if client.program.capture is not None:
+        text.update(capture=client.program.capture, pauses="udp")
+        return {key: value for key, value in text.items() if value is not None}
     bodies = [find_loops(end.program) for end in (client, server)]
     ends = []
     for end, body, peer in zip((client, server), bodies, reversed(bodies)):
         is_udp = not end.program.is_stream
         lengths = count_datagrams(body, peer) if is_udp else {}
         ends.append(fold(actions_of(body, lengths)))
-    if not client.cps > 0:
-        raise Refusal("ASTFTCPClientTemplate: cps must be more than 0", client.place)
+    text["proto"] = "tcp" if client.program.is_stream else "udp"
+    text["client"], text["server"] = ends
+    return {key: value for key, value in text.items() if value is not None}
+
+
+def template_of_capture(info):
+    """Returns the template of the sessions of a capture. TRex keeps the pauses of UDP only."""
+    if not info.cps > 0:
+        raise Refusal("ASTFCapInfo: cps must be more than 0", info.place)
     text = {
-        "name": None if template.name is None else str(template.name),
-        "proto": "tcp" if client.program.is_stream else "udp",
-        "port": client.port,
-        "cps": client.cps,
-        "limit": client.limit,
-        "continuous": client.is_continuous,
-        "client": ends[0],
-        "server": ends[1],
+        "name": None if info.name is None else str(info.name),
+        "port": info.rule.port,
+        "cps": info.cps,
+        "limit": info.limit,
+        "continuous": info.is_continuous,
+        "capture": info.capture,
+        "pauses": "udp",
     }
     return {key: value for key, value in text.items() if value is not None}
 
 
-def addresses_of(profile, template):
+def addresses_of(profile, settings, ip_gen, rule, place):
     """Returns the ranges of a template's clients and servers, as text."""
-    given = {**profile.client_settings, **template.client.settings}
+    given = {**profile.client_settings, **settings}
     prefixes = [None, None]
     if given.get("enable"):
         try:
             prefixes = [ipaddress.IPv6Address(given.get(it, "")) for it in ("src_msb", "dst_msb")]
         except ValueError:
             text = "ipv6: src_msb and dst_msb need IPv6 addresses"
-            raise Refusal(text, template.client.place) from None
-    ip_gen, rule = template.client.ip_gen, template.server.rule
+            raise Refusal(text, place) from None
     of_rule = rule.first, rule.last
     of_servers = str(ip_gen.server.first), str(ip_gen.server.last)
     if of_rule not in ((None, None), of_servers):
@@ -237,10 +254,12 @@ def addresses_of(profile, template):
 
 
 def timeouts_of(profile):
+    ends = [(it.client.settings, it.server.settings) for it in profile.templates]
+    ends += [(it.client_settings, it.server_settings) for it in profile.captures]
     given = set()
-    for template in profile.templates:
-        for settings in ({**profile.client_settings, **template.client.settings},
-                         {**profile.server_settings, **template.server.settings}):
+    for client, server in ends:
+        for settings in ({**profile.client_settings, **client},
+                         {**profile.server_settings, **server}):
             given.add(settings.get("delay_ack_msec"))
     given.discard(None)
     if len(given) > 1:
@@ -252,15 +271,21 @@ def profile_of(profile):
     """Returns the profile, as the JSON form of Millrace's profiles has it."""
     templates, ranges = [], None
     for template in profile.templates:
-        templates.append(template_of(template))
-        own = addresses_of(profile, template)
-        ranges = ranges or own
+        client, rule = template.client, template.server.rule
+        own = addresses_of(profile, client.settings, client.ip_gen, rule, client.place)
+        templates.append((template_of(template), own, client.place))
+    for info in profile.captures:
+        ip_gen = info.ip_gen or profile.ip_gen
+        own = addresses_of(profile, info.client_settings, ip_gen, info.rule, info.place)
+        templates.append((template_of_capture(info), own, info.place))
+    if not templates:
+        raise Refusal("ASTFProfile: there are no templates", profile.place)
+    ranges = templates[0][1]
+    for _, own, place in templates:
         if own != ranges:
             text = "ASTFIPGen: all templates must have the same addresses; {} and {} differ"
             differing = next(pair for pair in zip(own, ranges) if pair[0] != pair[1])
-            raise Refusal(text.format(*differing), template.client.place)
-    if ranges is None:
-        raise Refusal("ASTFProfile: there are no templates", profile.place)
+            raise Refusal(text.format(*differing), place)
     clients, servers = ranges
     return {"clients": clients, "servers": servers, "timeouts": timeouts_of(profile),
-            "template": templates}
+            "template": [template for template, _, _ in templates]}

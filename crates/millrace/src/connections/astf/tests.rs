@@ -210,8 +210,10 @@ fn what_is_not_supported_is_refused_at_its_line() {
     let end = "s.recv(1)";
     let programs = [
         ("c.send('a'); c.set_tick_var('b')", "7: ASTFProgram.set_tick_var() is not supported"),
-        ("c = ASTFProgram(file='a.pcap')", "6: ASTFProgram(file=...): programs from captures"),
-        ("ASTFCapInfo(file='a.pcap', cps=1)", "6: ASTFCapInfo is not supported: captures"),
+        ("c = ASTFProgram(file='a.pcap'); c.send('a')", "7: send(): a program from a capture has"),
+        ("c = ASTFProgram(file='a.pcap')", "10: ASTFTemplate: both programs must come from the"),
+        ("c = s = ASTFProgram(file='a.pcap')", "10: ASTFTemplate: the server's program needs side"),
+        ("ASTFCapInfo(file='a.pcap', l7_percent=1)", "6: ASTFCapInfo(l7_percent=...) is not"),
         ("Other()", "6: NameError: name 'Other' is not defined"),
         ("from trex.astf.api import Other", "6: cannot import name 'Other': it is not supported"),
         ("c.send_msg('a')", "6: send_msg() is for UDP: this program lacks stream=False"),
@@ -246,7 +248,7 @@ fn what_is_not_supported_is_refused_at_its_line() {
     for (rest, expected) in [
         ([", port=90", "", ""], "10: ASTFTemplate: the client's port is 90, that of the server"),
         (["", rule, ""], "10: ASTFTemplate: the client's port is 80, that of the server's rule 81"),
-        (["", "", ", cap_list=[]"], "11: ASTFProfile(cap_list=...): captures are not supported"),
+        (["", "", ", cap_list=[1]"], "11: ASTFProfile: cap_list: needs ASTFCapInfo, not 1"),
         ([", e_duration=3", "", ""], "8: TypeError"),
         // Found by the same checks as in TOML.
         (
@@ -258,6 +260,63 @@ fn what_is_not_supported_is_refused_at_its_line() {
         let at = error.strip_prefix("profile.py:").unwrap_or(&error);
         assert!(at.starts_with(expected), "{rest:?}: {error}");
     }
+}
+
+/// Captures are found beside the profile; of their pauses, those of UDP are kept.
+#[test]
+fn captures_are_those_of_a_profile_in_toml() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let frames = [[1, 2], [2, 1]].map(|[src, dst]| {
+        let ip = wire::FrameBuilder::ipv4([10, 0, 0, src], [10, 0, 0, dst]);
+        let (sport, dport) = if src == 1 { (4000, 53) } else { (53, 4000) };
+        ip.udp(sport, dport).payload([src; 30]).build()
+    });
+    testkit::capture::write_pcap(folder.path().join("dns.pcap"), &frames);
+    let text = "\
+from trex.astf.api import *
+class Prof:
+    def get_profile(self, **kwargs):
+        gen = ASTFIPGen(dist_client=ASTFIPGenDist(['16.0.0.1', '16.0.0.9']),
+                        dist_server=ASTFIPGenDist(['48.0.0.1', '48.0.0.9']))
+        c, s = [ASTFProgram(file='dns.pcap', side=side) for side in 'cs']
+        template = ASTFTemplate(
+            client_template=ASTFTCPClientTemplate(program=c, ip_gen=gen, port=5353),
+            server_template=ASTFTCPServerTemplate(program=s, assoc=ASTFAssociationRule(port=5353)))
+        caps = [ASTFCapInfo(file='dns.pcap', cps=2.5, tg_name='dns'),
+                ASTFCapInfo(file='dns.pcap', port=54, limit=7)]
+        return ASTFProfile(default_ip_gen=gen, templates=template, cap_list=caps)
+def register():
+    return Prof()
+";
+    let path = folder.path().join("profile.py");
+    fs::write(&path, text).unwrap();
+    let profile = read(PYTHON, &path, &[]).unwrap();
+    let expected = r#"
+        clients = "16.0.0.1-16.0.0.9"
+        servers = "48.0.0.1-48.0.0.9"
+        [[template]]
+        capture = "dns.pcap"
+        port = 5353
+        cps = 1
+        [[template]]
+        name = "dns"
+        capture = "dns.pcap"
+        cps = 2.5
+        [[template]]
+        capture = "dns.pcap"
+        port = 54
+        cps = 1
+        limit = 7
+    "#;
+    let read_file = |file: &Path| Ok(fs::read(folder.path().join(file)).unwrap());
+    assert_eq!(profile, Profile::from_toml(expected, &read_file).unwrap());
+    assert_eq!(profile.timeouts.answer_ms, 2000);
+    fs::remove_file(folder.path().join("dns.pcap")).unwrap();
+    let error = format!("{:#}", read(PYTHON, &path, &[]).unwrap_err());
+    assert!(error.contains("dns.pcap: No such file") && error.contains("cannot read"), "{error}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! Defines the JSON of a run of stateful traffic (docs/generator-stateful.md). Members may be
 //! added, none is renamed.
 
-use crate::connections::{EndTotals, Finished, PortCounts, Totals};
+use crate::connections::{Balance, EndTotals, Finished, PortCounts, Totals};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use stateful::Counter;
@@ -38,6 +38,7 @@ struct End {
     overdue: u64,
     /// Latencies in microseconds; absent if nothing was timed.
     setup_us: Option<Latency>,
+    first_byte_us: Option<Latency>,
     response_us: Option<Latency>,
     /// Longest time between two turns of a task.
     longest_gap_ns: u64,
@@ -61,6 +62,18 @@ struct Port<'a> {
     ierrors: u64,
     rx_nombuf: u64,
     oerrors: u64,
+    /// Frames, by the ends and by the port; absent if frames were impaired between them.
+    balance: Option<BalanceOfPort>,
+}
+
+#[derive(Serialize)]
+struct BalanceOfPort {
+    sent_by_ends: u64,
+    sent_by_port: u64,
+    received_by_ends: u64,
+    received_by_port: u64,
+    /// False if a frame is in no counter.
+    is_kept: bool,
 }
 
 /// An interval of a run.
@@ -90,7 +103,11 @@ impl<'a> Results<'a> {
             bytes_per_connection,
             clients: client.as_ref().map(end),
             servers: server.as_ref().map(end),
-            ports: finished.ports.iter().map(port).collect(),
+            ports: {
+                let balances = finished.balances().into_iter().map(Some);
+                let balances = balances.chain(std::iter::repeat(None));
+                finished.ports.iter().zip(balances).map(port).collect()
+            },
             intervals,
         }
     }
@@ -102,6 +119,7 @@ fn end(totals: &EndTotals) -> End {
         counters: Counter::ALL.into_iter().map(named).collect(),
         overdue: totals.overdue,
         setup_us: latency(&totals.latencies.setup),
+        first_byte_us: latency(&totals.latencies.first_byte),
         response_us: latency(&totals.latencies.response),
         longest_gap_ns: totals.longest_gap_ns,
     }
@@ -119,14 +137,21 @@ fn latency(histogram: &Histogram<u64>) -> Option<Latency> {
     })
 }
 
-fn port(port: &PortCounts) -> Port<'_> {
-    let PortCounts { name, stats } = port;
+fn port((port, balance): (&PortCounts, Option<Balance>)) -> Port<'_> {
+    let PortCounts { name, stats, .. } = port;
     Port {
         name,
         imissed: stats.imissed,
         ierrors: stats.ierrors,
         rx_nombuf: stats.rx_nombuf,
         oerrors: stats.oerrors,
+        balance: balance.map(|balance| BalanceOfPort {
+            sent_by_ends: balance.sent_by_ends,
+            sent_by_port: balance.sent_by_port,
+            received_by_ends: balance.received_by_ends,
+            received_by_port: balance.received_by_port,
+            is_kept: balance.is_kept(),
+        }),
     }
 }
 

@@ -15,10 +15,16 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) const HEADING: &'static str = "  time      conn/s    active  failed  setup p50      \
-                                              p99  response p50      p99  sent Mpps    Gb/s";
+                                              p99  first byte p50      p99  response p50      p99  \
+                                              sent Mpps    Gb/s";
 
     pub(super) fn new(interval: Duration) -> Self {
         Self { interval, sum: Counters::default() }
+    }
+
+    /// Returns the number of connections that are open after the latest line.
+    pub(super) fn open(&self) -> u64 {
+        self.sum.active()
     }
 
     /// Returns the line of interval `number`.
@@ -37,10 +43,11 @@ impl Lines {
                 .map(|quantile| units::duration(histogram.value_at_quantile(quantile) * 1000)),
         };
         let [setup, setup_99] = quantiles(&end.latencies.setup);
+        let [first, first_99] = quantiles(&end.latencies.first_byte);
         let [response, response_99] = quantiles(&end.latencies.response);
         format!(
-            "{:>6.1} {:>11} {:>9} {:>7} {setup:>10} {setup_99:>8} {response:>13} {response_99:>8} \
-             {:>10.3} {:>7.3}",
+            "{:>6.1} {:>11} {:>9} {:>7} {setup:>10} {setup_99:>8} {first:>15} {first_99:>8} \
+             {response:>13} {response_99:>8} {:>10.3} {:>7.3}",
             (number + 1) as f64 * length,
             units::thousands((end.counters[Counter::Established] as f64 / length).round() as u64),
             units::thousands(self.sum.active()),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Prints the totals of a run of stateful traffic.
 
-use crate::connections::{EndTotals, Finished};
+use crate::connections::{EndTotals, Finished, Totals};
 use hdrhistogram::Histogram;
 use results::units;
-use stateful::Counter;
+use stateful::{Counter, Latencies};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -31,9 +31,31 @@ pub(super) fn print(finished: &Finished, opened_for: Duration, bytes: f64) -> io
             writeln!(out, "  {:>16} frames {what}: port {}", units::thousands(count), port.name)?;
         }
     }
+    print_mismatches(out, finished)?;
     print_impaired(out, finished)?;
     writeln!(out)?;
     writeln!(out, "  memory for each connection: {bytes:.0} bytes")
+}
+
+/// Prints which frames are in no counter.
+fn print_mismatches(out: &mut impl Write, finished: &Finished) -> io::Result<()> {
+    for (balance, port) in finished.balances().iter().zip(&finished.ports) {
+        let mut print = |what, by_ends, by_port| {
+            let [ends, port_count] = [by_ends, by_port].map(units::thousands);
+            let name = &port.name;
+            writeln!(
+                out,
+                "  port {name}: {ends} frames {what} by the ends, {port_count} by the port"
+            )
+        };
+        if !balance.is_sent_whole() {
+            print("sent", balance.sent_by_ends, balance.sent_by_port)?;
+        }
+        if !balance.is_received_whole() {
+            print("received", balance.received_by_ends, balance.received_by_port)?;
+        }
+    }
+    Ok(())
 }
 
 fn print_impaired(out: &mut impl Write, finished: &Finished) -> io::Result<()> {
@@ -50,33 +72,52 @@ fn print_impaired(out: &mut impl Write, finished: &Finished) -> io::Result<()> {
 }
 
 fn print_end(out: &mut impl Write, end: &EndTotals, opened_for: Duration) -> io::Result<()> {
-    let seconds = opened_for.as_secs_f64().max(1e-3);
-    let rate = end.counters[Counter::Established] as f64 / seconds;
-    let rate = units::thousands(rate.round() as u64);
-    writeln!(out, "  {rate:>16} connections established each second")?;
-    for counter in Counter::ALL {
-        let count = end.counters[counter];
-        if count > 0 {
-            writeln!(
-                out,
-                "  {:>16} {}",
-                units::thousands(count),
-                counter.name().replace('_', " ")
-            )?;
-        }
+    for (value, name) in counts(end, opened_for) {
+        writeln!(out, "  {value:>16} {name}")?;
     }
     if end.overdue > 0 {
         let overdue = units::thousands(end.overdue);
         writeln!(out, "  {overdue:>16} due, not opened: the generator is too slow for this rate")?;
     }
-    for (name, histogram) in
-        [("setup", &end.latencies.setup), ("response", &end.latencies.response)]
-    {
-        if !histogram.is_empty() {
-            writeln!(out, "  {:>16} {}", format!("{name} latency"), quantiles(histogram))?;
-        }
+    for (name, quantiles) in latencies(end) {
+        writeln!(out, "  {name:>16} {quantiles}")?;
     }
     Ok(())
+}
+
+/// Returns the counts of an end that are not 0, with their names.
+fn counts(end: &EndTotals, opened_for: Duration) -> Vec<(String, String)> {
+    let seconds = opened_for.as_secs_f64().max(1e-3);
+    let rate = end.counters[Counter::Established] as f64 / seconds;
+    let rate = units::thousands(rate.round() as u64);
+    let counted = Counter::ALL.into_iter().filter(|counter| end.counters[*counter] > 0);
+    let named = counted
+        .map(|counter| (units::thousands(end.counters[counter]), counter.name().replace('_', " ")));
+    let first = (rate, "connections established each second".to_owned());
+    std::iter::once(first).chain(named).collect()
+}
+
+/// Returns the latencies that were timed, with their names.
+fn latencies(end: &EndTotals) -> Vec<(&'static str, String)> {
+    let Latencies { setup, first_byte, response } = &end.latencies;
+    let all =
+        [("setup latency", setup), ("first byte", first_byte), ("response latency", response)];
+    let timed = all.into_iter().filter(|(_, histogram)| !histogram.is_empty());
+    timed.map(|(name, histogram)| (name, quantiles(histogram))).collect()
+}
+
+/// Returns the figures of the page: names and values.
+pub(super) fn figures(finished: &Finished, opened_for: Duration) -> Vec<[String; 2]> {
+    let Totals { client, server } = &finished.totals;
+    let mut figures = Vec::new();
+    for (name, end) in [("clients", client), ("servers", server)] {
+        let Some(end) = end else { continue };
+        let counts = counts(end, opened_for).into_iter();
+        figures.extend(counts.map(|(value, what)| [format!("{name}: {what}"), value]));
+        let latencies = latencies(end).into_iter();
+        figures.extend(latencies.map(|(what, value)| [format!("{name}: {what}"), value]));
+    }
+    figures
 }
 
 fn quantiles(histogram: &Histogram<u64>) -> String {

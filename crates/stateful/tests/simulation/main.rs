@@ -2,6 +2,9 @@
 //! Runs clients and servers against each other over a simulated link that loses, duplicates and
 //! reorders frames, in simulated time.
 
+mod recorded;
+mod unreachable;
+
 use proptest::prelude::*;
 use stateful::{BURST_MAX, Counter, Output, Profile, Role, Sharing, Stack, StackConfig};
 use std::collections::BTreeMap;
@@ -92,7 +95,11 @@ struct World {
 
 impl World {
     fn new(profile: &str, impairments: Impairments, seed: u64, room: usize) -> Self {
-        let profile = Arc::new(Profile::from_toml(profile, &|_| Err(String::new())).unwrap());
+        let profile = Profile::from_toml(profile, &|_| Err(String::new())).unwrap();
+        Self::of(Arc::new(profile), impairments, seed, room)
+    }
+
+    fn of(profile: Arc<Profile>, impairments: Impairments, seed: u64, room: usize) -> Self {
         let stack = |role, own: u8| {
             Stack::new(StackConfig {
                 profile: Arc::clone(&profile),
@@ -140,6 +147,10 @@ impl World {
     /// Runs until all connections have ended; fails after `seconds`.
     fn run(&mut self, seconds: u64) {
         self.ends[0].start(1.0, 0, 0);
+        self.run_on(seconds);
+    }
+
+    fn run_on(&mut self, seconds: u64) {
         while !(self.ends[0].is_done() && self.ends.iter().all(|end| end.records() == 0)) {
             self.step();
             assert!(self.now < seconds * 1_000_000_000, "{}", self.counters());
@@ -190,6 +201,7 @@ fn a_short_connection_takes_seven_packets() {
     assert_eq!(sent[0], world.count(1, Counter::FramesReceived));
     let latencies = world.ends[0].latencies();
     assert_eq!((latencies.setup.len(), latencies.response.len()), (100, 100));
+    assert_eq!(latencies.first_byte.len(), 100);
     // Two ways of 50 us, and up to a step of the simulation for each.
     assert!((100..=140).contains(&latencies.setup.min()), "{}", latencies.setup.min());
 }
@@ -247,6 +259,63 @@ fn the_number_of_open_connections_is_exact_under_churn() {
     assert!((792..=800).contains(&(sum / samples)), "{} established", sum / samples);
     assert!(world.count(0, Counter::Completed) > 6000, "{}", world.counters());
     assert_eq!(world.ends[0].counters().failures(), 0);
+}
+
+/// The first byte of a response comes after 20 ms, the last one after 50 ms.
+#[test]
+fn first_and_last_byte_of_a_response_are_timed() {
+    let server = "{receive = 20}, {delay_ms = 20}, {send = 5}, {delay_ms = 30}, {send = 15}";
+    let client = "{send = 20}, {receive = 5}, {receive = 15}, {send = 1}";
+    for proto in ["tcp", "udp"] {
+        let server = format!("{server}, {{receive = 1}}");
+        let text = profile(proto, 10, [client, &server]);
+        let mut world = World::new(&text, Impairments::default(), 1, 1000);
+        world.run(2);
+        let latencies = world.ends[0].latencies();
+        let range = |it: &hdrhistogram::Histogram<u64>| (it.len(), it.min(), it.max());
+        let (count, least, most) = range(&latencies.first_byte);
+        assert!(count == 10 && least >= 19_800 && most < 21_000, "{proto}: {least} to {most}");
+        let (count, least, most) = range(&latencies.response);
+        assert!(count == 10 && least >= 49_700 && most < 51_500, "{proto}: {least} to {most}");
+    }
+}
+
+/// 500 connections are held, and 2000 a second are closed, the oldest first: each lives 250 ms.
+#[test]
+fn the_oldest_connections_are_released() {
+    for proto in ["tcp", "udp"] {
+        let text = profile(proto, 1, SHORT);
+        let mut profile = Profile::from_toml(&text, &|_| Err(String::new())).unwrap();
+        profile.timeouts.idle_ms = 50;
+        profile.timeouts.answer_ms = 50;
+        profile.keep_open(500);
+        profile.release_oldest(2000.0);
+        let mut world = World::of(Arc::new(profile), Impairments::default(), 1, 5000);
+        world.ends[0].start(1.0, 0, 0);
+        while world.now < 100_000_000 {
+            world.step();
+        }
+        assert_eq!(world.ends[0].counters().active(), 500, "{proto}");
+        let [begun, from] = [world.count(0, Counter::Completed), world.now];
+        while world.now < 1_100_000_000 {
+            world.step();
+            let counters = world.ends[0].counters();
+            assert_eq!(counters.active(), 500, "{proto}");
+            // Those that are closing or opening take no more than one percent.
+            let open = counters[Counter::Established] - counters[Counter::Completed];
+            assert!(open >= 495, "{proto}: {open} at {}", world.now);
+        }
+        let seconds = (world.now - from) as f64 / 1e9;
+        let rate = (world.count(0, Counter::Completed) - begun) as f64 / seconds;
+        assert!((1980.0..=2020.0).contains(&rate), "{proto}: {rate}");
+        assert_eq!(world.ends[0].counters().failures(), 0, "{}", world.counters());
+        world.ends[0].set_multiplier(0.0, world.now);
+        while world.ends[0].counters().active() > 0 {
+            world.step();
+            assert!(world.now < 2_000_000_000, "{}", world.counters());
+        }
+        assert_eq!(world.count(0, Counter::Aborted), 0);
+    }
 }
 
 proptest! {
