@@ -123,7 +123,8 @@ const IPV4: (usize, usize) = (26, 8);
 const IPV6: (usize, usize) = (22, 32);
 /// Length of an Ethernet header without VLAN tags.
 const ETHERNET: usize = 14;
-/// Multiplier that spreads the sum over the upper bits (Knuth, The Art of Computer Programming 6.4).
+/// Multiplier that spreads the sum over the upper bits (Knuth, The Art of Computer Programming,
+/// section 6.4).
 const SPREAD: u32 = 0x9e37_79b1;
 
 /// Returns the queue of a frame, out of `count`: the same one for both directions of a connection.

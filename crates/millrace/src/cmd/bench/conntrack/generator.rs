@@ -55,7 +55,7 @@ impl Wiring {
     }
 }
 
-/// Returns devargs for a socket with an abstract name (unix(7)), so that there is no file to remove.
+/// Returns devargs for a socket with an abstract name (unix(7)): there is no file to remove.
 /// Both ends must be in one network namespace.
 pub(super) fn abstract_socket(wire: &str) -> String {
     format!("socket=millrace-conntrack-{}-{wire},socket-abstract=yes", std::process::id())

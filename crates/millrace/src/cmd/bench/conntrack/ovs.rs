@@ -144,8 +144,8 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Returns where the generator's ports are. Besides one queue for each thread of the datapath, the
-    /// switch sends to one more, for its other threads.
+    /// Returns where the generator's ports are. Besides one queue for each thread of the datapath,
+    /// the switch sends to one more, for its other threads.
     pub(super) fn wiring(&self, of: &Configuration) -> Wiring {
         Wiring::memif(&sockets(self.dir.path()), [of.queues, of.cpus + 1])
     }
