@@ -7,7 +7,7 @@ use crate::neighbours::NO_STREAM;
 use crate::reports::{Outbox, Report};
 use crate::task::{Stage, Task};
 use rtrb::{Consumer, Producer, RingBuffer};
-use stateful::{BURST_MAX, Counters, Latencies, Output, Stack};
+use stateful::{BURST_MAX, Counters, Latencies, Note, Output, Stack};
 use traffic::Written;
 use traffic::neighbour::{Message, reply};
 
@@ -207,15 +207,20 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
         (self.done, self.burst) = (0, handed_off);
         if self.is_handed_off {
             for number in 0..handed_off {
-                self.stack.note(number, self.hand_off.from.frame(number));
+                let _ = self.stack.note(number, self.hand_off.from.frame(number));
             }
         } else {
             self.burst = self.rx.receive();
             for number in 0..self.burst {
                 let frame = self.rx.frame(number);
                 self.stack.count_received(frame);
-                if self.stack.note(number, frame) {
-                    answer_neighbour(&mut self.stack, self.mac, frame, &mut self.tx);
+                match self.stack.note(number, frame) {
+                    Note::Noted => {}
+                    Note::Foreign => {
+                        answer_neighbour(&mut self.stack, self.mac, frame, &mut self.tx);
+                    }
+                    Note::OfWorker(worker) if self.hand_off.to.send(worker, frame) => {}
+                    Note::OfWorker(_) => self.stack.count_lost_hand_off(),
                 }
             }
         }

@@ -29,5 +29,5 @@ pub use profile::{AddressRange, Profile, ProfileError, Template, Timeouts, Trans
 pub use program::{Action, ProgramError};
 pub use recorded::Pauses;
 pub use sharing::Sharing;
-pub use stack::{BURST_MAX, Role, Stack, StackConfig};
+pub use stack::{BURST_MAX, Note, Role, Stack, StackConfig};
 pub use table::CAPACITY_MAX;

@@ -18,6 +18,7 @@ use crate::table::{Key, Table};
 use crate::tcp::WINDOW_MAX;
 use crate::wheel::{NONE, Wheel, tick_of};
 use hold::Held;
+pub use icmp::Note;
 use open::Opener;
 use std::sync::Arc;
 use wire::tcp::{ACK, FIN, RST, SYN};
@@ -184,21 +185,20 @@ impl Stack {
 
     /// Reads the headers of frame `number` of a burst, below [`BURST_MAX`]. All frames of a burst
     /// are noted before the first one is processed, so that their records are in the cache by then.
-    /// Returns true if the frame is of another protocol than TCP and UDP.
     #[inline(always)]
-    pub fn note(&mut self, number: usize, frame: &[u8]) -> bool {
+    pub fn note(&mut self, number: usize, frame: &[u8]) -> Note {
         let noted = &mut self.burst[number];
         noted.key = None;
         let headers = match read(frame) {
             Ok(headers) => headers,
-            Err(NotRead::Foreign) if self.note_error(frame) => return false,
-            Err(not_read) => {
-                self.counters[match not_read {
-                    NotRead::Foreign => Counter::Foreign,
-                    NotRead::Malformed => Counter::Malformed,
-                    NotRead::BadChecksum => Counter::BadChecksums,
-                }] += 1;
-                return not_read == NotRead::Foreign;
+            Err(NotRead::Foreign) => return self.note_foreign(frame),
+            Err(NotRead::Malformed) => {
+                self.counters[Counter::Malformed] += 1;
+                return Note::Noted;
+            }
+            Err(NotRead::BadChecksum) => {
+                self.counters[Counter::BadChecksums] += 1;
+                return Note::Noted;
             }
         };
         let local = match self.role {
@@ -207,7 +207,7 @@ impl Stack {
         };
         let Some(local) = local else {
             self.counters[Counter::Foreign] += 1;
-            return false;
+            return Note::Noted;
         };
         let remote = match self.role {
             Role::Client => self.addresses.number(headers.src),
@@ -215,13 +215,13 @@ impl Stack {
         };
         let Some(remote) = remote else {
             self.counters[Counter::Stray] += 1;
-            return false;
+            return Note::Noted;
         };
         let Headers { sport, dport, is_udp, .. } = headers;
         let key = Key { remote, local, remote_port: sport, local_port: dport, is_udp };
         let hash = key.hash();
         *noted = Noted { headers, key: Some(key), hash };
-        false
+        Note::Noted
     }
 
     /// Brings the records of the first `count` frames of the burst into the cache.
@@ -249,7 +249,9 @@ impl Stack {
         let Noted { headers, key, hash } = self.burst[number];
         let key = key?;
         let Some(id) = self.table.find(&key, hash) else {
-            let other = self.other_owner(&headers);
+            let Headers { src, dst, sport, dport, is_udp, .. } = headers;
+            // The peer has sent it.
+            let other = self.other_owner([dst, src], [dport, sport], is_udp);
             if other.is_none() {
                 self.process_unknown(number, frame, now_ns, out);
             }
@@ -265,16 +267,17 @@ impl Stack {
         None
     }
 
-    /// Returns the worker that has the connection of a received packet; `None` if it is this one.
-    fn other_owner(&mut self, headers: &Headers) -> Option<u16> {
+    /// Returns the worker that has the connection between these addresses and ports, ours first;
+    /// `None` if it is this one.
+    fn other_owner(&mut self, addresses: [u128; 2], ports: [u16; 2], is_udp: bool) -> Option<u16> {
         if self.sharing.workers == 1 {
             return None;
         }
-        let Headers { src, dst, sport, dport, is_udp, .. } = *headers;
-        let ends = match self.role {
-            Role::Client => Ends { addresses: [dst, src], ports: [dport, sport], is_udp },
-            Role::Server => Ends { addresses: [src, dst], ports: [sport, dport], is_udp },
-        };
+        let mut ends = Ends { addresses, ports, is_udp };
+        if self.role == Role::Server {
+            ends.addresses.reverse();
+            ends.ports.reverse();
+        }
         let owner = self.sharing.owner(&ends, *self.profile.client_ports.start());
         let other = Some(owner).filter(|owner| *owner != self.sharing.worker);
         self.counters[Counter::HandedOff] += u64::from(other.is_some());

@@ -3,10 +3,11 @@
 //! two workers use one tuple.
 
 use proptest::prelude::*;
-use stateful::{Counter, Output, Profile, Role, Sharing, Stack, StackConfig};
+use stateful::{Counter, Note, Output, Profile, Role, Sharing, Stack, StackConfig};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
+use wire::FrameBuilder;
 use wire::ethernet::Ethernet;
 use wire::ipv4::Ipv4;
 use wire::rss::{RssFields, RssSpread};
@@ -202,4 +203,22 @@ fn a_worker_without_tuples_counts_what_it_cannot_open() {
     let of_workers: Vec<_> =
         counters.map(|it| (it[Counter::Completed], it[Counter::Unopened])).collect();
     assert_eq!(of_workers, [(CONNECTIONS, 0), (CONNECTIONS / 2, CONNECTIONS / 2)]);
+}
+
+/// An ICMP error that arrives at a wrong worker gets to the one whose datagram it quotes.
+#[test]
+fn an_error_gets_to_the_worker_of_its_connection() {
+    let mut world = World::new(2, Arrival::Unknown, (20, 2000), 1);
+    let clients = &mut world.ends[0];
+    clients.iter_mut().for_each(|client| client.start(1.0, 0, 0));
+    let mut sent = Sent::default();
+    clients[1].open(1_000_000, &mut sent);
+    let is_udp = |frame: &&Vec<u8>| frame[Ethernet::LEN + 9] == 17;
+    let quoted = Ethernet::new(sent.0.iter().find(is_udp).unwrap()).unwrap().payload();
+    let client: [u8; 4] = Ipv4::new(quoted).unwrap().src().octets();
+    let error = FrameBuilder::ipv4([48, 0, 0, 1], client).icmp_error(3, 3, quoted).build();
+    assert_eq!(clients[0].note(0, &error), Note::OfWorker(1));
+    assert_eq!(clients[1].note(0, &error), Note::Noted);
+    let refused = clients.iter().map(|client| client.counters()[Counter::Refused]);
+    assert_eq!(refused.collect::<Vec<_>>(), [0, 1]);
 }

@@ -2,7 +2,7 @@
 //! ICMP errors about packets of a client: which of them end its connections.
 
 use super::{Impairments, SHORT, World, profile};
-use stateful::{Counter, Profile};
+use stateful::{Counter, Note, Profile};
 use std::sync::Arc;
 use wire::FrameBuilder;
 use wire::ethernet::Ethernet;
@@ -38,8 +38,8 @@ fn answer(world: &mut World, (kind, code): (u8, u8), change: impl Fn(&mut Vec<u8
         }
     };
     let frame = builder.icmp_error(kind, code, &packet).build();
-    let is_foreign = world.ends[0].note(0, &frame);
-    assert!(!is_foreign);
+    let noted = world.ends[0].note(0, &frame);
+    assert_eq!(noted, Note::Noted);
 }
 
 #[test]
