@@ -207,6 +207,7 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
         (self.done, self.burst) = (0, handed_off);
         if self.is_handed_off {
             for number in 0..handed_off {
+                // The other task has seen that it is TCP or UDP, or an error about a connection here.
                 let _ = self.stack.note(number, self.hand_off.from.frame(number));
             }
         } else {
@@ -225,6 +226,13 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
             }
         }
         self.stack.look_up(self.burst);
+    }
+
+    /// Drops the frames that the port has not taken.
+    fn discard(&mut self) {
+        let mut unsent = 0;
+        self.tx.port.discard(|_| unsent += 1);
+        self.stack.count_unsent(unsent);
     }
 
     fn obey(&mut self, command: ConnectionsCommand, now: u64) {
@@ -324,15 +332,11 @@ impl<T: Transmit, R: Receive> Task for Connections<T, R> {
             self.tx.flush();
             if self.tx.port.waiting() > 0 {
                 // The port is full and nobody empties it any more.
-                let mut unsent = 0;
-                self.tx.port.discard(|_| unsent += 1);
-                self.stack.count_unsent(unsent);
+                self.discard();
             }
         }
         self.tx.flush();
-        let mut unsent = 0;
-        self.tx.port.discard(|_| unsent += 1);
-        self.stack.count_unsent(unsent);
+        self.discard();
         // What has arrived meanwhile counts as received, so that the port's counters agree.
         for _ in 0..LATE_BURSTS_MAX {
             let frames = self.rx.receive();
