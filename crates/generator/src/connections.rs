@@ -207,7 +207,7 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
         (self.done, self.burst) = (0, handed_off);
         if self.is_handed_off {
             for number in 0..handed_off {
-                // The other task has seen that it is TCP or UDP, or an error about a connection here.
+                // It is TCP or UDP, or an error about a connection here: the sender has seen that.
                 let _ = self.stack.note(number, self.hand_off.from.frame(number));
             }
         } else {

@@ -3,7 +3,6 @@
 //! the profiles of the article about connection tracking in Open vSwitch.
 
 mod device;
-mod generator;
 mod kernel;
 mod measurement;
 mod millrace;

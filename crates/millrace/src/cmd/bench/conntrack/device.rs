@@ -2,10 +2,10 @@
 //! Defines devices and their configurations, and starts a device with a generator at its ports.
 //! Both are other processes, which end with this one.
 
-use super::generator::{Generator, Wiring};
 use super::kernel::Router;
 use super::millrace::Instance;
 use super::ovs::{Installation, Switch};
+use crate::cmd::bench::serving_generator::{ServingGenerator, Wiring};
 use crate::tester::RemoteTester;
 use anyhow::{Context, bail};
 use results::conntrack::{CABLE, Lifetime, Point, SetUp};
@@ -194,7 +194,7 @@ pub(super) trait Running {
 
 /// A device with a generator at its ports. Dropping the value ends both, the generator first.
 pub(super) struct Bench {
-    generator: Generator,
+    generator: ServingGenerator,
     device: Option<Box<dyn Running>>,
 }
 
@@ -208,7 +208,10 @@ impl Bench {
         let placement = Placement::new(of, cpus)?;
         let (device, wiring) = start_device(of, &placement, interrupted)
             .with_context(|| format!("cannot start the device {}", of.device.kind()))?;
-        let generator = Generator::start(&wiring, placement.generator);
+        let generator = ServingGenerator::start(
+            &wiring,
+            &["--cpus".to_owned(), placement.generator.to_string()],
+        );
         let generator = generator.context("cannot start the generator")?;
         Ok(Self { generator, device })
     }

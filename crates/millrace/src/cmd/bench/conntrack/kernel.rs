@@ -4,7 +4,7 @@
 
 use super::super::testbed::{Running, hold, succeed};
 use super::device::{self, Configuration, Placement, TIMEOUTS};
-use super::generator::{Wiring, inside};
+use crate::cmd::bench::serving_generator::{Wiring, inside};
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::Command;

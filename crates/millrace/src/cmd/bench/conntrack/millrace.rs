@@ -3,7 +3,7 @@
 
 use super::super::testbed::{Running, end_with_us, this_program};
 use super::device::{self, CAPACITY, Configuration, Placement, TIMEOUTS};
-use super::generator::{READY, Wiring, abstract_socket, memif};
+use crate::cmd::bench::serving_generator::{READY, Wiring, abstract_socket, memif};
 use anyhow::{Context, bail};
 use control::{Line, Request, RequestKind};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,7 +7,7 @@
 
 use super::super::testbed::{Running, end_with_us, succeed};
 use super::device::{self, CAPACITY, Configuration, Placement, TIMEOUTS};
-use super::generator::{READY, Wiring, file_socket, memif};
+use crate::cmd::bench::serving_generator::{READY, Wiring, file_socket, memif};
 use anyhow::{Context, bail};
 use doctor::host::Memory;
 use std::path::{Path, PathBuf};

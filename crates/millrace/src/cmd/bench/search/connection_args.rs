@@ -5,7 +5,7 @@ use super::calibration::calibrate;
 use super::conduct::{Plan, Progress};
 use super::connections::{ConnectionTrials, LoadKind};
 use crate::cmd::bench::cps::{ProfileArgs, number, whole};
-use crate::cmd::bench::serving_generator::{ServingGenerator, cable};
+use crate::cmd::bench::serving_generator::{ServingGenerator, Wiring};
 use crate::tester::{HOLD_MAX_MS, Load, MAX_FLOWS, SimulatedDevice, SimulatedTester, Tester};
 use anyhow::{Context, bail};
 use results::search::Calibration;
@@ -110,11 +110,11 @@ impl ConnectionSearch<'_> {
             let tester = Box::new(SimulatedTester::new(device));
             return Ok(OpenTester { tester, _generator: None });
         }
-        self.serve(ports)
+        self.serve(&Wiring::ports(ports))
     }
 
-    fn serve(&self, ports: &str) -> anyhow::Result<OpenTester> {
-        let generator = ServingGenerator::start(ports, self.options);
+    fn serve(&self, wiring: &Wiring) -> anyhow::Result<OpenTester> {
+        let generator = ServingGenerator::start(wiring, self.options);
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
         }
@@ -145,17 +145,16 @@ impl ConnectionSearch<'_> {
         ports: CableOrPorts<'_>,
         progress: Progress<'_>,
     ) -> anyhow::Result<Calibration> {
-        let cable = cable();
-        let (ports, shown) = match ports {
-            CableOrPorts::Cable => (cable.as_str(), "cable"),
-            CableOrPorts::Ports(ports) => (ports, ports),
+        let (wiring, shown) = match ports {
+            CableOrPorts::Cable => (Wiring::cable(), "cable"),
+            CableOrPorts::Ports(ports) => (Wiring::ports(ports), ports),
         };
         let mut tester = match self.args.simulate {
             Some(device) => {
                 let tester = Box::new(SimulatedTester::new(device.without_limits()));
                 OpenTester { tester, _generator: None }
             }
-            None => self.serve(ports).context("--calibrate")?,
+            None => self.serve(&wiring).context("--calibrate")?,
         };
         let mut trials = self.trials(&mut tester, kind);
         // There is no device to reset.
