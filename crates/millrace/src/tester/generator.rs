@@ -96,7 +96,7 @@ impl GeneratorTester {
     }
 
     /// Returns why the generator itself limited the load.
-    fn limits(&mut self, client: &Counters, overdue: u64) -> Vec<String> {
+    fn limits(&mut self, [client, server]: &[Counters; 2], overdue: u64) -> Vec<String> {
         let mut limits = Vec::new();
         let attempted = client[Counter::Attempted].max(1);
         let tolerated = attempted as f64 * OVERDUE_MAX + self.load.cps * OVERDUE_S;
@@ -109,6 +109,10 @@ impl GeneratorTester {
             if count as f64 > tolerated {
                 limits.push(format!("{count} connections {why}"));
             }
+        }
+        let lost = client[Counter::HandOffsLost] + server[Counter::HandOffsLost];
+        if lost > 0 {
+            limits.push(format!("{lost} packets were lost between tasks of the generator"));
         }
         for (port, before) in self.session.ports().iter().zip(&self.base.missed) {
             let missed = missed(port).saturating_sub(*before);
@@ -236,7 +240,8 @@ impl Tester for GeneratorTester {
         let totals = self.session.poll().clone();
         let client = totals.client.as_ref().unwrap_or(&none);
         let server = totals.server.as_ref().unwrap_or(&none);
-        let counted = client.counters.since(&self.base.client);
+        let counted =
+            [client.counters.since(&self.base.client), server.counters.since(&self.base.server)];
         let mut sides = [(client, &self.base.client), (server, &self.base.server)]
             .map(|(end, base)| side(&end.counters, base));
         for (side, failed) in sides.iter_mut().zip(self.failed_before_abort.iter().flatten()) {
@@ -248,6 +253,7 @@ impl Tester for GeneratorTester {
             client: client_side,
             server: server_side,
             setup: percentiles(&client.latencies.setup),
+            first_byte: percentiles(&client.latencies.first_byte),
             response: percentiles(&client.latencies.response),
             rates: None,
             limits: self.limits(&counted, client.overdue),
@@ -291,6 +297,7 @@ fn side(now: &Counters, before: &Counters) -> Side {
             timeout: counted[Counter::Timeout] + counted[Counter::ClosedEarly],
             checksum: 0,
             wrong_data: counted[Counter::WrongData],
+            unreachable: counted[Counter::Unreachable] + counted[Counter::Refused],
         },
         active: now.active(),
         sent: traffic([
@@ -322,6 +329,15 @@ fn percentiles(histogram: &Histogram<u64>) -> Option<LatencyPercentiles> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_cause_of_failure_counts() {
+        let mut counters = Counters::default();
+        Counter::FAILURES.into_iter().for_each(|cause| counters[cause] = 1);
+        counters[Counter::Attempted] = counters.failures();
+        let failed = side(&counters, &Counters::default()).failed;
+        assert_eq!(failed.total(), counters.failures());
+    }
 
     #[test]
     fn the_profile_of_a_load_is_that_of_the_script() {

@@ -299,6 +299,7 @@ impl Tester for SimulatedTester {
             client: side(0, attempted, failed),
             server: side(1, established, 0),
             setup: None,
+            first_byte: None,
             response: None,
             rates: None,
             limits: counted.has_tester_limit.then(limit).into_iter().collect(),

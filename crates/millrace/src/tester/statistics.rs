@@ -18,6 +18,8 @@ pub(crate) struct TesterStatistics {
     /// Times from the first packet of a connection to the answer; absent if not measured.
     pub(crate) setup: Option<LatencyPercentiles>,
     /// Times from a request to the first byte of its response; absent if not measured.
+    pub(crate) first_byte: Option<LatencyPercentiles>,
+    /// Times from a request to the last byte of its response; absent if not measured.
     pub(crate) response: Option<LatencyPercentiles>,
     /// Rates of the last moment, as the tester measures them; absent if it counts only.
     pub(crate) rates: Option<Rates>,
@@ -81,6 +83,8 @@ pub(crate) struct FailureCounts {
     pub(crate) checksum: u64,
     /// Data was not what the other end had sent.
     pub(crate) wrong_data: u64,
+    /// An ICMP error said that the other end cannot be reached.
+    pub(crate) unreachable: u64,
 }
 
 /// Packets of one direction of a side.
@@ -113,13 +117,14 @@ pub(crate) struct LatencyPercentiles {
 
 impl FailureCounts {
     /// Returns the causes, with their names in messages.
-    pub(crate) fn by_cause(&self) -> [(&'static str, u64); 5] {
+    pub(crate) fn by_cause(&self) -> [(&'static str, u64); 6] {
         [
             ("no answer", self.no_answer),
             ("reset", self.reset),
             ("timeout", self.timeout),
             ("checksum", self.checksum),
             ("wrong data", self.wrong_data),
+            ("unreachable", self.unreachable),
         ]
     }
 

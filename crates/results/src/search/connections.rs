@@ -29,6 +29,8 @@ pub struct ConnectionFigures {
     pub setup: Option<LatencyPercentiles>,
     /// Time from a request to the first byte of its response; null if it was not measured.
     pub first_byte: Option<LatencyPercentiles>,
+    /// Time from a request to the last byte of its response; null if it was not measured.
+    pub last_byte: Option<LatencyPercentiles>,
 }
 
 /// Connections that failed, by cause.
@@ -44,6 +46,9 @@ pub struct FailedConnections {
     pub checksum: u64,
     /// Data was not what the other end had sent.
     pub wrong_data: u64,
+    /// An ICMP error said that the other end cannot be reached.
+    #[serde(default)]
+    pub unreachable: u64,
 }
 
 /// Percentiles of a latency in microseconds.
@@ -70,7 +75,9 @@ impl ConnectionFigures {
             self.throughput_bps.map(|rate| load(rate, "bit/s")),
         ];
         parts.extend(rates.into_iter().flatten());
-        for (name, latency) in [("setup", self.setup), ("first byte", self.first_byte)] {
+        for (name, latency) in
+            [("setup", self.setup), ("first byte", self.first_byte), ("last byte", self.last_byte)]
+        {
             let micros = |us: f64| units::duration((us * 1e3) as u64);
             let shown = latency
                 .map(|it| format!("{name} p50 {} p99 {}", micros(it.p50_us), micros(it.p99_us)));

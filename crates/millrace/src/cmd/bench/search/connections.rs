@@ -238,6 +238,7 @@ fn measurement(course: &Course, counted: &Counted, seconds: f64) -> Measurement 
             timeout: failed.timeout,
             checksum: failed.checksum,
             wrong_data: failed.wrong_data,
+            unreachable: failed.unreachable,
         },
         open: open.client.active.min(open.server.active),
         connections_per_second: each_second(end.client.established),
@@ -245,7 +246,8 @@ fn measurement(course: &Course, counted: &Counted, seconds: f64) -> Measurement 
         throughput_bps: each_second(8 * end.received().bytes),
         packet_loss_ratio,
         setup: end.setup.map(percentiles),
-        first_byte: end.response.map(percentiles),
+        first_byte: end.first_byte.map(percentiles),
+        last_byte: end.response.map(percentiles),
     };
     Measurement {
         // Connections that were opened too late do not count, whatever became of them.
@@ -268,8 +270,9 @@ fn measurement(course: &Course, counted: &Counted, seconds: f64) -> Measurement 
 fn lost_at_rate(end: &TesterStatistics) -> u64 {
     let client = &end.client;
     let unanswered = client.attempted.saturating_sub(client.established);
-    let counted_as_both = (client.failed.no_answer + client.failed.reset).min(unanswered);
-    (unanswered + client.failed.total() - counted_as_both).max(end.failed())
+    let failed = client.failed;
+    let counted_as_both = (failed.no_answer + failed.reset + failed.unreachable).min(unanswered);
+    (unanswered + failed.total() - counted_as_both).max(end.failed())
 }
 
 fn percentiles(of: tester::LatencyPercentiles) -> LatencyPercentiles {
