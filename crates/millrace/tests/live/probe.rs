@@ -144,8 +144,13 @@ fn an_interrupt_ends_it_with_what_is_known() {
     assert!(stderr.contains("interrupted"), "{stderr}");
     assert_eq!(status.code(), Some(1));
     let stdout = probe.rest_of_stdout();
-    let told = serde_json::from_str(&stdout).unwrap();
-    assert_is_clean(&told);
+    let told: Value = serde_json::from_str(&stdout).unwrap();
+    // On a busy machine the interrupt comes before the first look at the driver's list: no number
+    // is known then.
+    assert_eq!(told["rules"]["made"], told["rules"]["destroyed"]);
+    let seen = told["rules_seen"].as_object().unwrap();
+    assert!(seen.values().all(|count| count.as_u64().unwrap_or(0) == 0), "{seen:?}");
+    assert_eq!(told["findings"], json!([]));
     assert_eq!((&told["complete"], &told["stopped"]), (&json!(false), &json!("interrupted")));
     let personality = Personality::named(&file).unwrap();
     assert!(personality.placeholder.is_some_and(|words| words.contains("interrupted")));
