@@ -157,7 +157,7 @@ fn the_json_has_the_last_good_sample_and_the_settings() {
     assert_eq!(output.status.code(), Some(1), "no rate was found");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["found_cps"], &json["statistics"]), (&Value::Null, &Value::Null));
-    assert!(stderr(&output).contains("did not bear the smallest rate, 1000 connections/s"));
+    assert!(stderr(&output).contains("did not sustain the smallest rate, 1000 connections/s"));
 }
 
 /// Without a number of iterations, only Ctrl-C ends a search in the way of cps_ndr.py.

@@ -7,8 +7,10 @@ const T_95: [f64; 30] = [
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
     2.052, 2.048, 2.045, 2.042,
 ];
-/// Two-sided 95 % quantile for more degrees of freedom.
-const T_95_OF_MANY: f64 = 1.96;
+/// Two-sided 95 % quantile of the normal distribution, and the terms that are added for a number of
+/// degrees of freedom and its square (Abramowitz and Stegun, 26.7.5).
+const NORMAL_95: f64 = 1.96;
+const TERMS: [f64; 2] = [2.372, 2.823];
 
 /// Returns the mean of values, at least one.
 pub(crate) fn mean(values: &[f64]) -> f64 {
@@ -25,7 +27,9 @@ fn variance(values: &[f64]) -> f64 {
 fn quantile(freedom: f64) -> f64 {
     match freedom {
         ..31.0 => T_95[(freedom as usize).max(1) - 1],
-        _ => T_95_OF_MANY,
+        // Without any variance.
+        _ if freedom.is_nan() => NORMAL_95,
+        _ => NORMAL_95 + TERMS[0] / freedom + TERMS[1] / freedom.powi(2),
     }
 }
 
@@ -46,7 +50,6 @@ pub(crate) fn interval(a: &[f64], b: &[f64]) -> Option<[f64; 2]> {
     }
     let (of_a, of_b) = (variance(a), variance(b));
     let squares = |variance: f64, count: usize| variance.powi(2) / (count as f64 - 1.0);
-    // Without any variance, the degrees of freedom are not a number, and do not matter.
     let freedom = (of_a + of_b).powi(2) / (squares(of_a, a.len()) + squares(of_b, b.len()));
     let (difference, half) = (mean(b) - mean(a), quantile(freedom) * (of_a + of_b).sqrt());
     Some([difference - half, difference + half].map(|end| 100.0 * end / mean(a)))

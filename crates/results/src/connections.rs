@@ -102,6 +102,12 @@ impl ConnectionsRun {
             lines.extend(line(&steps, colour, |step| step.latencies[number].map(|it| it[0])));
         }
         bands.retain(|band| !band.points.is_empty());
+        let joined = self.steps.len().div_ceil(STEPS_MAX);
+        let of_joined = match joined {
+            ..=1 => String::new(),
+            _ => format!("; the largest of {joined} intervals"),
+        };
+        let caption = format!("Latency: median (line) up to 99 % (shade){of_joined}");
         let latency = match lines.is_empty() {
             true => None,
             false => Some(chart("latency", Scale::Nanoseconds, bands, lines)?),
@@ -114,7 +120,7 @@ impl ConnectionsRun {
                 (figure("Failed connections each second", &failed))
                 (legend(LATENCIES.into_iter().zip(RUNS)))
                 @match latency {
-                    Some(svg) => (figure("Latency: median (line) up to 99 % (shade)", &svg)),
+                    Some(svg) => (figure(&caption, &svg)),
                     None => p.note { "No latency was measured." },
                 }
             }

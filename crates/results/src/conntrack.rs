@@ -13,7 +13,7 @@ pub use compare::{Comparison, compare};
 pub use page::page;
 
 use crate::confidence::{interval, mean};
-use crate::schema::Host;
+use crate::schema::Origin;
 use serde::{Deserialize, Serialize};
 
 /// Value of the member `command`.
@@ -38,12 +38,9 @@ pub struct ConntrackResults {
     /// True if a signal has ended the command early.
     #[serde(default)]
     pub is_interrupted: bool,
-    /// Name of the host; null in older results.
+    /// Program, command and host.
     #[serde(default)]
-    pub hostname: Option<String>,
-    /// The host of the generator and the devices.
-    #[serde(default)]
-    pub host: Host,
+    pub origin: Origin,
     /// How each device was set up.
     #[serde(default)]
     pub set_ups: Vec<SetUp>,
@@ -146,12 +143,12 @@ pub struct Row {
     pub point: Point,
     /// What this host lacks to run it.
     pub lacks: Option<String>,
-    /// Connections per second: the mean of `rates`; null if nothing was measured or not borne.
+    /// Connections per second: the mean of `rates`; null if nothing was measured or not sustained.
     pub cps: Option<f64>,
     /// The rate of each search.
     #[serde(default)]
     pub rates: Vec<f64>,
-    /// True if the device may bear more: the generator, the search or an option was the limit.
+    /// True if the device may sustain more: the generator, the search or an option was the limit.
     pub is_at_least: bool,
     /// Difference of the rate from that of the first device in the same configuration.
     pub difference_percent: Option<f64>,
@@ -174,9 +171,9 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// The second device may bear more.
+    /// The second device may sustain more.
     AtLeast,
-    /// The first device may bear more.
+    /// The first device may sustain more.
     AtMost,
 }
 
@@ -246,13 +243,22 @@ impl Row {
         self.lacks.is_some() || self.cps.is_some()
     }
 
-    /// Adds a measurement. Its rate counts unless the load was bad.
+    /// Adds a measurement. Its rate and its figures count unless the load was bad; the faults of a
+    /// bad one become a note beside those of a good one.
     pub fn add(&mut self, figures: Figures) {
-        if figures.faults.is_empty() {
+        let is_good = figures.faults.is_empty();
+        if is_good {
             self.rates.push(figures.cps);
             self.cps = Some(mean(&self.rates));
         }
-        self.figures = Some(figures);
+        let bad = match is_good {
+            true => self.figures.replace(figures),
+            false if self.rates.is_empty() => self.figures.replace(figures),
+            false => Some(figures),
+        };
+        let faults = bad.map(|it| it.faults).filter(|faults| !faults.is_empty());
+        self.notes
+            .extend(faults.map(|faults| format!("a repetition failed: {}", faults.join(", "))));
     }
 
     /// Returns the rates of the searches; those of older results are not known.
@@ -278,8 +284,8 @@ impl Row {
 }
 
 impl ConntrackResults {
-    /// Makes results without rows. `hostname` and `host` are those of this host.
-    pub fn new(seconds: u32, error_threshold: f64, repeat: u32) -> Self {
+    /// Makes results without rows.
+    pub fn new(origin: Origin, seconds: u32, error_threshold: f64, repeat: u32) -> Self {
         Self {
             version: VERSION,
             command: COMMAND.to_owned(),
@@ -287,8 +293,7 @@ impl ConntrackResults {
             error_threshold,
             repeat,
             is_interrupted: false,
-            hostname: None,
-            host: Host::default(),
+            origin,
             set_ups: Vec::new(),
             rows: Vec::new(),
         }
@@ -314,18 +319,18 @@ impl ConntrackResults {
         value.is_ok_and(|value| value["command"] == COMMAND)
     }
 
-    /// Computes all differences: from the first device in the same configuration.
+    /// Computes all differences: from the first device in the same configuration on the same host.
     pub fn compare_devices(&mut self) {
-        let devices = self.rows.iter().map(|row| &row.point).filter(|point| !point.is_cable());
-        let Some(first) = devices.map(Point::device_name).next() else { return };
-        let of_first: Vec<Row> =
-            self.rows.iter().filter(|row| row.point.device_name() == first).cloned().collect();
-        for row in &mut self.rows {
+        let before = self.rows.clone();
+        for (number, row) in self.rows.iter_mut().enumerate() {
             (row.difference_percent, row.difference_interval, row.difference_bound) =
                 (None, None, None);
-            let same = of_first.iter().find(|it| it.point.differs_by_device(&row.point));
-            if let Some(same) = same.filter(|_| !row.point.is_cable()) {
-                row.compare_with(same);
+            let is_comparable = |it: &&Row| {
+                it.point.differs_by_device(&row.point) && it.merged_from == row.merged_from
+            };
+            let first = before[..number].iter().find(is_comparable);
+            if let Some(first) = first.filter(|_| !row.point.is_cable()) {
+                row.compare_with(first);
             }
         }
     }

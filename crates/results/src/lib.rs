@@ -28,7 +28,7 @@ pub mod units;
 
 pub use run::{ReadError, Run};
 pub use schema::{
-    Count, Counted, Host, Interval, KIND, Latency, Link, Pacing, PortInterval, PortResult,
+    Count, Counted, Host, Interval, KIND, Latency, Link, Origin, Pacing, PortInterval, PortResult,
     QueueInterval, QueueResult, ReflectorResult, Results, SenderResult, StreamInterval,
     StreamLatency, StreamResult, Verified,
 };

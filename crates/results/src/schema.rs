@@ -77,6 +77,23 @@ pub struct Host {
     pub kernel: Option<String>,
 }
 
+/// Where results come from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Version of Millrace.
+    pub millrace: String,
+    /// Version of DPDK.
+    pub dpdk: String,
+    /// When the command began, in seconds since 1970-01-01 UTC.
+    pub started_unix_s: f64,
+    /// The command line, program included.
+    pub command: Vec<String>,
+    /// Name of the host of the generator.
+    pub hostname: Option<String>,
+    /// That host.
+    pub host: Host,
+}
+
 /// One port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortResult {

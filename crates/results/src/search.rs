@@ -97,7 +97,7 @@ pub struct OneSearch {
     /// Unit of the loads of this search; null if it is that of the results.
     #[serde(default)]
     pub unit: Option<String>,
-    /// What the tester bears back to back; null if it was not calibrated.
+    /// What the tester sustains back to back; null if it was not calibrated.
     pub calibration: Option<Calibration>,
     /// What was found, by goal.
     pub answers: Vec<SearchAnswer>,
@@ -107,14 +107,14 @@ pub struct OneSearch {
     pub back_to_back: Option<BackToBack>,
 }
 
-/// What the tester bears without a device.
+/// What the tester sustains without a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// The ports of the calibration.
     pub ports: String,
     /// What came back in the best trial at the largest load.
     pub limit: f64,
-    /// True if it bears the largest load of the search.
+    /// True if it sustains the largest load of the search.
     pub bears_largest: bool,
     /// Its trials.
     pub trials: Vec<SearchTrial>,
@@ -126,11 +126,11 @@ pub struct Calibration {
 pub enum Outcome {
     /// Both bounds are there, and close enough.
     Regular,
-    /// The device bears the largest load.
+    /// The device sustains the largest load.
     BearsLargest,
-    /// The device does not bear the smallest load.
+    /// The device does not sustain the smallest load.
     FailsAtSmallest,
-    /// The tester is the limit: the device bears the lower bound or more.
+    /// The tester is the limit: the device sustains the lower bound or more.
     TesterLimit,
     /// The time was over.
     TimeOver,
@@ -147,9 +147,10 @@ pub struct SearchAnswer {
     pub outcome: Outcome,
     /// Why the answer is not regular; empty if it is.
     pub reason: String,
-    /// Relevant lower bound: the largest load that the device bears, below each that it does not.
+    /// Relevant lower bound: the largest load that the device sustains, below each that it does
+    /// not.
     pub lower: Option<f64>,
-    /// Relevant upper bound: the smallest load that it does not bear.
+    /// Relevant upper bound: the smallest load that it does not sustain.
     pub upper: Option<f64>,
     /// Conditional throughput: what the device forwards at the lower bound. Null if the answer is
     /// not regular.
@@ -167,7 +168,7 @@ pub struct SearchAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The device bears the load.
+    /// The device sustains the load.
     Lower,
     /// It does not.
     Upper,

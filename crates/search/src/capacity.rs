@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Finds how many connections a device has room for, in the two phases of RFC 9693: the number is
-//! doubled while the device bears it, and then the distance of the bounds is halved.
+//! doubled while the device sustains it, and then the distance of the bounds is halved.
 
 /// A search for the capacity of a table.
 #[derive(Clone, Debug)]
@@ -36,13 +36,14 @@ impl CapacitySearch {
         }
     }
 
-    /// Notes whether the device bore the number of [`choose`](Self::choose).
-    pub fn note(&mut self, connections: u32, is_borne: bool) {
-        let bound = if is_borne { &mut self.lower } else { &mut self.upper };
+    /// Notes whether the device sustained the number of [`choose`](Self::choose).
+    pub fn note(&mut self, connections: u32, is_sustained: bool) {
+        let bound = if is_sustained { &mut self.lower } else { &mut self.upper };
         *bound = Some(connections);
     }
 
-    /// Returns the largest number that the device bore, and the smallest above it that it did not.
+    /// Returns the largest number that the device sustained, and the smallest above it that it did
+    /// not.
     pub fn bounds(&self) -> [Option<u32>; 2] {
         [self.lower, self.upper]
     }

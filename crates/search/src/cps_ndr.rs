@@ -41,7 +41,7 @@ impl CpsNdr {
         [self.lower, self.upper]
     }
 
-    /// Notes whether the device bore the current load.
+    /// Notes whether the device sustained the current load.
     pub fn note(&mut self, is_good: bool) {
         match is_good {
             true => {
@@ -91,7 +91,7 @@ pub struct Sample {
     pub received: u64,
 }
 
-/// Whether the device bore a load, as the script decides.
+/// Whether the device sustained a load, as the script decides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outcome {
     /// It did.
@@ -116,7 +116,7 @@ impl Sample {
         if !self.has_errors {
             return Outcome::Good;
         }
-        // The script divides by 0 if nothing was sent. Then nothing was borne.
+        // The script divides by 0 if nothing was sent. Then nothing was sustained.
         let is_forgiven = self.sent > 0 && percent(dropped, self.sent) < threshold_percent;
         if is_forgiven { Outcome::Good } else { bad }
     }
@@ -155,7 +155,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Returns the line about a load that the device bore, or did not.
+    /// Returns the line about a load that the device sustained, or did not.
     pub fn line(&self, is_good: bool) -> String {
         let arrows = if is_good { "▲▲▲" } else { "▼▼▼" };
         let [active, opened] = [self.active, self.opened].map(Short);
@@ -173,13 +173,13 @@ impl Statistics {
 mod tests {
     use super::*;
 
-    /// Returns the lines of a search on a device that bears exactly this load.
-    fn lines([min, max]: [f64; 2], bears: f64) -> Vec<String> {
+    /// Returns the lines of a search on a device that sustains exactly this load.
+    fn lines([min, max]: [f64; 2], sustains: f64) -> Vec<String> {
         let mut search = CpsNdr::new(min, max, 0.0);
         (1..=8)
             .map(|number| {
                 let line = search.line(number);
-                search.note(search.current() <= bears);
+                search.note(search.current() <= sustains);
                 line
             })
             .collect()

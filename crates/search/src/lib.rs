@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Searches for the highest load that a device bears: [`CpsNdr`], the search of cps_ndr.py, the
+//! Searches for the highest load that a device sustains: [`CpsNdr`], the search of cps_ndr.py, the
 //! parts of MLRsearch ([`mlr`]), and [`CapacitySearch`], for the size of a table. A search says
 //! which load to measure next, and is told what was measured. It measures nothing itself.
 #![forbid(unsafe_code)]

@@ -35,12 +35,13 @@ pub struct Goal {
 /// Goals by name. `rfc2544` and `tst009` are section 26.1 of RFC 2544 and binary search with loss
 /// verification of ETSI GS NFV-TST 009; `ndr` and `pdr` are those of CSIT; `cps` is as the article
 /// about Open vSwitch 3.0 measured.
-pub const GOALS: [Goal; 6] = [
+pub const GOALS: [Goal; 7] = [
     Goal::of("ndr", [0.0, 0.5, 0.005], [1.0, 1.0, 21.0]),
     Goal::of("pdr", [0.005, 0.5, 0.005], [1.0, 1.0, 21.0]),
     Goal::of("rfc2544", [0.0, 0.0, 0.005], [1.0, 60.0, 60.0]),
     Goal::of("tst009", [0.0, 0.5, 0.005], [1.0, 60.0, 120.0]),
     Goal::of("cps", [0.0002, 0.0, 0.005], [1.0, 30.0, 30.0]),
+    Goal::of("cps-robust", [0.0002, 0.5, 0.01], [1.0, 5.0, 35.0]),
     Goal::of("quick", [0.001, 0.5, 0.02], [0.5, 0.5, 3.5]),
 ];
 
@@ -56,7 +57,7 @@ pub struct Trial {
 /// What trials say about a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// The device bears it.
+    /// The device sustains it.
     Lower,
     /// It does not.
     Upper,

@@ -46,12 +46,16 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
     });
     let link = args.read_trex_cfg()?;
     if let Some(address) = args.serve.address() {
-        let (workers, senders, queues) = (args.workers, args.senders, args.serve.queues());
-        let workers = WorkerArgs::new(workers, senders, args.cpus.clone(), queues);
+        let tasks = (args.workers, args.senders);
+        let (cpus, gateways) = (args.cpus.clone(), args.gateways.clone());
+        let workers = WorkerArgs::new(tasks, cpus, gateways, args.serve.ends());
         return serve::run(address, &args.serve, args.ports.as_ref().zip(Some(&workers)));
     }
-    if args.serve.queues().is_given() {
-        bail!("--rx-queues and --tx-queues need --serve: leave them out");
+    if args.serve.ends().is_given() {
+        bail!(
+            "--clients, --servers, --rx-queues and --tx-queues need --serve: leave them out; \
+             --stateful has the addresses of its profile"
+        );
     }
     if args.stateful.is_given() {
         return stateful::run(&args, &link);
@@ -238,7 +242,8 @@ Examples:
   millrace gen 18:00.0 --verify --stream \"count=1000000 rate=10%\" --json results.json
       A million packets to a reflector and back.
 
-Exit status: 0 good; 1 packets were lost or not sent, or the run failed; 2 wrong use.";
+Exit status: 0 good; 1 packets were lost or not sent, a connection failed, or the run failed; 2
+wrong use.";
 
 /// Splits a value of `--stream` into keys and values; fails if they are no valid stream.
 pub(in crate::cmd) fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {

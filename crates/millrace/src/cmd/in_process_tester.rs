@@ -7,6 +7,8 @@ use crate::tester::{
     GeneratorTester, Load, SimulatedDevice, SimulatedTester, Tester, TesterError, profile_of,
 };
 use doctor::host::CpuList;
+use stateful::AddressRange;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -14,8 +16,8 @@ use std::time::Duration;
 /// Connections of each end at a time, unless the load has a limit of its own.
 const CAPACITY: u32 = 4_000_000;
 
-/// Options of workers and ports.
-#[derive(Clone, Debug, Default, clap::Args)]
+/// Options of workers, ports and addresses.
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct WorkerArgs {
     /// Run clients and servers on N cpus; by default one for each while free cpus remain
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=128))]
@@ -26,13 +28,26 @@ pub(crate) struct WorkerArgs {
     /// Run clients and servers on these cpus, such as 2,4-6, clients first
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
+    /// Send through a router: resolve the MAC address of this next hop by ARP or neighbour
+    /// discovery
+    ///
+    /// ADDRESS is the next hop of port A, ADDRESS,ADDRESS those of both ports. By default, each
+    /// port sends to the MAC address of the other one.
+    #[arg(long = "gateway", value_name = "ADDRESS", value_delimiter = ',')]
+    gateways: Vec<IpAddr>,
     #[command(flatten)]
-    queues: QueueArgs,
+    ends: EndArgs,
 }
 
-/// Numbers of queues; by default one in each direction.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub(crate) struct QueueArgs {
+/// Addresses of clients and servers, and queues of their ports.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct EndArgs {
+    /// Addresses of clients: FIRST-LAST, or one; by default 16.0.0.0-16.0.255.255
+    #[arg(long, value_name = "FIRST-LAST", value_parser = AddressRange::parse)]
+    clients: Option<AddressRange>,
+    /// Addresses of servers; by default 48.0.0.0-48.0.0.255
+    #[arg(long, value_name = "FIRST-LAST", value_parser = AddressRange::parse)]
+    servers: Option<AddressRange>,
     /// Receive from N queues of each port: as many as the device sends to, over memif
     #[arg(long, value_name = "N", conflicts_with = "senders",
           value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -43,12 +58,20 @@ pub(crate) struct QueueArgs {
     tx_queues: Option<u16>,
 }
 
-impl QueueArgs {
+impl EndArgs {
     pub(crate) fn is_given(self) -> bool {
-        self.rx_queues.or(self.tx_queues).is_some()
+        self.clients.or(self.servers).is_some() || self.rx_queues.or(self.tx_queues).is_some()
     }
 
-    fn counts(self) -> TaskQueues {
+    /// Returns the addresses of clients and of servers; by default those of cps_ndr.py.
+    fn addresses(self) -> [AddressRange; 2] {
+        [
+            self.clients.unwrap_or(AddressRange::new([16, 0, 0, 0].into(), 1 << 16)),
+            self.servers.unwrap_or(AddressRange::new([48, 0, 0, 0].into(), 1 << 8)),
+        ]
+    }
+
+    fn queues(self) -> TaskQueues {
         TaskQueues { rx: self.rx_queues.unwrap_or(1), tx: self.tx_queues.unwrap_or(1) }
     }
 }
@@ -56,12 +79,21 @@ impl QueueArgs {
 impl WorkerArgs {
     /// Returns the options of `gen` in this form.
     pub(crate) fn new(
-        workers: Option<u8>,
-        senders: Option<u16>,
+        (workers, senders): (Option<u8>, Option<u16>),
         cpus: Option<CpuList>,
-        queues: QueueArgs,
+        gateways: Vec<IpAddr>,
+        ends: EndArgs,
     ) -> Self {
-        Self { workers, senders, cpus, queues }
+        Self { workers, senders, cpus, gateways, ends }
+    }
+
+    /// True if the command line has any of these options.
+    pub(crate) fn is_given(&self) -> bool {
+        self.workers.is_some()
+            || self.senders.is_some()
+            || self.cpus.is_some()
+            || !self.gateways.is_empty()
+            || self.ends.is_given()
     }
 }
 
@@ -94,13 +126,13 @@ fn open_generator(
         Tuning { cpus: workers.cpus.clone().map(|CpuList(cpus)| cpus), ..Tuning::default() };
     let load = Load::of_rate(1.0);
     let options = SessionOptions {
-        profile: Arc::new(profile_of(&load)),
+        profile: Arc::new(profile_of(&load, workers.ends.addresses())?),
         ends: Ends::Both,
         capacity: CAPACITY,
         next_hops: [None; 2],
-        gateways: &[],
+        gateways: &workers.gateways,
         tasks: workers.senders.unwrap_or(1),
-        queues: workers.queues.counts(),
+        queues: workers.ends.queues(),
         workers: workers.workers.map(usize::from),
         tuning: &tuning,
         mtu: None,

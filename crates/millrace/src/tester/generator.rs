@@ -6,7 +6,7 @@ use super::{Load, Tester, TesterError, TesterStatistics};
 use crate::connections::{EndTotals, PortCounts, Session, SessionOptions, Totals};
 use crate::ports::PortNames;
 use hdrhistogram::Histogram;
-use stateful::{Counter, Counters, Profile, Timeouts};
+use stateful::{AddressRange, Counter, Counters, Profile, Timeouts};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -130,11 +130,16 @@ fn missed(port: &PortCounts) -> u64 {
     port.stats.imissed + port.stats.rx_nombuf
 }
 
-/// Returns the profile of a load: the addresses, ports and messages of cps_ndr.py.
-pub(crate) fn profile_of(load: &Load) -> Profile {
+/// Returns the profile of a load, with the ports and messages of cps_ndr.py.
+///
+/// # Errors
+/// If clients and servers cannot have these addresses.
+pub(crate) fn profile_of(
+    load: &Load,
+    [clients, servers]: [AddressRange; 2],
+) -> anyhow::Result<Profile> {
     let Load { messages, message_size, server_wait_ms, hold_ms, .. } = *load;
-    let mut text =
-        String::from("clients = \"16.0.0.0-16.0.255.255\"\nservers = \"48.0.0.0-48.0.0.255\"\n");
+    let mut text = format!("clients = \"{clients}\"\nservers = \"{servers}\"\n");
     let delay = |ms: u32| match ms {
         0 => String::new(),
         ms => format!("{{ delay_ms = {ms} }}, "),
@@ -164,7 +169,7 @@ pub(crate) fn profile_of(load: &Load) -> Profile {
             let _ = writeln!(text, "limit = {limit}");
         }
     }
-    Profile::from_toml(&text, &|_| Err(String::new())).expect("a profile of our own")
+    Ok(Profile::from_toml(&text, &|_| Err(String::new()))?)
 }
 
 /// Returns the kinds of connections of a load: protocol, port, share in percent, and limit.
@@ -186,7 +191,8 @@ impl Tester for GeneratorTester {
         self.stop()?;
         let same = Load { cps: self.load.cps, ramp_up_s: self.load.ramp_up_s, ..*load };
         if same != self.load {
-            self.profile = Arc::new(profile_of(load));
+            let addresses = [self.profile.clients, self.profile.servers];
+            self.profile = Arc::new(profile_of(load, addresses)?);
             self.session.replace_profile(&self.profile)?;
         }
         self.load = *load;
@@ -339,6 +345,11 @@ mod tests {
         assert_eq!(failed.total(), counters.failures());
     }
 
+    fn compiled(load: &Load) -> Profile {
+        let range = |text| AddressRange::parse(text).unwrap();
+        profile_of(load, ["16.0.0.0-16.0.255.255", "48.0.0.0-48.0.0.255"].map(range)).unwrap()
+    }
+
     #[test]
     fn the_profile_of_a_load_is_that_of_the_script() {
         let load = Load {
@@ -348,19 +359,19 @@ mod tests {
             max_flows: Some(1000),
             ..Load::of_rate(9.0)
         };
-        let profile = profile_of(&load);
+        let profile = compiled(&load);
         let kinds: Vec<_> =
             profile.templates.iter().map(|it| (it.port, it.cps, it.limit)).collect();
         assert_eq!(kinds, [(8080, 99.0, Some(990)), (5353, 1.0, Some(10))]);
         assert_eq!((profile.clients.count(), profile.servers.count()), (65_536, 256));
-        assert_eq!(profile_of(&Load::of_rate(1.0)).templates.len(), 1);
+        assert_eq!(compiled(&Load::of_rate(1.0)).templates.len(), 1);
         let total = Load { max_flows: None, total_flows: Some(150), hold_ms: 40_000, ..load };
-        let profile = profile_of(&total);
+        let profile = compiled(&total);
         let limits: Vec<_> =
             profile.templates.iter().map(|it| (it.limit, it.is_continuous)).collect();
         assert_eq!(limits, [(Some(148), false), (Some(2), false)]);
         assert_eq!(profile.timeouts.idle_ms, 70_000);
-        let udp = profile_of(&Load { udp_percent: 100.0, ..Load::of_rate(1.0) });
+        let udp = compiled(&Load { udp_percent: 100.0, ..Load::of_rate(1.0) });
         assert_eq!(udp.templates[0].port, 5353);
     }
 }

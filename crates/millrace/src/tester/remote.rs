@@ -9,6 +9,10 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+/// Time that a daemon may need to end a load, besides the time to answer: it waits for open
+/// connections and for packets on their way.
+const ENDING: Duration = Duration::from_secs(2);
+
 /// A connection with a daemon.
 pub(crate) struct RemoteTester {
     daemon: SocketAddr,
@@ -18,7 +22,8 @@ pub(crate) struct RemoteTester {
 }
 
 impl RemoteTester {
-    /// Connects with the daemon at a port of a host. It must answer each request within `timeout`.
+    /// Connects with the daemon at a port of a host. It must answer each request within `timeout`,
+    /// plus the time that it needs to end a load.
     pub(crate) fn connect(host: &str, port: u16, timeout: Duration) -> Result<Self, TesterError> {
         let unreachable =
             |error| TesterError::Unreachable { host: format!("{host} port {port}"), error };
@@ -60,7 +65,7 @@ impl RemoteTester {
 fn open(daemon: SocketAddr, timeout: Duration) -> io::Result<BufReader<TcpStream>> {
     let stream = TcpStream::connect_timeout(&daemon, timeout)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(timeout))?;
+    stream.set_read_timeout(Some(timeout + ENDING))?;
     stream.set_write_timeout(Some(timeout))?;
     Ok(BufReader::new(stream))
 }

@@ -13,7 +13,7 @@ const TCP_FRAME: f64 = 58.0;
 const UDP_FRAME: f64 = 46.0;
 const FRAME_MIN: f64 = 64.0;
 
-/// A device that bears a number of connections per second, and has room for a number of them. Of
+/// A device that sustains a number of connections per second, and has room for a number of them. Of
 /// more, it drops a share of all packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SimulatedDevice {
@@ -25,7 +25,7 @@ pub(crate) struct SimulatedDevice {
     tester_cps: f64,
     /// Connections in the device's table at most.
     capacity: f64,
-    /// Rates from which and until which the device drops [`DROPPED_BETWEEN`], although it bears
+    /// Rates from which and until which the device drops [`DROPPED_BETWEEN`], although it sustains
     /// more.
     drops_between: [f64; 2],
 }
@@ -94,7 +94,7 @@ pub(crate) struct SimulatedTester {
     load: Option<Load>,
     /// Seconds since the load started; past its ramp if the rate was changed.
     age_s: f64,
-    /// Connections per second that the device bears in this sample.
+    /// Connections per second that the device sustains in this sample.
     limit_cps: f64,
     random: u64,
     counted: Counted,
@@ -191,7 +191,7 @@ impl SimulatedTester {
         self.age_s += seconds;
     }
 
-    /// Returns the share of the connections of a step that the device does not bear.
+    /// Returns the share of the connections of a step that the device does not sustain.
     fn loss_ratio(&self, load: &Load, cps: f64, attempted: f64) -> f64 {
         if attempted <= 0.0 {
             return 0.0;

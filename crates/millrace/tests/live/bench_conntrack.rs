@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use testkit::host::{has_root_and, skip};
+use testkit::namespace::Namespace;
 use testkit::process::run;
 
 /// Path of the vswitchd with DPDK on Debian.
@@ -76,4 +77,37 @@ fn open_vswitch_tracks_the_connections_of_a_benchmark() {
     let Some(row) = measured("ovs") else { return };
     assert_tracked(&row);
     assert!(row["device_version"].as_str().unwrap().starts_with(|it: char| it.is_ascii_digit()));
+}
+
+/// A router of Linux, between two networks. Its interfaces have MAC addresses of their own, which
+/// the generator finds.
+#[test]
+fn a_device_that_routes_is_measured() {
+    if !has_root_and(&["ip"]) {
+        return;
+    }
+    let (Some(router), Some(generator)) = (Namespace::new(), Namespace::new()) else { return };
+    for (number, end) in [(1, "end-a"), (2, "end-b")] {
+        let holder = generator.holder();
+        router.run(&format!("ip link add r{number} type veth peer name {end} netns {holder}"));
+        router.run(&format!("ip address add 10.{number}.0.1/16 dev r{number}"));
+        router.run(&format!("ip link set r{number} up"));
+        generator.run(&format!("ip link set {end} up"));
+    }
+    router.run("sysctl -q -w net.ipv4.ip_forward=1");
+    let _turn = turn();
+    let scratch = new_scratch("bench-router");
+    let json = scratch.path("a.json");
+    let words = "bench conntrack --dut external --ports end-a,end-b --no-cable --only short \
+                 --cps 300 --seconds 1 --error-threshold 50 --json";
+    let options = "-- --senders 2 --gateway 10.1.0.1,10.2.0.1 --clients 10.1.0.2-10.1.0.250 \
+                   --servers 10.2.0.2-10.2.0.250";
+    let mut command = generator.command(env!("CARGO_BIN_EXE_millrace"));
+    command.args(words.split_whitespace()).arg(&json).args(options.split_whitespace());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let results: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let row = &results["rows"][0];
+    assert!(row["cps"].as_f64() > Some(100.0) && row["is_at_least"] == true, "{row}");
+    assert_eq!(results["origin"]["command"][2], "conntrack", "{results}");
 }

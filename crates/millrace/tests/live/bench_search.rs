@@ -58,7 +58,7 @@ fn a_search_over_rings_writes_what_repeats_it_and_is_compared() {
     ]);
     let printed = text(&output);
     assert_eq!(output.status.code(), Some(0), "{printed}");
-    assert!(printed.contains(">= 20.00 kpps: the device bears the largest load"), "{printed}");
+    assert!(printed.contains(">= 20.00 kpps: the device sustains the largest load"), "{printed}");
     assert!(printed.contains("millrace: 128 bytes: 20.00 kpps for 0.10 s: lost"), "{printed}");
     let results: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     let search = &results["searches"][0];
@@ -164,8 +164,8 @@ fn searches_without_sense_are_refused() {
     of_connections(&["9Mconn"], "the tester holds at most 4000000 connections at a time");
     of_connections(&["9kconn", "--opening-rate", "1"], "takes more than 1800 s: raise the rate");
     of_connections(&["2kconn", "--sizes", "64"], "--sizes is for packets");
-    of_connections(&["2kconn", "--", "--senders", "2"], "options of gen: --cpus, --workers");
-    refused(&["1Mpps", "--", "--json", "x"], "--json: a search passes on only");
+    of_connections(&["2kconn", "--", "--late", "2"], "options of gen are passed on: --clients,");
+    refused(&["1Mpps", "--", "--json", "x"], "--json: only these options of gen");
     assert_ends(&[&loads[..], &["1Mpps", "--stream", "rate=1pps"]].concat(), 1, "leave rate out");
     let scratch = new_scratch("refused");
     let json = scratch.path("kept.json");

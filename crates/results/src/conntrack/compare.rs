@@ -56,7 +56,7 @@ pub fn compare(a: &ConntrackResults, b: &ConntrackResults) -> Result<Comparison,
 
 /// Fills the rows of A without figures with those of B, and adds the rows that only B has.
 fn merge(a: &ConntrackResults, b: &ConntrackResults) -> ConntrackResults {
-    let host = b.hostname.clone().unwrap_or_else(|| "the host of B".to_owned());
+    let host = b.origin.hostname.clone().unwrap_or_else(|| "the host of B".to_owned());
     let foreign = |row: &Row| {
         let merged_from = row.merged_from.clone().or_else(|| Some(host.clone()));
         Row { merged_from, ..row.clone() }
@@ -84,8 +84,17 @@ fn merge(a: &ConntrackResults, b: &ConntrackResults) -> ConntrackResults {
 }
 
 impl Pair {
+    /// True if A has a figure and B failed to reach one.
+    fn has_lost_figure(&self) -> bool {
+        let has_figure = self.a.as_ref().is_some_and(|a| a.cps.is_some());
+        has_figure && self.b.as_ref().is_some_and(|b| b.cps.is_none() && b.lacks.is_none())
+    }
+
     fn is_worse(&self, tolerance: f64) -> bool {
         let Some(b) = &self.b else { return false };
+        if self.has_lost_figure() {
+            return true;
+        }
         let is_sure = b.difference_interval.is_none_or(|[_, high]| high < 0.0);
         let is_exact_or_less = b.difference_bound != Some(Bound::AtLeast);
         let is_lower = b.difference_percent.is_some_and(|percent| percent < -tolerance);
@@ -100,6 +109,7 @@ impl Pair {
         let is_filled = self.a.as_ref().is_none_or(|a| a.figures.is_none())
             && b.is_some_and(|b| b.cps.is_some());
         let verdict = match () {
+            () if self.has_lost_figure() => "no figure in B",
             () if self.is_worse(tolerance) => "worse",
             () if is_filled => "only in B",
             () => "",
@@ -116,7 +126,8 @@ impl Pair {
 }
 
 impl Comparison {
-    /// True if B is lower than A in any row, by more than `tolerance` percent.
+    /// True if B is lower than A in any row, by more than `tolerance` percent, or has no figure
+    /// where A has one, although its host can run the row.
     pub fn is_worse(&self, tolerance: f64) -> bool {
         self.rows.iter().any(|pair| pair.is_worse(tolerance))
     }

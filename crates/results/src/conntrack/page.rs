@@ -2,13 +2,14 @@
 //! Makes the HTML page of the benchmark: rate over configurations for each lifetime of connections,
 //! the table, and how devices were set up.
 
-use super::article::PUBLISHED;
+use super::article::{PUBLISHED, Published};
 use super::text::HEADINGS;
 use super::{ConntrackResults, Lifetime, Point, Row};
 use crate::confidence::own_interval;
 use crate::page::{figure, legend, page_of};
 use crate::plot::categories::{Series, Value, draw};
 use crate::plot::{Colour, NotDrawn, RUNS};
+use crate::schema::Origin;
 use maud::{Markup, html};
 
 /// Returns the page of these results; with the lines of the article if wanted.
@@ -21,7 +22,7 @@ pub fn page(results: &ConntrackResults, with_article: bool) -> Result<String, No
     let header = html! {
         h1 { "Connection tracking compared" }
         p.lead {
-            "Connections per second that each device bears with at most "
+            "Connections per second that each device sustains with at most "
             (results.error_threshold) " % of failed connections and lost packets."
             @if results.is_interrupted { " The command was interrupted." }
         }
@@ -30,7 +31,7 @@ pub fn page(results: &ConntrackResults, with_article: bool) -> Result<String, No
         div.runs {
             div.charts { @for chart in &drawn { (chart) } }
             h2 { "Measurements" }
-            (table(results))
+            (table(results, with_article))
             h2 { "Set-up" }
             @for set_up in &results.set_ups {
                 h3 { (set_up.name) }
@@ -57,9 +58,23 @@ fn line_of(point: &Point) -> String {
     format!("{}{no_tracking}", point.device_name())
 }
 
+/// Returns the configurations in the order of their cpus, each once.
+fn sizes(rows: &[&Row], published: &[&Published]) -> Vec<String> {
+    let of_rows = rows.iter().filter_map(|row| row.point.size());
+    let known = published.iter().flat_map(|it| it.rates).map(|(size, _)| (*size).to_owned());
+    let mut sizes: Vec<String> = of_rows.chain(known).collect();
+    let numbers = |size: &String| -> Vec<u32> {
+        size.split(|it: char| !it.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+    };
+    sizes.sort_by_cached_key(numbers);
+    sizes.dedup();
+    sizes
+}
+
 fn value(row: &Row) -> Option<Value> {
     let value = row.cps?;
-    Some(Value { value, interval: own_interval(row.rates()) })
+    let interval = own_interval(row.rates());
+    Some(Value { value, interval, is_at_least: row.is_at_least })
 }
 
 impl Chart {
@@ -68,24 +83,13 @@ impl Chart {
         let rows: Vec<&Row> = results.rows.iter().filter(is_shown).collect();
         let published: Vec<_> =
             PUBLISHED.iter().filter(|it| with_article && it.profile == profile).collect();
-        let mut points: Vec<&Point> = rows.iter().map(|row| &row.point).collect();
-        points.sort_by_key(|point| (point.cpus, point.queues));
-        let mut sizes: Vec<String> = points.iter().filter_map(|point| point.size()).collect();
-        let known = published.iter().flat_map(|it| it.rates).map(|(size, _)| (*size).to_owned());
-        for size in known {
-            if !sizes.contains(&size) {
-                sizes.push(size);
+        let sizes = sizes(&rows, &published);
+        let mut names: Vec<String> = Vec::new();
+        for name in rows.iter().map(|row| line_of(&row.point)) {
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
-        sizes.dedup();
-        let mut names: Vec<String> = rows.iter().map(|row| line_of(&row.point)).collect();
-        let mut seen = Vec::new();
-        names.retain(|name| {
-            !seen.contains(name) && {
-                seen.push(name.clone());
-                true
-            }
-        });
         let colour = |number: usize| RUNS[number % RUNS.len()];
         let measured = names.iter().enumerate().map(|(number, name)| {
             let at = |size: &String| {
@@ -100,7 +104,7 @@ impl Chart {
         let article = published.iter().enumerate().map(|(number, it)| {
             let at = |size: &String| {
                 let (_, value) = it.rates.iter().find(|(known, _)| known == size)?;
-                Some(Value { value: *value, interval: None })
+                Some(Value { value: *value, interval: None, is_at_least: false })
             };
             let colour = colour(names.len() + number);
             let values = sizes.iter().map(at).collect();
@@ -119,20 +123,25 @@ impl Chart {
             (format!("{name}{dashed}"), series.colour)
         });
         let keys: Vec<(String, Colour)> = keys.collect();
+        let mut values = series.iter().flat_map(|series| &series.values).flatten();
+        let has_bounds = values.any(|value| value.is_at_least);
         Ok(html! {
-            div { (figure(&caption, &svg)) (legend(keys)) }
+            div {
+                (figure(&caption, &svg)) (legend(keys))
+                @if has_bounds { p { "Rings are lower bounds: the device may sustain more." } }
+            }
         })
     }
 }
 
-fn table(results: &ConntrackResults) -> Markup {
+fn table(results: &ConntrackResults, with_article: bool) -> Markup {
     html! {
         div.wide {
             table.figures {
                 thead { tr { @for name in HEADINGS { th scope="col" { (name) } } } }
                 tbody {
-                    @for row in &results.rows {
-                        tr { @for cell in row.cells() { td { (cell) } } }
+                    @for cells in results.cells(with_article) {
+                        tr { @for cell in cells { td { (cell) } } }
                     }
                 }
             }
@@ -141,11 +150,13 @@ fn table(results: &ConntrackResults) -> Markup {
 }
 
 fn facts(results: &ConntrackResults) -> Markup {
-    let host = &results.host;
+    let Origin { millrace, dpdk, command, hostname, host, .. } = &results.origin;
     let facts = [
-        ("host", results.hostname.clone().unwrap_or_default()),
+        ("host", hostname.clone().unwrap_or_default()),
         ("processor", host.cpu.clone().unwrap_or_default()),
         ("kernel", host.kernel.clone().unwrap_or_default()),
+        ("Millrace, DPDK", format!("{millrace}, {dpdk}")),
+        ("command", command.join(" ")),
         ("seconds of a measurement", results.seconds.to_string()),
         ("searches of a row", results.repeat.to_string()),
     ];

@@ -2,6 +2,7 @@
 //! Tests differences between devices, the merge of two hosts' results, and the page.
 
 use super::*;
+use crate::schema::Origin;
 
 fn point(device: &str, cpus: Option<u32>) -> Point {
     Point {
@@ -23,7 +24,7 @@ fn row(device: &str, cpus: u32, rates: &[f64]) -> Row {
 }
 
 fn results(rows: Vec<Row>) -> ConntrackResults {
-    let mut results = ConntrackResults::new(10, 0.02, 1);
+    let mut results = ConntrackResults::new(Origin::default(), 10, 0.02, 1);
     results.rows = rows;
     results.compare_devices();
     results
@@ -71,7 +72,7 @@ fn repeated_searches_have_an_interval() {
 }
 
 #[test]
-fn a_rate_that_was_not_borne_is_no_figure() {
+fn a_rate_that_was_not_sustained_is_no_figure() {
     let mut bad = row("millrace", 1, &[]);
     let faults = vec!["1 % of the packets were lost".to_owned()];
     bad.add(Figures { cps: 200.0, faults, ..Figures::default() });
@@ -117,7 +118,7 @@ fn a_bigger_host_fills_rows_that_lack_cpus() {
     lacking.lacks = Some("needs 9 cpus, 2 here".to_owned());
     let a = results(vec![row("ovs", 1, &[200.0]), lacking.clone()]);
     let mut b = results(vec![row("ovs", 1, &[100.0]), row("ovs", 8, &[900.0])]);
-    b.hostname = Some("big".to_owned());
+    b.origin.hostname = Some("big".to_owned());
     let comparison = compare(&a, &b).unwrap();
     let [one, eight] = &comparison.merged.rows[..] else { panic!("{comparison:?}") };
     assert_eq!((one.cps, &one.merged_from), (Some(200.0), &None), "own figures stay");
@@ -139,6 +140,45 @@ fn a_bigger_host_fills_rows_that_lack_cpus() {
 }
 
 #[test]
+fn a_row_without_its_figure_is_worse() {
+    let a = results(vec![row("millrace", 1, &[300.0]), row("millrace", 2, &[500.0])]);
+    let mut failed = row("millrace", 1, &[]);
+    failed.notes.push("the device failed".to_owned());
+    let mut lacking = row("millrace", 2, &[]);
+    lacking.lacks = Some("needs 3 cpus, 2 here".to_owned());
+    let b = results(vec![failed, lacking.clone()]);
+    assert!(compare(&a, &b).unwrap().is_worse(5.0));
+    let b = results(vec![row("millrace", 1, &[300.0]), lacking]);
+    assert!(!compare(&a, &b).unwrap().is_worse(5.0), "its host lacks cpus");
+}
+
+#[test]
+fn devices_of_two_hosts_are_not_compared() {
+    let a = results(vec![row("ovs", 1, &[100.0]), row("millrace", 1, &[])]);
+    let b = results(vec![row("ovs", 1, &[200.0]), row("millrace", 1, &[300.0])]);
+    let merged = compare(&a, &b).unwrap().merged;
+    assert_eq!((merged.rows[1].cps, merged.rows[1].difference_percent), (Some(300.0), None));
+}
+
+#[test]
+fn a_bad_repetition_is_named() {
+    let bad = || Figures { faults: vec!["1 % lost".to_owned()], ..Figures::default() };
+    let good = || Figures { cps: 100.0, ..Figures::default() };
+    for order in [[bad(), good()], [good(), bad()]] {
+        let mut row = row("millrace", 1, &[]);
+        order.into_iter().for_each(|figures| row.add(figures));
+        assert_eq!((row.cps, row.figures.as_ref()), (Some(100.0), Some(&good())));
+        assert_eq!(row.cells()[9], "a repetition failed: 1 % lost");
+    }
+}
+
+#[test]
+fn each_configuration_has_a_first_device() {
+    let rows = vec![row("millrace", 1, &[300.0]), row("ovs", 2, &[100.0]), row("new", 2, &[200.0])];
+    assert_eq!(results(rows).rows[2].difference_percent, Some(100.0));
+}
+
+#[test]
 fn the_page_has_two_charts_and_is_well_formed() {
     let mut missing = row("ovs", 2, &[]);
     missing.lacks = Some("needs 3 cpus, 2 here".to_owned());
@@ -152,5 +192,12 @@ fn the_page_has_two_charts_and_is_well_formed() {
         assert!(page.contains("2C/2Q") && page.contains("needs 3 cpus, 2 here"));
         assert_eq!(page.contains("other hardware (dashed)"), with_article);
         assert_eq!(page.contains("8C/8Q"), with_article);
+        let mut table = Vec::new();
+        results.print(with_article, &mut table).unwrap();
+        let table = String::from_utf8(table).unwrap();
+        assert_eq!(
+            table.contains("Open vSwitch 3.0, article, other hardware, 1C/1Q"),
+            with_article
+        );
     }
 }

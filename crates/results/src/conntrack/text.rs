@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Prints the table of the benchmark, and how devices were set up.
 
-use super::{Bound, ConntrackResults, Figures, Row};
+use super::{Bound, ConntrackResults, Figures, Row, article};
 use crate::{table, units};
 use std::io::{self, Write};
 
@@ -74,11 +74,17 @@ impl Row {
 }
 
 impl ConntrackResults {
-    /// Prints how the devices were set up, and the table.
+    /// Returns the rows of the table; with figures of the article after them if wanted.
+    pub(super) fn cells(&self, with_article: bool) -> Vec<[String; 10]> {
+        let published = article::cells(self).filter(|_| with_article);
+        self.rows.iter().map(Row::cells).chain(published).collect()
+    }
+
+    /// Prints how the devices were set up, and the table; with figures of the article if wanted.
     ///
     /// # Errors
     /// If writing fails.
-    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn print(&self, with_article: bool, out: &mut impl Write) -> io::Result<()> {
         for set_up in &self.set_ups {
             writeln!(out, "{}:\n", set_up.name)?;
             set_up.lines.iter().try_for_each(|line| match line.as_str() {
@@ -87,7 +93,6 @@ impl ConntrackResults {
             })?;
             writeln!(out)?;
         }
-        let rows: Vec<_> = self.rows.iter().map(Row::cells).collect();
-        table::print(out, HEADINGS, &(2..9), &rows)
+        table::print(out, HEADINGS, &(2..9), &self.cells(with_article))
     }
 }

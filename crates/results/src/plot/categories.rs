@@ -11,6 +11,8 @@ pub struct Value {
     pub value: f64,
     /// The interval, if it is known.
     pub interval: Option<[f64; 2]>,
+    /// True for a lower bound, which is drawn as a ring.
+    pub is_at_least: bool,
 }
 
 /// A line over categories.
@@ -107,7 +109,9 @@ pub fn draw(title: &str, names: &[String], series: &[&Series]) -> Outcome {
                 }
             }
             for (at, value) in one.places() {
-                let circle = Circle::new(place(at, value.value), CIRCLE, one.colour.filled());
+                let filled = one.colour.filled();
+                let of_circle = if value.is_at_least { style } else { filled };
+                let circle = Circle::new(place(at, value.value), CIRCLE, of_circle);
                 chart.draw_series([circle]).map_err(not_drawn)?;
                 let Some(ends) = Series::interval(&value) else { continue };
                 let [(x, low), (_, high)] = ends.map(|end| place(at, end));
@@ -135,7 +139,8 @@ mod tests {
     use crate::plot::ON;
 
     fn series(values: &[Option<f64>], is_dashed: bool) -> Series {
-        let value = |it: &Option<f64>| it.map(|value| Value { value, interval: None });
+        let value =
+            |it: &Option<f64>| it.map(|value| Value { value, interval: None, is_at_least: false });
         Series { colour: ON, is_dashed, values: values.iter().map(value).collect() }
     }
 
@@ -151,7 +156,7 @@ mod tests {
         let names = ["1C/1Q".to_owned(), "2C/2Q".to_owned()];
         for value in [0.0, 1.0, f64::NAN, f64::INFINITY, 1e300, -1.0, 5e-324] {
             for interval in [None, Some([0.5, 1.5]), Some([f64::NEG_INFINITY, value])] {
-                let values = vec![Some(Value { value, interval }), None];
+                let values = vec![Some(Value { value, interval, is_at_least: value > 0.5 }), None];
                 let series = Series { colour: ON, is_dashed: false, values };
                 let svg = draw("v", &names, &[&series]);
                 let svg = svg.unwrap();

@@ -37,9 +37,9 @@ pub struct Difference {
 pub enum Found {
     /// The throughput of each search.
     Exactly(Vec<f64>),
-    /// In every search the device bears this load, the largest one.
+    /// In every search the device sustains this load, the largest one.
     AtLeast(f64),
-    /// In every search the device does not bear this load, the smallest one.
+    /// In every search the device does not sustain this load, the smallest one.
     Below(f64),
 }
 
@@ -131,7 +131,7 @@ impl Place<'_> {
                 Ok(Found::Exactly(vec![throughput]))
             }
             (Outcome::BearsLargest, _) => Ok(Found::AtLeast(answer.lower.unwrap_or(of.max_load))),
-            (Outcome::FailsAtSmallest, _) => Ok(Found::Below(of.min_load)),
+            (Outcome::FailsAtSmallest, _) => Ok(Found::Below(answer.upper.unwrap_or(of.min_load))),
             _ => {
                 Err(self.refuse(&format!("{name} has no answer of the device: {}", answer.reason)))
             }

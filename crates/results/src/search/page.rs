@@ -8,10 +8,10 @@ use crate::plot::{Chart, Colour, Line, NotDrawn, RUNS, Scale};
 use crate::units;
 use maud::{Markup, html};
 
-/// Colours of loads that the device bears, does not bear, and undecided ones.
+/// Colours of loads that the device sustains, does not sustain, and undecided ones.
 const COLOURS: [(Verdict, &str, Colour); 3] = [
-    (Verdict::Lower, "borne", RUNS[2]),
-    (Verdict::Upper, "not borne", RUNS[3]),
+    (Verdict::Lower, "sustained", RUNS[2]),
+    (Verdict::Upper, "not sustained", RUNS[3]),
     (Verdict::Undecided, "undecided", RUNS[7]),
 ];
 /// Length of the mark of a trial, as a share of the axis.

@@ -181,7 +181,8 @@ fn bounds_are_compared_where_they_decide() {
     let exact = |value| results(&[value]);
     let mut most = with(Outcome::BearsLargest);
     most.searches[0].answers[0].lower = Some(5e6);
-    let least = with(Outcome::FailsAtSmallest);
+    let mut least = with(Outcome::FailsAtSmallest);
+    least.searches[0].answers[0].upper = Some(1e6);
     let is_worse = |a: &SearchResults, b: &SearchResults| compare(a, b).map(|it| it.is_worse(1.0));
     assert_eq!(is_worse(&exact(2e6), &most), Ok(false));
     assert_eq!(is_worse(&most, &exact(2e6)), Ok(true));

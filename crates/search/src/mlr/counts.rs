@@ -3,8 +3,8 @@
 
 use super::Trial;
 
-/// Share of the load that the tester bears back to back. Answers above it are the tester's limit as
-/// likely as the device's.
+/// Share of the load that the tester sustains back to back. Answers above it are the tester's limit
+/// as likely as the device's.
 pub const CALIBRATION_MARGIN: f64 = 0.95;
 
 /// Share of the intended load that a tester must offer.

@@ -4,7 +4,9 @@
 //! Each goal is reached in stages: the first with one short trial a load and far bounds, the last
 //! as the goal says. A stage begins with the bounds of the one before, and decides about them
 //! first. If a bound does not hold, the stage looks further out, twice as far each time; between
-//! two bounds it takes the geometric mean. A load that is undecided is measured again.
+//! two bounds it takes the geometric mean. A load that is undecided is measured again. Once a stage
+//! with longer trials has begun, those with shorter ones do not go on: a device with a buffer loses
+//! nothing in them.
 
 use super::{Bound, Goal, Trial};
 
@@ -41,9 +43,9 @@ pub enum Next {
 pub struct Answer {
     /// The goal.
     pub goal: Goal,
-    /// Largest load that the device bears, below each that it does not.
+    /// Largest load that the device sustains, below each that it does not.
     pub lower: Option<f64>,
-    /// Smallest load that it does not bear; `None` if it bears the largest one.
+    /// Smallest load that it does not sustain; `None` if it sustains the largest one.
     pub upper: Option<f64>,
     /// What is forwarded at `lower`.
     pub conditional_throughput: Option<f64>,
@@ -56,9 +58,9 @@ pub struct Answer {
 pub enum Outcome {
     /// Both bounds are there, and as close as the goal demands.
     Regular,
-    /// The device bears the largest load.
+    /// The device sustains the largest load.
     BearsLargest,
-    /// The device does not bear the smallest load.
+    /// The device does not sustain the smallest load.
     FailsAtSmallest,
     /// The search has ended before the bounds were close enough.
     Unfinished,
@@ -99,6 +101,8 @@ pub struct Search {
     goals: Vec<Goal>,
     /// By goal, in their order.
     stages: Vec<Vec<Stage>>,
+    /// The last stage of each goal that has begun.
+    begun: Vec<usize>,
     /// In the order of loads.
     measured: Vec<Measured>,
     spent: f64,
@@ -108,7 +112,8 @@ impl Search {
     /// Begins a search for these goals.
     pub fn new(limits: Limits, goals: &[Goal]) -> Self {
         let stages = goals.iter().map(stages_of).collect();
-        Self { limits, goals: goals.to_vec(), stages, measured: Vec::new(), spent: 0.0 }
+        let begun = vec![0; goals.len()];
+        Self { limits, goals: goals.to_vec(), stages, begun, measured: Vec::new(), spent: 0.0 }
     }
 
     /// Returns what to measure next: of what the goals need, the smallest load, then the longest
@@ -129,6 +134,7 @@ impl Search {
         let Some(Wanted { place: (goal, stage), load, duration, is_further_out }) = best else {
             return Next::End;
         };
+        self.begun[goal] = self.begun[goal].max(stage);
         let stage = &mut self.stages[goal][stage];
         stage.pending = Some(load);
         if is_further_out {
@@ -177,8 +183,8 @@ impl Search {
         load * (1.0 - losses.fold(1.0, f64::min))
     }
 
-    /// Returns the relevant bounds: the smallest load that the device does not bear, and the
-    /// largest below it that it bears.
+    /// Returns the relevant bounds: the smallest load that the device does not sustain, and the
+    /// largest below it that it sustains.
     fn bounds(&self, goal: &Goal) -> [Option<f64>; 2] {
         let is = |of: &&Measured, bound| goal.classify(&of.trials) == bound;
         let upper = self.measured.iter().find(|of| is(of, Bound::Upper)).map(|of| of.load);
@@ -189,11 +195,17 @@ impl Search {
 
     /// Returns the trial that a goal needs next; `None` if it has its answer.
     fn wanted_by(&self, goal: usize) -> Option<Wanted> {
+        let stages = &self.stages[goal];
+        let shortest = stages[self.begun[goal]].goal.final_trial;
         let mut before = [None; 2];
-        for (number, stage) in self.stages[goal].iter().enumerate() {
+        for (number, stage) in stages.iter().enumerate() {
             let bounds = self.bounds(&stage.goal);
-            if let Some((load, is_further_out)) = self.wanted_in(stage, bounds, before) {
-                let duration = stage.goal.final_trial;
+            let duration = stage.goal.final_trial;
+            if number > 0 && duration > stages[number - 1].goal.final_trial {
+                before = still_needed(before, bounds);
+            }
+            let wanted = self.wanted_in(stage, bounds, before).filter(|_| duration >= shortest);
+            if let Some((load, is_further_out)) = wanted {
                 return Some(Wanted { place: (goal, number), load, duration, is_further_out });
             }
             before = bounds;
@@ -227,13 +239,26 @@ impl Search {
             [Some(lower), None] if lower >= max_load => None,
             [Some(lower), None] => Some(((lower * factor).min(max_load), true)),
             [None, Some(upper)] if upper <= min_load => None,
-            [None, Some(upper)] if self.measured.len() == 1 => {
-                Some((self.forwarded_of(upper).clamp(min_load, upper), true))
+            [None, Some(upper)] => {
+                let further_out = upper / factor;
+                // A device that is overloaded forwards about what it can. If a trial lost nothing
+                // there, while others did, that says nothing.
+                let next = match self.measured.len() {
+                    1 => self.forwarded_of(upper).min(further_out),
+                    _ => further_out,
+                };
+                Some((next.max(min_load), true))
             }
-            [None, Some(upper)] => Some(((upper / factor).max(min_load), true)),
             [None, None] => Some((max_load, false)),
         }
     }
+}
+
+/// Returns the bounds of a stage with shorter trials that a stage decides about: the first lower
+/// one, and the upper one until there is another.
+fn still_needed(before: [Option<f64>; 2], bounds: [Option<f64>; 2]) -> [Option<f64>; 2] {
+    let [lower, upper] = before;
+    [lower.filter(|_| bounds == [None; 2]), upper.filter(|_| bounds[1].is_none())]
 }
 
 /// Returns the distance of two loads, divided by the larger one.

@@ -43,9 +43,9 @@ proptest! {
         for Answer { goal, lower, upper, conditional_throughput, outcome } in answers {
             let (lower, upper) = (lower.unwrap(), upper.unwrap());
             // The largest load that loses no more than the goal allows.
-            let bears = limit / (1.0 - goal.loss_ratio);
+            let sustains = limit / (1.0 - goal.loss_ratio);
             prop_assert_eq!(outcome, Outcome::Regular);
-            prop_assert!(lower <= bears && bears < upper, "{}", goal.name);
+            prop_assert!(lower <= sustains && sustains < upper, "{}", goal.name);
             prop_assert!((upper - lower) / upper <= goal.relative_width, "{}", goal.name);
             let throughput = conditional_throughput.unwrap();
             prop_assert!(throughput <= limit * 1.000_001 && throughput > limit * 0.98);
@@ -55,7 +55,7 @@ proptest! {
 }
 
 #[test]
-fn a_device_that_bears_all_has_no_upper_bound() {
+fn a_device_that_sustains_all_has_no_upper_bound() {
     let (answers, seconds) = run(&goals(&["ndr", "rfc2544"]), &|_, _| 0.0);
     for Answer { goal, lower, upper, outcome, .. } in answers {
         assert_eq!((lower, upper), (Some(10e6), None), "{}", goal.name);
@@ -65,11 +65,49 @@ fn a_device_that_bears_all_has_no_upper_bound() {
 }
 
 #[test]
-fn a_device_that_bears_nothing_has_no_lower_bound() {
+fn a_device_that_sustains_nothing_has_no_lower_bound() {
     let (answers, _) = run(&goals(&["ndr"]), &|_, _| 0.5);
     let Answer { lower, upper, conditional_throughput, outcome, .. } = answers[0];
     assert_eq!((lower, upper), (None, Some(LIMITS.min_load)));
     assert_eq!((conditional_throughput, outcome), (None, Outcome::FailsAtSmallest));
+}
+
+/// A device with a buffer forwards short trials at the largest load without loss, and loses packets
+/// in long ones.
+#[test]
+fn a_device_that_loses_only_in_long_trials_is_searched_below() {
+    for names in [&["rfc2544"][..], &["cps"], &["cps-robust"], &["tst009"]] {
+        let goals = goals(names);
+        let mut search = Search::new(LIMITS, &goals);
+        let mut count = 0;
+        while let Next::Trial { load, duration } = search.choose() {
+            let excess = (load - 5e6) * duration - 6e6;
+            let loss_ratio = (excess / (load * duration)).max(0.0);
+            search.note(load, Trial { duration, loss_ratio });
+            count += 1;
+            assert!(count < 500, "{names:?}: it does not end");
+        }
+        for Answer { goal, lower, upper, outcome, .. } in search.answers() {
+            assert_eq!(outcome, Outcome::Regular, "{} {lower:?} {upper:?} {count}", goal.name);
+            // What passes in a trial of full length, buffer included.
+            let limit = 5e6 + 6e6 / goal.final_trial / (1.0 - goal.loss_ratio);
+            assert!(lower.unwrap() < limit * 1.01 && upper.unwrap() > limit * 0.99, "{goal:?}");
+        }
+    }
+}
+
+/// At the largest load, some trials lose packets and some do not.
+#[test]
+fn a_device_that_loses_in_some_trials_at_the_largest_load_is_searched_below() {
+    let noisy = |load: f64, number: u32| match load >= LIMITS.max_load && number % 3 != 0 {
+        true => 0.01,
+        false => 0.0,
+    };
+    for name in ["ndr", "pdr", "quick", "cps"] {
+        let (answers, seconds) = run(&goals(&[name]), &noisy);
+        assert_eq!(answers[0].outcome, Outcome::Regular, "{name}");
+        assert!(answers[0].upper == Some(LIMITS.max_load) && seconds < 600.0, "{name} {seconds}");
+    }
 }
 
 /// Of several loads between good and bad, the answer is below the smallest that is bad.

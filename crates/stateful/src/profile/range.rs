@@ -2,6 +2,7 @@
 //! Ranges of addresses and ports, as profiles write them.
 
 use serde::{Deserialize, Deserializer, de};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
@@ -101,6 +102,12 @@ impl AddressRange {
     #[inline(always)]
     pub(crate) fn at(&self, place: u32) -> u128 {
         self.first + u128::from(place)
+    }
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.first(), address_of(self.at(self.len - 1)))
     }
 }
 

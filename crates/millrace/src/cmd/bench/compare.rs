@@ -100,7 +100,7 @@ fn compare_conntrack(args: &CompareArgs, [a, b]: [&str; 2]) -> anyhow::Result<Ex
     refuse_to_overwrite(&outputs, &[args.a.clone(), args.b.clone()]);
     let json = JsonFile::open(args.json.as_deref())?;
     let page = PageFile::open(args.html.as_deref())?;
-    if a.host.cpu != b.host.cpu {
+    if a.origin.host.cpu != b.origin.host.cpu {
         write_line(io::stderr(), "millrace: note: A and B have different processors");
     }
     let printed = match json.is_stdout() {

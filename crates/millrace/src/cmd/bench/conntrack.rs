@@ -10,13 +10,14 @@ mod ovs;
 mod profile;
 
 use super::cps;
+use super::generator_options::{CONNECTION_OPTIONS, refuse_other_options};
+use super::origin::origin_of_now;
 use crate::cmd::report::PageFile;
 use crate::ports::PortNames;
 use crate::signals;
 use anyhow::Context;
 use clap::error::ErrorKind;
 use device::{Configuration, Device, Dut};
-use doctor::host::{Processor, Software};
 use measurement::Runner;
 use ovs::Installation;
 use report::output::{JsonFile, refuse_to_overwrite, write_line};
@@ -26,12 +27,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Compare connections per second of devices, in the article's two profiles
+/// Compare connections per second of devices, with short-lived and long-lived connections
 ///
 /// Starts each device and a generator at its ports, searches for the most connections per second
-/// that the device bears, and prints a table. Short-lived connections have one message of 20 bytes
-/// each way; long-lived ones have 500, 50 ms apart. 1 % of both are UDP. The generator alone, over
-/// a cable, comes first.
+/// that the device sustains, and prints a table. Short-lived connections have one message of 20
+/// bytes each way; long-lived ones have 500, 50 ms apart. 1 % of both are UDP. The generator alone,
+/// over a cable, comes first. Both kinds of connection are those of Red Hat's article about
+/// connection tracking in Open vSwitch 3.0.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConntrackArgs {
@@ -67,7 +69,7 @@ pub(crate) struct ConntrackArgs {
     /// Measure devices with tracking only, or without only: on or off
     #[arg(long, value_name = "STATE", value_parser = state)]
     tracking: Option<bool>,
-    /// Leave out the cable: what the generator bears alone is then not known
+    /// Leave out the cable: what the generator sustains alone is then not known
     #[arg(long)]
     no_cable: bool,
     /// Write the results as JSON to FILE or `-`. FILE must be new, empty or such results
@@ -76,9 +78,12 @@ pub(crate) struct ConntrackArgs {
     /// Write a page with charts to FILE, which must be new, empty or such a page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Draw the article's figures into the charts, which are of other hardware
-    #[arg(long, requires = "html")]
+    /// Add the article's figures, which are of other hardware, to the table and the charts
+    #[arg(long)]
     with_article: bool,
+    /// Options of `millrace gen --serve` for --dut external, such as --gateway, after `--`
+    #[arg(last = true, value_name = "GEN_OPTIONS")]
+    generator_options: Vec<String>,
 }
 
 /// Which rates are measured, and how.
@@ -105,7 +110,7 @@ struct RateArgs {
     #[arg(long, value_name = "S", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
-    /// Bear with this share of failed connections and lost packets, in percent
+    /// Accept a rate if at most this share of connections fails, and of packets is lost, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.02, value_parser = percent)]
     error_threshold: f64,
 }
@@ -113,7 +118,7 @@ struct RateArgs {
 const EXAMPLES: &str = "\
 Examples:
   millrace bench conntrack --dut ovs --dut millrace --only short --json conntrack.json
-      Open vSwitch and Millrace, short-lived connections; how much more does Millrace bear?
+      Open vSwitch and Millrace, short-lived connections; how much more does Millrace sustain?
   millrace bench conntrack --cps 20k --only short --seconds 5
       Only one rate: are all its connections tracked?
   millrace bench conntrack --dut cable
@@ -175,8 +180,8 @@ pub(super) fn run(args: &ConntrackArgs) -> anyhow::Result<ExitCode> {
     let page = page.write_page(|| conntrack::page(&results, args.with_article));
     let json = json.write(&results);
     let printed = match is_stdout {
-        true => results.print(&mut io::stderr().lock()),
-        false => results.print(&mut io::stdout().lock()),
+        true => results.print(args.with_article, &mut io::stderr().lock()),
+        false => results.print(args.with_article, &mut io::stdout().lock()),
     };
     page?;
     json?;
@@ -193,6 +198,14 @@ impl ConntrackArgs {
             (false, Some(_)) => return Err("--ports needs --dut external".to_owned()),
             _ => {}
         }
+        if !self.generator_options.is_empty() && !has(Dut::External) {
+            return Err(
+                "options after -- need --dut external: the generator at other devices has \
+                        its own"
+                    .to_owned(),
+            );
+        }
+        refuse_other_options(&self.generator_options, CONNECTION_OPTIONS)?;
         if !self.ovs.is_empty() && !has(Dut::Ovs) {
             return Err("--ovs needs --dut ovs".to_owned());
         }
@@ -233,7 +246,11 @@ impl ConntrackArgs {
             Dut::Millrace => vec![Device::Millrace],
             Dut::Ovs => Installation::all(&self.ovs).into_iter().map(Device::Ovs).collect(),
             Dut::Kernel => vec![Device::Kernel],
-            Dut::External => self.ports.clone().map(Device::External).into_iter().collect(),
+            Dut::External => {
+                let options = &self.generator_options;
+                let of = |ports| Device::External { ports, options: options.clone() };
+                self.ports.clone().map(of).into_iter().collect()
+            }
         };
         let mut devices = if self.no_cable { vec![] } else { vec![Device::Cable] };
         for device in self.duts.iter().flat_map(of) {
@@ -254,14 +271,7 @@ impl ConntrackArgs {
 
     fn empty_results(&self) -> ConntrackResults {
         let RateArgs { seconds, error_threshold, repeat, .. } = self.rates;
-        let mut results = ConntrackResults::new(seconds, error_threshold, repeat);
-        let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-        results.hostname = hostname.map(|name| name.trim().to_owned());
-        results.host = ::results::Host {
-            cpu: Processor::name_of_this_host(),
-            kernel: Software::kernel_of_this_host(),
-        };
-        results
+        ConntrackResults::new(origin_of_now(), seconds, error_threshold, repeat)
     }
 
     /// Measures all rows, until a signal comes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Implements `millrace bench cps`: searches for the most connections per second that a device
-//! bears, with the options of cps_ndr.py.
+//! sustains, with the options of cps_ndr.py.
 
 mod judge;
 mod library;
@@ -12,6 +12,7 @@ mod search;
 pub(super) use library::{Range, faults, find, rate};
 pub(super) use options::{ProfileArgs, number, whole};
 
+use crate::cmd::bench::origin::origin_of_now;
 use crate::cmd::in_process_tester::{InProcess, WorkerArgs};
 use crate::ports::PortNames;
 use crate::signals;
@@ -33,12 +34,13 @@ use std::time::Duration;
 /// Port at which cps_ndr.py asks TRex.
 const DAEMON_PORT: u16 = 4501;
 
-/// Search for the most connections per second that a device bears
+/// Search for the most connections per second that a device sustains
 ///
 /// Opens connections from port A through the device to port B, and halves the interval between a
-/// rate that the device bore and one that it did not. It bears a rate if at most --error-threshold
-/// percent of the connections fail, at most as many of the packets are lost, and the generator is
-/// not the limit. Both bounds are verified, and the rate found is confirmed by a final trial.
+/// rate that the device sustained and one that it did not. It sustains a rate if at most
+/// --error-threshold percent of the connections fail, at most as many of the packets are lost, and
+/// the generator is not the limit. Both bounds are verified, and the rate found is confirmed by a
+/// final trial.
 ///
 /// The options are those of cps_ndr.py. Numbers may end in K, M or G. -S drives a daemon of
 /// `millrace gen --serve`; the JSON-RPC of TRex is not spoken.
@@ -50,13 +52,13 @@ pub(crate) struct CpsArgs {
     ports: Option<PortNames>,
     /// Measure at most N rates; by default until the rate is known to 0.5 %, with --compat
     /// until Ctrl-C
-    #[arg(long, short = 'i', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'i', value_name = "N", value_parser = options::whole::<1, 1_000_000_000>)]
     max_iterations: Option<u32>,
     /// Measure each rate for S seconds, 1 to 600
     #[arg(long, short = 'T', value_name = "S", default_value = "1",
           value_parser = options::whole::<1, 600>)]
     sample_time: u32,
-    /// Bear with this share of failed connections and lost packets, in percent
+    /// Accept a rate if at most this share of connections fails, and of packets is lost, in percent
     #[arg(long, short = 'e', value_name = "PERCENT", default_value = "0",
           value_parser = options::number::<0, 100>)]
     error_threshold: f64,
@@ -71,7 +73,8 @@ pub(crate) struct CpsArgs {
     /// Print notes about the search on standard error
     #[arg(long, short = 'v')]
     verbose: bool,
-    /// Judge and print as cps_ndr.py does: errors are forgiven while few packets are lost
+    /// Judge and print as cps_ndr.py does: failed connections are ignored while few packets are
+    /// lost
     #[arg(long, value_name = "PROGRAM", value_enum)]
     compat: Option<Compat>,
     #[command(flatten)]
@@ -146,7 +149,7 @@ pub(super) fn run(args: &CpsArgs) -> anyhow::Result<ExitCode> {
         write_line(io::stderr(), text);
     }
     // The file has what was measured, also if the search failed later.
-    let written = json.write(&Artefact::new(&settings, &found));
+    let written = json.write(&Artefact::new(&settings, &found, &origin_of_now()));
     ended?;
     written?;
     let has_found = found.cps.is_some() || found.is_interrupted && found.best().is_some();
@@ -159,6 +162,10 @@ pub(super) fn run(args: &CpsArgs) -> anyhow::Result<ExitCode> {
 impl CpsArgs {
     fn open_tester(&self, interrupted: &AtomicBool) -> anyhow::Result<Box<dyn Tester>> {
         let in_process = match (&self.ports, &self.server.server, self.simulate) {
+            (_, Some(_), _) if self.workers.is_given() => bail!(
+                "--server: the daemon has its own workers, queues, gateways and addresses: give \
+                 those options to `millrace gen --serve`"
+            ),
             (_, Some(host), _) => return Ok(Box::new(self.server.connect(host)?)),
             (_, _, Some(device)) => InProcess::Simulated(device),
             (Some(ports), ..) => InProcess::Ports(ports, &self.workers),

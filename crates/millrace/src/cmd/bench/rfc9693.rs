@@ -4,10 +4,11 @@
 mod capacity;
 mod tear_down;
 
+use super::generator_options::{CONNECTION_OPTIONS, refuse_other_options};
 use super::search::{
-    CONNECTION_OPTIONS, CableOrPorts, ConnectionArgs, ConnectionSearch, Found, LoadKind, NamedGoal,
-    OPENING_MAX_S, OpenTester, OutputArgs, Plan, conduct, count, opening_rate, ports,
-    refuse_one_port, refuse_other_options, refuse_too_many, results_of_now, share,
+    CableOrPorts, ConnectionArgs, ConnectionSearch, Found, LoadKind, NamedGoal, OPENING_MAX_S,
+    OpenTester, OutputArgs, Plan, conduct, count, opening_rate, ports, refuse_one_port,
+    refuse_too_many, results_of_now, share,
 };
 use crate::signals;
 use anyhow::Context;
@@ -58,13 +59,13 @@ pub(super) struct Rfc9693Args {
     #[arg(long, value_name = "COMMAND")]
     delete_command: Option<String>,
     /// Measure the tester alone before: cable (in memory), none, or ports that are connected
-    #[arg(long, value_name = "PORTS", default_value = "cable")]
+    #[arg(long, value_name = "PORTS", default_value = "cable", value_parser = calibrate)]
     calibrate: String,
     #[command(flatten)]
     traffic: ConnectionArgs,
     #[command(flatten)]
     outputs: OutputArgs,
-    /// Options of `millrace gen`, after `--`: --cpus and --workers
+    /// Options of `millrace gen --serve`, such as --gateway, after `--`
     #[arg(last = true, value_name = "GEN_OPTIONS")]
     generator_options: Vec<String>,
 }
@@ -73,12 +74,19 @@ const EXAMPLES: &str = "\
 Examples:
   millrace bench rfc9693 18:00.0,18:00.1 --json device.json
       Rate and capacity of a device between two ports, with TCP.
-  millrace bench rfc9693 eth1,eth2 -u 100 --reset-command \"ssh device conntrack -F\"
+  millrace bench rfc9693 eth1,eth2 -u 100 --reset-command \"ssh root@device conntrack -F\"
       With UDP, as the RFC does. The device's table is emptied before each trial.
-  millrace bench rfc9693 eth1,eth2 --delete-command \"ssh device conntrack -F\"
-      Also the time in which the device deletes 10,000 connections.
+  millrace bench rfc9693 eth1,eth2 --delete-command \"ssh root@device conntrack -F\"
+      Also how many connections per second the device deletes, measured with 10,000.
 
 Exit status: 0 every figure is the device's; 1 not, or a trial failed; 2 wrong use.";
+
+fn calibrate(text: &str) -> Result<String, String> {
+    match text {
+        "cable" | "none" => Ok(text.to_owned()),
+        _ => ports(text).map_err(|error| error.to_string()),
+    }
+}
 
 fn width(text: &str) -> Result<f64, String> {
     share("--width", text, 1e-4)
@@ -111,7 +119,7 @@ impl Rfc9693Args {
         }
         refuse_one_port(self.ports())?;
         refuse_too_many(f64::from(self.connections), self.min_rate, "--connections")?;
-        refuse_other_options(&self.generator_options, |name| CONNECTION_OPTIONS.contains(&name))
+        refuse_other_options(&self.generator_options, CONNECTION_OPTIONS)
     }
 
     /// Returns what is measured, in the form of goals. Each trial decides.
@@ -134,7 +142,12 @@ impl Rfc9693Args {
     fn empty_results(&self) -> SearchResults {
         SearchResults {
             ports: self.ports().to_owned(),
-            streams: vec![self.traffic.describe()],
+            streams: vec![format!(
+                "{} connections={} max-connections={}",
+                self.traffic.describe(),
+                self.connections,
+                self.max_connections
+            )],
             generator_options: self.generator_options.clone(),
             unit: "cps".to_owned(),
             min_load: self.min_rate,
@@ -204,6 +217,7 @@ impl Rfc9693Args {
         let mut trials = CapacityTrials {
             trials: search.trials(tester, LoadKind::Held { cps }),
             connections: [self.connections, self.max_connections].map(|it| it.min(openable)),
+            is_clamped: openable < self.max_connections,
             width: self.width,
             progress,
         };
@@ -213,7 +227,8 @@ impl Rfc9693Args {
         let Some(command) = &self.delete_command else { return Ok(()) };
         progress(&format!("measuring the {TEAR_DOWN}"));
         let mut trials = search.trials(tester, LoadKind::Held { cps });
-        results.searches.push(tear_down::measure(&mut trials, command, self.connections)?);
+        let connections = self.connections.min(openable);
+        results.searches.push(tear_down::measure(&mut trials, command, connections)?);
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Implements `millrace bench search`: searches for the highest load that a device bears.
+//! Implements `millrace bench search`: searches for the highest load that a device sustains.
 
 mod back_to_back;
 mod calibration;
@@ -23,6 +23,7 @@ pub(super) use goals::{NamedGoal, share};
 pub(super) use measurement::{Measurement, Tester};
 pub(super) use outputs::{OutputArgs, results_of_now};
 
+use super::generator_options::{CONNECTION_OPTIONS, PACKET_OPTIONS, refuse_other_options};
 use super::testbed::this_program;
 use crate::cmd::run::seconds;
 use crate::ports::{PortNames, PortNamesError};
@@ -36,11 +37,11 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Search for the highest load that a device bears (MLRsearch)
+/// Search for the highest load that a device sustains (MLRsearch)
 ///
 /// Sends streams through the device and back, in many short trials, and verifies every packet. A
 /// load of connections is opened from port A to port B, and each connection counts. Measures first
-/// what the tester itself bears, and never prints that as a figure of the device.
+/// what the tester itself sustains, and never prints that as a figure of the device.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SearchArgs {
@@ -116,24 +117,6 @@ Examples:
 
 Exit status: 0 every goal has an answer of the device; 1 not, or the search failed; 2 wrong use.";
 
-/// Options of `millrace gen` that a search may pass on, and whether a calibration with rings keeps
-/// them.
-const GENERATOR_OPTIONS: [(&str, bool); 13] = [
-    ("--cpus", true),
-    ("--gateway", false),
-    ("--late", true),
-    ("--mtu", false),
-    ("--payload", true),
-    ("--receivers", true),
-    ("--rx-burst", true),
-    ("--rx-descriptors", true),
-    ("--send-on-time", false),
-    ("--senders", true),
-    ("--tx-burst", true),
-    ("--tx-descriptors", true),
-    ("--workers", true),
-];
-
 /// The ports of a calibration.
 #[derive(Clone, Debug)]
 enum CalibrationPorts {
@@ -166,22 +149,6 @@ fn calibration_ports(text: &str) -> Result<CalibrationPorts, PortNamesError> {
 fn warm_up(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().ok().filter(|it| *it == 0.0 || (0.05..=600.0).contains(it));
     seconds.ok_or_else(|| "write seconds from 0.05 to 600, or 0 for no warm-up".to_owned())
-}
-
-/// Those that a search with connections may pass on.
-pub(super) const CONNECTION_OPTIONS: [&str; 2] = ["--cpus", "--workers"];
-
-/// Fails if an option of `millrace gen` is not one of those that `is_known` names.
-pub(super) fn refuse_other_options(
-    options: &[String],
-    is_known: impl Fn(&str) -> bool,
-) -> Result<(), String> {
-    let name = |word: &String| word.split('=').next().unwrap_or_default().to_owned();
-    let unknown = |word: &&String| word.starts_with('-') && !is_known(&name(word));
-    let Some(word) = options.iter().find(unknown) else { return Ok(()) };
-    let names = GENERATOR_OPTIONS.map(|(name, _)| name).into_iter().filter(|name| is_known(name));
-    let names: Vec<_> = names.collect();
-    Err(format!("{word}: a search passes on only these options of gen: {}", names.join(", ")))
 }
 
 pub(super) fn run(args: &SearchArgs) -> anyhow::Result<ExitCode> {
@@ -227,10 +194,8 @@ impl SearchArgs {
         if unit.is_connections() {
             self.refuse_options_of_packets()?;
         }
-        refuse_other_options(&self.generator_options, |name| match unit.is_connections() {
-            true => CONNECTION_OPTIONS.contains(&name),
-            false => GENERATOR_OPTIONS.iter().any(|(known, _)| *known == name),
-        })
+        let known = if unit.is_connections() { CONNECTION_OPTIONS } else { PACKET_OPTIONS };
+        refuse_other_options(&self.generator_options, known)
     }
 
     /// Fails if an option has no meaning for a load of connections.
@@ -258,9 +223,13 @@ impl SearchArgs {
         };
         SearchResults {
             ports: self.ports().to_owned(),
-            streams: match self.min_load.0.is_connections() {
-                true => vec![self.connections.describe()],
-                false => self.streams_or_default().iter().map(pairs).collect(),
+            streams: match self.min_load.0 {
+                Unit::Connections => {
+                    let (carried, cps) = (self.connections.describe(), self.opening_rate);
+                    vec![format!("{carried} opening-rate={cps}cps")]
+                }
+                unit if unit.is_connections() => vec![self.connections.describe()],
+                _ => self.streams_or_default().iter().map(pairs).collect(),
             },
             generator_options: self.generator_options.clone(),
             unit: self.min_load.0.name().to_owned(),
@@ -368,6 +337,7 @@ impl SearchArgs {
 
 #[cfg(test)]
 mod tests {
+    use super::super::generator_options::kept_by_cable;
     use super::*;
     use clap::Parser;
 
@@ -387,14 +357,15 @@ mod tests {
         let options = ["--", "--gateway", "198.18.0.1", "--senders", "2", "--mtu=9000", "--late=2"];
         let args = args(&options);
         assert_eq!(args.refuse_contradictions(), Ok(()));
-        assert_eq!(args.options_of_rings(), ["--senders", "2", "--late=2"]);
+        let kept = kept_by_cable(&args.generator_options, PACKET_OPTIONS);
+        assert_eq!(kept, ["--senders", "2", "--late=2"]);
     }
 
     #[test]
     fn options_that_a_search_sets_itself_are_refused() {
         for words in [&["--", "--rate=1pps"][..], &["--", "-d", "1"], &["--", "--", "x", "-v"]] {
             let refused = args(words).refuse_contradictions().unwrap_err();
-            assert!(refused.contains("passes on only these options"), "{words:?}: {refused}");
+            assert!(refused.contains("only these options of gen"), "{words:?}: {refused}");
         }
         assert!(args(&["--goal", "ndr,pdr,ndr"]).refuse_contradictions().is_err());
         assert!(args(&["--sizes", "64,128,64"]).refuse_contradictions().is_err());

@@ -189,23 +189,26 @@ impl Running {
 
     /// Waits until the program prints a line with this beginning on standard error. Returns the
     /// rest of the line, and standard error, which the caller must keep open. Fails if the program
-    /// ends before; the error has its last line.
+    /// ends before; the error has the line of its error, or else the last line.
     pub(super) fn wait_for_line(
         &mut self,
         beginning: &str,
     ) -> anyhow::Result<(String, BufReader<ChildStderr>)> {
         let stderr = self.0.stderr.take().context("standard error is read already")?;
         let mut lines = BufReader::new(stderr);
-        let mut last = String::new();
+        let mut reason = String::new();
         loop {
             let mut line = String::new();
             if lines.read_line(&mut line).context("cannot read from the program")? == 0 {
-                bail!("the program has ended: {}", last.trim());
+                bail!("the program has ended: {}", reason.trim());
             }
             if let Some(rest) = line.strip_prefix(beginning) {
                 return Ok((rest.trim().to_owned(), lines));
             }
-            last = line;
+            // Hints about the use follow an error of the command line.
+            if !reason.starts_with("error: ") && !line.trim().is_empty() {
+                reason = line;
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //! Implements `millrace gen --serve`: a daemon that generates connections as its clients ask.
 
 use super::metrics;
-use crate::cmd::in_process_tester::{InProcess, QueueArgs, WorkerArgs};
+use crate::cmd::in_process_tester::{EndArgs, InProcess, WorkerArgs};
 use crate::ports::PortNames;
 use crate::signals;
 use crate::tester::{Daemon, SimulatedDevice};
@@ -22,12 +22,12 @@ pub(super) struct ServeArgs {
     /// free port. There is no access control. Ctrl-C ends the daemon.
     #[arg(long, value_name = "ADDRESS", value_parser = metrics::address, conflicts_with_all = [
         "streams", "rate", "send_on_time", "profile", "backend", "verify", "reflector", "stats",
-        "gateways", "payload", "duration", "ramp", "senders", "receivers", "json", "metrics",
+        "payload", "duration", "ramp", "receivers", "json", "metrics",
         "live", "html", "csv", "pcapng", "interval", "selftest", "late", "stateful",
     ])]
     serve: Option<SocketAddr>,
     #[command(flatten)]
-    queues: QueueArgs,
+    ends: EndArgs,
     /// Serve a simulated device, in simulated time, instead of ports
     #[arg(long, hide = true, value_name = "DEVICE", conflicts_with = "ports", requires = "serve")]
     simulate: Option<SimulatedDevice>,
@@ -39,9 +39,9 @@ impl ServeArgs {
         self.serve
     }
 
-    /// Returns the numbers of queues.
-    pub(super) fn queues(&self) -> QueueArgs {
-        self.queues
+    /// Returns the addresses and queues of both ends.
+    pub(super) fn ends(&self) -> EndArgs {
+        self.ends
     }
 }
 

@@ -11,7 +11,6 @@ mod summary;
 
 use super::GenArgs;
 use super::trex_cfg::LinkSettings;
-use crate::backend::Backend;
 use crate::connections::{
     Balance, Ends, Finished, ProfileOptions, Session, SessionOptions, TaskQueues, Totals,
     read_profile,
@@ -52,7 +51,9 @@ pub(super) struct StatefulArgs {
     /// replayed once a second: --cps changes that. Clients are at port A, servers at port B. With
     /// one port, --ends says which of them.
     #[arg(long, value_name = "PROFILE",
-          conflicts_with_all = ["streams", "rate", "profile", "verify", "stats", "selftest"])]
+          conflicts_with_all = ["streams", "rate", "profile", "verify", "stats", "selftest",
+                                "backend", "pcapng", "reflector", "send_on_time", "receivers",
+                                "late", "payload"])]
     stateful: Option<PathBuf>,
     /// Open N connections a second, such as 500, 10k or 1.5M; by default the profile's number
     ///
@@ -155,24 +156,7 @@ impl StatefulArgs {
     }
 }
 
-impl GenArgs {
-    /// Fails if an option is given that stateful traffic does not support.
-    fn refuse_unsupported_by_stateful(&self) -> anyhow::Result<()> {
-        let is_given = [
-            ("--backend", self.backend.backend != Backend::Dpdk),
-            ("--pcapng", self.pcapng.is_given()),
-            ("--reflector", self.reflector),
-            ("--send-on-time", self.send_on_time),
-        ];
-        if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
-            bail!("--stateful does not support {option}: leave it out");
-        }
-        Ok(())
-    }
-}
-
 pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
-    args.refuse_unsupported_by_stateful()?;
     let stateful = &args.stateful;
     let path = stateful.stateful.as_ref().context("--stateful needs a profile")?;
     let profile = Arc::new(stateful.profile(path)?);

@@ -12,6 +12,8 @@ LEVELS_MAX = 2
 FOLD_MAX = 8
 # Most steps of a UDP program that are followed to add up its datagrams.
 STEPS_MAX = 10000000
+# Most connections per second.
+CPS_MAX = 1e9
 LAST = {"reset": "reset", "wait_for_peer_close": "wait_for_close", "close_msg": "close"}
 
 
@@ -89,14 +91,20 @@ def walk(body):
             yield item
 
 
+def limited(commands):
+    """Yields commands, and refuses a program of too many."""
+    for steps, command in enumerate(commands):
+        if steps > STEPS_MAX:
+            raise Refusal("the program has more than {} steps".format(STEPS_MAX), command[2])
+        yield command
+
+
 def count_datagrams(body, peer):
     """Returns the bytes that each recv_msg() waits for, by the identity of its command."""
-    sent = (len(values[0]) for verb, values, _ in walk(peer) if verb == "send_msg")
+    sent = (len(values[0]) for verb, values, _ in limited(walk(peer)) if verb == "send_msg")
     lengths = {}
-    for steps, command in enumerate(walk(body)):
+    for command in limited(walk(body)):
         verb, values, place = command
-        if steps > STEPS_MAX:
-            raise Refusal("the program has more than {} steps".format(STEPS_MAX), place)
         if verb != "recv_msg":
             continue
         length = 0
@@ -194,10 +202,24 @@ def fold(actions):
     return folded
 
 
+def check_numbers(name, of):
+    """Refuses a rate or a limit that Millrace's profiles cannot have."""
+    if not 0 < of.cps <= CPS_MAX:
+        text = "{}: cps must be more than 0 and at most {:.0e}"
+        raise Refusal(text.format(name, CPS_MAX), of.place)
+    if of.limit is not None and not (isinstance(of.limit, int) and 0 < of.limit < 2 ** 63):
+        raise Refusal("{}: limit must be a number from 1".format(name), of.place)
+
+
+def check_port(name, port, place):
+    if not (isinstance(port, int) and 0 < port < 65536):
+        raise Refusal("{}: port must be a number from 1 to 65535".format(name), place)
+
+
 def template_of(template):
     client, server = template.client, template.server
-    if not client.cps > 0:
-        raise Refusal("ASTFTCPClientTemplate: cps must be more than 0", client.place)
+    check_numbers("ASTFTCPClientTemplate", client)
+    check_port("ASTFTCPClientTemplate", client.port, client.place)
     text = {
         "name": None if template.name is None else str(template.name),
         "port": client.port,
@@ -221,8 +243,9 @@ def template_of(template):
 
 def template_of_capture(info):
     """Returns the template of the sessions of a capture. TRex keeps the pauses of UDP only."""
-    if not info.cps > 0:
-        raise Refusal("ASTFCapInfo: cps must be more than 0", info.place)
+    check_numbers("ASTFCapInfo", info)
+    if info.rule.port is not None:
+        check_port("ASTFCapInfo", info.rule.port, info.place)
     text = {
         "name": None if info.name is None else str(info.name),
         "port": info.rule.port,

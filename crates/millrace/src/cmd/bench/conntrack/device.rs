@@ -60,7 +60,11 @@ pub(super) enum Device {
     Ovs(Installation),
     Kernel,
     /// Between the ports with these names.
-    External(String),
+    External {
+        ports: String,
+        /// Options of the generator there.
+        options: Vec<String>,
+    },
 }
 
 impl Device {
@@ -71,7 +75,7 @@ impl Device {
             Self::Millrace => "millrace",
             Self::Ovs(_) => "ovs",
             Self::Kernel => "kernel",
-            Self::External(_) => "external",
+            Self::External { .. } => "external",
         }
     }
 
@@ -80,13 +84,22 @@ impl Device {
         match self {
             Self::Ovs(installation) => installation.require().context("--dut ovs"),
             Self::Kernel => Router::require().context("--dut kernel"),
-            Self::Cable | Self::Millrace | Self::External(_) => Ok(()),
+            Self::Cable | Self::Millrace | Self::External { .. } => Ok(()),
         }
     }
 
     /// True if this program starts the device, and so knows how it is configured.
     pub(super) fn is_ours(&self) -> bool {
-        !matches!(self, Self::Cable | Self::External(_))
+        !matches!(self, Self::Cable | Self::External { .. })
+    }
+
+    /// Returns the options of the generator at the device. It has this cpu, unless the user has
+    /// chosen another one.
+    fn generator_options(&self, cpu: u32) -> Vec<String> {
+        match self {
+            Self::External { options, .. } if !options.is_empty() => options.clone(),
+            _ => vec!["--cpus".to_owned(), cpu.to_string()],
+        }
     }
 
     /// True if the device can have fewer queues at each port than cpus.
@@ -122,7 +135,10 @@ impl Configuration {
         let can_run = |(cpus, queues): &(u32, u32)| {
             cpus == queues || queues < cpus && device.can_share_queues()
         };
-        let pairs: Vec<_> = pairs.filter(can_run).collect();
+        let mut pairs: Vec<_> = pairs.filter(can_run).collect();
+        // A number that is written twice is measured once.
+        pairs.sort_unstable();
+        pairs.dedup();
         let all = [true, false].into_iter();
         all.flat_map(|it| pairs.iter().map(move |(cpus, queues)| of(it, *cpus, *queues))).collect()
     }
@@ -175,10 +191,16 @@ impl Placement {
         Ok(Self { device: device.to_vec(), generator: *generator, spare: spare.to_vec() })
     }
 
-    /// Returns a mask of these cpus in hexadecimal digits.
-    pub(super) fn mask(cpus: &[u32]) -> String {
-        let bits = cpus.iter().filter_map(|cpu| 1_u128.checked_shl(*cpu));
-        format!("{:x}", bits.fold(0, |mask, bit| mask | bit))
+    /// Returns a mask of these cpus in hexadecimal digits, with `separator` between groups of 32.
+    pub(super) fn mask(cpus: &[u32], separator: &str) -> String {
+        let highest = cpus.iter().max().copied().unwrap_or_default();
+        let group = |number: u32| {
+            let of_group = cpus.iter().filter(|cpu| *cpu / u32::BITS == number);
+            of_group.fold(0, |mask, cpu| mask | 1_u32 << (cpu % u32::BITS))
+        };
+        let first = highest / u32::BITS;
+        let rest = (0..first).rev().map(|number| format!("{separator}{:08x}", group(number)));
+        std::iter::once(format!("{:x}", group(first))).chain(rest).collect()
     }
 }
 
@@ -208,10 +230,8 @@ impl Bench {
         let placement = Placement::new(of, cpus)?;
         let (device, wiring) = start_device(of, &placement, interrupted)
             .with_context(|| format!("cannot start the device {}", of.device.kind()))?;
-        let generator = ServingGenerator::start(
-            &wiring,
-            &["--cpus".to_owned(), placement.generator.to_string()],
-        );
+        let options = of.device.generator_options(placement.generator);
+        let generator = ServingGenerator::start(&wiring, &options);
         let generator = generator.context("cannot start the generator")?;
         Ok(Self { generator, device })
     }
@@ -243,7 +263,7 @@ fn start_device(
 ) -> anyhow::Result<Started> {
     Ok(match &of.device {
         Device::Cable => (None, Wiring::cable()),
-        Device::External(ports) => (None, Wiring::ports(ports)),
+        Device::External { ports, .. } => (None, Wiring::ports(ports)),
         Device::Millrace => {
             let device = Instance::start(of, placement, interrupted)?;
             let wiring = device.wiring(of);
@@ -278,7 +298,11 @@ mod tests {
         assert_eq!(sizes(&Device::Kernel), ["1C/1Q", "2C/2Q", "4C/4Q"]);
         let ovs = Device::Ovs(Installation::default());
         assert_eq!(sizes(&ovs), ["1C/1Q", "2C/1Q", "2C/2Q", "4C/1Q", "4C/2Q", "4C/4Q"]);
-        let external = Configuration::all(&Device::External("a,b".to_owned()), &[1, 2], &[1, 2]);
+        let external = Configuration::all(
+            &Device::External { ports: "a,b".to_owned(), options: vec![] },
+            &[1, 2],
+            &[1, 2],
+        );
         let [one] = &external[..] else { panic!("{external:?}") };
         let point = one.point(Lifetime::Long);
         assert_eq!((point.tracking, point.size()), (None, None), "nobody knows");
@@ -295,7 +319,9 @@ mod tests {
         let placement = Placement::new(&of(2), &[5, 4, 9, 1]).unwrap();
         assert_eq!((placement.device, placement.generator), (vec![5, 4], 9));
         assert_eq!(placement.spare, [1]);
-        assert_eq!(Placement::mask(&[5, 4, 0]), "31");
+        assert_eq!(Placement::mask(&[5, 4, 0], ","), "31");
+        assert_eq!(Placement::mask(&[32, 3, 130], ","), "4,00000000,00000000,00000001,00000008");
+        assert_eq!(Placement::mask(&[33, 31], ""), "280000000");
     }
 
     #[test]

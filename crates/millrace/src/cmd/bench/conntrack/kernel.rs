@@ -149,7 +149,7 @@ impl Router {
     /// Makes the device's cpus, and not that of the sender, process packets (Receive Packet
     /// Steering). /sys shows the interfaces of the namespace in which it was mounted.
     fn use_cpus(&mut self, cpus: &[u32]) -> anyhow::Result<()> {
-        let mask = Placement::mask(cpus);
+        let mask = Placement::mask(cpus, ",");
         for interface in ROUTER {
             let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
             let script = format!("mount -t sysfs none /sys && echo {mask} > {file}");

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Measures a row: finds the highest rate that a device bears, and takes its figures at that rate.
+//! Measures a row: finds the highest rate that a device sustains, and takes its figures there.
 
 use super::super::cps::{self, Range};
 use super::device::{Bench, Configuration, linger_s};
 use super::{RateArgs, profile};
 use crate::cpu_locks;
 use crate::tester::{Load, Tester, TesterStatistics};
-use anyhow::Context;
 use report::output::write_line;
 use results::conntrack::{ConntrackResults, Figures, Lifetime, Row, SetUp};
 use std::io;
@@ -75,7 +74,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Returns the highest rate that the device bears, or the one that the user has named.
+    /// Returns the highest rate that the device sustains, or the one that the user has named.
     fn find(&self, row: &mut Row, tester: &mut dyn Tester) -> anyhow::Result<f64> {
         if let Some(cps) = self.rates.cps {
             row.is_at_least = true;
@@ -88,7 +87,7 @@ impl Runner<'_> {
         let found = cps::find(&profile::load(row.point.profile), range, tester, self.interrupted)?;
         row.is_at_least |= found.unlimited.is_some();
         note(row, found.unlimited);
-        found.cps.context("it did not bear the smallest rate that was tried")
+        found.rate.map_err(anyhow::Error::msg)
     }
 
     /// Measures a rate, once connections end as fast as they begin.

@@ -49,9 +49,11 @@ impl Installation {
         let package = [PathBuf::from(SWITCH)];
         let paths = if paths.is_empty() { &package[..] } else { paths };
         let named = paths.iter().map(|path| {
-            let version = succeed(Command::new(path).arg("--version")).ok();
+            // A name without a folder must not become a program of the system.
+            let switch = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            let version = succeed(Command::new(&switch).arg("--version")).ok();
             let version = version.and_then(|printed| version_in(&printed).map(str::to_owned));
-            Self { switch: path.clone(), name: version.unwrap_or_else(|| "unknown".to_owned()) }
+            Self { switch, name: version.unwrap_or_else(|| "unknown".to_owned()) }
         });
         let mut all: Vec<Self> = named.collect();
         let names: Vec<String> = all.iter().map(|it| it.name.clone()).collect();
@@ -262,12 +264,12 @@ fn settings(of: &Configuration, placement: &Placement, sockets: &[String; 2]) ->
     let mut all = vec![
         set("dpdk-init", "true"),
         set("dpdk-extra", &eal_arguments()),
-        set("pmd-cpu-mask", &format!("0x{}", Placement::mask(&placement.device))),
+        set("pmd-cpu-mask", &format!("0x{}", Placement::mask(&placement.device, ""))),
     ];
     // Its other threads, which end connections too, are the device's. They must not take time from
     // the generator.
     let others = if placement.spare.is_empty() { &placement.device } else { &placement.spare };
-    all.push(set("dpdk-lcore-mask", &format!("0x{}", Placement::mask(&others[..1]))));
+    all.push(set("dpdk-lcore-mask", &format!("0x{}", Placement::mask(&others[..1], ""))));
     all.push(words("add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure"));
     for (number, socket) in (0..).zip(sockets) {
         let port = format!("add-port br0 port{number} -- set Interface port{number} type=dpdk");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Judges whether the device bore a load: by connections and packets, or as cps_ndr.py does.
+//! Judges whether the device sustained a load: by connections and packets, or as cps_ndr.py does.
 
 use crate::tester::TesterStatistics;
 use search::{Outcome, Sample};
@@ -7,6 +7,8 @@ use serde::Serialize;
 
 /// Share of the load that a tester must open to be no limit.
 const OPENED_MIN: f64 = 0.99;
+/// Share of the load that is opened by a tester that is fast enough and was delayed once.
+const OPENED_OF_FAST: f64 = 0.9;
 
 /// How a sample is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +36,13 @@ pub(super) struct Judge<'a> {
 /// The outcome of a sample.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Verdict {
-    /// True if the device bore the load.
+    /// True if the device sustained the load.
     pub(super) is_good: bool,
-    /// True if only the tester did not bear it, as far as one can tell.
+    /// True if the load was not good, and that may be the tester's limit instead of the device's.
     pub(super) is_tester_limit: bool,
+    /// True if the tester is fast enough for the load, and may have been disturbed in this sample.
+    #[serde(skip)]
+    pub(super) is_disturbed: bool,
     /// Share of the connections attempted that failed; absent if none was attempted.
     pub(super) failed_percent: Option<f64>,
     /// Share of the packets sent that were lost; absent if none was sent, or if packets were still
@@ -56,11 +61,17 @@ impl Judge<'_> {
         let (sent, lost) = self.packets();
         let lost_percent = percent(lost, sent).filter(|_| self.is_final);
         let within = |share: Option<f64>| share.is_none_or(|it| it <= self.threshold_percent);
-        let is_borne = attempted > 0 && within(failed_percent) && within(lost_percent);
+        let is_sustained = attempted > 0 && within(failed_percent) && within(lost_percent);
         let tester_limits = self.tester_limits();
+        // What a tester loses may look like losses of the device. Connections that it did not open
+        // do not.
+        let has_fault = !self.statistics.limits.is_empty();
+        let is_tester_limit = has_fault || is_sustained && !tester_limits.is_empty();
+        let is_fast = attempted as f64 >= OPENED_OF_FAST * self.due();
         Verdict {
-            is_good: is_borne && tester_limits.is_empty(),
-            is_tester_limit: is_borne && !tester_limits.is_empty(),
+            is_good: is_sustained && tester_limits.is_empty(),
+            is_tester_limit,
+            is_disturbed: is_tester_limit && is_fast,
             failed_percent,
             lost_percent,
             tester_limits,
@@ -77,7 +88,10 @@ impl Judge<'_> {
         };
         let outcome = sample.judge(self.threshold_percent);
         let is_good = outcome == Outcome::Good;
-        (Verdict { is_good, is_tester_limit: false, ..self.by_connections() }, outcome)
+        let by_connections = self.by_connections();
+        let verdict =
+            Verdict { is_good, is_tester_limit: false, is_disturbed: false, ..by_connections };
+        (verdict, outcome)
     }
 
     /// Returns the packets that were sent, and those of them that did not arrive.
@@ -86,11 +100,15 @@ impl Judge<'_> {
         (sent, sent.saturating_sub(self.statistics.received().packets))
     }
 
+    /// Returns how many connections were to be opened.
+    fn due(&self) -> f64 {
+        self.cps * self.statistics.elapsed_s
+    }
+
     /// Returns the limits that the tester reports; one more if it opened too few connections.
     fn tester_limits(&self) -> Vec<String> {
         let mut limits = self.statistics.limits.clone();
-        let due = self.cps * self.statistics.elapsed_s;
-        let attempted = self.statistics.client.attempted;
+        let (due, attempted) = (self.due(), self.statistics.client.attempted);
         // At low rates a connection more or less says nothing.
         if limits.is_empty() && (attempted as f64) < OPENED_MIN * due - 1.0 {
             limits.push(format!("it opened {attempted} of {due:.0} connections"));
@@ -143,9 +161,9 @@ mod tests {
         assert_eq!((verdict.failed_percent, verdict.lost_percent), (Some(0.2), Some(0.2)));
     }
 
-    /// cps_ndr.py forgives failed connections while packets balance, and sees no loss of UDP.
+    /// cps_ndr.py ignores failed connections while packets balance, and sees no loss of UDP.
     #[test]
-    fn cps_ndr_forgives_what_connections_do_not() {
+    fn cps_ndr_accepts_what_connections_do_not() {
         let failed = sample(500, 0);
         assert!(judge(&failed).as_cps_ndr().0.is_good);
         assert!(!judge(&failed).by_connections().is_good);
@@ -175,13 +193,16 @@ mod tests {
         let limits = vec!["its cpu was taken away".to_owned()];
         let told = TesterStatistics { limits, ..sample(0, 0) };
         assert!(judge(&told).by_connections().is_tester_limit);
-        // If the device fails too, it is not known who was the limit.
+        // If connections fail as well, the tester may have lost their packets.
         let both = TesterStatistics { client: sample(2, 0).client, ..told };
-        assert!(!judge(&both).by_connections().is_tester_limit);
+        assert!(judge(&both).by_connections().is_tester_limit);
+        let failed = sample(20, 0);
+        let verdict = Judge { cps: 1020.0, ..judge(&failed) }.by_connections();
+        assert!(!verdict.is_tester_limit, "fewer connections than due, and yet some failed");
     }
 
     #[test]
-    fn nothing_attempted_is_nothing_borne() {
+    fn nothing_attempted_is_nothing_sustained() {
         let nothing = TesterStatistics { elapsed_s: 1.0, ..TesterStatistics::default() };
         let verdict = judge(&nothing).by_connections();
         assert!(!verdict.is_good && verdict.failed_percent.is_none());

@@ -23,8 +23,8 @@ pub(in super::super) struct Range {
 /// What a search found.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Finding {
-    /// The highest rate that the device bore; `None` if it bore none.
-    pub(in super::super) cps: Option<f64>,
+    /// The highest rate that the device sustained, or why none was found.
+    pub(in super::super) rate: Result<f64, String>,
     /// Why the search found no limit of the device above that rate; `None` if it found one.
     pub(in super::super) unlimited: Option<String>,
 }
@@ -34,7 +34,7 @@ pub(in super::super) fn rate(text: &str) -> Result<f64, String> {
     number::<1, 2_000_000>(text)
 }
 
-/// Searches for the most connections per second that the device bears. Prints the trials on
+/// Searches for the most connections per second that the device sustains. Prints the trials on
 /// standard error.
 pub(in super::super) fn find(
     load: &Load,
@@ -58,16 +58,8 @@ pub(in super::super) fn find(
     let mut search = Search::new(&settings, tester, printer, interrupted);
     search.run()?;
     let found = search.into_found();
-    let bad = found.cps.and_then(|cps| found.lowest_bad_above(cps));
-    let unlimited = match bad {
-        _ if found.is_largest => Some("it is the largest rate that was tried".to_owned()),
-        Some(bad) if bad.verdict.is_tester_limit => {
-            let why = bad.verdict.tester_limits.join("; ");
-            Some(format!("the generator is the limit above it: {why}"))
-        }
-        _ => None,
-    };
-    Ok(Finding { cps: found.cps, unlimited })
+    let rate = found.cps.ok_or_else(|| found.failure());
+    Ok(Finding { rate, unlimited: found.bound_reason() })
 }
 
 /// Returns why a load of this rate was not good; nothing if it was. It must have stopped.

@@ -5,6 +5,7 @@
 use super::judge::{Rule, Verdict};
 use super::search::Settings;
 use crate::tester::TesterStatistics;
+use results::Origin;
 use serde::Serialize;
 
 /// Version of the JSON.
@@ -13,11 +14,11 @@ const VERSION: u32 = 1;
 /// What a search found so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
-    /// Connections per second that the device bore; `None` if the search found none.
+    /// Connections per second that the device sustained; `None` if the search found none.
     pub(super) cps: Option<f64>,
     /// True if a second trial confirmed it.
     pub(super) is_confirmed: bool,
-    /// True if the device bore the largest rate.
+    /// True if the device sustained the largest rate.
     pub(super) is_largest: bool,
     /// True if a signal ended the search.
     pub(super) is_interrupted: bool,
@@ -32,6 +33,8 @@ pub(super) struct Trial {
     pub(super) cps: f64,
     /// Length of the sample that decided.
     pub(super) seconds: u32,
+    /// True if the rate was measured again, since a disturbed tester may have been the limit.
+    pub(super) is_repeated: bool,
     #[serde(flatten)]
     pub(super) verdict: Verdict,
 }
@@ -44,16 +47,52 @@ impl Found {
 
     /// Returns the highest rate below `ceiling` that every trial found good.
     pub(super) fn best_below(&self, ceiling: f64) -> Option<f64> {
-        let bad = |cps: f64| self.trials.iter().any(|it| !it.verdict.is_good && it.cps == cps);
+        let bad = |cps: f64| self.counted().any(|it| !it.verdict.is_good && it.cps == cps);
         let is_good = |trial: &&Trial| trial.cps < ceiling && !bad(trial.cps);
-        let good = self.trials.iter().filter(is_good);
+        let good = self.counted().filter(is_good);
         good.map(|trial| trial.cps).max_by(f64::total_cmp)
+    }
+
+    /// Returns the trials that count.
+    pub(super) fn counted(&self) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter(|trial| !trial.is_repeated)
     }
 
     /// Returns the trial of the lowest bad rate above this one.
     pub(super) fn lowest_bad_above(&self, cps: f64) -> Option<&Trial> {
-        let bad = self.trials.iter().filter(|trial| !trial.verdict.is_good && trial.cps > cps);
+        let bad = self.counted().filter(|trial| !trial.verdict.is_good && trial.cps > cps);
         bad.min_by(|a, b| a.cps.total_cmp(&b.cps))
+    }
+
+    /// Returns why the rate that was found is only a lower bound; `None` if it is the limit of the
+    /// device, or if none was found.
+    pub(super) fn bound_reason(&self) -> Option<String> {
+        let cps = self.cps?;
+        match self.lowest_bad_above(cps) {
+            None => Some("it is the largest rate that was tried".to_owned()),
+            Some(bad) if bad.verdict.is_tester_limit => {
+                let why = bad.verdict.tester_limits.join("; ");
+                Some(format!("the generator may be the limit above it: {why}"))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Returns why no rate was found, as far as it is known.
+    pub(super) fn failure(&self) -> String {
+        match self.trials.last() {
+            Some(last) if last.verdict.is_tester_limit => {
+                let why = last.verdict.tester_limits.join("; ");
+                format!("the generator may be the limit at {:.0} connections/s: {why}", last.cps)
+            }
+            Some(last) => {
+                format!(
+                    "the device did not sustain the smallest rate, {:.0} connections/s",
+                    last.cps
+                )
+            }
+            None => "no rate was measured".to_owned(),
+        }
     }
 }
 
@@ -67,7 +106,11 @@ pub(super) struct Artefact<'a> {
     found_cps: Option<f64>,
     is_confirmed: bool,
     is_largest: bool,
+    /// True if `found_cps` is only a lower bound, and why.
+    is_at_least: bool,
+    at_least_reason: Option<String>,
     is_interrupted: bool,
+    origin: &'a Origin,
     conntrack_ndr_profile: Parameters<'a>,
     statistics: &'a Option<TesterStatistics>,
     trials: &'a [Trial],
@@ -92,8 +135,9 @@ struct Parameters<'a> {
 }
 
 impl<'a> Artefact<'a> {
-    pub(super) fn new(settings: &'a Settings, found: &'a Found) -> Self {
+    pub(super) fn new(settings: &'a Settings, found: &'a Found, origin: &'a Origin) -> Self {
         let load = &settings.load;
+        let at_least_reason = found.bound_reason();
         Self {
             version: VERSION,
             command: "bench cps",
@@ -104,6 +148,9 @@ impl<'a> Artefact<'a> {
             found_cps: found.cps,
             is_confirmed: found.is_confirmed,
             is_largest: found.is_largest,
+            is_at_least: at_least_reason.is_some(),
+            at_least_reason,
+            origin,
             is_interrupted: found.is_interrupted,
             conntrack_ndr_profile: Parameters {
                 max_iterations: settings.max_iterations,

@@ -21,6 +21,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const WIDTH: f64 = 0.005;
 /// How often the search looks for a better rate below one that was bad at the second time.
 const REFINEMENTS: u32 = 3;
+/// How often a rate is measured again at which the tester may have been disturbed.
+const REPETITIONS: u32 = 2;
 /// Lowest rate of a load, which the adaptive window could fall below.
 const CPS_MIN: f64 = 1.0;
 
@@ -136,7 +138,7 @@ impl<'a> Search<'a> {
     /// Measures the largest rate if no rate was too high.
     fn verify_max(&mut self) -> anyhow::Result<()> {
         let max = self.settings.max_cps;
-        if self.is_interrupted() || self.found.trials.iter().any(|it| !it.verdict.is_good) {
+        if self.is_interrupted() || self.found.counted().any(|it| !it.verdict.is_good) {
             return Ok(());
         }
         self.printer.line(&format!("... largest rate: current={}", Short(max)))?;
@@ -187,9 +189,25 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Measures a rate and prints its figures. Returns whether the device bore it; `None` if a
-    /// signal came first.
+    /// Measures a rate, and measures it again if the tester may have been disturbed. Returns
+    /// whether the device sustained it; `None` if a signal came first.
     fn trial(&mut self, cps: f64) -> anyhow::Result<Option<bool>> {
+        for _ in 0..REPETITIONS {
+            let is_good = self.trial_once(cps)?;
+            let Some(last) = self.found.trials.last_mut().filter(|_| is_good == Some(false)) else {
+                return Ok(is_good);
+            };
+            if !last.verdict.is_disturbed {
+                return Ok(is_good);
+            }
+            last.is_repeated = true;
+            self.printer
+                .line(&format!("... again, the generator was late: current={}", Short(cps)))?;
+        }
+        self.trial_once(cps)
+    }
+
+    fn trial_once(&mut self, cps: f64) -> anyhow::Result<Option<bool>> {
         if self.is_interrupted() {
             return Ok(None);
         }
@@ -207,7 +225,7 @@ impl<'a> Search<'a> {
             Rule::CpsNdr => self.printer.dropped(outcome)?,
             Rule::Connections => self.printer.verdict(&statistics, &verdict)?,
         }
-        self.found.trials.push(Trial { cps, seconds, verdict });
+        self.found.trials.push(Trial { cps, seconds, is_repeated: false, verdict });
         if is_good {
             self.found.last_good = Some(statistics);
         }
@@ -323,11 +341,9 @@ impl<'a> Search<'a> {
             }),
             (Rule::CpsNdr, _) => {}
             (Rule::Connections, Some(cps)) => lines.extend(self.describe(cps)),
-            (Rule::Connections, None) => lines.push(format!(
-                "result: none: the device did not bear the smallest rate, {:.0} connections/s; \
-                 lower --min-cps",
-                self.settings.min_cps
-            )),
+            (Rule::Connections, None) => {
+                lines.push(format!("result: none: {}; lower --min-cps", found.failure()));
+            }
         }
         lines.iter().try_for_each(|line| self.printer.line(line))
     }
@@ -335,17 +351,14 @@ impl<'a> Search<'a> {
     /// Returns the lines of a rate that was found and confirmed.
     fn describe(&self, cps: f64) -> Vec<String> {
         let confirmed = format!("confirmed by a final trial of {} s", self.settings.sample_time_s);
-        let bad = self.found.lowest_bad_above(cps);
-        let is_of_tester = bad.is_some_and(|trial| trial.verdict.is_tester_limit);
-        // Without a limit of the device above it, the rate is a bound only.
-        let bound = if self.found.is_largest || is_of_tester { ">= " } else { "" };
+        let reason = self.found.bound_reason();
+        let bound = if reason.is_some() { ">= " } else { "" };
         let mut lines = vec![format!("result: {bound}{cps:.0} connections/s, {confirmed}")];
         if self.found.is_largest {
-            lines.push("the device bears the largest rate: raise --max-cps".to_owned());
-        } else if let Some(bad) = bad.filter(|trial| trial.verdict.is_tester_limit) {
-            let why = bad.verdict.tester_limits.join("; ");
-            lines.push(format!("the generator, not the device, is the limit above it: {why}"));
-        } else if let Some(bad) = bad {
+            lines.push("the device sustains the largest rate: raise --max-cps".to_owned());
+        } else if let Some(reason) = reason {
+            lines.push(reason);
+        } else if let Some(bad) = self.found.lowest_bad_above(cps) {
             lines.push(format!("lowest rate that failed: {:.0} connections/s", bad.cps));
         }
         lines

@@ -18,6 +18,8 @@ pub(super) struct CapacityTrials<'a> {
     pub(super) trials: ConnectionTrials<'a>,
     /// Number of connections of the first trial, and the largest one.
     pub(super) connections: [u32; 2],
+    /// True if the largest one is what can be opened in time, and not what the user wants.
+    pub(super) is_clamped: bool,
     pub(super) width: f64,
     pub(super) progress: &'a dyn Fn(&str),
 }
@@ -35,19 +37,20 @@ impl CapacityTrials<'_> {
                     break;
                 }
             };
-            let is_borne = measured.counts.lost() + measured.counts.unsent() == 0;
-            search.note(connections, is_borne);
+            let is_sustained = measured.counts.lost() + measured.counts.unsent() == 0;
+            search.note(connections, is_sustained);
             if let Some(trial) = made.last_mut() {
-                trial.verdicts = vec![if is_borne { Verdict::Lower } else { Verdict::Upper }];
+                trial.verdicts = vec![if is_sustained { Verdict::Lower } else { Verdict::Upper }];
             }
             // Losses that may all be the tester's say nothing about the device.
-            if !is_borne && measured.trial(HELD_S, None).1 == 0.0 {
+            if !is_sustained && measured.trial(HELD_S, None).1 == 0.0 {
                 let reasons = measured.reasons().join("; ");
                 limit = Some(format!("at {} {reasons}", load(connections.into(), "conn")));
                 break;
             }
         }
-        let answer = answer(&search, max, &made, (limit, error.as_ref()));
+        let largest = (max, self.is_clamped);
+        let answer = answer(&search, largest, &made, (limit, error.as_ref()));
         let search = OneSearch {
             size: None,
             number: 1,
@@ -94,7 +97,7 @@ impl CapacityTrials<'_> {
 /// Returns what is known about the capacity. `limit` is why the tester was the limit.
 fn answer(
     search: &CapacitySearch,
-    max: u32,
+    (max, is_clamped): (u32, bool),
     made: &[SearchTrial],
     (limit, error): (Option<String>, Option<&anyhow::Error>),
 ) -> SearchAnswer {
@@ -102,6 +105,11 @@ fn answer(
     let (outcome, reason) = match (limit, error, lower, upper) {
         (Some(limit), ..) => (Outcome::TesterLimit, format!("limited by the tester: {limit}")),
         (_, Some(error), ..) => (Outcome::Interrupted, format!("{error:#}")),
+        (.., Some(lower), None) if lower >= max && is_clamped => (
+            Outcome::TesterLimit,
+            "limited by the tester: more cannot be opened in half an hour at 40 % of the rate"
+                .to_owned(),
+        ),
         (.., Some(lower), None) if lower >= max => {
             (Outcome::BearsLargest, "the device holds the largest number".to_owned())
         }

@@ -54,8 +54,9 @@ fn longest_burst(
             _ => {
                 bad_s = seconds;
                 found.bears_longest = false;
-                if counts.loss_ratio_of_device() == 0.0 {
-                    found.tester = measured.reasons();
+                let reasons = measured.reasons();
+                if counts.loss_ratio_of_device() == 0.0 && !reasons.is_empty() {
+                    found.tester = reasons;
                 }
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Measures what the tester bears back to back, without a device.
+//! Measures what the tester sustains back to back, without a device.
 
 use super::conduct::{Plan, Progress};
 use super::measurement::Tester;
@@ -11,8 +11,8 @@ const TRIAL_S: f64 = 1.0;
 const TRIALS: u32 = 5;
 
 /// Calibrates a tester: offers the largest load of a search, and returns what came back in the best
-/// trial. It bears that load if it loses no more than the strictest goal allows. A sender that is
-/// too slow sends as fast as it can.
+/// trial. It sustains that load if it loses no more than the strictest goal allows. A sender that
+/// is too slow sends as fast as it can.
 pub(in super::super) fn calibrate(
     plan: Plan,
     ports: &str,
@@ -37,13 +37,13 @@ pub(in super::super) fn calibrate(
         elapsed_s += measured.whole_s;
         if made.0.loss_ratio <= loss_max {
             (calibration.limit, calibration.bears_largest) = (max_load, true);
-            progress("calibration: back to back, the tester bears the largest load");
+            progress("calibration: back to back, the tester sustains the largest load");
             return Ok(calibration);
         }
         let came_back = max_load * (1.0 - made.0.loss_ratio).max(0.0);
         calibration.limit = calibration.limit.max(came_back);
     }
     let limit = load(calibration.limit, plan.unit);
-    progress(&format!("calibration: back to back, the tester bears {limit}"));
+    progress(&format!("calibration: back to back, the tester sustains {limit}"));
     Ok(calibration)
 }

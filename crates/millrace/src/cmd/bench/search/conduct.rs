@@ -251,7 +251,7 @@ impl Conductor<'_> {
         let of_tester = self.limit_of_tester(answer, calibration);
         match (answer.outcome, of_tester) {
             (mlr::Outcome::BearsLargest, _) => {
-                (Outcome::BearsLargest, "the device bears the largest load".to_owned())
+                (Outcome::BearsLargest, "the device sustains the largest load".to_owned())
             }
             (_, Some(reason)) => (Outcome::TesterLimit, format!("limited by the tester: {reason}")),
             (mlr::Outcome::Regular, None) => (Outcome::Regular, String::new()),
@@ -286,7 +286,7 @@ impl Conductor<'_> {
         }
         let limit = calibration.filter(|it| !it.bears_largest)?.limit;
         let is_close = answer.lower.is_some_and(|lower| lower > limit * CALIBRATION_MARGIN);
-        is_close.then(|| format!("back to back it bears {}", load(limit, unit)))
+        is_close.then(|| format!("back to back it sustains {}", load(limit, unit)))
     }
 }
 

@@ -5,6 +5,7 @@ use super::calibration::calibrate;
 use super::conduct::{Plan, Progress};
 use super::connections::{ConnectionTrials, LoadKind};
 use crate::cmd::bench::cps::{ProfileArgs, number, whole};
+use crate::cmd::bench::generator_options::{CONNECTION_OPTIONS, kept_by_cable};
 use crate::cmd::bench::serving_generator::{ServingGenerator, Wiring};
 use crate::tester::{HOLD_MAX_MS, Load, MAX_FLOWS, SimulatedDevice, SimulatedTester, Tester};
 use anyhow::{Context, bail};
@@ -110,11 +111,11 @@ impl ConnectionSearch<'_> {
             let tester = Box::new(SimulatedTester::new(device));
             return Ok(OpenTester { tester, _generator: None });
         }
-        self.serve(&Wiring::ports(ports))
+        self.serve(&Wiring::ports(ports), self.options)
     }
 
-    fn serve(&self, wiring: &Wiring) -> anyhow::Result<OpenTester> {
-        let generator = ServingGenerator::start(wiring, self.options);
+    fn serve(&self, wiring: &Wiring, options: &[String]) -> anyhow::Result<OpenTester> {
+        let generator = ServingGenerator::start(wiring, options);
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
         }
@@ -138,13 +139,14 @@ impl ConnectionSearch<'_> {
         }
     }
 
-    /// Measures what the tester bears without the device.
+    /// Measures what the tester sustains without the device.
     pub(in super::super) fn calibrate(
         &self,
         (plan, kind): (Plan<'_>, LoadKind),
         ports: CableOrPorts<'_>,
         progress: Progress<'_>,
     ) -> anyhow::Result<Calibration> {
+        let kept = kept_by_cable(self.options, CONNECTION_OPTIONS);
         let (wiring, shown) = match ports {
             CableOrPorts::Cable => (Wiring::cable(), "cable"),
             CableOrPorts::Ports(ports) => (Wiring::ports(ports), ports),
@@ -154,7 +156,7 @@ impl ConnectionSearch<'_> {
                 let tester = Box::new(SimulatedTester::new(device.without_limits()));
                 OpenTester { tester, _generator: None }
             }
-            None => self.serve(&wiring).context("--calibrate")?,
+            None => self.serve(&wiring, &kept).context("--calibrate")?,
         };
         let mut trials = self.trials(&mut tester, kind);
         // There is no device to reset.

@@ -52,6 +52,10 @@ impl Measurement {
         if missed > 0 {
             reasons.push(format!("its ports dropped {} packets", units::thousands(missed)));
         }
+        let unsent = self.counts.unsent();
+        if unsent > 0 && !self.counts.is_offered_short() {
+            reasons.push(format!("it did not send {} in time", units::thousands(unsent)));
+        }
         if self.longest_gap_ns > GAP_TOLERATED_NS {
             let gap = units::duration(self.longest_gap_ns);
             reasons.push(format!("its receiver did not run for {gap}"));

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Prints progress and results of searches, and writes them to files.
 
+use crate::cmd::bench::origin::origin_of_now;
 use crate::cmd::report::PageFile;
 use crate::is_closed_pipe;
 use anyhow::Context;
-use doctor::host::{Processor, Software};
 use report::output::{JsonFile, refuse_to_overwrite, write_line};
-use results::Host;
+use results::Origin;
 use results::search::{KIND, SearchResults};
 use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 /// Where results go.
 #[derive(clap::Args)]
@@ -91,14 +90,14 @@ impl Outputs {
 
 /// Returns results without searches, with what is known about this host and command.
 pub(in super::super) fn results_of_now() -> SearchResults {
-    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let Origin { millrace, dpdk, started_unix_s, command, hostname: _, host } = origin_of_now();
     SearchResults {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: millrace,
         kind: KIND.to_owned(),
-        dpdk: dpdk::version(),
-        started_unix_s: started.as_millis() as f64 / 1e3,
-        command: std::env::args_os().map(|word| word.to_string_lossy().into()).collect(),
-        host: Host { cpu: Processor::name_of_this_host(), kernel: Software::kernel_of_this_host() },
+        dpdk,
+        started_unix_s,
+        command,
+        host,
         ..SearchResults::default()
     }
 }

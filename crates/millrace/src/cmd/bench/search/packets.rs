@@ -3,7 +3,8 @@
 
 use super::generator::Generator;
 use super::loads::{Traffic, Unit};
-use super::{CalibrationPorts, GENERATOR_OPTIONS, SearchArgs, calibration};
+use super::{CalibrationPorts, SearchArgs, calibration};
+use crate::cmd::bench::generator_options::{PACKET_OPTIONS, kept_by_cable};
 use crate::ports::PortNames;
 use anyhow::Context;
 use results::search::{Calibration, SearchResults};
@@ -44,13 +45,13 @@ impl SearchArgs {
         Ok(())
     }
 
-    /// Measures what the tester bears without the device, with the streams of `generator`.
+    /// Measures what the tester sustains without the device, with the streams of `generator`.
     fn calibrate(
         &self,
         generator: &Generator,
         size: Option<u32>,
     ) -> anyhow::Result<Option<Calibration>> {
-        let kept = self.options_of_rings();
+        let kept = kept_by_cable(&self.generator_options, PACKET_OPTIONS);
         let (ports, options) = match &self.calibrate {
             CalibrationPorts::None => return Ok(None),
             CalibrationPorts::Ports(ports) => (ports.as_str(), &self.generator_options),
@@ -63,18 +64,5 @@ impl SearchArgs {
         let progress = |line: &str| self.report(size, line);
         let calibration = calibration::calibrate(self.plan(), ports, &mut tester, &progress);
         calibration.context("--calibrate").map(Some)
-    }
-
-    /// Returns the options of the generator that work with rings in memory.
-    pub(super) fn options_of_rings(&self) -> Vec<String> {
-        let mut is_kept = true;
-        let options = self.generator_options.iter().filter(|word| {
-            if word.starts_with('-') {
-                let name = word.split('=').next().unwrap_or_default();
-                is_kept = GENERATOR_OPTIONS.contains(&(name, true));
-            }
-            is_kept
-        });
-        options.cloned().collect()
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) const HEADING: &'static str = "  time      conn/s    active  failed  setup p50      \
+    pub(super) const HEADING: &'static str = "  time      conn/s      open  failed  setup p50      \
                                               p99  first byte p50      p99  response p50      p99  \
                                               sent Mpps    Gb/s";
 

@@ -152,7 +152,7 @@ fn trials_that_the_tester_disturbed_are_made_again() {
     assert!(again.clone().count() > 5 && again.into_iter().all(|it| it.verdicts.is_empty()));
 }
 
-/// On rings the tester bears little more than the device: nobody knows whose limit it is.
+/// On rings the tester sustains little more than the device: nobody knows whose limit it is.
 #[test]
 fn an_answer_close_to_the_calibration_is_the_tester_s() {
     let goals = [goal("ndr").unwrap()];
@@ -168,7 +168,7 @@ fn an_answer_close_to_the_calibration_is_the_tester_s() {
     let device = Simulated { device: 2e6, ..FAST };
     let found = search_with(device, LIMITS, Some(slow), None);
     assert_eq!(outcomes(&found), [Outcome::TesterLimit; 2]);
-    assert!(found.search.answers[0].reason.contains("back to back it bears 2.0"));
+    assert!(found.search.answers[0].reason.contains("back to back it sustains 2.0"));
     let fast = calibration(f64::INFINITY);
     assert!(fast.bears_largest && fast.trials.len() == 1);
     let found = search_with(device, LIMITS, Some(fast), None);
@@ -184,7 +184,7 @@ fn reasons_say_why_an_answer_is_not_regular() {
     };
     let (outcome, reason, _) = ends(FAST, LIMITS);
     assert_eq!(outcome, Outcome::BearsLargest);
-    assert_eq!(reason, "the device bears the largest load");
+    assert_eq!(reason, "the device sustains the largest load");
     let (outcome, reason, _) = ends(Simulated { device: 1e3, ..FAST }, LIMITS);
     assert_eq!(outcome, Outcome::FailsAtSmallest);
     assert_eq!(reason, "the smallest load is too much");

@@ -103,8 +103,8 @@ fn of_losses_that_shrink_at_higher_rates_the_lower_answer_is_found() {
     assert_eq!((strict.outcome, lax.outcome), (Outcome::Regular, Outcome::Regular));
     let (lower, upper) = (strict.lower.unwrap(), strict.upper.unwrap());
     assert!(lower < 50e3 && upper >= 50e3 && (upper - lower) / upper <= 0.02, "{lower} {upper}");
-    let bears = 60e3 / 0.945;
-    assert!(lax.lower.unwrap() <= bears && lax.upper.unwrap() >= bears, "{lax:?}");
+    let sustains = 60e3 / 0.945;
+    assert!(lax.lower.unwrap() <= sustains && lax.upper.unwrap() >= sustains, "{lax:?}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_tester_slower_than_the_device_is_reported_as_such() {
 }
 
 #[test]
-fn a_device_that_bears_all_or_nothing_has_no_figure() {
+fn a_device_that_sustains_all_or_nothing_has_no_figure() {
     let all = search("limit=1e9", LoadKind::Rate, &["quick"]);
     assert_eq!(all.answers[0].outcome, Outcome::BearsLargest);
     let none = search("limit=50", LoadKind::Rate, &["quick"]);
