@@ -67,6 +67,8 @@ pub enum Counter {
     TableFull,
     /// Times that a port had no room for a frame at once.
     Blocked,
+    /// Times that connections were due and the port had no room for their first packets.
+    HeldBack,
     /// RSTs that were sent.
     ResetsSent,
     /// Frames that the port had no room for until the end.
@@ -95,7 +97,7 @@ pub enum Counter {
 
 impl Counter {
     /// All of them, in the order of their values.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::Attempted,
         Self::Established,
         Self::Completed,
@@ -124,6 +126,7 @@ impl Counter {
         Self::Foreign,
         Self::TableFull,
         Self::Blocked,
+        Self::HeldBack,
         Self::ResetsSent,
         Self::Unsent,
         Self::FramesSent,
@@ -181,6 +184,7 @@ impl Counter {
             Self::Foreign => "foreign",
             Self::TableFull => "table_full",
             Self::Blocked => "blocked",
+            Self::HeldBack => "held_back",
             Self::ResetsSent => "resets_sent",
             Self::Unsent => "unsent",
             Self::FramesSent => "frames_sent",

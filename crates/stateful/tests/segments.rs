@@ -346,3 +346,29 @@ fn a_reset_after_both_fins_is_no_failure() {
     end.hear(&end.next(RST | ACK));
     assert_eq!((end.count(Counter::Completed), end.count(Counter::Reset)), (1, 0));
 }
+
+/// A port without room.
+struct Full;
+
+impl Output for Full {
+    fn room(&mut self) -> usize {
+        0
+    }
+
+    fn push(&mut self, _: impl FnOnce(&mut [u8]) -> usize) {
+        unreachable!("there is no room");
+    }
+}
+
+#[test]
+fn connections_that_wait_for_room_are_counted() {
+    let mut end = End::new(Role::Client, ["{ send = 1 }", "{ receive = 1 }"]);
+    end.stack.start(1.0, 0, 0);
+    assert!(!end.stack.open(5 * MS, &mut Full));
+    let counters = end.stack.counters();
+    assert_eq!((counters[Counter::HeldBack], counters[Counter::Attempted]), (1, 0));
+    end.stack.open(5 * MS, &mut Sent::default());
+    let counters = end.stack.counters();
+    // The profile has two in all, for one address and port: the second has no tuple.
+    assert_eq!((counters[Counter::HeldBack], counters[Counter::Attempted]), (1, 1));
+}

@@ -22,6 +22,9 @@ const ON_THEIR_WAY: Duration = Duration::from_millis(100);
 const OVERDUE_MAX: f64 = 0.001;
 /// Seconds of the rate that may be due in addition: another program may have the cpu that long.
 const OVERDUE_S: f64 = 0.01;
+/// Times that connections had to wait for room at the port, for each one opened, from which on the
+/// port and not the generator is slow. Up to 32 connections are opened at a time.
+const HELD_BACK_MIN: f64 = 0.001;
 /// Bytes of the FCS, which drivers do not count.
 const FCS: u64 = 4;
 
@@ -95,20 +98,24 @@ impl GeneratorTester {
         [client, server].into_iter().flatten().any(|end| end.counters.active() > 0)
     }
 
-    /// Returns why the generator itself limited the load.
-    fn limits(&mut self, [client, server]: &[Counters; 2], overdue: u64) -> Vec<String> {
-        let mut limits = Vec::new();
+    /// Returns why the generator itself limited the load, and why the device or the link did.
+    fn limits(&self, [client, server]: &[Counters; 2], overdue: u64) -> [Vec<String>; 2] {
+        let (mut limits, mut of_link) = (Vec::new(), Vec::new());
         let attempted = client[Counter::Attempted].max(1);
         let tolerated = attempted as f64 * OVERDUE_MAX + self.load.cps * OVERDUE_S;
+        if overdue as f64 > tolerated {
+            let is_held_back = client[Counter::HeldBack] as f64 > attempted as f64 * HELD_BACK_MIN;
+            let (reasons, why) = match is_held_back {
+                true => (&mut of_link, "the port took no more packets"),
+                false => (&mut limits, "the generator was too slow"),
+            };
+            reasons.push(format!("{overdue} connections were due and not opened yet: {why}"));
+        }
         // Those without a record of memory are counted as an error.
         let without_tuple = client[Counter::Unopened].saturating_sub(client[Counter::TableFull]);
-        for (count, why) in [
-            (overdue, "were due and not opened yet: the generator was too slow"),
-            (without_tuple, "were not opened: all their addresses and ports were in use"),
-        ] {
-            if count as f64 > tolerated {
-                limits.push(format!("{count} connections {why}"));
-            }
+        if without_tuple as f64 > tolerated {
+            let why = "were not opened: all their addresses and ports were in use";
+            limits.push(format!("{without_tuple} connections {why}"));
         }
         let lost = client[Counter::HandOffsLost] + server[Counter::HandOffsLost];
         if lost > 0 {
@@ -121,7 +128,7 @@ impl GeneratorTester {
                 limits.push(format!("port {name} missed {missed} packets: it had no room"));
             }
         }
-        limits
+        [limits, of_link]
     }
 }
 
@@ -254,6 +261,7 @@ impl Tester for GeneratorTester {
             side.failed = *failed;
         }
         let [client_side, server_side] = sides;
+        let [limits, link_limits] = self.limits(&counted, client.overdue);
         Ok(TesterStatistics {
             elapsed_s: self.stopped_after_s.unwrap_or(elapsed_s),
             client: client_side,
@@ -262,7 +270,8 @@ impl Tester for GeneratorTester {
             first_byte: percentiles(&client.latencies.first_byte),
             response: percentiles(&client.latencies.response),
             rates: None,
-            limits: self.limits(&counted, client.overdue),
+            limits,
+            link_limits,
         })
     }
 }

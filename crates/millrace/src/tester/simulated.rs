@@ -303,6 +303,7 @@ impl Tester for SimulatedTester {
             response: None,
             rates: None,
             limits: counted.has_tester_limit.then(limit).into_iter().collect(),
+            link_limits: Vec::new(),
         })
     }
 

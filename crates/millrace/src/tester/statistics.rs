@@ -25,6 +25,9 @@ pub(crate) struct TesterStatistics {
     pub(crate) rates: Option<Rates>,
     /// Why the tester itself, not the device, limited the load; empty if it did not.
     pub(crate) limits: Vec<String>,
+    /// Why the device or the link limited the load: a port took no more packets.
+    #[serde(default)]
+    pub(crate) link_limits: Vec<String>,
 }
 
 /// Rates of the last moment, of both sides together. Those of TRex are smoothed, so they are not

@@ -141,7 +141,9 @@ impl Stack {
     pub fn open(&mut self, now_ns: u64, out: &mut impl Output) -> bool {
         let mut is_any = self.release(now_ns, out);
         for template in 0..self.openers.len() {
-            let due = self.openers[template].due(now_ns).min(OPENED_MAX).min(out.room() as u64);
+            let wanted = self.openers[template].due(now_ns).min(OPENED_MAX);
+            let due = wanted.min(out.room() as u64);
+            self.counters[Counter::HeldBack] += u64::from(due < wanted);
             if due > 0 {
                 self.open_batch(template, due as usize, now_ns, out);
                 is_any = true;

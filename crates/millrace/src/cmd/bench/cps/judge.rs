@@ -50,6 +50,8 @@ pub(super) struct Verdict {
     pub(super) lost_percent: Option<f64>,
     /// Why the tester was the limit; empty if it was not.
     pub(super) tester_limits: Vec<String>,
+    /// Why the device or the link took no more packets; empty if they did.
+    pub(super) link_limits: Vec<String>,
 }
 
 impl Judge<'_> {
@@ -63,18 +65,20 @@ impl Judge<'_> {
         let within = |share: Option<f64>| share.is_none_or(|it| it <= self.threshold_percent);
         let is_sustained = attempted > 0 && within(failed_percent) && within(lost_percent);
         let tester_limits = self.tester_limits();
+        let link_limits = self.statistics.link_limits.clone();
         // What a tester loses may look like losses of the device. Connections that it did not open
         // do not.
         let has_fault = !self.statistics.limits.is_empty();
         let is_tester_limit = has_fault || is_sustained && !tester_limits.is_empty();
         let is_fast = attempted as f64 >= OPENED_OF_FAST * self.due();
         Verdict {
-            is_good: is_sustained && tester_limits.is_empty(),
+            is_good: is_sustained && tester_limits.is_empty() && link_limits.is_empty(),
             is_tester_limit,
             is_disturbed: is_tester_limit && is_fast,
             failed_percent,
             lost_percent,
             tester_limits,
+            link_limits,
         }
     }
 
@@ -110,7 +114,8 @@ impl Judge<'_> {
         let mut limits = self.statistics.limits.clone();
         let (due, attempted) = (self.due(), self.statistics.client.attempted);
         // At low rates a connection more or less says nothing.
-        if limits.is_empty() && (attempted as f64) < OPENED_MIN * due - 1.0 {
+        let is_known = !limits.is_empty() || !self.statistics.link_limits.is_empty();
+        if !is_known && (attempted as f64) < OPENED_MIN * due - 1.0 {
             limits.push(format!("it opened {attempted} of {due:.0} connections"));
         }
         limits
@@ -193,6 +198,11 @@ mod tests {
         let limits = vec!["its cpu was taken away".to_owned()];
         let told = TesterStatistics { limits, ..sample(0, 0) };
         assert!(judge(&told).by_connections().is_tester_limit);
+        // A device that takes no more packets holds the tester up.
+        let link_limits = vec!["the port took no more packets".to_owned()];
+        let held = TesterStatistics { link_limits, ..sample(0, 0) };
+        let verdict = Judge { cps: 1020.0, ..judge(&held) }.by_connections();
+        assert!(!verdict.is_good && !verdict.is_tester_limit && verdict.tester_limits.is_empty());
         // If connections fail as well, the tester may have lost their packets.
         let both = TesterStatistics { client: sample(2, 0).client, ..told };
         assert!(judge(&both).by_connections().is_tester_limit);

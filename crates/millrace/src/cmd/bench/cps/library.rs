@@ -87,5 +87,6 @@ pub(in super::super) fn faults(
     }
     let limit = |why: &String| format!("the generator is the limit: {why}");
     faults.extend(verdict.tester_limits.iter().map(limit));
+    faults.extend(verdict.link_limits);
     faults
 }

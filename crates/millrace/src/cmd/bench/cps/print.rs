@@ -56,6 +56,9 @@ impl Printer<'_> {
         for limit in &verdict.tester_limits {
             self.line(&format!("    the generator is the limit: {limit}"))?;
         }
+        for limit in &verdict.link_limits {
+            self.line(&format!("    the device or the link is the limit: {limit}"))?;
+        }
         Ok(())
     }
 

@@ -215,8 +215,11 @@ fn measurement(course: &Course, counted: &Counted, seconds: f64) -> Measurement 
     let share = due.client.attempted as f64 / expected.max(1.0);
     // At low rates a connection more or less says nothing.
     let is_in_time = due.client.attempted as f64 >= expected * OPENED_MIN - 1.0;
+    let is_held_up = !end.link_limits.is_empty() || !due.link_limits.is_empty();
     let in_time = if is_in_time { f64::INFINITY } else { intended as f64 * share };
-    let offered = (in_time as u64).min(end.client.attempted);
+    let opened_in_time = (in_time as u64).min(end.client.attempted);
+    // What the device does not take counts as offered, and as lost.
+    let offered = if is_held_up { intended } else { opened_in_time };
     let forwarded = match course.held_s {
         Some(_) => end.client.completed.min(end.server.completed),
         None => end.client.attempted.saturating_sub(lost_at_rate(end)),
@@ -254,7 +257,7 @@ fn measurement(course: &Course, counted: &Counted, seconds: f64) -> Measurement 
         counts: Counts {
             intended,
             offered,
-            forwarded: forwarded.saturating_sub(end.client.attempted.saturating_sub(offered)),
+            forwarded: forwarded.saturating_sub(end.client.attempted - opened_in_time),
             ..Counts::default()
         },
         limits: end.limits.clone(),

@@ -217,3 +217,22 @@ fn a_signal_ends_a_trial_in_order() {
     let error = trials.measure(100.0, 1.0).unwrap_err();
     assert_eq!(error.to_string(), "interrupted");
 }
+
+/// A device that takes no more packets has lost the connections that could not be opened.
+#[test]
+fn connections_that_the_link_holds_up_are_lost() {
+    let opened = side(800, 800, FailureCounts::default());
+    let end = TesterStatistics {
+        elapsed_s: 2.0,
+        client: opened.clone(),
+        server: opened,
+        link_limits: vec!["the port took no more packets".to_owned()],
+        ..TesterStatistics::default()
+    };
+    let course = Course::new(LoadKind::Rate, Load::of_rate(1.0), 1000.0, 1.0);
+    let counted = Counted { due: end.clone(), open: end.clone(), end };
+    let measured = measurement(&course, &counted, 1.0);
+    let counts = measured.counts;
+    assert_eq!((counts.offered, counts.forwarded, counts.lost()), (1000, 800, 200));
+    assert_eq!((measured.trial(1.0, None).1, measured.reasons()), (0.2, vec![]));
+}
