@@ -539,3 +539,22 @@ fn every_crate_is_on_the_map() {
     }
     assert_none(complaints);
 }
+
+/// Most crates have no examples in their documentation, and say so: looking for them takes time.
+#[test]
+fn examples_in_documentation_are_tested() {
+    let mut complaints = Vec::new();
+    for file in files().iter().filter(|file| file.is(&[".rs"])) {
+        let Some((name, _)) = file.path.strip_prefix("crates/").and_then(|it| it.split_once('/'))
+        else {
+            continue;
+        };
+        let manifest = read_if_there(&format!("crates/{name}/Cargo.toml")).unwrap_or_default();
+        let mut lines = file.text.lines().map(str::trim_start);
+        let has_example = lines.any(|it| it.starts_with("/// ```") || it.starts_with("//! ```"));
+        if has_example && manifest.contains("doctest = false") {
+            complaints.push(format!("{}: remove doctest = false from the crate", file.path));
+        }
+    }
+    assert_none(complaints);
+}

@@ -37,8 +37,9 @@ pub(crate) struct GeneratorTester {
     is_running: bool,
     /// The counts when they were cleared, and the time of that.
     base: Base,
-    /// Seconds that were counted until the load stopped.
+    /// Seconds that were counted until the load stopped, and connections that were due then.
     stopped_after_s: Option<f64>,
+    overdue_at_stop: u64,
     /// Failures of clients and servers until connections were cut off: the other end counts each
     /// of those as reset.
     failed_before_abort: Option<[FailureCounts; 2]>,
@@ -69,6 +70,7 @@ impl GeneratorTester {
             is_running: false,
             base: Base::default(),
             stopped_after_s: None,
+            overdue_at_stop: 0,
             failed_before_abort: None,
         })
     }
@@ -204,7 +206,7 @@ impl Tester for GeneratorTester {
         }
         self.load = *load;
         self.begin_counting();
-        self.stopped_after_s = None;
+        (self.stopped_after_s, self.overdue_at_stop) = (None, 0);
         let ramp = Duration::from_secs(load.ramp_up_s.into());
         self.session.start(self.multiplier(load.cps), ramp)?;
         self.is_running = true;
@@ -225,6 +227,8 @@ impl Tester for GeneratorTester {
         }
         self.is_running = false;
         self.stopped_after_s = Some(self.session.elapsed().as_secs_f64() - self.base.at_s);
+        // A load that has stopped has no connections due.
+        self.overdue_at_stop = self.session.poll().client.as_ref().map_or(0, |it| it.overdue);
         self.session.stop()?;
         self.session.wait_for_reports();
         let begun = Instant::now();
@@ -261,7 +265,7 @@ impl Tester for GeneratorTester {
             side.failed = *failed;
         }
         let [client_side, server_side] = sides;
-        let [limits, link_limits] = self.limits(&counted, client.overdue);
+        let [limits, link_limits] = self.limits(&counted, client.overdue.max(self.overdue_at_stop));
         Ok(TesterStatistics {
             elapsed_s: self.stopped_after_s.unwrap_or(elapsed_s),
             client: client_side,

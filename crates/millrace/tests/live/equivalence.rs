@@ -66,7 +66,10 @@ fn every_personality_leaves_every_conversation_as_it_is() {
     let (plain, expected) = run("", "off", "always");
     let packets = count(&plain.summary()["ledger"]["rx"]);
     assert_eq!(packets, FRAMES as u64 * u64::from(LOOPS));
-    for name in ::twin::personality::NAMES {
+    // Those that differ most: marks and counts are found, no counts, no marks, and no rules at all.
+    let some = ["cx6dx", "x710-17.02", "ntnic", "n6010"];
+    let is_run = |name: &&str| runs_all_cases() || some.contains(name);
+    for name in ::twin::personality::NAMES.into_iter().filter(is_run) {
         let (ended, conversations) = run(&format!(",personality={name}"), "measured", "1/64");
         assert!(conversations == expected, "{name}");
         let summary = ended.summary();

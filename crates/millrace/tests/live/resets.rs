@@ -7,6 +7,7 @@ use crate::equivalence::{LOOPS, is_client, write_workload};
 use crate::new_scratch;
 use crate::offload::{assert_no_rule_left, ports, run_through};
 use crate::records::{Conversations, conversations};
+use crate::runs_all_cases;
 use crate::twin::{Bench, driver};
 use serde_json::Value;
 use std::fs::File;
@@ -40,7 +41,8 @@ fn resets_leave_every_conversation_as_it_is() {
     }
     let loops = format!("loops={LOOPS}");
     let (_, expected) = run(&loops, "off", "1");
-    for (policy, workers) in [("off", "1"), ("all", "1"), ("all", "2"), ("measured", "2")] {
+    let cases = [("off", "1"), ("all", "2"), ("measured", "2"), ("all", "1")];
+    for (policy, workers) in cases.into_iter().take(if runs_all_cases() { 4 } else { 3 }) {
         let (ended, conversations) = run(&format!("{loops},reset_after=40000"), policy, workers);
         assert!(conversations == expected, "{policy} {workers}");
         let summary = ended.summary();
