@@ -89,6 +89,10 @@ pub(crate) struct Context<'a, O> {
     pub(crate) out: &'a mut O,
 }
 
+/// Steps of a program that are done at once. A program of loops without data or waits would hold up
+/// all others.
+pub(crate) const STEPS_AT_ONCE: u32 = 256;
+
 impl<'a, O: Output> Context<'a, O> {
     #[inline(always)]
     pub(crate) fn tick(&self) -> u32 {

@@ -2,7 +2,7 @@
 //! The record of one end of a connection. Millions of them fit into memory, so that each field has
 //! the smallest type that holds its values. Times are ticks of the [wheel](crate::wheel).
 
-use crate::wheel::NONE;
+use crate::wheel::{NONE, earlier};
 
 /// Number of a record in the table.
 pub(crate) type EndpointId = u32;
@@ -203,7 +203,7 @@ impl Endpoint {
     #[inline(always)]
     pub(crate) fn wait_transport(&mut self, now: u32, after: u32) {
         self.relink_if_earlier(now, after);
-        self.transport_at = now + after;
+        self.transport_at = deadline(now, after);
         self.set(flag::TRANSPORT_WAITS);
     }
 
@@ -211,7 +211,7 @@ impl Endpoint {
     #[inline(always)]
     pub(crate) fn wait_program(&mut self, now: u32, after: u32) {
         self.relink_if_earlier(now, after);
-        self.program_at = now + after;
+        self.program_at = deadline(now, after);
         self.set(flag::PROGRAM_WAITS);
     }
 
@@ -233,7 +233,16 @@ impl Endpoint {
         if !self.has(flag::PROGRAM_WAITS) {
             self.program_at = NONE;
         }
-        self.transport_at.min(self.program_at)
+        earlier(self.transport_at, self.program_at)
+    }
+}
+
+/// Returns the tick that is `after` ticks from now, or the next one if that is [`NONE`].
+#[inline(always)]
+fn deadline(now: u32, after: u32) -> u32 {
+    match now.wrapping_add(after) {
+        NONE => 0,
+        at => at,
     }
 }
 

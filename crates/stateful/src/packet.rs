@@ -2,7 +2,7 @@
 //! Reads the headers of received frames. Checksums are verified here.
 
 use crate::frame::{Path, Segment, add_segment, pseudo, write_tcp};
-use crate::profile::{number_of, number_of_v4};
+use crate::profile::{is_ipv4, number_of, number_of_v4};
 use std::net::IpAddr;
 use std::ops::Range;
 use wire::checksum::{Sum, internet};
@@ -151,9 +151,14 @@ fn read_ipv6(packet: &[u8], at: usize) -> Result<Transport<'_>, NotRead> {
     if ip.version() != 6 || end > packet.len() {
         return Err(NotRead::Malformed);
     }
+    let (src, dst) = (number_of(IpAddr::V6(ip.src())), number_of(IpAddr::V6(ip.dst())));
+    // Addresses that stand for those of IPv4 are ours, and on no wire (RFC 4291 section 2.5.5.2).
+    if is_ipv4(src) || is_ipv4(dst) {
+        return Err(NotRead::Malformed);
+    }
     Ok(Transport {
-        src: number_of(IpAddr::V6(ip.src())),
-        dst: number_of(IpAddr::V6(ip.dst())),
+        src,
+        dst,
         protocol: ip.next_header(),
         bytes: &packet[Ipv6::LEN..end],
         at: at + Ipv6::LEN,

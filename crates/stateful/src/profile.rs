@@ -120,6 +120,15 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// Lets ends wait for each other's pauses, of which this is the longest.
+    /// Makes an end wait for longer than the other end delays its data.
+    fn wait_for_delays(&mut self, longest_ms: u32) {
+        for timeout in [&mut self.idle_ms, &mut self.answer_ms] {
+            if *timeout <= longest_ms {
+                *timeout = longest_ms.saturating_add(Self::default().answer_ms);
+            }
+        }
+    }
+
     fn wait_for_pauses(&mut self, longest_ms: u32) {
         if longest_ms > 0 {
             let least = longest_ms.saturating_add(Self::default().answer_ms);
@@ -266,6 +275,8 @@ impl Profile {
         }
         Share::assign(&mut templates, servers.count())?;
         timeouts.wait_for_pauses(longest_pause_ms);
+        let programs = templates.iter().flat_map(|it| [&it.client, &it.server]);
+        timeouts.wait_for_delays(programs.map(Program::longest_delay_ms).max().unwrap_or(0));
         Ok(Self { clients, servers, client_ports, timeouts, templates, churn: None, notes })
     }
 

@@ -103,6 +103,15 @@ const MESSAGE_MAX: u32 = 1 << 30;
 const STEPS_MAX: usize = 65_000;
 
 impl Program {
+    /// Returns the longest delay, rounded up.
+    pub(crate) fn longest_delay_ms(&self) -> u32 {
+        let delay = |step: &Step| match step {
+            Step::Delay(_, max) => max.div_ceil(1000),
+            _ => 0,
+        };
+        self.steps.iter().map(delay).max().unwrap_or(0)
+    }
+
     /// Compiles actions.
     pub(crate) fn new(actions: &[Action]) -> Result<Self, ProgramError> {
         let mut program = Self::default();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Bytes after which the pattern repeats: a prime, so that data that is shifted by a power of two
 /// differs.
 const PERIOD: usize = 4093;
-/// Longest payload of a frame.
+/// Longest payload of a frame that we send or expect.
 const PAYLOAD_MAX: usize = 9216;
 
 /// The pattern, long enough for a payload from any place of the period.
@@ -104,6 +104,9 @@ impl Script {
     /// True if `bytes` are those of the stream from this place on.
     #[inline(always)]
     pub(crate) fn has(&self, offset: u32, bytes: &[u8]) -> bool {
+        if bytes.len() > PAYLOAD_MAX {
+            return false;
+        }
         if self.pieces.len() <= 1 && self.is_pattern() {
             return bytes == pattern_at(offset, bytes.len());
         }
@@ -218,5 +221,13 @@ mod tests {
         script.write(u32::MAX, &mut bytes);
         assert!(script.has(u32::MAX, &bytes));
         assert!(!script.has(u32::MAX - 2, &bytes));
+    }
+
+    #[test]
+    fn bytes_beyond_any_payload_are_not_expected() {
+        let mut script = Script::default();
+        script.push_pattern(100_000);
+        assert!(script.has(3, pattern_at(3, PAYLOAD_MAX)));
+        assert!(!script.has(3, &[0; PAYLOAD_MAX + 5000]));
     }
 }

@@ -5,6 +5,7 @@
 mod hold;
 mod icmp;
 mod open;
+mod unknown;
 
 use crate::addresses::Addresses;
 use crate::context::{Context, Fate, Macs, Waits};
@@ -12,16 +13,16 @@ use crate::counters::{Counter, Counters, Latencies};
 use crate::endpoint::{EndpointId, State, flag};
 use crate::frame::Output;
 use crate::packet::{Headers, NotRead, read};
-use crate::profile::{Profile, Transport};
+use crate::profile::Profile;
 use crate::sharing::{Ends, Sharing};
 use crate::table::{Key, Table};
 use crate::tcp::WINDOW_MAX;
-use crate::wheel::{NONE, Wheel, tick_of};
+use crate::wheel::{NONE, Wheel, is_over, tick_of};
 use hold::Held;
 pub use icmp::Note;
 use open::Opener;
 use std::sync::Arc;
-use wire::tcp::{ACK, FIN, RST, SYN};
+use wire::tcp::{ACK, RST, SYN};
 
 /// Most frames of a burst: as many as DPDK queues hand over at once.
 pub const BURST_MAX: usize = 64;
@@ -65,6 +66,8 @@ struct Noted {
     headers: Headers,
     key: Option<Key>,
     hash: u64,
+    /// True if it comes from an address that no connection has.
+    is_unknown: bool,
 }
 
 /// The ends of connections of one worker.
@@ -211,16 +214,21 @@ impl Stack {
         };
         let remote = match self.role {
             Role::Client => self.addresses.number(headers.src),
-            Role::Server => self.addresses.learn(headers.src),
+            // Only what begins a connection makes its sender known.
+            Role::Server if headers.is_udp || headers.flags & (SYN | ACK | RST) == SYN => {
+                self.addresses.learn(headers.src)
+            }
+            Role::Server => self.addresses.number(headers.src),
         };
         let Some(remote) = remote else {
-            self.counters[Counter::Stray] += 1;
+            *noted = Noted { headers, is_unknown: self.role == Role::Server, ..Noted::default() };
+            self.counters[Counter::Stray] += u64::from(self.role == Role::Client);
             return Note::Noted;
         };
         let Headers { sport, dport, is_udp, .. } = headers;
         let key = Key { remote, local, remote_port: sport, local_port: dport, is_udp };
         let hash = key.hash();
-        *noted = Noted { headers, key: Some(key), hash };
+        *noted = Noted { headers, key: Some(key), hash, is_unknown: false };
         Note::Noted
     }
 
@@ -246,10 +254,18 @@ impl Stack {
         now_ns: u64,
         out: &mut impl Output,
     ) -> Option<u16> {
-        let Noted { headers, key, hash } = self.burst[number];
+        let Noted { headers, key, hash, is_unknown } = self.burst[number];
+        let Headers { src, dst, sport, dport, is_udp, .. } = headers;
+        if is_unknown {
+            // Another worker may know the peer.
+            let other = self.other_owner([dst, src], [dport, sport], is_udp);
+            if other.is_none() {
+                self.answer_stray(number, frame, out);
+            }
+            return other;
+        }
         let key = key?;
         let Some(id) = self.table.find(&key, hash) else {
-            let Headers { src, dst, sport, dport, is_udp, .. } = headers;
             // The peer has sent it.
             let other = self.other_owner([dst, src], [dport, sport], is_udp);
             if other.is_none() {
@@ -284,76 +300,6 @@ impl Stack {
         other
     }
 
-    /// Processes a packet without a record: a server accepts a new connection.
-    fn process_unknown(&mut self, number: usize, frame: &[u8], now_ns: u64, out: &mut impl Output) {
-        let Noted { headers, key, hash } = self.burst[number];
-        let Some(key) = key else { return };
-        let transport = if headers.is_udp { Transport::Udp } else { Transport::Tcp };
-        let is_first = headers.is_udp || headers.flags & (SYN | ACK | RST) == SYN;
-        if !is_first || self.role != Role::Server {
-            return self.answer_stray(number, frame, out);
-        }
-        let place = self.addresses.place_of_server(key.local);
-        let Some(template) = self.profile.template_at(transport, headers.dport, place) else {
-            return self.answer_stray(number, frame, out);
-        };
-        let state = if headers.is_udp { State::Udp } else { State::SynReceived };
-        if headers.is_udp {
-            let data = &frame[headers.payload()];
-            let first = self.profile.templates[template].client.sent();
-            if data.is_empty() || !first.has(0, data) {
-                self.counters[Counter::UnexpectedDatagrams] += 1;
-                return;
-            }
-        }
-        let Some(id) = self.table.insert(&key, hash, state) else {
-            self.counters[Counter::TableFull] += 1;
-            return;
-        };
-        self.counters[Counter::Attempted] += 1;
-        let mac = std::array::from_fn(|at| frame[6 + at]);
-        let record = &mut self.table.records[id as usize];
-        (record.template, record.neighbour) = (template as u8, self.macs.number(mac));
-        self.act(id, now_ns, out, |context, end| match headers.is_udp {
-            true => {
-                end.begin_udp();
-                context.receive_udp(end, &headers, &frame[headers.payload()])
-            }
-            false => {
-                end.iss = context.initial_number(hash);
-                context.accept(end, &headers);
-                Fate::Open
-            }
-        });
-    }
-
-    /// Answers a segment that belongs to no connection (RFC 9293 section 3.10.7.1). A FIN is
-    /// acknowledged: it is the end of a connection that this end has forgotten instead of keeping
-    /// it in TIME-WAIT.
-    fn answer_stray(&mut self, number: usize, frame: &[u8], out: &mut impl Output) {
-        let headers = self.burst[number].headers;
-        let is_late_fin = headers.flags & (FIN | ACK | SYN | RST) == FIN | ACK && !headers.is_udp;
-        if !is_late_fin {
-            self.counters[Counter::Stray] += 1;
-        }
-        if headers.is_udp || headers.flags & RST != 0 {
-            return;
-        }
-        let macs = [std::array::from_fn(|at| frame[6 + at]), self.macs.own];
-        if out.room() == 0 {
-            self.counters[Counter::Blocked] += 1;
-            return;
-        }
-        let mut bytes = 0;
-        out.push(|room| {
-            bytes = headers.write_answer(room, macs, is_late_fin);
-            bytes
-        });
-        self.counters[Counter::FramesSent] += 1;
-        self.counters[Counter::BytesSent] += bytes as u64;
-        self.counters[Counter::ResetsSent] += u64::from(!is_late_fin);
-    }
-
     /// Acts on deadlines that are over; true if there was any.
     pub fn expire(&mut self, now_ns: u64, out: &mut impl Output) -> bool {
         let tick = tick_of(now_ns / 1000);
@@ -362,13 +308,13 @@ impl Stack {
             let Some(id) = self.wheel.pop(&mut self.table.records, tick) else { break };
             is_any = true;
             self.act(id, now_ns, out, |context, end| {
-                if end.has(flag::PROGRAM_WAITS) && end.program_at <= tick {
+                if end.has(flag::PROGRAM_WAITS) && is_over(end.program_at, tick) {
                     let fate = context.go_on(end);
                     if fate != Fate::Open {
                         return fate;
                     }
                 }
-                if end.has(flag::TRANSPORT_WAITS) && end.transport_at <= tick {
+                if end.has(flag::TRANSPORT_WAITS) && is_over(end.transport_at, tick) {
                     return match end.state {
                         State::Udp => context.expire_udp(end),
                         _ => context.expire(end),

@@ -170,6 +170,8 @@ impl Table {
         self.close_gap(place);
         let record = &mut self.records[id as usize];
         record.state = State::Free;
+        // Nothing may take it for an end that waits or holds.
+        record.flags = 0;
         record.next = self.free;
         self.free = id;
         self.used -= 1;

@@ -2,7 +2,7 @@
 //! UDP exchanges: each message is a datagram. A datagram that is lost is not sent again; the client
 //! gives up when no answer comes.
 
-use crate::context::{Context, Fate};
+use crate::context::{Context, Fate, STEPS_AT_ONCE};
 use crate::counters::Counter;
 use crate::endpoint::{Endpoint, flag};
 use crate::frame::Output;
@@ -26,7 +26,10 @@ impl<O: Output> Context<'_, O> {
         data: &[u8],
     ) -> Fate {
         let place = end.received();
-        if is_behind(place, self.expected().len()) || !self.expected().has(place, data) {
+        if data.is_empty()
+            || is_behind(place, self.expected().len())
+            || !self.expected().has(place, data)
+        {
             self.count(Counter::UnexpectedDatagrams);
             return Fate::Open;
         }
@@ -41,7 +44,10 @@ impl<O: Output> Context<'_, O> {
 
     /// Does the steps of the program that can be done now.
     pub(crate) fn advance_udp(&mut self, end: &mut Endpoint) -> Fate {
-        while !end.has(flag::PROGRAM_WAITS) {
+        for _ in 0..STEPS_AT_ONCE {
+            if end.has(flag::PROGRAM_WAITS) {
+                break;
+            }
             match self.program().step(end.step) {
                 Step::Send(len) => {
                     if !self.send_datagram(end, len) {
@@ -51,13 +57,17 @@ impl<O: Output> Context<'_, O> {
                     end.written = end.written.wrapping_add(len);
                     end.step += 1;
                 }
-                Step::Receive(len) if !self.has_received(end, len) => break,
+                Step::Receive(len) if !self.has_received(end, len) => {
+                    self.wait_udp(end);
+                    return Fate::Open;
+                }
                 Step::Receive(_) => self.end_receive(end),
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
                 Step::Hold => {
                     self.begin_hold(end);
-                    break;
+                    self.wait_udp(end);
+                    return Fate::Open;
                 }
                 // Profiles refuse WaitForClose over UDP.
                 Step::WaitForClose | Step::Close | Step::Reset => {
@@ -65,13 +75,22 @@ impl<O: Output> Context<'_, O> {
                 }
             }
         }
+        if !end.has(flag::PROGRAM_WAITS) {
+            // The others have their turns first.
+            end.wait_program(self.tick(), 1);
+        }
+        self.wait_udp(end);
+        Fate::Open
+    }
+
+    /// Sets the deadline of an exchange that waits for a datagram.
+    fn wait_udp(&mut self, end: &mut Endpoint) {
         if end.has(flag::PROGRAM_WAITS) || end.has(flag::HOLDS) {
             end.clear(flag::TRANSPORT_WAITS);
         } else {
             let wait = if self.is_client { self.waits.answer } else { self.waits.idle };
             end.wait_transport(self.tick(), wait);
         }
-        Fate::Open
     }
 
     /// Acts at the deadline of an exchange.

@@ -20,13 +20,29 @@ const FURTHEST: u32 = 1_000_000;
 /// In `prev` of the first record of a slot: the number of the slot.
 const HEAD: u32 = 1 << 31;
 
-/// Returns the tick of a time in microseconds. Ticks last 128 us; they do not wrap for 17 years.
+/// Returns the tick of a time in microseconds. Ticks last 128 us, and wrap after six days.
 #[inline(always)]
 pub(crate) fn tick_of(us: u64) -> u32 {
     (us >> TICK_SHIFT) as u32
 }
 
-/// Longest wait in ticks: a day and a half, so that ticks do not wrap.
+/// True if tick `at` is not after `now`. The two are less than three days apart.
+#[inline(always)]
+pub(crate) fn is_over(at: u32, now: u32) -> bool {
+    now.wrapping_sub(at) as i32 >= 0
+}
+
+/// Returns the earlier of two deadlines, which may be [`NONE`].
+#[inline(always)]
+pub(crate) fn earlier(a: u32, b: u32) -> u32 {
+    match (a, b) {
+        (NONE, other) | (other, NONE) => other,
+        _ if is_over(a, b) => a,
+        _ => b,
+    }
+}
+
+/// Longest wait in ticks: a day and a half, less than half of the ticks until they wrap.
 const WAIT_MAX: u64 = 1 << 30;
 
 /// Returns the ticks that a delay lasts, at least 1.
@@ -61,8 +77,9 @@ impl Wheel {
         if records[id as usize].is_linked() {
             self.unlink(records, id);
         }
-        let distance = at.saturating_sub(self.tick).min(FURTHEST);
-        let at = self.tick + distance;
+        let is_due = is_over(at, self.tick);
+        let distance = if is_due { 0 } else { at.wrapping_sub(self.tick).min(FURTHEST) };
+        let at = self.tick.wrapping_add(distance);
         records[id as usize].wake = at.div_ceil(WAKE_TICKS) as u16;
         let slot = if distance < SLOTS { at % SLOTS } else { SLOTS + (at >> SLOT_BITS) % SLOTS };
         self.push(records, id, slot);
@@ -95,7 +112,7 @@ impl Wheel {
 
     /// Takes one record out whose slot is over at tick `now`; `None` if there is none.
     pub(crate) fn pop(&mut self, records: &mut [Endpoint], now: u32) -> Option<EndpointId> {
-        while self.linked > 0 && self.tick <= now {
+        while self.linked > 0 && is_over(self.tick, now) {
             let slot = self.tick % SLOTS;
             if slot == 0 {
                 self.spread(records);
@@ -105,9 +122,11 @@ impl Wheel {
                 self.unlink(records, first);
                 return Some(first);
             }
-            self.tick += 1;
+            self.tick = self.tick.wrapping_add(1);
         }
-        self.tick = self.tick.max(now + 1);
+        if is_over(self.tick, now) {
+            self.tick = now.wrapping_add(1);
+        }
         None
     }
 
@@ -118,7 +137,7 @@ impl Wheel {
             let id = self.heads[slot as usize];
             self.unlink(records, id);
             let record = &records[id as usize];
-            self.link(records, id, record.transport_at.min(record.program_at));
+            self.link(records, id, earlier(record.transport_at, record.program_at));
         }
     }
 }
@@ -132,20 +151,29 @@ mod tests {
         vec![Endpoint { prev: NONE, next: NONE, ..Endpoint::default() }; count]
     }
 
+    /// Returns a deadline that is not [`NONE`].
+    fn deadline(start: u32, after: u32) -> u32 {
+        match start.wrapping_add(1).wrapping_add(after) {
+            NONE => 0,
+            at => at,
+        }
+    }
+
     proptest! {
         /// Records come out at their ticks, neither before nor after, unless they were taken out.
         #[test]
         fn each_record_expires_at_its_tick(
             deadlines in prop::collection::vec((0u32..3_000_000, any::<bool>()), 1..30),
-            start in 0u32..1_000_000,
+            start in prop_oneof![0u32..1_000_000, u32::MAX - 4_000_000..=u32::MAX],
         ) {
             let mut records = records(deadlines.len());
             let mut wheel = Wheel::new();
+            wheel.tick = start;
             prop_assert_eq!(wheel.pop(&mut records, start), None);
             for (id, (after, _)) in deadlines.iter().enumerate() {
-                records[id].transport_at = start + 1 + after;
-                records[id].program_at = NONE;
-                wheel.link(&mut records, id as u32, start + 1 + after);
+                let at = deadline(start, *after);
+                (records[id].transport_at, records[id].program_at) = (at, NONE);
+                wheel.link(&mut records, id as u32, at);
             }
             for (id, (_, is_taken_out)) in deadlines.iter().enumerate() {
                 if *is_taken_out {
@@ -156,14 +184,15 @@ mod tests {
                 .iter()
                 .enumerate()
                 .filter(|(_, (_, is_taken_out))| !is_taken_out)
-                .map(|(id, (after, _))| (start + 1 + after, id as u32))
+                .map(|(id, (after, _))| (*after, id as u32))
                 .collect();
             left.sort_unstable();
-            while let Some(&(at, _)) = left.first() {
+            while let Some(&(after, _)) = left.first() {
+                let at = deadline(start, after);
                 // A record beyond the second level comes out early, and is put back.
-                while let Some(id) = wheel.pop(&mut records, at - 1) {
+                while let Some(id) = wheel.pop(&mut records, at.wrapping_sub(1)) {
                     let due = records[id as usize].transport_at;
-                    prop_assert!(due >= at, "record {} is late", id);
+                    prop_assert!(is_over(at, due), "record {} is late", id);
                     wheel.link(&mut records, id, due);
                 }
                 let mut popped = Vec::new();

@@ -372,3 +372,55 @@ fn connections_that_wait_for_room_are_counted() {
     // The profile has two in all, for one address and port: the second has no tuple.
     assert_eq!((counters[Counter::HeldBack], counters[Counter::Attempted]), (1, 1));
 }
+
+/// Its record is free, and must not be taken for one that is held.
+#[test]
+fn a_held_connection_that_is_reset_is_not_released() {
+    let mut end = End::new(Role::Client, ["\"hold\"", "\"wait_for_close\""]);
+    end.establish();
+    assert_eq!(end.hear(&end.next(RST)), []);
+    assert_eq!(end.count(Counter::Reset), 1);
+    let now = end.now;
+    end.stack.set_multiplier(0.0, now);
+    assert_eq!(end.collect(|stack, now, out| _ = stack.open(now, out)), []);
+    assert_eq!(end.wait(31_000), []);
+    let counters = end.stack.counters();
+    assert_eq!((counters.failures(), counters.active()), (1, 0));
+}
+
+/// Neither the end that delays nor the one that waits for it gives up.
+#[test]
+fn delays_may_be_longer_than_the_time_to_wait_for_data() {
+    let ends = ["{ delay_ms = 40000 }, { send = 1 }", "{ receive = 1 }"];
+    for role in [Role::Client, Role::Server] {
+        let mut end = End::new(role, ends);
+        end.establish();
+        assert_eq!(end.wait(39_000), []);
+        assert_eq!(end.count(Counter::Timeout), 0);
+        assert_eq!(end.wait(1500).is_empty(), role == Role::Server);
+    }
+}
+
+#[test]
+fn a_program_without_end_does_not_hold_others_up() {
+    let rounds =
+        "{ repeat = 65535, do = [{ repeat = 65535, do = [{ delay_us = 0 }] }] }, { send = 1 }";
+    let mut end = End::new(Role::Client, [rounds, "{ receive = 1 }"]);
+    assert_eq!(flags(&end.establish()), [ACK]);
+    end.wait(100);
+    assert_eq!((end.count(Counter::Established), end.count(Counter::Completed)), (1, 0));
+}
+
+/// A server knows only peers that begin connections: others are answered, and forgotten.
+#[test]
+fn a_segment_of_an_unknown_peer_is_refused() {
+    let mut end = End::new(Role::Server, EXCHANGE);
+    let frame = FrameBuilder::ipv4([10, 0, 0, 99], SERVER).tcp(7, SERVER_PORT).macs(PEER, OURS);
+    let frame = frame.seq(1).ack(2).flags(ACK).window(9).build();
+    let answers = end.collect(|stack, now, out| {
+        stack.note(0, &frame);
+        stack.look_up(1);
+        assert_eq!(stack.process(0, &frame, now, out), None);
+    });
+    assert_eq!((flags(&answers), end.count(Counter::Stray)), (vec![RST], 1));
+}

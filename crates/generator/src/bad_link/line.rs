@@ -6,8 +6,10 @@ use super::{BadLink, BadLinkCounters};
 use crate::lottery::{Impairment, Lottery};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use traffic::ROOM;
 use wire::ethernet::{Ethernet, ether_type};
+
+/// Longest frame: an IP packet of 9216 bytes with its Ethernet header and one VLAN tag.
+const ROOM: usize = 9216 + 18;
 
 /// Frames that are on their way at most.
 const FRAMES: usize = 4096;

@@ -6,6 +6,7 @@ mod figures;
 mod metrics;
 mod neighbours;
 mod on_time;
+mod outputs;
 mod pcapng;
 mod profile;
 mod recording;

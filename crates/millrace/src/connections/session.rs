@@ -104,7 +104,7 @@ impl SessionOptions<'_> {
     /// Returns the MTU of a port whose Linux interface, if it is one, has this MTU.
     fn mtu_of(&self, interface: Option<u32>) -> u16 {
         let of_interface = interface.map(|it| it.min(MTU_MAX.into()) as u16);
-        self.mtu.or(of_interface).unwrap_or(MTU)
+        self.mtu.map(|it| it.min(MTU_MAX)).or(of_interface).unwrap_or(MTU)
     }
 
     /// Returns the most connections of each task of an end. Which server gets a connection is up to

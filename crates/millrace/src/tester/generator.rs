@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for open connections when a load stops.
 const DRAIN: Duration = Duration::from_secs(1);
+/// Longest wait for connections that are cut off.
+const ABORTING: Duration = Duration::from_secs(2);
 /// Time between two looks at the counters.
 const TURN: Duration = Duration::from_millis(10);
 /// Time for packets on their way to arrive.
@@ -239,6 +241,11 @@ impl Tester for GeneratorTester {
             let TesterStatistics { client, server, .. } = self.statistics()?;
             self.failed_before_abort = Some([client.failed, server.failed]);
             self.session.abort()?;
+            // Another load must not begin before.
+            let begun = Instant::now();
+            while self.has_active() && begun.elapsed() < ABORTING {
+                std::thread::sleep(TURN);
+            }
         }
         std::thread::sleep(ON_THEIR_WAY);
         self.session.wait_for_reports();
@@ -253,6 +260,8 @@ impl Tester for GeneratorTester {
     fn statistics(&mut self) -> Result<TesterStatistics, TesterError> {
         self.session.wait_for_reports();
         let elapsed_s = self.session.reported_until() - self.base.at_s;
+        // Nobody asks for intervals: a daemon would keep them for ever.
+        while self.session.take_interval(u64::MAX).is_some() {}
         let none = EndTotals::default();
         let totals = self.session.poll().clone();
         let client = totals.client.as_ref().unwrap_or(&none);

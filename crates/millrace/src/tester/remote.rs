@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Time that a daemon may need to end a load, besides the time to answer: it waits for open
 /// connections and for packets on their way.
-const ENDING: Duration = Duration::from_secs(2);
+const ENDING: Duration = Duration::from_secs(4);
 
 /// A connection with a daemon.
 pub(crate) struct RemoteTester {

@@ -66,9 +66,18 @@ impl Stack {
     /// Appends an end whose program begins to hold.
     #[inline(never)]
     pub(super) fn hold(&mut self, id: EndpointId) {
-        let end = &mut self.table.records[id as usize];
+        let records = &mut self.table.records;
+        let end = &mut records[id as usize];
         end.clear(flag::BEGINS_TO_HOLD);
         self.held.queue.push_back((id, end.iss));
+        // Entries of ends that failed are dropped before there are more of them than records.
+        if self.held.queue.len() > 2 * records.len() {
+            let is_held = |(id, iss): &(EndpointId, u32)| {
+                let end = &records[*id as usize];
+                end.has(flag::HOLDS) && end.iss == *iss
+            };
+            self.held.queue.retain(is_held);
+        }
     }
 
     /// Takes the oldest end that is still held.

@@ -2,7 +2,7 @@
 //! Follows the program of an end, and sends what it and the windows allow.
 
 use super::{INFLIGHT_MAX, UNACKNOWLEDGED_MAX, WINDOW_MAX};
-use crate::context::{Context, Fate};
+use crate::context::{Context, Fate, STEPS_AT_ONCE};
 use crate::counters::Counter;
 use crate::endpoint::{Endpoint, State, flag, is_before};
 use crate::frame::{Output, Segment};
@@ -43,12 +43,15 @@ impl<O: Output> Context<'_, O> {
     /// Does the steps of the program that can be done now.
     #[inline(always)]
     pub(crate) fn advance(&mut self, end: &mut Endpoint) -> Fate {
-        while !end.has(flag::PROGRAM_WAITS) {
+        for _ in 0..STEPS_AT_ONCE {
+            if end.has(flag::PROGRAM_WAITS) {
+                return Fate::Open;
+            }
             match self.program().step(end.step) {
                 Step::Send(len) => {
                     let outstanding = end.written.wrapping_sub(end.una);
                     if outstanding > UNACKNOWLEDGED_MAX {
-                        break;
+                        return Fate::Open;
                     }
                     if !end.has(flag::AWAITS_RESPONSE) {
                         self.note_request(end);
@@ -59,29 +62,33 @@ impl<O: Output> Context<'_, O> {
                     end.written = end.written.wrapping_add(len);
                     end.step += 1;
                 }
-                Step::Receive(len) if !self.has_received(end, len) => break,
+                Step::Receive(len) if !self.has_received(end, len) => return Fate::Open,
                 Step::Receive(_) => self.end_receive(end),
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
                 Step::Hold => {
                     self.begin_hold(end);
-                    break;
+                    return Fate::Open;
                 }
-                Step::WaitForClose if !end.has(flag::PEER_CLOSED) => break,
+                Step::WaitForClose if !end.has(flag::PEER_CLOSED) => return Fate::Open,
                 Step::WaitForClose => end.step += 1,
                 Step::Close => {
                     end.set(flag::CLOSES);
-                    break;
+                    return Fate::Open;
                 }
                 Step::Reset => {
                     // The RST follows when all data is acknowledged, as a FIN does.
                     if end.una != end.written {
-                        break;
+                        return Fate::Open;
                     }
                     self.send_reset(end);
                     return Fate::Ended(Counter::Completed);
                 }
             }
+        }
+        if !end.has(flag::PROGRAM_WAITS) {
+            // The others have their turns first.
+            end.wait_program(self.tick(), 1);
         }
         Fate::Open
     }
@@ -141,7 +148,7 @@ impl<O: Output> Context<'_, O> {
             // The peer's window is closed: a probe follows.
             let after = self.retransmission_ticks(end);
             end.wait_transport(tick, after);
-        } else if self.waits_for_release(end) {
+        } else if end.has(flag::PROGRAM_WAITS) || self.waits_for_release(end) {
             end.clear(flag::TRANSPORT_WAITS);
         } else {
             end.wait_transport(tick, self.waits.idle);

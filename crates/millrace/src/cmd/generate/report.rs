@@ -7,16 +7,15 @@ use super::figures::{
     counted, delays, latency, pacing, port_interval, queue, queue_interval, sender,
     stream_interval, verified, with_frames,
 };
-use super::metrics::MetricsServer;
+use super::outputs::Outputs;
 use super::steal::Steal;
 use super::terminal::Terminal;
 use super::{GenArgs, Stats};
-use crate::cmd::report::PageFile;
 use crate::is_closed_pipe;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use doctor::host::{Processor, Software};
 use generator::Totals;
-use report::output::{JsonFile, refuse_dash, refuse_to_overwrite, write_line, write_line_at_once};
+use report::output::{write_line, write_line_at_once};
 use results::live::LiveView;
 use results::metrics::Scrape;
 use results::{Count, Host, Interval, IntervalLines, KIND, PortResult, Results, Run};
@@ -32,46 +31,8 @@ const REPORTING: Duration = Duration::from_millis(50);
 /// Maximum number of intervals kept for the results: a day of seconds, 30 MB.
 const INTERVALS_MAX: usize = 86_400;
 
-/// Outputs of a run, opened before it begins.
-pub(super) struct Outputs {
-    pub(super) json: JsonFile,
-    page: PageFile,
-    csv: CsvFile,
-    metrics: Option<MetricsServer>,
-    terminal: Option<Terminal>,
-}
-
-impl Outputs {
-    /// Opens all outputs that `args` name.
-    pub(super) fn open(args: &GenArgs) -> anyhow::Result<Self> {
-        refuse_shared_files(args)?;
-        let json = JsonFile::open(args.json.as_deref())?;
-        let page = PageFile::open(args.html.as_deref())?;
-        let csv = CsvFile::open(args.csv.as_deref())?;
-        let metrics = args.metrics.map(MetricsServer::start).transpose()?;
-        if args.live && json.is_stdout() {
-            bail!("--live and --json cannot both use standard output");
-        }
-        let terminal = args.live.then(Terminal::open).transpose()?;
-        if let Some(metrics) = &metrics {
-            let address = metrics.address();
-            write_line(io::stderr(), format_args!("millrace: metrics at http://{address}/metrics"));
-        }
-        Ok(Self { json, page, csv, metrics, terminal })
-    }
-}
-
-/// Refuses to write two outputs to one file, or an output over an input.
-fn refuse_shared_files(args: &GenArgs) -> anyhow::Result<()> {
-    let outputs = [
-        ("--json", args.json.as_deref()),
-        ("--html", args.html.as_deref()),
-        ("--csv", args.csv.as_deref()),
-        ("--pcapng", args.pcapng.path()),
-    ];
-    for (flag, path) in &outputs[1..] {
-        refuse_dash(flag, *path)?;
-    }
+/// Opens the outputs of a run of streams.
+pub(super) fn open_outputs(args: &GenArgs) -> anyhow::Result<Outputs> {
     let stream_file = args.profile.stream_file();
     let folder = stream_file.and_then(Path::parent).unwrap_or(Path::new(""));
     let mut inputs: Vec<PathBuf> = stream_file.into_iter().map(Path::to_owned).collect();
@@ -79,8 +40,7 @@ fn refuse_shared_files(args: &GenArgs) -> anyhow::Result<()> {
     for (key, value) in args.pairs()?.into_iter().flatten() {
         inputs.extend((key == "pcap").then(|| folder.join(value)));
     }
-    refuse_to_overwrite(&outputs, &inputs);
-    Ok(())
+    Outputs::open(args, &inputs, CsvFile::open)
 }
 
 /// The run that is measured.

@@ -7,7 +7,7 @@ use super::on_time::OnTimeSending;
 use super::pcapng::PcapngFile;
 use super::profile::LoadedProfile;
 use super::reflector_queries::ReflectorQueries;
-use super::report::{Outputs, Reporter, Subject};
+use super::report::{Reporter, Subject, open_outputs};
 use super::tasks::{self, Plan, TaskCounts};
 use super::trex_cfg::LinkSettings;
 use super::{GenArgs, Payload, Stats, selftest, sockets};
@@ -99,7 +99,7 @@ impl Load {
 fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
     let load = Load::of(args, names.count())?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let outputs = Outputs::open(args)?;
+    let outputs = open_outputs(args)?;
     let pcapng = args.pcapng.open()?;
     let counts = TaskCounts::new(args);
     let mut open = names.open(&OpenOptions {

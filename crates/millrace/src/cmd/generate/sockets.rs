@@ -5,7 +5,7 @@ use super::GenArgs;
 use super::figures::reflector_result;
 use super::neighbours::Senders;
 use super::reflector_queries::ReflectorQueries;
-use super::report::{Outputs, Reporter, Subject};
+use super::report::{Reporter, Subject, open_outputs};
 use super::run::{Control, START, payload_format};
 use super::tasks::{TaskCounts, Tasks, window};
 use crate::backend::{Backend, NO_IO_URING, print_refusals};
@@ -130,7 +130,7 @@ fn conduct<T: Transmit + 'static, R: Receive + 'static>(
     count: &dyn Fn() -> anyhow::Result<Vec<PortResult>>,
 ) -> anyhow::Result<ExitCode> {
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
-    let outputs = Outputs::open(args)?;
+    let outputs = open_outputs(args)?;
     let setup = StreamSetup {
         macs,
         link_mbps: [None; 2],

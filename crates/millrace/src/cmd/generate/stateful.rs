@@ -19,7 +19,7 @@ use crate::signals;
 use anyhow::{Context, bail};
 use generator::BadLink;
 use json::{Interval, Results};
-use outputs::Outputs;
+use outputs::IntervalOutputs;
 use report::output::write_line;
 use search::parse_number;
 use stateful::{Counters, Pauses, Profile};
@@ -182,7 +182,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
         seed: args.seed(),
         bad_link: stateful.impair,
     };
-    let outputs = Outputs::open(args, std::slice::from_ref(path))?;
+    let outputs = IntervalOutputs::open(args, std::slice::from_ref(path))?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut session = Session::open(names, &options, &interrupted)?;
     session.start(stateful.multiplier(&profile), args.ramp.unwrap_or_default())?;
@@ -217,7 +217,7 @@ fn is_good(finished: &Finished) -> bool {
 /// The control thread's part of a run.
 struct Control<'a> {
     args: &'a GenArgs,
-    outputs: Outputs,
+    outputs: IntervalOutputs,
     kept: Vec<Interval>,
     interrupted: &'a AtomicBool,
 }

@@ -3,14 +3,13 @@
 //! the terminal, metrics, and a page.
 
 use super::super::csv_file::CsvFile;
-use super::super::metrics::MetricsServer;
+use super::super::outputs::Outputs;
 use super::super::terminal::Terminal;
 use super::lines::Lines;
 use super::{GenArgs, rows};
 use crate::cmd::report::PageFile;
 use crate::connections::Totals;
-use anyhow::bail;
-use report::output::{JsonFile, refuse_dash, refuse_to_overwrite, write_line, write_line_at_once};
+use report::output::{JsonFile, write_line, write_line_at_once};
 use results::connections::{ConnectionsRun, ConnectionsStep};
 use std::collections::VecDeque;
 use std::io;
@@ -19,13 +18,9 @@ use std::path::PathBuf;
 /// Lines of intervals on the terminal.
 const VIEW_LINES: usize = 20;
 
-/// Outputs of a run, opened before it begins.
-pub(super) struct Outputs {
-    pub(super) json: JsonFile,
-    csv: CsvFile,
-    page: PageFile,
-    metrics: Option<MetricsServer>,
-    terminal: Option<Terminal>,
+/// Outputs of a run, and what they show.
+pub(super) struct IntervalOutputs {
+    outputs: Outputs,
     /// The latest lines, for the terminal.
     view: VecDeque<String>,
     lines: Lines,
@@ -34,40 +29,16 @@ pub(super) struct Outputs {
     steps: Vec<ConnectionsStep>,
     interval_s: f64,
     /// True if an output could not be written.
-    pub(super) has_failed: bool,
+    has_failed: bool,
 }
 
-impl Outputs {
+impl IntervalOutputs {
     /// Opens all outputs that `args` name. `inputs` are not overwritten.
     pub(super) fn open(args: &GenArgs, inputs: &[PathBuf]) -> anyhow::Result<Self> {
-        let files = [
-            ("--json", args.json.as_deref()),
-            ("--html", args.html.as_deref()),
-            ("--csv", args.csv.as_deref()),
-        ];
-        for (flag, path) in &files[1..] {
-            refuse_dash(flag, *path)?;
-        }
-        refuse_to_overwrite(&files, inputs);
-        let json = JsonFile::open(args.json.as_deref())?;
-        let page = PageFile::open(args.html.as_deref())?;
-        let csv = CsvFile::open_with(args.csv.as_deref(), rows::BEGIN)?;
-        let metrics = args.metrics.map(MetricsServer::start).transpose()?;
-        if args.live && json.is_stdout() {
-            bail!("--live and --json cannot both use standard output");
-        }
-        let terminal = args.live.then(Terminal::open).transpose()?;
-        if let Some(metrics) = &metrics {
-            let address = metrics.address();
-            write_line(io::stderr(), format_args!("millrace: metrics at http://{address}/metrics"));
-        }
-        let is_quiet = args.quiet || json.is_stdout() || terminal.is_some();
+        let outputs = Outputs::open(args, inputs, |path| CsvFile::open_with(path, rows::BEGIN))?;
+        let is_quiet = args.quiet || outputs.json.is_stdout() || outputs.terminal.is_some();
         Ok(Self {
-            json,
-            csv,
-            page,
-            metrics,
-            terminal,
+            outputs,
             view: VecDeque::new(),
             lines: Lines::new(args.interval),
             is_quiet,
@@ -79,7 +50,8 @@ impl Outputs {
 
     /// Begins the output of intervals.
     pub(super) fn begin(&mut self) {
-        if let Err(error) = self.csv.begin().and_then(|()| self.csv.write_values(&rows::heading()))
+        if let Err(error) =
+            self.outputs.csv.begin().and_then(|()| self.outputs.csv.write_values(&rows::heading()))
         {
             self.fail(&error);
         }
@@ -90,17 +62,17 @@ impl Outputs {
     }
 
     /// Says that an output could not be written. The others go on.
-    pub(super) fn fail(&mut self, error: &anyhow::Error) {
+    fn fail(&mut self, error: &anyhow::Error) {
         self.has_failed = true;
         write_line(io::stderr(), format_args!("millrace: {error:#}"));
     }
 
     /// Answers requests for metrics. Returns true if the user has ended the run on the terminal.
     pub(super) fn turn(&mut self, totals: &Totals) -> bool {
-        if let Some(metrics) = &self.metrics {
+        if let Some(metrics) = &self.outputs.metrics {
             metrics.answer(|| rows::scrape(totals).into_text());
         }
-        self.terminal.as_ref().is_some_and(Terminal::is_quit_pressed)
+        self.outputs.terminal.as_ref().is_some_and(Terminal::is_quit_pressed)
     }
 
     /// Writes interval `number`.
@@ -108,14 +80,14 @@ impl Outputs {
         let line = self.lines.line(number, totals);
         let start_s = number as f64 * self.interval_s;
         let open = self.lines.open();
-        if self.terminal.is_some() {
+        if self.outputs.terminal.is_some() {
             self.view.push_back(line);
             self.view.drain(..self.view.len().saturating_sub(VIEW_LINES));
             self.draw();
         } else if !self.is_quiet {
             write_line_at_once(line);
         }
-        if let Err(error) = self.csv.write_values(&rows::values(start_s, totals, open)) {
+        if let Err(error) = self.outputs.csv.write_values(&rows::values(start_s, totals, open)) {
             self.fail(&error);
         }
         if self.steps.len() < super::INTERVALS_MAX {
@@ -124,7 +96,7 @@ impl Outputs {
     }
 
     fn draw(&mut self) {
-        let Some(terminal) = &mut self.terminal else { return };
+        let Some(terminal) = &mut self.outputs.terminal else { return };
         let width = terminal.width();
         let heading = ["millrace gen --stateful  (q ends)", Lines::HEADING];
         let lines = heading.into_iter().chain(self.view.iter().map(String::as_str));
@@ -135,12 +107,12 @@ impl Outputs {
     /// Writes the page, and gives the terminal back. Returns the JSON file, which is left to write,
     /// and true if all outputs were written.
     pub(super) fn finish(mut self, figures: Vec<[String; 2]>) -> (JsonFile, bool) {
-        drop(self.terminal.take());
+        drop(self.outputs.terminal.take());
         let run = ConnectionsRun { figures, steps: std::mem::take(&mut self.steps) };
-        let page = std::mem::replace(&mut self.page, PageFile::none());
+        let page = std::mem::replace(&mut self.outputs.page, PageFile::none());
         if let Err(error) = page.write_page(|| run.page("millrace gen --stateful")) {
             self.fail(&error);
         }
-        (self.json, !self.has_failed)
+        (self.outputs.json, !self.has_failed)
     }
 }
