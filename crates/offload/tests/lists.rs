@@ -236,6 +236,7 @@ proptest! {
         for (epoch, list) in (1..).zip(&lists) {
             let rules = rules(list);
             run.programmer.replace(epoch, rules.clone());
+            let mut was_idle = false;
             for round in 0..400 {
                 let is_idle = run.step();
                 if round % 40 == 39 {
@@ -249,6 +250,7 @@ proptest! {
                 let most = drops as usize;
                 prop_assert!(run.port.dropping() <= most);
                 prop_assert_eq!(run.port.dropping(), run.programmer.dropping());
+                was_idle = is_idle;
                 if is_idle && round > 200 {
                     break;
                 }
@@ -266,7 +268,8 @@ proptest! {
                 }
             }
             let gone = before - run.port.rules.len();
-            prop_assert!(gone as u64 <= drops, "{} rules were in the way", gone);
+            // While rules with more packets still replace others, those go, too.
+            prop_assert!(!was_idle || gone as u64 <= drops, "{} rules were in the way", gone);
             prop_assert_eq!(run.port.dropping(), 0);
             run.compare_counts(true);
             run.dropped.clear();

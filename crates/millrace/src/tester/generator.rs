@@ -24,6 +24,8 @@ const ON_THEIR_WAY: Duration = Duration::from_millis(100);
 const OVERDUE_MAX: f64 = 0.001;
 /// Seconds of the rate that may be due in addition: another program may have the cpu that long.
 const OVERDUE_S: f64 = 0.01;
+/// Share of the connections that are due and must be opened until a load stops.
+const OPENED_MIN: f64 = 0.99;
 /// Times that connections had to wait for room at the port, for each one opened, from which on the
 /// port and not the generator is slow. Up to 32 connections are opened at a time.
 const HELD_BACK_MIN: f64 = 0.001;
@@ -107,6 +109,14 @@ impl GeneratorTester {
         let (mut limits, mut of_link) = (Vec::new(), Vec::new());
         let attempted = client[Counter::Attempted].max(1);
         let tolerated = attempted as f64 * OVERDUE_MAX + self.load.cps * OVERDUE_S;
+        // A load that has stopped was limited if it lacks connections. Some that were late at its
+        // end were late at its beginning, too.
+        let lacks = |seconds: f64| (attempted as f64) < OPENED_MIN * self.load.cps * seconds - 1.0;
+        let overdue = match self.stopped_after_s {
+            Some(seconds) if lacks(seconds) => self.overdue_at_stop,
+            Some(_) => 0,
+            None => overdue,
+        };
         if overdue as f64 > tolerated {
             let is_held_back = client[Counter::HeldBack] as f64 > attempted as f64 * HELD_BACK_MIN;
             let (reasons, why) = match is_held_back {
@@ -274,7 +284,7 @@ impl Tester for GeneratorTester {
             side.failed = *failed;
         }
         let [client_side, server_side] = sides;
-        let [limits, link_limits] = self.limits(&counted, client.overdue.max(self.overdue_at_stop));
+        let [limits, link_limits] = self.limits(&counted, client.overdue);
         Ok(TesterStatistics {
             elapsed_s: self.stopped_after_s.unwrap_or(elapsed_s),
             client: client_side,

@@ -142,8 +142,10 @@ impl Stack {
         let mut is_any = self.release(now_ns, out);
         for template in 0..self.openers.len() {
             let wanted = self.openers[template].due(now_ns).min(OPENED_MAX);
-            let due = wanted.min(out.room() as u64);
-            self.counters[Counter::HeldBack] += u64::from(due < wanted);
+            // It may be the rest of a burst. There is none if the port takes no frame.
+            let room = out.room() as u64;
+            self.counters[Counter::HeldBack] += u64::from(wanted > 0 && room == 0);
+            let due = wanted.min(room);
             if due > 0 {
                 self.open_batch(template, due as usize, now_ns, out);
                 is_any = true;
