@@ -247,6 +247,8 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
                 // The latencies and counts of the old ends are reported first.
                 self.hand_over(now);
                 self.stack = stack;
+                // Its deadlines begin now: the run may be days old.
+                self.stack.expire(now, &mut self.tx);
                 self.before = Counters::default();
                 (self.done, self.burst) = (0, 0);
                 self.rx.free();

@@ -124,7 +124,8 @@ impl Wheel {
             }
             self.tick = self.tick.wrapping_add(1);
         }
-        if is_over(self.tick, now) {
+        // A wheel that is new may be half of all ticks behind, or more.
+        if self.linked == 0 || is_over(self.tick, now) {
             self.tick = now.wrapping_add(1);
         }
         None
@@ -156,6 +157,18 @@ mod tests {
         match start.wrapping_add(1).wrapping_add(after) {
             NONE => 0,
             at => at,
+        }
+    }
+
+    #[test]
+    fn an_empty_wheel_begins_at_any_tick() {
+        for now in [0, 1, 1 << 31, 3_000_000_000, u32::MAX - 1] {
+            let (mut records, mut wheel) = (records(1), Wheel::new());
+            assert_eq!(wheel.pop(&mut records, now), None);
+            let at = deadline(now, 9);
+            wheel.link(&mut records, 0, at);
+            assert_eq!(wheel.pop(&mut records, at.wrapping_sub(1)), None);
+            assert_eq!(wheel.pop(&mut records, at), Some(0));
         }
     }
 
