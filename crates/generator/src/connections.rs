@@ -8,8 +8,8 @@ use crate::reports::{Outbox, Report};
 use crate::task::{Stage, Task};
 use rtrb::{Consumer, Producer, RingBuffer};
 use stateful::{BURST_MAX, Counters, Latencies, Note, Output, Stack};
-use traffic::Written;
 use traffic::neighbour::{Message, reply};
+use traffic::{ROOM, Written};
 
 /// Counters of an interval.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +64,9 @@ pub enum ConnectionsCommand {
 const BURSTS: u32 = 4;
 /// Bursts that are received at the end at most: as many as a large receive queue has.
 const LATE_BURSTS_MAX: usize = 1024;
+/// Time without a frame taken by the port after which frames are received without room for their
+/// answers. The device may wait for this, before it takes frames.
+const STUCK_NS: u64 = 10_000_000;
 /// Commands that a task has not taken yet.
 const COMMANDS: usize = 16;
 
@@ -91,6 +94,10 @@ pub struct Connections<T, R> {
     done: usize,
     commands: Consumer<ConnectionsCommand>,
     is_aborting: bool,
+    /// Frames that the port had taken at the begin of the turn.
+    taken_before: u64,
+    /// Time since which it takes none, though some wait or must be answered.
+    waits_since: Option<u64>,
     interval_ns: u64,
     last_turn: Option<u64>,
     before: Counters,
@@ -135,6 +142,23 @@ impl<T: Transmit> Output for FrameOutput<T> {
     }
 }
 
+/// Counts frames that there is no buffer for.
+struct UnsentFrames {
+    count: u64,
+    room: [u8; ROOM],
+}
+
+impl Output for UnsentFrames {
+    fn room(&mut self) -> usize {
+        usize::MAX
+    }
+
+    fn push(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
+        write(&mut self.room);
+        self.count += 1;
+    }
+}
+
 impl<T: Transmit, R: Receive> Connections<T, R> {
     /// Makes the only task of a port with this MAC address. It opens connections when a command
     /// says so, and reports which of the intervals of `interval_ns` nanoseconds it counts in.
@@ -158,6 +182,8 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
             done: 0,
             commands,
             is_aborting: false,
+            taken_before: 0,
+            waits_since: None,
             interval_ns,
             last_turn: None,
             before,
@@ -176,15 +202,15 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
         &self.stack
     }
 
-    /// Receives a burst and processes it, as far as there is room for answers; true if there was
-    /// one.
+    /// Receives a burst and processes it, as far as there is room for answers, or if there has been
+    /// none for a while; true if there was one.
     #[inline(always)]
     fn receive(&mut self, now: u64) -> bool {
         if self.done == self.burst {
             self.take_burst();
         }
         let first = self.done;
-        while self.done < self.burst && self.tx.room() > 0 {
+        while self.done < self.burst && (self.tx.room() > 0 || self.is_stuck(now)) {
             let frame = match self.is_handed_off {
                 false => self.rx.frame(self.done),
                 true => self.hand_off.from.frame(self.done),
@@ -196,6 +222,21 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
             self.done += 1;
         }
         self.done > first
+    }
+
+    /// True if the port has taken nothing for long. Ends without room try again later.
+    #[inline(never)]
+    fn is_stuck(&self, now: u64) -> bool {
+        self.waits_since.is_some_and(|since| now.saturating_sub(since) > STUCK_NS)
+    }
+
+    /// Hands over the frames of a turn.
+    #[inline(always)]
+    fn flush(&mut self, now: u64) {
+        self.tx.flush();
+        let waits = self.tx.port.waiting() > 0 || self.done < self.burst;
+        let is_stopped = waits && self.tx.taken.packets == self.taken_before;
+        self.waits_since = is_stopped.then(|| self.waits_since.unwrap_or(now));
     }
 
     /// Takes frames of other tasks and of the port in turn.
@@ -233,6 +274,14 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
         let mut unsent = 0;
         self.tx.port.discard(|_| unsent += 1);
         self.stack.count_unsent(unsent);
+    }
+
+    /// Cuts off all connections, without telling the peers.
+    #[cold]
+    fn abort_silently(&mut self, now: u64) {
+        let mut unsent = UnsentFrames { count: 0, room: [0; ROOM] };
+        while self.stack.abort(BURST_MAX, now, &mut unsent) {}
+        self.stack.count_unsent(unsent.count);
     }
 
     fn obey(&mut self, command: ConnectionsCommand, now: u64) {
@@ -315,6 +364,7 @@ impl<T: Transmit, R: Receive> Task for Connections<T, R> {
         while let Ok(command) = self.commands.pop() {
             self.obey(command, now);
         }
+        self.taken_before = self.tx.taken.packets;
         let bursts = (0..BURSTS).take_while(|_| self.receive(now)).count() as u32;
         let mut is_any = bursts > 0;
         is_any |= self.stack.expire(now, &mut self.tx);
@@ -324,7 +374,7 @@ impl<T: Transmit, R: Receive> Task for Connections<T, R> {
             // Open connections go first: those that are due wait until the queue is empty.
             is_any |= self.stack.open(now, &mut self.tx);
         }
-        self.tx.flush();
+        self.flush(now);
         is_any
     }
 
@@ -335,6 +385,10 @@ impl<T: Transmit, R: Receive> Task for Connections<T, R> {
             if self.tx.port.waiting() > 0 {
                 // The port is full and nobody empties it any more.
                 self.discard();
+            }
+            if self.tx.room() == 0 {
+                // No buffer is free, and none may ever be.
+                self.abort_silently(now);
             }
         }
         self.tx.flush();

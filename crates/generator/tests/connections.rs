@@ -120,9 +120,13 @@ impl Run {
 
 /// All connections complete, also those of a second profile on the same queues, and every frame
 /// that one end has sent is received by the other.
-fn every_connection_over_a_cable_completes(eal: &Eal, mempool: Mempool, queues: u16) {
-    let name = format!("cable{queues}");
-    let (near, far) = ring_cable(eal, &name, queues, 1024).unwrap();
+fn every_connection_over_a_cable_completes(
+    eal: &Eal,
+    mempool: Mempool,
+    (queues, frames): (u16, u32),
+) {
+    let name = format!("cable{queues}x{frames}");
+    let (near, far) = ring_cable(eal, &name, queues, frames).unwrap();
     let mut ports = [near, far];
     let profiles = [profile(1024), profile(2048)];
     let mut run = Run::new(Clock::new(eal), &mut ports, mempool, &profiles[0]);
@@ -153,7 +157,8 @@ fn every_connection_over_a_cable_completes(eal: &Eal, mempool: Mempool, queues: 
 fn every_connection_completes_though_all_frames_of_several_tasks_go_astray() {
     let eal = start_eal(96);
     let mempool = Mempool::new(&eal, "frames", 16383, 2048, None).unwrap();
-    for queues in [1, 3] {
-        every_connection_over_a_cable_completes(&eal, mempool, queues);
+    // Short queues fill at both ends, each of which waits for room at the other one.
+    for cable in [(1, 1024), (3, 1024), (1, 32)] {
+        every_connection_over_a_cable_completes(&eal, mempool, cable);
     }
 }
