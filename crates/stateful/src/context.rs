@@ -3,12 +3,13 @@
 
 use crate::addresses::Addresses;
 use crate::counters::{Counter, Counters, Latencies};
-use crate::endpoint::{Endpoint, flag, is_before};
+use crate::endpoint::{Endpoint, LOOPS, flag, is_before};
 use crate::frame::{Output, Path, Segment, write_tcp, write_udp};
 use crate::profile::{Template, Timeouts};
 use crate::program::{Program, Step};
 use crate::script::Script;
-use crate::wheel::{tick_of, ticks_of_ms};
+use crate::wheel::{tick_of, ticks_of_ms, ticks_of_us};
+use std::collections::HashMap;
 
 /// What becomes of an end after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,21 +53,41 @@ impl Waits {
 pub(crate) struct Macs {
     pub(crate) own: [u8; 6],
     /// The first one is the next hop of clients.
-    pub(crate) neighbours: Vec<[u8; 6]>,
+    neighbours: Vec<[u8; 6]>,
+    numbers: HashMap<[u8; 6], u16>,
 }
 
 impl Macs {
-    /// Returns the number of a neighbour; that of the next hop if there are too many.
+    pub(crate) fn new(own: [u8; 6], next_hop: [u8; 6]) -> Self {
+        Self { own, neighbours: vec![next_hop], numbers: HashMap::from([(next_hop, 0)]) }
+    }
+
+    /// Returns the number of a neighbour, which is learned if it is unknown; `None` if too many
+    /// were.
     #[inline(always)]
-    pub(crate) fn number(&mut self, mac: [u8; 6]) -> u8 {
-        if let Some(number) = self.neighbours.iter().position(|known| *known == mac) {
-            return number as u8;
+    pub(crate) fn number(&mut self, mac: [u8; 6]) -> Option<u16> {
+        // Servers mostly have one neighbour.
+        match self.neighbours[0] == mac {
+            true => Some(0),
+            false => self.number_of_other(mac),
         }
-        if self.neighbours.len() > usize::from(u8::MAX) {
-            return 0;
+    }
+
+    #[inline(never)]
+    fn number_of_other(&mut self, mac: [u8; 6]) -> Option<u16> {
+        if let Some(number) = self.numbers.get(&mac) {
+            return Some(*number);
         }
+        let number = u16::try_from(self.neighbours.len()).ok()?;
         self.neighbours.push(mac);
-        (self.neighbours.len() - 1) as u8
+        self.numbers.insert(mac, number);
+        Some(number)
+    }
+
+    /// Returns the address of the neighbour with a number.
+    #[inline(always)]
+    fn neighbour(&self, number: u16) -> [u8; 6] {
+        self.neighbours[usize::from(number)]
     }
 }
 
@@ -142,6 +163,81 @@ impl<'a, O: Output> Context<'a, O> {
         end.set(flag::AWAITS_RESPONSE | flag::TIMES_RESPONSE);
     }
 
+    /// Waits for the begin of the next round. The moments of a connection are a period apart, and
+    /// follow from its addresses and ports: those of all connections are spread over the period. A
+    /// moment that passes before the round is over is left out.
+    pub(crate) fn begin_pace(&mut self, end: &mut Endpoint, period_us: u32) {
+        let is_first = end.loops[0] == 0;
+        if is_first {
+            self.begin_hold(end);
+        } else if !end.has(flag::HOLDS) {
+            // It was released while it exchanged messages.
+            return self.leave_rounds(end);
+        }
+        end.step += 1;
+        let tuple =
+            u64::from(end.local_port) << 48 ^ u64::from(end.local) << 24 ^ u64::from(end.remote);
+        let place = tuple.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let phase_us = (u128::from(place) * u128::from(period_us) >> 64) as u64;
+        let period_us = u64::from(period_us);
+        let mut wait_us = period_us - (self.now_us + phase_us) % period_us;
+        if is_first && wait_us < period_us / 2 {
+            // The first round begins after one period on average, as the others do. Otherwise
+            // connections with few rounds would have more of them than they should.
+            wait_us += period_us;
+        }
+        let after = tick_of(self.now_us + wait_us).wrapping_add(1).wrapping_sub(self.tick());
+        end.wait_program(self.tick(), after);
+    }
+
+    /// Goes on behind the rounds of the program.
+    pub(crate) fn leave_rounds(&self, end: &mut Endpoint) {
+        end.step = self.program().after_rounds;
+        end.loops = [0; LOOPS];
+    }
+
+    /// Releases an end that holds the connection, or that waits for its next round. One that
+    /// exchanges messages leaves after its round.
+    pub(crate) fn release(&mut self, end: &mut Endpoint) -> Fate {
+        end.clear(flag::HOLDS);
+        let is_between_rounds = || {
+            let before = end.step.checked_sub(1).map(|it| self.program().step(it));
+            end.has(flag::PROGRAM_WAITS)
+                && end.loops[1] == 0
+                && matches!(before, Some(Step::Pace(_)))
+        };
+        match self.program().step(end.step) {
+            Step::Hold => end.step += 1,
+            _ if is_between_rounds() => self.leave_rounds(end),
+            _ => return Fate::Open,
+        }
+        self.go_on(end)
+    }
+
+    /// True if an end with rounds has nothing to wait for where its program holds the connection:
+    /// it was released before.
+    pub(crate) fn was_released(&self, end: &Endpoint) -> bool {
+        self.program().paces && !end.has(flag::HOLDS)
+    }
+
+    /// True if a server waits for the next message of a client that may close between its rounds.
+    pub(crate) fn is_between_messages(&self, end: &Endpoint) -> bool {
+        !self.is_client
+            && self.template.client.paces
+            && end.received() == self.program().received_before(end.step, end.loops)
+    }
+
+    /// Returns how long such a server over UDP waits, which does not see its client leave: for as
+    /// long as a client takes that is there.
+    pub(crate) fn ticks_to_next_round(&self, end: &Endpoint) -> Option<u32> {
+        match self.template.client.step(0) {
+            Step::Pace(us) if self.is_between_messages(end) => {
+                Some(ticks_of_us(us).saturating_mul(2).saturating_add(self.waits.answer))
+            }
+            _ => None,
+        }
+    }
+
     /// Holds the connection open until it is released.
     pub(crate) fn begin_hold(&mut self, end: &mut Endpoint) {
         if !end.has(flag::HOLDS) {
@@ -152,7 +248,7 @@ impl<'a, O: Output> Context<'a, O> {
     /// True if the end waits as long as the peer's program, or its own, holds the connection.
     #[inline(always)]
     pub(crate) fn waits_for_release(&self, end: &Endpoint) -> bool {
-        end.has(flag::HOLDS)
+        end.has(flag::HOLDS) && self.program().step(end.step) == Step::Hold
             || self.template.client.holds && self.program().step(end.step) == Step::WaitForClose
     }
 
@@ -194,7 +290,7 @@ impl<'a, O: Output> Context<'a, O> {
     #[inline(always)]
     fn path(&self, end: &Endpoint) -> Path {
         Path {
-            dst_mac: self.macs.neighbours[usize::from(end.neighbour)],
+            dst_mac: self.macs.neighbour(end.neighbour),
             src_mac: self.macs.own,
             src: self.addresses.address(end.local),
             dst: self.addresses.address(end.remote),
@@ -257,5 +353,24 @@ impl<'a, O: Output> Context<'a, O> {
             let latency = (self.now_us as u32).wrapping_sub(end.timed_at);
             self.latencies.first_byte.saturating_record(latency.into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_neighbour_has_a_number_of_its_own() {
+        let mac = |number: u32| {
+            let [a, b, c, d] = number.to_be_bytes();
+            [2, 0, a, b, c, d]
+        };
+        let mut macs = Macs::new(mac(1_000_000), mac(0));
+        for number in (0..1 << 16).chain(0..1 << 16) {
+            assert_eq!(macs.number(mac(number)), Some(number as u16));
+            assert_eq!(macs.neighbour(number as u16), mac(number));
+        }
+        assert_eq!(macs.number(mac(1 << 16)), None);
     }
 }

@@ -30,8 +30,11 @@ pub(crate) enum State {
     CloseWait,
     /// The peer has sent its FIN, then this end its own.
     LastAck,
-    /// Both directions are closed. The record keeps its ports from being used again too early.
+    /// Both directions are closed. The last acknowledgement may still wait for room.
     TimeWait,
+    /// As before, and the connection is counted. The record keeps its ports from being used again
+    /// too early.
+    Kept,
     /// A UDP exchange.
     Udp,
 }
@@ -90,7 +93,7 @@ pub(crate) struct Endpoint {
     /// Number of the template.
     pub(crate) template: u8,
     /// Number of the MAC address that frames go to.
-    pub(crate) neighbour: u8,
+    pub(crate) neighbour: u16,
     pub(crate) state: State,
     /// Times that the oldest data was sent again after a timeout.
     pub(crate) retries: u8,

@@ -25,7 +25,9 @@ mod wheel;
 
 pub use counters::{Counter, Counters, Latencies};
 pub use frame::Output;
-pub use profile::{AddressRange, Profile, ProfileError, Template, Timeouts, Transport};
+pub use profile::{
+    AddressRange, Profile, ProfileError, ROUNDS_MAX, Target, Template, Timeouts, Transport,
+};
 pub use program::{Action, ProgramError};
 pub use recorded::Pauses;
 pub use sharing::Sharing;

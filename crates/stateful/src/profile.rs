@@ -4,11 +4,13 @@
 mod action;
 mod range;
 mod share;
+mod target;
 mod template;
 
 pub use range::AddressRange;
 pub(crate) use range::{is_ipv4, number_of, number_of_v4};
 pub(crate) use share::Share;
+pub use target::{ROUNDS_MAX, Target};
 
 use crate::program::{Program, ProgramError, Step};
 use crate::recorded::Pauses;

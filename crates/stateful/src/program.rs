@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What one end of a connection does, step by step: the form in which ends follow it.
 
+mod repeat;
+
 use crate::endpoint::LOOPS;
 use crate::script::Script;
 use std::sync::Arc;
@@ -36,6 +38,8 @@ pub(crate) enum Step {
     Delay(u32, u32),
     WaitForClose,
     Hold,
+    /// The begin of a round: waits for its moment, once in so many microseconds.
+    Pace(u32),
     /// The end of a loop at this level: goes back to `start` until `count` rounds are done.
     Loop {
         level: u8,
@@ -66,6 +70,10 @@ pub(crate) struct Program {
     pub(crate) longest: u32,
     /// True if it holds the connection.
     pub(crate) holds: bool,
+    /// True if its rounds have a pace. It may end after each of them.
+    pub(crate) paces: bool,
+    /// The step behind the rounds of a repeated program.
+    pub(crate) after_rounds: u16,
 }
 
 /// Why actions are no program.
@@ -92,6 +100,9 @@ pub enum ProgramError {
     /// A message that sequence numbers cannot tell from an earlier one.
     #[error("send, receive: a message has less than 1073741824 bytes; repeat it for more")]
     TooMuch,
+    /// Messages behind a step that ends a round.
+    #[error("messages after \"hold\", \"wait_for_close\" or a close cannot be repeated")]
+    MessagesAfterWait,
     /// The second number is the smaller one.
     #[error("delay: the second time is shorter than the first")]
     NegativeDelay,
@@ -280,7 +291,7 @@ mod tests {
     use super::*;
 
     /// Follows a program; returns the bytes received before each step, by counting.
-    fn walk(program: &Program) -> Vec<(u16, u32, u32)> {
+    pub(super) fn walk(program: &Program) -> Vec<(u16, u32, u32)> {
         let (mut step, mut loops, mut received) = (0, [0; LOOPS], 0);
         let mut seen = Vec::new();
         loop {
@@ -297,7 +308,8 @@ mod tests {
                     *done = 0;
                 }
                 Step::Close | Step::Reset => return seen,
-                Step::Send(_) | Step::Delay(..) | Step::WaitForClose | Step::Hold => {}
+                Step::Send(_) | Step::Delay(..) | Step::Pace(_) => {}
+                Step::WaitForClose | Step::Hold => {}
             }
             step += 1;
         }

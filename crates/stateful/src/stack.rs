@@ -111,7 +111,7 @@ impl Stack {
             table: Table::new(capacity),
             wheel: Wheel::new(),
             addresses: Addresses::new(profile.clients, profile.servers),
-            macs: Macs { own, neighbours: vec![next_hop] },
+            macs: Macs::new(own, next_hop),
             waits: Waits::new(&profile.timeouts),
             mss: mtu.saturating_sub(headers).max(64),
             openers,
@@ -391,6 +391,7 @@ impl Stack {
             return self.forget(id);
         }
         let end = &mut self.table.records[id as usize];
+        end.state = State::Kept;
         end.wait_transport(tick_of(now_ns / 1000), self.waits.reuse);
         self.arm(id);
     }
@@ -420,7 +421,7 @@ impl Stack {
 
 impl<O: Output> Context<'_, O> {
     /// Goes on with the program after a delay.
-    fn go_on(&mut self, end: &mut crate::endpoint::Endpoint) -> Fate {
+    pub(crate) fn go_on(&mut self, end: &mut crate::endpoint::Endpoint) -> Fate {
         if end.state == State::Udp {
             end.clear(flag::PROGRAM_WAITS);
             return self.advance_udp(end);

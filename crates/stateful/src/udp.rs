@@ -63,7 +63,9 @@ impl<O: Output> Context<'_, O> {
                 }
                 Step::Receive(_) => self.end_receive(end),
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
+                Step::Pace(period_us) => self.begin_pace(end, period_us),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
+                Step::Hold if self.was_released(end) => end.step += 1,
                 Step::Hold => {
                     self.begin_hold(end);
                     self.wait_udp(end);
@@ -85,10 +87,13 @@ impl<O: Output> Context<'_, O> {
 
     /// Sets the deadline of an exchange that waits for a datagram.
     fn wait_udp(&mut self, end: &mut Endpoint) {
-        if end.has(flag::PROGRAM_WAITS) || end.has(flag::HOLDS) {
+        if end.has(flag::PROGRAM_WAITS) || self.waits_for_release(end) {
             end.clear(flag::TRANSPORT_WAITS);
         } else {
-            let wait = if self.is_client { self.waits.answer } else { self.waits.idle };
+            let wait = match self.is_client {
+                true => self.waits.answer,
+                false => self.ticks_to_next_round(end).unwrap_or(self.waits.idle),
+            };
             end.wait_transport(self.tick(), wait);
         }
     }
@@ -99,7 +104,12 @@ impl<O: Output> Context<'_, O> {
         if end.take(flag::BLOCKED) {
             return self.advance_udp(end);
         }
-        Fate::Ended(if self.is_client { Counter::NoAnswer } else { Counter::Timeout })
+        Fate::Ended(match self.is_client {
+            true => Counter::NoAnswer,
+            // Nothing tells a server that the client has ended its rounds.
+            false if self.is_between_messages(end) => Counter::Completed,
+            false => Counter::Timeout,
+        })
     }
 }
 

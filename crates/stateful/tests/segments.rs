@@ -105,20 +105,27 @@ impl End {
         all
     }
 
-    /// Sends a segment of the peer; returns the answers.
-    fn hear(&mut self, segment: &Segment) -> Vec<Segment> {
+    /// Returns the frame of a segment of the peer.
+    fn frame(&self, segment: &Segment) -> Vec<u8> {
         let Segment { seq, ack, flags, window, ref data } = *segment;
         let frame = match self.role {
             Role::Client => FrameBuilder::ipv4(SERVER, CLIENT).tcp(SERVER_PORT, self.client_port),
             Role::Server => FrameBuilder::ipv4(CLIENT, SERVER).tcp(self.client_port, SERVER_PORT),
         };
         let frame = frame.macs(PEER, OURS).seq(seq).ack(ack).flags(flags).window(window);
-        let frame = frame.payload(data).build();
-        self.collect(|stack, now, out| {
-            stack.note(0, &frame);
-            stack.look_up(1);
-            stack.process(0, &frame, now, out);
-        })
+        frame.payload(data).build()
+    }
+
+    /// Sends a segment of the peer; returns the answers.
+    fn hear(&mut self, segment: &Segment) -> Vec<Segment> {
+        let frame = self.frame(segment);
+        self.collect(|stack, now, out| hear_frame(stack, &frame, now, out))
+    }
+
+    /// Sends a segment of the peer while there is no room for an answer.
+    fn hear_without_room(&mut self, segment: &Segment) {
+        let frame = self.frame(segment);
+        hear_frame(&mut self.stack, &frame, self.now, &mut Full);
     }
 
     /// Returns a segment of the peer at the expected numbers.
@@ -150,6 +157,12 @@ impl End {
     fn count(&self, counter: Counter) -> u64 {
         self.stack.counters()[counter]
     }
+}
+
+fn hear_frame(stack: &mut Stack, frame: &[u8], now: u64, out: &mut impl Output) {
+    stack.note(0, frame);
+    stack.look_up(1);
+    stack.process(0, frame, now, out);
 }
 
 /// Returns the flags of segments.
@@ -357,6 +370,32 @@ impl Output for Full {
 
     fn push(&mut self, _: impl FnOnce(&mut [u8]) -> usize) {
         unreachable!("there is no room");
+    }
+}
+
+/// The last acknowledgement waits for room, or a later one has none: the connection counts once.
+#[test]
+fn a_closed_connection_without_room_for_acknowledgements_counts_once() {
+    for is_cut_off in [false, true] {
+        let mut end = End::new(Role::Client, ["{ delay_ms = 50 }", "{ delay_ms = 1 }"]);
+        end.establish();
+        assert_eq!(flags(&end.wait(60)), [FIN | ACK]);
+        end.ack = end.ack.wrapping_add(1);
+        assert_eq!(end.hear(&end.next(ACK)), []);
+        let fin = end.next(FIN | ACK);
+        end.hear_without_room(&fin);
+        assert_eq!(end.count(Counter::Completed), 0);
+        if !is_cut_off {
+            assert_eq!(flags(&end.wait(2)), [ACK]);
+            assert_eq!(end.count(Counter::Completed), 1);
+            end.hear_without_room(&fin);
+            assert_eq!((end.wait(2), end.stack.records()), (Vec::new(), 1));
+            assert_eq!(flags(&end.hear(&fin)), [ACK]);
+        }
+        assert_eq!(end.collect(|stack, now, out| while stack.abort(9, now, out) {}), []);
+        let counters = end.stack.counters();
+        assert_eq!((counters[Counter::Completed], counters[Counter::Aborted]), (1, 0));
+        assert_eq!((counters.active(), end.stack.records()), (0, 0));
     }
 }
 

@@ -54,11 +54,7 @@ impl Stack {
                 return true;
             };
             self.held.released += 1;
-            self.act(id, now_ns, out, |context, end| {
-                end.clear(flag::HOLDS);
-                end.step += 1;
-                context.go_on(end)
-            });
+            self.act(id, now_ns, out, |context, end| context.release(end));
         }
         due > 0
     }

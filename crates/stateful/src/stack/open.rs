@@ -251,6 +251,7 @@ impl Stack {
         self.act(id, now_ns, out, |context, end| {
             if key.is_udp {
                 end.begin_udp();
+                end.iss = context.initial_number(hash);
                 return context.advance_udp(end);
             }
             end.iss = context.initial_number(hash);
@@ -278,7 +279,9 @@ impl Stack {
             }
             left -= 1;
             self.act(id, now_ns, out, |context, end| match end.state {
-                State::TimeWait => Fate::Gone,
+                State::Kept => Fate::Gone,
+                State::TimeWait => Fate::Ended(Counter::Completed),
+                State::Udp if context.is_between_messages(end) => Fate::Ended(Counter::Completed),
                 State::Udp => Fate::Ended(Counter::Aborted),
                 _ => {
                     context.send_reset(end);

@@ -38,14 +38,15 @@ impl Stack {
                 return;
             }
         }
-        let Some(id) = self.table.insert(&key, hash, state) else {
+        let neighbour = self.macs.number(std::array::from_fn(|at| frame[6 + at]));
+        let room = neighbour.and_then(|it| Some((it, self.table.insert(&key, hash, state)?)));
+        let Some((neighbour, id)) = room else {
             self.counters[Counter::TableFull] += 1;
             return;
         };
         self.counters[Counter::Attempted] += 1;
-        let mac = std::array::from_fn(|at| frame[6 + at]);
         let record = &mut self.table.records[id as usize];
-        (record.template, record.neighbour) = (template as u8, self.macs.number(mac));
+        (record.template, record.neighbour) = (template as u8, neighbour);
         self.act(id, now_ns, out, |context, end| match headers.is_udp {
             true => {
                 end.begin_udp();

@@ -65,7 +65,9 @@ impl<O: Output> Context<'_, O> {
                 Step::Receive(len) if !self.has_received(end, len) => return Fate::Open,
                 Step::Receive(_) => self.end_receive(end),
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
+                Step::Pace(period_us) => self.begin_pace(end, period_us),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
+                Step::Hold if self.was_released(end) => end.step += 1,
                 Step::Hold => {
                     self.begin_hold(end);
                     return Fate::Open;
@@ -73,6 +75,8 @@ impl<O: Output> Context<'_, O> {
                 Step::WaitForClose if !end.has(flag::PEER_CLOSED) => return Fate::Open,
                 Step::WaitForClose => end.step += 1,
                 Step::Close => {
+                    // An end that has done all its rounds was not released.
+                    end.clear(flag::HOLDS);
                     end.set(flag::CLOSES);
                     return Fate::Open;
                 }
@@ -123,7 +127,8 @@ impl<O: Output> Context<'_, O> {
     /// deadline of the transport.
     #[inline(always)]
     pub(crate) fn output(&mut self, end: &mut Endpoint) {
-        end.clear(flag::BLOCKED);
+        // The deadline of an end without room is not that of a retransmission.
+        let was_blocked = end.take(flag::BLOCKED);
         let was_idle = end.inflight == 0;
         while self.send_next(end) {
             end.clear(flag::ACK_NOW | flag::ACK_LATER);
@@ -133,12 +138,12 @@ impl<O: Output> Context<'_, O> {
         if is_ack_due && self.send_ack(end) {
             end.clear(flag::ACK_NOW | flag::ACK_LATER);
         }
-        if end.has(flag::BLOCKED) || end.state == State::TimeWait {
+        if end.has(flag::BLOCKED) || matches!(end.state, State::TimeWait | State::Kept) {
             return;
         }
         let tick = self.tick();
         if end.inflight > 0 {
-            if was_idle || !end.has(flag::TRANSPORT_WAITS) {
+            if was_idle || was_blocked || !end.has(flag::TRANSPORT_WAITS) {
                 let after = self.retransmission_ticks(end);
                 end.wait_transport(tick, after);
             }

@@ -46,7 +46,7 @@ impl<O: Output> Context<'_, O> {
         if end.take(flag::BLOCKED) {
             return self.try_again(end);
         }
-        if end.state == State::TimeWait {
+        if end.state == State::Kept {
             return Fate::Gone;
         }
         if end.take(flag::ACK_LATER) {

@@ -3,6 +3,7 @@
 //! reorders frames, in simulated time.
 
 mod recorded;
+mod targets;
 mod unreachable;
 
 use proptest::prelude::*;
