@@ -12,5 +12,7 @@ mod totals;
 
 pub(crate) use balance::Balance;
 pub(crate) use profile_file::{ProfileOptions, read_profile};
-pub(crate) use session::{Ends, Finished, PortCounts, Session, SessionOptions, TaskQueues};
+pub(crate) use session::{
+    Ends, Finished, PortCounts, REPORT_NS_MAX, Session, SessionOptions, TaskQueues,
+};
 pub(crate) use totals::{EndTotals, Totals};

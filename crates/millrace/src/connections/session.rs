@@ -24,6 +24,8 @@ use wire::rss::RssSpread;
 const START: Duration = Duration::from_millis(20);
 /// Reports of a task in an interval.
 const REPORTS: u64 = 10;
+/// Longest time until a task reports, in nanoseconds.
+pub(crate) const REPORT_NS_MAX: u64 = 500_000_000;
 /// Longest wait until a task takes a command.
 const OBEYS: Duration = Duration::from_secs(1);
 
@@ -245,8 +247,7 @@ impl Session {
                 let hand_off = hand_offs.next().unwrap_or_default();
                 let (mut tx, mut rx) =
                     links((&mut queues.0, &mut queues.1), open.mempool, options)?;
-                let (outbox, inbox) =
-                    mailbox(interval_ns.div_ceil(REPORTS), ConnectionsReport::default);
+                let (outbox, inbox) = mailbox(report_ns(interval_ns), ConnectionsReport::default);
                 self.ledger.add(*role, inbox);
                 let (producer, consumer) = commands();
                 self.commands.push((*role, producer));
@@ -439,6 +440,12 @@ fn links(
     let (tx, rx): (Vec<_>, Vec<_>) = (tx.collect(), rx.collect());
     let has_all = tx.len() == usize::from(tx_count) && rx.len() == usize::from(rx_count);
     has_all.then_some((tx, rx)).context("queues for each task")
+}
+
+/// Returns the time between two reports of a task: several fit into an interval.
+fn report_ns(interval_ns: u64) -> u64 {
+    let reports = REPORTS.max(interval_ns.div_ceil(REPORT_NS_MAX));
+    interval_ns.div_ceil(reports)
 }
 
 /// Gives a command to a task.

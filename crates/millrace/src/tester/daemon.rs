@@ -6,12 +6,12 @@ use super::protocol::{Answer, Done, LINE_MAX, Refusal, Request, to_line};
 use super::{Tester, TesterError};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most clients at a time.
 const CLIENTS_MAX: usize = 8;
@@ -19,6 +19,8 @@ const CLIENTS_MAX: usize = 8;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time without a line after which the kernel asks whether the client is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
+/// Time without a line after which a client gives its place to another one.
+const IDLE: Duration = Duration::from_secs(30);
 /// Longest time until the main thread sees that it is interrupted.
 const TURN: Duration = Duration::from_millis(50);
 
@@ -26,7 +28,11 @@ const TURN: Duration = Duration::from_millis(50);
 pub(crate) struct Daemon {
     address: SocketAddr,
     requests: Receiver<Message>,
+    owner: Arc<AtomicUsize>,
 }
+
+/// Number of the client that has started the load, if none has.
+const NOBODY: usize = usize::MAX;
 
 /// What a client's thread tells the main thread.
 struct Message {
@@ -45,12 +51,19 @@ impl Daemon {
     /// Binds the address and accepts clients, in a thread. Call it before DPDK starts, so that the
     /// threads may run on every cpu. Requests wait for [`Self::serve`].
     pub(crate) fn listen(address: SocketAddr) -> io::Result<Self> {
+        Self::listen_with(address, IDLE)
+    }
+
+    /// Does so, with another time instead of [`IDLE`].
+    fn listen_with(address: SocketAddr, idle: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let (sender, requests) = sync_channel(CLIENTS_MAX);
-        let accept = move || accept(&listener, &sender);
+        let owner = Arc::new(AtomicUsize::new(NOBODY));
+        let mut clients = Clients { all: Vec::new(), idle, owner: Arc::clone(&owner) };
+        let accept = move || clients.accept(&listener, &sender);
         thread::Builder::new().name("daemon".to_owned()).spawn(accept)?;
-        Ok(Self { address, requests })
+        Ok(Self { address, requests, owner })
     }
 
     /// Returns the address at which it listens.
@@ -64,8 +77,6 @@ impl Daemon {
         tester: &mut dyn Tester,
         interrupted: &AtomicBool,
     ) -> Result<(), TesterError> {
-        // The client that started the load.
-        let mut owner = None;
         while !interrupted.load(Ordering::Relaxed) {
             let Message { client, kind } = match self.requests.recv_timeout(TURN) {
                 Ok(message) => message,
@@ -74,14 +85,16 @@ impl Daemon {
             };
             match kind {
                 Kind::Request(request, reply) => {
-                    if matches!(request, Request::Start(_)) {
-                        owner = Some(client);
+                    match request {
+                        Request::Start(_) => self.owner.store(client, Ordering::SeqCst),
+                        Request::Stop(_) => self.owner.store(NOBODY, Ordering::SeqCst),
+                        _ => {}
                     }
                     // An error means that the client has gone.
                     let _ = reply.try_send(answer(request, tester, interrupted));
                 }
                 // Nobody else would end its load.
-                Kind::Gone if owner == Some(client) => tester.stop()?,
+                Kind::Gone if self.owner.load(Ordering::SeqCst) == client => tester.stop()?,
                 Kind::Gone => {}
             }
         }
@@ -109,44 +122,68 @@ fn answer(request: Request, tester: &mut dyn Tester, interrupted: &AtomicBool) -
     }
 }
 
-fn accept(listener: &TcpListener, queue: &SyncSender<Message>) {
-    let count = Arc::new(AtomicUsize::new(0));
-    for (number, stream) in listener.incoming().enumerate() {
-        let Ok(stream) = stream else {
-            // For example for lack of file descriptors, which may pass.
-            thread::sleep(TURN);
-            continue;
-        };
-        if count.load(Ordering::SeqCst) >= CLIENTS_MAX {
-            refuse(&stream);
-            continue;
+/// A client that is being served.
+struct Client {
+    number: usize,
+    stream: TcpStream,
+    /// When its last line came.
+    last_line: Mutex<Instant>,
+}
+
+impl Client {
+    /// Returns the time since its last line.
+    fn idle(&self) -> Duration {
+        self.last_line.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+}
+
+/// The clients, at most [`CLIENTS_MAX`].
+struct Clients {
+    all: Vec<Arc<Client>>,
+    /// Time without a line after which a client gives its place to another one.
+    idle: Duration,
+    owner: Arc<AtomicUsize>,
+}
+
+impl Clients {
+    fn accept(&mut self, listener: &TcpListener, queue: &SyncSender<Message>) {
+        for (number, stream) in listener.incoming().enumerate() {
+            let Ok(stream) = stream else {
+                // For example for lack of file descriptors, which may pass.
+                thread::sleep(TURN);
+                continue;
+            };
+            // The thread of a client that has gone has dropped it.
+            self.all.retain(|client| Arc::strong_count(client) > 1);
+            if self.all.len() >= CLIENTS_MAX && !self.dismiss_idle() {
+                refuse(&stream);
+                continue;
+            }
+            let client = Arc::new(Client { number, stream, last_line: Mutex::new(Instant::now()) });
+            self.all.push(Arc::clone(&client));
+            let queue = queue.clone();
+            let work = move || {
+                // An error of the socket ends this client only.
+                let _ = client.serve(&queue);
+                // The list of clients keeps the socket open until the next one comes.
+                let _ = client.stream.shutdown(Shutdown::Both);
+                let _ = queue.send(Message { client: number, kind: Kind::Gone });
+            };
+            // If there is no thread for it, the client is disconnected.
+            let _ = thread::Builder::new().name("daemon client".to_owned()).spawn(work);
         }
-        let place = Place::take(&count);
-        let queue = queue.clone();
-        let work = move || {
-            let _place = place;
-            // An error of the socket ends this client only.
-            let _ = serve_client(&stream, number, &queue);
-            let _ = queue.send(Message { client: number, kind: Kind::Gone });
-        };
-        // If there is no thread for it, the client is disconnected.
-        let _ = thread::Builder::new().name("daemon client".to_owned()).spawn(work);
     }
-}
 
-/// One of the places for clients; free again when it is dropped.
-struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn take(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+    /// Disconnects the client that has been idle for longest; false if there is none. The one that
+    /// has started the load stays.
+    fn dismiss_idle(&mut self) -> bool {
+        let owner = self.owner.load(Ordering::SeqCst);
+        let is_idle = |client: &Client| client.number != owner && client.idle() >= self.idle;
+        let idle = (0..self.all.len()).filter(|at| is_idle(&self.all[*at]));
+        let Some(longest) = idle.max_by_key(|at| self.all[*at].idle()) else { return false };
+        // Its thread ends with the next read. An error means that it has gone.
+        let _ = self.all.swap_remove(longest).stream.shutdown(Shutdown::Both);
+        true
     }
 }
 
@@ -157,39 +194,40 @@ fn refuse(mut stream: &TcpStream) {
     let _ = stream.write_all(&to_line(&Answer::Error(Refusal::new("", text))));
 }
 
-fn serve_client(
-    mut stream: &TcpStream,
-    number: usize,
-    queue: &SyncSender<Message>,
-) -> io::Result<()> {
-    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    stream.set_nodelay(true)?;
-    set_socket_keepalive(stream, true)?;
-    set_tcp_keepidle(stream, KEEPALIVE)?;
-    let mut input = BufReader::new(stream);
-    loop {
-        let mut line = Vec::new();
-        input.by_ref().take(LINE_MAX as u64 + 1).read_until(b'\n', &mut line)?;
-        if line.len() > LINE_MAX {
-            let text = format!("the line is too long: at most {LINE_MAX} bytes are allowed");
-            return stream.write_all(&to_line(&Answer::Error(Refusal::new("", text))));
-        }
-        if line.is_empty() {
-            return Ok(());
-        }
-        let answer = match Request::parse(&line) {
-            Err(refusal) => Answer::Error(refusal),
-            Ok(request) => {
-                let (reply, answer) = sync_channel(1);
-                let message = Message { client: number, kind: Kind::Request(request, reply) };
-                let (Ok(()), Ok(answer)) = (queue.send(message), answer.recv()) else {
-                    // The daemon is ending.
-                    return Ok(());
-                };
-                answer
+impl Client {
+    fn serve(&self, queue: &SyncSender<Message>) -> io::Result<()> {
+        let mut stream = &self.stream;
+        stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        stream.set_nodelay(true)?;
+        set_socket_keepalive(stream, true)?;
+        set_tcp_keepidle(stream, KEEPALIVE)?;
+        let mut input = BufReader::new(stream);
+        loop {
+            let mut line = Vec::new();
+            input.by_ref().take(LINE_MAX as u64 + 1).read_until(b'\n', &mut line)?;
+            *self.last_line.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            if line.len() > LINE_MAX {
+                let text = format!("the line is too long: at most {LINE_MAX} bytes are allowed");
+                return stream.write_all(&to_line(&Answer::Error(Refusal::new("", text))));
             }
-        };
-        stream.write_all(&to_line(&answer))?;
+            if line.is_empty() {
+                return Ok(());
+            }
+            let answer = match Request::parse(&line) {
+                Err(refusal) => Answer::Error(refusal),
+                Ok(request) => {
+                    let (reply, answer) = sync_channel(1);
+                    let kind = Kind::Request(request, reply);
+                    let message = Message { client: self.number, kind };
+                    let (Ok(()), Ok(answer)) = (queue.send(message), answer.recv()) else {
+                        // The daemon is ending.
+                        return Ok(());
+                    };
+                    answer
+                }
+            };
+            stream.write_all(&to_line(&answer))?;
+        }
     }
 }
 

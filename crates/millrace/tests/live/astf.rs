@@ -4,8 +4,10 @@
 use crate::bump::{count, turn};
 use crate::twin::driver;
 use serde_json::Value;
-use std::process::Command;
+use std::fs;
+use std::process::{Command, Stdio};
 use testkit::host::has_tools;
+use testkit::process::wait_until;
 
 /// The profile of the article, with three messages: each connection receives three answers.
 #[test]
@@ -28,4 +30,32 @@ fn a_profile_in_python_opens_connections() {
     let completed = count(&clients["completed"]);
     assert!(completed > 0, "{clients}");
     assert_eq!(count(&clients["payload_received"]), completed * 3 * 20, "{clients}");
+}
+
+/// Python runs no longer than the command that waits for it, however that ends.
+#[test]
+fn a_profile_that_does_not_end_ends_with_its_command() {
+    if !has_tools(&["python3"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [profile, pid_file] = ["profile.py", "pid"].map(|name| folder.path().join(name));
+    let text = format!(
+        "import os, time\n\
+         with open({pid_file:?}, \"w\") as file: print(os.getpid(), file=file)\n\
+         time.sleep(600)\n"
+    );
+    fs::write(&profile, text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    command.args(["gen", "net_null0", "--stateful"]).arg(&profile).stderr(Stdio::null());
+    let mut command = command.spawn().unwrap();
+    let read_pid = || fs::read_to_string(&pid_file).ok().filter(|it| it.ends_with('\n'));
+    wait_until("the profile runs", || read_pid().is_some());
+    let process = format!("/proc/{}/cmdline", read_pid().unwrap().trim());
+    // That of a process that has ended is empty.
+    let is_running = || fs::read(&process).is_ok_and(|words| !words.is_empty());
+    assert!(is_running());
+    command.kill().unwrap();
+    command.wait().unwrap();
+    wait_until("Python has ended", || !is_running());
 }

@@ -158,3 +158,26 @@ fn a_number_of_connections_is_held_while_the_oldest_are_closed() {
     assert!((1250..=1750).contains(&completed), "{clients}");
     assert_eq!(clients["completed"], clients["attempted"], "{clients}");
 }
+
+/// Open connections have a rate of transactions together.
+#[test]
+fn connections_that_stay_open_reach_a_rate_of_transactions() {
+    if driver().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut command = generator(
+        "net_twin0,wire=tps,net_twin1,wire=tps",
+        &["--stateful", &format!("{root}/profiles/article-tcp.toml"), "--connections", "500"],
+    );
+    command.args(["--cps", "20k", "--tps", "5k", "--duration", "1.5", "--quiet", "--json", "-"]);
+    let output = command.output().unwrap();
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let clients = &results["clients"];
+    assert_eq!(output.status.code(), Some(0), "{clients}");
+    // Of the 7500, those of the time in which the connections are opened are missing.
+    let responses = count(&clients["responses"]);
+    assert!((6000..=7600).contains(&responses), "{clients}");
+    assert_eq!([&clients["attempted"], &clients["completed"]].map(count), [500, 500], "{clients}");
+}

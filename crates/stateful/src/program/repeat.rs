@@ -24,7 +24,8 @@ impl Program {
         if !self.steps[end..].iter().all(is_end) {
             return Err(ProgramError::MessagesAfterWait);
         }
-        let is_deep = |step: &Step| matches!(step, Step::Loop { level, .. } if usize::from(*level) + 1 >= LOOPS);
+        let deepest = LOOPS as u8 - 1;
+        let is_deep = |step: &Step| matches!(step, Step::Loop { level, .. } if *level == deepest);
         if self.steps.iter().any(is_deep) {
             return Err(ProgramError::TooDeep);
         }

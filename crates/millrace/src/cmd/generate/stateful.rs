@@ -8,12 +8,13 @@ mod lines;
 mod outputs;
 mod rows;
 mod summary;
+mod targets;
 
 use super::GenArgs;
 use super::trex_cfg::LinkSettings;
 use crate::connections::{
-    Balance, Ends, Finished, ProfileOptions, Session, SessionOptions, TaskQueues, Totals,
-    read_profile,
+    Balance, Ends, Finished, ProfileOptions, REPORT_NS_MAX, Session, SessionOptions, TaskQueues,
+    Totals, read_profile,
 };
 use crate::signals;
 use anyhow::{Context, bail};
@@ -21,7 +22,6 @@ use generator::BadLink;
 use json::{Interval, Results};
 use outputs::IntervalOutputs;
 use report::output::write_line;
-use search::parse_number;
 use stateful::{Counters, Pauses, Profile};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use targets::{TargetArgs, number};
 
 /// Connections of each end at a time, by default.
 const CAPACITY: u32 = 1_000_000;
@@ -55,22 +56,8 @@ pub(super) struct StatefulArgs {
                                 "backend", "pcapng", "reflector", "send_on_time", "receivers",
                                 "late", "payload"])]
     stateful: Option<PathBuf>,
-    /// Open N connections a second, such as 500, 10k or 1.5M; by default the profile's number
-    ///
-    /// The templates of the profile keep their shares.
-    #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
-    cps: Option<f64>,
-    /// Keep N connections open: a new one follows each that ends
-    ///
-    /// They are opened at the rate of --cps, or of the profile, until there are N.
-    #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
-    connections: Option<f64>,
-    /// Close N connections a second, the oldest first, once all of --connections are open
-    ///
-    /// Clients keep their connections after their last action until then. Without --cps, they are
-    /// opened at this rate if the profile's is lower.
-    #[arg(long, value_name = "N", value_parser = number, requires = "connections")]
-    churn: Option<f64>,
+    #[command(flatten)]
+    targets: TargetArgs,
     /// Pass an argument to an ASTF profile, as TRex does with -t; may be given several times
     #[arg(long = "tunable", value_name = "KEY=VALUE", requires = "stateful")]
     tunables: Vec<String>,
@@ -98,14 +85,6 @@ pub(super) struct StatefulArgs {
     impair: Option<BadLink>,
 }
 
-/// Reads a number that is more than 0.
-fn number(text: &str) -> Result<f64, String> {
-    match parse_number(text)? {
-        number if number > 0.0 => Ok(number),
-        _ => Err("must be more than 0".to_owned()),
-    }
-}
-
 /// Reads which pauses are kept.
 fn pauses(text: &str) -> Result<Pauses, String> {
     match text {
@@ -125,23 +104,8 @@ impl StatefulArgs {
             pauses: self.pauses,
         };
         let mut profile = read_profile(path, &options)?;
-        if let Some(count) = self.connections {
-            profile.keep_open(count as u64);
-        }
-        if let Some(churn) = self.churn {
-            profile.release_oldest(churn);
-        }
-        let rates = self.cps.zip(self.churn);
-        if let Some((cps, churn)) = rates.filter(|(cps, churn)| cps < churn) {
-            bail!("--cps {cps} is below --churn {churn}: fewer would be opened than closed");
-        }
+        self.targets.apply(&mut profile)?;
         Ok(profile)
-    }
-
-    /// Returns the rate as a multiple of that of the profile.
-    fn multiplier(&self, profile: &Profile) -> f64 {
-        let least = self.churn.map_or(1.0, |churn| (churn / profile.cps()).max(1.0));
-        self.cps.map_or(least, |cps| cps / profile.cps())
     }
 
     /// True if the traffic is stateful.
@@ -151,7 +115,7 @@ impl StatefulArgs {
 
     fn capacity(&self) -> u32 {
         // Some more than are kept open: those that have closed may keep their records for a while.
-        let of_connections = self.connections.map_or(0, |it| (it * 1.05) as u32);
+        let of_connections = self.targets.connections().map_or(0, |it| (it * 1.05) as u32);
         self.capacity.map_or(CAPACITY.max(of_connections), |it| it as u32)
     }
 }
@@ -185,7 +149,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     let outputs = IntervalOutputs::open(args, std::slice::from_ref(path))?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut session = Session::open(names, &options, &interrupted)?;
-    session.start(stateful.multiplier(&profile), args.ramp.unwrap_or_default())?;
+    session.start(stateful.targets.multiplier(&profile), args.ramp.unwrap_or_default())?;
     let mut control = Control { args, outputs, kept: Vec::new(), interrupted: &interrupted };
     control.watch(&mut session);
     let opened_for = session.elapsed();
@@ -241,7 +205,7 @@ impl Control<'_> {
         let was_interrupted = self.interrupted.load(Ordering::Relaxed);
         let begun = Instant::now();
         // By then, all tasks have reported after they stopped.
-        let reported = self.args.interval.min(DRAIN);
+        let reported = self.args.interval.min(2 * Duration::from_nanos(REPORT_NS_MAX));
         while begun.elapsed() < DRAIN {
             std::thread::sleep(TURN);
             self.poll(session);

@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import json
 import os
+import signal
 import sys
 import traceback
 import types
@@ -26,6 +27,16 @@ MODULES = [
     "trex_astf_lib.trex_astf_client",
     "trex_astf_lib.trex_astf_global_info",
 ]
+
+
+def end_with_parent():
+    """Asks for SIGTERM when the process ends that waits for the result (PR_SET_PDEATHSIG)."""
+    try:
+        import ctypes
+        ctypes.CDLL(None).prctl(1, int(signal.SIGTERM))
+    except (ImportError, OSError, AttributeError):
+        # A profile that does not end must then be ended by hand.
+        pass
 
 
 def provide_modules():
@@ -123,6 +134,7 @@ def fault_of(error, path):
 def main(given, result, tunables):
     # Standard output belongs to the results of the command.
     os.dup2(2, 1)
+    end_with_parent()
     path = os.path.abspath(given)
     sys.argv = [given]
 

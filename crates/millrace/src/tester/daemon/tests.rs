@@ -129,6 +129,35 @@ fn clients_and_lines_are_bounded() {
     });
 }
 
+/// Only if no place is free, and never the client that has started the load.
+#[test]
+fn idle_clients_give_up_their_places() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let daemon = Daemon::listen_with(any, Duration::from_millis(50)).unwrap();
+    let (end, port) = (AtomicBool::new(false), daemon.address().port());
+    let clients = || {
+        let connect = || RemoteTester::connect("localhost", port, WRITE_TIMEOUT).unwrap();
+        let mut starter = connect();
+        starter.start(&Load::of_rate(5000.0)).unwrap();
+        let mut watcher = connect();
+        watcher.clear().unwrap();
+        thread::sleep(Duration::from_millis(200));
+        watcher.clear().unwrap();
+        let _others: Vec<RemoteTester> = (2..CLIENTS_MAX).map(|_| connect()).collect();
+        while connect().clear().is_err() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        starter.clear().unwrap();
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _end = SetAtEnd(&end);
+            clients();
+        });
+        daemon.serve(&mut Noting(Arc::default()), &end).unwrap();
+    });
+}
+
 #[test]
 fn a_remote_tester_is_as_good_as_a_local_one() {
     let drive = |tester: &mut dyn Tester| {

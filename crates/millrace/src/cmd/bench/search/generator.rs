@@ -6,14 +6,22 @@ use super::measurement::{GAP_TOLERATED_NS, Measurement, Tester};
 use crate::cmd::bench::testbed::{end_with_us, this_program};
 use anyhow::{Context, bail};
 use results::{Interval, Results};
+use rustix::process::{Pid, Signal, kill_process};
 use search::mlr::Counts;
+use std::io;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Seconds for which a generator may send after its time, in case it was delayed at the end.
 const GRACE_S: f64 = 0.01;
 /// Seconds by which the last packet may be late.
 const LATENESS_S: f64 = 0.001;
+/// Time between two looks for a signal.
+const TURN: Duration = Duration::from_millis(20);
+/// Time in which a generator ends that a signal has reached, too.
+const OBEYS: Duration = Duration::from_secs(3);
 /// Share of the intended rate that a tester must reach.
 const RATE_MIN: f64 = 0.999;
 
@@ -69,8 +77,8 @@ impl Generator<'_> {
         generator.args(["-d", &seconds.to_string(), "--seed", &seed.to_string()]);
         generator.args(streams.iter().flat_map(|stream| ["--stream", stream]));
         generator.args(self.options);
-        let output = generator.output().context("cannot run the generator")?;
-        // The signal has ended the generator, too. A trial that was cut short does not count.
+        let output = self.output_of(generator).context("cannot run the generator")?;
+        // A trial that was cut short does not count.
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
         }
@@ -78,6 +86,34 @@ impl Generator<'_> {
             let stderr = String::from_utf8_lossy(&output.stderr);
             let message = stderr.trim().lines().last().unwrap_or("the generator has no output");
             anyhow::anyhow!("{}", message.strip_prefix("millrace: ").unwrap_or(message))
+        })
+    }
+
+    /// Runs a generator; returns what it has printed. A signal that has come to this process alone
+    /// ends the generator, too.
+    fn output_of(&self, mut generator: Command) -> io::Result<Output> {
+        generator.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let generator = generator.spawn()?;
+        let process = Pid::from_child(&generator);
+        let has_ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut interrupted = None;
+                while !has_ended.load(Ordering::Relaxed) {
+                    thread::sleep(TURN);
+                    if self.interrupted.load(Ordering::Relaxed) {
+                        let since = *interrupted.get_or_insert_with(Instant::now);
+                        if since.elapsed() > OBEYS {
+                            // An error means that it has ended.
+                            let _ = kill_process(process, Signal::TERM);
+                            return;
+                        }
+                    }
+                }
+            });
+            let output = generator.wait_with_output();
+            has_ended.store(true, Ordering::Relaxed);
+            output
         })
     }
 }
