@@ -63,7 +63,7 @@ aarch64:
 ## prove-offload: a million rules of a NIC that goes wrong, which change nothing; CYCLES=number
 prove-offload:
 	MILLRACE_CYCLES=$${CYCLES:-1000000} MILLRACE_CASES=3000 \
-	$(CARGO) test --locked --package offload --test twin -- --nocapture equivalence
+	$(CARGO) test --locked -p offload --test twin --test exchange -- --nocapture equivalence no_mark
 ## prove-attacks: floods, blind guesses and strange clocks in full size, with their figures
 ## prove-model: the engine against a naive reference, thirty times as often
 prove-attacks prove-model: prove-%:

@@ -314,21 +314,33 @@ fn flows() -> impl Iterator<Item = Case> {
 /// drivers may share data. With 1 k flows, capture and flows fit into the caches of a core.
 fn workers() -> impl Iterator<Item = Case> {
     let of_udp = [1_000, 10_000, 100_000].map(|flows| Traffic::Established(Protocol::Udp, flows));
-    of_udp.into_iter().chain([Traffic::Established(Protocol::Tcp, 100_000)]).flat_map(|traffic| {
-        let of = |workers, first_cpu, name, thresholds| Case {
-            name: format!("workers-{name}-{}", traffic.name()),
-            group: format!("workers-{}", traffic.name()),
-            workers,
-            first_cpu,
-            own_ports: name == OWN_PORTS,
-            ..Case::with_one_worker(traffic, Load::Stable, thresholds)
-        };
-        let alone = [of(1, 0, "1a", vec![]), of(1, 1, "1b", vec![])];
-        let than: Vec<String> = alone.iter().map(|case| case.name.clone()).collect();
-        let threshold = || Threshold::MppsAtLeast { than: than.clone(), must: 1.9, goal: None };
-        let both = [OWN_PORTS, "2q"].map(|name| of(WORKERS_MAX, 0, name, vec![threshold()]));
-        alone.into_iter().chain(both)
-    })
+    let flows = of_udp.into_iter().chain([Traffic::Established(Protocol::Tcp, 100_000)]);
+    // New connections: with queues of the same ports, both workers would have the same ones.
+    let short = workers_with(Traffic::ShortTcp(SHORT_TUPLES), Load::PortReuse, &[OWN_PORTS]);
+    flows.flat_map(|traffic| workers_with(traffic, Load::Stable, &[OWN_PORTS, "2q"])).chain(short)
+}
+
+/// Returns the cases of one worker on each cpu, and of two workers in these ways.
+fn workers_with(traffic: Traffic, load: Load, ways: &[&str]) -> Vec<Case> {
+    let of = |workers, first_cpu, name: &str, thresholds| Case {
+        name: format!("workers-{name}-{}", traffic.name()),
+        group: format!("workers-{}", traffic.name()),
+        workers,
+        first_cpu,
+        own_ports: name == OWN_PORTS,
+        ..Case::with_one_worker(traffic, load, thresholds)
+    };
+    let mut cases = vec![of(1, 0, "1a", vec![]), of(1, 1, "1b", vec![])];
+    let than: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
+    let (must, goal) = match load {
+        Load::PortReuse => (1.8, Some(1.95)),
+        _ => (1.9, None),
+    };
+    let both = ways.iter().map(|name| {
+        of(WORKERS_MAX, 0, name, vec![Threshold::MppsAtLeast { than: than.clone(), must, goal }])
+    });
+    cases.extend(both);
+    cases
 }
 
 /// Returns every flood for each effect on the table. For each effect, random tuples come first, for

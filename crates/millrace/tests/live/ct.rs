@@ -391,7 +391,7 @@ fn listening_ends_by_ctrl_c_and_frees_its_place() {
 /// Clients that request long lists and do not read them delay no other client.
 #[test]
 fn a_long_list_that_nobody_reads_holds_nothing_up() {
-    const MANY: u32 = 100_000;
+    const MANY: u32 = 20_000;
     let setup = setup().capacity(1 << 18);
     let [a, b] = ["a", "b"].map(|name| setup.path(name));
     let frame = |i: u32| {
@@ -559,7 +559,7 @@ fn of_many(many: u32) -> Asked {
 /// There are more connections than fit into the ring of records. The run ends during their flush.
 #[test]
 fn a_run_ends_while_a_flush_goes_on() {
-    const MANY: u32 = 200_000;
+    const MANY: u32 = 80_000;
     let asked = of_many(MANY);
     let mut stream = UnixStream::connect(&asked.socket).unwrap();
     // The instance accepts clients in order. So when `count` returns, this client has been
