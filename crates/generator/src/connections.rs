@@ -234,9 +234,11 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
     #[inline(always)]
     fn flush(&mut self, now: u64) {
         self.tx.flush();
-        let waits = self.tx.port.waiting() > 0 || self.done < self.burst;
-        let is_stopped = waits && self.tx.taken.packets == self.taken_before;
-        self.waits_since = is_stopped.then(|| self.waits_since.unwrap_or(now));
+        if self.tx.taken.packets > self.taken_before {
+            self.waits_since = None;
+        } else if self.tx.port.waiting() > 0 || self.done < self.burst {
+            self.waits_since = self.waits_since.or(Some(now));
+        }
     }
 
     /// Takes frames of other tasks and of the port in turn.

@@ -6,7 +6,7 @@ use crate::counters::{Counter, Counters, Latencies};
 use crate::endpoint::{Endpoint, LOOPS, flag, is_before};
 use crate::frame::{Output, Path, Segment, write_tcp, write_udp};
 use crate::profile::{Template, Timeouts};
-use crate::program::{Program, Step};
+use crate::program::{Pace, Program, Step};
 use crate::script::Script;
 use crate::wheel::{tick_of, ticks_of_ms, ticks_of_us};
 use std::collections::HashMap;
@@ -166,7 +166,7 @@ impl<'a, O: Output> Context<'a, O> {
     /// Waits for the begin of the next round. The moments of a connection are a period apart, and
     /// follow from its addresses and ports: those of all connections are spread over the period. A
     /// moment that passes before the round is over is left out.
-    pub(crate) fn begin_pace(&mut self, end: &mut Endpoint, period_us: u32) {
+    pub(crate) fn begin_pace(&mut self, end: &mut Endpoint, pace: Pace) {
         let is_first = end.loops[0] == 0;
         if is_first {
             self.begin_hold(end);
@@ -175,15 +175,13 @@ impl<'a, O: Output> Context<'a, O> {
             return self.leave_rounds(end);
         }
         end.step += 1;
-        let tuple =
-            u64::from(end.local_port) << 48 ^ u64::from(end.local) << 24 ^ u64::from(end.remote);
-        let place = tuple.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let ports = u64::from(end.local_port) << 48 ^ u64::from(end.remote_port) << 32;
+        let others = u64::from(end.local) << 16 ^ u64::from(end.remote);
+        let place = (ports ^ others).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let period_us = u64::from(pace.period_us);
         let phase_us = (u128::from(place) * u128::from(period_us) >> 64) as u64;
-        let period_us = u64::from(period_us);
         let mut wait_us = period_us - (self.now_us + phase_us) % period_us;
-        if is_first && wait_us < period_us / 2 {
-            // The first round begins after one period on average, as the others do. Otherwise
-            // connections with few rounds would have more of them than they should.
+        if is_first && pace.is_first_late && wait_us < period_us / 2 {
             wait_us += period_us;
         }
         let after = tick_of(self.now_us + wait_us).wrapping_add(1).wrapping_sub(self.tick());
@@ -231,9 +229,9 @@ impl<'a, O: Output> Context<'a, O> {
     /// long as a client takes that is there.
     pub(crate) fn ticks_to_next_round(&self, end: &Endpoint) -> Option<u32> {
         match self.template.client.step(0) {
-            Step::Pace(us) if self.is_between_messages(end) => {
-                Some(ticks_of_us(us).saturating_mul(2).saturating_add(self.waits.answer))
-            }
+            Step::Pace(pace) if self.is_between_messages(end) => Some(
+                ticks_of_us(pace.period_us).saturating_mul(2).saturating_add(self.waits.answer),
+            ),
             _ => None,
         }
     }

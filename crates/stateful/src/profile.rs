@@ -300,6 +300,7 @@ impl Profile {
     pub fn release_oldest(&mut self, rate: f64) {
         self.churn = Some(rate);
         for template in &mut self.templates {
+            template.client.hold_instead_of_waiting();
             template.client.wait_before_close(Step::Hold);
             if template.transport == Transport::Tcp {
                 template.server.wait_before_close(Step::WaitForClose);

@@ -38,8 +38,8 @@ pub(crate) enum Step {
     Delay(u32, u32),
     WaitForClose,
     Hold,
-    /// The begin of a round: waits for its moment, once in so many microseconds.
-    Pace(u32),
+    /// The begin of a round: waits for its moment.
+    Pace(Pace),
     /// The end of a loop at this level: goes back to `start` until `count` rounds are done.
     Loop {
         level: u8,
@@ -48,6 +48,16 @@ pub(crate) enum Step {
     },
     Close,
     Reset,
+}
+
+/// The pace of rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Microseconds between the moments of two rounds.
+    pub(crate) period_us: u32,
+    /// True if the first round begins one period after the connection on average, and not half a
+    /// one: then a connection of M rounds lives for M periods.
+    pub(crate) is_first_late: bool,
 }
 
 /// Bytes that are received before a step, modulo 2^32.
@@ -243,6 +253,13 @@ impl Program {
             self.steps.insert(close, step);
             self.before.insert(close, self.before[close]);
             self.holds |= step == Step::Hold;
+        }
+    }
+
+    /// Holds the connection where the program would wait until the peer has closed.
+    pub(crate) fn hold_instead_of_waiting(&mut self) {
+        for step in self.steps.iter_mut().filter(|step| **step == Step::WaitForClose) {
+            (*step, self.holds) = (Step::Hold, true);
         }
     }
 

@@ -63,7 +63,7 @@ impl<O: Output> Context<'_, O> {
                 }
                 Step::Receive(_) => self.end_receive(end),
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
-                Step::Pace(period_us) => self.begin_pace(end, period_us),
+                Step::Pace(pace) => self.begin_pace(end, pace),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
                 Step::Hold if self.was_released(end) => end.step += 1,
                 Step::Hold => {

@@ -243,8 +243,8 @@ Examples:
   millrace gen 18:00.0 --verify --stream \"count=1000000 rate=10%\" --json results.json
       A million packets to a reflector and back.
 
-Exit status: 0 good; 1 packets were lost or not sent, a connection failed, or the run failed; 2
-wrong use.";
+Exit status: 0 good; 1 packets of streams were lost or not sent, a connection failed or none was
+established, or the run failed; 2 wrong use.";
 
 /// Splits a value of `--stream` into keys and values; fails if they are no valid stream.
 pub(in crate::cmd) fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {

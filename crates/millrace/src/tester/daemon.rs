@@ -31,7 +31,7 @@ pub(crate) struct Daemon {
     owner: Arc<AtomicUsize>,
 }
 
-/// Number of the client that has started the load, if none has.
+/// Number of the client that has started the last load, if none has.
 const NOBODY: usize = usize::MAX;
 
 /// What a client's thread tells the main thread.
@@ -85,10 +85,8 @@ impl Daemon {
             };
             match kind {
                 Kind::Request(request, reply) => {
-                    match request {
-                        Request::Start(_) => self.owner.store(client, Ordering::SeqCst),
-                        Request::Stop(_) => self.owner.store(NOBODY, Ordering::SeqCst),
-                        _ => {}
+                    if matches!(request, Request::Start(_)) {
+                        self.owner.store(client, Ordering::SeqCst);
                     }
                     // An error means that the client has gone.
                     let _ = reply.try_send(answer(request, tester, interrupted));

@@ -181,3 +181,17 @@ fn connections_that_stay_open_reach_a_rate_of_transactions() {
     assert!((6000..=7600).contains(&responses), "{clients}");
     assert_eq!([&clients["attempted"], &clients["completed"]].map(count), [500, 500], "{clients}");
 }
+
+#[test]
+fn a_run_without_any_answer_fails() {
+    let _turn = turn();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut command = generator(
+        "net_null0,no-rx=1,net_null1,no-rx=1",
+        &["--stateful", &format!("{root}/profiles/article-tcp.toml"), "--duration", "0.2"],
+    );
+    let output = command.output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("no connection was established"), "{words}");
+}

@@ -2,6 +2,7 @@
 //! Changes a profile so that its connections have a number of messages, or together a rate of them.
 
 use super::{Profile, ProfileError, Template};
+use crate::program::Pace;
 
 /// Shortest time between two rounds of a connection, in microseconds. It is much longer than a tick
 /// of the wheel.
@@ -53,47 +54,78 @@ impl Profile {
     }
 
     /// Lets the connections that [`keep_open`](Self::keep_open) has open reach a target together:
-    /// each exchanges its messages once in a period, `count` times. Those whose clients are
-    /// released leave after a round.
+    /// each exchanges its messages once in a period, `count` times, or as often as can be counted.
+    /// Those whose clients are released leave after a round. Returns the period in seconds.
     ///
     /// # Errors
-    /// If a program cannot be repeated, or if the period is too short or too long.
-    pub fn pace_messages(&mut self, target: Target, count: u16) -> Result<(), ProfileError> {
-        let of_all: f64 = self
-            .templates
-            .iter()
-            .map(|it| it.limit.unwrap_or(0) as f64 * target.of_connection(it))
-            .sum();
+    /// If a program cannot be repeated, or not at this pace.
+    pub fn pace_messages(
+        &mut self,
+        target: Target,
+        count: Option<u16>,
+    ) -> Result<f64, ProfileError> {
+        let of_template = |it: &Template| it.limit.unwrap_or(0) as f64 * target.of_connection(it);
+        let of_all: f64 = self.templates.iter().map(of_template).sum();
         let period_us = of_all * 1e6 / target.rate();
-        let whole = |fault: String| Err(ProfileError::Whole(fault));
-        if of_all == 0.0 {
-            return whole("the connections of the profile have no such messages".to_owned());
-        }
-        if period_us < PERIOD_MIN_US {
-            let needed = (PERIOD_MIN_US / period_us).ceil();
-            return whole(format!(
+        let fault = match () {
+            () if of_all == 0.0 => {
+                "the connections of the profile have no such messages".to_owned()
+            }
+            () if period_us < PERIOD_MIN_US => format!(
                 "each connection would have to exchange its messages every {period_us:.0} µs; the \
-                 shortest time is {PERIOD_MIN_US} µs: keep {needed} times as many open"
-            ));
-        }
-        if period_us > PERIOD_MAX_US {
-            let text = "each connection would exchange its messages less than once an hour: keep \
-                        fewer open";
-            return whole(text.to_owned());
-        }
-        // Servers wait for the next round.
-        let least_ms = (2.0 * period_us / 1e3) as u32;
-        self.timeouts.idle_ms = self.timeouts.idle_ms.max(least_ms.saturating_add(1000));
-        self.repeat(count, Some(period_us.round() as u32))
+                 shortest time is {PERIOD_MIN_US} µs: keep {} times as many open",
+                (PERIOD_MIN_US / period_us).ceil()
+            ),
+            () if period_us > PERIOD_MAX_US => "each connection would exchange its messages less \
+                                                than once an hour: keep fewer open"
+                .to_owned(),
+            () => {
+                // Servers wait for the next round.
+                let least_ms = (2.0 * period_us / 1e3) as u32;
+                self.timeouts.idle_ms = self.timeouts.idle_ms.max(least_ms.saturating_add(1000));
+                let pace =
+                    Pace { period_us: period_us.round() as u32, is_first_late: count.is_some() };
+                self.refuse_pace(pace)?;
+                self.repeat(count.unwrap_or(ROUNDS_MAX), Some(pace))?;
+                return Ok(period_us / 1e6);
+            }
+        };
+        Err(ProfileError::Whole(fault))
     }
 
-    fn repeat(&mut self, count: u16, period_us: Option<u32>) -> Result<(), ProfileError> {
-        for template in &mut self.templates {
-            let Template { name, client, server, .. } = template;
-            for (end, program, period_us) in
-                [("client", client, period_us), ("server", server, None)]
-            {
-                program.repeat(count, period_us).map_err(|fault| ProfileError::Program {
+    /// Refuses a pace that connections cannot keep.
+    fn refuse_pace(&self, pace: Pace) -> Result<(), ProfileError> {
+        for Template { name, client, server, .. } in &self.templates {
+            let delay_us = client.least_delay_us() + server.least_delay_us();
+            let fault = if !server.answers() {
+                "its server sends before it is asked, which has no pace".to_owned()
+            } else if delay_us > pace.period_us.into() {
+                format!(
+                    "its messages have delays of {} ms, and would be exchanged every {} ms: keep \
+                     more connections open",
+                    delay_us / 1000,
+                    pace.period_us / 1000
+                )
+            } else {
+                continue;
+            };
+            return Err(ProfileError::Template { name: name.clone(), fault });
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self, count: u16, pace: Option<Pace>) -> Result<(), ProfileError> {
+        for Template { name, client, server, .. } in &mut self.templates {
+            // Each direction has less data than sequence numbers count.
+            let round = client.sent().len().max(server.sent().len()).max(1);
+            let count = match pace {
+                Some(_) => {
+                    count.min((u64::from(u32::MAX) / round).clamp(1, u16::MAX.into()) as u16)
+                }
+                None => count,
+            };
+            for (end, program, pace) in [("client", client, pace), ("server", server, None)] {
+                program.repeat(count, pace).map_err(|fault| ProfileError::Program {
                     name: name.clone(),
                     end,
                     fault,

@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Repeats the messages of programs, and counts what they exchange.
 
-use super::{Before, Program, ProgramError, Step};
+use super::{Before, Pace, Program, ProgramError, Step};
 use crate::endpoint::LOOPS;
 use crate::script::Script;
 use std::ops::Range;
 
 impl Program {
-    /// Repeats all that the program does before it holds the connection or closes. With
-    /// `period_us`, a round begins once in so many microseconds.
+    /// Repeats all that the program does before it holds the connection or closes, at a pace if
+    /// there is one.
     ///
     /// # Errors
     /// If its loops are too deep already, or if it has messages behind what ends a round.
-    pub(crate) fn repeat(
-        &mut self,
-        count: u16,
-        period_us: Option<u32>,
-    ) -> Result<(), ProgramError> {
+    pub(crate) fn repeat(&mut self, count: u16, pace: Option<Pace>) -> Result<(), ProgramError> {
         let is_end = |step: &Step| {
             matches!(step, Step::WaitForClose | Step::Hold | Step::Close | Step::Reset)
         };
         let end = self.steps.iter().position(is_end).unwrap_or(self.steps.len());
-        if !self.steps[end..].iter().all(is_end) {
+        let is_silent = |step: &Step| is_end(step) || matches!(step, Step::Delay(..));
+        if !self.steps[end..].iter().all(is_silent) {
             return Err(ProgramError::MessagesAfterWait);
         }
         let deepest = LOOPS as u8 - 1;
@@ -32,8 +29,8 @@ impl Program {
         let round = self.received as u32;
         let body: Vec<_> = self.steps.drain(..end).zip(self.before.drain(..end)).collect();
         let last = (std::mem::take(&mut self.steps), std::mem::take(&mut self.before));
-        if let Some(period_us) = period_us {
-            self.steps.push(Step::Pace(period_us));
+        if let Some(pace) = pace {
+            self.steps.push(Step::Pace(pace));
             self.before.push(Before { first: 0, rounds: [round, 0] });
             self.paces = true;
         }
@@ -69,6 +66,28 @@ impl Program {
         self.transactions_of(0..self.steps.len(), &mut is_asked)
     }
 
+    /// Returns the shortest time that its delays take, in microseconds.
+    pub(crate) fn least_delay_us(&self) -> u64 {
+        self.delay_of(0..self.steps.len())
+    }
+
+    fn delay_of(&self, steps: Range<usize>) -> u64 {
+        let of = |number: usize| match self.steps[number] {
+            Step::Delay(min, _) => min.into(),
+            Step::Loop { count, start, .. } => {
+                self.delay_of(start.into()..number) * u64::from(count - 1)
+            }
+            _ => 0,
+        };
+        steps.map(of).sum()
+    }
+
+    /// True if it sends nothing before it has received something.
+    pub(crate) fn answers(&self) -> bool {
+        let is_message = |step: &&Step| matches!(step, Step::Send(_) | Step::Receive(_));
+        matches!(self.steps.iter().find(is_message), Some(Step::Receive(_)))
+    }
+
     fn transactions_of(&self, steps: Range<usize>, is_asked: &mut bool) -> u64 {
         let mut sum = 0;
         for number in steps {
@@ -90,7 +109,7 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use crate::program::tests::walk;
-    use crate::program::{Action, Program, ProgramError};
+    use crate::program::{Action, Pace, Program, ProgramError};
     use Action::{Close, Delay, Hold, Receive, Repeat, Send, WaitForClose};
 
     #[test]
@@ -106,7 +125,8 @@ mod tests {
             assert_eq!(repeated, written);
         }
         let mut paced = Program::new(&body).unwrap();
-        paced.repeat(4, Some(1000)).unwrap();
+        let pace = Pace { period_us: 1000, is_first_late: false };
+        paced.repeat(4, Some(pace)).unwrap();
         let seen = walk(&paced);
         assert!(seen.len() > 4 * 3 * 2 && seen.iter().all(|(_, counted, told)| counted == told));
         assert_eq!((paced.received(), paced.sent().len()), (4 * 22, 4 * 6));
@@ -118,7 +138,15 @@ mod tests {
         let deep = Repeat(2, vec![Repeat(2, vec![Send(1)])]);
         assert_eq!(repeat(&[deep]), Err(ProgramError::TooDeep));
         assert_eq!(repeat(&[Hold, Send(1)]), Err(ProgramError::MessagesAfterWait));
-        assert_eq!(repeat(&[Send(1), WaitForClose, Close]), Ok(()));
+        assert_eq!(repeat(&[Send(1), WaitForClose, Delay(1, 1), Close]), Ok(()));
+    }
+
+    #[test]
+    fn delays_of_all_rounds_are_added() {
+        let inner = Repeat(3, vec![Delay(5, 9), Receive(1)]);
+        let program = Program::new(&[Repeat(4, vec![inner, Delay(7, 7)]), Delay(2, 3)]).unwrap();
+        assert_eq!(program.least_delay_us(), 4 * (3 * 5 + 7) + 2);
+        assert!(program.answers());
     }
 
     #[test]

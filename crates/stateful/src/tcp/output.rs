@@ -65,14 +65,16 @@ impl<O: Output> Context<'_, O> {
                 Step::Receive(len) if !self.has_received(end, len) => return Fate::Open,
                 Step::Receive(_) => self.end_receive(end),
                 Step::Delay(min, max) => self.begin_delay(end, (min, max)),
-                Step::Pace(period_us) => self.begin_pace(end, period_us),
+                Step::Pace(pace) => self.begin_pace(end, pace),
                 Step::Loop { level, count, start } => end.end_round(level, count, start),
                 Step::Hold if self.was_released(end) => end.step += 1,
                 Step::Hold => {
                     self.begin_hold(end);
                     return Fate::Open;
                 }
-                Step::WaitForClose if !end.has(flag::PEER_CLOSED) => return Fate::Open,
+                Step::WaitForClose if !end.has(flag::PEER_CLOSED) && !self.was_released(end) => {
+                    return Fate::Open;
+                }
                 Step::WaitForClose => end.step += 1,
                 Step::Close => {
                     // An end that has done all its rounds was not released.

@@ -55,6 +55,7 @@ impl<O: Output> Context<'_, O> {
             return Fate::Open;
         }
         match end.state {
+            State::TimeWait => Fate::Closed,
             State::SynSent | State::SynReceived => self.repeat_syn(end),
             _ if end.inflight > 0 || end.nxt() != end.written && !end.is_fin_acknowledged() => {
                 self.repeat_data(end)

@@ -51,7 +51,7 @@ pub(crate) struct SearchArgs {
     /// A stream, as for `millrace gen`, without rate; may be repeated
     #[arg(long = "stream", value_name = "STREAM", value_parser = generate::pairs)]
     streams: Vec<Vec<(String, String)>>,
-    /// Goals: ndr, pdr, rfc2544, tst009, cps, quick
+    /// Goals: ndr, pdr, rfc2544, tst009, cps, cps-robust, quick
     ///
     /// Several are separated by commas or given one by one. A goal may be changed:
     /// "quick name=ci loss=0.5% exceed=50% width=2% initial=0.5 final=0.5 sum=3.5".

@@ -22,14 +22,14 @@ use generator::BadLink;
 use json::{Interval, Results};
 use outputs::IntervalOutputs;
 use report::output::write_line;
-use stateful::{Counters, Pauses, Profile};
+use stateful::{Counter, Counters, Pauses, Profile};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use targets::{TargetArgs, number};
+use targets::{Plan, TargetArgs, number};
 
 /// Connections of each end at a time, by default.
 const CAPACITY: u32 = 1_000_000;
@@ -96,16 +96,16 @@ fn pauses(text: &str) -> Result<Pauses, String> {
 }
 
 impl StatefulArgs {
-    /// Reads the profile.
-    fn profile(&self, path: &Path) -> anyhow::Result<Profile> {
+    /// Reads the profile; returns it with what follows from the options.
+    fn profile(&self, path: &Path) -> anyhow::Result<(Profile, Plan)> {
         let options = ProfileOptions {
             tunables: &self.tunables,
             sessions: self.sessions.as_deref(),
             pauses: self.pauses,
         };
         let mut profile = read_profile(path, &options)?;
-        self.targets.apply(&mut profile)?;
-        Ok(profile)
+        let plan = self.targets.apply(&mut profile)?;
+        Ok((profile, plan))
     }
 
     /// True if the traffic is stateful.
@@ -113,17 +113,17 @@ impl StatefulArgs {
         self.stateful.is_some()
     }
 
-    fn capacity(&self) -> u32 {
-        // Some more than are kept open: those that have closed may keep their records for a while.
-        let of_connections = self.targets.connections().map_or(0, |it| (it * 1.05) as u32);
-        self.capacity.map_or(CAPACITY.max(of_connections), |it| it as u32)
+    fn capacity(&self, plan: &Plan) -> u32 {
+        let planned = plan.records.map_or(0, |it| it as u32);
+        self.capacity.map_or(CAPACITY.max(planned), |it| it as u32)
     }
 }
 
 pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCode> {
     let stateful = &args.stateful;
     let path = stateful.stateful.as_ref().context("--stateful needs a profile")?;
-    let profile = Arc::new(stateful.profile(path)?);
+    let (profile, plan) = stateful.profile(path)?;
+    let profile = Arc::new(profile);
     let names = args.ports.as_ref().context("--stateful needs PORTS: A,B, or one with --ends")?;
     let ends = match (stateful.ends, names.count()) {
         (Some(ends), _) => ends,
@@ -133,7 +133,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     let options = SessionOptions {
         profile: Arc::clone(&profile),
         ends,
-        capacity: stateful.capacity(),
+        capacity: stateful.capacity(&plan),
         next_hops: link.next_hops([None; 2]),
         gateways: &args.gateways,
         tasks: args.senders.unwrap_or(1),
@@ -149,7 +149,7 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     let outputs = IntervalOutputs::open(args, std::slice::from_ref(path))?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let mut session = Session::open(names, &options, &interrupted)?;
-    session.start(stateful.targets.multiplier(&profile), args.ramp.unwrap_or_default())?;
+    session.start(plan.multiplier, args.ramp.unwrap_or_default())?;
     let mut control = Control { args, outputs, kept: Vec::new(), interrupted: &interrupted };
     control.watch(&mut session);
     let opened_for = session.elapsed();
@@ -167,15 +167,28 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     if !json.is_stdout() {
         summary::print(&finished, opened_for, bytes).context("cannot write the results")?;
     }
+    if is_unanswered(&finished) {
+        let text = "millrace: no connection was established: does the device forward from port A \
+                    to port B and back? The addresses of the profile and --gateway must suit it";
+        write_line(io::stderr(), text);
+    }
     json.write(&Results::new(path, &finished, opened_for, bytes, &kept))?;
     Ok(if is_good(&finished) && is_written { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// True if no connection failed, and the ports have sent what the ends say.
+/// True if connections were established, none failed, and the ports have sent what the ends say.
 fn is_good(finished: &Finished) -> bool {
     let ends = [&finished.totals.client, &finished.totals.server];
-    ends.into_iter().flatten().all(|end| end.counters.failures() == 0)
+    !is_unanswered(finished)
+        && ends.into_iter().flatten().all(|end| end.counters.failures() == 0)
         && finished.balances().iter().all(Balance::is_kept)
+}
+
+/// True if clients have opened connections, and none was answered.
+fn is_unanswered(finished: &Finished) -> bool {
+    finished.totals.client.as_ref().is_some_and(|client| {
+        client.counters[Counter::Attempted] > 0 && client.counters[Counter::Established] == 0
+    })
 }
 
 /// The control thread's part of a run.
@@ -203,7 +216,7 @@ impl Control<'_> {
     /// Waits until all connections have ended; up to two seconds, or until a signal comes.
     fn drain(&mut self, session: &mut Session) {
         let was_interrupted = self.interrupted.load(Ordering::Relaxed);
-        let begun = Instant::now();
+        let (begun, mut is_open) = (Instant::now(), false);
         // By then, all tasks have reported after they stopped.
         let reported = self.args.interval.min(2 * Duration::from_nanos(REPORT_NS_MAX));
         while begun.elapsed() < DRAIN {
@@ -213,16 +226,19 @@ impl Control<'_> {
             self.outputs.turn(totals);
             let ends = [&totals.client, &totals.server];
             let is_active = |counters: &Counters| counters.active() > 0;
-            let is_any = ends.into_iter().flatten().any(|end| is_active(&end.counters));
+            let mut ends = ends.into_iter().flatten().peekable();
+            // Servers over UDP do not see that a client has gone.
+            is_open = ends.peek().is_some_and(|end| is_active(&end.counters));
+            let is_any = ends.any(|end| is_active(&end.counters));
             let is_signalled = !was_interrupted && self.interrupted.load(Ordering::Relaxed);
             if is_signalled || !is_any && begun.elapsed() > reported {
                 return;
             }
         }
-        write_line(
-            io::stderr(),
-            "millrace: connections are still open after 2 s: they are cut off",
-        );
+        if is_open {
+            let text = "millrace: connections are still open after 2 s: they are cut off";
+            write_line(io::stderr(), text);
+        }
     }
 
     fn poll(&mut self, session: &mut Session) {

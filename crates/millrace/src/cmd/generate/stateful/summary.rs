@@ -93,8 +93,13 @@ fn counts(end: &EndTotals, opened_for: Duration) -> Vec<(String, String)> {
     let counted = Counter::ALL.into_iter().filter(|counter| end.counters[*counter] > 0);
     let named = counted
         .map(|counter| (units::thousands(end.counters[counter]), counter.name().replace('_', " ")));
-    let first = (rate, "connections established each second".to_owned());
-    std::iter::once(first).chain(named).collect()
+    let responses = end.counters[Counter::Responses];
+    let each_second = units::thousands((responses as f64 / seconds).round() as u64);
+    let first = [
+        Some((rate, "connections established each second".to_owned())),
+        (responses > 0).then(|| (each_second, "responses each second".to_owned())),
+    ];
+    first.into_iter().flatten().chain(named).collect()
 }
 
 /// Returns the latencies that were timed, with their names.

@@ -55,20 +55,28 @@ pub(super) fn number(text: &str) -> Result<f64, String> {
     }
 }
 
-impl TargetArgs {
-    /// Returns the number of connections that are kept open.
-    pub(super) fn connections(&self) -> Option<f64> {
-        self.connections
-    }
+/// What follows from the options.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Rate of connections as a multiple of that of the profile.
+    pub(super) multiplier: f64,
+    /// Most connections that an end has at a time, if it is known.
+    pub(super) records: Option<f64>,
+}
 
+impl TargetArgs {
     /// Changes a profile so that its connections do what the options say.
-    pub(super) fn apply(&self, profile: &mut Profile) -> anyhow::Result<()> {
+    pub(super) fn apply(&self, profile: &mut Profile) -> anyhow::Result<Plan> {
         if let Some(count) = self.connections {
-            profile.keep_open(count as u64);
+            profile.keep_open(count.max(1.0) as u64);
         }
+        let mut period_s = None;
         match (self.target(), self.connections) {
+            (Some(_), Some(_)) if self.messages.is_some() && self.churn.is_some() => {
+                bail!("--churn closes connections, and so does --messages: leave out one of them");
+            }
             (Some(target), Some(_)) => {
-                profile.pace_messages(target, self.messages.unwrap_or(ROUNDS_MAX))?;
+                period_s = Some(profile.pace_messages(target, self.messages)?);
             }
             (Some(target), None) => self.set_rate(profile, target)?,
             (None, _) => repeat(profile, self.messages)?,
@@ -76,11 +84,45 @@ impl TargetArgs {
         if let Some(churn) = self.churn {
             profile.release_oldest(churn);
         }
-        let rates = self.cps.zip(self.churn);
-        if let Some((cps, churn)) = rates.filter(|(cps, churn)| cps < churn) {
-            bail!("--cps {cps} is below --churn {churn}: fewer would be opened than closed");
+        Ok(Plan {
+            multiplier: self.rate(profile, period_s)? / profile.cps(),
+            records: self.connections.map(|count| self.records(profile, count, period_s)),
+        })
+    }
+
+    /// Returns the rate at which connections are opened.
+    fn rate(&self, profile: &Profile, period_s: Option<f64>) -> anyhow::Result<f64> {
+        let (cps, count) = (self.cps, self.connections.unwrap_or(0.0));
+        if let (None, None, Some(target)) = (cps, self.connections, self.target()) {
+            return Ok(profile.cps() * target.rate() / profile.rate_of(target));
         }
-        Ok(())
+        // So many end each second.
+        let churn = self.churn.map(|churn| (churn, "--churn"));
+        let ending = match (period_s, self.messages) {
+            (Some(period_s), Some(messages)) => {
+                Some((count / (period_s * f64::from(messages)), "--messages"))
+            }
+            _ => churn,
+        };
+        if let (Some(cps), Some((ending, option))) = (cps, ending) {
+            // Rounding must not refuse what is just enough.
+            if cps < ending * 0.999 {
+                bail!("--cps {cps} is too low: with {option}, {ending:.0} close each second");
+            }
+        }
+        // All are open after one period, if that is a second or more.
+        let opening = period_s.map_or(0.0, |period_s| count / period_s.max(1.0));
+        let least = ending.map_or(opening, |(ending, _)| ending.max(opening));
+        Ok(cps.unwrap_or_else(|| least.max(profile.cps())))
+    }
+
+    /// Returns the most connections that an end has at a time.
+    fn records(&self, profile: &Profile, count: f64, period_s: Option<f64>) -> f64 {
+        // Those that have closed may keep their records for a while. Servers over UDP wait for the
+        // messages that a released client would have sent.
+        let wait_s = 2.0 * period_s.unwrap_or(0.0) + f64::from(profile.timeouts.answer_ms) / 1e3;
+        let waiting = period_s.and(self.churn).unwrap_or(0.0) * wait_s;
+        count * 1.05 + waiting
     }
 
     /// Repeats the messages of connections so that their rate and the target agree.
@@ -120,16 +162,6 @@ impl TargetArgs {
     fn option(&self) -> &'static str {
         if self.tps.is_some() { "--tps" } else { "--throughput" }
     }
-
-    /// Returns the rate of connections as a multiple of that of the profile.
-    pub(super) fn multiplier(&self, profile: &Profile) -> f64 {
-        let least = self.churn.map_or(1.0, |churn| (churn / profile.cps()).max(1.0));
-        match (self.cps, self.connections, self.target()) {
-            (Some(cps), ..) => cps / profile.cps(),
-            (None, None, Some(target)) => target.rate() / profile.rate_of(target),
-            _ => least,
-        }
-    }
 }
 
 /// Repeats messages. Programs that need not be repeated may be such that cannot.
@@ -164,10 +196,9 @@ mod tests {
     fn rates(words: &str) -> Result<[f64; 2], String> {
         let targets = read(words);
         let mut profile = Profile::from_toml(PROFILE, &|_| Err(String::new())).unwrap();
-        targets.apply(&mut profile).map_err(|error| error.to_string())?;
-        let multiplier = targets.multiplier(&profile);
+        let plan = targets.apply(&mut profile).map_err(|error| error.to_string())?;
         let transactions = profile.rate_of(Target::Transactions(1.0));
-        Ok([profile.cps(), transactions].map(|rate| (rate * multiplier).round()))
+        Ok([profile.cps(), transactions].map(|rate| (rate * plan.multiplier).round()))
     }
 
     #[test]
@@ -181,12 +212,30 @@ mod tests {
         assert_eq!(rates("--throughput 8M --cps 1k"), Ok([1000.0, 10_000.0]));
     }
 
+    /// As fast as connections close, and so that all are open after a period.
+    #[test]
+    fn open_connections_are_opened_fast_enough() {
+        let cps = |words: &str| rates(words).map(|[cps, _]| cps);
+        assert_eq!(cps("--connections 100k --tps 50k"), Ok(50_000.0));
+        assert_eq!(cps("--connections 100k --tps 50k --cps 1k"), Ok(1000.0));
+        assert_eq!(cps("--connections 100 --tps 50 --churn 7k"), Ok(7000.0));
+        assert_eq!(cps("--connections 100k --tps 50k --messages 5 --cps 10k"), Ok(10_000.0));
+        let refused = |words: &str| rates(words).unwrap_err();
+        let slow = refused("--connections 100k --tps 50k --messages 5 --cps 9k");
+        assert!(slow.ends_with("with --messages, 10000 close each second"), "{slow}");
+        let slow = refused("--connections 100k --churn 5k --cps 4k");
+        assert!(slow.ends_with("with --churn, 5000 close each second"), "{slow}");
+    }
+
     #[test]
     fn targets_that_contradict_each_other_are_refused() {
         let refused = |words: &str| rates(words).unwrap_err();
         assert!(refused("--tps 5k --cps 50 --messages 9").ends_with("determine the third"));
         assert!(refused("--tps 50 --cps 100").contains("would exchange its messages 0.50 times"));
         assert!(refused("--tps 250 --cps 100").contains("would exchange its messages 2.50 times"));
+        assert!(
+            refused("--connections 9 --tps 5 --messages 2 --churn 1").contains("leave out one")
+        );
         let short = refused("--tps 1M --connections 100");
         assert!(
             short.contains("every 100 µs") && short.contains("keep 10 times as many"),
