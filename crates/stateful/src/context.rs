@@ -215,25 +215,21 @@ impl<'a, O: Output> Context<'a, O> {
     /// True if an end with rounds has nothing to wait for where its program holds the connection:
     /// it was released before.
     pub(crate) fn was_released(&self, end: &Endpoint) -> bool {
-        self.program().paces && !end.has(flag::HOLDS)
+        self.program().pace().is_some() && !end.has(flag::HOLDS)
     }
 
     /// True if a server waits for the next message of a client that may close between its rounds.
     pub(crate) fn is_between_messages(&self, end: &Endpoint) -> bool {
         !self.is_client
-            && self.template.client.paces
+            && self.template.client.pace().is_some()
             && end.received() == self.program().received_before(end.step, end.loops)
     }
 
     /// Returns how long such a server over UDP waits, which does not see its client leave: for as
     /// long as a client takes that is there.
     pub(crate) fn ticks_to_next_round(&self, end: &Endpoint) -> Option<u32> {
-        match self.template.client.step(0) {
-            Step::Pace(pace) if self.is_between_messages(end) => Some(
-                ticks_of_us(pace.period_us).saturating_mul(2).saturating_add(self.waits.answer),
-            ),
-            _ => None,
-        }
+        let pace = self.template.client.pace().filter(|_| self.is_between_messages(end))?;
+        Some(ticks_of_us(pace.period_us).saturating_mul(2).saturating_add(self.waits.answer))
     }
 
     /// Holds the connection open until it is released.

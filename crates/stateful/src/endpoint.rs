@@ -32,8 +32,7 @@ pub(crate) enum State {
     LastAck,
     /// Both directions are closed. The last acknowledgement may still wait for room.
     TimeWait,
-    /// As before, and the connection is counted. The record keeps its ports from being used again
-    /// too early.
+    /// Closed and counted. The record keeps its ports from being used again too early.
     Kept,
     /// A UDP exchange.
     Udp,

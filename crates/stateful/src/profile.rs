@@ -121,7 +121,6 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// Lets ends wait for each other's pauses, of which this is the longest.
     /// Makes an end wait for longer than the other end delays its data.
     fn wait_for_delays(&mut self, longest_ms: u32) {
         for timeout in [&mut self.idle_ms, &mut self.answer_ms] {
@@ -131,6 +130,7 @@ impl Timeouts {
         }
     }
 
+    /// Lets ends wait for each other's pauses, of which this is the longest.
     fn wait_for_pauses(&mut self, longest_ms: u32) {
         if longest_ms > 0 {
             let least = longest_ms.saturating_add(Self::default().answer_ms);

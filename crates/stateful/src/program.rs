@@ -80,8 +80,6 @@ pub(crate) struct Program {
     pub(crate) longest: u32,
     /// True if it holds the connection.
     pub(crate) holds: bool,
-    /// True if its rounds have a pace. It may end after each of them.
-    pub(crate) paces: bool,
     /// The step behind the rounds of a repeated program.
     pub(crate) after_rounds: u16,
 }
@@ -260,6 +258,15 @@ impl Program {
     pub(crate) fn hold_instead_of_waiting(&mut self) {
         for step in self.steps.iter_mut().filter(|step| **step == Step::WaitForClose) {
             (*step, self.holds) = (Step::Hold, true);
+        }
+    }
+
+    /// Returns the pace of its rounds, if they have one. It may end after each of them.
+    #[inline(always)]
+    pub(crate) fn pace(&self) -> Option<Pace> {
+        match self.steps[0] {
+            Step::Pace(pace) => Some(pace),
+            _ => None,
         }
     }
 

@@ -3,7 +3,6 @@
 
 use super::{Before, Pace, Program, ProgramError, Step};
 use crate::endpoint::LOOPS;
-use crate::script::Script;
 use std::ops::Range;
 
 impl Program {
@@ -32,7 +31,6 @@ impl Program {
         if let Some(pace) = pace {
             self.steps.push(Step::Pace(pace));
             self.before.push(Before { first: 0, rounds: [round, 0] });
-            self.paces = true;
         }
         let shift = self.steps.len() as u16;
         for (step, Before { first, rounds }) in body {
@@ -55,7 +53,6 @@ impl Program {
         let before = Before { first: self.received as u32, ..Before::default() };
         self.before.extend(last.1.iter().map(|_| before));
         let sent = std::mem::take(&mut self.sent);
-        self.sent = Script::default();
         self.sent.push_repeated(count.into(), sent);
         Ok(())
     }

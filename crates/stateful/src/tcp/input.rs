@@ -105,7 +105,8 @@ impl<O: Output> Context<'_, O> {
 
     /// Decides about an end whose peer has closed before all data has come.
     fn close_early(&mut self, end: &mut Endpoint) -> Fate {
-        if !self.is_client && self.template.client.paces && end.has(flag::PROGRAM_WAITS) {
+        if !self.is_client && self.template.client.pace().is_some() && end.has(flag::PROGRAM_WAITS)
+        {
             // It is decided after the delay: the last messages may have arrived before it began.
             return Fate::Open;
         }
