@@ -28,10 +28,11 @@ const TURN: Duration = Duration::from_millis(50);
 pub(crate) struct Daemon {
     address: SocketAddr,
     requests: Receiver<Message>,
+    /// Number of the client that has started the last load.
     owner: Arc<AtomicUsize>,
 }
 
-/// Number of the client that has started the last load, if none has.
+/// The owner before any load.
 const NOBODY: usize = usize::MAX;
 
 /// What a client's thread tells the main thread.
@@ -167,8 +168,10 @@ impl Clients {
                 let _ = client.stream.shutdown(Shutdown::Both);
                 let _ = queue.send(Message { client: number, kind: Kind::Gone });
             };
-            // If there is no thread for it, the client is disconnected.
-            let _ = thread::Builder::new().name("daemon client".to_owned()).spawn(work);
+            if thread::Builder::new().name("daemon client".to_owned()).spawn(work).is_err() {
+                // This disconnects it.
+                self.all.pop();
+            }
         }
     }
 
