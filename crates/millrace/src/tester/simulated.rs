@@ -14,7 +14,7 @@ const UDP_FRAME: f64 = 46.0;
 const FRAME_MIN: f64 = 64.0;
 
 /// A device that sustains a number of connections per second, and has room for a number of them. Of
-/// more, it drops a share of all packets.
+/// more, it drops a share of all packets, or lets them wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SimulatedDevice {
     limit_cps: f64,
@@ -25,6 +25,8 @@ pub(crate) struct SimulatedDevice {
     tester_cps: f64,
     /// Connections in the device's table at most.
     capacity: f64,
+    /// True if connections beyond the limit wait, and are not dropped.
+    delays: bool,
     /// Rates from which and until which the device drops [`DROPPED_BETWEEN`], although it sustains
     /// more.
     drops_between: [f64; 2],
@@ -37,7 +39,7 @@ impl std::str::FromStr for SimulatedDevice {
     type Err = String;
 
     /// Parses `limit=CPS`, and after it `noise=PERCENT`, `seed=N`, `tester=CPS`, `capacity=N`,
-    /// `drops-from=CPS` and `drops-until=CPS`.
+    /// `delays=1`, `drops-from=CPS` and `drops-until=CPS`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut device = Self {
             limit_cps: f64::NAN,
@@ -45,6 +47,7 @@ impl std::str::FromStr for SimulatedDevice {
             seed: 1,
             tester_cps: f64::INFINITY,
             capacity: f64::INFINITY,
+            delays: false,
             drops_between: [f64::INFINITY; 2],
         };
         for part in text.split(',') {
@@ -57,12 +60,13 @@ impl std::str::FromStr for SimulatedDevice {
                 Some(("seed", value)) => device.seed = value as u64,
                 Some(("tester", value)) => device.tester_cps = value,
                 Some(("capacity", value)) => device.capacity = value,
+                Some(("delays", value)) => device.delays = value > 0.0,
                 Some(("drops-from", value)) => device.drops_between[0] = value,
                 Some(("drops-until", value)) => device.drops_between[1] = value,
                 _ => {
                     return Err(format!(
-                        "{part:?} is no limit=, noise=, seed=, tester=, capacity=, drops-from= or \
-                         drops-until="
+                        "{part:?} is no limit=, noise=, seed=, tester=, capacity=, delays=, \
+                         drops-from= or drops-until="
                     ));
                 }
             }
@@ -82,6 +86,7 @@ impl SimulatedDevice {
             limit_cps: unlimited,
             noise_percent: 0.0,
             capacity: unlimited,
+            delays: false,
             drops_between: [unlimited; 2],
             ..self
         }
@@ -103,6 +108,8 @@ pub(crate) struct SimulatedTester {
     /// Connections since the load started: opened, and established.
     opened: f64,
     established: f64,
+    /// Connections that wait for the device.
+    waiting: f64,
     /// Age of the load when its last connection was opened.
     opened_until_s: f64,
     /// Requests of each connection of the load.
@@ -135,6 +142,7 @@ impl SimulatedTester {
             established_cps: 0.0,
             opened: 0.0,
             established: 0.0,
+            waiting: 0.0,
             opened_until_s: 0.0,
             messages: 0,
             completed_at_stop: None,
@@ -169,7 +177,11 @@ impl SimulatedTester {
         let left = load.total_flows.map_or(f64::INFINITY, |it| f64::from(it) - self.opened);
         let cps = due_cps.min(self.device.tester_cps).min(cap);
         let attempted = (cps * seconds).min(left);
-        let lost = self.loss_ratio(&load, cps, attempted);
+        // Connections whose packets are sent in this step, and the share of them that is lost.
+        let (served, lost) = match self.device.delays {
+            true => (self.serve(attempted, seconds), 0.0),
+            false => (attempted, self.loss_ratio(&load, cps, attempted)),
+        };
         if attempted > 0.0 {
             self.opened += attempted;
             self.established += attempted * (1.0 - lost);
@@ -182,13 +194,22 @@ impl SimulatedTester {
         counted.has_tester_limit |= due_cps > self.device.tester_cps && left > 0.0;
         for (side, each) in packets(&load).into_iter().enumerate() {
             for (kind, each) in each.into_iter().enumerate() {
-                let sent = each * attempted;
+                let sent = each * served;
                 counted.sent[side][kind] += sent;
                 counted.received[1 - side][kind] += sent * (1.0 - lost);
             }
         }
-        self.established_cps = cps * (1.0 - lost);
+        self.established_cps = served / seconds * (1.0 - lost);
         self.age_s += seconds;
+    }
+
+    /// Returns how many connections a device that delays serves in a step in which as many are
+    /// attempted. The others wait.
+    fn serve(&mut self, attempted: f64, seconds: f64) -> f64 {
+        let due = self.waiting + attempted;
+        let served = due.min(self.limit_cps * seconds);
+        self.waiting = due - served;
+        served
     }
 
     /// Returns the share of the connections of a step that the device does not sustain.
@@ -220,7 +241,7 @@ impl SimulatedTester {
             return (self.established - self.completed(load)).round() as u64;
         }
         let life = load.connection_seconds() + LINGER_S;
-        (self.established_cps * life.min(self.age_s)).round() as u64
+        (self.established_cps * life.min(self.age_s) + self.waiting).round() as u64
     }
 }
 
@@ -247,7 +268,7 @@ fn whole(counts: [f64; 4]) -> TrafficCounts {
 impl Tester for SimulatedTester {
     fn start(&mut self, load: &Load) -> Result<(), TesterError> {
         (self.load, self.age_s) = (Some(*load), 0.0);
-        (self.opened, self.established, self.opened_until_s) = (0.0, 0.0, 0.0);
+        (self.opened, self.established, self.waiting, self.opened_until_s) = (0.0, 0.0, 0.0, 0.0);
         (self.messages, self.completed_at_stop) = (load.messages.into(), None);
         self.begin_sample();
         Ok(())

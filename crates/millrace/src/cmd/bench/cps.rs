@@ -8,9 +8,11 @@ mod options;
 mod print;
 mod result;
 mod search;
+mod settle;
 
 pub(super) use library::{Range, faults, find, rate};
 pub(super) use options::{ProfileArgs, number, whole};
+pub(super) use settle::{least_seconds, settle};
 
 use crate::cmd::bench::origin::origin_of_now;
 use crate::cmd::in_process_tester::{InProcess, WorkerArgs};

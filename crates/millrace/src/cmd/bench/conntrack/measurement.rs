@@ -98,21 +98,23 @@ impl Runner<'_> {
         bench: &mut Bench,
     ) -> anyhow::Result<Figures> {
         tester.start(load)?;
-        let steady_s = f64::from(load.ramp_up_s) + load.connection_seconds();
-        tester.wait(Duration::from_secs_f64(steady_s), self.interrupted)?;
+        cps::settle(tester, load, cps::least_seconds(load), self.interrupted)?;
         tester.clear()?;
+        let active_before = tester.statistics()?.client.active;
         tester.wait(Duration::from_secs(self.rates.seconds.into()), self.interrupted)?;
         // Both counts are of the same moment, as far as possible.
         let device_flows = bench.count()?;
-        let active_flows = Some(tester.statistics()?.client.active);
+        let active_flows = tester.statistics()?.client.active;
         tester.stop()?;
-        let statistics: TesterStatistics = tester.statistics()?;
+        let mut statistics: TesterStatistics = tester.statistics()?;
+        statistics.client.active = active_flows;
         anyhow::ensure!(!self.is_interrupted(), "interrupted");
-        let faults = cps::faults(&statistics, load.cps, self.rates.error_threshold);
+        let threshold = self.rates.error_threshold;
+        let faults = cps::faults(&statistics, active_before, load.cps, threshold);
         let rates = statistics.rates();
         Ok(Figures {
             cps: rates.opened_cps,
-            active_flows,
+            active_flows: Some(active_flows),
             device_flows,
             bps: rates.received_bps,
             pps: rates.received_pps,

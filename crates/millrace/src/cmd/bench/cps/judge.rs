@@ -9,12 +9,16 @@ use serde::Serialize;
 const OPENED_MIN: f64 = 0.99;
 /// Share of the load that is opened by a tester that is fast enough and was delayed once.
 const OPENED_OF_FAST: f64 = 0.9;
+/// Growth of open connections that a sustained load may have: this share of those begun, and those
+/// of this time. If a program takes a cpu for that long, as many more are open for a moment.
+const GROWTH_MAX: f64 = 0.01;
+const GROWTH_S: f64 = 0.1;
 
 /// How a sample is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Failed connections and lost packets are within the threshold, and the tester is not the
-    /// limit.
+    /// Failed connections and lost packets are within the threshold, connections end as fast as
+    /// they begin, and the tester is not the limit.
     Connections,
     /// As cps_ndr.py: counters of errors are 0, or fewer packets were lost than the threshold.
     CpsNdr,
@@ -24,6 +28,8 @@ pub(super) enum Rule {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judge<'a> {
     pub(super) statistics: &'a TesterStatistics,
+    /// Connections that were open when the sample began.
+    pub(super) active_before: u64,
     /// Connections per second that were asked for.
     pub(super) cps: f64,
     pub(super) threshold_percent: f64,
@@ -48,6 +54,11 @@ pub(super) struct Verdict {
     /// Share of the packets sent that were lost; absent if none was sent, or if packets were still
     /// on their way.
     pub(super) lost_percent: Option<f64>,
+    /// Growth of open connections in the sample, as a share of the connections attempted; absent if
+    /// none was attempted, or if the sample was not the whole one.
+    pub(super) growth_percent: Option<f64>,
+    /// True if they grew so much that the device ends connections slower than they begin.
+    pub(super) is_piling_up: bool,
     /// Why the tester was the limit; empty if it was not.
     pub(super) tester_limits: Vec<String>,
     /// Why the device or the link took no more packets; empty if they did.
@@ -55,7 +66,8 @@ pub(super) struct Verdict {
 }
 
 impl Judge<'_> {
-    /// Judges by connections and packets. While packets are on their way, only by connections.
+    /// Judges by connections and packets. While packets are on their way, only by those that
+    /// failed.
     pub(super) fn by_connections(&self) -> Verdict {
         let attempted = self.statistics.client.attempted;
         // Connections that began before the sample may fail in it: at most all have failed.
@@ -63,7 +75,10 @@ impl Judge<'_> {
         let (sent, lost) = self.packets();
         let lost_percent = percent(lost, sent).filter(|_| self.is_final);
         let within = |share: Option<f64>| share.is_none_or(|it| it <= self.threshold_percent);
-        let is_sustained = attempted > 0 && within(failed_percent) && within(lost_percent);
+        let growth = self.is_final.then(|| self.growth());
+        let is_piling_up = growth.is_some_and(|growth| growth as f64 > self.growth_max());
+        let is_sustained =
+            attempted > 0 && within(failed_percent) && within(lost_percent) && !is_piling_up;
         let tester_limits = self.tester_limits();
         let link_limits = self.statistics.link_limits.clone();
         // What a tester loses may look like losses of the device. Connections that it did not open
@@ -77,6 +92,8 @@ impl Judge<'_> {
             is_disturbed: is_tester_limit && is_fast,
             failed_percent,
             lost_percent,
+            growth_percent: growth.and_then(|growth| percent(growth, attempted)),
+            is_piling_up,
             tester_limits,
             link_limits,
         }
@@ -104,6 +121,16 @@ impl Judge<'_> {
         (sent, sent.saturating_sub(self.statistics.received().packets))
     }
 
+    /// Returns by how many connections more were open at the end of the sample than before it.
+    fn growth(&self) -> u64 {
+        self.statistics.client.active.saturating_sub(self.active_before)
+    }
+
+    /// Returns the largest growth of a load that the device sustains.
+    fn growth_max(&self) -> f64 {
+        GROWTH_MAX * self.statistics.client.attempted as f64 + GROWTH_S * self.cps
+    }
+
     /// Returns how many connections were to be opened.
     fn due(&self) -> f64 {
         self.cps * self.statistics.elapsed_s
@@ -119,6 +146,15 @@ impl Judge<'_> {
             limits.push(format!("it opened {attempted} of {due:.0} connections"));
         }
         limits
+    }
+}
+
+impl Verdict {
+    /// Returns by how much open connections grew, if that shows that the device is too slow.
+    pub(super) fn growth(&self) -> Option<String> {
+        let share = self.growth_percent.filter(|_| self.is_piling_up)?;
+        let why = "the device ends connections slower than they begin";
+        Some(format!("{share:.2} % of the connections attempted piled up: {why}"))
     }
 }
 
@@ -148,7 +184,8 @@ mod tests {
     }
 
     fn judge(statistics: &TesterStatistics) -> Judge<'_> {
-        Judge { statistics, cps: 1000.0, threshold_percent: 0.1, seconds: 1, is_final: true }
+        let (cps, threshold_percent) = (1000.0, 0.1);
+        Judge { statistics, active_before: 0, cps, threshold_percent, seconds: 1, is_final: true }
     }
 
     #[test]
@@ -186,6 +223,24 @@ mod tests {
         let on_their_way = sample(0, 70);
         let verdict = Judge { is_final: false, ..judge(&on_their_way) }.by_connections();
         assert!(verdict.is_good && verdict.lost_percent.is_none());
+    }
+
+    /// 1000 connections a second begin, and 110 of them may be open more than before.
+    #[test]
+    fn connections_must_end_as_fast_as_they_begin() {
+        let mut statistics = sample(0, 0);
+        for (before, after, percent) in
+            [(500, 500, 0.0), (500, 610, 11.0), (500, 611, 11.1), (500, 0, 0.0), (0, 1000, 100.0)]
+        {
+            statistics.client.active = after;
+            let judge = Judge { active_before: before, ..judge(&statistics) };
+            let verdict = judge.by_connections();
+            assert_eq!(verdict.is_good, percent <= 11.0, "{before} {after}");
+            assert_eq!(verdict.is_piling_up, percent > 11.0, "{before} {after}");
+            assert_eq!(verdict.growth_percent, Some(percent));
+            let verdict = Judge { is_final: false, ..judge }.by_connections();
+            assert!(verdict.is_good && verdict.growth_percent.is_none());
+        }
     }
 
     #[test]

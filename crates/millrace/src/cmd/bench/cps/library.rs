@@ -63,13 +63,16 @@ pub(in super::super) fn find(
 }
 
 /// Returns why a load of this rate was not good; nothing if it was. It must have stopped.
+/// `active_before` is how many connections were open when the sample began.
 pub(in super::super) fn faults(
     statistics: &TesterStatistics,
+    active_before: u64,
     cps: f64,
     threshold_percent: f64,
 ) -> Vec<String> {
     let seconds = statistics.elapsed_s as u32;
-    let judge = Judge { statistics, cps, threshold_percent, seconds, is_final: true };
+    let is_final = true;
+    let judge = Judge { statistics, active_before, cps, threshold_percent, seconds, is_final };
     let verdict = judge.by_connections();
     let too_many = |share: Option<f64>, what: &str| {
         let share = share.filter(|share| *share > threshold_percent)?;
@@ -82,6 +85,7 @@ pub(in super::super) fn faults(
     .into_iter()
     .flatten()
     .collect();
+    faults.extend(verdict.growth());
     if statistics.client.attempted == 0 {
         faults.push("no connection was attempted".to_owned());
     }

@@ -53,6 +53,9 @@ impl Printer<'_> {
         if let Some(setup) = &of.setup {
             self.line(&format!("    {}", setup_times(setup)))?;
         }
+        if let Some(growth) = verdict.growth() {
+            self.line(&format!("    {growth}"))?;
+        }
         for limit in &verdict.tester_limits {
             self.line(&format!("    the generator is the limit: {limit}"))?;
         }

@@ -4,6 +4,7 @@
 use super::judge::{Judge, Rule, Verdict};
 use super::print::Printer;
 use super::result::{Found, Trial};
+use super::settle::{least_seconds, settle};
 use crate::tester::{Load, Tester, TesterStatistics};
 use anyhow::Context;
 use search::{CpsNdr, Outcome, Short, sample_steps};
@@ -12,10 +13,6 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Change of the packet rate within a second, below which a load has settled.
-const SETTLED: f64 = 0.01;
-/// Seconds that a load may take to settle, for each second of its ramp.
-const SETTLE_RAMPS: u32 = 100;
 const SECOND: Duration = Duration::from_secs(1);
 /// Width of the interval, relative to its upper bound, at which a search ends by itself.
 const WIDTH: f64 = 0.005;
@@ -212,7 +209,9 @@ impl<'a> Search<'a> {
             return Ok(None);
         }
         self.begin(cps)?;
-        self.settle()?;
+        if !self.settle(cps)? {
+            self.printer.note("the packet rate did not settle; measuring all the same");
+        }
         let Some(decision) = self.decide(cps)? else { return Ok(None) };
         let Decision { seconds, statistics, verdict, outcome } = decision;
         let is_good = verdict.is_good;
@@ -267,25 +266,14 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Waits until the packet rate changes by less than 1 % within a second.
-    fn settle(&mut self) -> anyhow::Result<()> {
-        let mut last = self.tester.statistics()?;
-        let mut last_pps = f64::NAN;
-        for _ in 0..SETTLE_RAMPS * self.settings.load.ramp_up_s {
-            self.tester.wait(SECOND, self.interrupted)?;
-            let now = self.tester.statistics()?;
-            if self.is_interrupted() {
-                return Ok(());
-            }
-            let packets = now.sent().packets.saturating_sub(last.sent().packets);
-            let pps = packets as f64 / (now.elapsed_s - last.elapsed_s).max(f64::MIN_POSITIVE);
-            if (pps - last_pps).abs() <= SETTLED * last_pps {
-                return Ok(());
-            }
-            (last, last_pps) = (now, pps);
-        }
-        self.printer.note("the packet rate did not settle; measuring all the same");
-        Ok(())
+    /// Waits until the load has settled. Returns false if it does not.
+    fn settle(&mut self, cps: f64) -> anyhow::Result<bool> {
+        let load = Load { cps, ..self.settings.load };
+        let least_s = match self.settings.rule {
+            Rule::Connections => least_seconds(&load),
+            Rule::CpsNdr => 0.0,
+        };
+        Ok(settle(self.tester, &load, least_s, self.interrupted)?)
     }
 
     /// Takes samples, short ones first, until one is bad or the longest is good. Returns the last
@@ -294,6 +282,7 @@ impl<'a> Search<'a> {
         let whole = self.settings.sample_time_s;
         for seconds in sample_steps(whole) {
             self.tester.clear()?;
+            let active_before = self.tester.statistics()?.client.active;
             self.tester.wait(SECOND * seconds, self.interrupted)?;
             if self.is_interrupted() {
                 return Ok(None);
@@ -301,8 +290,14 @@ impl<'a> Search<'a> {
             let is_final = self.settings.rule == Rule::Connections && seconds == whole;
             let statistics = self.read(is_final)?;
             let threshold_percent = self.settings.threshold_percent;
-            let judge =
-                Judge { statistics: &statistics, cps, threshold_percent, seconds, is_final };
+            let judge = Judge {
+                statistics: &statistics,
+                active_before,
+                cps,
+                threshold_percent,
+                seconds,
+                is_final,
+            };
             let (verdict, outcome) = match self.settings.rule {
                 Rule::Connections => (judge.by_connections(), Outcome::Good),
                 Rule::CpsNdr => judge.as_cps_ndr(),

@@ -51,6 +51,24 @@ fn the_limit_of_a_device_is_found_and_confirmed() {
     }
 }
 
+/// It loses nothing, and its connections take longer and longer.
+#[test]
+fn the_limit_of_a_device_that_delays_is_found_too() {
+    for (limit, messages) in [(41_700.0, 1), (1234.0, 500)] {
+        let mut settings = settings(Rule::Connections, [1e3, 100e3]);
+        (settings.load.messages, settings.load.server_wait_ms) = (messages, 50);
+        let (lines, found) = search(&settings, &mut simulated(&format!("limit={limit},delays=1")));
+        let cps = found.cps.unwrap();
+        // 30 seconds: 1 % and a tenth of a second of the rate may pile up.
+        assert!(cps <= 1.014 * limit && cps > 0.99 * limit, "{cps} of {limit}");
+        let why = "the connections attempted piled up: the device ends connections slower than";
+        assert!(lines.iter().any(|line| line.contains(why)), "{lines:?}");
+        let bad = found.trials.iter().filter(|trial| !trial.verdict.is_good);
+        assert!(bad.clone().all(|trial| trial.verdict.failed_percent == Some(0.0)));
+        assert!(bad.clone().all(|trial| !trial.verdict.is_tester_limit));
+    }
+}
+
 #[test]
 fn both_bounds_are_verified() {
     let settings = settings(Rule::Connections, [1e3, 2e3]);
@@ -297,8 +315,9 @@ fn the_load_stops_before_its_packets_are_counted() {
     let printer = Printer { out: &mut out, is_coloured: true, is_verbose: false };
     let mut search = Search::new(&settings, &mut tester, printer, &never);
     assert_eq!(search.trial(50_000.0).unwrap(), Some(true));
-    assert_eq!(tester.calls[..5], ["start 50000", "wait 1", "wait 1", "clear", "wait 1"]);
-    assert_eq!(tester.calls[5], "stop");
+    // The ramp takes 3 seconds.
+    let waits = ["start 50000", "wait 1", "wait 1", "wait 1", "clear", "wait 1", "stop"];
+    assert_eq!(tester.calls[..7], waits);
     let text = String::from_utf8(out).unwrap();
     assert!(text.starts_with("\x1b[32m▲▲▲\x1b[0m Flows: active 26.8K"), "{text}");
     assert!(
