@@ -36,6 +36,8 @@ pub(crate) enum State {
     Kept,
     /// A UDP exchange.
     Udp,
+    /// An exchange that has ended and was counted, kept likewise.
+    KeptUdp,
 }
 
 /// Bits of [`Endpoint::flags`].

@@ -317,6 +317,7 @@ impl Stack {
                 if end.has(flag::TRANSPORT_WAITS) && is_over(end.transport_at, tick) {
                     return match end.state {
                         State::Udp => context.expire_udp(end),
+                        State::KeptUdp => Fate::Gone,
                         _ => context.expire(end),
                     };
                 }
@@ -391,7 +392,10 @@ impl Stack {
             return self.forget(id);
         }
         let end = &mut self.table.records[id as usize];
-        end.state = State::Kept;
+        end.state = match end.state {
+            State::Udp => State::KeptUdp,
+            _ => State::Kept,
+        };
         end.wait_transport(tick_of(now_ns / 1000), self.waits.reuse);
         self.arm(id);
     }

@@ -4,7 +4,7 @@
 
 use crate::context::{Context, Fate, STEPS_AT_ONCE};
 use crate::counters::Counter;
-use crate::endpoint::{Endpoint, flag};
+use crate::endpoint::{Endpoint, State, flag};
 use crate::frame::Output;
 use crate::packet::Headers;
 use crate::program::Step;
@@ -27,6 +27,7 @@ impl<O: Output> Context<'_, O> {
     ) -> Fate {
         let place = end.received();
         if data.is_empty()
+            || end.state == State::KeptUdp
             || is_behind(place, self.expected().len())
             || !self.expected().has(place, data)
         {
@@ -70,6 +71,10 @@ impl<O: Output> Context<'_, O> {
                     self.begin_hold(end);
                     self.wait_udp(end);
                     return Fate::Open;
+                }
+                // The server does not see this client leave, and waits for its next message.
+                Step::Close if self.is_client && self.program().pace().is_some() => {
+                    return Fate::Closed;
                 }
                 // Profiles refuse WaitForClose over UDP.
                 Step::WaitForClose | Step::Close | Step::Reset => {

@@ -82,7 +82,7 @@ impl Profile {
             () => {
                 // Servers wait for the next round.
                 let least_ms = (2.0 * period_us / 1e3) as u32;
-                self.timeouts.idle_ms = self.timeouts.idle_ms.max(least_ms.saturating_add(1000));
+                self.timeouts.wait_for_rounds(least_ms);
                 let pace =
                     Pace { period_us: period_us.round() as u32, is_first_late: count.is_some() };
                 self.refuse_pace(pace)?;

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 
 /// Connections that are released in a turn at most.
 const RELEASED_MAX: u64 = 32;
+/// Entries of ends that have ended otherwise, of which so many are dropped in a turn at most.
+const DROPPED_MAX: usize = 1024;
 
 /// Held ends, the oldest first.
 #[derive(Debug)]
@@ -46,13 +48,17 @@ impl Stack {
             (false, Some(pace)) => (pace.due(now_ns) as u64).saturating_sub(held.released),
         };
         let due = due.min(RELEASED_MAX).min(out.room() as u64);
+        let mut droppable = DROPPED_MAX;
         for _ in 0..due {
-            let Some(id) = self.next_held() else {
+            let Some((id, is_held)) = self.next_held(&mut droppable) else {
                 // What is due while none is held is not made up for.
                 let due = self.held.pace.as_ref().map_or(0, |pace| pace.due(now_ns) as u64);
                 self.held.released = due;
                 return true;
             };
+            if !is_held {
+                return true;
+            }
             self.held.released += 1;
             self.act(id, now_ns, out, |context, end| context.release(end));
         }
@@ -68,22 +74,26 @@ impl Stack {
         self.held.queue.push_back((id, end.iss));
         // Entries of ends that failed are dropped before there are more of them than records.
         if self.held.queue.len() > 2 * records.len() {
-            let is_held = |(id, iss): &(EndpointId, u32)| {
-                let end = &records[*id as usize];
-                end.has(flag::HOLDS) && end.iss == *iss
-            };
-            self.held.queue.retain(is_held);
+            self.held.queue.retain(|entry| is_held(records, *entry));
         }
     }
 
-    /// Takes the oldest end that is still held.
-    fn next_held(&mut self) -> Option<EndpointId> {
+    /// Takes the oldest entry that is still held, and drops up to `droppable` others. If there are
+    /// more of those, returns the last one, and false.
+    fn next_held(&mut self, droppable: &mut usize) -> Option<(EndpointId, bool)> {
         loop {
-            let (id, iss) = self.held.queue.pop_front()?;
-            let end: &Endpoint = &self.table.records[id as usize];
-            if end.has(flag::HOLDS) && end.iss == iss {
-                return Some(id);
+            let entry = self.held.queue.pop_front()?;
+            let is_held = is_held(&self.table.records, entry);
+            if is_held || *droppable == 0 {
+                return Some((entry.0, is_held));
             }
+            *droppable -= 1;
         }
     }
+}
+
+/// True if an entry's end has not ended, and waits to be released.
+fn is_held(records: &[Endpoint], (id, iss): (EndpointId, u32)) -> bool {
+    let end = &records[id as usize];
+    end.has(flag::HOLDS) && end.iss == iss
 }

@@ -2,7 +2,7 @@
 //! Connections that repeat their messages, as often as a target demands.
 
 use super::{Impairments, SHORT, World, profile};
-use stateful::{Counter, Profile, Target};
+use stateful::{AddressRange, Counter, Profile, Target};
 use std::sync::Arc;
 
 fn read(proto: &str, limit: u64) -> Profile {
@@ -71,6 +71,30 @@ fn open_connections_reach_a_rate_of_transactions_together() {
         assert_eq!(client[Counter::Aborted] + server[Counter::Aborted], 0);
         // Clients over UDP that are released before their first message have no server.
         assert_eq!(client[Counter::Established], server[Counter::Completed], "{proto} {churn:?}");
+    }
+}
+
+/// A server over UDP does not see its client leave. The next client with the same address and port
+/// comes when that server has given up.
+#[test]
+fn a_tuple_returns_when_its_server_has_gone() {
+    for proto in ["tcp", "udp"] {
+        let mut profile = read(proto, 1);
+        profile.keep_open(10);
+        profile.pace_messages(Target::Transactions(100.0), None).unwrap();
+        profile.release_oldest(5.0);
+        profile.clients = AddressRange::parse("16.0.0.1").unwrap();
+        profile.servers = AddressRange::parse("48.0.0.1").unwrap();
+        profile.client_ports = 10_000..=10_012;
+        let mut world = world(profile);
+        world.ends[0].start(1.0, 0, 0);
+        while world.now < 20_000_000_000 {
+            world.step();
+        }
+        let [client, server] = [0, 1].map(|end| world.ends[end].counters());
+        assert!(client[Counter::Completed] >= 40, "{}", world.counters());
+        assert_eq!((client.failures(), server.failures()), (0, 0), "{}", world.counters());
+        assert_eq!(server[Counter::UnexpectedDatagrams], 0, "{}", world.counters());
     }
 }
 
