@@ -62,6 +62,8 @@ fn what_is_installed_works_and_goes_again() {
         "lib/millrace/librte_net_twin.so",
         "share/bash-completion/completions/millrace",
         "share/doc/millrace/millrace.toml",
+        "share/doc/millrace/profiles/article-tcp.toml",
+        "share/doc/millrace/profiles/article.py",
         "share/fish/vendor_completions.d/millrace.fish",
         "share/man/man1/millrace-ct-list.1",
         "share/man/man1/millrace-run.1",

@@ -14,9 +14,9 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) const HEADING: &'static str = "  time      conn/s      open  failed  setup p50      \
-                                              p99  first byte p50      p99  response p50      p99  \
-                                              sent Mpps    Gb/s";
+    pub(super) const HEADING: &'static str = "  time      conn/s      resp/s      open  failed  \
+                                              setup p50      p99  first byte p50      p99  \
+                                              response p50      p99  sent Mpps    Gb/s";
 
     pub(super) fn new(interval: Duration) -> Self {
         Self { interval, sum: Counters::default() }
@@ -37,6 +37,9 @@ impl Lines {
         let (packets, bytes) = ends.fold((0, 0), |(packets, bytes), end| {
             (packets + end.taken.packets, bytes + end.taken.bytes)
         });
+        let each_second = |counter: Counter| {
+            units::thousands((end.counters[counter] as f64 / length).round() as u64)
+        };
         let quantiles = |histogram: &hdrhistogram::Histogram<u64>| match histogram.is_empty() {
             true => ["-".to_owned(), "-".to_owned()],
             false => [0.5, 0.99]
@@ -46,10 +49,11 @@ impl Lines {
         let [first, first_99] = quantiles(&end.latencies.first_byte);
         let [response, response_99] = quantiles(&end.latencies.response);
         format!(
-            "{:>6.1} {:>11} {:>9} {:>7} {setup:>10} {setup_99:>8} {first:>15} {first_99:>8} \
+            "{:>6.1} {:>11} {:>11} {:>9} {:>7} {setup:>10} {setup_99:>8} {first:>15} {first_99:>8} \
              {response:>13} {response_99:>8} {:>10.3} {:>7.3}",
             (number + 1) as f64 * length,
-            units::thousands((end.counters[Counter::Established] as f64 / length).round() as u64),
+            each_second(Counter::Established),
+            each_second(Counter::Responses),
             units::thousands(self.sum.active()),
             units::thousands(end.counters.failures()),
             packets as f64 / length / 1e6,
