@@ -31,7 +31,7 @@ install uninstall:
 test: deps-test
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/release/libtwin.a" 5 || [ $$? -eq 3 ]
-	$(CARGO) test --workspace --locked
+	CARGO="$(CARGO)" scripts/test
 
 ## twin: the software NIC, a driver for any program of this DPDK; TWIN=file says where it goes
 twin: deps-run
