@@ -18,8 +18,8 @@ pub(crate) enum Fate {
     Open,
     /// It has ended, and counts as this. Its ports may be used again.
     Ended(Counter),
-    /// It has ended, and counts as completed. The peer may not know it yet.
-    Closed,
+    /// It has ended, and counts as this. The peer may not know it yet.
+    Closed(Counter),
     /// It has ended and was counted before.
     Gone,
 }
@@ -30,7 +30,6 @@ pub(crate) struct Waits {
     pub(crate) idle: u32,
     pub(crate) answer: u32,
     pub(crate) delayed_ack: u32,
-    pub(crate) reuse: u32,
     pub(crate) syn_retries: u8,
     pub(crate) retries: u8,
 }
@@ -41,7 +40,6 @@ impl Waits {
             idle: ticks_of_ms(timeouts.idle_ms),
             answer: ticks_of_ms(timeouts.answer_ms),
             delayed_ack: ticks_of_ms(timeouts.delayed_ack_ms),
-            reuse: ticks_of_ms(timeouts.reuse_ms),
             syn_retries: timeouts.syn_retries,
             retries: timeouts.retries,
         }
@@ -107,6 +105,8 @@ pub(crate) struct Context<'a, O> {
     pub(crate) random: &'a mut u64,
     /// Microseconds before the start that initial sequence numbers are counted from.
     pub(crate) begun_us: u64,
+    /// True if the end has begun to hold its connection, and is not in the queue of held ones yet.
+    pub(crate) begins_to_hold: bool,
     pub(crate) out: &'a mut O,
 }
 
@@ -235,7 +235,8 @@ impl<'a, O: Output> Context<'a, O> {
     /// Holds the connection open until it is released.
     pub(crate) fn begin_hold(&mut self, end: &mut Endpoint) {
         if !end.has(flag::HOLDS) {
-            end.set(flag::HOLDS | flag::BEGINS_TO_HOLD);
+            end.set(flag::HOLDS);
+            self.begins_to_hold = true;
         }
     }
 

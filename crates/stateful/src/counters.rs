@@ -22,6 +22,8 @@ pub enum Counter {
     /// Failed connections: data was sent again and again without acknowledgement, or nothing came
     /// for too long.
     Timeout,
+    /// Failed connections, as for one of the other causes, of which packets had a wrong checksum.
+    Checksum,
     /// Failed connections: received bytes were not those that the peer's program sends.
     WrongData,
     /// Failed connections: the peer closed before the program had received all it expects.
@@ -97,13 +99,14 @@ pub enum Counter {
 
 impl Counter {
     /// All of them, in the order of their values.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::Attempted,
         Self::Established,
         Self::Completed,
         Self::NoSynAck,
         Self::Reset,
         Self::Timeout,
+        Self::Checksum,
         Self::WrongData,
         Self::ClosedEarly,
         Self::NoAnswer,
@@ -142,10 +145,11 @@ impl Counter {
     ];
 
     /// Causes of failed connections.
-    pub const FAILURES: [Self; 8] = [
+    pub const FAILURES: [Self; 9] = [
         Self::NoSynAck,
         Self::Reset,
         Self::Timeout,
+        Self::Checksum,
         Self::WrongData,
         Self::ClosedEarly,
         Self::NoAnswer,
@@ -162,6 +166,7 @@ impl Counter {
             Self::NoSynAck => "no_syn_ack",
             Self::Reset => "reset",
             Self::Timeout => "timeout",
+            Self::Checksum => "checksum",
             Self::WrongData => "wrong_data",
             Self::ClosedEarly => "closed_early",
             Self::NoAnswer => "no_answer",

@@ -36,7 +36,7 @@ pub(crate) enum State {
     Kept,
     /// A UDP exchange.
     Udp,
-    /// An exchange that has ended and was counted, kept likewise.
+    /// A UDP exchange that has ended and was counted. The record keeps its ports, as in `Kept`.
     KeptUdp,
 }
 
@@ -72,8 +72,8 @@ pub(crate) mod flag {
     pub(crate) const TIMES_RESPONSE: u16 = 1 << 13;
     /// The program holds the connection open until it is released.
     pub(crate) const HOLDS: u16 = 1 << 14;
-    /// It has begun to, and is not in the queue of held ends yet.
-    pub(crate) const BEGINS_TO_HOLD: u16 = 1 << 15;
+    /// A packet with a wrong checksum has come.
+    pub(crate) const BAD_CHECKSUM: u16 = 1 << 15;
 }
 
 /// Ticks in a unit of [`Endpoint::wake`].

@@ -119,6 +119,29 @@ pub(crate) fn read(frame: &[u8]) -> Result<Headers, NotRead> {
     }
 }
 
+/// Reads addresses and ports of a packet with a wrong checksum; `None` if they are cut off.
+pub(crate) fn read_ends(frame: &[u8]) -> Option<Headers> {
+    let ethernet = Ethernet::new(frame)?;
+    let packet = ethernet.payload();
+    let (src, dst, protocol, at) = if ethernet.ether_type() == ether_type::IPV4 {
+        let ip = Ipv4::new(packet)?;
+        (number_of_v4(ip.src()), number_of_v4(ip.dst()), ip.protocol(), ip.header_len())
+    } else {
+        let ip = Ipv6::new(packet)?;
+        let number = |address| number_of(IpAddr::V6(address));
+        (number(ip.src()), number(ip.dst()), ip.next_header(), Ipv6::LEN)
+    };
+    let [a, b, c, d] = *packet.get(at..)?.first_chunk()?;
+    Some(Headers {
+        src,
+        dst,
+        sport: u16::from_be_bytes([a, b]),
+        dport: u16::from_be_bytes([c, d]),
+        is_udp: protocol == proto::UDP,
+        ..Headers::default()
+    })
+}
+
 #[inline(always)]
 fn read_ipv4(packet: &[u8], at: usize) -> Result<Transport<'_>, NotRead> {
     let ip = Ipv4::new(packet).ok_or(NotRead::Malformed)?;

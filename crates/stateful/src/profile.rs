@@ -89,9 +89,6 @@ impl Transport {
     }
 }
 
-/// Time for which a tuple rests after its server has given up: datagrams may be late.
-const REUSE_MARGIN_MS: u32 = 100;
-
 /// Times that ends of connections wait, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -133,12 +130,9 @@ impl Timeouts {
         }
     }
 
-    /// Lets servers wait for the next of rounds, of which two take this long. The tuple of a client
-    /// over UDP is not used again while its server waits.
+    /// Lets servers wait for the next of rounds, of which two take this long.
     fn wait_for_rounds(&mut self, two_rounds_ms: u32) {
-        let until_heard_ms = two_rounds_ms.saturating_add(self.answer_ms);
         self.idle_ms = self.idle_ms.max(two_rounds_ms.saturating_add(1000));
-        self.reuse_ms = self.reuse_ms.max(until_heard_ms.saturating_add(REUSE_MARGIN_MS));
     }
 
     /// Lets ends wait for each other's pauses, of which this is the longest.

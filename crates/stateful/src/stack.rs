@@ -12,12 +12,12 @@ use crate::context::{Context, Fate, Macs, Waits};
 use crate::counters::{Counter, Counters, Latencies};
 use crate::endpoint::{EndpointId, State, flag};
 use crate::frame::Output;
-use crate::packet::{Headers, NotRead, read};
+use crate::packet::{Headers, NotRead, read, read_ends};
 use crate::profile::Profile;
 use crate::sharing::{Ends, Sharing};
 use crate::table::{Key, Table};
 use crate::tcp::WINDOW_MAX;
-use crate::wheel::{NONE, Wheel, is_over, tick_of};
+use crate::wheel::{NONE, Wheel, is_over, tick_of, ticks_of_ms};
 use hold::Held;
 pub use icmp::Note;
 use open::Opener;
@@ -190,8 +190,7 @@ impl Stack {
     /// are noted before the first one is processed, so that their records are in the cache by then.
     #[inline(always)]
     pub fn note(&mut self, number: usize, frame: &[u8]) -> Note {
-        let noted = &mut self.burst[number];
-        noted.key = None;
+        self.burst[number].key = None;
         let headers = match read(frame) {
             Ok(headers) => headers,
             Err(NotRead::Foreign) => return self.note_foreign(frame),
@@ -200,15 +199,11 @@ impl Stack {
                 return Note::Noted;
             }
             Err(NotRead::BadChecksum) => {
-                self.counters[Counter::BadChecksums] += 1;
+                self.note_bad_checksum(frame);
                 return Note::Noted;
             }
         };
-        let local = match self.role {
-            Role::Client => self.addresses.number_of_client(headers.dst),
-            Role::Server => self.addresses.number_of_server(headers.dst),
-        };
-        let Some(local) = local else {
+        let Some(local) = self.own_number(headers.dst) else {
             self.counters[Counter::Foreign] += 1;
             return Note::Noted;
         };
@@ -221,15 +216,37 @@ impl Stack {
             Role::Server => self.addresses.number(headers.src),
         };
         let Some(remote) = remote else {
-            *noted = Noted { headers, is_unknown: self.role == Role::Server, ..Noted::default() };
+            self.burst[number] =
+                Noted { headers, is_unknown: self.role == Role::Server, ..Noted::default() };
             self.counters[Counter::Stray] += u64::from(self.role == Role::Client);
             return Note::Noted;
         };
         let Headers { sport, dport, is_udp, .. } = headers;
         let key = Key { remote, local, remote_port: sport, local_port: dport, is_udp };
         let hash = key.hash();
-        *noted = Noted { headers, key: Some(key), hash, is_unknown: false };
+        self.burst[number] = Noted { headers, key: Some(key), hash, is_unknown: false };
         Note::Noted
+    }
+
+    #[inline(always)]
+    fn own_number(&self, address: u128) -> Option<u32> {
+        match self.role {
+            Role::Client => self.addresses.number_of_client(address),
+            Role::Server => self.addresses.number_of_server(address),
+        }
+    }
+
+    /// Counts a packet with a wrong checksum, and marks the connection that it seems to be of.
+    #[cold]
+    fn note_bad_checksum(&mut self, frame: &[u8]) {
+        self.counters[Counter::BadChecksums] += 1;
+        let Some(Headers { src, dst, sport, dport, is_udp, .. }) = read_ends(frame) else { return };
+        let (local, remote) = (self.own_number(dst), self.addresses.number(src));
+        let (Some(local), Some(remote)) = (local, remote) else { return };
+        let key = Key { remote, local, remote_port: sport, local_port: dport, is_udp };
+        if let Some(id) = self.table.find(&key, key.hash()) {
+            self.table.records[id as usize].set(flag::BAD_CHECKSUM);
+        }
     }
 
     /// Brings the records of the first `count` frames of the burst into the cache.
@@ -349,17 +366,20 @@ impl Stack {
             latencies: &mut self.latencies,
             random: &mut self.random,
             begun_us: self.begun_us,
+            begins_to_hold: false,
             out,
         };
-        match act(&mut context, end) {
+        let fate = act(&mut context, end);
+        let begins_to_hold = context.begins_to_hold;
+        match fate {
             Fate::Open => {
-                if end.has(flag::BEGINS_TO_HOLD) {
+                if begins_to_hold {
                     self.hold(id);
                 }
                 self.arm(id);
             }
-            Fate::Ended(counter) => self.end(id, counter),
-            Fate::Closed => self.close(id, now_ns),
+            Fate::Ended(counter) => self.end(id, counter, now_ns),
+            Fate::Closed(counter) => self.close(id, counter, now_ns),
             Fate::Gone => self.forget(id),
         }
     }
@@ -378,38 +398,58 @@ impl Stack {
         }
     }
 
-    /// Counts an end that has closed, and frees its record, unless its ports would be used again
-    /// too early.
+    /// Counts an end whose peer may not know that it has closed, and frees its record. Its ports
+    /// rest as long as the peer may wait.
     #[inline(always)]
-    fn close(&mut self, id: EndpointId, now_ns: u64) {
-        self.count_end(id, Counter::Completed);
+    fn close(&mut self, id: EndpointId, counter: Counter, now_ns: u64) {
         let end = &self.table.records[id as usize];
-        let is_reused_soon = self.openers.get(usize::from(end.template)).is_some_and(|opener| {
+        let (is_udp, timeouts) = (end.state == State::Udp, &self.profile.timeouts);
+        let rest_ms = match is_udp {
+            false => timeouts.reuse_ms,
+            true => self.profile.templates[usize::from(end.template)].rest_ms(timeouts, counter),
+        };
+        self.count_end(id, counter);
+        self.keep(id, rest_ms, now_ns);
+    }
+
+    /// Counts an end, and frees its record.
+    fn end(&mut self, id: EndpointId, counter: Counter, now_ns: u64) {
+        self.count_end(id, counter);
+        self.keep(id, self.profile.timeouts.reuse_ms, now_ns);
+    }
+
+    /// Frees a record, unless its ports would be used again before they have rested for so long.
+    #[inline(always)]
+    fn keep(&mut self, id: EndpointId, rest_ms: u32, now_ns: u64) {
+        let end = &self.table.records[id as usize];
+        let opener = self.openers.get(usize::from(end.template));
+        let is_reused_soon = opener.is_some_and(|opener| {
             let client = self.addresses.place_of_client(end.local);
-            opener.is_reused_soon(client, end.local_port, &self.profile.timeouts)
+            opener.is_reused_soon(client, end.local_port, rest_ms)
         });
         if !is_reused_soon {
             return self.forget(id);
         }
         let end = &mut self.table.records[id as usize];
-        end.state = match end.state {
-            State::Udp => State::KeptUdp,
-            _ => State::Kept,
-        };
-        end.wait_transport(tick_of(now_ns / 1000), self.waits.reuse);
+        end.state = if end.state == State::Udp { State::KeptUdp } else { State::Kept };
+        end.clear(flag::PROGRAM_WAITS | flag::BLOCKED | flag::HOLDS);
+        end.wait_transport(tick_of(now_ns / 1000), ticks_of_ms(rest_ms));
         self.arm(id);
-    }
-
-    fn end(&mut self, id: EndpointId, counter: Counter) {
-        self.count_end(id, counter);
-        self.forget(id);
     }
 
     #[inline(always)]
     fn count_end(&mut self, id: EndpointId, counter: Counter) {
+        let end = &self.table.records[id as usize];
+        let counter = match counter {
+            Counter::NoSynAck | Counter::Timeout | Counter::NoAnswer
+                if end.has(flag::BAD_CHECKSUM) =>
+            {
+                Counter::Checksum
+            }
+            counter => counter,
+        };
         self.counters[counter] += 1;
-        let template = usize::from(self.table.records[id as usize].template);
-        if let Some(opener) = self.openers.get_mut(template) {
+        if let Some(opener) = self.openers.get_mut(usize::from(end.template)) {
             opener.active -= 1;
         }
     }

@@ -32,6 +32,9 @@ impl<O: Output> Context<'_, O> {
             || !self.expected().has(place, data)
         {
             self.count(Counter::UnexpectedDatagrams);
+            if self.is_wrong(end, data) {
+                end.set(flag::WRONG_DATA);
+            }
             return Fate::Open;
         }
         if !end.has(flag::HAS_RECEIVED) {
@@ -41,6 +44,16 @@ impl<O: Output> Context<'_, O> {
         end.rcv_nxt = end.rcv_nxt.wrapping_add(headers.payload_len.into());
         self.note_received(end, headers.payload_len);
         self.advance_udp(end)
+    }
+
+    /// True if a datagram is neither the next one, nor as long as those before and after and one of
+    /// them.
+    #[cold]
+    fn is_wrong(&self, end: &Endpoint, data: &[u8]) -> bool {
+        let (place, len) = (end.received(), data.len() as u32);
+        let is_there = |place| self.expected().has(place, data);
+        end.state == State::Udp
+            && ![place.wrapping_sub(len), place.wrapping_add(len)].into_iter().any(is_there)
     }
 
     /// Does the steps of the program that can be done now.
@@ -73,8 +86,8 @@ impl<O: Output> Context<'_, O> {
                     return Fate::Open;
                 }
                 // The server does not see this client leave, and waits for its next message.
-                Step::Close if self.is_client && self.program().pace().is_some() => {
-                    return Fate::Closed;
+                Step::Close | Step::Reset if self.is_client && self.was_released(end) => {
+                    return Fate::Closed(Counter::Completed);
                 }
                 // Profiles refuse WaitForClose over UDP.
                 Step::WaitForClose | Step::Close | Step::Reset => {
@@ -109,12 +122,17 @@ impl<O: Output> Context<'_, O> {
         if end.take(flag::BLOCKED) {
             return self.advance_udp(end);
         }
-        Fate::Ended(match self.is_client {
-            true => Counter::NoAnswer,
+        let failure = match end.has(flag::WRONG_DATA) {
+            true => Counter::WrongData,
+            false => Counter::NoAnswer,
+        };
+        match self.is_client {
+            true if self.program().pace().is_some() => Fate::Closed(failure),
+            true => Fate::Ended(failure),
             // Nothing tells a server that the client has ended its rounds.
-            false if self.is_between_messages(end) => Counter::Completed,
-            false => Counter::Timeout,
-        })
+            false if self.is_between_messages(end) => Fate::Ended(Counter::Completed),
+            false => Fate::Ended(Counter::Timeout),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes a profile so that its connections have a number of messages, or together a rate of them.
 
-use super::{Profile, ProfileError, Template};
+use super::{Profile, ProfileError, Template, Timeouts};
+use crate::counters::Counter;
 use crate::program::Pace;
 
 /// Shortest time between two rounds of a connection, in microseconds. It is much longer than a tick
@@ -9,6 +10,8 @@ use crate::program::Pace;
 const PERIOD_MIN_US: f64 = 1000.0;
 /// Longest time, an hour.
 const PERIOD_MAX_US: f64 = 3.6e9;
+/// Time for which datagrams may be on their way.
+const LATE_MS: u32 = 100;
 /// Most rounds of a connection: as many as a loop counts.
 pub const ROUNDS_MAX: u16 = u16::MAX;
 
@@ -36,6 +39,20 @@ impl Target {
             Self::Transactions(_) => client.transactions() as f64,
             Self::PayloadBits(_) => 8.0 * (client.sent().len() + client.received()) as f64,
         }
+    }
+}
+
+impl Template {
+    /// Returns the milliseconds for which the server of a UDP exchange with rounds waits at most,
+    /// after its client has ended with this counter: for the next of two rounds, or if the client
+    /// gave up, maybe within a round. Datagrams may be late.
+    pub fn rest_ms(&self, timeouts: &Timeouts, ended: Counter) -> u32 {
+        let Some(pace) = self.client.pace() else { return timeouts.reuse_ms };
+        let period_ms = pace.period_us.div_ceil(1000);
+        let next_ms = period_ms.saturating_mul(2).saturating_add(timeouts.answer_ms);
+        let wait_ms =
+            if ended == Counter::Completed { next_ms } else { next_ms.max(timeouts.idle_ms) };
+        wait_ms.saturating_add(LATE_MS).max(timeouts.reuse_ms)
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// Connections that are released in a turn at most.
 const RELEASED_MAX: u64 = 32;
-/// Entries of ends that have ended otherwise, of which so many are dropped in a turn at most.
+/// Entries of ends that have ended otherwise, and are dropped in a turn at most.
 const DROPPED_MAX: usize = 1024;
 
 /// Held ends, the oldest first.
@@ -68,18 +68,16 @@ impl Stack {
     /// Appends an end whose program begins to hold.
     #[inline(never)]
     pub(super) fn hold(&mut self, id: EndpointId) {
-        let records = &mut self.table.records;
-        let end = &mut records[id as usize];
-        end.clear(flag::BEGINS_TO_HOLD);
-        self.held.queue.push_back((id, end.iss));
+        let records = &self.table.records;
+        self.held.queue.push_back((id, records[id as usize].iss));
         // Entries of ends that failed are dropped before there are more of them than records.
         if self.held.queue.len() > 2 * records.len() {
             self.held.queue.retain(|entry| is_held(records, *entry));
         }
     }
 
-    /// Takes the oldest entry that is still held, and drops up to `droppable` others. If there are
-    /// more of those, returns the last one, and false.
+    /// Takes the oldest entry whose end is still held. Before it, drops up to `droppable` others;
+    /// if there are more, takes the next one of those, and returns false with it.
     fn next_held(&mut self, droppable: &mut usize) -> Option<(EndpointId, bool)> {
         loop {
             let entry = self.held.queue.pop_front()?;

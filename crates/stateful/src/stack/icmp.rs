@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What ICMP errors do to connections (RFC 5927).
 
-use super::{Role, Stack};
+use super::Stack;
 use crate::counters::Counter;
 use crate::endpoint::{EndpointId, State};
 use crate::icmp_error::IcmpError;
@@ -42,17 +42,19 @@ impl Stack {
 
     /// Returns the key of the connection whose packet is quoted; `None` if it is not ours.
     fn key_of_quoted(&self, error: &IcmpError) -> Option<Key> {
-        let local = match self.role {
-            Role::Client => self.addresses.number_of_client(error.src),
-            Role::Server => self.addresses.number_of_server(error.src),
-        };
         Some(Key {
-            local: local?,
+            local: self.own_number(error.src)?,
             remote: self.addresses.number(error.dst)?,
             remote_port: error.dport,
             local_port: error.sport,
             is_udp: error.is_udp,
         })
+    }
+
+    /// Ends a connection that the other end does not know, so that its ports need no rest.
+    fn end_refused(&mut self, id: EndpointId, counter: Counter) {
+        self.count_end(id, counter);
+        self.forget(id);
     }
 
     fn take_error(&mut self, id: EndpointId, error: &IcmpError) {
@@ -66,8 +68,10 @@ impl Stack {
         }
         self.counters[Counter::IcmpErrors] += 1;
         match end.state {
-            State::Udp if error.is_port => self.end(id, Counter::Refused),
-            State::Udp | State::SynSent | State::SynReceived => self.end(id, Counter::Unreachable),
+            State::Udp if error.is_port => self.end_refused(id, Counter::Refused),
+            State::Udp | State::SynSent | State::SynReceived => {
+                self.end_refused(id, Counter::Unreachable);
+            }
             // An open connection goes on: it sends again, until it gives up (section 5.2).
             _ => {}
         }

@@ -8,7 +8,7 @@ use crate::counters::Counter;
 use crate::endpoint::State;
 use crate::frame::Output;
 use crate::pace::Pace;
-use crate::profile::{Profile, Share, Timeouts, Transport};
+use crate::profile::{Profile, Share, Transport};
 use crate::sharing::{Ends, Sharing};
 use crate::table::Key;
 use crate::tuples::Tuples;
@@ -65,9 +65,9 @@ impl Opener {
         profile.templates.iter().map(opener).collect()
     }
 
-    /// True if this tuple may be taken again before it has rested.
-    pub(super) fn is_reused_soon(&self, client: u32, port: u16, timeouts: &Timeouts) -> bool {
-        let opened = self.rate_now() * f64::from(timeouts.reuse_ms) / 1000.0 + OPENED_MAX as f64;
+    /// True if this tuple may be taken again before it has rested for so long.
+    pub(super) fn is_reused_soon(&self, client: u32, port: u16, rest_ms: u32) -> bool {
+        let opened = self.rate_now() * f64::from(rest_ms) / 1000.0 + OPENED_MAX as f64;
         let taken = opened * f64::from(self.tuples_each);
         self.tuples.distance(client, port) as f64 <= taken
     }

@@ -37,7 +37,7 @@ impl<O: Output> Context<'_, O> {
                 if end.has(flag::ACK_NOW) || headers.sequence_len() > 0 {
                     self.answer_at_once(end);
                     if end.state == State::TimeWait && !end.has(flag::BLOCKED) {
-                        return Fate::Closed;
+                        return Fate::Closed(Counter::Completed);
                     }
                 }
                 return Fate::Open;
@@ -89,7 +89,7 @@ impl<O: Output> Context<'_, O> {
         }
         self.output(end);
         match end.state {
-            State::TimeWait if !end.has(flag::BLOCKED) => Fate::Closed,
+            State::TimeWait if !end.has(flag::BLOCKED) => Fate::Closed(Counter::Completed),
             _ => Fate::Open,
         }
     }

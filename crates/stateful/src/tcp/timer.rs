@@ -55,7 +55,7 @@ impl<O: Output> Context<'_, O> {
             return Fate::Open;
         }
         match end.state {
-            State::TimeWait => Fate::Closed,
+            State::TimeWait => Fate::Closed(Counter::Completed),
             State::SynSent | State::SynReceived => self.repeat_syn(end),
             _ if end.inflight > 0 || end.nxt() != end.written && !end.is_fin_acknowledged() => {
                 self.repeat_data(end)
@@ -74,7 +74,7 @@ impl<O: Output> Context<'_, O> {
             _ => self.output(end),
         }
         match end.state {
-            State::TimeWait if !end.has(flag::BLOCKED) => Fate::Closed,
+            State::TimeWait if !end.has(flag::BLOCKED) => Fate::Closed(Counter::Completed),
             _ => Fate::Open,
         }
     }

@@ -7,7 +7,9 @@ mod targets;
 mod unreachable;
 
 use proptest::prelude::*;
-use stateful::{BURST_MAX, Counter, Output, Profile, Role, Sharing, Stack, StackConfig};
+use stateful::{
+    AddressRange, BURST_MAX, Counter, Output, Profile, Role, Sharing, Stack, StackConfig,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,6 +31,7 @@ struct Impairments {
 struct Link {
     frames: BTreeMap<(u64, u64), Vec<u8>>,
     sent: u64,
+    lost: u64,
     now: u64,
     random: u64,
     impairments: Impairments,
@@ -48,6 +51,7 @@ impl Link {
     fn carry(&mut self, mut frame: Vec<u8>) {
         let Impairments { lost, duplicated, late, damaged } = self.impairments;
         if self.draw() < lost {
+            self.lost += 1;
             return;
         }
         if self.draw() < duplicated {
@@ -278,6 +282,83 @@ fn first_and_last_byte_of_a_response_are_timed() {
         assert!(count == 10 && least >= 19_800 && most < 21_000, "{proto}: {least} to {most}");
         let (count, least, most) = range(&latencies.response);
         assert!(count == 10 && least >= 49_700 && most < 51_500, "{proto}: {least} to {most}");
+    }
+}
+
+/// 2 % of the frames of long streams are lost: most are found by duplicate acknowledgements.
+#[test]
+fn lost_segments_are_sent_again_before_their_timeout() {
+    let long = ["{send = 20}, {receive = 200000}", "{receive = 20}, {send = 200000}"];
+    let impairments = Impairments { lost: 20, ..Impairments::default() };
+    let mut world = World::new(&profile("tcp", 20, long), impairments, 1, 5000);
+    world.run(60);
+    let server = world.ends[1].counters();
+    assert!(server[Counter::FastRetransmits] > 20, "{}", world.counters());
+    assert!(server[Counter::DuplicateAcks] > 3 * 20, "{}", world.counters());
+    assert!(server[Counter::TimeoutRetransmits] > 0, "{}", world.counters());
+    assert_eq!(world.count(0, Counter::Completed), 20);
+}
+
+/// Each packet to the client is damaged.
+#[test]
+fn packets_with_wrong_checksums_are_the_cause_of_failures() {
+    for proto in ["tcp", "udp"] {
+        let text = profile(proto, 50, SHORT);
+        let mut profile = Profile::from_toml(&text, &|_| Err(String::new())).unwrap();
+        (profile.timeouts.syn_retries, profile.timeouts.answer_ms) = (1, 100);
+        let mut world = World::of(Arc::new(profile), Impairments::default(), 1, 5000);
+        world.links[1].impairments.damaged = 1000;
+        world.ends[0].start(1.0, 0, 0);
+        while world.now < 4_000_000_000 {
+            world.step();
+        }
+        let [checksum, others] =
+            [Counter::Checksum, Counter::NoSynAck].map(|it| world.count(0, it));
+        // Some bits make a packet malformed or foreign, or are behind its end.
+        assert!(checksum > 30 && others < 10, "{proto}: {}", world.counters());
+    }
+}
+
+/// The server sends other bytes than the client's profile says.
+#[test]
+fn wrong_bytes_are_a_cause_of_failures() {
+    for proto in ["tcp", "udp"] {
+        let wrong =
+            ["{send = 20}, {receive = 20}", "{receive = 20}, {send = \"twenty other bytes..\"}"];
+        let mut world = World::new(&profile(proto, 50, SHORT), Impairments::default(), 1, 5000);
+        let other = World::new(&profile(proto, 50, wrong), Impairments::default(), 1, 5000);
+        world.ends[1] = other.ends.into_iter().nth(1).unwrap();
+        world.ends[0].start(1.0, 0, 0);
+        while world.now < 2_000_000_000 {
+            world.step();
+        }
+        assert_eq!(world.count(0, Counter::WrongData), 50, "{proto}: {}", world.counters());
+    }
+}
+
+/// Clients with one address and 50 ports: a port rests for 200 ms after its connection, whatever
+/// became of it.
+#[test]
+fn ports_rest_after_each_end_of_a_connection() {
+    let reset = ["{send = 20}, {receive = 20}, \"reset\"", "{receive = 20}, {send = 20}"];
+    for (proto, programs, lost) in
+        [("tcp", SHORT, 0), ("tcp", reset, 0), ("udp", SHORT, 0), ("udp", SHORT, 500)]
+    {
+        let text = profile(proto, 100_000, programs);
+        let mut profile = Profile::from_toml(&text, &|_| Err(String::new())).unwrap();
+        (profile.timeouts.reuse_ms, profile.timeouts.answer_ms) = (200, 10);
+        profile.clients = AddressRange::parse("16.0.0.1").unwrap();
+        profile.servers = AddressRange::parse("48.0.0.1").unwrap();
+        profile.client_ports = 10_000..=10_049;
+        let impairments = Impairments { lost, ..Impairments::default() };
+        let mut world = World::of(Arc::new(profile), impairments, 1, 5000);
+        world.ends[0].start(1.0, 0, 0);
+        while world.now < 2_000_000_000 {
+            world.step();
+        }
+        // Each port at most 10 times in 2 seconds, and one that is open.
+        let attempted = world.count(0, Counter::Attempted);
+        assert!((400..=550).contains(&attempted), "{proto} {lost}: {}", world.counters());
     }
 }
 

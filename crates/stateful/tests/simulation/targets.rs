@@ -74,28 +74,54 @@ fn open_connections_reach_a_rate_of_transactions_together() {
     }
 }
 
+/// Runs 10 connections of 13 tuples for 20 seconds, and releases 5 a second.
+fn run_with_few_tuples(proto: &str, impairments: Impairments) -> World {
+    let mut profile = read(proto, 1);
+    profile.keep_open(10);
+    profile.pace_messages(Target::Transactions(100.0), None).unwrap();
+    profile.release_oldest(5.0);
+    profile.timeouts.idle_ms = 2000;
+    profile.clients = AddressRange::parse("16.0.0.1").unwrap();
+    profile.servers = AddressRange::parse("48.0.0.1").unwrap();
+    profile.client_ports = 10_000..=10_012;
+    let mut world = World::of(Arc::new(profile), impairments, 1, 5000);
+    world.ends[0].start(1.0, 0, 0);
+    while world.now < 20_000_000_000 {
+        world.step();
+    }
+    world
+}
+
 /// A server over UDP does not see its client leave. The next client with the same address and port
-/// comes when that server has given up.
+/// comes when that server has given up, so fewer are open. Servers over TCP do see it: their tuples
+/// return at once.
 #[test]
 fn a_tuple_returns_when_its_server_has_gone() {
-    for proto in ["tcp", "udp"] {
-        let mut profile = read(proto, 1);
-        profile.keep_open(10);
-        profile.pace_messages(Target::Transactions(100.0), None).unwrap();
-        profile.release_oldest(5.0);
-        profile.clients = AddressRange::parse("16.0.0.1").unwrap();
-        profile.servers = AddressRange::parse("48.0.0.1").unwrap();
-        profile.client_ports = 10_000..=10_012;
-        let mut world = world(profile);
-        world.ends[0].start(1.0, 0, 0);
-        while world.now < 20_000_000_000 {
-            world.step();
-        }
-        let [client, server] = [0, 1].map(|end| world.ends[end].counters());
-        assert!(client[Counter::Completed] >= 40, "{}", world.counters());
+    for (proto, open) in [("tcp", 10..=10), ("udp", 4..=9)] {
+        let mut world = run_with_few_tuples(proto, Impairments::default());
+        let [client, server] = [0, 1].map(|end| *world.ends[end].counters());
+        assert!(client[Counter::Completed] >= 80, "{}", world.counters());
+        assert!(open.contains(&client.active()), "{}", world.counters());
         assert_eq!((client.failures(), server.failures()), (0, 0), "{}", world.counters());
         assert_eq!(server[Counter::UnexpectedDatagrams], 0, "{}", world.counters());
+        // Those that are kept go at the end, too.
+        world.ends[0].set_multiplier(0.0, world.now);
+        let now = world.now;
+        assert!(!world.ends[0].abort(5000, now, &mut world.links[0]));
+        assert_eq!(world.ends[0].records(), 0);
     }
+}
+
+/// Datagrams are lost. Each costs its own exchange, and not the next one of its tuple.
+#[test]
+fn a_failed_exchange_does_not_spoil_the_next_one() {
+    let impairments = Impairments { lost: 2, ..Impairments::default() };
+    let world = run_with_few_tuples("udp", impairments);
+    let [client, server] = [0, 1].map(|end| *world.ends[end].counters());
+    assert!(client[Counter::NoAnswer] > 0, "{}", world.counters());
+    assert_eq!(server[Counter::UnexpectedDatagrams], 0, "{}", world.counters());
+    let lost: u64 = world.links.iter().map(|link| link.lost).sum();
+    assert!(client.failures() <= lost, "{lost}: {}", world.counters());
 }
 
 /// Each connection has three rounds, and a new one follows.

@@ -3,7 +3,7 @@
 
 use anyhow::bail;
 use search::parse_number;
-use stateful::{Profile, ROUNDS_MAX, Target};
+use stateful::{Counter, Profile, ROUNDS_MAX, Target, Template};
 
 /// Largest difference of a number of messages from a whole one.
 const ROUNDING_MAX: f64 = 0.01;
@@ -119,9 +119,10 @@ impl TargetArgs {
     /// Returns the most connections that an end has at a time.
     fn records(&self, profile: &Profile, count: f64, period_s: Option<f64>) -> f64 {
         // Those that have closed may keep their records for a while. Servers over UDP wait for the
-        // messages that a released client would have sent.
-        let wait_s = 2.0 * period_s.unwrap_or(0.0) + f64::from(profile.timeouts.answer_ms) / 1e3;
-        let waiting = period_s.and(self.churn).unwrap_or(0.0) * wait_s;
+        // messages that a released client would have sent, and its tuple rests as long.
+        let rest_ms = |it: &Template| it.rest_ms(&profile.timeouts, Counter::Completed);
+        let longest_s = f64::from(profile.templates.iter().map(rest_ms).max().unwrap_or(0)) / 1e3;
+        let waiting = period_s.and(self.churn).unwrap_or(0.0) * longest_s;
         count * 1.05 + waiting
     }
 
