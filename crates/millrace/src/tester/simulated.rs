@@ -199,7 +199,10 @@ impl SimulatedTester {
                 counted.received[1 - side][kind] += sent * (1.0 - lost);
             }
         }
-        self.established_cps = served / seconds * (1.0 - lost);
+        self.established_cps = match self.device.delays {
+            true => served / seconds,
+            false => cps * (1.0 - lost),
+        };
         self.age_s += seconds;
     }
 

@@ -180,6 +180,17 @@ impl TesterStatistics {
         self.client.failed.total().max(self.server.failed.total())
     }
 
+    /// Returns the connections that failed, or that never were answered. Some failed because they
+    /// were not answered; those count once.
+    pub(crate) fn unsuccessful(&self) -> u64 {
+        let client = &self.client;
+        let unanswered = client.attempted.saturating_sub(client.established);
+        let failed = client.failed;
+        let counted_as_both =
+            (failed.no_answer + failed.reset + failed.unreachable).min(unanswered);
+        (unanswered + failed.total() - counted_as_both).max(self.failed())
+    }
+
     /// True if a connection failed, or a counter of errors is not 0.
     pub(crate) fn has_errors(&self) -> bool {
         let has_errors = |side: &Side| side.errors.values().any(|count| *count > 0);

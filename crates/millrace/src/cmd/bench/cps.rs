@@ -40,11 +40,11 @@ const DAEMON_PORT: u16 = 4501;
 ///
 /// Opens connections from port A through the device to port B, and halves the interval between a
 /// rate that the device sustained and one that it did not. It sustains a rate if at most
-/// --error-threshold percent of the connections fail, at most as many of the packets are lost, and
-/// the generator is not the limit. Both bounds are verified, and the rate found is confirmed by a
-/// final trial.
+/// --error-threshold percent of the connections fail, at most as many of the packets are lost,
+/// connections end as fast as they begin, and the generator is not the limit. Both bounds are
+/// verified, and the rate found is confirmed by a final trial.
 ///
-/// The options are those of cps_ndr.py. Numbers may end in K, M or G. -S drives a daemon of
+/// All options of cps_ndr.py are there. Numbers may end in K, M or G. -S drives a daemon of
 /// `millrace gen --serve`; the JSON-RPC of TRex is not spoken.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

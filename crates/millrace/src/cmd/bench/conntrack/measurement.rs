@@ -65,7 +65,7 @@ impl Runner<'_> {
         for _ in 0..self.rates.repeat {
             let cps = self.find(row, &mut tester)?;
             let load = Load { cps, ..profile::load(row.point.profile) };
-            let figures = self.measure_rate(&load, &mut tester, &mut bench)?;
+            let figures = self.measure_rate(&load, row, (&mut tester, &mut bench))?;
             if configuration.is_counted() {
                 note(row, figures.count_difference(linger_s(load.udp_percent)));
             }
@@ -90,15 +90,17 @@ impl Runner<'_> {
         found.rate.map_err(anyhow::Error::msg)
     }
 
-    /// Measures a rate, once connections end as fast as they begin.
+    /// Measures a rate, once the load has settled.
     fn measure_rate(
         &self,
         load: &Load,
-        tester: &mut dyn Tester,
-        bench: &mut Bench,
+        row: &mut Row,
+        (tester, bench): (&mut dyn Tester, &mut Bench),
     ) -> anyhow::Result<Figures> {
         tester.start(load)?;
-        cps::settle(tester, load, cps::least_seconds(load), self.interrupted)?;
+        let least_s = cps::least_seconds(load);
+        let has_settled = cps::settle(tester, load, Some(least_s), self.interrupted)?;
+        note(row, (!has_settled).then(|| "the packet rate did not settle".to_owned()));
         tester.clear()?;
         let active_before = tester.statistics()?.client.active;
         tester.wait(Duration::from_secs(self.rates.seconds.into()), self.interrupted)?;

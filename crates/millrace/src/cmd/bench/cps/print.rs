@@ -110,6 +110,10 @@ fn connections_and_packets(of: &TesterStatistics, verdict: &Verdict) -> String {
         }
     }
     if let Some(share) = verdict.lost_percent {
+        let waiting = of.unsuccessful().saturating_sub(of.failed());
+        if waiting > 0 {
+            let _ = write!(text, ", unanswered at the end: {}", Short(waiting as f64));
+        }
         let sent = of.sent().packets;
         let lost = sent.saturating_sub(of.received().packets);
         let [lost, sent] = [lost, sent].map(|count| Short(count as f64));

@@ -269,10 +269,8 @@ impl<'a> Search<'a> {
     /// Waits until the load has settled. Returns false if it does not.
     fn settle(&mut self, cps: f64) -> anyhow::Result<bool> {
         let load = Load { cps, ..self.settings.load };
-        let least_s = match self.settings.rule {
-            Rule::Connections => least_seconds(&load),
-            Rule::CpsNdr => 0.0,
-        };
+        let is_ours = self.settings.rule == Rule::Connections;
+        let least_s = is_ours.then(|| least_seconds(&load));
         Ok(settle(self.tester, &load, least_s, self.interrupted)?)
     }
 
@@ -282,7 +280,11 @@ impl<'a> Search<'a> {
         let whole = self.settings.sample_time_s;
         for seconds in sample_steps(whole) {
             self.tester.clear()?;
-            let active_before = self.tester.statistics()?.client.active;
+            // cps_ndr.py asks once in a sample, and its seconds are counted.
+            let active_before = match self.settings.rule {
+                Rule::Connections => self.tester.statistics()?.client.active,
+                Rule::CpsNdr => 0,
+            };
             self.tester.wait(SECOND * seconds, self.interrupted)?;
             if self.is_interrupted() {
                 return Ok(None);

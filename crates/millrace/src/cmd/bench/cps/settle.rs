@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Waits until a load has settled: until connections end as fast as they begin.
+//! Waits until a load has settled: the first connections may have ended, and the packet rate is
+//! steady.
 
 use crate::tester::{Load, Tester, TesterError};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,23 +17,23 @@ pub(in super::super) fn least_seconds(load: &Load) -> f64 {
     f64::from(load.ramp_up_s) + load.connection_seconds()
 }
 
-/// Waits `least_s` seconds, and until the packet rate changes within a second by less than 1 %, or
-/// by less than a connection has. Returns false if it does not within 100 times the load's ramp;
-/// true after a signal, too.
+/// Waits `least_s` seconds, and until the packet rate changes by less than 1 % within a second, or
+/// by less than one of the connections has that are open or begin in a second. Without `least_s`,
+/// the rule is that of cps_ndr.py, which has the 1 % alone. Returns false if the rate does not
+/// settle within 100 times the load's ramp; true after a signal, too.
 ///
 /// Where connections take longer than they have to, the packet rate grows until the first of them
 /// end. So this wait is long enough for devices that delay packets.
 pub(in super::super) fn settle(
     tester: &mut dyn Tester,
     load: &Load,
-    least_s: f64,
+    least_s: Option<f64>,
     interrupted: &AtomicBool,
 ) -> Result<bool, TesterError> {
-    let least_s = least_s.ceil() as u32;
-    let tolerated = SETTLED.max(1.0 / load.cps);
+    let least = least_s.map_or(0, |least_s| least_s.ceil() as u32);
     let mut last = tester.statistics()?;
     let mut last_pps = f64::NAN;
-    for second in 1..=least_s + SETTLE_RAMPS * load.ramp_up_s {
+    for second in 1..=least + SETTLE_RAMPS * load.ramp_up_s {
         tester.wait(SECOND, interrupted)?;
         let now = tester.statistics()?;
         if interrupted.load(Ordering::Relaxed) {
@@ -40,10 +41,90 @@ pub(in super::super) fn settle(
         }
         let packets = now.sent().packets.saturating_sub(last.sent().packets);
         let pps = packets as f64 / (now.elapsed_s - last.elapsed_s).max(f64::MIN_POSITIVE);
-        if second >= least_s && (pps - last_pps).abs() <= tolerated * last_pps {
+        let connections = load.cps.max(now.client.active as f64);
+        let tolerated = match least_s {
+            Some(_) => SETTLED.max(1.0 / connections),
+            None => SETTLED,
+        };
+        if second >= least && (pps - last_pps).abs() <= tolerated * last_pps {
             return Ok(true);
         }
         (last, last_pps) = (now, pps);
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tester::{Side, TesterStatistics, TrafficCounts};
+
+    /// Sends as many packets in each second as `rate` says, and counts the seconds.
+    struct Paced<F> {
+        rate: F,
+        seconds: u32,
+        packets: u64,
+        active: u64,
+    }
+
+    impl<F: Fn(u32) -> u64> Tester for Paced<F> {
+        fn start(&mut self, _: &Load) -> Result<(), TesterError> {
+            Ok(())
+        }
+        fn update(&mut self, _: f64) -> Result<(), TesterError> {
+            Ok(())
+        }
+        fn stop(&mut self) -> Result<(), TesterError> {
+            Ok(())
+        }
+        fn clear(&mut self) -> Result<(), TesterError> {
+            Ok(())
+        }
+        fn statistics(&mut self) -> Result<TesterStatistics, TesterError> {
+            let sent = TrafficCounts { packets: self.packets, ..TrafficCounts::default() };
+            let client = Side { sent, active: self.active, ..Side::default() };
+            let elapsed_s = self.seconds.into();
+            Ok(TesterStatistics { elapsed_s, client, ..TesterStatistics::default() })
+        }
+        fn wait(&mut self, _: Duration, _: &AtomicBool) -> Result<(), TesterError> {
+            self.seconds += 1;
+            self.packets += (self.rate)(self.seconds);
+            Ok(())
+        }
+    }
+
+    /// Returns whether a load settles, and after how many seconds.
+    fn settles(
+        rate: impl Fn(u32) -> u64,
+        (cps, active): (f64, u64),
+        least_s: Option<f64>,
+    ) -> (bool, u32) {
+        let mut tester = Paced { rate, seconds: 0, packets: 0, active };
+        let load = Load::of_rate(cps);
+        let has_settled = settle(&mut tester, &load, least_s, &AtomicBool::new(false)).unwrap();
+        (has_settled, tester.seconds)
+    }
+
+    #[test]
+    fn a_load_settles_when_its_rate_is_steady_and_connections_may_have_ended() {
+        let steady = |_| 7000;
+        assert_eq!(settles(steady, (1000.0, 1), Some(28.0)), (true, 28));
+        assert_eq!(settles(steady, (1000.0, 1), None), (true, 2));
+        // It grows until connections that take 40 seconds end.
+        let growing = |second: u32| 1000 * u64::from(second.min(40));
+        assert_eq!(settles(growing, (1000.0, 25_000), Some(28.0)), (true, 41));
+        let signal = AtomicBool::new(true);
+        let mut tester = Paced { rate: growing, seconds: 0, packets: 0, active: 0 };
+        assert!(settle(&mut tester, &Load::of_rate(1.0), Some(9.0), &signal).unwrap());
+        assert_eq!(tester.seconds, 1);
+    }
+
+    /// 5 or 6 connections begin in a second. Those of 100 that are open say more.
+    #[test]
+    fn a_connection_more_in_a_second_is_no_change() {
+        let uneven = |second: u32| 7 * (5 + u64::from(second % 2));
+        assert_eq!(settles(uneven, (5.5, 0), Some(3.0)), (true, 4));
+        assert_eq!(settles(uneven, (5.5, 0), None), (false, 300));
+        assert_eq!(settles(uneven, (5.5, 100), Some(3.0)), (false, 303));
+    }
 }

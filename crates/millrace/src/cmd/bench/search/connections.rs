@@ -2,8 +2,8 @@
 //! Measures with connections: opens them through a device, and counts what becomes of them.
 //!
 //! A trial has a fixed number of connections, so that it is known how many must come through. Each
-//! of them counts: at a rate, it must not fail; if all are to be open together, both of its ends
-//! must still exchange a message after all are open, and must close it.
+//! of them counts: at a rate, it must not fail; if all are to be open together, its server and then
+//! its client must still get a message through after all are open, and both must close it.
 
 use super::measurement::{Measurement, Tester};
 use crate::tester::{self, Load, TesterStatistics};
@@ -222,7 +222,7 @@ fn measurement(course: &Course, counted: &Counted, seconds: f64) -> Measurement 
     let offered = if is_held_up { intended } else { opened_in_time };
     let forwarded = match course.held_s {
         Some(_) => end.client.completed.min(end.server.completed),
-        None => end.client.attempted.saturating_sub(lost_at_rate(end)),
+        None => end.client.attempted.saturating_sub(end.unsuccessful()),
     };
     let (sent, received) = (end.sent().packets, end.received().packets);
     let packet_loss_ratio = match sent {
@@ -266,16 +266,6 @@ fn measurement(course: &Course, counted: &Counted, seconds: f64) -> Measurement 
         connections: Some(figures),
         ..Measurement::default()
     }
-}
-
-/// Returns the connections that failed, or that never were answered. Some failed because they were
-/// not answered; those count once.
-fn lost_at_rate(end: &TesterStatistics) -> u64 {
-    let client = &end.client;
-    let unanswered = client.attempted.saturating_sub(client.established);
-    let failed = client.failed;
-    let counted_as_both = (failed.no_answer + failed.reset + failed.unreachable).min(unanswered);
-    (unanswered + failed.total() - counted_as_both).max(end.failed())
 }
 
 fn percentiles(of: tester::LatencyPercentiles) -> LatencyPercentiles {

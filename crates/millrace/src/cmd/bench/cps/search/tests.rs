@@ -211,7 +211,7 @@ fn recorded(sent: u64, dropped: u64) -> TesterStatistics {
         tcp_packets,
         ..TrafficCounts::default()
     };
-    let client = Side { attempted: 50_100, active: 26_800, ..Side::default() };
+    let client = Side { attempted: 50_100, established: 50_100, active: 26_800, ..Side::default() };
     TesterStatistics {
         elapsed_s: 1.0,
         client: Side {
