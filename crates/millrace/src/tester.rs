@@ -14,8 +14,8 @@ mod simulated;
 mod statistics;
 
 pub(crate) use daemon::Daemon;
-pub(crate) use generator::{GeneratorTester, profile_of};
-pub(crate) use load::{HOLD_MAX_MS, Load, LoadError, MAX_FLOWS};
+pub(crate) use generator::{CAPACITY, GeneratorTester, profile_of};
+pub(crate) use load::{HELD_MAX, HOLD_MAX_MS, Load, LoadError, MAX_FLOWS};
 pub(crate) use remote::RemoteTester;
 pub(crate) use simulated::{SimulatedDevice, SimulatedTester};
 #[cfg(test)]

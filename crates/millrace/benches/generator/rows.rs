@@ -159,10 +159,12 @@ fn stateful() -> Vec<Row> {
     let run = [CABLE, "--stateful", profile, "--cps", "5M", "--workers", "1"];
     let run_2 = [CABLE, "--stateful", profile, "--cps", "5M", "--workers", "2", "--senders", "2"];
     let (fast, small) = ("short TCP connections, one cpu, thousands/s", "both ends, bytes");
+    let server = ["net_null0,no-rx=1", "--stateful", profile, "--ends", "server"];
     let fast_2 = "short TCP connections, two cpus, thousands/s";
     vec![
         gen_row(fast, &run, Figure::Connections, least(800.0, 1500.0)),
         gen_row(fast_2, &run_2, Figure::Connections, times(fast, 1.8, 1.95)),
         gen_row(small, &run, Figure::BytesPerConnection, most(256.0, 192.0)),
+        gen_row("one end alone, bytes", &server, Figure::BytesPerConnection, most(160.0, 112.0)),
     ]
 }

@@ -4,7 +4,8 @@
 use crate::connections::{Ends, SessionOptions, TaskQueues};
 use crate::ports::{BurstArgs, PortNames, Tuning};
 use crate::tester::{
-    GeneratorTester, Load, SimulatedDevice, SimulatedTester, Tester, TesterError, profile_of,
+    CAPACITY, GeneratorTester, Load, SimulatedDevice, SimulatedTester, Tester, TesterError,
+    profile_of,
 };
 use doctor::host::CpuList;
 use stateful::AddressRange;
@@ -12,9 +13,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-/// Connections of each end at a time, unless the load has a limit of its own.
-const CAPACITY: u32 = 4_000_000;
 
 /// Options of workers, ports and addresses.
 #[derive(Clone, Debug, clap::Args)]

@@ -109,14 +109,6 @@ impl SessionOptions<'_> {
         self.mtu.map(|it| it.min(MTU_MAX)).or(of_interface).unwrap_or(MTU)
     }
 
-    /// Returns the most connections of each task of an end. Which server gets a connection is up to
-    /// the device, so several have more room.
-    fn capacity_of_task(&self, role: Role) -> u32 {
-        let share = self.capacity.div_ceil(self.tasks.into());
-        let more = if role == Role::Server && self.tasks > 1 { share / 4 + 64 } else { 0 };
-        share.saturating_add(more).min(CAPACITY_MAX)
-    }
-
     /// Returns the configuration of a task's ends at a port. `macs` are those of the port and of
     /// the next hop.
     fn config_of(
@@ -130,7 +122,7 @@ impl SessionOptions<'_> {
         StackConfig {
             profile: Arc::clone(&self.profile),
             role,
-            capacity: self.capacity_of_task(role),
+            capacity: capacity_of_task(self.capacity, self.tasks, role),
             macs,
             mtu,
             seed: self.seed.wrapping_add((port as u64) << 32 | u64::from(sharing.worker)),
@@ -138,6 +130,14 @@ impl SessionOptions<'_> {
             begun_us: now.as_micros() as u64,
         }
     }
+}
+
+/// Returns the most connections of each task of an end. Which server gets a connection is up to the
+/// device, so several have more room.
+fn capacity_of_task(capacity: u32, tasks: u16, role: Role) -> u32 {
+    let share = capacity.div_ceil(tasks.into());
+    let more = if role == Role::Server && tasks > 1 { share / 4 + 64 } else { 0 };
+    share.saturating_add(more).min(CAPACITY_MAX)
 }
 
 /// Running clients and servers.
@@ -312,10 +312,16 @@ impl Session {
         self.commands.iter_mut().try_for_each(|(_, ring)| push(ring, ConnectionsCommand::Abort))
     }
 
-    /// Goes on with another profile. Connections that are open are forgotten.
-    pub(crate) fn replace_profile(&mut self, profile: &Arc<Profile>) -> anyhow::Result<()> {
+    /// Goes on with another profile, and room for so many connections. Those that are open are
+    /// forgotten.
+    pub(crate) fn replace_profile(
+        &mut self,
+        profile: &Arc<Profile>,
+        capacity: u32,
+    ) -> anyhow::Result<()> {
         for (config, (_, ring)) in self.configs.iter_mut().zip(&mut self.commands) {
             config.profile = Arc::clone(profile);
+            config.capacity = capacity_of_task(capacity, config.sharing.workers, config.role);
             let stack = Box::new(Stack::new(config.clone()));
             push(ring, ConnectionsCommand::Replace(stack))?;
         }

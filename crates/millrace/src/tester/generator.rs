@@ -29,6 +29,8 @@ const OPENED_MIN: f64 = 0.99;
 /// Times that connections had to wait for room at the port, for each one opened, from which on the
 /// port and not the generator is slow. Up to 32 connections are opened at a time.
 const HELD_BACK_MIN: f64 = 0.001;
+/// Connections of each end at a time, unless the load has more in total. A larger table is slower.
+pub(crate) const CAPACITY: u32 = 4_000_000;
 /// Bytes of the FCS, which drivers do not count.
 const FCS: u64 = 4;
 
@@ -169,8 +171,10 @@ pub(crate) fn profile_of(
         (format!("{{ send = {message_size} }}"), format!("{{ receive = {message_size} }}"));
     let [mut client_first, mut server_first] = [String::new(), String::new()];
     if hold_ms > 0 {
-        client_first = format!("{send}, {receive}, {}", delay(hold_ms));
-        server_first = format!("{receive}, {send}, ");
+        // The server breaks the silence: a device that has forgotten the connection would learn it
+        // again from a packet of its client (RFC 9693, validation).
+        client_first = format!("{send}, {receive}, {receive}, ");
+        server_first = format!("{receive}, {send}, {}{send}, ", delay(hold_ms));
         // A server that waits so long has not lost its client.
         let idle_ms = u64::from(hold_ms) + u64::from(Timeouts::default().idle_ms);
         // Writing to a string cannot fail.
@@ -214,7 +218,8 @@ impl Tester for GeneratorTester {
         if same != self.load {
             let addresses = [self.profile.clients, self.profile.servers];
             self.profile = Arc::new(profile_of(load, addresses)?);
-            self.session.replace_profile(&self.profile)?;
+            let capacity = load.total_flows.unwrap_or(0).max(CAPACITY);
+            self.session.replace_profile(&self.profile, capacity)?;
         }
         self.load = *load;
         self.begin_counting();
@@ -333,7 +338,7 @@ fn side(now: &Counters, before: &Counters) -> Side {
             no_answer: counted[Counter::NoSynAck] + counted[Counter::NoAnswer],
             reset: counted[Counter::Reset],
             timeout: counted[Counter::Timeout] + counted[Counter::ClosedEarly],
-            checksum: 0,
+            checksum: counted[Counter::Checksum],
             wrong_data: counted[Counter::WrongData],
             unreachable: counted[Counter::Unreachable] + counted[Counter::Refused],
         },
@@ -403,6 +408,8 @@ mod tests {
             profile.templates.iter().map(|it| (it.limit, it.is_continuous)).collect();
         assert_eq!(limits, [(Some(148), false), (Some(2), false)]);
         assert_eq!(profile.timeouts.idle_ms, 70_000);
+        // The client waits for the server's message.
+        assert_eq!(profile.timeouts.answer_ms, 41_000);
         let udp = compiled(&Load { udp_percent: 100.0, ..Load::of_rate(1.0) });
         assert_eq!(udp.templates[0].port, 5353);
     }

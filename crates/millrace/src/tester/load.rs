@@ -7,7 +7,8 @@ use std::fmt;
 
 /// Connections per second, and what each of them carries: `messages` times, the client sends
 /// `message_size` bytes, the server waits `server_wait_ms` and sends as many back. With `hold_ms`,
-/// one message each way comes before that wait. TCP goes to port 8080, UDP to port 5353.
+/// one message each way, that wait, and a message of the server come before. TCP goes to port 8080,
+/// UDP to port 5353.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Load {
     /// Connections per second.
@@ -20,7 +21,8 @@ pub(crate) struct Load {
     pub(crate) message_size: u32,
     /// Time that the server waits before each answer.
     pub(crate) server_wait_ms: u32,
-    /// Time that the client waits after its first message. With it, `messages` more follow.
+    /// Time that the server waits after its first message, before it sends one unasked. With it,
+    /// `messages` more follow.
     pub(crate) hold_ms: u32,
     /// Most connections that are open at a time; no limit if absent.
     pub(crate) max_flows: Option<u32>,
@@ -58,9 +60,11 @@ const MESSAGE_SIZE: Field = Field::whole("message_size", 20, 1456);
 const SERVER_WAIT_MS: Field = Field::whole("server_wait_ms", 0, 500);
 /// Allowed values of `max_flows`.
 pub(crate) const MAX_FLOWS: [u32; 2] = [100, 4_000_000];
+/// Most connections that a tester holds at a time: it has room for as many (94 bytes each end).
+pub(crate) const HELD_MAX: u32 = 32_000_000;
 const FLOWS: Field = Field::whole("max_flows", MAX_FLOWS[0], MAX_FLOWS[1]);
 const TOTAL: Field = Field::whole("total_flows", 1, u32::MAX);
-/// Longest time that a client waits after its first message.
+/// Longest time that a server waits after its first message.
 pub(crate) const HOLD_MAX_MS: u32 = 3_600_000;
 const HOLD_MS: Field = Field::whole("hold_ms", 0, HOLD_MAX_MS);
 const RAMP_UP_S: Field = Field::whole("ramp_up_s", 0, 20);

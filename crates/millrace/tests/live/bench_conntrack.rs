@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests `millrace bench conntrack` with devices that this host has: Linux and Open vSwitch. Both
-//! track every connection of a tiny load, and are gone afterwards.
+//! Tests `millrace bench conntrack` with devices that this host has: Linux, Open vSwitch, Millrace.
+//! All track every connection of a tiny load, and are gone afterwards.
 
 use crate::bump::turn;
 use crate::new_scratch;
@@ -22,7 +22,7 @@ fn measured(device: &str) -> Option<Value> {
     let (json, page) = (scratch.path("a.json"), scratch.path("a.html"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
     let words = "bench conntrack --no-cable --only short --tracking on --cpus 1 --cps 300 \
-                 --seconds 1 --error-threshold 50 --dut";
+                 --seconds 1 --error-threshold 10 --dut";
     command.args(words.split_whitespace()).arg(device);
     let output = command.args(["--json", &json, "--html", &page, "--with-article"]).output();
     let output = output.unwrap();
@@ -81,6 +81,13 @@ fn open_vswitch_tracks_the_connections_of_a_benchmark() {
 
 /// A router of Linux, between two networks. Its interfaces have MAC addresses of their own, which
 /// the generator finds.
+#[test]
+fn millrace_tracks_the_connections_of_a_benchmark() {
+    let Some(row) = measured("millrace") else { return };
+    assert_tracked(&row);
+    assert_eq!(row["figures"]["faults"], serde_json::json!([]), "{row}");
+}
+
 #[test]
 fn a_device_that_routes_is_measured() {
     if !has_root_and(&["ip"]) {

@@ -161,7 +161,8 @@ fn searches_without_sense_are_refused() {
         let loads = ["search", "net_ring0,net_ring1", "--min-load", "1kconn", "--max-load"];
         assert_ends(&[&loads, more].concat(), 2, reason);
     };
-    of_connections(&["9Mconn"], "the tester holds at most 4000000 connections at a time");
+    of_connections(&["40Mconn"], "the tester holds at most 32000000 connections at a time");
+    of_connections(&["2kconn", "--latency-max", "p90=1ms"], "have p50, p99, p999 and max");
     of_connections(&["9kconn", "--opening-rate", "1"], "takes more than 1800 s: raise the rate");
     of_connections(&["2kconn", "--sizes", "64"], "--sizes is for packets");
     of_connections(&["2kconn", "--", "--late", "2"], "options of gen are passed on: --clients,");

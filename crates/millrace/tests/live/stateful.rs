@@ -235,13 +235,17 @@ fn assert_all_completed(kinds: &[Kind], results: &Results, hosts: &[Value; 2]) {
         let context = format!("{end}: {value:#}\n{}", results.0);
         if is_lossy {
             assert!((of("tcp")..=all + 8).contains(&completed), "{context}");
+            let again = ["timeout retransmits", "fast retransmits", "syn retransmits"];
+            let count = |end| again.map(|name| results.count(end, name)).iter().sum::<u64>();
+            assert!(count("clients") + count("servers") > 0, "{context}");
         } else {
             assert_eq!((completed, results.count(end, "attempted")), (all, all), "{context}");
             assert_eq!(value["faults"], 0, "{context}");
         }
         for (number, kind) in kinds.iter().enumerate().filter(|(_, kind)| is_used(kind)) {
             let counted = value["completed"][&port(number).to_string()].as_u64().unwrap_or(0);
-            assert!(kind.proto == "udp" || counted == u64::from(kind.limit), "{number} {context}");
+            let least = u64::from(if kind.proto == "udp" { kind.limit / 2 } else { kind.limit });
+            assert!(counted >= least, "{number} {context}");
         }
         for failure in ["no syn ack", "reset", "timeout", "wrong data", "closed early"] {
             assert!(results.count(end, failure) == 0, "{failure}: {context}");

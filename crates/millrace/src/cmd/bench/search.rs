@@ -68,7 +68,8 @@ pub(crate) struct SearchArgs {
     /// End each search after S seconds, with what is known by then
     #[arg(long, value_name = "S", default_value = "1200", value_parser = seconds)]
     duration_max: Duration,
-    /// Count a trial with more latency as lost: p50, p90, p99, p999 or max, as p99=50us
+    /// Count a trial with more latency (connections: setup time) as lost: p50, p90, p99, p999 or
+    /// max, as p99=50us
     #[arg(long, value_name = "LIMIT", value_parser = goals::latency_max)]
     latency_max: Option<LatencyMax>,
     /// Search with each of these frame sizes (with FCS), as 64,128,256,512,1024,1280,1518
@@ -88,7 +89,7 @@ pub(crate) struct SearchArgs {
     /// Length of the first trial, which does not count; 0 for none
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = warm_up)]
     warm_up: f64,
-    /// Seed of the first trial; each further one has the next seed
+    /// Seed of the first trial with packets; each further one has the next seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -204,10 +205,12 @@ impl SearchArgs {
             ("--stream", !self.streams.is_empty()),
             ("--sizes", !self.sizes.is_empty()),
             ("--back-to-back", self.back_to_back.is_some()),
-            ("--latency-max", self.latency_max.is_some()),
         ];
         if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             return Err(format!("{option} is for packets: leave it out, or search in pps or bps"));
+        }
+        if self.latency_max.as_ref().is_some_and(|limit| limit.of == "p90") {
+            return Err("--latency-max: connections have p50, p99, p999 and max".to_owned());
         }
         if self.min_load.0 == Unit::Connections {
             refuse_too_many(self.max_load.1, self.opening_rate, "--max-load")?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Conducts one search: makes the trials that the search asks for, and says what was found.
 
-use super::goals::{NamedGoal, is_above};
+use super::goals::NamedGoal;
 use super::measurement::{Measurement, Tester};
 use results::search::{
     Calibration, LatencyMax, OneSearch, Outcome, SearchAnswer, SearchTrial, TrialKind, Verdict,
@@ -201,8 +201,7 @@ impl Conductor<'_> {
         let made = self.made.last().filter(|made| made.trial.loss_ratio > 0.0);
         let reasons = made.map(|made| made.shown.tester.join("; ")).filter(|it| !it.is_empty());
         let tester = reasons.map_or(String::new(), |reasons| format!(" (tester: {reasons})"));
-        let limit = self.plan.latency_max.zip(measured.latency.as_ref());
-        let is_late = limit.is_some_and(|(limit, latency)| is_above(limit, latency));
+        let is_late = self.plan.latency_max.is_some_and(|limit| measured.is_late(limit));
         let late = if is_late { ", latency above its limit" } else { "" };
         let left = (self.plan.limits.duration_max - self.elapsed_s).max(0.0);
         format!(

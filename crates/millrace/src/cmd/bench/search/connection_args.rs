@@ -7,7 +7,7 @@ use super::connections::{ConnectionTrials, LoadKind};
 use crate::cmd::bench::cps::{ProfileArgs, number, whole};
 use crate::cmd::bench::generator_options::{CONNECTION_OPTIONS, kept_by_cable};
 use crate::cmd::bench::serving_generator::{ServingGenerator, Wiring};
-use crate::tester::{HOLD_MAX_MS, Load, MAX_FLOWS, SimulatedDevice, SimulatedTester, Tester};
+use crate::tester::{HELD_MAX, HOLD_MAX_MS, Load, SimulatedDevice, SimulatedTester, Tester};
 use anyhow::{Context, bail};
 use results::search::Calibration;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,7 +74,7 @@ pub(in super::super) fn refuse_too_many(
     opening_cps: f64,
     option: &str,
 ) -> Result<(), String> {
-    let most = f64::from(MAX_FLOWS[1]);
+    let most = f64::from(HELD_MAX);
     if connections > most {
         return Err(format!("{option}: the tester holds at most {most} connections at a time"));
     }
@@ -94,7 +94,7 @@ pub(in super::super) fn opening_rate(text: &str) -> Result<f64, String> {
 
 /// Parses a number of connections.
 pub(in super::super) fn count(text: &str) -> Result<u32, String> {
-    whole::<1, { MAX_FLOWS[1] }>(text.strip_suffix("conn").unwrap_or(text))
+    whole::<1, HELD_MAX>(text.strip_suffix("conn").unwrap_or(text))
 }
 
 impl OpenTester {

@@ -2,7 +2,7 @@
 //! Reads goals and limits of latency as the user writes them.
 
 use results::Latency;
-use results::search::{LatencyMax, SearchGoal};
+use results::search::{LatencyMax, LatencyPercentiles, SearchGoal};
 use search::mlr::{GOALS, Goal};
 use std::time::Duration;
 
@@ -102,6 +102,17 @@ pub(super) fn is_above(limit: &LatencyMax, latency: &Latency) -> bool {
     measured > limit.ns
 }
 
+/// True if a setup time of connections is above its limit. There is no 90 % quantile of it.
+pub(super) fn is_setup_above(limit: &LatencyMax, setup: &LatencyPercentiles) -> bool {
+    let measured_us = match limit.of.as_str() {
+        "p50" => setup.p50_us,
+        "p99" => setup.p99_us,
+        "p999" => setup.p999_us,
+        _ => setup.max_us,
+    };
+    measured_us * 1e3 > limit.ns as f64
+}
+
 impl NamedGoal {
     /// Returns the goal as the results show it.
     pub(in super::super) fn shown(&self) -> SearchGoal {
@@ -165,6 +176,9 @@ mod tests {
             pdv_ns: 59_999,
         };
         assert!(!is_above(&limit, &latency));
-        assert!(is_above(&LatencyMax { of: "p999".to_owned(), ..limit }, &latency));
+        assert!(is_above(&LatencyMax { of: "p999".to_owned(), ..limit.clone() }, &latency));
+        let setup = LatencyPercentiles { p50_us: 9.0, p99_us: 50.0, p999_us: 50.1, max_us: 60.0 };
+        assert!(!is_setup_above(&limit, &setup));
+        assert!(is_setup_above(&LatencyMax { of: "p999".to_owned(), ..limit }, &setup));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a tester measures in a trial, and whether it may have been the limit itself.
 
-use super::goals::is_above;
+use super::goals::{is_above, is_setup_above};
 use results::search::{ConnectionFigures, LatencyMax, SearchTrial, TrialKind};
 use results::{Latency, units};
 use search::mlr::{Counts, Trial};
@@ -64,18 +64,24 @@ impl Measurement {
     }
 
     /// Returns the trial as the search takes it, and the share of packets that the device has lost
-    /// for sure. A latency above its limit counts as the loss of all packets.
+    /// for sure. A latency above its limit counts as the loss of all packets or connections.
     pub(in super::super) fn trial(&self, seconds: f64, limit: Option<&LatencyMax>) -> (Trial, f64) {
         let (trial, of_device) = self.losses(seconds);
-        let is_late = limit.zip(self.latency.as_ref()).is_some_and(|it| is_above(it.0, it.1));
-        match is_late {
-            // A receiver that did not run has found packets late that came in time.
-            true if self.longest_gap_ns > GAP_TOLERATED_NS => {
+        match limit.is_some_and(|limit| self.is_late(limit)) {
+            // A tester that did not run, or is too slow, finds packets late that came in time.
+            true if self.longest_gap_ns > GAP_TOLERATED_NS || !self.limits.is_empty() => {
                 (Trial { loss_ratio: 1.0, ..trial }, of_device)
             }
             true => (Trial { loss_ratio: 1.0, ..trial }, 1.0),
             false => (trial, of_device),
         }
+    }
+
+    /// True if the latency of packets, or the setup time of connections, is above its limit.
+    pub(in super::super) fn is_late(&self, limit: &LatencyMax) -> bool {
+        let setup = self.connections.as_ref().and_then(|it| it.setup.as_ref());
+        self.latency.as_ref().is_some_and(|latency| is_above(limit, latency))
+            || setup.is_some_and(|setup| is_setup_above(limit, setup))
     }
 
     /// Returns the trial without a limit of latency, and the share that the device has lost.
