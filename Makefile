@@ -17,41 +17,39 @@ PROVE = $(CARGO) test --locked --package millrace --test live -- --nocapture
 run: build
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	$(MILLRACE) demo $(if $(CAPTURE),--capture "$(CAPTURE)")
-
 ## build: the program, optimised
 build: deps-run
 	$(CARGO) build --release --locked --package millrace
-
 ## install: what was built, with completions, man pages and a sample configuration; PREFIX, DESTDIR
 ## uninstall: removes what install has put there
 install uninstall:
 	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install $@ "$(TARGET)" "$(TWIN)"
-
 ## test: every test; those that lack root or a tool say why they skip
 test: deps-test
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/release/libtwin.a" 5 || [ $$? -eq 3 ]
 	CARGO="$(CARGO)" scripts/test
-
 ## twin: the software NIC, a driver for any program of this DPDK; TWIN=file says where it goes
 twin: deps-run
 	$(BUILD_TWIN)
-
 ## check: format, lints, drawings and documentation, without a warning
 check: deps-check
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir "$(TARGET)"
 	$(CARGO) fmt --all --check && $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --test live --locked -- -D warnings
 	scripts/draw --check && RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
-
-## bench: micro-benchmarks, then testpmd and Millrace side by side (BENCH_ARGS="--help")
+## bench: micro-benchmarks, the generator, testpmd beside Millrace (BENCH_ARGS="--help")
 bench: deps-bench build
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	$(CARGO) bench --locked -p engine -p offload --bench engine --bench admission
+	$(CARGO) bench --locked -p millrace --bench generator
 	$(SIDEBYSIDE) $(BENCH_ARGS)
-
 ## pgo: the program with profile-guided optimisation, its figures beside those of `build`
 pgo: build
 	CARGO="$(CARGO)" scripts/pgo "$(TARGET)"
+## bench-search: real searches for highest loads, ten minutes; Millrace is the device of the last
+bench-search: build twin
+	scripts/bench-search "$(MILLRACE)"
 ## bench-peers: Open vSwitch, Linux and Millrace side by side; needs root (BENCH_ARGS="--save")
 bench-peers: deps-ci build
 	$(SIDEBYSIDE) --peers $(BENCH_ARGS)
@@ -79,7 +77,7 @@ prove-restart: deps-test
 	MILLRACE_RESTARTS=$${RESTARTS:-1000} MILLRACE_CONNECTIONS=$${CONNECTIONS:-100} $(PROVE) outlives
 ## prove-cases: all faults, NICs, loads, signals of tests that run some of them in `make test`
 prove-cases: deps-test twin
-	MILLRACE_ALL_CASES=1 $(PROVE) equivalence demo backends bypass endings
+	MILLRACE_ALL_CASES=1 $(PROVE) equivalence demo backends bypass endings stateful
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run
 	CARGO="$(CARGO)" scripts/fuzz $${FUZZ_SECONDS:-60}
