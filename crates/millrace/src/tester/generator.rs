@@ -172,8 +172,9 @@ pub(crate) fn profile_of(
     let [mut client_first, mut server_first] = [String::new(), String::new()];
     if hold_ms > 0 {
         // The server breaks the silence: a device that has forgotten the connection would learn it
-        // again from a packet of its client (RFC 9693, validation).
-        client_first = format!("{send}, {receive}, {receive}, ");
+        // again from a packet of its client (RFC 9693, validation). The delay ends the response, so
+        // that the silence is no part of its time.
+        client_first = format!("{send}, {receive}, {{ delay_us = 1 }}, {receive}, ");
         server_first = format!("{receive}, {send}, {}{send}, ", delay(hold_ms));
         // A server that waits so long has not lost its client.
         let idle_ms = u64::from(hold_ms) + u64::from(Timeouts::default().idle_ms);

@@ -153,6 +153,10 @@ fn a_number_of_connections_is_held_while_the_oldest_are_closed() {
     for counter in ["aborted", "timeout", "reset", "unopened"] {
         assert_eq!(clients[counter], 0, "{clients}");
     }
+    for interval in &results["intervals"].as_array().unwrap()[2..5] {
+        let open = count(&interval["open"]);
+        assert!((990..=1010).contains(&open), "{interval}");
+    }
     // A thousand at the end, and those that were released before.
     let completed = count(&clients["completed"]);
     assert!((1250..=1750).contains(&completed), "{clients}");

@@ -252,9 +252,9 @@ impl Control<'_> {
 
     /// Prints and keeps an interval.
     fn print(&mut self, number: u64, totals: &Totals) {
-        self.outputs.write(number, totals);
+        let open = self.outputs.write(number, totals);
         if self.args.json.is_some() && self.kept.len() < INTERVALS_MAX {
-            self.kept.push(Interval::new(number, self.args.interval, totals));
+            self.kept.push(Interval::new(number, self.args.interval, totals, open));
         }
     }
 }

@@ -81,6 +81,8 @@ struct BalanceOfPort {
 pub(super) struct Interval {
     start_s: f64,
     length_s: f64,
+    /// Connections of the clients, or of the servers if they are alone, that are open at its end.
+    open: u64,
     clients: Option<End>,
     servers: Option<End>,
 }
@@ -157,10 +159,11 @@ fn port((port, balance): (&PortCounts, Option<Balance>)) -> Port<'_> {
 
 impl Interval {
     /// Returns interval `number` of this length.
-    pub(super) fn new(number: u64, length: Duration, totals: &Totals) -> Self {
+    pub(super) fn new(number: u64, length: Duration, totals: &Totals, open: u64) -> Self {
         Self {
             start_s: number as f64 * length.as_secs_f64(),
             length_s: length.as_secs_f64(),
+            open,
             clients: totals.client.as_ref().map(end),
             servers: totals.server.as_ref().map(end),
         }

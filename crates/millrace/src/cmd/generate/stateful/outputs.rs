@@ -75,8 +75,8 @@ impl IntervalOutputs {
         self.outputs.terminal.as_ref().is_some_and(Terminal::is_quit_pressed)
     }
 
-    /// Writes interval `number`.
-    pub(super) fn write(&mut self, number: u64, totals: &Totals) {
+    /// Writes interval `number`. Returns the connections that were open at its end.
+    pub(super) fn write(&mut self, number: u64, totals: &Totals) -> u64 {
         let line = self.lines.line(number, totals);
         let start_s = number as f64 * self.interval_s;
         let open = self.lines.open();
@@ -93,6 +93,7 @@ impl IntervalOutputs {
         if self.steps.len() < super::INTERVALS_MAX {
             self.steps.push(rows::step((start_s, self.interval_s), totals, open));
         }
+        open
     }
 
     fn draw(&mut self) {
