@@ -38,12 +38,12 @@ check: deps-check
 	$(CARGO) fmt --all --check && $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy --workspace --test live --locked -- -D warnings
 	scripts/draw --check && RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
-## bench: micro-benchmarks, the generator, testpmd beside Millrace (BENCH_ARGS="--help")
+## bench: micro-benchmarks, testpmd beside Millrace, the generator (BENCH_ARGS="--help")
 bench: deps-bench build
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	$(CARGO) bench --locked -p engine -p offload --bench engine --bench admission
-	$(CARGO) bench --locked -p millrace --bench generator
 	$(SIDEBYSIDE) $(BENCH_ARGS)
+	$(CARGO) bench --locked -p millrace --bench generator
 ## pgo: the program with profile-guided optimisation, its figures beside those of `build`
 pgo: build
 	CARGO="$(CARGO)" scripts/pgo "$(TARGET)"

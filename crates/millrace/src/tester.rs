@@ -42,7 +42,7 @@ pub(crate) trait Tester {
 
     /// Ends the load: opens no connection and sends nothing more. Returns once packets on their way
     /// have had time to arrive, so that the counters are final. Does nothing if no load runs.
-    /// Connections that are still open then have not failed.
+    /// Connections that are still open then have not failed, unless they had no answer.
     fn stop(&mut self) -> Result<(), TesterError>;
 
     /// Sets all counters to 0 but that of open connections. The load goes on.

@@ -32,12 +32,23 @@ pub(crate) enum State {
     LastAck,
     /// Both directions are closed. The last acknowledgement may still wait for room.
     TimeWait,
-    /// Closed and counted. The record keeps its ports from being used again too early.
+    /// Closed and counted. The record keeps its ports from being used again too early, and answers
+    /// late segments as in TIME-WAIT.
     Kept,
     /// A UDP exchange.
     Udp,
-    /// A UDP exchange that has ended and was counted. The record keeps its ports, as in `Kept`.
-    KeptUdp,
+    /// Ended otherwise, and counted. The record only keeps its ports: packets belong to no
+    /// connection.
+    RestsTcp,
+    /// A UDP exchange that has ended and was counted. The record only keeps its ports.
+    RestsUdp,
+}
+
+impl State {
+    #[inline(always)]
+    pub(crate) fn rests(self) -> bool {
+        matches!(self, Self::RestsTcp | Self::RestsUdp)
+    }
 }
 
 /// Bits of [`Endpoint::flags`].

@@ -2,6 +2,7 @@
 //! All ends of one worker at one port: opens connections as a client, accepts them as a server, and
 //! passes packets and deadlines to them.
 
+mod ended;
 mod hold;
 mod icmp;
 mod open;
@@ -17,7 +18,7 @@ use crate::profile::Profile;
 use crate::sharing::{Ends, Sharing};
 use crate::table::{Key, Table};
 use crate::tcp::WINDOW_MAX;
-use crate::wheel::{NONE, Wheel, is_over, tick_of, ticks_of_ms};
+use crate::wheel::{NONE, Wheel, is_over, tick_of};
 use hold::Held;
 pub use icmp::Note;
 use open::Opener;
@@ -89,6 +90,8 @@ pub struct Stack {
     latencies: Latencies,
     random: u64,
     begun_us: u64,
+    /// Time at which deadlines were last acted on.
+    expired_ns: u64,
     burst: Box<[Noted; BURST_MAX]>,
     /// The record that [`Self::abort`] looks at next.
     next_aborted: EndpointId,
@@ -121,6 +124,7 @@ impl Stack {
             latencies: Latencies::default(),
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             begun_us,
+            expired_ns: 0,
             burst: Box::new([Noted::default(); BURST_MAX]),
             next_aborted: 0,
             touched: 0,
@@ -290,6 +294,10 @@ impl Stack {
             }
             return other;
         };
+        if self.table.records[id as usize].state.rests() {
+            self.answer_stray(number, frame, out);
+            return None;
+        }
         self.act(id, now_ns, out, |context, end| {
             let data = &frame[headers.payload()];
             match headers.is_udp {
@@ -320,6 +328,7 @@ impl Stack {
     /// Acts on deadlines that are over; true if there was any.
     pub fn expire(&mut self, now_ns: u64, out: &mut impl Output) -> bool {
         let tick = tick_of(now_ns / 1000);
+        self.expired_ns = now_ns;
         let mut is_any = false;
         for _ in 0..DEADLINES_MAX {
             let Some(id) = self.wheel.pop(&mut self.table.records, tick) else { break };
@@ -334,7 +343,7 @@ impl Stack {
                 if end.has(flag::TRANSPORT_WAITS) && is_over(end.transport_at, tick) {
                     return match end.state {
                         State::Udp => context.expire_udp(end),
-                        State::KeptUdp => Fate::Gone,
+                        State::RestsTcp | State::RestsUdp => Fate::Gone,
                         _ => context.expire(end),
                     };
                 }
@@ -396,70 +405,6 @@ impl Stack {
         if at != NONE {
             self.wheel.link(&mut self.table.records, id, at);
         }
-    }
-
-    /// Counts an end whose peer may not know that it has closed, and frees its record. Its ports
-    /// rest as long as the peer may wait.
-    #[inline(always)]
-    fn close(&mut self, id: EndpointId, counter: Counter, now_ns: u64) {
-        let end = &self.table.records[id as usize];
-        let (is_udp, timeouts) = (end.state == State::Udp, &self.profile.timeouts);
-        let rest_ms = match is_udp {
-            false => timeouts.reuse_ms,
-            true => self.profile.templates[usize::from(end.template)].rest_ms(timeouts, counter),
-        };
-        self.count_end(id, counter);
-        self.keep(id, rest_ms, now_ns);
-    }
-
-    /// Counts an end, and frees its record.
-    fn end(&mut self, id: EndpointId, counter: Counter, now_ns: u64) {
-        self.count_end(id, counter);
-        self.keep(id, self.profile.timeouts.reuse_ms, now_ns);
-    }
-
-    /// Frees a record, unless its ports would be used again before they have rested for so long.
-    #[inline(always)]
-    fn keep(&mut self, id: EndpointId, rest_ms: u32, now_ns: u64) {
-        let end = &self.table.records[id as usize];
-        let opener = self.openers.get(usize::from(end.template));
-        let is_reused_soon = opener.is_some_and(|opener| {
-            let client = self.addresses.place_of_client(end.local);
-            opener.is_reused_soon(client, end.local_port, rest_ms)
-        });
-        if !is_reused_soon {
-            return self.forget(id);
-        }
-        let end = &mut self.table.records[id as usize];
-        end.state = if end.state == State::Udp { State::KeptUdp } else { State::Kept };
-        end.clear(flag::PROGRAM_WAITS | flag::BLOCKED | flag::HOLDS);
-        end.wait_transport(tick_of(now_ns / 1000), ticks_of_ms(rest_ms));
-        self.arm(id);
-    }
-
-    #[inline(always)]
-    fn count_end(&mut self, id: EndpointId, counter: Counter) {
-        let end = &self.table.records[id as usize];
-        let counter = match counter {
-            Counter::NoSynAck | Counter::Timeout | Counter::NoAnswer
-                if end.has(flag::BAD_CHECKSUM) =>
-            {
-                Counter::Checksum
-            }
-            counter => counter,
-        };
-        self.counters[counter] += 1;
-        if let Some(opener) = self.openers.get_mut(usize::from(end.template)) {
-            opener.active -= 1;
-        }
-    }
-
-    #[inline(always)]
-    fn forget(&mut self, id: EndpointId) {
-        if self.table.records[id as usize].is_linked() {
-            self.wheel.unlink(&mut self.table.records, id);
-        }
-        self.table.remove(id);
     }
 }
 

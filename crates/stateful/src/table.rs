@@ -36,7 +36,7 @@ impl Key {
             local: record.local,
             remote_port: record.remote_port,
             local_port: record.local_port,
-            is_udp: matches!(record.state, State::Udp | State::KeptUdp),
+            is_udp: matches!(record.state, State::Udp | State::RestsUdp),
         }
     }
 }

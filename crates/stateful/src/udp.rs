@@ -4,7 +4,7 @@
 
 use crate::context::{Context, Fate, STEPS_AT_ONCE};
 use crate::counters::Counter;
-use crate::endpoint::{Endpoint, State, flag};
+use crate::endpoint::{Endpoint, flag};
 use crate::frame::Output;
 use crate::packet::Headers;
 use crate::program::Step;
@@ -27,7 +27,6 @@ impl<O: Output> Context<'_, O> {
     ) -> Fate {
         let place = end.received();
         if data.is_empty()
-            || end.state == State::KeptUdp
             || is_behind(place, self.expected().len())
             || !self.expected().has(place, data)
         {
@@ -46,14 +45,12 @@ impl<O: Output> Context<'_, O> {
         self.advance_udp(end)
     }
 
-    /// True if a datagram is neither the next one, nor as long as those before and after and one of
-    /// them.
+    /// True if the peer sends one message only, and a datagram has other bytes. Of several, one may
+    /// come late or again.
     #[cold]
     fn is_wrong(&self, end: &Endpoint, data: &[u8]) -> bool {
-        let (place, len) = (end.received(), data.len() as u32);
-        let is_there = |place| self.expected().has(place, data);
-        end.state == State::Udp
-            && ![place.wrapping_sub(len), place.wrapping_add(len)].into_iter().any(is_there)
+        let is_only = self.expected().len() == data.len() as u64;
+        is_only && !self.expected().has(0, data) && !end.has(flag::HAS_RECEIVED)
     }
 
     /// Does the steps of the program that can be done now.
@@ -127,8 +124,7 @@ impl<O: Output> Context<'_, O> {
             false => Counter::NoAnswer,
         };
         match self.is_client {
-            true if self.program().pace().is_some() => Fate::Closed(failure),
-            true => Fate::Ended(failure),
+            true => Fate::Closed(failure),
             // Nothing tells a server that the client has ended its rounds.
             false if self.is_between_messages(end) => Fate::Ended(Counter::Completed),
             false => Fate::Ended(Counter::Timeout),

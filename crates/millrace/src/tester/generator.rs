@@ -219,7 +219,8 @@ impl Tester for GeneratorTester {
         if same != self.load {
             let addresses = [self.profile.clients, self.profile.servers];
             self.profile = Arc::new(profile_of(load, addresses)?);
-            let capacity = load.total_flows.unwrap_or(0).max(CAPACITY);
+            let held = load.total_flows.filter(|_| load.hold_ms > 0);
+            let capacity = held.unwrap_or(0).max(CAPACITY);
             self.session.replace_profile(&self.profile, capacity)?;
         }
         self.load = *load;
@@ -298,6 +299,7 @@ impl Tester for GeneratorTester {
             setup: percentiles(&client.latencies.setup),
             first_byte: percentiles(&client.latencies.first_byte),
             response: percentiles(&client.latencies.response),
+            longest_gap_ns: client.longest_gap_ns.max(server.longest_gap_ns),
             rates: None,
             limits,
             link_limits,

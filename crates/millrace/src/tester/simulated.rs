@@ -325,6 +325,7 @@ impl Tester for SimulatedTester {
             setup: None,
             first_byte: None,
             response: None,
+            longest_gap_ns: 0,
             rates: None,
             limits: counted.has_tester_limit.then(limit).into_iter().collect(),
             link_limits: Vec::new(),

@@ -21,6 +21,8 @@ pub(crate) struct TesterStatistics {
     pub(crate) first_byte: Option<LatencyPercentiles>,
     /// Times from a request to the last byte of its response; absent if not measured.
     pub(crate) response: Option<LatencyPercentiles>,
+    /// Longest time in which a task of the tester did not run, in nanoseconds; 0 if not measured.
+    pub(crate) longest_gap_ns: u64,
     /// Rates of the last moment, as the tester measures them; absent if it counts only.
     pub(crate) rates: Option<Rates>,
     /// Why the tester itself, not the device, limited the load; empty if it did not.
@@ -82,7 +84,7 @@ pub(crate) struct FailureCounts {
     pub(crate) reset: u64,
     /// An established connection did not go on in time.
     pub(crate) timeout: u64,
-    /// A packet had a wrong checksum.
+    /// One of the other causes, after packets had come with a wrong checksum.
     pub(crate) checksum: u64,
     /// Data was not what the other end had sent.
     pub(crate) wrong_data: u64,
@@ -186,8 +188,8 @@ impl TesterStatistics {
         let client = &self.client;
         let unanswered = client.attempted.saturating_sub(client.established);
         let failed = client.failed;
-        let counted_as_both =
-            (failed.no_answer + failed.reset + failed.unreachable).min(unanswered);
+        let before_answer = failed.no_answer + failed.reset + failed.unreachable;
+        let counted_as_both = (before_answer + failed.checksum + failed.wrong_data).min(unanswered);
         (unanswered + failed.total() - counted_as_both).max(self.failed())
     }
 

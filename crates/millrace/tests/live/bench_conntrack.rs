@@ -79,8 +79,6 @@ fn open_vswitch_tracks_the_connections_of_a_benchmark() {
     assert!(row["device_version"].as_str().unwrap().starts_with(|it: char| it.is_ascii_digit()));
 }
 
-/// A router of Linux, between two networks. Its interfaces have MAC addresses of their own, which
-/// the generator finds.
 #[test]
 fn millrace_tracks_the_connections_of_a_benchmark() {
     let Some(row) = measured("millrace") else { return };
@@ -88,6 +86,8 @@ fn millrace_tracks_the_connections_of_a_benchmark() {
     assert_eq!(row["figures"]["faults"], serde_json::json!([]), "{row}");
 }
 
+/// A router of Linux, between two networks. Its interfaces have MAC addresses of their own, which
+/// the generator finds.
 #[test]
 fn a_device_that_routes_is_measured() {
     if !has_root_and(&["ip"]) {

@@ -43,15 +43,17 @@ impl Target {
 }
 
 impl Template {
-    /// Returns the milliseconds for which the server of a UDP exchange with rounds waits at most,
-    /// after its client has ended with this counter: for the next of two rounds, or if the client
-    /// gave up, maybe within a round. Datagrams may be late.
+    /// Returns the milliseconds for which ports of a UDP client rest that has ended with this
+    /// counter, and whose server may not know it: at least `reuse_ms`. One that has not failed may
+    /// have left before the next of its rounds; the server of one that has failed waits for data.
     pub fn rest_ms(&self, timeouts: &Timeouts, ended: Counter) -> u32 {
-        let Some(pace) = self.client.pace() else { return timeouts.reuse_ms };
-        let period_ms = pace.period_us.div_ceil(1000);
-        let next_ms = period_ms.saturating_mul(2).saturating_add(timeouts.answer_ms);
-        let wait_ms =
-            if ended == Counter::Completed { next_ms } else { next_ms.max(timeouts.idle_ms) };
+        let two_rounds_ms = self.client.pace().map(|pace| pace.period_us.div_ceil(500));
+        let wait_ms = match (two_rounds_ms, ended == Counter::Completed) {
+            (Some(two_rounds_ms), true) => two_rounds_ms.saturating_add(timeouts.answer_ms),
+            (Some(_), false) => timeouts.idle_ms,
+            (None, false) if self.client.transactions() > 1 => timeouts.idle_ms,
+            (None, _) => return timeouts.reuse_ms,
+        };
         wait_ms.saturating_add(LATE_MS).max(timeouts.reuse_ms)
     }
 }

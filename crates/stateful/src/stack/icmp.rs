@@ -51,12 +51,6 @@ impl Stack {
         })
     }
 
-    /// Ends a connection that the other end does not know, so that its ports need no rest.
-    fn end_refused(&mut self, id: EndpointId, counter: Counter) {
-        self.count_end(id, counter);
-        self.forget(id);
-    }
-
     fn take_error(&mut self, id: EndpointId, error: &IcmpError) {
         let end = &self.table.records[id as usize];
         // Only who sees our packets knows a number that is on its way (section 4.1).
@@ -68,9 +62,10 @@ impl Stack {
         }
         self.counters[Counter::IcmpErrors] += 1;
         match end.state {
-            State::Udp if error.is_port => self.end_refused(id, Counter::Refused),
-            State::Udp | State::SynSent | State::SynReceived => {
-                self.end_refused(id, Counter::Unreachable);
+            State::Udp if error.is_port => self.close(id, Counter::Refused, self.expired_ns),
+            State::Udp => self.close(id, Counter::Unreachable, self.expired_ns),
+            State::SynSent | State::SynReceived => {
+                self.end(id, Counter::Unreachable, self.expired_ns);
             }
             // An open connection goes on: it sends again, until it gives up (section 5.2).
             _ => {}

@@ -279,7 +279,7 @@ impl Stack {
             }
             left -= 1;
             self.act(id, now_ns, out, |context, end| match end.state {
-                State::Kept | State::KeptUdp => Fate::Gone,
+                State::Kept | State::RestsTcp | State::RestsUdp => Fate::Gone,
                 State::TimeWait => Fate::Ended(Counter::Completed),
                 State::Udp if context.is_between_messages(end) => Fate::Ended(Counter::Completed),
                 State::Udp => Fate::Ended(Counter::Aborted),

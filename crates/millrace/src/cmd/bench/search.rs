@@ -212,6 +212,9 @@ impl SearchArgs {
         if self.latency_max.as_ref().is_some_and(|limit| limit.of == "p90") {
             return Err("--latency-max: connections have p50, p99, p999 and max".to_owned());
         }
+        if self.latency_max.is_some() && self.connections.is_udp_only() {
+            return Err("--latency-max: only TCP has a setup time: lower --udp-percent".to_owned());
+        }
         if self.min_load.0 == Unit::Connections {
             refuse_too_many(self.max_load.1, self.opening_rate, "--max-load")?;
         }

@@ -58,6 +58,11 @@ impl ConnectionArgs {
         self.profile.load(1.0)
     }
 
+    /// True if no connection is of TCP.
+    pub(in super::super) fn is_udp_only(&self) -> bool {
+        self.profile().udp_percent >= 100.0
+    }
+
     /// Describes what connections carry.
     pub(in super::super) fn describe(&self) -> String {
         let Load { udp_percent, messages, message_size, server_wait_ms, .. } = self.profile();

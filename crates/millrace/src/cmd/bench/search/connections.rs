@@ -261,6 +261,7 @@ fn measurement(course: &Course, counted: &Counted, seconds: f64) -> Measurement 
             ..Counts::default()
         },
         limits: end.limits.clone(),
+        longest_gap_ns: end.longest_gap_ns,
         // A packet that is sent again costs a rate, but no place in a table.
         packet_loss_ratio: if course.counts_packets { packet_loss_ratio } else { 0.0 },
         connections: Some(figures),
