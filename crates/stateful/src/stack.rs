@@ -194,7 +194,8 @@ impl Stack {
     /// are noted before the first one is processed, so that their records are in the cache by then.
     #[inline(always)]
     pub fn note(&mut self, number: usize, frame: &[u8]) -> Note {
-        self.burst[number].key = None;
+        let noted = &mut self.burst[number];
+        noted.key = None;
         let headers = match read(frame) {
             Ok(headers) => headers,
             Err(NotRead::Foreign) => return self.note_foreign(frame),
@@ -207,7 +208,7 @@ impl Stack {
                 return Note::Noted;
             }
         };
-        let Some(local) = self.own_number(headers.dst) else {
+        let Some(local) = own_number(self.role, &self.addresses, headers.dst) else {
             self.counters[Counter::Foreign] += 1;
             return Note::Noted;
         };
@@ -220,24 +221,15 @@ impl Stack {
             Role::Server => self.addresses.number(headers.src),
         };
         let Some(remote) = remote else {
-            self.burst[number] =
-                Noted { headers, is_unknown: self.role == Role::Server, ..Noted::default() };
+            *noted = Noted { headers, is_unknown: self.role == Role::Server, ..Noted::default() };
             self.counters[Counter::Stray] += u64::from(self.role == Role::Client);
             return Note::Noted;
         };
         let Headers { sport, dport, is_udp, .. } = headers;
         let key = Key { remote, local, remote_port: sport, local_port: dport, is_udp };
         let hash = key.hash();
-        self.burst[number] = Noted { headers, key: Some(key), hash, is_unknown: false };
+        *noted = Noted { headers, key: Some(key), hash, is_unknown: false };
         Note::Noted
-    }
-
-    #[inline(always)]
-    fn own_number(&self, address: u128) -> Option<u32> {
-        match self.role {
-            Role::Client => self.addresses.number_of_client(address),
-            Role::Server => self.addresses.number_of_server(address),
-        }
     }
 
     /// Counts a packet with a wrong checksum, and marks the connection that it seems to be of.
@@ -245,7 +237,8 @@ impl Stack {
     fn note_bad_checksum(&mut self, frame: &[u8]) {
         self.counters[Counter::BadChecksums] += 1;
         let Some(Headers { src, dst, sport, dport, is_udp, .. }) = read_ends(frame) else { return };
-        let (local, remote) = (self.own_number(dst), self.addresses.number(src));
+        let (local, remote) =
+            (own_number(self.role, &self.addresses, dst), self.addresses.number(src));
         let (Some(local), Some(remote)) = (local, remote) else { return };
         let key = Key { remote, local, remote_port: sport, local_port: dport, is_udp };
         if let Some(id) = self.table.find(&key, key.hash()) {
@@ -405,6 +398,16 @@ impl Stack {
         if at != NONE {
             self.wheel.link(&mut self.table.records, id, at);
         }
+    }
+}
+
+/// Returns the number of an address of the ends with this role; `None` if it is another. It borrows
+/// the addresses only, so that a frame can be noted at its place meanwhile.
+#[inline(always)]
+fn own_number(role: Role, addresses: &Addresses, address: u128) -> Option<u32> {
+    match role {
+        Role::Client => addresses.number_of_client(address),
+        Role::Server => addresses.number_of_server(address),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What ICMP errors do to connections (RFC 5927).
 
-use super::Stack;
+use super::{Stack, own_number};
 use crate::counters::Counter;
 use crate::endpoint::{EndpointId, State};
 use crate::icmp_error::IcmpError;
@@ -43,7 +43,7 @@ impl Stack {
     /// Returns the key of the connection whose packet is quoted; `None` if it is not ours.
     fn key_of_quoted(&self, error: &IcmpError) -> Option<Key> {
         Some(Key {
-            local: self.own_number(error.src)?,
+            local: own_number(self.role, &self.addresses, error.src)?,
             remote: self.addresses.number(error.dst)?,
             remote_port: error.dport,
             local_port: error.sport,
