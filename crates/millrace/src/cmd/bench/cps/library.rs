@@ -16,7 +16,7 @@ pub(in super::super) struct Range {
     pub(in super::super) max_cps: f64,
     pub(in super::super) seconds: u32,
     pub(in super::super) threshold_percent: f64,
-    /// Most rates of the bisection; by default until the rate is known to 0.5 %.
+    /// Most rates of each bisection; by default until the rate is known to 0.5 %.
     pub(in super::super) max_iterations: Option<u32>,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Settings {
     pub(super) min_cps: f64,
     pub(super) max_cps: f64,
     pub(super) adaptive_window_percent: f64,
-    /// Most rates of the bisection.
+    /// Most rates of each bisection: the first one, and those below a rate that was refuted.
     pub(super) max_iterations: Option<u32>,
     pub(super) sample_time_s: u32,
     pub(super) threshold_percent: f64,
@@ -173,7 +173,10 @@ impl<'a> Search<'a> {
 
     /// Halves the interval between a good rate and one that was bad at the second time.
     fn refine(&mut self, mut lower: f64, mut upper: f64) -> anyhow::Result<()> {
-        while upper - lower >= WIDTH * upper {
+        for _ in 0..self.settings.max_iterations.unwrap_or(u32::MAX) {
+            if upper - lower < WIDTH * upper {
+                break;
+            }
             let current = f64::midpoint(lower, upper);
             let [low, now, high] = [lower, current, upper].map(Short);
             self.printer.line(&format!("... again: lower={low} current={now} upper={high}"))?;

@@ -102,6 +102,25 @@ fn a_noisy_device_is_not_overrated() {
     }
 }
 
+/// Also below a rate that was refuted: each bisection has so many rates.
+#[test]
+fn a_number_of_iterations_bounds_each_bisection() {
+    let mut refuted = 0;
+    for seed in 1..20 {
+        let device = format!("limit=41700,noise=5,seed={seed}");
+        let mut settings = settings(Rule::Connections, [30e3, 50e3]);
+        settings.max_iterations = Some(4);
+        let (lines, _) = search(&settings, &mut simulated(&device));
+        let searches = lines.split(|line| line.starts_with("... final") || line.contains("smalle"));
+        for (number, lines) in searches.enumerate() {
+            let rates = lines.iter().filter(|line| line.starts_with("... ")).count();
+            assert!(rates <= 4, "{lines:?}");
+            refuted += usize::from(number > 0 && rates == 4);
+        }
+    }
+    assert!(refuted > 0);
+}
+
 #[test]
 fn a_tester_slower_than_the_device_is_named() {
     let settings = settings(Rule::Connections, [1e3, 100e3]);
