@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Reads ICMP errors that say that a destination is unreachable, and the packet that they quote.
 
+use crate::ends::Ends;
 use crate::frame::pseudo;
-use crate::profile::{number_of, number_of_v4};
+use crate::profile::number_of;
 use wire::checksum::internet;
 use wire::ethernet::{Ethernet, ether_type};
 use wire::icmp::{Icmp, v4, v6};
@@ -21,11 +22,8 @@ const PORT_UNREACHABLE_V6: u8 = 4;
 pub(crate) struct IcmpError {
     /// True if the peer has no program at the port.
     pub(crate) is_port: bool,
-    pub(crate) src: u128,
-    pub(crate) dst: u128,
-    pub(crate) sport: u16,
-    pub(crate) dport: u16,
-    pub(crate) is_udp: bool,
+    /// Ends of the quoted packet, its sender first.
+    pub(crate) ends: Ends,
     /// Sequence number of TCP.
     pub(crate) seq: u32,
 }
@@ -48,13 +46,8 @@ impl IcmpError {
         if icmp.kind() != v4::UNREACHABLE || icmp.code() == FRAGMENTATION_NEEDED {
             return None;
         }
-        let quoted = Ipv4::new(icmp.payload()).filter(|ip| ip.fragment_offset() == 0)?;
-        Self::of_quoted(
-            icmp.code() == PORT_UNREACHABLE,
-            [number_of_v4(quoted.src()), number_of_v4(quoted.dst())],
-            quoted.protocol(),
-            icmp.payload().get(quoted.header_len()..)?,
-        )
+        let (ends, seq) = Ends::of_ipv4(icmp.payload())?;
+        Some(Self { is_port: icmp.code() == PORT_UNREACHABLE, ends, seq })
     }
 
     fn read_v6(packet: &[u8]) -> Option<Self> {
@@ -66,24 +59,7 @@ impl IcmpError {
         if icmp.kind() != v6::UNREACHABLE {
             return None;
         }
-        let quoted = Ipv6::new(icmp.payload())?;
-        let ends = [quoted.src(), quoted.dst()].map(|it| number_of(it.into()));
-        let is_port = icmp.code() == PORT_UNREACHABLE_V6;
-        Self::of_quoted(is_port, ends, quoted.next_header(), quoted.payload())
-    }
-
-    /// At least the first eight bytes behind the IP header are quoted (RFC 792).
-    fn of_quoted(is_port: bool, [src, dst]: [u128; 2], protocol: u8, bytes: &[u8]) -> Option<Self> {
-        let [a, b, c, d, seq @ ..] = *bytes.first_chunk::<8>()?;
-        let is_udp = protocol == proto::UDP;
-        (is_udp || protocol == proto::TCP).then(|| Self {
-            is_port,
-            src,
-            dst,
-            sport: u16::from_be_bytes([a, b]),
-            dport: u16::from_be_bytes([c, d]),
-            is_udp,
-            seq: u32::from_be_bytes(seq),
-        })
+        let (ends, seq) = Ends::of_ipv6(icmp.payload())?;
+        Some(Self { is_port: icmp.code() == PORT_UNREACHABLE_V6, ends, seq })
     }
 }

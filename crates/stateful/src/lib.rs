@@ -7,6 +7,7 @@ mod addresses;
 mod context;
 mod counters;
 mod endpoint;
+mod ends;
 mod frame;
 mod icmp_error;
 mod pace;

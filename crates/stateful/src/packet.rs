@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Reads the headers of received frames. Checksums are verified here.
 
+use crate::ends::Ends;
 use crate::frame::{Path, Segment, add_segment, pseudo, write_tcp};
 use crate::profile::{is_ipv4, number_of, number_of_v4};
 use std::net::IpAddr;
@@ -33,6 +34,12 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
+    /// Returns both ends, the receiver first.
+    pub(crate) fn ends(&self) -> Ends {
+        let Self { src, dst, sport, dport, is_udp, .. } = *self;
+        Ends { addresses: [dst, src], ports: [dport, sport], is_udp }
+    }
+
     /// Returns the place of the payload in the frame.
     #[inline(always)]
     pub(crate) fn payload(&self) -> Range<usize> {
@@ -117,29 +124,6 @@ pub(crate) fn read(frame: &[u8]) -> Result<Headers, NotRead> {
         proto::UDP => read_udp(&transport),
         _ => Err(NotRead::Foreign),
     }
-}
-
-/// Reads addresses and ports of a packet with a wrong checksum; `None` if they are cut off.
-pub(crate) fn read_ends(frame: &[u8]) -> Option<Headers> {
-    let ethernet = Ethernet::new(frame)?;
-    let packet = ethernet.payload();
-    let (src, dst, protocol, at) = if ethernet.ether_type() == ether_type::IPV4 {
-        let ip = Ipv4::new(packet)?;
-        (number_of_v4(ip.src()), number_of_v4(ip.dst()), ip.protocol(), ip.header_len())
-    } else {
-        let ip = Ipv6::new(packet)?;
-        let number = |address| number_of(IpAddr::V6(address));
-        (number(ip.src()), number(ip.dst()), ip.next_header(), Ipv6::LEN)
-    };
-    let [a, b, c, d] = *packet.get(at..)?.first_chunk()?;
-    Some(Headers {
-        src,
-        dst,
-        sport: u16::from_be_bytes([a, b]),
-        dport: u16::from_be_bytes([c, d]),
-        is_udp: protocol == proto::UDP,
-        ..Headers::default()
-    })
 }
 
 #[inline(always)]

@@ -121,7 +121,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// Makes an end wait for longer than the other end delays its data.
+    /// Makes ends wait for longer than the other end delays its data, or pauses in a capture.
     fn wait_for_delays(&mut self, longest_ms: u32) {
         for timeout in [&mut self.idle_ms, &mut self.answer_ms] {
             if *timeout <= longest_ms {
@@ -133,15 +133,6 @@ impl Timeouts {
     /// Lets servers wait for the next of rounds, of which two take this long.
     fn wait_for_rounds(&mut self, two_rounds_ms: u32) {
         self.idle_ms = self.idle_ms.max(two_rounds_ms.saturating_add(1000));
-    }
-
-    /// Lets ends wait for each other's pauses, of which this is the longest.
-    fn wait_for_pauses(&mut self, longest_ms: u32) {
-        if longest_ms > 0 {
-            let least = longest_ms.saturating_add(Self::default().answer_ms);
-            self.idle_ms = self.idle_ms.max(least);
-            self.answer_ms = self.answer_ms.max(least);
-        }
     }
 }
 
@@ -281,9 +272,9 @@ impl Profile {
             )));
         }
         Share::assign(&mut templates, servers.count())?;
-        timeouts.wait_for_pauses(longest_pause_ms);
         let programs = templates.iter().flat_map(|it| [&it.client, &it.server]);
-        timeouts.wait_for_delays(programs.map(Program::longest_delay_ms).max().unwrap_or(0));
+        let longest_delay_ms = programs.map(Program::longest_delay_ms).max().unwrap_or(0);
+        timeouts.wait_for_delays(longest_delay_ms.max(longest_pause_ms));
         Ok(Self { clients, servers, client_ports, timeouts, templates, churn: None, notes })
     }
 

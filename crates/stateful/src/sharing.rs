@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Says which of the workers of an end has a connection.
 
+use crate::ends::Ends;
 use crate::profile::is_ipv4;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -28,17 +29,9 @@ impl Default for Sharing {
     }
 }
 
-/// Addresses and ports of a packet, the client's first.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
-    pub(crate) addresses: [u128; 2],
-    pub(crate) ports: [u16; 2],
-    pub(crate) is_udp: bool,
-}
-
 impl Sharing {
-    /// Returns the worker that has the connection between these ends. `first_port` is the first
-    /// port of clients.
+    /// Returns the worker that has the connection between these ends, the client first.
+    /// `first_port` is the first port of clients.
     pub(crate) fn owner(&self, ends: &Ends, first_port: u16) -> u16 {
         if self.workers == 1 {
             return self.worker;

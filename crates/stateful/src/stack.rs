@@ -12,10 +12,11 @@ use crate::addresses::Addresses;
 use crate::context::{Context, Fate, Macs, Waits};
 use crate::counters::{Counter, Counters, Latencies};
 use crate::endpoint::{EndpointId, State, flag};
+use crate::ends::Ends;
 use crate::frame::Output;
-use crate::packet::{Headers, NotRead, read, read_ends};
+use crate::packet::{Headers, NotRead, read};
 use crate::profile::Profile;
-use crate::sharing::{Ends, Sharing};
+use crate::sharing::Sharing;
 use crate::table::{Key, Table};
 use crate::tcp::WINDOW_MAX;
 use crate::wheel::{NONE, Wheel, is_over, tick_of};
@@ -203,10 +204,7 @@ impl Stack {
                 self.counters[Counter::Malformed] += 1;
                 return Note::Noted;
             }
-            Err(NotRead::BadChecksum) => {
-                self.note_bad_checksum(frame);
-                return Note::Noted;
-            }
+            Err(NotRead::BadChecksum) => return self.note_bad_checksum(frame),
         };
         let Some(local) = own_number(self.role, &self.addresses, headers.dst) else {
             self.counters[Counter::Foreign] += 1;
@@ -234,16 +232,29 @@ impl Stack {
 
     /// Counts a packet with a wrong checksum, and marks the connection that it seems to be of.
     #[cold]
-    fn note_bad_checksum(&mut self, frame: &[u8]) {
-        self.counters[Counter::BadChecksums] += 1;
-        let Some(Headers { src, dst, sport, dport, is_udp, .. }) = read_ends(frame) else { return };
-        let (local, remote) =
-            (own_number(self.role, &self.addresses, dst), self.addresses.number(src));
-        let (Some(local), Some(remote)) = (local, remote) else { return };
-        let key = Key { remote, local, remote_port: sport, local_port: dport, is_udp };
-        if let Some(id) = self.table.find(&key, key.hash()) {
-            self.table.records[id as usize].set(flag::BAD_CHECKSUM);
+    fn note_bad_checksum(&mut self, frame: &[u8]) -> Note {
+        if let Some(ends) = Ends::of_frame(frame).map(Ends::reversed) {
+            let key = self.key_of(&ends);
+            if let Some(id) = key.and_then(|key| self.table.find(&key, key.hash())) {
+                self.table.records[id as usize].set(flag::BAD_CHECKSUM);
+            } else if let Some(worker) = key.and_then(|_| self.other_owner(ends)) {
+                return Note::OfWorker(worker);
+            }
         }
+        self.counters[Counter::BadChecksums] += 1;
+        Note::Noted
+    }
+
+    /// Returns the key of the connection between these ends, ours first; `None` if one is unknown.
+    fn key_of(&self, ends: &Ends) -> Option<Key> {
+        let ([local, remote], [local_port, remote_port]) = (ends.addresses, ends.ports);
+        Some(Key {
+            local: own_number(self.role, &self.addresses, local)?,
+            remote: self.addresses.number(remote)?,
+            remote_port,
+            local_port,
+            is_udp: ends.is_udp,
+        })
     }
 
     /// Brings the records of the first `count` frames of the burst into the cache.
@@ -269,10 +280,9 @@ impl Stack {
         out: &mut impl Output,
     ) -> Option<u16> {
         let Noted { headers, key, hash, is_unknown } = self.burst[number];
-        let Headers { src, dst, sport, dport, is_udp, .. } = headers;
         if is_unknown {
             // Another worker may know the peer.
-            let other = self.other_owner([dst, src], [dport, sport], is_udp);
+            let other = self.other_owner(headers.ends());
             if other.is_none() {
                 self.answer_stray(number, frame, out);
             }
@@ -281,7 +291,7 @@ impl Stack {
         let key = key?;
         let Some(id) = self.table.find(&key, hash) else {
             // The peer has sent it.
-            let other = self.other_owner([dst, src], [dport, sport], is_udp);
+            let other = self.other_owner(headers.ends());
             if other.is_none() {
                 self.process_unknown(number, frame, now_ns, out);
             }
@@ -301,17 +311,16 @@ impl Stack {
         None
     }
 
-    /// Returns the worker that has the connection between these addresses and ports, ours first;
-    /// `None` if it is this one.
-    fn other_owner(&mut self, addresses: [u128; 2], ports: [u16; 2], is_udp: bool) -> Option<u16> {
+    /// Returns the worker that has the connection between these ends, ours first; `None` if it is
+    /// this one.
+    fn other_owner(&mut self, ends: Ends) -> Option<u16> {
         if self.sharing.workers == 1 {
             return None;
         }
-        let mut ends = Ends { addresses, ports, is_udp };
-        if self.role == Role::Server {
-            ends.addresses.reverse();
-            ends.ports.reverse();
-        }
+        let ends = match self.role {
+            Role::Client => ends,
+            Role::Server => ends.reversed(),
+        };
         let owner = self.sharing.owner(&ends, *self.profile.client_ports.start());
         let other = Some(owner).filter(|owner| *owner != self.sharing.worker);
         self.counters[Counter::HandedOff] += u64::from(other.is_some());

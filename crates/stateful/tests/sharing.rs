@@ -222,3 +222,27 @@ fn an_error_gets_to_the_worker_of_its_connection() {
     let refused = clients.iter().map(|client| client.counters()[Counter::Refused]);
     assert_eq!(refused.collect::<Vec<_>>(), [0, 1]);
 }
+
+/// A damaged answer that arrives at a wrong worker says why the connection of the other one fails.
+#[test]
+fn a_wrong_checksum_is_the_reason_at_the_worker_of_its_connection() {
+    let mut world = World::new(2, Arrival::Unknown, (20, 2000), 1);
+    let [clients, servers] = &mut world.ends;
+    clients.iter_mut().for_each(|client| client.start(1.0, 0, 0));
+    let (mut sent, mut answers) = (Sent::default(), Sent::default());
+    clients[1].open(1_000_000, &mut sent);
+    let is_tcp = |frame: &&Vec<u8>| frame[Ethernet::LEN + 9] == 6;
+    let syn = sent.0.iter().find(is_tcp).unwrap().clone();
+    servers[1].note(0, &syn);
+    assert_eq!(servers[1].process(0, &syn, 0, &mut answers), None);
+    let mut syn_ack = answers.0.pop_front().unwrap();
+    syn_ack[Ethernet::LEN + 24] ^= 1;
+    assert_eq!(clients[0].note(0, &syn_ack), Note::OfWorker(1));
+    assert_eq!(clients[1].note(0, &syn_ack), Note::Noted);
+    let bad = clients.iter().map(|client| client.counters()[Counter::BadChecksums]);
+    assert_eq!(bad.collect::<Vec<_>>(), [0, 1]);
+    for second in 1..60 {
+        clients[1].expire(second * 1_000_000_000, &mut sent);
+    }
+    assert_eq!(clients[1].counters()[Counter::Checksum], 1);
+}

@@ -6,10 +6,11 @@ use crate::addresses::Addresses;
 use crate::context::Fate;
 use crate::counters::Counter;
 use crate::endpoint::State;
+use crate::ends::Ends;
 use crate::frame::Output;
 use crate::pace::Pace;
 use crate::profile::{Profile, Share, Transport};
-use crate::sharing::{Ends, Sharing};
+use crate::sharing::Sharing;
 use crate::table::Key;
 use crate::tuples::Tuples;
 

@@ -10,9 +10,10 @@ mod result;
 mod search;
 mod settle;
 
+pub(super) use judge::Rule;
 pub(super) use library::{Range, faults, find, rate};
 pub(super) use options::{ProfileArgs, number, whole};
-pub(super) use settle::{least_seconds, settle};
+pub(super) use settle::settle;
 
 use crate::cmd::bench::origin::origin_of_now;
 use crate::cmd::in_process_tester::{InProcess, WorkerArgs};
@@ -21,7 +22,6 @@ use crate::signals;
 use crate::tester::{RemoteTester, SimulatedDevice, Tester, TesterError};
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
-use judge::Rule;
 use options::RateArgs;
 use print::Printer;
 use report::output::{JsonFile, write_line};

@@ -98,8 +98,7 @@ impl Runner<'_> {
         (tester, bench): (&mut dyn Tester, &mut Bench),
     ) -> anyhow::Result<Figures> {
         tester.start(load)?;
-        let least_s = cps::least_seconds(load);
-        let has_settled = cps::settle(tester, load, Some(least_s), self.interrupted)?;
+        let has_settled = cps::settle(tester, load, cps::Rule::Connections, self.interrupted)?;
         note(row, (!has_settled).then(|| "the packet rate did not settle".to_owned()));
         tester.clear()?;
         let active_before = tester.statistics()?.client.active;

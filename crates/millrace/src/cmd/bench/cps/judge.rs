@@ -18,7 +18,7 @@ const GROWTH_COUNT: f64 = 2.0;
 
 /// How a sample is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(in super::super) enum Rule {
     /// Failed connections and lost packets are within the threshold, connections end as fast as
     /// they begin, and the tester is not the limit.
     Connections,

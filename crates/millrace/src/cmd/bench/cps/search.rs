@@ -4,7 +4,7 @@
 use super::judge::{Judge, Rule, Verdict};
 use super::print::Printer;
 use super::result::{Found, Trial};
-use super::settle::{least_seconds, settle};
+use super::settle::settle;
 use crate::tester::{Load, Tester, TesterStatistics};
 use anyhow::Context;
 use search::{CpsNdr, Outcome, Short, sample_steps};
@@ -272,9 +272,7 @@ impl<'a> Search<'a> {
     /// Waits until the load has settled. Returns false if it does not.
     fn settle(&mut self, cps: f64) -> anyhow::Result<bool> {
         let load = Load { cps, ..self.settings.load };
-        let is_ours = self.settings.rule == Rule::Connections;
-        let least_s = is_ours.then(|| least_seconds(&load));
-        Ok(settle(self.tester, &load, least_s, self.interrupted)?)
+        Ok(settle(self.tester, &load, self.settings.rule, self.interrupted)?)
     }
 
     /// Takes samples, short ones first, until one is bad or the longest is good. Returns the last
