@@ -3,7 +3,7 @@
 //!
 //! The thread that owns a [`Runtime`] is the control thread. It takes flow records, watches the
 //! ports and prints. Workers never wait for it. Each room imports only rooms that stand before it
-//! in `tests/layers.rs`.
+//! in `tests/project/layers.rs`.
 
 mod clock;
 mod rates;

@@ -186,6 +186,32 @@ fn connections_that_stay_open_reach_a_rate_of_transactions() {
     assert_eq!([&clients["attempted"], &clients["completed"]].map(count), [500, 500], "{clients}");
 }
 
+/// Two tasks at each end divide the connections, which are opened in a ramp, and their bits.
+#[test]
+fn two_senders_reach_a_rate_of_bits_together() {
+    if driver().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut command = generator(
+        "net_twin0,wire=bits,net_twin1,wire=bits",
+        &["--stateful", &format!("{root}/profiles/article-tcp.toml"), "--connections", "400"],
+    );
+    command.args(["--throughput", "800k", "--ramp", "0.5", "--senders", "2", "--interval", "0.5"]);
+    command.args(["--duration", "2", "--quiet", "--json", "-"]);
+    let output = command.output().unwrap();
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let clients = &results["clients"];
+    assert_eq!(output.status.code(), Some(0), "{clients}");
+    assert_eq!([&clients["attempted"], &clients["completed"]].map(count), [400, 400], "{clients}");
+    // A request and its response are 320 bits. All connections are open by then.
+    let interval = &results["intervals"][3];
+    let responses = count(&interval["clients"]["responses"]);
+    assert!((1000..=1300).contains(&responses), "{interval}");
+    assert_eq!(count(&interval["open"]), 400, "{interval}");
+}
+
 #[test]
 fn a_run_without_any_answer_fails() {
     let _turn = turn();

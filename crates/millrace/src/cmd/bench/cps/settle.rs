@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Returns whether a load of connections that take this many seconds settles, and after how many.
+    /// Returns whether a load settles whose connections take so many seconds, and when it does.
     fn settles(
         rate: impl Fn(u32) -> u64,
         (cps, active): (f64, u64),

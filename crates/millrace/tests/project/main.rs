@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Tests the project itself: rules of the source text, documents against the program, installation.
+
+mod docs;
+mod install;
+mod layers;
+mod tidy;
+mod words;
