@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Defines the tester: whatever opens connections through a device and counts what becomes of them.
-//! A search ([`bench cps`](crate::cmd::bench)) drives one, and so does the daemon of `gen --serve`.
+//! A search ([`bench cps`](crate::cmd::bench)) drives one, and so does `gen --daemon`.
 //!
 //! Testers are the generator of this process, [`RemoteTester`], which asks a daemon, and
 //! [`SimulatedTester`] for tests.
 
+mod call;
 mod daemon;
 mod generator;
 mod load;
@@ -24,7 +25,9 @@ pub(crate) use statistics::{
     FailureCounts, LatencyPercentiles, Side, TesterStatistics, TrafficCounts,
 };
 
+use stateful::Profile;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,6 +42,22 @@ pub(crate) trait Tester {
 
     /// Changes the rate of the running load, in connections per second. Open connections go on.
     fn update(&mut self, cps: f64) -> Result<(), TesterError>;
+
+    /// Starts a profile with its rates times `multiplier`, which grow for `ramp_up_s` seconds.
+    /// A load that runs already is replaced. Counters begin at 0.
+    fn start_profile(
+        &mut self,
+        _profile: &Arc<Profile>,
+        _multiplier: f64,
+        _ramp_up_s: u32,
+    ) -> Result<(), TesterError> {
+        Err(TesterError::NoProfiles)
+    }
+
+    /// Changes the rates of the running profile to these times those that it names.
+    fn multiply(&mut self, _multiplier: f64) -> Result<(), TesterError> {
+        Err(TesterError::NoProfiles)
+    }
 
     /// Ends the load: opens no connection and sends nothing more. Returns once packets on their way
     /// have had time to arrive, so that the counters are final. Does nothing if no load runs.
@@ -81,6 +100,12 @@ pub(crate) enum TesterError {
     /// The rate of a load is to be changed, but none runs.
     #[error("no load runs: start one first")]
     Idle,
+    /// The rates of a profile are to change, but what runs is none.
+    #[error("the load that runs has no profile: update its cps")]
+    NoProfileRuns,
+    /// A simulated device, or another host, is to run a profile.
+    #[error("only the generator of this process runs profiles: start a load with cps")]
+    NoProfiles,
     /// The generator of this process failed.
     #[error(transparent)]
     Generator(#[from] anyhow::Error),
@@ -89,7 +114,7 @@ pub(crate) enum TesterError {
     RealTime,
     /// No daemon answers at any address of the host.
     #[error(
-        "{host}: cannot connect: {error}; start the daemon there with `millrace gen PORTS --serve \
+        "{host}: cannot connect: {error}; start the daemon there with `millrace gen PORTS --daemon \
          ADDRESS`"
     )]
     Unreachable {
@@ -116,7 +141,7 @@ pub(crate) enum TesterError {
     },
     /// The answer is not one of this protocol, or not one to the request.
     #[error(
-        "{daemon}: cannot read the answer; is a daemon of millrace gen --serve there?: {error}"
+        "{daemon}: cannot read the answer; is a daemon of millrace gen --daemon there?: {error}"
     )]
     Unknown {
         /// Address of the daemon.

@@ -129,13 +129,19 @@ impl<'a, O: Output> Context<'a, O> {
         }
     }
 
+    /// Returns the program of the peer.
+    #[inline(always)]
+    pub(crate) fn program_of_peer(&self) -> &'a Program {
+        match self.is_client {
+            true => &self.template.server,
+            false => &self.template.client,
+        }
+    }
+
     /// Returns what the peer's program sends.
     #[inline(always)]
     pub(crate) fn expected(&self) -> &'a Script {
-        match self.is_client {
-            true => self.template.server.sent(),
-            false => self.template.client.sent(),
-        }
+        self.program_of_peer().sent()
     }
 
     /// True if the `len` bytes have arrived that the program waits for.

@@ -170,10 +170,10 @@ fn default_ports() -> RangeInclusive<u16> {
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// No TOML, or not these keys.
-    #[error("{0}")]
+    #[error(transparent)]
     Text(#[from] toml::de::Error),
     /// No JSON, or not these members.
-    #[error("{0}")]
+    #[error(transparent)]
     Json(#[from] serde_json::Error),
     /// Values that contradict each other.
     #[error("{0}")]

@@ -276,6 +276,17 @@ impl Program {
         self.steps[usize::from(number)]
     }
 
+    /// True if it ends by a reset.
+    pub(crate) fn resets(&self) -> bool {
+        self.steps.last() == Some(&Step::Reset)
+    }
+
+    /// True if no message follows from a step on.
+    pub(crate) fn is_exchanged_at(&self, step: u16) -> bool {
+        let is_message = |step: &Step| matches!(step, Step::Send(_) | Step::Receive(_));
+        !self.steps[usize::from(step)..].iter().any(is_message)
+    }
+
     /// Returns the number of bytes, modulo 2^32, that the program has received before a step.
     #[inline(always)]
     pub(crate) fn received_before(&self, step: u16, loops: [u16; LOOPS]) -> u32 {

@@ -463,3 +463,24 @@ fn a_segment_of_an_unknown_peer_is_refused() {
     });
     assert_eq!((flags(&answers), end.count(Counter::Stray)), (vec![RST], 1));
 }
+
+/// The program of a client ends by a reset: a server that has done its part has not failed, one
+/// that still waits for data has.
+#[test]
+fn a_reset_that_the_program_has_is_no_failure() {
+    for (is_whole, completed, reset) in [(true, 1, 0), (false, 0, 1)] {
+        for own_end in ["", ", \"wait_for_close\"", ", \"reset\""] {
+            let server = format!("{{ receive = 5 }}, {{ delay_ms = 1 }}{own_end}");
+            let mut end = End::new(Role::Server, ["{ send = \"hello\" }, \"reset\"", &server]);
+            end.establish();
+            if is_whole {
+                let request = Segment { data: b"hello".to_vec(), ..end.next(ACK | PSH) };
+                end.hear(&request);
+                end.seq += 5;
+            }
+            end.hear(&end.next(RST | ACK));
+            let counts = (end.count(Counter::Completed), end.count(Counter::Reset));
+            assert_eq!(counts, (completed, reset), "{own_end}");
+        }
+    }
+}

@@ -50,11 +50,12 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
         let tasks = (args.workers, args.senders);
         let (cpus, gateways) = (args.cpus.clone(), args.gateways.clone());
         let workers = WorkerArgs::new(tasks, cpus, gateways, args.serve.ends());
-        return serve::run(address, &args.serve, args.ports.as_ref().zip(Some(&workers)));
+        let profile = args.stateful.profile_of_daemon()?;
+        return serve::run(address, &args.serve, args.ports.as_ref().zip(Some(&workers)), profile);
     }
     if args.serve.ends().is_given() {
         bail!(
-            "--clients, --servers, --rx-queues and --tx-queues need --serve: leave them out; \
+            "--clients, --servers, --rx-queues and --tx-queues need --daemon: leave them out; \
              --stateful has the addresses of its profile"
         );
     }
@@ -238,7 +239,7 @@ Examples:
       TRex's IMIX profile with TRex's flags, and 1000 latency probes per second from each port.
   millrace gen --backend sockets --verify --stream \"dst=192.0.2.7 dport=7 rate=100kpps\"
       UDP over the kernel's sockets, to a reflector there.
-  millrace gen 18:00.0,18:00.1 --serve 192.0.2.7:4501
+  millrace gen 18:00.0,18:00.1 --daemon 192.0.2.7:4501
       Open connections as `millrace bench cps -S 192.0.2.7` asks, on another host.
   millrace gen 18:00.0 --verify --stream \"count=1000000 rate=10%\" --json results.json
       A million packets to a reflector and back.

@@ -2,11 +2,14 @@
 //! Serves a tester over TCP. A thread per client reads its lines; the main thread, which owns the
 //! tester, carries the requests out one after the other.
 
-use super::protocol::{Answer, Done, LINE_MAX, Refusal, Request, to_line};
+use super::call::Call;
+use super::protocol::{Answer, Done, Fault, LINE_MAX, ProfileStart, Refusal, Request, to_line};
 use super::{Tester, TesterError};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
+use stateful::Profile;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +33,8 @@ pub(crate) struct Daemon {
     requests: Receiver<Message>,
     /// Number of the client that has started the last load.
     owner: Arc<AtomicUsize>,
+    /// The profile that clients start by default.
+    profile: Option<Arc<Profile>>,
 }
 
 /// The owner before any load.
@@ -64,7 +69,12 @@ impl Daemon {
         let mut clients = Clients { all: Vec::new(), idle, owner: Arc::clone(&owner) };
         let accept = move || clients.accept(&listener, &sender);
         thread::Builder::new().name("daemon".to_owned()).spawn(accept)?;
-        Ok(Self { address, requests, owner })
+        Ok(Self { address, requests, owner, profile: None })
+    }
+
+    /// Lets clients start this profile without sending it.
+    pub(crate) fn offer(&mut self, profile: Option<Arc<Profile>>) {
+        self.profile = profile;
     }
 
     /// Returns the address at which it listens.
@@ -86,11 +96,11 @@ impl Daemon {
             };
             match kind {
                 Kind::Request(request, reply) => {
-                    if matches!(request, Request::Start(_)) {
+                    if matches!(request, Request::Start(_) | Request::StartProfile(_)) {
                         self.owner.store(client, Ordering::SeqCst);
                     }
                     // An error means that the client has gone.
-                    let _ = reply.try_send(answer(request, tester, interrupted));
+                    let _ = reply.try_send(self.answer(request, tester, interrupted));
                 }
                 // Nobody else would end its load.
                 Kind::Gone if self.owner.load(Ordering::SeqCst) == client => tester.stop()?,
@@ -99,25 +109,49 @@ impl Daemon {
         }
         tester.stop()
     }
-}
 
-/// Carries out a request.
-fn answer(request: Request, tester: &mut dyn Tester, interrupted: &AtomicBool) -> Answer {
-    let done = match request {
-        Request::Start(load) => tester.start(&load),
-        Request::Update(rate) => tester.update(rate.cps),
-        Request::Stop(_) => tester.stop(),
-        Request::Clear(_) => tester.clear(),
-        Request::Advance(_) if !tester.is_simulated() => Err(TesterError::RealTime),
-        Request::Advance(seconds) => tester.wait(Duration::from_secs_f64(seconds), interrupted),
-        Request::Stats(_) => match tester.statistics() {
-            Ok(statistics) => return Answer::Stats(Box::new(statistics)),
-            Err(error) => Err(error),
-        },
-    };
-    match done {
-        Ok(()) => Answer::Ok(Done { simulated: tester.is_simulated() }),
-        Err(error) => Answer::Error(Refusal::new("", error.to_string())),
+    /// Carries out a request.
+    fn answer(
+        &self,
+        request: Request,
+        tester: &mut dyn Tester,
+        interrupted: &AtomicBool,
+    ) -> Answer {
+        let done = match request {
+            Request::Start(load) => tester.start(&load),
+            Request::StartProfile(start) => match self.profile(&start) {
+                Ok(profile) => tester.start_profile(&profile, start.multiplier, start.ramp_up_s),
+                Err(refusal) => return Answer::Error(refusal),
+            },
+            Request::Update(rate) => tester.update(rate.cps),
+            Request::Multiply(new) => tester.multiply(new.multiplier),
+            Request::Stop(_) => tester.stop(),
+            Request::Clear(_) => tester.clear(),
+            Request::Advance(_) if !tester.is_simulated() => Err(TesterError::RealTime),
+            Request::Advance(seconds) => tester.wait(Duration::from_secs_f64(seconds), interrupted),
+            Request::Stats(_) => match tester.statistics() {
+                Ok(statistics) => return Answer::Stats(Box::new(statistics)),
+                Err(error) => Err(error),
+            },
+        };
+        match done {
+            Ok(()) => Answer::Ok(Done { simulated: tester.is_simulated() }),
+            Err(error) => Answer::Error(Refusal::new("", error.to_string())),
+        }
+    }
+
+    /// Returns the profile that a client has sent, or that of the command line. A client's may name
+    /// no files: it would read any file of this host.
+    fn profile(&self, start: &ProfileStart) -> Result<Arc<Profile>, Refusal> {
+        let refuse = |text: String| Refusal::new("start.profile", text).of(Fault::Field);
+        let Some(text) = &start.profile else {
+            let own = self.profile.clone();
+            let text = "the daemon has none: start it with --stateful PROFILE, or send one";
+            return own.ok_or_else(|| refuse(text.to_owned()));
+        };
+        let no_files = |_: &Path| Err("a profile that a client sends may name no files".to_owned());
+        let profile = Profile::from_toml(text, &no_files);
+        profile.map(Arc::new).map_err(|error| refuse(format!("{:#}", anyhow::Error::new(error))))
     }
 }
 
@@ -214,7 +248,8 @@ impl Client {
             if line.is_empty() {
                 return Ok(());
             }
-            let answer = match Request::parse(&line) {
+            let Call { request, form } = Call::parse(&line);
+            let answer = match request {
                 Err(refusal) => Answer::Error(refusal),
                 Ok(request) => {
                     let (reply, answer) = sync_channel(1);
@@ -227,7 +262,7 @@ impl Client {
                     answer
                 }
             };
-            stream.write_all(&to_line(&answer))?;
+            stream.write_all(&form.to_line(&answer))?;
         }
     }
 }

@@ -2,7 +2,7 @@
 //! Implements [`Tester`] by the stateful generator of this process.
 
 use super::statistics::{FailureCounts, LatencyPercentiles, Side, TrafficCounts};
-use super::{Load, Tester, TesterError, TesterStatistics};
+use super::{HELD_MAX, Load, Tester, TesterError, TesterStatistics};
 use crate::connections::{EndTotals, PortCounts, Session, SessionOptions, Totals};
 use crate::ports::PortNames;
 use hdrhistogram::Histogram;
@@ -38,8 +38,12 @@ const FCS: u64 = 4;
 pub(crate) struct GeneratorTester {
     session: Session,
     profile: Arc<Profile>,
-    /// What the profile was made from.
+    /// What runs, or ran last. Of a client's profile, only the rate and the ramp count.
     load: Load,
+    /// True if the profile was made from the load.
+    is_of_load: bool,
+    /// Addresses of the clients and servers of loads.
+    addresses: [AddressRange; 2],
     is_running: bool,
     /// The counts when they were cleared, and the time of that.
     base: Base,
@@ -73,6 +77,8 @@ impl GeneratorTester {
             session,
             profile: Arc::clone(&options.profile),
             load,
+            is_of_load: true,
+            addresses: [options.profile.clients, options.profile.servers],
             is_running: false,
             base: Base::default(),
             stopped_after_s: None,
@@ -83,6 +89,16 @@ impl GeneratorTester {
 
     fn multiplier(&self, cps: f64) -> f64 {
         cps / self.profile.cps()
+    }
+
+    /// Starts the load whose profile the session has.
+    fn begin(&mut self) -> Result<(), TesterError> {
+        self.begin_counting();
+        (self.stopped_after_s, self.overdue_at_stop) = (None, 0);
+        let ramp = Duration::from_secs(self.load.ramp_up_s.into());
+        self.session.start(self.multiplier(self.load.cps), ramp)?;
+        self.is_running = true;
+        Ok(())
     }
 
     /// Takes new counts as those from which others are counted.
@@ -216,20 +232,38 @@ impl Tester for GeneratorTester {
     fn start(&mut self, load: &Load) -> Result<(), TesterError> {
         self.stop()?;
         let same = Load { cps: self.load.cps, ramp_up_s: self.load.ramp_up_s, ..*load };
-        if same != self.load {
-            let addresses = [self.profile.clients, self.profile.servers];
-            self.profile = Arc::new(profile_of(load, addresses)?);
+        if same != self.load || !self.is_of_load {
+            self.profile = Arc::new(profile_of(load, self.addresses)?);
             let held = load.total_flows.filter(|_| load.hold_ms > 0);
             let capacity = held.unwrap_or(0).max(CAPACITY);
             self.session.replace_profile(&self.profile, capacity)?;
         }
-        self.load = *load;
-        self.begin_counting();
-        (self.stopped_after_s, self.overdue_at_stop) = (None, 0);
-        let ramp = Duration::from_secs(load.ramp_up_s.into());
-        self.session.start(self.multiplier(load.cps), ramp)?;
-        self.is_running = true;
-        Ok(())
+        (self.load, self.is_of_load) = (*load, true);
+        self.begin()
+    }
+
+    fn start_profile(
+        &mut self,
+        profile: &Arc<Profile>,
+        multiplier: f64,
+        ramp_up_s: u32,
+    ) -> Result<(), TesterError> {
+        self.stop()?;
+        self.profile = Arc::clone(profile);
+        let held: Option<u64> = profile.templates.iter().map(|it| it.limit).sum();
+        let capacity = held.unwrap_or(0).clamp(CAPACITY.into(), HELD_MAX.into());
+        self.session.replace_profile(&self.profile, capacity as u32)?;
+        self.load = Load { ramp_up_s, ..Load::of_rate(profile.cps() * multiplier) };
+        self.is_of_load = false;
+        self.begin()
+    }
+
+    fn multiply(&mut self, multiplier: f64) -> Result<(), TesterError> {
+        match (self.is_running, self.is_of_load) {
+            (false, _) => Err(TesterError::Idle),
+            (true, true) => Err(TesterError::NoProfileRuns),
+            (true, false) => self.update(self.profile.cps() * multiplier),
+        }
     }
 
     fn update(&mut self, cps: f64) -> Result<(), TesterError> {

@@ -153,6 +153,13 @@ pub(crate) fn rate_from_json(value: &Value) -> Result<f64, LoadError> {
     read_cps(value, &[CPS]).map(|(_, cps)| cps)
 }
 
+/// Returns the seconds in which a rate grows, of an object that may have other fields.
+pub(crate) fn ramp_from_json(value: &Value) -> Result<u32, LoadError> {
+    let default = f64::from(Load::of_rate(1.0).ramp_up_s);
+    let ramp = value.as_object().map(|of| RAMP_UP_S.read(of, default));
+    Ok(ramp.unwrap_or(Ok(default))? as u32)
+}
+
 /// Returns the fields of an object, and its rate. Fails if a field is not in `known`.
 fn read_cps<'a>(
     value: &'a Value,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Defines the lines between the daemon of `gen --serve` and its clients (docs/bench-cps.md). Each
-//! is a JSON object, whose only member names the request or the kind of answer.
+//! Defines the lines between the generator's daemon and its clients (docs/generator-daemon.md).
+//! Each is a JSON object, whose only member names the request or the kind of answer.
+//! [`super::call`] reads and writes the same as JSON-RPC.
 
-use super::load::rate_from_json;
+use super::load::{ramp_from_json, rate_from_json};
 use super::{Load, LoadError, TesterStatistics};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Most bytes of a line, with the line feed.
 pub(super) const LINE_MAX: usize = 64 << 10;
@@ -13,13 +14,19 @@ pub(super) const LINE_MAX: usize = 64 << 10;
 const REQUESTS: &str = "start, update, stop, stats, clear";
 /// Most seconds of simulated time in one request.
 const ADVANCE_MAX_S: f64 = 3600.0;
+/// Allowed multipliers of a profile.
+const MULTIPLIERS: [f64; 2] = [1e-6, 1e6];
 
 /// What a client asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
     Start(Load),
+    #[serde(rename = "start")]
+    StartProfile(ProfileStart),
     Update(NewRate),
+    #[serde(rename = "update")]
+    Multiply(NewMultiplier),
     Stop(Nothing),
     Stats(Nothing),
     Clear(Nothing),
@@ -30,6 +37,23 @@ pub(super) enum Request {
 /// A request without fields.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Nothing {}
+
+/// A profile that is to run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct ProfileStart {
+    /// Its text in TOML; `None` for that of the daemon's command line.
+    pub(super) profile: Option<String>,
+    /// Factor of all its rates.
+    pub(super) multiplier: f64,
+    /// Seconds in which the rate grows.
+    pub(super) ramp_up_s: u32,
+}
+
+/// The new factor of the rates of a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct NewMultiplier {
+    pub(super) multiplier: f64,
+}
 
 /// The new rate of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -59,11 +83,34 @@ pub(super) struct Refusal {
     /// The member that is missing, unknown or wrong, such as `start.cps`; empty if it is none.
     pub(super) field: String,
     pub(super) text: String,
+    #[serde(skip)]
+    pub(super) fault: Fault,
+}
+
+/// What is at fault, for the error codes of JSON-RPC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The line is no JSON.
+    Json,
+    /// It is no request.
+    Form,
+    /// There is no such request.
+    Method,
+    /// A field of the request is missing, unknown or wrong.
+    Field,
+    /// The request could not be carried out.
+    #[default]
+    Execution,
 }
 
 impl Refusal {
     pub(super) fn new(field: &str, text: impl Into<String>) -> Self {
-        Self { field: field.to_owned(), text: text.into() }
+        Self { field: field.to_owned(), text: text.into(), fault: Fault::Execution }
+    }
+
+    /// Returns it with another fault.
+    pub(super) fn of(self, fault: Fault) -> Self {
+        Self { fault, ..self }
     }
 
     /// Returns the error in one line.
@@ -83,87 +130,89 @@ pub(super) fn to_line(value: &impl Serialize) -> Vec<u8> {
 }
 
 impl Request {
-    /// Parses the line of a request.
-    pub(super) fn parse(line: &[u8]) -> Result<Self, Refusal> {
-        let form = "must be a JSON object in one line, such as {\"start\": {\"cps\": 1000}}";
-        let value: Value = serde_json::from_slice(line)
-            .map_err(|error| Refusal::new("", format!("{form}: {error}")))?;
-        let members = value.as_object().ok_or_else(|| Refusal::new("", form))?;
+    /// Reads the object of a line: its only member is the request.
+    pub(super) fn from_member(members: &Map<String, Value>) -> Result<Self, Refusal> {
         let mut members = members.iter();
         let (Some((name, value)), None) = (members.next(), members.next()) else {
-            return Err(Refusal::new("", format!("must have one member, one of {REQUESTS}")));
+            let text = format!("must have one member, one of {REQUESTS}");
+            return Err(Refusal::new("", text).of(Fault::Form));
         };
+        Self::from_fields(name, value)
+    }
+
+    /// Reads a request of this name from its fields.
+    pub(super) fn from_fields(name: &str, value: &Value) -> Result<Self, Refusal> {
         let within = |error: LoadError| match error.field.as_str() {
-            "" => Refusal::new(name, error.text),
-            field => Refusal::new(&format!("{name}.{field}"), error.text),
+            "" => Refusal::new(name, error.text).of(Fault::Field),
+            field => Refusal::new(&format!("{name}.{field}"), error.text).of(Fault::Field),
         };
-        match name.as_str() {
+        let has = |field: &str| value.get(field).is_some();
+        match name {
+            "start" if has("profile") || has("multiplier") => start_profile(value),
             "start" => Load::from_json(value).map(Self::Start).map_err(within),
+            "update" if has("multiplier") => {
+                only(name, value, &["multiplier"])?;
+                let multiplier = multiplier(name, value)?;
+                Ok(Self::Multiply(NewMultiplier { multiplier }))
+            }
             "update" => {
                 let cps = rate_from_json(value).map_err(within)?;
                 Ok(Self::Update(NewRate { cps }))
             }
-            "stop" => nothing(name, value).map(Self::Stop),
-            "stats" => nothing(name, value).map(Self::Stats),
-            "clear" => nothing(name, value).map(Self::Clear),
+            "stop" => only(name, value, &[]).map(|()| Self::Stop(Nothing {})),
+            "stats" => only(name, value, &[]).map(|()| Self::Stats(Nothing {})),
+            "clear" => only(name, value, &[]).map(|()| Self::Clear(Nothing {})),
             "advance" => {
                 let seconds = value.as_f64().filter(|it| (0.0..=ADVANCE_MAX_S).contains(it));
                 let range = format!("must be a number of seconds up to {ADVANCE_MAX_S}");
-                seconds.map(Self::Advance).ok_or_else(|| Refusal::new(name, range))
+                seconds.map(Self::Advance).ok_or_else(|| Refusal::new(name, range).of(Fault::Field))
             }
-            _ => Err(Refusal::new(name, format!("no such request; there are {REQUESTS}"))),
+            _ => {
+                let text = format!("no such request; there are {REQUESTS}");
+                Err(Refusal::new(name, text).of(Fault::Method))
+            }
         }
     }
 }
 
-fn nothing(name: &str, value: &Value) -> Result<Nothing, Refusal> {
-    let members = value.as_object().ok_or_else(|| Refusal::new(name, "must be {}"))?;
-    match members.keys().next() {
-        None => Ok(Nothing {}),
-        Some(field) => Err(Refusal::new(&format!("{name}.{field}"), "no such field")),
-    }
+/// Reads the start of a profile.
+fn start_profile(value: &Value) -> Result<Request, Refusal> {
+    only("start", value, &["profile", "multiplier", "ramp_up_s"])?;
+    let profile = match value.get("profile") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(other) => {
+            let text = format!("must be the text of a profile in TOML, or null, not {other}");
+            return Err(Refusal::new("start.profile", text).of(Fault::Field));
+        }
+    };
+    let multiplier = multiplier("start", value)?;
+    let ramp_up_s = ramp_from_json(value).map_err(|error| {
+        Refusal::new(&format!("start.{}", error.field), error.text).of(Fault::Field)
+    })?;
+    Ok(Request::StartProfile(ProfileStart { profile, multiplier, ramp_up_s }))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Reads the factor of a profile's rates, 1 if it is absent.
+fn multiplier(name: &str, value: &Value) -> Result<f64, Refusal> {
+    let Some(given) = value.get("multiplier") else { return Ok(1.0) };
+    let [min, max] = MULTIPLIERS;
+    given.as_f64().filter(|it| (min..=max).contains(it)).ok_or_else(|| {
+        let text = format!("must be a number from {min} to {max}, not {given}");
+        Refusal::new(&format!("{name}.multiplier"), text).of(Fault::Field)
+    })
+}
 
-    #[test]
-    fn requests_are_what_was_written() {
-        let requests = [
-            Request::Start(Load::of_rate(1000.0)),
-            Request::Update(NewRate { cps: 2000.0 }),
-            Request::Stop(Nothing {}),
-            Request::Stats(Nothing {}),
-            Request::Clear(Nothing {}),
-            Request::Advance(30.0),
-        ];
-        for request in requests {
-            assert_eq!(Request::parse(&to_line(&request)), Ok(request));
-        }
-        assert_eq!(to_line(&requests[2]), b"{\"stop\":{}}\n");
-    }
-
-    #[test]
-    fn errors_name_the_field() {
-        let cases = [
-            ("{\"start\": {\"cps\": 0}}", "start.cps"),
-            ("{\"start\": {}}", "start.cps"),
-            ("{\"start\": 7}", "start"),
-            ("{\"start\": {\"cps\": 9, \"size\": 1}}", "start.size"),
-            ("{\"update\": {\"cps\": null}}", "update.cps"),
-            ("{\"stop\": {\"now\": true}}", "stop.now"),
-            ("{\"stop\": null}", "stop"),
-            ("{\"get_version\": {}}", "get_version"),
-            ("{\"advance\": -1}", "advance"),
-            ("{}", ""),
-            ("{\"stop\": {}, \"stats\": {}}", ""),
-            ("[\"stop\"]", ""),
-            ("", ""),
-            ("{\"stop\": {}} {}", ""),
-        ];
-        for (line, field) in cases {
-            assert_eq!(Request::parse(line.as_bytes()).unwrap_err().field, field, "{line}");
-        }
-    }
+/// Refuses what is no object, and fields that are not known.
+fn only(name: &str, value: &Value, known: &[&str]) -> Result<(), Refusal> {
+    let members =
+        value.as_object().ok_or_else(|| Refusal::new(name, "must be {}").of(Fault::Field))?;
+    let Some(field) = members.keys().find(|field| !known.contains(&field.as_str())) else {
+        return Ok(());
+    };
+    let text = match known {
+        [] => "no such field".to_owned(),
+        known => format!("no such field; there are {}", known.join(", ")),
+    };
+    Err(Refusal::new(&format!("{name}.{field}"), text).of(Fault::Field))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests `millrace bench cps` and the daemon of `millrace gen --serve` on simulated devices, in
+//! Tests `millrace bench cps` and the daemon of `millrace gen --daemon` on simulated devices, in
 //! simulated time.
 
 use serde_json::Value;
@@ -74,7 +74,7 @@ struct Daemon {
 
 impl Daemon {
     fn start(device: &str) -> Self {
-        let mut command = millrace(&format!("gen --serve 0 --simulate {device}"));
+        let mut command = millrace(&format!("gen --daemon 0 --simulate {device}"));
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
@@ -202,7 +202,7 @@ fn wrong_use_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{words}: {output:?}");
         assert!(stderr(&output).contains(text), "{words}: {}", stderr(&output));
     }
-    let output = millrace("gen net_null0,net_null1 --serve 0 --verify").output().unwrap();
+    let output = millrace("gen net_null0,net_null1 --daemon 0 --verify").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
     let output = bench("-S 127.0.0.1 -p 1 -t 1");

@@ -32,6 +32,7 @@ mod endings;
 mod equivalence;
 mod fragments;
 mod generator;
+mod generator_daemon;
 mod handover;
 mod hostile;
 mod hugepages;

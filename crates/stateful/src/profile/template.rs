@@ -189,7 +189,12 @@ impl TemplateText {
             let reason = match (incomplete, recording.sessions.len()) {
                 (Some(incomplete), _) => incomplete,
                 (None, 0) => "there is neither TCP nor UDP in it".to_owned(),
-                (None, all) => format!("none of its {all} sessions is chosen"),
+                (None, all) => {
+                    let first = recording.sessions.iter().take(3).map(ToString::to_string);
+                    let more = if all > 3 { ", ..." } else { "" };
+                    let some = first.collect::<Vec<_>>().join(", ");
+                    format!("none of its {all} sessions is chosen: {some}{more}")
+                }
             };
             return Err(format!("{file} has no session to replay: {reason}"));
         }

@@ -245,6 +245,10 @@ impl<O: Output> Context<'_, O> {
             // All data was exchanged, and the peer has forgotten the connection before us: no reset
             // to tell of (section 3.10.7.4).
             State::Closing | State::LastAck => Fate::Ended(Counter::Completed),
+            // It is how the peer's program ends.
+            _ if self.program_of_peer().resets() && self.program().is_exchanged_at(end.step) => {
+                Fate::Ended(Counter::Completed)
+            }
             _ => Fate::Ended(Counter::Reset),
         }
     }

@@ -81,7 +81,7 @@ pub(crate) struct ConntrackArgs {
     /// Add the article's figures, which are of other hardware, to the table and the charts
     #[arg(long)]
     with_article: bool,
-    /// Options of `millrace gen --serve` for --dut external, such as --gateway, after `--`
+    /// Options of `millrace gen --daemon` for --dut external, such as --gateway, after `--`
     #[arg(last = true, value_name = "GEN_OPTIONS")]
     generator_options: Vec<String>,
 }

@@ -45,7 +45,7 @@ const DAEMON_PORT: u16 = 4501;
 /// verified, and the rate found is confirmed by a final trial.
 ///
 /// All options of cps_ndr.py are there. Numbers may end in K, M or G. -S drives a daemon of
-/// `millrace gen --serve`; the JSON-RPC of TRex is not spoken.
+/// `millrace gen --daemon`; the JSON-RPC of TRex is not spoken.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CpsArgs {
@@ -95,7 +95,7 @@ pub(crate) struct CpsArgs {
 /// The daemon to drive.
 #[derive(clap::Args)]
 struct ServerArgs {
-    /// Drive the daemon on HOST (`millrace gen --serve`) instead of a generator in this process
+    /// Drive the daemon on HOST (`millrace gen --daemon`) instead of a generator in this process
     #[arg(long, short = 'S', value_name = "HOST", conflicts_with = "ports")]
     server: Option<String>,
     /// Port of the daemon
@@ -166,7 +166,7 @@ impl CpsArgs {
         let in_process = match (&self.ports, &self.server.server, self.simulate) {
             (_, Some(_), _) if self.workers.is_given() => bail!(
                 "--server: the daemon has its own workers, queues, gateways and addresses: give \
-                 those options to `millrace gen --serve`"
+                 those options to `millrace gen --daemon`"
             ),
             (_, Some(host), _) => return Ok(Box::new(self.server.connect(host)?)),
             (_, _, Some(device)) => InProcess::Simulated(device),

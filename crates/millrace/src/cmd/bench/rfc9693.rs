@@ -65,7 +65,7 @@ pub(super) struct Rfc9693Args {
     traffic: ConnectionArgs,
     #[command(flatten)]
     outputs: OutputArgs,
-    /// Options of `millrace gen --serve`, such as --gateway, after `--`
+    /// Options of `millrace gen --daemon`, such as --gateway, after `--`
     #[arg(last = true, value_name = "GEN_OPTIONS")]
     generator_options: Vec<String>,
 }

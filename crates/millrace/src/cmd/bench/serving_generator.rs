@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Starts `millrace gen --serve` as another process, which ends with this one. DPDK starts once in
+//! Starts `millrace gen --daemon` as another process, which ends with this one. DPDK starts once in
 //! a process, so each set of ports needs a process of its own.
 
 use super::testbed::{Running, end_with_us, this_program};
@@ -95,7 +95,7 @@ impl ServingGenerator {
             None => end_with_us(program)?,
             Some(namespace) => inside(namespace, &program)?,
         };
-        command.arg("gen").arg(&wiring.ports).args(options).args(["--serve", "0"]);
+        command.arg("gen").arg(&wiring.ports).args(options).args(["--daemon", "0"]);
         for (option, count) in
             [("--tx-queues", wiring.tx_queues), ("--rx-queues", wiring.rx_queues)]
         {

@@ -127,7 +127,7 @@ pub(crate) fn end_with_parent(
     // A file with capabilities loses the signal when it is executed. Devices and daemons do not end
     // by themselves; other generators do, and their results have the command line.
     let is_endless = rest.first().is_some_and(|it| it == "reflect" || it == "run")
-        || rest.iter().any(|it| it == "--serve");
+        || rest.iter().any(|it| it == "--daemon");
     if Path::new(program) == this_program()? && is_endless {
         return run_here(&args.command);
     }

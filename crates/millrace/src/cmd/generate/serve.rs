@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Implements `millrace gen --serve`: a daemon that generates connections as its clients ask.
+//! Implements `millrace gen --daemon`: a daemon that generates connections as its clients ask.
 
 use super::metrics;
 use crate::cmd::in_process_tester::{EndArgs, InProcess, WorkerArgs};
@@ -8,22 +8,31 @@ use crate::signals;
 use crate::tester::{Daemon, SimulatedDevice};
 use anyhow::{Context, bail};
 use report::output::write_line;
+use stateful::Profile;
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Port of the daemon, and of that of TRex.
+const PORT: &str = "4501";
 
 /// Options of the daemon.
 #[derive(clap::Args)]
 pub(super) struct ServeArgs {
     /// Generate connections as clients at ADDRESS ask: PORT, on loopback, or IP:PORT
     ///
-    /// Clients, such as `millrace bench cps --server HOST`, send one JSON object per line over TCP:
-    /// start, update, stop, stats or clear. The JSON-RPC of TRex is not spoken. Port 0 means any
-    /// free port. There is no access control. Ctrl-C ends the daemon.
-    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address, conflicts_with_all = [
+    /// Without ADDRESS, port 4501 on loopback. Clients, such as `millrace bench cps --server HOST`,
+    /// send one JSON object per line over TCP, in the form of JSON-RPC 2.0 or a shorter one: start,
+    /// update, stop, stats or clear. With --stateful, they may start that profile. The methods of
+    /// TRex are not there. Port 0 means any free port. There is no access control. Ctrl-C ends the
+    /// daemon.
+    #[arg(long = "daemon", alias = "serve", value_name = "ADDRESS", num_args = 0..=1,
+          default_missing_value = PORT, value_parser = metrics::address, conflicts_with_all = [
         "streams", "rate", "send_on_time", "profile", "backend", "verify", "reflector", "stats",
         "payload", "duration", "ramp", "receivers", "json", "metrics",
-        "live", "html", "csv", "pcapng", "interval", "selftest", "late", "stateful",
+        "live", "html", "csv", "pcapng", "interval", "selftest", "late",
+        "ends", "capacity", "impair",
     ])]
     serve: Option<SocketAddr>,
     #[command(flatten)]
@@ -50,15 +59,17 @@ pub(super) fn run(
     address: SocketAddr,
     args: &ServeArgs,
     ports: Option<(&PortNames, &WorkerArgs)>,
+    profile: Option<Profile>,
 ) -> anyhow::Result<ExitCode> {
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let in_process = match (args.simulate, ports) {
         (Some(device), _) => InProcess::Simulated(device),
         (None, Some((ports, workers))) => InProcess::Ports(ports, workers),
-        (None, None) => bail!("--serve needs PORTS"),
+        (None, None) => bail!("--daemon needs PORTS"),
     };
-    let daemon = Daemon::listen(address)
-        .with_context(|| format!("--serve {address}: cannot listen there"))?;
+    let mut daemon = Daemon::listen(address)
+        .with_context(|| format!("--daemon {address}: cannot listen there"))?;
+    daemon.offer(profile.map(Arc::new));
     let mut tester = in_process.open(&interrupted)?;
     let text = format!("millrace: the generator listens at {}", daemon.address());
     write_line(io::stderr(), text);

@@ -2,6 +2,7 @@
 //! Implements `millrace gen --stateful`: opens connections by a profile, and prints what became of
 //! them.
 
+mod faults;
 mod impair;
 mod json;
 mod lines;
@@ -18,11 +19,12 @@ use crate::connections::{
 };
 use crate::signals;
 use anyhow::{Context, bail};
+use faults::is_unanswered;
 use generator::BadLink;
 use json::{Interval, Results};
 use outputs::IntervalOutputs;
 use report::output::write_line;
-use stateful::{Counter, Counters, Pauses, Profile};
+use stateful::{Counters, Pauses, Profile};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -108,6 +110,15 @@ impl StatefulArgs {
         Ok((profile, plan))
     }
 
+    /// Returns the profile that a daemon offers, with the rates of the options, if the command line
+    /// names one.
+    pub(super) fn profile_of_daemon(&self) -> anyhow::Result<Option<Profile>> {
+        let Some(path) = &self.stateful else { return Ok(None) };
+        let (mut profile, plan) = self.profile(path)?;
+        profile.templates.iter_mut().for_each(|template| template.cps *= plan.multiplier);
+        Ok(Some(profile))
+    }
+
     /// True if the traffic is stateful.
     pub(super) fn is_given(&self) -> bool {
         self.stateful.is_some()
@@ -167,10 +178,8 @@ pub(super) fn run(args: &GenArgs, link: &LinkSettings) -> anyhow::Result<ExitCod
     if !json.is_stdout() {
         summary::print(&finished, opened_for, bytes).context("cannot write the results")?;
     }
-    if is_unanswered(&finished) {
-        let text = "millrace: no connection was established: does the device forward from port A \
-                    to port B and back? The addresses of the profile and --gateway must suit it";
-        write_line(io::stderr(), text);
+    if let Some(fault) = faults::fault(&finished) {
+        write_line(io::stderr(), format_args!("millrace: {fault}"));
     }
     json.write(&Results::new(path, &finished, opened_for, bytes, &kept))?;
     Ok(if is_good(&finished) && is_written { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -182,13 +191,6 @@ fn is_good(finished: &Finished) -> bool {
     !is_unanswered(finished)
         && ends.into_iter().flatten().all(|end| end.counters.failures() == 0)
         && finished.balances().iter().all(Balance::is_kept)
-}
-
-/// True if clients have opened connections, and none was answered.
-fn is_unanswered(finished: &Finished) -> bool {
-    finished.totals.client.as_ref().is_some_and(|client| {
-        client.counters[Counter::Attempted] > 0 && client.counters[Counter::Established] == 0
-    })
 }
 
 /// The control thread's part of a run.

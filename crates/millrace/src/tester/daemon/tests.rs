@@ -24,6 +24,19 @@ impl Tester for Noting {
         Err(TesterError::Idle)
     }
 
+    fn start_profile(
+        &mut self,
+        profile: &Arc<Profile>,
+        multiplier: f64,
+        ramp_up_s: u32,
+    ) -> Result<(), TesterError> {
+        self.note(format!("start {} x {multiplier} in {ramp_up_s} s", profile.cps()))
+    }
+
+    fn multiply(&mut self, multiplier: f64) -> Result<(), TesterError> {
+        self.note(format!("multiply {multiplier}"))
+    }
+
     fn stop(&mut self) -> Result<(), TesterError> {
         self.note("stop".to_owned())
     }
@@ -48,7 +61,17 @@ impl Drop for SetAtEnd<'_> {
 
 /// Runs `clients` while a daemon serves `tester`.
 fn serve(tester: &mut dyn Tester, clients: impl FnOnce(SocketAddr) + Send) {
-    let daemon = Daemon::listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    serve_profile(None, tester, clients);
+}
+
+/// Does so, with a profile that clients may start.
+fn serve_profile(
+    profile: Option<Arc<Profile>>,
+    tester: &mut dyn Tester,
+    clients: impl FnOnce(SocketAddr) + Send,
+) {
+    let mut daemon = Daemon::listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    daemon.offer(profile);
     let (end, address) = (AtomicBool::new(false), daemon.address());
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -93,6 +116,46 @@ fn each_line_has_an_answer() {
     });
     // The client that started the load has gone, so the daemon stops it.
     assert_eq!(noted.lock().unwrap()[..3], ["start 1000", "clear", "stop"]);
+}
+
+fn toml(cps: u32, send: &str) -> String {
+    format!(
+        "[[template]]\nport = 80\ncps = {cps}\nclient = [{{{send}}}]\nserver = [{{receive = 3}}]\n"
+    )
+}
+
+/// Its own profile, or one that the client sends. That one may name no files of this host.
+#[test]
+fn profiles_run_with_a_multiplier() {
+    let noted = Arc::new(Mutex::new(Vec::new()));
+    let own = Profile::from_toml(&toml(100, "send = 3"), &|_| Err(String::new())).unwrap();
+    serve_profile(Some(Arc::new(own)), &mut Noting(Arc::clone(&noted)), |address| {
+        let text = |send| serde_json::to_string(&toml(7, send)).unwrap();
+        let (sent, file) = (text("send = 3"), text("send_file = \"/etc/passwd\""));
+        let lines = format!(
+            "{{\"start\": {{\"multiplier\": 2.5, \"ramp_up_s\": 0}}}}\n\
+             {{\"jsonrpc\": \"2.0\", \"method\": \"update\", \"params\": {{\"multiplier\": 3}}}}\n\
+             {{\"start\": {{\"profile\": {sent}}}}}\n\
+             {{\"start\": {{\"profile\": {file}}}}}\n\
+             {{\"jsonrpc\": \"2.0\", \"method\": \"start\", \"params\": {{\"profile\": \"x\"}}, \
+             \"id\": 4}}\n"
+        );
+        let answers = ask(address, &lines);
+        let ok = "{\"ok\":{\"simulated\":false}}";
+        assert_eq!(answers[..2], [ok, ok], "the notification has no answer");
+        assert!(answers[2].contains("a profile that a client sends may name no files"));
+        assert!(answers[3].contains("\"code\":-32602") && answers[3].contains("start.profile"));
+        assert_eq!(answers.len(), 4, "{answers:?}");
+    });
+    let noted = noted.lock().unwrap();
+    assert_eq!(noted[..3], ["start 100 x 2.5 in 0 s", "multiply 3", "start 7 x 1 in 3 s"]);
+    serve(&mut Noting(Arc::default()), |address| {
+        let answers = ask(address, "{\"start\": {\"multiplier\": 2}}\n");
+        assert!(
+            answers[0].contains("the daemon has none: start it with --stateful"),
+            "{answers:?}"
+        );
+    });
 }
 
 /// A client that only watches does not end the load of another one.
@@ -197,11 +260,11 @@ fn a_server_that_is_no_daemon_is_named() {
         let connect = |time| RemoteTester::connect("127.0.0.1", port, time).unwrap();
         let mut tester = connect(WRITE_TIMEOUT);
         let error = tester.stop().unwrap_err().to_string();
-        assert!(error.contains("is a daemon of millrace gen --serve there?"), "{error}");
+        assert!(error.contains("is a daemon of millrace gen --daemon there?"), "{error}");
         let error = connect(WRITE_TIMEOUT).stop().unwrap_err().to_string();
         assert!(error.starts_with(&format!("127.0.0.1:{port}: the daemon ")), "{error}");
     });
     drop(listener);
     let error = RemoteTester::connect("127.0.0.1", port, WRITE_TIMEOUT).err().unwrap().to_string();
-    assert!(error.contains("cannot connect") && error.contains("--serve"), "{error}");
+    assert!(error.contains("cannot connect") && error.contains("--daemon"), "{error}");
 }

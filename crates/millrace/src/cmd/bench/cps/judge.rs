@@ -51,6 +51,9 @@ pub(super) struct Verdict {
     /// True if the tester is fast enough for the load, and may have been disturbed in this sample.
     #[serde(skip)]
     pub(super) is_disturbed: bool,
+    /// True if connections were attempted, and none was answered.
+    #[serde(skip)]
+    pub(super) is_unanswered: bool,
     /// Share of the connections attempted that failed; absent if none was attempted.
     pub(super) failed_percent: Option<f64>,
     /// Share of the packets sent that were lost; absent if none was sent, or if packets were still
@@ -97,6 +100,7 @@ impl Judge<'_> {
             is_good: is_sustained && tester_limits.is_empty() && link_limits.is_empty(),
             is_tester_limit,
             is_disturbed: is_tester_limit && is_fast,
+            is_unanswered: attempted > 0 && self.statistics.client.established == 0,
             failed_percent,
             lost_percent,
             growth_percent: growth.and_then(|growth| percent(growth, attempted)),

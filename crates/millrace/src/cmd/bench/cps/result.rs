@@ -78,16 +78,25 @@ impl Found {
         }
     }
 
-    /// Returns why no rate was found, as far as it is known.
+    /// Returns why no rate was found, as far as it is known, and the way out.
     pub(super) fn failure(&self) -> String {
         match self.trials.last() {
+            Some(last) if last.verdict.is_unanswered => format!(
+                "no connection was answered, not even of {:.0} a second: does the device forward \
+                 between the ports? Are --clients, --servers and --gateway right?",
+                last.cps
+            ),
             Some(last) if last.verdict.is_tester_limit => {
                 let why = last.verdict.tester_limits.join("; ");
-                format!("the generator may be the limit at {:.0} connections/s: {why}", last.cps)
+                format!(
+                    "the generator may be the limit at {:.0} connections/s: {why}; lower --min-cps",
+                    last.cps
+                )
             }
             Some(last) => {
                 format!(
-                    "the device did not sustain the smallest rate, {:.0} connections/s",
+                    "the device did not sustain the smallest rate, {:.0} connections/s; lower \
+                     --min-cps",
                     last.cps
                 )
             }

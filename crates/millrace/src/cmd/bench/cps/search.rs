@@ -120,8 +120,23 @@ impl<'a> Search<'a> {
                 Some(is_good) => bisection.note(is_good),
                 None => break,
             }
+            if number == 1 && !self.is_answered()? {
+                break;
+            }
         }
         Ok(())
+    }
+
+    /// Returns false if no connection of the first rate was answered, and the smallest rate is bad,
+    /// too: no rate between them would say more.
+    fn is_answered(&mut self) -> anyhow::Result<bool> {
+        let is_unanswered = self.found.counted().last().is_some_and(|it| it.verdict.is_unanswered);
+        if self.settings.rule == Rule::CpsNdr || !is_unanswered || self.is_interrupted() {
+            return Ok(true);
+        }
+        let min = self.settings.min_cps;
+        self.printer.line(&format!("... no answer; smallest rate: current={}", Short(min)))?;
+        Ok(self.trial(min)? != Some(false))
     }
 
     /// True if a search without a number of iterations ends. cps_ndr.py goes on until Ctrl-C.
@@ -147,6 +162,9 @@ impl<'a> Search<'a> {
     fn confirm(&mut self) -> anyhow::Result<()> {
         let min = self.settings.min_cps;
         let mut ceiling = f64::INFINITY;
+        if self.found.counted().any(|it| it.cps == min && !it.verdict.is_good) {
+            return Ok(());
+        }
         for failures in 0.. {
             let cps = self.found.best_below(ceiling).unwrap_or(min);
             let name = if cps == min { "smallest rate" } else { "final trial" };
@@ -340,7 +358,7 @@ impl<'a> Search<'a> {
             (Rule::CpsNdr, _) => {}
             (Rule::Connections, Some(cps)) => lines.extend(self.describe(cps)),
             (Rule::Connections, None) => {
-                lines.push(format!("result: none: {}; lower --min-cps", found.failure()));
+                lines.push(format!("result: none: {}", found.failure()));
             }
         }
         lines.iter().try_for_each(|line| self.printer.line(line))

@@ -88,6 +88,48 @@ fn both_bounds_are_verified() {
     assert_eq!(found.cps, Some(1000.0));
 }
 
+/// The second rate is the smallest one, and the search ends. One that is answered there goes on.
+#[test]
+fn a_device_that_answers_nothing_is_given_up() {
+    /// Answers connections up to a rate.
+    struct Answering(SimulatedTester, f64, f64);
+    impl Tester for Answering {
+        fn start(&mut self, load: &Load) -> Result<(), TesterError> {
+            self.2 = load.cps;
+            self.0.start(load)
+        }
+        fn update(&mut self, cps: f64) -> Result<(), TesterError> {
+            self.0.update(cps)
+        }
+        fn stop(&mut self) -> Result<(), TesterError> {
+            self.0.stop()
+        }
+        fn clear(&mut self) -> Result<(), TesterError> {
+            self.0.clear()
+        }
+        fn statistics(&mut self) -> Result<TesterStatistics, TesterError> {
+            let mut statistics = self.0.statistics()?;
+            if self.2 > self.1 {
+                statistics.client.established = 0;
+            }
+            Ok(statistics)
+        }
+        fn wait(&mut self, time: Duration, flag: &AtomicBool) -> Result<(), TesterError> {
+            self.0.wait(time, flag)
+        }
+    }
+    let settings = settings(Rule::Connections, [1e3, 100e3]);
+    let answering = |to| Answering(simulated("limit=1e9"), to, 0.0);
+    let (lines, found) = search(&settings, &mut answering(10.0));
+    assert_eq!(found.trials.iter().map(|it| it.cps).collect::<Vec<_>>(), [50_500.0, 1000.0]);
+    let last = lines.last().unwrap();
+    assert!(
+        last.starts_with("result: none: no connection was answered, not even of 1000 a second")
+    );
+    let (_, found) = search(&settings, &mut answering(20e3));
+    assert!((19_800.0..=20e3).contains(&found.cps.unwrap()), "{:?}", found.cps);
+}
+
 /// A rate that was good once by luck is not the result.
 #[test]
 fn a_noisy_device_is_not_overrated() {
