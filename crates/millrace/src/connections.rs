@@ -15,4 +15,4 @@ pub(crate) use profile_file::{ProfileOptions, read_profile};
 pub(crate) use session::{
     Ends, Finished, PortCounts, REPORT_NS_MAX, Session, SessionOptions, TaskQueues,
 };
-pub(crate) use totals::{EndTotals, Totals};
+pub(crate) use totals::{EndTotals, Totals, overdue_max};

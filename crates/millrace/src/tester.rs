@@ -35,6 +35,14 @@ use std::time::{Duration, Instant};
 /// Longest time until a wait sees that it is interrupted.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
 
+/// A profile that a daemon starts when its clients ask.
+#[derive(Clone, Debug)]
+pub(crate) struct OfferedProfile {
+    pub(crate) profile: Arc<Profile>,
+    /// Connections of each end that may be open at a time.
+    pub(crate) capacity: u32,
+}
+
 /// Opens connections at a rate and counts them.
 pub(crate) trait Tester {
     /// Starts a load. A load that runs already is replaced. Counters begin at 0.
@@ -47,14 +55,14 @@ pub(crate) trait Tester {
     /// A load that runs already is replaced. Counters begin at 0.
     fn start_profile(
         &mut self,
-        _profile: &Arc<Profile>,
+        _profile: &OfferedProfile,
         _multiplier: f64,
         _ramp_up_s: u32,
     ) -> Result<(), TesterError> {
         Err(TesterError::NoProfiles)
     }
 
-    /// Changes the rates of the running profile to these times those that it names.
+    /// Changes the rates of the running profile to `multiplier` times those of its text.
     fn multiply(&mut self, _multiplier: f64) -> Result<(), TesterError> {
         Err(TesterError::NoProfiles)
     }
@@ -103,9 +111,15 @@ pub(crate) enum TesterError {
     /// The rates of a profile are to change, but what runs is none.
     #[error("the load that runs has no profile: update its cps")]
     NoProfileRuns,
-    /// A simulated device, or another host, is to run a profile.
-    #[error("only the generator of this process runs profiles: start a load with cps")]
+    /// A simulated device is to run a profile.
+    #[error("a simulated device runs no profiles: start a load with cps")]
     NoProfiles,
+    /// A profile with its multiplier is faster than any generator.
+    #[error("the profile has {cps} connections/s then: at most 100000000 are allowed")]
+    TooFast {
+        /// Connections per second.
+        cps: f64,
+    },
     /// The generator of this process failed.
     #[error(transparent)]
     Generator(#[from] anyhow::Error),

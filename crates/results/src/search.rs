@@ -260,11 +260,9 @@ impl SearchResults {
         let kind = serde_json::from_str::<serde_json::Value>(text).ok();
         let kind = kind.and_then(|value| Some(value.get("kind")?.as_str()?.to_owned()));
         if kind.as_deref() != Some(KIND) {
-            return Err(
-                "is no JSON of `millrace bench search`, `bench rfc9693` or `bench conntrack`, \
-                        which can be compared"
-                    .to_owned(),
-            );
+            let text =
+                "is no JSON of `millrace bench search`, `bench rfc9693` or `bench conntrack`";
+            return Err(format!("{text}: only those are compared"));
         }
         serde_json::from_str(text).map_err(|error| format!("is damaged: {error}"))
     }

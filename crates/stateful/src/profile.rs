@@ -121,11 +121,21 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// Makes ends wait for longer than the other end delays its data, or pauses in a capture.
+    /// Makes ends wait for longer than the other end delays its data.
     fn wait_for_delays(&mut self, longest_ms: u32) {
         for timeout in [&mut self.idle_ms, &mut self.answer_ms] {
             if *timeout <= longest_ms {
                 *timeout = longest_ms.saturating_add(Self::default().answer_ms);
+            }
+        }
+    }
+
+    /// Makes ends wait for a second longer than the other end pauses in a capture: its pauses are
+    /// not exact.
+    fn wait_for_pauses(&mut self, longest_ms: u32) {
+        for timeout in [&mut self.idle_ms, &mut self.answer_ms] {
+            if longest_ms > 0 {
+                *timeout = (*timeout).max(longest_ms.saturating_add(Self::default().answer_ms));
             }
         }
     }
@@ -272,9 +282,9 @@ impl Profile {
             )));
         }
         Share::assign(&mut templates, servers.count())?;
+        timeouts.wait_for_pauses(longest_pause_ms);
         let programs = templates.iter().flat_map(|it| [&it.client, &it.server]);
-        let longest_delay_ms = programs.map(Program::longest_delay_ms).max().unwrap_or(0);
-        timeouts.wait_for_delays(longest_delay_ms.max(longest_pause_ms));
+        timeouts.wait_for_delays(programs.map(Program::longest_delay_ms).max().unwrap_or(0));
         Ok(Self { clients, servers, client_ports, timeouts, templates, churn: None, notes })
     }
 

@@ -105,8 +105,12 @@ pub enum ProgramError {
     /// Nothing to receive.
     #[error("receive: needs at least 1 byte")]
     EmptyReceive,
-    /// A message that sequence numbers cannot tell from an earlier one.
-    #[error("send, receive: a message has less than 1073741824 bytes; repeat it for more")]
+    /// A message that sequence numbers cannot tell from an earlier one, or more bytes than can be
+    /// counted.
+    #[error(
+        "send, receive: a message has less than 1073741824 bytes; repeat it for more, up to \
+             2^64 bytes in total"
+    )]
     TooMuch,
     /// Messages behind a step that ends a round.
     #[error("messages after \"hold\", \"wait_for_close\" or a close cannot be repeated")]
@@ -135,6 +139,9 @@ impl Program {
     pub(crate) fn new(actions: &[Action]) -> Result<Self, ProgramError> {
         let mut program = Self::default();
         program.sent = program.add(actions, 0, [0; LOOPS])?;
+        if program.received == u64::MAX || program.sent.len() == u64::MAX {
+            return Err(ProgramError::TooMuch);
+        }
         let is_ended = matches!(program.steps.last(), Some(Step::Close | Step::Reset));
         if !is_ended {
             program.push(Step::Close, Before::default(), [0; LOOPS])?;
@@ -218,7 +225,8 @@ impl Program {
         script.push_repeated(count.into(), self.add(body, level + 1, rounds)?);
         let once = self.received - begun;
         self.push(Step::Loop { level: level as u8, count, start }, Before::default(), rounds)?;
-        self.received += once * u64::from(count - 1);
+        let more = once.saturating_mul(u64::from(count - 1));
+        self.received = self.received.saturating_add(more);
         Ok(())
     }
 
@@ -235,7 +243,7 @@ impl Program {
         before.rounds = rounds;
         match step {
             Step::Send(len) => self.longest = self.longest.max(len),
-            Step::Receive(len) => self.received += u64::from(len),
+            Step::Receive(len) => self.received = self.received.saturating_add(len.into()),
             Step::Hold => self.holds = true,
             _ => {}
         }
@@ -277,14 +285,20 @@ impl Program {
     }
 
     /// True if it ends by a reset.
-    pub(crate) fn resets(&self) -> bool {
+    pub(crate) fn is_ended_by_reset(&self) -> bool {
         self.steps.last() == Some(&Step::Reset)
     }
 
-    /// True if no message follows from a step on.
-    pub(crate) fn is_exchanged_at(&self, step: u16) -> bool {
+    /// True if no message follows from a step on. The rounds of a loop that ends behind the step
+    /// count as if one followed.
+    pub(crate) fn has_no_message_from(&self, step: u16) -> bool {
+        let starts = self.steps[usize::from(step)..].iter().filter_map(|step| match step {
+            Step::Loop { start, .. } => Some(*start),
+            _ => None,
+        });
+        let from = starts.min().map_or(step, |start| start.min(step));
         let is_message = |step: &Step| matches!(step, Step::Send(_) | Step::Receive(_));
-        !self.steps[usize::from(step)..].iter().any(is_message)
+        !self.steps[usize::from(from)..].iter().any(is_message)
     }
 
     /// Returns the number of bytes, modulo 2^32, that the program has received before a step.

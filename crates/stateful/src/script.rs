@@ -60,26 +60,26 @@ impl Script {
         if !matches!(self.pieces.last(), Some((_, Piece::Pattern))) {
             self.pieces.push((self.len, Piece::Pattern));
         }
-        self.len += len;
+        self.len = self.len.saturating_add(len);
     }
 
     /// Appends these bytes.
     pub(crate) fn push_bytes(&mut self, bytes: Arc<[u8]>) {
         let len = bytes.len() as u64;
         self.pieces.push((self.len, Piece::Bytes(bytes)));
-        self.len += len;
+        self.len = self.len.saturating_add(len);
     }
 
     /// Appends `count` times what `body` has.
     pub(crate) fn push_repeated(&mut self, count: u64, body: Self) {
-        let len = body.len * count;
+        let len = body.len.saturating_mul(count);
         match body.is_pattern() {
             // The pattern goes on over all rounds.
             true if len > 0 => self.push_pattern(len),
             true => {}
             false => {
                 self.pieces.push((self.len, Piece::Repeated(body)));
-                self.len += len;
+                self.len = self.len.saturating_add(len);
             }
         }
     }

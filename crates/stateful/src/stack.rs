@@ -196,7 +196,7 @@ impl Stack {
     #[inline(always)]
     pub fn note(&mut self, number: usize, frame: &[u8]) -> Note {
         let noted = &mut self.burst[number];
-        noted.key = None;
+        (noted.key, noted.is_unknown) = (None, false);
         let headers = match read(frame) {
             Ok(headers) => headers,
             Err(NotRead::Foreign) => return self.note_foreign(frame),
@@ -233,11 +233,15 @@ impl Stack {
     /// Counts a packet with a wrong checksum, and marks the connection that it seems to be of.
     #[cold]
     fn note_bad_checksum(&mut self, frame: &[u8]) -> Note {
-        if let Some(ends) = Ends::of_frame(frame).map(Ends::reversed) {
+        let ends = Ends::of_frame(frame).map(Ends::reversed);
+        let is_ours =
+            |ends: &Ends| own_number(self.role, &self.addresses, ends.addresses[0]).is_some();
+        if let Some(ends) = ends.filter(is_ours) {
+            // Another worker may know a peer that this one does not.
             let key = self.key_of(&ends);
             if let Some(id) = key.and_then(|key| self.table.find(&key, key.hash())) {
                 self.table.records[id as usize].set(flag::BAD_CHECKSUM);
-            } else if let Some(worker) = key.and_then(|_| self.other_owner(ends)) {
+            } else if let Some(worker) = self.other_owner(ends) {
                 return Note::OfWorker(worker);
             }
         }

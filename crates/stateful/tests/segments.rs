@@ -484,3 +484,38 @@ fn a_reset_that_the_program_has_is_no_failure() {
         }
     }
 }
+
+/// A device that resets connections before their end is not taken for the client.
+#[test]
+fn a_reset_before_the_end_of_the_program_is_a_failure() {
+    let rounds = "{ repeat = 3, do = [{ receive = 5 }, { send = 5 }, { delay_ms = 50 }] }";
+    let client = "{ repeat = 3, do = [{ send = \"hello\" }, { receive = 5 }] }, \"reset\"";
+    let once = "{ receive = 5 }, { send = 5 }, \"wait_for_close\"";
+    let client_once = "{ send = \"hello\" }, { receive = 5 }, \"reset\"";
+    for (programs, acknowledged, completed) in
+        [([client, rounds], 5, 0), ([client_once, once], 5, 1), ([client_once, once], 4, 0)]
+    {
+        let mut end = End::new(Role::Server, programs);
+        end.establish();
+        let request = Segment { data: b"hello".to_vec(), ..end.next(ACK | PSH) };
+        assert_eq!(end.hear(&request).last().unwrap().data.len(), 5);
+        end.seq += 5;
+        end.ack = end.ack.wrapping_add(acknowledged);
+        end.hear(&end.next(RST | ACK));
+        let counts = (end.count(Counter::Completed), end.count(Counter::Reset));
+        assert_eq!(counts, (completed, 1 - completed), "{programs:?}, {acknowledged}");
+    }
+}
+
+/// What is noted of a frame does not stay for the next one at its place in a burst.
+#[test]
+fn a_foreign_frame_is_not_answered_as_the_one_before_it() {
+    let mut end = End::new(Role::Server, EXCHANGE);
+    let frame = FrameBuilder::ipv4([10, 0, 0, 99], SERVER).tcp(7, SERVER_PORT).macs(PEER, OURS);
+    let frame = frame.seq(1).ack(2).flags(ACK).window(9).build();
+    assert_eq!(end.collect(|stack, now, out| hear_frame(stack, &frame, now, out)).len(), 1);
+    let mut damaged = frame.clone();
+    damaged[Ethernet::LEN + 24] ^= 1;
+    assert_eq!(end.collect(|stack, now, out| hear_frame(stack, &damaged, now, out)), []);
+    assert_eq!(end.count(Counter::BadChecksums), 1);
+}

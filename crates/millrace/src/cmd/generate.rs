@@ -50,14 +50,17 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
         let tasks = (args.workers, args.senders);
         let (cpus, gateways) = (args.cpus.clone(), args.gateways.clone());
         let workers = WorkerArgs::new(tasks, cpus, gateways, args.serve.ends());
-        let profile = args.stateful.profile_of_daemon()?;
-        return serve::run(address, &args.serve, args.ports.as_ref().zip(Some(&workers)), profile);
+        let ports = args.ports.as_ref().zip(Some(&workers));
+        return serve::run(address, &args.serve, ports, &args.stateful);
     }
     if args.serve.ends().is_given() {
         bail!(
             "--clients, --servers, --rx-queues and --tx-queues need --daemon: leave them out; \
              --stateful has the addresses of its profile"
         );
+    }
+    if args.stateful.capacity_of_daemon().is_some() && !args.stateful.is_given() {
+        bail!("--capacity needs --stateful or --daemon: leave it out");
     }
     if args.stateful.is_given() {
         return stateful::run(&args, &link);
@@ -245,7 +248,7 @@ Examples:
       A million packets to a reflector and back.
 
 Exit status: 0 good; 1 packets of streams were lost or not sent, a connection failed or none was
-established, or the run failed; 2 wrong use.";
+answered, or the run failed; 2 wrong use.";
 
 /// Splits a value of `--stream` into keys and values; fails if they are no valid stream.
 pub(in crate::cmd) fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {

@@ -18,6 +18,17 @@ pub(crate) struct EndTotals {
     pub(crate) longest_gap_ns: u64,
 }
 
+/// Share of connections that may be due and not opened yet.
+const OVERDUE_MAX: f64 = 0.001;
+/// Seconds of the rate that may be due in addition: another program may have the cpu that long.
+const OVERDUE_S: f64 = 0.01;
+
+/// Returns how many connections may be due and not opened before the generator counts as too slow,
+/// by those attempted and the rate. One is due in the last moment of any run.
+pub(crate) fn overdue_max(attempted: u64, cps: f64) -> f64 {
+    attempted as f64 * OVERDUE_MAX + cps * OVERDUE_S + 1.0
+}
+
 impl EndTotals {
     fn add(&mut self, report: &ConnectionsReport) {
         self.counters.add(&report.counters);

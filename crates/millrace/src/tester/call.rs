@@ -31,9 +31,10 @@ impl Call {
     /// Parses a line.
     pub(super) fn parse(line: &[u8]) -> Self {
         let form = "must be a JSON object in one line, such as {\"start\": {\"cps\": 1000}}";
+        // Of what is no call, no id can be read (section 5).
         let refuse = |text: String, fault| Self {
-            request: Err(Refusal::new("", text).of(fault)),
-            form: Form::Member,
+            request: Err(Refusal::new("", text).with_fault(fault)),
+            form: Form::Response(Value::Null),
         };
         match serde_json::from_slice(line) {
             Err(error) => refuse(format!("{form}: {error}"), Fault::Json),
@@ -43,7 +44,7 @@ impl Call {
             Ok(Value::Object(members)) => {
                 Self { request: Request::from_member(&members), form: Form::Member }
             }
-            Ok(_) => refuse(form.to_owned(), Fault::Form),
+            Ok(_) => refuse(form.to_owned(), Fault::Request),
         }
     }
 
@@ -53,9 +54,8 @@ impl Call {
             (Some(id @ (Value::String(_) | Value::Number(_) | Value::Null)), _) => {
                 Form::Response(id.clone())
             }
-            // Of what is no call, the id cannot be read (section 5).
             (Some(_), _) => Form::Response(Value::Null),
-            (None, Err(Refusal { fault: Fault::Form, .. })) => Form::Response(Value::Null),
+            (None, Err(Refusal { fault: Fault::Request, .. })) => Form::Response(Value::Null),
             (None, _) => Form::Nothing,
         };
         Self { request, form }
@@ -64,7 +64,8 @@ impl Call {
 
 /// Reads a call of JSON-RPC 2.0 (section 4 of its specification).
 fn read_call(members: &Map<String, Value>) -> Result<Request, Refusal> {
-    let refuse = |field: &str, text: &str| Err(Refusal::new(field, text).of(Fault::Form));
+    let refuse =
+        |field: &str, text: &str| Err(Refusal::new(field, text).with_fault(Fault::Request));
     if members["jsonrpc"] != JSON_RPC {
         return refuse("jsonrpc", "must be \"2.0\"");
     }
@@ -109,7 +110,7 @@ impl Form {
 fn code(fault: Fault) -> i32 {
     match fault {
         Fault::Json => -32700,
-        Fault::Form => -32600,
+        Fault::Request => -32600,
         Fault::Method => -32601,
         Fault::Field => -32602,
         Fault::Execution => -32000,

@@ -4,7 +4,7 @@
 
 use super::call::Call;
 use super::protocol::{Answer, Done, Fault, LINE_MAX, ProfileStart, Refusal, Request, to_line};
-use super::{Tester, TesterError};
+use super::{CAPACITY, OfferedProfile, Tester, TesterError};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 use stateful::Profile;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -34,7 +34,9 @@ pub(crate) struct Daemon {
     /// Number of the client that has started the last load.
     owner: Arc<AtomicUsize>,
     /// The profile that clients start by default.
-    profile: Option<Arc<Profile>>,
+    profile: Option<OfferedProfile>,
+    /// Most connections that a client's profile may keep open.
+    capacity: u32,
 }
 
 /// The owner before any load.
@@ -69,12 +71,17 @@ impl Daemon {
         let mut clients = Clients { all: Vec::new(), idle, owner: Arc::clone(&owner) };
         let accept = move || clients.accept(&listener, &sender);
         thread::Builder::new().name("daemon".to_owned()).spawn(accept)?;
-        Ok(Self { address, requests, owner, profile: None })
+        Ok(Self { address, requests, owner, profile: None, capacity: CAPACITY })
     }
 
     /// Lets clients start this profile without sending it.
-    pub(crate) fn offer(&mut self, profile: Option<Arc<Profile>>) {
-        self.profile = profile;
+    pub(crate) fn offer(&mut self, profile: OfferedProfile) {
+        self.profile = Some(profile);
+    }
+
+    /// Lets profiles that clients send keep so many connections open.
+    pub(crate) fn allow(&mut self, capacity: u32) {
+        self.capacity = capacity;
     }
 
     /// Returns the address at which it listens.
@@ -96,11 +103,8 @@ impl Daemon {
             };
             match kind {
                 Kind::Request(request, reply) => {
-                    if matches!(request, Request::Start(_) | Request::StartProfile(_)) {
-                        self.owner.store(client, Ordering::SeqCst);
-                    }
                     // An error means that the client has gone.
-                    let _ = reply.try_send(self.answer(request, tester, interrupted));
+                    let _ = reply.try_send(self.answer(client, request, tester, interrupted));
                 }
                 // Nobody else would end its load.
                 Kind::Gone if self.owner.load(Ordering::SeqCst) == client => tester.stop()?,
@@ -110,19 +114,28 @@ impl Daemon {
         tester.stop()
     }
 
-    /// Carries out a request.
+    /// Carries out a request of a client.
     fn answer(
         &self,
+        client: usize,
         request: Request,
         tester: &mut dyn Tester,
         interrupted: &AtomicBool,
     ) -> Answer {
         let done = match request {
-            Request::Start(load) => tester.start(&load),
-            Request::StartProfile(start) => match self.profile(&start) {
-                Ok(profile) => tester.start_profile(&profile, start.multiplier, start.ramp_up_s),
-                Err(refusal) => return Answer::Error(refusal),
-            },
+            Request::Start(load) => {
+                self.owner.store(client, Ordering::SeqCst);
+                tester.start(&load)
+            }
+            Request::StartProfile(start) => {
+                let profile = match self.profile(&start) {
+                    Ok(profile) => profile,
+                    // The load of another client goes on.
+                    Err(refusal) => return Answer::Error(refusal),
+                };
+                self.owner.store(client, Ordering::SeqCst);
+                tester.start_profile(&profile, start.multiplier, start.ramp_up_s)
+            }
             Request::Update(rate) => tester.update(rate.cps),
             Request::Multiply(new) => tester.multiply(new.multiplier),
             Request::Stop(_) => tester.stop(),
@@ -141,17 +154,25 @@ impl Daemon {
     }
 
     /// Returns the profile that a client has sent, or that of the command line. A client's may name
-    /// no files: it would read any file of this host.
-    fn profile(&self, start: &ProfileStart) -> Result<Arc<Profile>, Refusal> {
-        let refuse = |text: String| Refusal::new("start.profile", text).of(Fault::Field);
+    /// no files, or a client could read any file of this host.
+    fn profile(&self, start: &ProfileStart) -> Result<OfferedProfile, Refusal> {
+        let refuse = |text: String| Refusal::new("start.profile", text).with_fault(Fault::Field);
         let Some(text) = &start.profile else {
-            let own = self.profile.clone();
             let text = "the daemon has none: start it with --stateful PROFILE, or send one";
-            return own.ok_or_else(|| refuse(text.to_owned()));
+            return self.profile.clone().ok_or_else(|| refuse(text.to_owned()));
         };
         let no_files = |_: &Path| Err("a profile that a client sends may name no files".to_owned());
-        let profile = Profile::from_toml(text, &no_files);
-        profile.map(Arc::new).map_err(|error| refuse(format!("{:#}", anyhow::Error::new(error))))
+        let profile = Profile::from_toml(text, &no_files)
+            .map_err(|error| refuse(format!("{:#}", anyhow::Error::new(error))))?;
+        let open = profile.templates.iter().filter(|it| it.is_continuous).filter_map(|it| it.limit);
+        let (open, most) = (open.fold(0, u64::saturating_add), self.capacity);
+        if open > most.into() {
+            let way_out = "start the daemon with --capacity for more";
+            return Err(refuse(format!(
+                "{open} connections are open at a time, and there is room for {most}: {way_out}"
+            )));
+        }
+        Ok(OfferedProfile { profile: Arc::new(profile), capacity: most })
     }
 }
 
@@ -263,6 +284,10 @@ impl Client {
                 }
             };
             stream.write_all(&form.to_line(&answer))?;
+            // It is another protocol, such as HTTP, whose body a web page may have written.
+            if matches!(&answer, Answer::Error(Refusal { fault: Fault::Json, .. })) {
+                return Ok(());
+            }
         }
     }
 }

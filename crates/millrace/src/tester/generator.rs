@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Implements [`Tester`] by the stateful generator of this process.
 
+use super::load::is_allowed;
 use super::statistics::{FailureCounts, LatencyPercentiles, Side, TrafficCounts};
-use super::{HELD_MAX, Load, Tester, TesterError, TesterStatistics};
-use crate::connections::{EndTotals, PortCounts, Session, SessionOptions, Totals};
+use super::{Load, OfferedProfile, Tester, TesterError, TesterStatistics};
+use crate::connections::{EndTotals, PortCounts, Session, SessionOptions, Totals, overdue_max};
 use crate::ports::PortNames;
 use hdrhistogram::Histogram;
 use stateful::{AddressRange, Counter, Counters, Profile, Timeouts};
@@ -20,10 +21,6 @@ const ABORTING: Duration = Duration::from_secs(2);
 const TURN: Duration = Duration::from_millis(10);
 /// Time for packets on their way to arrive.
 const ON_THEIR_WAY: Duration = Duration::from_millis(100);
-/// Share of connections that may be due and not opened yet.
-const OVERDUE_MAX: f64 = 0.001;
-/// Seconds of the rate that may be due in addition: another program may have the cpu that long.
-const OVERDUE_S: f64 = 0.01;
 /// Share of the connections that are due and must be opened until a load stops.
 const OPENED_MIN: f64 = 0.99;
 /// Times that connections had to wait for room at the port, for each one opened, from which on the
@@ -38,9 +35,9 @@ const FCS: u64 = 4;
 pub(crate) struct GeneratorTester {
     session: Session,
     profile: Arc<Profile>,
-    /// What runs, or ran last. Of a client's profile, only the rate and the ramp count.
+    /// The last load. For a profile of a client, only `cps` and `ramp_up_s` mean something.
     load: Load,
-    /// True if the profile was made from the load.
+    /// True if the profile was made from the load, and the tasks have it.
     is_of_load: bool,
     /// Addresses of the clients and servers of loads.
     addresses: [AddressRange; 2],
@@ -91,6 +88,15 @@ impl GeneratorTester {
         cps / self.profile.cps()
     }
 
+    /// Gives the tasks another profile. If one of them does not take it, the next load is started
+    /// with a new profile, too.
+    fn replace_profile(&mut self, profile: &Arc<Profile>, capacity: u32) -> anyhow::Result<()> {
+        self.is_of_load = false;
+        self.session.replace_profile(profile, capacity)?;
+        self.profile = Arc::clone(profile);
+        Ok(())
+    }
+
     /// Starts the load whose profile the session has.
     fn begin(&mut self) -> Result<(), TesterError> {
         self.begin_counting();
@@ -126,7 +132,7 @@ impl GeneratorTester {
     fn limits(&self, [client, server]: &[Counters; 2], overdue: u64) -> [Vec<String>; 2] {
         let (mut limits, mut of_link) = (Vec::new(), Vec::new());
         let attempted = client[Counter::Attempted].max(1);
-        let tolerated = attempted as f64 * OVERDUE_MAX + self.load.cps * OVERDUE_S;
+        let tolerated = overdue_max(attempted, self.load.cps);
         // A load that has stopped was limited if it lacks connections. Some that were late at its
         // end were late at its beginning, too.
         let lacks = |seconds: f64| (attempted as f64) < OPENED_MIN * self.load.cps * seconds - 1.0;
@@ -162,6 +168,11 @@ impl GeneratorTester {
         }
         [limits, of_link]
     }
+}
+
+/// Returns the rate of a profile, unless it is too high.
+fn allowed(cps: f64) -> Result<f64, TesterError> {
+    if is_allowed(cps) { Ok(cps) } else { Err(TesterError::TooFast { cps }) }
 }
 
 /// Returns the frames that a port dropped because this host was too slow.
@@ -233,10 +244,9 @@ impl Tester for GeneratorTester {
         self.stop()?;
         let same = Load { cps: self.load.cps, ramp_up_s: self.load.ramp_up_s, ..*load };
         if same != self.load || !self.is_of_load {
-            self.profile = Arc::new(profile_of(load, self.addresses)?);
+            let profile = Arc::new(profile_of(load, self.addresses)?);
             let held = load.total_flows.filter(|_| load.hold_ms > 0);
-            let capacity = held.unwrap_or(0).max(CAPACITY);
-            self.session.replace_profile(&self.profile, capacity)?;
+            self.replace_profile(&profile, held.unwrap_or(0).max(CAPACITY))?;
         }
         (self.load, self.is_of_load) = (*load, true);
         self.begin()
@@ -244,17 +254,14 @@ impl Tester for GeneratorTester {
 
     fn start_profile(
         &mut self,
-        profile: &Arc<Profile>,
+        OfferedProfile { profile, capacity }: &OfferedProfile,
         multiplier: f64,
         ramp_up_s: u32,
     ) -> Result<(), TesterError> {
+        let cps = allowed(profile.cps() * multiplier)?;
         self.stop()?;
-        self.profile = Arc::clone(profile);
-        let held: Option<u64> = profile.templates.iter().map(|it| it.limit).sum();
-        let capacity = held.unwrap_or(0).clamp(CAPACITY.into(), HELD_MAX.into());
-        self.session.replace_profile(&self.profile, capacity as u32)?;
-        self.load = Load { ramp_up_s, ..Load::of_rate(profile.cps() * multiplier) };
-        self.is_of_load = false;
+        self.replace_profile(profile, *capacity)?;
+        self.load = Load { ramp_up_s, ..Load::of_rate(cps) };
         self.begin()
     }
 
@@ -262,7 +269,7 @@ impl Tester for GeneratorTester {
         match (self.is_running, self.is_of_load) {
             (false, _) => Err(TesterError::Idle),
             (true, true) => Err(TesterError::NoProfileRuns),
-            (true, false) => self.update(self.profile.cps() * multiplier),
+            (true, false) => self.update(allowed(self.profile.cps() * multiplier)?),
         }
     }
 

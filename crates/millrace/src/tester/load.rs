@@ -153,6 +153,11 @@ pub(crate) fn rate_from_json(value: &Value) -> Result<f64, LoadError> {
     read_cps(value, &[CPS]).map(|(_, cps)| cps)
 }
 
+/// True if a rate is not above the largest one that a tester accepts.
+pub(crate) fn is_allowed(cps: f64) -> bool {
+    cps <= CPS.max
+}
+
 /// Returns the seconds in which a rate grows, of an object that may have other fields.
 pub(crate) fn ramp_from_json(value: &Value) -> Result<u32, LoadError> {
     let default = f64::from(Load::of_rate(1.0).ramp_up_s);

@@ -93,7 +93,7 @@ pub(super) enum Fault {
     /// The line is no JSON.
     Json,
     /// It is no request.
-    Form,
+    Request,
     /// There is no such request.
     Method,
     /// A field of the request is missing, unknown or wrong.
@@ -109,7 +109,7 @@ impl Refusal {
     }
 
     /// Returns it with another fault.
-    pub(super) fn of(self, fault: Fault) -> Self {
+    pub(super) fn with_fault(self, fault: Fault) -> Self {
         Self { fault, ..self }
     }
 
@@ -135,7 +135,7 @@ impl Request {
         let mut members = members.iter();
         let (Some((name, value)), None) = (members.next(), members.next()) else {
             let text = format!("must have one member, one of {REQUESTS}");
-            return Err(Refusal::new("", text).of(Fault::Form));
+            return Err(Refusal::new("", text).with_fault(Fault::Request));
         };
         Self::from_fields(name, value)
     }
@@ -143,15 +143,15 @@ impl Request {
     /// Reads a request of this name from its fields.
     pub(super) fn from_fields(name: &str, value: &Value) -> Result<Self, Refusal> {
         let within = |error: LoadError| match error.field.as_str() {
-            "" => Refusal::new(name, error.text).of(Fault::Field),
-            field => Refusal::new(&format!("{name}.{field}"), error.text).of(Fault::Field),
+            "" => Refusal::new(name, error.text).with_fault(Fault::Field),
+            field => Refusal::new(&format!("{name}.{field}"), error.text).with_fault(Fault::Field),
         };
         let has = |field: &str| value.get(field).is_some();
         match name {
             "start" if has("profile") || has("multiplier") => start_profile(value),
             "start" => Load::from_json(value).map(Self::Start).map_err(within),
             "update" if has("multiplier") => {
-                only(name, value, &["multiplier"])?;
+                refuse_unknown_fields(name, value, &["multiplier"])?;
                 let multiplier = multiplier(name, value)?;
                 Ok(Self::Multiply(NewMultiplier { multiplier }))
             }
@@ -159,17 +159,19 @@ impl Request {
                 let cps = rate_from_json(value).map_err(within)?;
                 Ok(Self::Update(NewRate { cps }))
             }
-            "stop" => only(name, value, &[]).map(|()| Self::Stop(Nothing {})),
-            "stats" => only(name, value, &[]).map(|()| Self::Stats(Nothing {})),
-            "clear" => only(name, value, &[]).map(|()| Self::Clear(Nothing {})),
+            "stop" => refuse_unknown_fields(name, value, &[]).map(|()| Self::Stop(Nothing {})),
+            "stats" => refuse_unknown_fields(name, value, &[]).map(|()| Self::Stats(Nothing {})),
+            "clear" => refuse_unknown_fields(name, value, &[]).map(|()| Self::Clear(Nothing {})),
             "advance" => {
                 let seconds = value.as_f64().filter(|it| (0.0..=ADVANCE_MAX_S).contains(it));
                 let range = format!("must be a number of seconds up to {ADVANCE_MAX_S}");
-                seconds.map(Self::Advance).ok_or_else(|| Refusal::new(name, range).of(Fault::Field))
+                seconds
+                    .map(Self::Advance)
+                    .ok_or_else(|| Refusal::new(name, range).with_fault(Fault::Field))
             }
             _ => {
                 let text = format!("no such request; there are {REQUESTS}");
-                Err(Refusal::new(name, text).of(Fault::Method))
+                Err(Refusal::new(name, text).with_fault(Fault::Method))
             }
         }
     }
@@ -177,18 +179,18 @@ impl Request {
 
 /// Reads the start of a profile.
 fn start_profile(value: &Value) -> Result<Request, Refusal> {
-    only("start", value, &["profile", "multiplier", "ramp_up_s"])?;
+    refuse_unknown_fields("start", value, &["profile", "multiplier", "ramp_up_s"])?;
     let profile = match value.get("profile") {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => Some(text.clone()),
         Some(other) => {
             let text = format!("must be the text of a profile in TOML, or null, not {other}");
-            return Err(Refusal::new("start.profile", text).of(Fault::Field));
+            return Err(Refusal::new("start.profile", text).with_fault(Fault::Field));
         }
     };
     let multiplier = multiplier("start", value)?;
     let ramp_up_s = ramp_from_json(value).map_err(|error| {
-        Refusal::new(&format!("start.{}", error.field), error.text).of(Fault::Field)
+        Refusal::new(&format!("start.{}", error.field), error.text).with_fault(Fault::Field)
     })?;
     Ok(Request::StartProfile(ProfileStart { profile, multiplier, ramp_up_s }))
 }
@@ -199,14 +201,15 @@ fn multiplier(name: &str, value: &Value) -> Result<f64, Refusal> {
     let [min, max] = MULTIPLIERS;
     given.as_f64().filter(|it| (min..=max).contains(it)).ok_or_else(|| {
         let text = format!("must be a number from {min} to {max}, not {given}");
-        Refusal::new(&format!("{name}.multiplier"), text).of(Fault::Field)
+        Refusal::new(&format!("{name}.multiplier"), text).with_fault(Fault::Field)
     })
 }
 
 /// Refuses what is no object, and fields that are not known.
-fn only(name: &str, value: &Value, known: &[&str]) -> Result<(), Refusal> {
-    let members =
-        value.as_object().ok_or_else(|| Refusal::new(name, "must be {}").of(Fault::Field))?;
+fn refuse_unknown_fields(name: &str, value: &Value, known: &[&str]) -> Result<(), Refusal> {
+    let members = value
+        .as_object()
+        .ok_or_else(|| Refusal::new(name, "must be {}").with_fault(Fault::Field))?;
     let Some(field) = members.keys().find(|field| !known.contains(&field.as_str())) else {
         return Ok(());
     };
@@ -214,5 +217,5 @@ fn only(name: &str, value: &Value, known: &[&str]) -> Result<(), Refusal> {
         [] => "no such field".to_owned(),
         known => format!("no such field; there are {}", known.join(", ")),
     };
-    Err(Refusal::new(&format!("{name}.{field}"), text).of(Fault::Field))
+    Err(Refusal::new(&format!("{name}.{field}"), text).with_fault(Fault::Field))
 }

@@ -179,7 +179,7 @@ impl<O: Output> Context<'_, O> {
             // Only at exactly the expected number. Elsewhere in the window, a peer that means it
             // answers our acknowledgement with a RST at this number (RFC 5961 section 3.2).
             if ahead == 0 {
-                return Some(self.reset(end));
+                return Some(self.reset(end, headers));
             }
             if ahead < WINDOW_MAX.into() {
                 self.answer_at_once(end);
@@ -238,19 +238,25 @@ impl<O: Output> Context<'_, O> {
         self.output(end);
     }
 
-    fn reset(&mut self, end: &Endpoint) -> Fate {
+    fn reset(&mut self, end: &Endpoint, headers: &Headers) -> Fate {
         match end.state {
             State::TimeWait | State::Kept => Fate::Open,
             State::SynReceived => Fate::Ended(Counter::NoSynAck),
             // All data was exchanged, and the peer has forgotten the connection before us: no reset
             // to tell of (section 3.10.7.4).
             State::Closing | State::LastAck => Fate::Ended(Counter::Completed),
-            // It is how the peer's program ends.
-            _ if self.program_of_peer().resets() && self.program().is_exchanged_at(end.step) => {
-                Fate::Ended(Counter::Completed)
-            }
+            _ if self.is_planned_reset(end, headers) => Fate::Ended(Counter::Completed),
             _ => Fate::Ended(Counter::Reset),
         }
+    }
+
+    /// True if the peer's program ends by a reset, this end has sent and received everything, and
+    /// the peer has it.
+    fn is_planned_reset(&self, end: &Endpoint, headers: &Headers) -> bool {
+        let acknowledged = if headers.flags & ACK == 0 { end.una } else { headers.ack };
+        self.program_of_peer().is_ended_by_reset()
+            && self.program().has_no_message_from(end.step)
+            && !is_before(acknowledged, end.written)
     }
 
     fn establish_server(&mut self, end: &mut Endpoint) {

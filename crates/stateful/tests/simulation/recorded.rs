@@ -152,7 +152,8 @@ fn sessions_of_one_port_are_told_apart() {
     assert_eq!(read(&packets, Some("tcp/80"), Pauses::All).unwrap().templates.len(), 2);
     assert_eq!(read(&packets, Some("2-9"), Pauses::All).unwrap().templates[0].name, "1/2");
     let fault = read(&packets, Some("udp,7"), Pauses::All).unwrap_err();
-    assert!(fault.contains("none of its 2 sessions is chosen: "), "{fault}");
+    let sessions = "tcp 10.0.0.1:4000 to 10.0.0.2:80, tcp 10.0.0.1:4001 to 10.0.0.2:80";
+    assert!(fault.ends_with(&format!("none of its 2 sessions is chosen: {sessions}")), "{fault}");
     for wrong in ["", "sctp", "tcp/x", "0", "3-2", "tcp/80/1"] {
         let fault = read(&packets, Some(wrong), Pauses::All).unwrap_err();
         assert!(fault.contains("is none of tcp, udp, tcp/PORT"), "{wrong}: {fault}");

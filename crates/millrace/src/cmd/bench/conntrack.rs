@@ -98,7 +98,8 @@ struct RateArgs {
     /// Search up to N connections per second; by default 2M, for long-lived ones 10k
     #[arg(long, value_name = "N", value_parser = cps::rate, conflicts_with = "cps")]
     max_cps: Option<f64>,
-    /// Measure at most N rates in a bisection; by default until the rate is known to 0.5 %
+    /// Measure at most N rates, and N more each time the result is refuted; by default until the
+    /// rate is known to 0.5 %
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
           conflicts_with = "cps")]
     max_iterations: Option<u32>,

@@ -52,8 +52,8 @@ pub(crate) struct CpsArgs {
     /// Ports A,B: clients are on A, servers on B
     #[arg(value_name = "PORTS", required_unless_present_any = ["server", "simulate"])]
     ports: Option<PortNames>,
-    /// Measure at most N rates in a bisection; by default until the rate is known to 0.5 %, and
-    /// until Ctrl-C with --compat
+    /// Measure at most N rates, and N more each time the result is refuted; by default until the
+    /// rate is known to 0.5 %, and until Ctrl-C with --compat
     #[arg(long, short = 'i', value_name = "N", value_parser = options::whole::<1, 1_000_000_000>)]
     max_iterations: Option<u32>,
     /// Measure each rate for S seconds, 1 to 600

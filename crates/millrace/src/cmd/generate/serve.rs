@@ -2,19 +2,18 @@
 //! Implements `millrace gen --daemon`: a daemon that generates connections as its clients ask.
 
 use super::metrics;
+use super::stateful::StatefulArgs;
 use crate::cmd::in_process_tester::{EndArgs, InProcess, WorkerArgs};
 use crate::ports::PortNames;
 use crate::signals;
 use crate::tester::{Daemon, SimulatedDevice};
 use anyhow::{Context, bail};
 use report::output::write_line;
-use stateful::Profile;
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-/// Port of the daemon, and of that of TRex.
+/// Port by default, as of TRex's daemon.
 const PORT: &str = "4501";
 
 /// Options of the daemon.
@@ -32,7 +31,8 @@ pub(super) struct ServeArgs {
         "streams", "rate", "send_on_time", "profile", "backend", "verify", "reflector", "stats",
         "payload", "duration", "ramp", "receivers", "json", "metrics",
         "live", "html", "csv", "pcapng", "interval", "selftest", "late",
-        "ends", "capacity", "impair",
+        "ends", "impair", "mtu", "seed", "rx_descriptors", "tx_descriptors", "rx_burst", "tx_burst",
+        "trex_cfg",
     ])]
     serve: Option<SocketAddr>,
     #[command(flatten)]
@@ -59,8 +59,9 @@ pub(super) fn run(
     address: SocketAddr,
     args: &ServeArgs,
     ports: Option<(&PortNames, &WorkerArgs)>,
-    profile: Option<Profile>,
+    stateful: &StatefulArgs,
 ) -> anyhow::Result<ExitCode> {
+    let profile = stateful.profile_of_daemon()?;
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     let in_process = match (args.simulate, ports) {
         (Some(device), _) => InProcess::Simulated(device),
@@ -69,7 +70,12 @@ pub(super) fn run(
     };
     let mut daemon = Daemon::listen(address)
         .with_context(|| format!("--daemon {address}: cannot listen there"))?;
-    daemon.offer(profile.map(Arc::new));
+    if let Some(capacity) = stateful.capacity_of_daemon() {
+        daemon.allow(capacity);
+    }
+    if let Some(profile) = profile {
+        daemon.offer(profile);
+    }
     let mut tester = in_process.open(&interrupted)?;
     let text = format!("millrace: the generator listens at {}", daemon.address());
     write_line(io::stderr(), text);

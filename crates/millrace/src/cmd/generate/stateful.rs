@@ -18,6 +18,7 @@ use crate::connections::{
     Totals, read_profile,
 };
 use crate::signals;
+use crate::tester::OfferedProfile;
 use anyhow::{Context, bail};
 use faults::is_unanswered;
 use generator::BadLink;
@@ -77,7 +78,7 @@ pub(super) struct StatefulArgs {
     #[arg(long, value_name = "ENDS", value_enum, requires = "stateful")]
     ends: Option<Ends>,
     /// Have up to N connections open at a time; each takes 94 bytes at each end
-    #[arg(long, value_name = "N", value_parser = number, requires = "stateful")]
+    #[arg(long, value_name = "N", value_parser = number)]
     capacity: Option<f64>,
     /// Impair frames between the ends and their ports, in both directions
     ///
@@ -112,11 +113,17 @@ impl StatefulArgs {
 
     /// Returns the profile that a daemon offers, with the rates of the options, if the command line
     /// names one.
-    pub(super) fn profile_of_daemon(&self) -> anyhow::Result<Option<Profile>> {
+    pub(super) fn profile_of_daemon(&self) -> anyhow::Result<Option<OfferedProfile>> {
         let Some(path) = &self.stateful else { return Ok(None) };
         let (mut profile, plan) = self.profile(path)?;
         profile.templates.iter_mut().for_each(|template| template.cps *= plan.multiplier);
-        Ok(Some(profile))
+        let capacity = self.capacity(&plan);
+        Ok(Some(OfferedProfile { profile: Arc::new(profile), capacity }))
+    }
+
+    /// Returns how many connections a daemon's clients may keep open, if the command line says so.
+    pub(super) fn capacity_of_daemon(&self) -> Option<u32> {
+        self.capacity.map(|it| it as u32)
     }
 
     /// True if the traffic is stateful.

@@ -26,11 +26,12 @@ impl Tester for Noting {
 
     fn start_profile(
         &mut self,
-        profile: &Arc<Profile>,
+        OfferedProfile { profile, capacity }: &OfferedProfile,
         multiplier: f64,
         ramp_up_s: u32,
     ) -> Result<(), TesterError> {
-        self.note(format!("start {} x {multiplier} in {ramp_up_s} s", profile.cps()))
+        let cps = profile.cps();
+        self.note(format!("start {cps} x {multiplier} in {ramp_up_s} s, {capacity}"))
     }
 
     fn multiply(&mut self, multiplier: f64) -> Result<(), TesterError> {
@@ -66,12 +67,13 @@ fn serve(tester: &mut dyn Tester, clients: impl FnOnce(SocketAddr) + Send) {
 
 /// Does so, with a profile that clients may start.
 fn serve_profile(
-    profile: Option<Arc<Profile>>,
+    profile: Option<OfferedProfile>,
     tester: &mut dyn Tester,
     clients: impl FnOnce(SocketAddr) + Send,
 ) {
     let mut daemon = Daemon::listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    daemon.offer(profile);
+    daemon.allow(5000);
+    profile.into_iter().for_each(|profile| daemon.offer(profile));
     let (end, address) = (AtomicBool::new(false), daemon.address());
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -95,16 +97,17 @@ fn ask(address: SocketAddr, lines: &str) -> Vec<String> {
 fn each_line_has_an_answer() {
     let noted = Arc::new(Mutex::new(Vec::new()));
     serve(&mut Noting(Arc::clone(&noted)), |address| {
-        let lines = "{\"start\": {\"cps\": 1000}}\n{\"update\":{\"cps\":7}}\nGET / HTTP/1.1\n\
+        let lines = "{\"start\": {\"cps\": 1000}}\n{\"update\":{\"cps\":7}}\n[]\n\
                      {\"start\": {\"cps\": 1000, \"messages\": 0}}\n{\"advance\": 1}\n\
-                     {\"clear\": {}}\n{\"stats\": {}}";
+                     {\"clear\": {}}\n{\"stats\": {}}\n\
+                     GET / HTTP/1.1\n{\"clear\": {}}";
         let answers = ask(address, lines);
         assert_eq!(answers[0], "{\"ok\":{\"simulated\":false}}");
         assert_eq!(
             answers[1],
             "{\"error\":{\"field\":\"\",\"text\":\"no load runs: start one first\"}}"
         );
-        assert!(answers[2].starts_with("{\"error\":{\"field\":\"\",\"text\":\"must be a JSON obj"));
+        assert!(answers[2].contains("\"code\":-32600") && answers[2].contains("\"id\":null"));
         assert_eq!(
             answers[3],
             "{\"error\":{\"field\":\"start.messages\",\"text\":\"must be a whole number from 1 to \
@@ -112,7 +115,9 @@ fn each_line_has_an_answer() {
         );
         assert!(answers[4].contains("runs in real time"), "{}", answers[4]);
         assert!(answers[6].starts_with("{\"stats\":{\"elapsed_s\":2.5,\"client\":{\"attempted\""));
-        assert_eq!(answers.len(), 7);
+        // What is no JSON ends the connection: a web page may have sent it.
+        assert!(answers[7].contains("\"code\":-32700"), "{}", answers[7]);
+        assert_eq!(answers.len(), 8);
     });
     // The client that started the load has gone, so the daemon stops it.
     assert_eq!(noted.lock().unwrap()[..3], ["start 1000", "clear", "stop"]);
@@ -129,7 +134,8 @@ fn toml(cps: u32, send: &str) -> String {
 fn profiles_run_with_a_multiplier() {
     let noted = Arc::new(Mutex::new(Vec::new()));
     let own = Profile::from_toml(&toml(100, "send = 3"), &|_| Err(String::new())).unwrap();
-    serve_profile(Some(Arc::new(own)), &mut Noting(Arc::clone(&noted)), |address| {
+    let own = OfferedProfile { profile: Arc::new(own), capacity: 77 };
+    serve_profile(Some(own), &mut Noting(Arc::clone(&noted)), |address| {
         let text = |send| serde_json::to_string(&toml(7, send)).unwrap();
         let (sent, file) = (text("send = 3"), text("send_file = \"/etc/passwd\""));
         let lines = format!(
@@ -148,7 +154,10 @@ fn profiles_run_with_a_multiplier() {
         assert_eq!(answers.len(), 4, "{answers:?}");
     });
     let noted = noted.lock().unwrap();
-    assert_eq!(noted[..3], ["start 100 x 2.5 in 0 s", "multiply 3", "start 7 x 1 in 3 s"]);
+    assert_eq!(
+        noted[..3],
+        ["start 100 x 2.5 in 0 s, 77", "multiply 3", "start 7 x 1 in 3 s, 5000"]
+    );
     serve(&mut Noting(Arc::default()), |address| {
         let answers = ask(address, "{\"start\": {\"multiplier\": 2}}\n");
         assert!(
@@ -156,6 +165,27 @@ fn profiles_run_with_a_multiplier() {
             "{answers:?}"
         );
     });
+}
+
+/// A client whose profile is refused does not get the load of another one.
+#[test]
+fn a_refused_start_leaves_a_load_to_its_client() {
+    let noted = Arc::new(Mutex::new(Vec::new()));
+    serve(&mut Noting(Arc::clone(&noted)), |address| {
+        let mut starter =
+            RemoteTester::connect("127.0.0.1", address.port(), WRITE_TIMEOUT).unwrap();
+        starter.start(&Load::of_rate(5000.0)).unwrap();
+        let many = toml(7, "send = 3").replace("cps", "continuous = true\nlimit = 5001\ncps");
+        let line = serde_json::json!({"start": {"profile": many}});
+        let answers = ask(address, &format!("{line}\n{{\"start\":{{\"multiplier\":1}}}}\n"));
+        assert!(answers[0].contains("5001 connections are open at a time"), "{answers:?}");
+        assert!(answers[1].contains("the daemon has none"), "{answers:?}");
+        // The daemon notices that the other one has gone before it answers this.
+        ask(address, "{\"clear\":{}}\n");
+        starter.clear().unwrap();
+        assert_eq!(noted.lock().unwrap()[..], ["start 5000", "clear", "clear"]);
+    });
+    assert_eq!(noted.lock().unwrap()[3], "stop");
 }
 
 /// A client that only watches does not end the load of another one.

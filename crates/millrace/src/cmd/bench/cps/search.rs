@@ -120,23 +120,26 @@ impl<'a> Search<'a> {
                 Some(is_good) => bisection.note(is_good),
                 None => break,
             }
-            if number == 1 && !self.is_answered()? {
+            if number == 1 && !self.try_smallest_if_unanswered()? {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Returns false if no connection of the first rate was answered, and the smallest rate is bad,
-    /// too: no rate between them would say more.
-    fn is_answered(&mut self) -> anyhow::Result<bool> {
+    /// Measures the smallest rate if no connection of the first one was answered. Returns false if
+    /// it is bad, too: no rate between them would say more.
+    fn try_smallest_if_unanswered(&mut self) -> anyhow::Result<bool> {
         let is_unanswered = self.found.counted().last().is_some_and(|it| it.verdict.is_unanswered);
-        if self.settings.rule == Rule::CpsNdr || !is_unanswered || self.is_interrupted() {
+        if self.settings.rule == Rule::CpsNdr || !is_unanswered {
             return Ok(true);
+        }
+        if self.is_interrupted() {
+            return Ok(false);
         }
         let min = self.settings.min_cps;
         self.printer.line(&format!("... no answer; smallest rate: current={}", Short(min)))?;
-        Ok(self.trial(min)? != Some(false))
+        Ok(self.trial(min)? == Some(true))
     }
 
     /// True if a search without a number of iterations ends. cps_ndr.py goes on until Ctrl-C.
@@ -162,7 +165,7 @@ impl<'a> Search<'a> {
     fn confirm(&mut self) -> anyhow::Result<()> {
         let min = self.settings.min_cps;
         let mut ceiling = f64::INFINITY;
-        if self.found.counted().any(|it| it.cps == min && !it.verdict.is_good) {
+        if self.found.counted().any(|it| it.cps == min && it.verdict.is_unanswered) {
             return Ok(());
         }
         for failures in 0.. {

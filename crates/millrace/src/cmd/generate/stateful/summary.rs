@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Prints the totals of a run of stateful traffic.
 
-use crate::connections::{EndTotals, Finished, Totals};
+use crate::connections::{EndTotals, Finished, Totals, overdue_max};
 use hdrhistogram::Histogram;
 use results::units;
 use stateful::{Counter, Latencies};
@@ -87,12 +87,11 @@ fn print_end(out: &mut impl Write, end: &EndTotals, opened_for: Duration) -> io:
     Ok(())
 }
 
-/// True if more connections are due than another program on the cpu explains: those of 10 ms, one
-/// in a thousand, and one more.
+/// True if more connections are due than another program on the cpu explains.
 fn is_late(end: &EndTotals, opened_for: Duration) -> bool {
-    let due = (end.counters[Counter::Attempted] + end.overdue) as f64;
-    let of_10_ms = due / opened_for.as_secs_f64().max(0.01) * 0.01;
-    end.overdue as f64 > of_10_ms + due / 1000.0 + 1.0
+    let attempted = end.counters[Counter::Attempted];
+    let cps = (attempted + end.overdue) as f64 / opened_for.as_secs_f64().max(0.01);
+    end.overdue as f64 > overdue_max(attempted, cps)
 }
 
 /// Returns the counts of an end that are not 0, with their names.
