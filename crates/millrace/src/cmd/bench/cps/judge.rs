@@ -165,7 +165,8 @@ impl Judge<'_> {
 impl Verdict {
     /// Returns by how much open connections grew, if that shows that the device is too slow.
     pub(super) fn growth(&self) -> Option<String> {
-        let share = self.growth_percent.filter(|_| self.is_piling_up)?;
+        // Connections without any answer are no matter of speed.
+        let share = self.growth_percent.filter(|_| self.is_piling_up && !self.is_unanswered)?;
         let why = "the device ends connections slower than they begin";
         Some(format!("{share:.2} % of the connections attempted piled up: {why}"))
     }
