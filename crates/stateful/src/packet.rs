@@ -35,6 +35,7 @@ pub(crate) struct Headers {
 
 impl Headers {
     /// Returns both ends, the receiver first.
+    #[inline(always)]
     pub(crate) fn ends(&self) -> Ends {
         let Self { src, dst, sport, dport, is_udp, .. } = *self;
         Ends { addresses: [dst, src], ports: [dport, sport], is_udp }

@@ -107,10 +107,7 @@ pub enum ProgramError {
     EmptyReceive,
     /// A message that sequence numbers cannot tell from an earlier one, or more bytes than can be
     /// counted.
-    #[error(
-        "send, receive: a message has less than 1073741824 bytes; repeat it for more, up to \
-             2^64 bytes in total"
-    )]
+    #[error("send, receive: a message has less than 2^30 bytes: repeat it for more, below 2^64")]
     TooMuch,
     /// Messages behind a step that ends a round.
     #[error("messages after \"hold\", \"wait_for_close\" or a close cannot be repeated")]
@@ -397,5 +394,10 @@ mod tests {
         assert_eq!(refused(&[Receive(0)]), ProgramError::EmptyReceive);
         assert_eq!(refused(&[Delay(2, 1)]), ProgramError::NegativeDelay);
         assert_eq!(refused(&vec![Send(1); 65_000]), ProgramError::TooLong);
+        // 65535 x 65535 x 5 x 2^30 is more than 2^64.
+        for much in [Send(MESSAGE_MAX - 1), Receive(MESSAGE_MAX - 1)] {
+            let most = Repeat(u16::MAX, vec![Repeat(u16::MAX, vec![much; 5])]);
+            assert_eq!(refused(&[most]), ProgramError::TooMuch);
+        }
     }
 }

@@ -246,3 +246,19 @@ fn a_wrong_checksum_is_the_reason_at_the_worker_of_its_connection() {
     }
     assert_eq!(clients[1].counters()[Counter::Checksum], 1);
 }
+
+/// A server hands a damaged packet off, too, if it does not know the peer: another worker may.
+#[test]
+fn a_damaged_packet_of_an_unknown_peer_gets_to_its_worker() {
+    let mut world = World::new(2, Arrival::Unknown, (20, 2000), 1);
+    let [clients, servers] = &mut world.ends;
+    clients.iter_mut().for_each(|client| client.start(1.0, 0, 0));
+    let mut sent = Sent::default();
+    clients[1].open(1_000_000, &mut sent);
+    let mut syn = sent.0.pop_front().unwrap();
+    syn[Ethernet::LEN + 24] ^= 1;
+    assert_eq!(servers[0].note(0, &syn), Note::OfWorker(1));
+    assert_eq!(servers[1].note(0, &syn), Note::Noted);
+    let bad = servers.iter().map(|server| server.counters()[Counter::BadChecksums]);
+    assert_eq!(bad.collect::<Vec<_>>(), [0, 1]);
+}

@@ -59,7 +59,7 @@ pub(crate) fn run(mut args: GenArgs) -> anyhow::Result<ExitCode> {
              --stateful has the addresses of its profile"
         );
     }
-    if args.stateful.capacity_of_daemon().is_some() && !args.stateful.is_given() {
+    if args.stateful.given_capacity().is_some() && !args.stateful.is_given() {
         bail!("--capacity needs --stateful or --daemon: leave it out");
     }
     if args.stateful.is_given() {

@@ -43,13 +43,13 @@ pub(super) struct Nothing {}
 pub(super) struct ProfileStart {
     /// Its text in TOML; `None` for that of the daemon's command line.
     pub(super) profile: Option<String>,
-    /// Factor of all its rates.
+    /// Factor of its connections per second.
     pub(super) multiplier: f64,
     /// Seconds in which the rate grows.
     pub(super) ramp_up_s: u32,
 }
 
-/// The new factor of the rates of a profile.
+/// The new factor of the connections per second of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct NewMultiplier {
     pub(super) multiplier: f64,

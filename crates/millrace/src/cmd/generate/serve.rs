@@ -70,7 +70,7 @@ pub(super) fn run(
     };
     let mut daemon = Daemon::listen(address)
         .with_context(|| format!("--daemon {address}: cannot listen there"))?;
-    if let Some(capacity) = stateful.capacity_of_daemon() {
+    if let Some(capacity) = stateful.given_capacity() {
         daemon.allow(capacity);
     }
     if let Some(profile) = profile {

@@ -121,8 +121,8 @@ impl StatefulArgs {
         Ok(Some(OfferedProfile { profile: Arc::new(profile), capacity }))
     }
 
-    /// Returns how many connections a daemon's clients may keep open, if the command line says so.
-    pub(super) fn capacity_of_daemon(&self) -> Option<u32> {
+    /// Returns how many connections may be open at a time, if the command line says so.
+    pub(super) fn given_capacity(&self) -> Option<u32> {
         self.capacity.map(|it| it as u32)
     }
 
